@@ -1,0 +1,1 @@
+"""Continuous queries on Spark over uncertain, incomplete and out-of-order streams."""

@@ -1,0 +1,1 @@
+"""Engine-free stateful operators: process a batch, snapshot, restore."""

@@ -1,0 +1,111 @@
+"""The one binary form of saved state: named scalars, arrays and Arrow tables, versioned, without pickle.
+
+Layout, little-endian: the magic ``SFUM``, a CRC-32 of everything after it, the header's length,
+the header (JSON: kind, version, scalars, and the place of every part), then the parts, each
+starting at a multiple of 8 bytes. Arrays are their raw bytes, tables are Arrow IPC streams.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+MAGIC = b"SFUM"
+PREFIX = struct.Struct("<4sII")
+ALLOWED_KINDS = "biuf"  # bool, signed, unsigned, float: nothing that could hold an object
+
+
+class SnapshotError(ValueError):
+    """The bytes are not a snapshot of the wanted kind and version, or they are damaged."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What one operator saves.
+
+    values : scalars (int, float, str, bool, None; finite floats) or lists and dicts of them
+    arrays : NumPy arrays of bool, integer or float dtype, any shape
+    tables : Arrow tables
+    """
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    tables: Mapping[str, pa.Table] = field(default_factory=dict)
+
+
+def pack(kind: str, version: int, snapshot: Snapshot) -> bytes:
+    """Bytes of `snapshot`, labelled with the operator's `kind` and the `version` of its layout.
+
+    Raises TypeError for an array of another dtype, ValueError for a scalar JSON cannot hold.
+    Cost: one copy of every part.
+    """
+    parts: list[bytes] = []
+    places: dict[str, dict[str, Any]] = {}
+    offset = 0
+
+    def add(name: str, data: bytes, about: dict[str, Any]) -> None:
+        nonlocal offset
+        padding = -len(data) % 8
+        places[name] = {"offset": offset, "length": len(data), **about}
+        parts.append(data + b"\0" * padding)
+        offset += len(data) + padding
+
+    for name, array in snapshot.arrays.items():
+        contiguous = np.asarray(array, order="C")
+        if contiguous.dtype.kind not in ALLOWED_KINDS:
+            raise TypeError(f"array `{name}` has dtype {contiguous.dtype}; expected a number or bool")
+        little = contiguous.astype(contiguous.dtype.newbyteorder("<"), copy=False)
+        add(f"array:{name}", little.tobytes(), {"dtype": little.dtype.str, "shape": array.shape})
+    for name, table in snapshot.tables.items():
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        add(f"table:{name}", sink.getvalue().to_pybytes(), {})
+    header = json.dumps(
+        {"kind": kind, "version": version, "values": dict(snapshot.values), "parts": places},
+        allow_nan=False,
+        separators=(",", ":"),
+    ).encode()
+    header += b" " * (-(PREFIX.size + len(header)) % 8)
+    body = b"".join([header, *parts])
+    return PREFIX.pack(MAGIC, zlib.crc32(body), len(header)) + body
+
+
+def unpack(data: bytes, kind: str, version: int) -> Snapshot:
+    """The snapshot in `data`; arrays are fresh and writable.
+
+    Raises SnapshotError when the bytes are cut, damaged, or of another kind or version.
+    """
+    if len(data) < PREFIX.size or data[:4] != MAGIC:
+        raise SnapshotError(f"expected a sfumato snapshot of `{kind}`; got {len(data)} other bytes")
+    _, checksum, header_length = PREFIX.unpack_from(data)
+    view = memoryview(data)[PREFIX.size :]
+    if zlib.crc32(view) != checksum:
+        raise SnapshotError(f"the snapshot of `{kind}` is damaged: its checksum does not match")
+    header = json.loads(bytes(view[:header_length]))
+    if (header["kind"], header["version"]) != (kind, version):
+        raise SnapshotError(
+            f"expected a snapshot of `{kind}` version {version}; "
+            f"got `{header['kind']}` version {header['version']}: "
+            "start from an empty checkpoint, or use the release that wrote it"
+        )
+    body = view[header_length:]
+    arrays: dict[str, np.ndarray] = {}
+    tables: dict[str, pa.Table] = {}
+    for label, place in header["parts"].items():
+        form, name = label.split(":", 1)
+        part = body[place["offset"] : place["offset"] + place["length"]]
+        if form == "array":
+            flat = np.frombuffer(part, dtype=np.dtype(place["dtype"]))
+            arrays[name] = flat.reshape(place["shape"]).copy()
+        else:
+            with pa.ipc.open_stream(pa.py_buffer(bytes(part))) as reader:
+                tables[name] = reader.read_all()
+    return Snapshot(header["values"], arrays, tables)

@@ -1,0 +1,28 @@
+"""Shared fixtures: the folder of real data sets, one Spark session, reproducible hypothesis."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "sfumato",
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("sfumato")
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder of real data sets (`SFUMATO_DATA`, else `../shared/data`), or a skip."""
+    folder = Path(os.environ.get("SFUMATO_DATA", ROOT.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no real data sets: {folder} is not a folder (set SFUMATO_DATA to theirs)")
+    return folder
