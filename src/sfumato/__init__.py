@@ -1,1 +1,46 @@
-"""Continuous queries on Spark over uncertain, incomplete and out-of-order streams."""
+"""Continuous queries on Spark over uncertain, incomplete and out-of-order streams.
+
+The names below are loaded when they are first used, so that a Spark worker, which imports only
+the kernels and operators it runs, does not pay for the rest.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_HOME = {
+    "PoissonBinomial": "sfumato.operators.poisson_binomial",
+    "Punctuator": "sfumato.operators.punctuator",
+    "ReplaySource": "sfumato.spark.replay",
+    "Rows": "sfumato.windows",
+    "SqlError": "sfumato.sql.errors",
+    "UncertainWindow": "sfumato.operators.uncertain_window",
+    "alternatives": "sfumato.spark.alternatives",
+    "checked": "sfumato.spark.checked",
+    "existence": "sfumato.spark.alternatives",
+    "expected": "sfumato.spark.alternatives",
+    "explain": "sfumato.sql",
+    "quantile": "sfumato.spark.alternatives",
+    "rejected": "sfumato.spark.checked",
+    "reorder": "sfumato.spark.reorder",
+    "samples": "sfumato.spark.alternatives",
+    "settings": "sfumato.spark.settings",
+    "similarity_join": "sfumato.spark.similarity_join",
+    "sql": "sfumato.sql",
+    "stddev": "sfumato.spark.alternatives",
+    "where": "sfumato.spark.where",
+}
+__all__ = list(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module `sfumato` has no attribute `{name}`; it has {__all__}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,4 +1,4 @@
-"""The one binary form of saved state: named scalars, arrays and Arrow tables, versioned, without pickle.
+"""The one binary form of saved state: scalars, arrays and Arrow tables, versioned, no pickle.
 
 Layout, little-endian: the magic ``SFUM``, a CRC-32 of everything after it, the header's length,
 the header (JSON: kind, version, scalars, and the place of every part), then the parts, each
@@ -60,7 +60,7 @@ def pack(kind: str, version: int, snapshot: Snapshot) -> bytes:
     for name, array in snapshot.arrays.items():
         contiguous = np.asarray(array, order="C")
         if contiguous.dtype.kind not in ALLOWED_KINDS:
-            raise TypeError(f"array `{name}` has dtype {contiguous.dtype}; expected a number or bool")
+            raise TypeError(f"array `{name}` must be of numbers or bools; got {contiguous.dtype}")
         little = contiguous.astype(contiguous.dtype.newbyteorder("<"), copy=False)
         add(f"array:{name}", little.tobytes(), {"dtype": little.dtype.str, "shape": array.shape})
     for name, table in snapshot.tables.items():

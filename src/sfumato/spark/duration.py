@@ -1,0 +1,65 @@
+"""Lengths of time as users write them."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+UNITS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+SHORT = {
+    "us": "microsecond",
+    "µs": "microsecond",
+    "ms": "millisecond",
+    "s": "second",
+    "sec": "second",
+    "m": "minute",
+    "min": "minute",
+    "h": "hour",
+    "hr": "hour",
+    "d": "day",
+}
+PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)\s*", re.IGNORECASE)
+
+
+def microseconds(argument: str, duration: str | timedelta) -> int:
+    """Whole microseconds of a duration: "5 minutes", "1 hour 30 min", or a timedelta; > 0.
+
+    argument : its name, for the message
+    Raises ValueError for another unit or nothing positive, TypeError for another type.
+    """
+    if isinstance(duration, timedelta):
+        total = duration // timedelta(microseconds=1)
+    elif isinstance(duration, str):
+        total = _parsed(argument, duration)
+    else:
+        raise TypeError(
+            f"`{argument}` must be text like '10 seconds' or a timedelta; got {duration!r}"
+        )
+    if total <= 0:
+        raise ValueError(f"`{argument}` must be longer than nothing; got {duration!r}")
+    return total
+
+
+def _parsed(argument: str, text: str) -> int:
+    total, place = 0.0, 0
+    while place < len(text):
+        part = PART.match(text, place)
+        word = part.group(2).lower().removesuffix("s") if part else ""
+        plain = part.group(2).lower() if part else ""
+        unit = word if word in UNITS else SHORT.get(plain, SHORT.get(word, ""))
+        if part is None or not unit:
+            raise ValueError(
+                f"`{argument}` must be a duration like '10 seconds' or '1 hour 30 minutes', "
+                f"in {', '.join(UNITS)}s; got {text!r}"
+            )
+        total += float(part.group(1)) * UNITS[unit]
+        place = part.end()
+    return round(total)
