@@ -38,9 +38,7 @@ def test_without_key_columns_every_row_has_code_zero():
 
 
 @given(
-    st.lists(
-        st.tuples(st.integers(0, 40), st.sets(st.integers(0, 200))), min_size=1, max_size=12
-    )
+    st.lists(st.tuples(st.integers(0, 40), st.sets(st.integers(0, 200))), min_size=1, max_size=12)
 )
 def test_rows_needed_stay_available_and_forgotten_ones_leave_memory(steps):
     store, live = RowStore(), set()

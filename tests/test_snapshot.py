@@ -36,7 +36,9 @@ def test_scalars_and_arrays_come_back_as_they_were(values, arrays):
 
 def test_tables_come_back_with_their_nulls_and_types():
     table = pa.table({"a": [1, None, 3], "b": [["x"], [], None], "c": [{"d": 1.5}] * 3})
-    assert unpack(pack("rows", 1, Snapshot(tables={"t": table})), "rows", 1).tables["t"].equals(table)
+    assert (
+        unpack(pack("rows", 1, Snapshot(tables={"t": table})), "rows", 1).tables["t"].equals(table)
+    )
 
 
 @given(place=st.integers(min_value=0), bit=st.integers(0, 7))
@@ -55,7 +57,9 @@ def test_other_bytes_are_not_a_snapshot(data):
 
 def test_another_kind_or_version_is_named_in_the_error():
     data = pack("window", 1, Snapshot())
-    with pytest.raises(SnapshotError, match="expected a snapshot of `join` version 1; got `window`"):
+    with pytest.raises(
+        SnapshotError, match="expected a snapshot of `join` version 1; got `window`"
+    ):
         unpack(data, "join", 1)
     with pytest.raises(SnapshotError, match="version 2; got `window` version 1"):
         unpack(data, "window", 2)

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato.operators.arrival_order import arrival_order, count_out_of_order
+from sfumato.operators.arrival_order import arrival_order
 from sfumato.operators.arrow import as_numbers, as_times, complete, joined
 from sfumato.operators.keys import KeyIndex
 from sfumato.operators.reorder import Released, Reorder
@@ -33,7 +33,7 @@ class ReorderSettings:
     keys: tuple[str, ...]
     drop_ratio: float | None
     slack: int | None
-    estimator: str
+    estimator: str | None
     max_buffer: int | None
     idle_timeout: int | None
     columns: str
@@ -63,8 +63,6 @@ class ReorderSettings:
         bucket.keys = KeyIndex(saved.tables.get("keys"))
         bucket.seen = saved.arrays["seen"]
         bucket.invalid = saved.values["invalid"]
-        bucket.out_of_order = saved.values["out_of_order"]
-        bucket.latest = saved.values["latest"]
         return bucket
 
     def fingerprint(self) -> str:
@@ -80,8 +78,6 @@ class TableReorder:
         self.keys = KeyIndex()
         self.seen = np.empty(0, np.int64)  # processing time of each key's newest row, ms
         self.invalid = 0
-        self.out_of_order = 0
-        self.latest: int | None = None  # arrival of the newest row
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         rows = joined([table for _, table in batch])
@@ -100,11 +96,6 @@ class TableReorder:
         order = arrival_order([arrival, event], [as_numbers(rows.column(TIE))])
         rows = rows.drop_columns([TIE]).take(pa.array(order))
         event, arrival = event[order], arrival[order]
-        latest = None if self.latest is None else (self.latest,)
-        self.out_of_order += count_out_of_order([arrival], latest)
-        self.latest = max(
-            int(arrival[-1]), self.latest if self.latest is not None else int(arrival[-1])
-        )
         codes = self.keys.encode(rows.select(list(self.settings.keys)))
         grown = len(self.keys) or 1
         self.seen = np.concatenate([self.seen, np.zeros(grown - len(self.seen), np.int64)])
@@ -127,15 +118,14 @@ class TableReorder:
         assert self.settings.idle_timeout is not None
         quiet = np.flatnonzero(self.seen <= now - self.settings.idle_timeout // 1000)
         released = self.operator.idle(quiet)
-        return [self._marked(released)] if released.rows is not None else []
+        return [self._marked(released)] if released.rows.num_rows else []
 
     def flush(self) -> list[pa.Table]:
         released = self.operator.flush()
-        return [self._marked(released)] if released.rows is not None else []
+        return [self._marked(released)] if released.rows.num_rows else []
 
     def counters(self) -> dict[str, int]:
-        own = {"invalid": self.invalid, "out_of_order": self.out_of_order}
-        counted = {**self.operator.counters, **own}
+        counted = {**self.operator.counters, "invalid": self.invalid}
         counted["rows"] += self.invalid
         return {name: counted[name] for name in self.settings.counters}
 
@@ -145,11 +135,7 @@ class TableReorder:
             "reorder bucket",
             1,
             Snapshot(
-                values={
-                    "invalid": self.invalid,
-                    "out_of_order": self.out_of_order,
-                    "latest": self.latest,
-                },
+                values={"invalid": self.invalid},
                 arrays={
                     "operator": np.frombuffer(self.operator.snapshot(), np.uint8),
                     "seen": self.seen,

@@ -28,7 +28,7 @@ def reorder(
     key: str | Sequence[str] | None = None,
     drop_ratio: float | None = None,
     slack: int | None = None,
-    estimator: str = "normal",
+    estimator: str | None = None,
     max_buffer: int | None = None,
     idle_timeout: str | timedelta | None = None,
 ) -> DataFrame:
@@ -39,7 +39,8 @@ def reorder(
         ones in order of event time.
     key : one disorder controller a key; none: one for the whole frame
     drop_ratio : the share of rows that may come too late to be ordered, in (0, 1); with it
-        estimator "normal" (C's measure: assumes normal delays) or "conformal" (assumes nothing)
+        estimator "normal" (the default; C's measure, assumes normal delays) or "conformal"
+        (assumes nothing)
     slack : instead of `drop_ratio`: hold back a fixed number of rows
     estimator : "max" needs neither: as late as the largest difference of delays seen
     max_buffer : hold at most so many rows a key; the oldest come out first
@@ -87,7 +88,7 @@ def reorder(
         buckets=bucket_count(df, keys),
     )
     settings.make()  # raises here, on the driver, what the settings have wrong
-    output = StructType(df.schema.fields).add("late", BooleanType(), False)
+    output = StructType(list(df.schema.fields)).add("late", BooleanType(), False)
     output = output.add("punctuation", df.schema[event_time].dataType)
     packed = chunks.pack(with_bucket(with_tie(df, TIE), keys, settings.buckets), side=0)
     answers = bucket_state.run(

@@ -1,0 +1,53 @@
+"""Where the disorder controllers keep what they know of one key: names of array places.
+
+One key's state is four arrays, so that compiled code can change it in place and a snapshot is a
+copy: `ints` int64[INTS] and `reals` float64[REALS] (the names below), `area` int64[] (what the
+estimator remembers, its layout is the estimator's) and `held` int64[2, capacity] (event times and
+arrival numbers of the rows held, a heap, only with a bound on the buffer).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+NEVER = np.iinfo(np.int64).min  # no punctuation is known
+
+SLACK, NORMAL, LARGEST, AVERAGED, CONFORMAL = range(5)  # estimators
+
+# ints: common
+COUNT = 0  # rows that arrived
+LATE = 1  # of them late on arrival
+FUTURE = 2  # of them set aside by the guard
+FORCED = 3  # arrivals at which a full buffer pushed the punctuation
+EXPELLED = 4  # rows set aside that left a full buffer as late
+PUNCTUATION = 5
+HELD = 6  # rows in the heap `held`
+LAST_ARRIVAL = 7
+BOUND = 8  # the guard's smallest credible delay
+GUARDED = 9  # 1 once BOUND is known
+SIZE = 10  # entries of the estimator's main sequence in `area`
+HEAD = 11  # place of the oldest in a ring
+LIMIT = 12  # wanted length of VSeq
+NEWEST = 13  # largest event time fed to the estimator
+BASE = 14  # delays are summed relative to it
+TURN = 15  # rows since the sums were refreshed, or rows of the present block
+LARGEST_DELAY = 16
+FED = 17  # rows fed to the estimator
+CHOSEN = 18  # the expert followed
+THINNING = 19  # one event time in so many is in the sample
+EXPERT = 20  # 8 punctuations of the experts
+LISTED = 28  # 8 lengths of the experts' lists
+CLOCK = 36  # the latest arrival of any row
+OUT_OF_ORDER = 37  # rows that arrived before the clock
+WINDOW = 40  # the guard's rings: delays, then arrivals
+RECENT = 64  # length of each
+INTS = WINDOW + 2 * RECENT
+
+# reals
+SUM, SUM_LOW, SQUARES, SQUARES_LOW = range(4)  # of VSeq, double-double
+BLOCKS, BLOCK_SUM = 4, 5  # averaged variant of the largest delay
+SELECTED = 6  # discounted rows since the start
+SLACK_OF = 8  # 8 thresholds
+LATE_OF = 16  # 8 discounted counts of rows late for the expert
+AREA_OF = 24  # 8 discounted sums of rows held times microseconds
+REALS = 32

@@ -1,0 +1,186 @@
+"""Regions that hold all, or nearly all, of a tuple's mass: what is pruned without samples.
+
+Object-level pruning: two tuples cannot match when their regions are farther apart than the
+distance. Sample-level pruning: leave mass out of both regions; Pr(match) is at most
+Pr(X) Pr(Y) - m_X m_Y for the masses m_X, m_Y inside. Three ways to leave out mass serve here,
+each chosen for the threshold `least` alone, so that they are computed once a tuple:
+
+    full, trimmed    all of X, Y without mass < least:          the rest is < least
+    trimmed, full    the other way round
+    half, half       both without mass < 1 - sqrt(1 - least):   the rest is < least
+
+In one dimension the regions are intervals, and mass is left out on one side at a time: only the
+side that faces the other tuple matters. In more dimensions they are balls about the centroid (the
+mean of the samples, weighted by their probabilities).
+
+A line of `summary` holds, for d dimensions, KEY[0..d-1], the point under which a tuple is
+indexed, then REACH, the distance from it within which the trimmed region ends, then
+    d = 1:  lowest, highest, trimmed lowest, trimmed highest, half lowest, half highest sample
+    d > 1:  full radius, half radius                       (REACH is the trimmed radius)
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from sfumato.kernels.match_probability import SLACK
+from sfumato.kernels.uncertain_tuples import padded
+
+
+@njit(cache=True, nogil=True)
+def summary_columns(d):
+    """Columns of `summary`."""
+    return 8 if d == 1 else d + 3
+
+
+@njit(cache=True, nogil=True)
+def half_mass(least):
+    """The mass that may be left out of both tuples: 1 - sqrt(1 - least), a little less."""
+    return (1.0 - math.sqrt(1.0 - least)) * (1.0 - 1e-12)
+
+
+@njit(cache=True, nogil=True)
+def _sort_pairs(value, mass, n):
+    """Sort value[:n], and mass with it. O(n log n); insertion below 48, where it is faster."""
+    if n < 48:
+        for i in range(1, n):
+            x, m, j = value[i], mass[i], i
+            while j > 0 and value[j - 1] > x:
+                value[j], mass[j] = value[j - 1], mass[j - 1]
+                j -= 1
+            value[j], mass[j] = x, m
+        return
+    order = np.argsort(value[:n], kind="mergesort")
+    value[:n] = value[:n][order]
+    mass[:n] = mass[:n][order]
+
+
+@njit(cache=True, nogil=True)
+def _last_below(mass, n, step, share):
+    """Place of the last sample, from one end inwards, with mass before it < share."""
+    place = 0 if step > 0 else n - 1
+    before = 0.0
+    for _ in range(n - 1):
+        before += mass[place]
+        if before >= share:
+            break
+        place += step
+    return place
+
+
+@njit(cache=True, nogil=True)
+def _summarise_interval(tuples, s, least, half, value, mass):
+    at, n = tuples.at[s], tuples.count[s]
+    length = padded(n)
+    for k in range(n):
+        value[k] = tuples.blocks[at + length + k]
+        mass[k] = tuples.blocks[at + k]
+    _sort_pairs(value, mass, n)
+    line = tuples.summary[s]
+    line[2], line[3] = value[0], value[n - 1]
+    line[4] = value[_last_below(mass, n, 1, least)]
+    line[5] = value[_last_below(mass, n, -1, least)]
+    line[6] = value[_last_below(mass, n, 1, half)]
+    line[7] = value[_last_below(mass, n, -1, half)]
+    # For least > 1/2 the trimmed ends cross: each alone is a necessary condition, and between
+    # them lies a point that the index may use; its reach is then negative.
+    line[0] = 0.5 * line[4] + 0.5 * line[5]
+    line[1] = max(line[5] - line[0], line[0] - line[4])
+
+
+@njit(cache=True, nogil=True)
+def _summarise_ball(tuples, s, d, least, half, value, mass):
+    at, n = tuples.at[s], tuples.count[s]
+    length = padded(n)
+    line = tuples.summary[s]
+    for a in range(d):
+        row = at + (a + 1) * length
+        mean = 0.0
+        for k in range(n):
+            mean += tuples.blocks[at + k] / tuples.existence[s] * tuples.blocks[row + k]
+        line[a] = mean
+    for k in range(n):
+        squared = 0.0
+        for a in range(d):
+            difference = tuples.blocks[at + (a + 1) * length + k] - line[a]
+            squared += difference * difference
+        value[k] = math.sqrt(squared)
+        mass[k] = tuples.blocks[at + k]
+    _sort_pairs(value, mass, n)
+    line[d] = value[_last_below(mass, n, -1, least)]
+    line[d + 1] = value[n - 1]
+    line[d + 2] = value[_last_below(mass, n, -1, half)]
+
+
+@njit(cache=True, nogil=True)
+def summarise(tuples, slots, d, least):
+    """Write the lines of `summary` of some tuples.
+
+    slots : int64[n]    d : int >= 1    least : float64 in (0, 1), threshold reduced by SLACK
+    O(samples log samples) a tuple.
+
+    Error: distances carry a relative error of about d * 2**-53, masses of l * 2**-53; `prunes`
+    and `least` leave more room than that.
+    Source: B, Lemmas 5.1 and 5.2; trimming by the threshold alone: this project.
+    """
+    largest = 0
+    for i in range(slots.size):
+        largest = max(largest, tuples.count[slots[i]])
+    value, mass = np.empty(largest), np.empty(largest)
+    half = half_mass(least)
+    for i in range(slots.size):
+        if d == 1:
+            _summarise_interval(tuples, slots[i], least, half, value, mass)
+        else:
+            _summarise_ball(tuples, slots[i], d, least, half, value, mass)
+
+
+@njit(cache=True, nogil=True)
+def prunes(x, y, d, within):
+    """Whether two summaries show Pr(match) < least; symmetric.
+
+    x, y : float64[summary_columns(d)]    within : float64, the distance
+    O(d).  Error: none: in one dimension the differences compared are those of samples, in more
+    the bound is widened by SLACK.  Source: as `summarise`.
+    """
+    if d == 1:
+        return (
+            x[2] - y[5] > within
+            or y[4] - x[3] > within
+            or y[2] - x[5] > within
+            or x[4] - y[3] > within
+            or x[6] - y[7] > within
+            or y[6] - x[7] > within
+        )
+    squared = 0.0
+    for a in range(d):
+        difference = x[a] - y[a]
+        squared += difference * difference
+    reach = min(x[d + 1] + y[d], x[d] + y[d + 1], x[d + 2] + y[d + 2])
+    bound = (within + reach) * (1.0 + SLACK)
+    return squared > bound * bound
+
+
+@njit(cache=True, nogil=True)
+def sample_level_prunes(distance, x_radius, x_mass, y_radius, y_mass, within, least):
+    """Lemma 5.2 in full: whether some pair of balls shows Pr(match) < least.
+
+    distance : float64, of the centroids
+    x_radius, y_radius : float64[l], samples' distances to their centroid, ascending
+    x_mass, y_mass : float64[l], existence up to and including each of these samples
+    Returns bool.  O(l_x + l_y): as the ball of X grows, the largest possible one of Y shrinks
+    (Lemma 5.4).  Source: B, Lemmas 5.2-5.4, generalised to existence below 1.
+    """
+    y = y_radius.size - 1
+    whole = x_mass[-1] * y_mass[-1]
+    for x in range(x_radius.size):
+        while y >= 0 and distance - x_radius[x] - y_radius[y] <= within * (1.0 + SLACK):
+            y -= 1
+        if y < 0:
+            return False
+        if whole - x_mass[x] * y_mass[y] < least:
+            return True
+    return False

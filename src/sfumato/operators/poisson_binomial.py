@@ -1,0 +1,155 @@
+"""The law of how many of some independent, maybe-existing tuples exist."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.kernels.approximate_law import (
+    NORMAL,
+    POISSON,
+    REFINED_NORMAL,
+    approximate_cdf,
+    moments,
+)
+from sfumato.kernels.banded_law import law_of_sum
+
+METHODS = {"exact": 0, "poisson": POISSON, "normal": NORMAL, "refined_normal": REFINED_NORMAL}
+NEGLIGIBLE = 1e-25  # what the first, narrow law leaves out at each end, a tuple
+UNDERFLOW = 1e-300  # what the wide law leaves out
+EXCESS = 1e-9  # a sum of alternatives may exceed 1 by this much rounding
+
+Floats = npt.NDArray[np.float64]
+
+
+def checked_existence(existence: npt.ArrayLike, name: str = "existence") -> Floats:
+    """`existence` as a contiguous float64[n] in [0, 1]; values up to 1 + 1e-9 are clipped to 1.
+
+    Raises ValueError for another dimension, for values that are no numbers, NaN or out of range.
+    """
+    try:
+        array = np.ascontiguousarray(existence, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"`{name}` must be an array of numbers; got {existence!r:.80}") from None
+    if np.ndim(existence) != 1:
+        raise ValueError(f"`{name}` must have one dimension; got {np.ndim(existence)}")
+    if array.size == 0:
+        return array
+    low, high = array.min(), array.max()  # NaN comes out of both, and fails both comparisons
+    if not (low >= 0.0 and high <= 1.0 + EXCESS):
+        place = int(np.flatnonzero(~((array >= 0.0) & (array <= 1.0 + EXCESS)))[0])
+        raise ValueError(
+            f"`{name}` must hold probabilities in [0, 1]; got {array[place]} at index {place}: "
+            "reject or repair such tuples first"
+        )
+    return np.minimum(array, 1.0) if high > 1.0 else array
+
+
+def method_number(method: str) -> int:
+    """The kernels' number of a method's name; ValueError for an unknown one."""
+    if method not in METHODS:
+        names = ", ".join(f'"{name}"' for name in METHODS)
+        raise ValueError(f"`method` must be one of {names}; got {method!r}")
+    return METHODS[method]
+
+
+class PoissonBinomial:
+    """Law of N = the number of tuples that exist among n independent ones.
+
+    p : float array [n] of existence probabilities in [0, 1] (up to 1 + 1e-9, clipped)
+    method : "exact" (default), or the approximations of the paper: "poisson", "normal",
+        "refined_normal" (A, equations (14), (15), (16)-(17))
+
+    Under every method N never leaves what is possible: from the number of p equal to 1, to the
+    number of p above 0; cdf and sf are exactly 0 and 1 beyond. With every p 0 or 1 the two
+    normal methods are exact.
+
+    Error: "exact" has a relative error below 3e-16 n in pmf, cdf and sf alike, far tails included
+    down to 1e-290. The approximations have no bound here (A's figure 4 measures them).
+    Cost: "exact" O(n sigma) once, at the first question; n = 1,000 about 20 microseconds. Tails
+    below about 1e-10 and `pmf` need a wider band: three times that, once more.
+    Raises ValueError for a wrong dimension, NaN, values out of [0, 1] or an unknown method.
+
+    >>> law = PoissonBinomial([0.5, 0.5, 1.0])
+    >>> law.pmf().tolist()
+    [0.0, 0.25, 0.5, 0.25]
+    >>> law.cdf(1), law.sf(2)
+    (0.25, 0.25)
+    """
+
+    def __init__(self, p: npt.ArrayLike, method: str = "exact") -> None:
+        self._number = method_number(method)
+        self._p = checked_existence(p, "p")
+        if self._p is p:
+            self._p = self._p.copy()
+        self.method = method
+        self._least = int(np.count_nonzero(self._p == 1.0))
+        self._most = int(np.count_nonzero(self._p))
+        self._tails: tuple[Floats, Floats] | None = None
+        self._law: Floats | None = None
+        self._wide = False
+
+    def __len__(self) -> int:
+        return self._p.size
+
+    def pmf(self) -> Floats:
+        """Pr(N = k) at index k: float64[n + 1].
+
+        Approximate methods: the differences of their cdf, so the sum is 1; refined normal is not
+        monotone everywhere and can have slightly negative differences.
+        """
+        if self._number:
+            return np.diff(self.cdf(np.arange(len(self) + 1)), prepend=0.0)
+        return self._exact_law(wide=True).copy()
+
+    def cdf(self, k: Any) -> Any:
+        """Pr(N <= k) for a number (a float) or an array of any shape (float64 of that shape)."""
+        return self._answer(k, 0)
+
+    def sf(self, k: Any) -> Any:
+        """Pr(N > k), with the digits of a small tail that 1 - cdf(k) would lose."""
+        return self._answer(k, 1)
+
+    def _answer(self, k: Any, side: int) -> Any:
+        whole = np.floor(np.asarray(k, dtype=np.float64))
+        if np.isnan(whole).any():
+            raise ValueError("`k` must be a number of tuples; got NaN")
+        inside = np.clip(whole, 0.0, float(len(self)))
+        values = self._approximate(inside, side) if self._number else self._exact(inside, side)
+        nothing, all_of_it = (0.0, 1.0) if side == 0 else (1.0, 0.0)
+        values = np.where(whole < self._least, nothing, values)
+        values = np.where(whole >= self._most, all_of_it, values)
+        return float(values) if values.ndim == 0 else values
+
+    def _approximate(self, counts: Floats, side: int) -> Floats:
+        flat = np.ascontiguousarray(counts).reshape(-1)
+        tails = approximate_cdf(self._number, flat, *moments(self._p))
+        return tails[:, side].reshape(counts.shape)
+
+    def _exact(self, counts: Floats, side: int) -> Floats:
+        places = counts.astype(np.int64)
+        values = self._exact_tails(wide=self._wide)[side][places]
+        doubtful = values < max(1, len(self)) * NEGLIGIBLE / 1e-14
+        if not self._wide and np.any(
+            doubtful & (places >= self._least) & (places < self._most)
+        ):
+            values = self._exact_tails(wide=True)[side][places]
+        return values
+
+    def _exact_law(self, wide: bool) -> Floats:
+        """The law; narrow unless asked, and wide for good once it was asked."""
+        if self._law is None or (wide and not self._wide):
+            self._law = law_of_sum(self._p, UNDERFLOW if wide else NEGLIGIBLE)
+            self._wide = wide
+            self._tails = None
+        return self._law
+
+    def _exact_tails(self, wide: bool) -> tuple[Floats, Floats]:
+        law = self._exact_law(wide)
+        if self._tails is None:
+            above = np.zeros_like(law)
+            np.cumsum(law[:0:-1], out=above[-2::-1] if len(self) else above[:0])
+            self._tails = np.minimum(np.cumsum(law), 1.0), np.minimum(above, 1.0)
+        return self._tails

@@ -1,0 +1,212 @@
+"""The uncertain tuple in Spark SQL, against the possible worlds of one tuple."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import functions as F  # noqa: N812
+from scipy import stats
+
+import sfumato as sf
+
+pytestmark = pytest.mark.spark
+
+TUPLES = "k long, site string, alternatives array<struct<prob: double, x: double, y: double>>"
+
+
+@st.composite
+def valid_tuples(draw):
+    """A list of (prob, x, y), the probabilities summing to at most 1."""
+    count = draw(st.integers(1, 5))
+    weights = [draw(st.integers(1, 9)) for _ in range(count + 1)]
+    total = sum(weights)
+    values = st.integers(-3, 3).map(float)
+    return [(w / total, draw(values), draw(values)) for w in weights[:count]]
+
+
+def frame(spark, tuples):
+    rows = [(i, "ab"[i % 2], alternatives) for i, alternatives in enumerate(tuples)]
+    return spark.createDataFrame(rows, TUPLES)
+
+
+@settings(max_examples=8)
+@given(st.lists(valid_tuples(), min_size=20, max_size=40))
+def test_numbers_read_off_alternatives_are_those_of_the_possible_worlds(spark, tuples):
+    got = (
+        frame(spark, tuples)
+        .select(
+            "k",
+            sf.existence().alias("e"),
+            sf.expected("x").alias("m"),
+            sf.expected("x", conditional=True).alias("mc"),
+            sf.stddev("x").alias("s"),
+            sf.stddev("x", conditional=True).alias("sc"),
+            *(sf.quantile("x", q).alias(f"q{i}") for i, q in enumerate((0.0, 0.3, 0.5, 1.0))),
+        )
+        .collect()
+    )
+    for row in got:
+        alternatives = tuples[row.k]
+        exists = math.fsum(p for p, _, _ in alternatives)
+        mean = math.fsum(p * x for p, x, _ in alternatives)
+        square = math.fsum(p * x * x for p, x, _ in alternatives)
+        assert row.e == pytest.approx(exists, abs=1e-12)
+        assert row.m == pytest.approx(mean, abs=1e-12)
+        assert row.mc == pytest.approx(mean / exists, abs=1e-12)
+        assert row.s**2 == pytest.approx(square - mean**2, abs=1e-9)
+        assert row.sc**2 == pytest.approx(square / exists - (mean / exists) ** 2, abs=1e-9)
+        for i, q in enumerate((0.0, 0.3, 0.5, 1.0)):
+            assert row[f"q{i}"] == quantile_by_worlds(alternatives, q)
+
+
+def quantile_by_worlds(alternatives, q):
+    """The smallest value whose worlds, among those where the tuple exists, weigh at least q."""
+    exists = sum(p for p, _, _ in alternatives)
+    for value in sorted(x for _, x, _ in alternatives):
+        if sum(p for p, x, _ in alternatives if x <= value) >= q * exists - 1e-12:
+            return value
+    raise AssertionError("no quantile")
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ("x > 0", lambda x, y, site: x > 0),
+        ("x > 0 AND y <= 1", lambda x, y, site: x > 0 and y <= 1),
+        ("X + y BETWEEN -1 AND 2 -- trailing words", lambda x, y, site: -1 <= x + y <= 2),
+        ("site = 'a' OR x < y", lambda x, y, site: site == "a" or x < y),
+        ("CASE WHEN site = 'a' THEN x END > 0", lambda x, y, site: site == "a" and x > 0),
+        ("x IN (SELECT 1.0D)", None),
+    ],
+)
+@settings(max_examples=3)
+@given(tuples=st.lists(valid_tuples(), min_size=10, max_size=20))
+def test_where_keeps_the_alternatives_that_satisfy_the_condition(spark, condition, holds, tuples):
+    if holds is None:
+        with pytest.raises(Exception, match="(?i)subquery|unsupported"):
+            sf.where(frame(spark, tuples), condition).collect()
+        return
+    expected = {}
+    for i, alternatives in enumerate(tuples):
+        kept = [a for a in alternatives if holds(a[1], a[2], "ab"[i % 2])]
+        if kept:
+            expected[i] = kept
+    got = sf.where(frame(spark, tuples), condition).collect()
+    assert {row.k: [tuple(a) for a in row.alternatives] for row in got} == expected
+
+
+def test_where_on_certain_columns_only_is_an_ordinary_filter(spark):
+    df = frame(spark, [[(0.5, 1.0, 1.0)]] * 4)
+    assert [row.k for row in sf.where(df, "site = 'b'").orderBy("k").collect()] == [1, 3]
+    plain = spark.range(4)
+    assert [row.id for row in sf.where(plain, "id > 2").collect()] == [3]
+
+
+def test_a_comparison_with_null_is_not_satisfied(spark):
+    df = spark.createDataFrame([(0, "a", [(0.5, None, 1.0), (0.5, 2.0, 1.0)])], TUPLES)
+    assert sf.where(df, "x > 1 or x is null and 1 > cast(null as int)").head().alternatives == [
+        (0.5, 2.0, 1.0)
+    ]
+
+
+def test_every_row_is_either_checked_or_rejected_with_its_reason(spark):
+    nan, inf = float("nan"), float("inf")
+    cases = [
+        ([(1.0, 1.0, 1.0)], None),
+        ([(0.5, 1.0, 1.0), (0.5 + 5e-10, 2.0, 1.0)], None),
+        (None, "no alternatives"),
+        ([], "no alternatives"),
+        ([None], "an alternative is NULL"),
+        ([(0.0, 1.0, 1.0)], "prob is not a number in"),
+        ([(-0.1, 1.0, 1.0)], "prob is not a number in"),
+        ([(nan, 1.0, 1.0)], "prob is not a number in"),
+        ([(None, 1.0, 1.0)], "prob is not a number in"),
+        ([(1.1, 1.0, 1.0)], "prob is not a number in"),
+        ([(0.6, 1.0, 1.0), (0.6, 2.0, 1.0)], "sum to 1.2"),
+        ([(0.6, nan, 1.0)], "x is missing or not finite"),
+        ([(0.6, 1.0, -inf)], "y is missing or not finite"),
+        ([(0.6, 1.0, None)], "y is missing or not finite"),
+    ]
+    df = frame(spark, [alternatives for alternatives, _ in cases])
+    assert [r.k for r in sf.checked(df).orderBy("k").collect()] == [0, 1]
+    assert sf.checked(df).columns == df.columns
+    rejected = {row.k: row.reason for row in sf.rejected(df).collect()}
+    assert set(rejected) == set(range(2, len(cases)))
+    for k, reason in rejected.items():
+        assert cases[k][1] in reason
+    with pytest.raises(Exception, match="invalid row: "):
+        sf.checked(df, strict=True).collect()
+
+
+def test_plain_columns_with_a_confidence_are_checked_too(spark):
+    rows = [(0, 0.5, 1.0), (1, 0.0, 1.0), (2, None, 1.0), (3, 1.0, None), (4, 1.0, float("nan"))]
+    df = spark.createDataFrame(rows, "k long, existence double, x double")
+    assert [r.k for r in sf.checked(df, "x").collect()] == [0]
+    assert [r.k for r in sf.checked(df).orderBy("k").collect()] == [0, 3, 4]
+    with pytest.raises(ValueError, match="did you mean `existence`"):
+        sf.checked(df, "existense")
+
+
+def test_alternatives_from_arrays_of_numbers_structs_and_points(spark):
+    df = spark.sql(
+        "select array(1, 2) v, array(0.25D, 0.5D) p, "
+        "array(named_struct('a', 1, 'b', 2)) s, array(1.0D) one, array(array(7, 8, 9)) pts"
+    )
+    row = df.select(
+        sf.alternatives("v", "p").alias("plain"),
+        sf.alternatives("s", "one", ["b", "a"]).alias("structs"),
+        sf.alternatives("pts", "one", ["lat", "lon"], points=True).alias("points"),
+        sf.alternatives("v", "one").alias("short"),
+    ).head()
+    assert [a.asDict() for a in row.plain] == [
+        {"prob": 0.25, "value": 1.0},
+        {"prob": 0.5, "value": 2.0},
+    ]
+    assert row.structs[0].asDict() == {"prob": 1.0, "b": 2.0, "a": 1.0}
+    assert row.points[0].asDict() == {"prob": 1.0, "lat": 7.0, "lon": 8.0}
+    assert row.short[1].prob is None  # which `rejected` shows
+
+
+@pytest.mark.parametrize("distribution", ["normal", "uniform", "exponential"])
+def test_samples_are_the_quantiles_of_the_error(spark, distribution):
+    standard = {
+        "normal": stats.norm(),
+        "uniform": stats.uniform(-math.sqrt(3), 2 * math.sqrt(3)),
+        "exponential": stats.expon(-1),
+    }[distribution]
+    df = spark.createDataFrame([(10.0, 2.0), (None, 1.0)], "t double, s double")
+    column = sf.samples("t", "s", 5, distribution, "t").alias("alternatives")
+    whole, missing = df.select(column).collect()
+    assert missing.alternatives is None
+    for i, a in enumerate(whole.alternatives):
+        assert a.prob == pytest.approx(0.2)
+        assert a.t == pytest.approx(10.0 + 2.0 * standard.ppf((i + 0.5) / 5))
+
+
+def test_samples_of_several_attributes_have_their_means_and_spreads(spark):
+    column = sf.samples([F.lit(1.0), F.lit(-5.0)], [0.5, 2.0], 400, attributes=["a", "b"])
+    row = (
+        spark.range(1)
+        .select(column.alias("alternatives"))
+        .select(sf.expected("a"), sf.stddev("a"), sf.expected("b"), sf.stddev("b"), sf.existence())
+        .head()
+    )
+    assert list(row) == pytest.approx([1.0, 0.5, -5.0, 2.0, 1.0], rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: sf.samples("t", 1.0, 0), "`n` must be a whole number"),
+        (lambda: sf.samples("t", 1.0, 3, "cauchy"), "`distribution` must be one of"),
+        (lambda: sf.samples(["t", "u"], 1.0, 3), "of one length; got 2, 2 and 1"),
+        (lambda: sf.quantile("x", 1.5), r"`q` must lie in \[0, 1\]; got 1.5"),
+        (lambda: sf.alternatives("v", "p", []), "at least one attribute"),
+    ],
+)
+def test_wrong_arguments_are_named(spark, call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
