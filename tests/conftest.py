@@ -26,3 +26,13 @@ def data_folder() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real data sets: {folder} is not a folder (set SFUMATO_DATA to theirs)")
     return folder
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """One real Spark session for all tests, as the command line makes it."""
+    from sfumato.cli.session import session
+
+    spark = session("sfumato tests", short=True)
+    yield spark
+    spark.stop()

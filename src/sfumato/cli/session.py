@@ -1,0 +1,58 @@
+"""The one place where Spark sessions are made, for the command line and the tests."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sfumato.cli.java import use_java
+from sfumato.spark.settings import settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# A short run ends before the JVM's best compiler pays: its first answer comes sooner without it.
+SHORT_RUN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+LOGGING = Path(__file__).with_name("log4j2.properties")
+QUIET = f"-Dlog4j2.configurationFile={LOGGING.as_uri()}"
+
+
+def session(
+    app_name: str = "sfumato", *, cores: int | None = None, short: bool = False
+) -> SparkSession:
+    """A local Spark session with `sfumato.settings`, in UTC, without web page, quiet.
+
+    cores : None: those this process may use
+    short : the run takes a minute rather than an hour: start faster, peak lower
+
+    Sets JAVA_HOME (see `use_java`) and makes workers run this Python, unless PYSPARK_PYTHON says
+    otherwise. Raises NoJavaError.
+    """
+    use_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
+    from pyspark.sql import SparkSession
+
+    number = cores or _cores()
+    builder = SparkSession.builder.appName(app_name).master(f"local[{number}]")
+    chosen = {
+        **settings(number, local_disk=True),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"{QUIET} {SHORT_RUN}" if short else QUIET,
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }
+    for name, value in chosen.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
