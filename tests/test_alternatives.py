@@ -86,7 +86,7 @@ def quantile_by_worlds(alternatives, q):
 @given(tuples=st.lists(valid_tuples(), min_size=10, max_size=20))
 def test_where_keeps_the_alternatives_that_satisfy_the_condition(spark, condition, holds, tuples):
     if holds is None:
-        with pytest.raises(Exception, match="(?i)subquery|unsupported"):
+        with pytest.raises(Exception, match=r"(?i)subquery|unsupported"):
             sf.where(frame(spark, tuples), condition).collect()
         return
     expected = {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -100,7 +102,7 @@ def write_files(table, cuts, folder):
     import os
 
     folder.mkdir(parents=True, exist_ok=True)
-    for i, (low, high) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
+    for i, (low, high) in enumerate(pairwise(cuts)):
         path = folder / f"{i:04d}.parquet"
         pq.write_table(table.slice(low, high - low), path)
         os.utime(path, (1_000_000 + i * 10, 1_000_000 + i * 10))

@@ -1,0 +1,546 @@
+"""The language on Spark: the same rows as the functions, and Spark's own queries as Spark's."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import functions as F  # noqa: N812
+
+import sfumato as sf
+from sfumato.sql import SqlError, explain, sql
+
+pytestmark = pytest.mark.spark
+
+READINGS = (
+    "id int, sensor string, ts timestamp, arrival timestamp, "
+    "alternatives array<struct<prob: double, x: double, y: double>>"
+)
+
+
+def readings(spark, count=40):
+    """Tuples that arrive each second, every third of them five seconds late."""
+    rows = [
+        (
+            i,
+            "ab"[i % 2],
+            1_000 + i - 5 * (i % 3 == 0),
+            1_000 + i,
+            [(0.5, i % 7 + 0.0, 1.0), (0.25, i % 5 + 1.0, 2.0)],
+        )
+        for i in range(count)
+    ]
+    schema = READINGS.replace("timestamp", "long")
+    df = spark.createDataFrame(rows, schema)
+    for name in ("ts", "arrival"):
+        df = df.withColumn(name, F.timestamp_seconds(name))
+    return df
+
+
+@pytest.fixture(scope="module")
+def tables(spark):
+    """The session with streams of readings `s` and `r`, and certain tables `plain` and `scored`."""
+    views = {
+        "s": readings(spark),
+        "r": readings(spark).withColumn("id", F.col("id") + 100),
+        "plain": spark.range(5),
+        "scored": spark.sql("SELECT 1 AS id, 0.5D AS existence, 4D AS v, array(7, 8) AS arr"),
+    }
+    for name, df in views.items():
+        df.createOrReplaceTempView(name)
+    yield spark
+    for name in views:
+        spark.catalog.dropTempView(name)
+
+
+def rows(df):
+    """The rows of a frame in an order of their own."""
+    return sorted(df.collect(), key=str)
+
+
+def same(one, other):
+    assert one.columns == other.columns
+    assert rows(one) == rows(other)
+
+
+def error(spark, text):
+    with pytest.raises(SqlError) as caught:
+        sql(spark, text)
+    return caught.value
+
+
+# ---- windows -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("bracket", "arguments"),
+    [
+        ("RANGE 300 seconds SLIDE 30 seconds WATTR ts SLACK 10", {"slack": 10}),
+        ("RANGE 300 seconds SLIDE 30 seconds WATTR ts DRATIO 1%", {"drop_ratio": 0.01}),
+        (
+            "RANGE 300 seconds SLIDE 30 seconds WATTR ts DRATIO 1% BSIZE 3",
+            {"drop_ratio": 0.01, "max_buffer": 3},
+        ),
+        ("WATTR TS MAX ARRIVAL Arrival", {"estimator": "max"}),
+        (
+            "WATTR ts DRATIO 10% ESTIMATOR CONFORMAL KEY sensor IDLE 10 seconds",
+            {
+                "drop_ratio": 0.1,
+                "estimator": "conformal",
+                "key": "sensor",
+                "idle_timeout": "10 seconds",
+            },
+        ),
+    ],
+)
+def test_a_window_by_time_gives_the_rows_of_reorder(tables, bracket, arguments):
+    by_function = sf.reorder(tables.table("s"), event_time="ts", arrival="arrival", **arguments)
+    same(sql(tables, f"SELECT * FROM s [{bracket}]"), by_function)
+
+
+def test_late_rows_are_marked_and_can_be_left_out(tables):
+    late = "SELECT id FROM s [WATTR ts SLACK 1] WHERE {} late"
+    ids = [{row.id for row in sql(tables, late.format(w)).collect()} for w in ("", "NOT")]
+    assert ids[0]
+    assert ids[0] | ids[1] == set(range(40))
+    assert not ids[0] & ids[1]
+
+
+def test_without_disorder_control_rows_are_taken_to_come_in_order(tables):
+    df = sql(tables, "SELECT id, late FROM s [RANGE 10 s WATTR ts]")
+    newest = [max(1_000 + j - 5 * (j % 3 == 0) for j in range(i + 1)) for i in range(40)]
+    for row in df.collect():
+        earlier = newest[row.id - 1] if row.id else 0
+        assert row.late == (1_000 + row.id - 5 * (row.id % 3 == 0) <= earlier)
+
+
+def test_the_whole_query_around_a_window_is_sparks(tables):
+    df = sql(
+        tables,
+        "SELECT n.sensor, count(*) AS n, max(p.id) AS m FROM s AS n [WATTR ts MAX] "
+        "JOIN plain p ON n.id % 5 = p.id WHERE n.id < 20 GROUP BY n.sensor ORDER BY 1 LIMIT 5",
+    )
+    assert [tuple(row) for row in df.collect()] == [("a", 10, 4), ("b", 10, 4)]
+
+
+def test_common_tables_subqueries_and_set_operations_may_hold_windows(tables):
+    text = """
+        WITH ordered AS (SELECT * FROM s [WATTR ts SLACK 3]),
+             few (n, is_late) AS (SELECT id, late FROM ordered WHERE id < 3)
+        SELECT n FROM few
+        UNION ALL SELECT id FROM (SELECT * FROM r [WATTR ts SLACK 3]) t WHERE t.id > 137
+        UNION ALL SELECT id FROM plain WHERE id IN (SELECT id FROM s [WATTR ts SLACK 0]) AND id = 4
+    """
+    assert sorted(row.n for row in sql(tables, text).collect()) == [0, 1, 2, 4, 138, 139]
+
+
+def test_a_stream_without_arrival_gets_the_time_spark_received_the_row(tables, tmp_path):
+    tables.table("s").drop("arrival").write.parquet(str(tmp_path / "s"))
+    schema = tables.table("s").drop("arrival").schema
+    tables.readStream.schema(schema).parquet(str(tmp_path / "s")).createOrReplaceTempView("live")
+    try:
+        df = sql(tables, "SELECT id, arrival, late FROM live [WATTR ts DRATIO 1%]")
+        assert df.isStreaming
+        assert df.schema["arrival"].dataType.typeName() == "timestamp"
+        assert "when Spark received the row" in explain(tables, "SELECT * FROM live [WATTR ts MAX]")
+    finally:
+        tables.catalog.dropTempView("live")
+
+
+def test_a_static_table_without_arrival_must_name_one(tables):
+    found = error(tables, "SELECT * FROM plain [WATTR id SLACK 3]")
+    assert found.word == "[WATTR id SLACK 3]"
+    assert found.expected == ("ARRIVAL column",)
+
+
+def test_a_streaming_query_gives_the_rows_of_the_static_one(tables, tmp_path):
+    tables.table("s").coalesce(1).write.parquet(str(tmp_path / "s"))
+    schema = tables.table("s").schema
+    tables.readStream.schema(schema).parquet(str(tmp_path / "s")).createOrReplaceTempView("live")
+    text = "SELECT id, late, EXPECTED(x) AS e FROM {} [WATTR ts SLACK 2] WHERE x > 1"
+    try:
+        query = (
+            sql(tables, text.format("live"))
+            .writeStream.format("memory")
+            .queryName("from_sql")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        out = {row.id: row for row in tables.table("from_sql").collect()}
+    finally:
+        tables.catalog.dropTempView("live")
+    whole = {row.id: row for row in sql(tables, text.format("s")).collect()}
+    assert out.keys() <= whole.keys()
+    assert len(whole) - len(out) <= 2  # still held
+    assert all(out[i] == whole[i] for i in out)
+
+
+# ---- the model -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "condition"),
+    [
+        ("SELECT * FROM s WHERE x > 3", "x > 3"),
+        ("SELECT * FROM s AS t WHERE t.x > 3 AND t.sensor = 'a' -- done", "x > 3 AND sensor = 'a'"),
+        ("FROM s SELECT * WHERE `X` BETWEEN y AND 4 OR id = 1", "x BETWEEN y AND 4 OR id = 1"),
+        ("SELECT * FROM s WHERE sensor = '{x}' OR x = 1", "x = 1"),
+    ],
+)
+def test_where_over_attributes_is_the_filter_of_the_model(tables, text, condition):
+    same(sql(tables, text), sf.where(tables.table("s"), condition))
+
+
+def test_where_over_certain_columns_is_sparks(tables):
+    same(sql(tables, "SELECT * FROM s WHERE id < 3"), tables.table("s").where("id < 3"))
+
+
+def test_numbers_of_attributes_are_those_of_the_functions(tables):
+    text = (
+        "SELECT id, EXPECTED(x), EXISTENCE(), STDDEV(t.y), QUANTILE(x, 50%) AS median, "
+        "EXPECTED(x) + 1 AS more FROM s t WHERE EXPECTED(x) > 1 ORDER BY STDDEV(x), id"
+    )
+    expected = (
+        tables.table("s")
+        .where(sf.expected("x") > 1)
+        .orderBy(sf.stddev("x"), "id")
+        .select(
+            "id",
+            sf.expected("x"),
+            sf.existence(),
+            sf.stddev("y"),
+            sf.quantile("x", 0.5).alias("median"),
+            (sf.expected("x") + 1).alias("more"),
+        )
+    )
+    df = sql(tables, text)
+    assert df.columns == expected.columns
+    assert df.collect() == expected.collect()
+
+
+def test_numbers_see_the_filtered_alternatives_but_those_in_where_do_not(tables):
+    kept = sf.where(tables.table("s").where(sf.expected("x") > 1.5), "x > 3")
+    df = sql(tables, "SELECT id, EXPECTED(x) AS e FROM s WHERE x > 3 AND EXPECTED(x) > 1.5")
+    same(df, kept.select("id", sf.expected("x").alias("e")))
+
+
+def test_an_attribute_in_plain_use_is_its_distribution(tables):
+    df = sql(tables, "SELECT *, x, t.y AS why FROM s t WHERE id = 8")
+    assert df.columns == [*tables.table("s").columns, "x", "why"]
+    (row,) = df.collect()
+    assert [tuple(a) for a in row.x] == [(0.5, 1.0), (0.25, 4.0)]
+    assert [tuple(a) for a in row.why] == [(0.5, 1.0), (0.25, 2.0)]
+
+
+def test_a_star_never_means_the_columns_added_for_a_query(tables):
+    columns = tables.table("s").columns
+    for text in (
+        "SELECT * FROM s ORDER BY EXPECTED(x)",
+        "SELECT t.* FROM s t ORDER BY EXPECTED(x)",
+        "SELECT DISTINCT * FROM s WHERE EXPECTED(x) > 0",
+    ):
+        assert sql(tables, text).columns == columns, text
+    assert sql(tables, "SELECT * EXCEPT (id), x FROM s").columns == [*columns[1:], "x"]
+    both = "SELECT *, EXPECTED(a.x) - EXPECTED(b.x) AS d FROM s a JOIN r b ON a.id + 100 = b.id"
+    df = sql(tables, both)
+    assert df.columns == [*columns, *columns, "d"]
+    assert {row[-1] for row in df.collect()} == {0.0}
+
+
+def test_a_certain_table_is_taken_by_its_existence(tables):
+    df = sql(tables, "SELECT EXPECTED(v) AS e, EXISTENCE() AS p, QUANTILE(v, 1) AS q FROM scored")
+    assert [tuple(row) for row in df.collect()] == [(2.0, 0.5, 4.0)]
+    assert sql(tables, "SELECT STDDEV(id) AS s FROM plain").first().s == pytest.approx(2.5**0.5)
+
+
+# ---- similarity join -----------------------------------------------------------------------------
+
+JOIN = "SIMILARITY JOIN r AS b ON (x, y) WITHIN 0.5 PROBABILITY 25%"
+
+
+def by_function(spark, **more):
+    return sf.similarity_join(
+        spark.table("s"),
+        spark.table("r"),
+        on=["x", "y"],
+        within=0.5,
+        probability=0.25,
+        **{"window": sf.Rows(10), "order": "arrival", **more},
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "more"),
+    [
+        (f"SELECT * FROM s AS a [ROWS 10 CONFIDENCE 95%] {JOIN} USING NESTED", {}),
+        (
+            f"SELECT * FROM s a [ROWS 4 CONFIDENCE 0.8 ORDER ts, id] {JOIN} USING INDEX "
+            "AND b.sensor = a.sensor",
+            {"window": sf.Rows(4, 0.8), "order": ["ts", "id"], "key": "sensor"},
+        ),
+        (
+            f"SELECT * FROM s a [ROWS 3] {JOIN} OUTPUT CHANGES",
+            {"window": sf.Rows(3), "output": "changes"},
+        ),
+    ],
+)
+def test_a_similarity_join_gives_the_rows_of_the_function(tables, text, more):
+    same(sql(tables, text), by_function(tables, **more))
+
+
+def test_names_of_a_similarity_join_are_those_of_its_tables(tables):
+    df = sql(
+        tables,
+        "SELECT a.id, b.id AS other, left.sensor, probability, EXPECTED(a.x) AS e, b.x, "
+        f"EXISTENCE() AS p FROM s a [ROWS 10] {JOIN} WHERE a.id < 30 ORDER BY probability",
+    )
+    pairs = by_function(tables).where("left.id < 30")
+    same(
+        df,
+        pairs.select(
+            "left.id",
+            F.col("right.id").alias("other"),
+            "left.sensor",
+            "probability",
+            sf.expected("left_x").alias("e"),
+            F.expr(
+                "transform(alternatives, q -> named_struct('prob', q.prob, 'right_x', q.right_x))"
+            ).alias("x"),
+            sf.existence().alias("p"),
+        ),
+    )
+
+
+def test_a_filter_on_a_joins_attributes_keeps_the_satisfying_pairs(tables):
+    text = f"SELECT a.id, probability, alternatives FROM s a [ROWS 10] {JOIN}"
+    df = sql(tables, f"{text} WHERE a.x > 2 AND right_y = 1 AND b.sensor = 'a'")
+    kept = sf.where(by_function(tables), "left_x > 2 AND right_y = 1 AND right.sensor = 'a'")
+    same(df, kept.select("left.id", "probability", "alternatives"))
+
+
+def test_the_sides_of_a_join_may_be_queries(tables):
+    text = (
+        "SELECT * FROM (SELECT * FROM s [WATTR ts SLACK 3] WHERE NOT late) a [ROWS 10 ORDER ts] "
+        f"{JOIN}"
+    )
+    ordered = sf.reorder(tables.table("s"), event_time="ts", arrival="arrival", slack=3)
+    expected = sf.similarity_join(
+        ordered.where("NOT late"),
+        tables.table("r"),
+        on=["x", "y"],
+        within=0.5,
+        probability=0.25,
+        window=sf.Rows(10),
+        order="ts",
+    )
+    same(sql(tables, text), expected)
+
+
+# ---- Spark's own ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 1 AS one",
+        "VALUES (1, 'a')",
+        "TABLE plain",
+        "FROM plain |> WHERE id > 2",
+        "SELECT arr[0], '{id} [ROWS 5]' AS `{d0}`, CASE WHEN arr[1] > 7 THEN 1 END FROM scored",
+        "WITH RECURSIVE t(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM t WHERE n < 4) SELECT * "
+        "FROM t",
+        "SELECT id, count(*) AS n FROM plain GROUP BY id HAVING id > 1 ORDER BY id DESC LIMIT 2",
+    ],
+)
+def test_a_query_without_our_constructs_is_sparks(tables, text):
+    same(sql(tables, text), tables.sql(text))
+
+
+def test_braces_in_a_rewritten_query_stay_the_users(tables):
+    df = sql(tables, "SELECT '{d0} {{}} }{' AS `{b}`, map('{', 1)['{'] AS m FROM s [WATTR ts MAX]")
+    assert df.columns == ["{b}", "m"]
+    assert tuple(df.first()) == ("{d0} {{}} }{", 1)
+
+
+def test_several_statements_give_a_list(tables):
+    one, two = sql(tables, "SELECT id FROM plain; SELECT id FROM s [WATTR ts MAX];")
+    assert (one.count(), two.count()) == (5, 40)
+
+
+def test_nothing_runs_and_nothing_is_left_behind(tables):
+    before = {t.name for t in tables.catalog.listTables()}
+    sql(tables, "SELECT raise_error(concat('ran ', id)), EXPECTED(x) FROM s WHERE x > 1")
+    assert {t.name for t in tables.catalog.listTables()} == before
+
+
+# ---- errors --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "suggestion"),
+    [
+        ("SELECT *\nFROM plian", "plian", "plain"),
+        ("SELECT *\nFROM plian [WATTR id SLACK 3]", "plian", "plain"),
+        ("SELECT EXPECTED(x)\nFROM plian", "plian", "plain"),
+        ("WITH common AS (SELECT 1) SELECT *\nFROM comon [WATTR id SLACK 3]", "comon", "common"),
+        ("SELECT *\nFROM s [WATTR tts MAX]", "tts", "ts"),
+        ("SELECT *\nFROM s [WATTR ts MAX ARRIVAL arival]", "arival", "arrival"),
+        ("SELECT *\nFROM s [WATTR ts MAX KEY (id, senor)]", "senor", "sensor"),
+        ("SELECT id FROM plain\nWHERE idd > 3", "idd", "id"),
+        ("SELECT id FROM s [WATTR ts MAX]\nORDER BY s.sensr", "sensr", "sensor"),
+        ("SELECT id FROM s\nWHERE x > 3 AND senso = 'a'", "senso", "sensor"),
+        (
+            "SELECT a.id FROM\ns a [ROWS 5 ORDER arivl] SIMILARITY JOIN r ON (x) WITHIN 1 "
+            "PROBABILITY 1",
+            "arivl",
+            "arrival",
+        ),
+        (
+            "SELECT a.id FROM s a [ROWS 5] SIMILARITY JOIN r\nON (xx) WITHIN 1 PROBABILITY 1",
+            "xx",
+            "x",
+        ),
+        (
+            "SELECT a.id FROM s a [ROWS 5] SIMILARITY JOIN r b ON (x) WITHIN 1 PROBABILITY 1\n"
+            "AND a.sensr = b.sensor",
+            "a.sensr",
+            "sensor",
+        ),
+        (
+            "SELECT a.idd,\na.senor FROM s a [ROWS 5] SIMILARITY JOIN r b ON (x) WITHIN 1 "
+            "PROBABILITY 1",
+            "idd",
+            "id",
+        ),
+        ("SELECT EXPECTED(\nxx) FROM s", "xx", "x"),
+        ("SELECT\nEXPECTD(x) FROM s", "EXPECTD", "EXPECTED"),
+    ],
+)
+def test_unknown_names_are_pointed_at_with_the_likely_one(tables, text, word, suggestion):
+    found = error(tables, text)
+    assert (found.word, found.suggestion) == (word, suggestion)
+    assert found.line == (1 if word == "idd" and "a.idd" in text else 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "reason"),
+    [
+        ("SELECT sensor FROM s [RANGE 1 s WATTR ts] GROUP BY sensor", "GROUP BY", "each extent"),
+        ("SELECT sensor FROM s [RANGE 1 s WATTR ts] HAVING avg(id) > 1", "HAVING", "each extent"),
+        ("SELECT count(*) FROM s [RANGE 1 s WATTR ts]", "count", "each extent"),
+        ("SELECT DISTINCT id FROM s [RANGE 1 s WATTR ts]", "DISTINCT", "each extent"),
+        (
+            "SELECT * FROM s [RANGE 1 s WATTR ts] JOIN r [RANGE 1 s WATTR ts] ON TRUE",
+            "[RANGE 1 s WATTR ts]",
+            "each extent",
+        ),
+        ("SELECT * FROM s [ROWS 5]", "[ROWS 5]", "SIMILARITY JOIN"),
+        ("SELECT AVG(x) FROM s", "AVG", "AVG(EXPECTED(x))"),
+        ("SELECT COUNT(DISTINCT t.x) FROM s t", "COUNT", "not supported yet"),
+        ("SELECT * FROM s JOIN r ON s.x = r.x", "s", "SIMILARITY JOIN"),
+        ("SELECT * FROM s JOIN r ON s.id = r.id WHERE r.x > 1", "r", "several tables"),
+        ("SELECT * FROM s WHERE x IN (SELECT id FROM plain)", "x", "nested query"),
+        ("FROM s |> WHERE x > 1 |> SELECT id", "x", "a pipe"),
+        ("SELECT EXPECTED(x) FROM s JOIN r ON s.id = r.id", "x", "several tables"),
+        ("SELECT EXISTENCE() FROM s JOIN r ON s.id = r.id", "EXISTENCE()", "which table"),
+        ("SELECT EXPECTED(x + 1) FROM s", "x + 1", "name of an uncertain attribute"),
+        ("SELECT QUANTILE(x, 2) FROM s", "2", "from 0 to 1"),
+        ("SELECT QUANTILE(x) FROM s", "(x)", "takes 2 arguments"),
+        (
+            "SELECT * FROM s SIMILARITY JOIN r ON (x) WITHIN 1 PROBABILITY 1",
+            "SIMILARITY JOIN",
+            "lacks a window",
+        ),
+        (
+            "SELECT * FROM s [ROWS 5] SIMILARITY JOIN r [ROWS 6] ON (x) WITHIN 1 PROBABILITY 1",
+            "[ROWS 6]",
+            "must be the same",
+        ),
+        (
+            "SELECT * FROM s [ROWS 5] SIMILARITY JOIN s ON (x) WITHIN 1 PROBABILITY 1",
+            "s ",
+            "give them aliases",
+        ),
+        (
+            "SELECT * FROM s [WATTR ts MAX] SIMILARITY JOIN r ON (x) WITHIN 1 PROBABILITY 1",
+            "[WATTR ts MAX]",
+            "ROWS windows",
+        ),
+        (
+            "SELECT * FROM s [ROWS 5] SIMILARITY JOIN r ON (x) WITHIN 1 PROBABILITY 1 "
+            "AND s.sensor = r.id",
+            "r.id",
+            "one name on both sides",
+        ),
+        (
+            "SELECT * FROM s probability [ROWS 5] SIMILARITY JOIN r ON (x) WITHIN 1 PROBABILITY 1",
+            "SIMILARITY JOIN",
+            "another alias",
+        ),
+        ("WITH RECURSIVE t AS (SELECT 1) SELECT * FROM s [WATTR ts MAX]", "WITH", "RECURSIVE"),
+        ("SELECT * FROM s [WATTR sensor MAX]", "[WATTR sensor MAX]", "must be a timestamp"),
+        ("DROP TABLE s", "DROP", "only queries"),
+    ],
+)
+def test_what_has_no_meaning_yet_is_refused_and_not_guessed(tables, text, word, reason):
+    found = error(tables, text)
+    assert found.word.strip() == word.strip()
+    assert reason in str(found)
+
+
+def test_sparks_own_errors_stay_sparks(tables):
+    with pytest.raises(ParseException):
+        sql(tables, "SELECT id id id FROM plain")
+    with pytest.raises(AnalysisException, match="DATATYPE_MISMATCH"):
+        sql(tables, "SELECT abs(sensor + array(1)) FROM s [WATTR ts MAX]")
+
+
+# ---- explain -------------------------------------------------------------------------------------
+
+
+def test_explain_says_what_reorder_will_do(tables):
+    told = explain(
+        tables,
+        "SELECT id FROM s [RANGE 5 min SLIDE 30 s WATTR ts DRATIO 1% BSIZE 100 KEY sensor] "
+        "WHERE x > 3",
+    )
+    for words in (
+        "Spark SQL: SELECT id FROM {d0} AS `s`",
+        "filter on alternatives: x > 3",
+        "event time   ts",
+        "arrival      arrival",
+        "one a value of (sensor), in parallel",
+        "DRATIO 1%, estimator normal",
+        "RANGE 5 min SLIDE 30 s",
+        "at most 100 rows a key",
+        "every row comes out once",
+        "static table s (id int, sensor string",
+    ):
+        assert words in told, words
+
+
+def test_explain_says_what_a_join_will_do(tables):
+    told = explain(tables, f"SELECT a.id FROM s a [ROWS 500] {JOIN} USING INDEX")
+    for words in (
+        "distance of (x, y) within 0.5 with probability at least 0.25",
+        "500 existing ones with confidence 95%",
+        "at existence 1: 500, 0.9: about 569, 0.5: about 1053",
+        "strategy     index",
+        "one a side, in one task",
+        "exact",
+    ):
+        assert words in told, words
+
+
+def test_explain_as_a_statement_is_a_frame_with_one_column(tables):
+    df = sql(tables, "EXPLAIN SELECT id FROM s [WATTR ts SLACK 5]")
+    assert df.columns == ["plan"]
+    assert df.first().plan == explain(tables, "SELECT id FROM s [WATTR ts SLACK 5]")
+    two = explain(tables, "SELECT 1; EXPLAIN SELECT 2")
+    assert two.splitlines() == [
+        "-- query 1",
+        "Spark SQL, as it stands: SELECT 1",
+        "-- query 2",
+        "Spark SQL, as it stands: SELECT 2",
+    ]
