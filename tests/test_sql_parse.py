@@ -345,6 +345,7 @@ def test_the_expected_window_size_is_close_to_the_exact_one(rows, p, confidence)
 def test_no_number_of_uncertain_tuples_gives_certainty():
     assert expected_tuples(5, 0.9, 1.0) is None
     assert expected_tuples(5, 1.0, 1.0) == 5
+    assert expected_tuples(5, 0.9, 0.0) == 5
     assert expected_tuples(100, 0.5, 0.5) == pytest.approx(200, abs=1)
 
 

@@ -525,10 +525,10 @@ def test_explain_says_what_a_join_will_do(tables):
     for words in (
         "distance of (x, y) within 0.5 with probability at least 0.25",
         "500 existing ones with confidence 95%",
-        "at existence 1: 500, 0.9: about 569, 0.5: about 1053",
+        "≥ 500) ≥ 0.75 = min(0.95, 1 - 0.25); at existence 1: 500, 0.9: about ",
         "strategy     index",
         "one a side, in one task",
-        "exact",
+        "exact: a pair comes out if and only if it reaches its probability; none that has left",
     ):
         assert words in told, words
 

@@ -21,6 +21,14 @@ def padded(width):
 
 
 @njit(cache=True, nogil=True)
+def clear(law, begin, width):
+    """law[begin : begin + width] = 0."""
+    cells = law[begin:]
+    for k in range(width):
+        cells[k] = 0.0
+
+
+@njit(cache=True, nogil=True)
 def trim(law, low, high, negligible):
     """Narrow the band [low, high) of counts past end entries below `negligible`; (low, high).
 
@@ -33,7 +41,8 @@ def trim(law, low, high, negligible):
     return low, high
 
 
-@njit(cache=True, nogil=True)
+# Fused multiply-add may only spare roundings here; no comparison depends on it.
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def convolve_four(source, low, high, p, begin, target):
     """Law after up to four more tuples p[begin:begin+4], in one pass over the band.
 
@@ -52,8 +61,8 @@ def convolve_four(source, low, high, p, begin, target):
         c2 = y * c2 + x * c1
         c1 = y * c1 + x * c0
         c0 = y * c0
-    source[low : low + MARGIN] = 0.0
-    source[high + MARGIN : high + 2 * MARGIN + LANES] = 0.0
+    clear(source, low, MARGIN)
+    clear(source, high + MARGIN, MARGIN + LANES)
     # Slices from 0: the loop below then has no sign test on its index and becomes SIMD.
     s0, s1, s2 = source[low + 4 :], source[low + 3 :], source[low + 2 :]
     s3, s4, out = source[low + 1 :], source[low:], target[low + MARGIN :]
@@ -84,3 +93,27 @@ def law_of_sum(p, negligible):
     high = min(high, n + 1)
     law[low:high] = one[low + MARGIN : high + MARGIN]
     return law
+
+
+@njit(cache=True, nogil=True)
+def tails_of_law(law, least, most):
+    """Distribution function and survival function of a count on least ... most.
+
+    law : float64[n + 1], Pr(N = k); 0 <= least <= most <= n
+    Returns float64[2, n + 2]: Pr(N <= k) and Pr(N > k) at index k + 1, for k = -1 ... n; exactly
+    0 and 1 where N cannot be otherwise. Each sums its own side, so small tails keep their digits.
+    Cost: O(n).  Error: relative, at most (1 + u)**n - 1 beyond that of the law.
+    """
+    n = law.size - 1
+    tails = np.zeros((2, n + 2))
+    total = 0.0
+    for k in range(least, most):
+        total += law[k]
+        tails[0, k + 1] = min(total, 1.0)
+    tails[0, most + 1 :] = 1.0
+    total = 0.0
+    for k in range(most - 1, least - 1, -1):
+        total += law[k + 1]
+        tails[1, k + 1] = min(total, 1.0)
+    tails[1, : least + 1] = 1.0
+    return tails

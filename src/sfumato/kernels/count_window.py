@@ -12,8 +12,9 @@ so that Pr(N <= w - 1) without the oldest is the dot product of S_{head+1} with 
 updates R, an eviction steps to the next suffix law, and when the older part runs out everything
 held becomes the older part. All laws are banded: a band is about 9 standard deviations to each side.
 
-Suffix laws are kept only every STRIDE tuples (`saved`, packed one after the other); the laws
-between two of them are rebuilt, STRIDE at a time, when they are needed (`rows`).
+Suffix laws are kept only at a stride (`saved`, packed one after the other); the laws between two
+of them are rebuilt, a stride at a time, when they are needed (`rows`). To build each law twice is
+cheaper than to keep them all: those in use fit a fast cache.
 """
 
 from __future__ import annotations
@@ -23,17 +24,18 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from sfumato.kernels.banded_law import LANES, MARGIN, convolve_four, padded, trim
+from sfumato.kernels.banded_law import LANES, MARGIN, clear, convolve_four, padded, trim
 
-STRIDE = 32
+LEAST_SHIFT = 3  # the least stride is 8
+MOST_SAVED = 512  # and it doubles when more laws than these would be saved
 LEAD = 1  # cells before a row's first count, so that count k - 1 always exists
 BUFFER = 4 * (MARGIN + LANES)
 FRESH = 2.0**-53  # unit roundoff
 
 # Places in `marks`, the window's integers.
 HEAD, MID, TAIL, ONES, BUILT, BLOCK, ROWS_NEEDED, SAVED_NEEDED, ARRIVED = range(9)
-OVERFLOW, SHORT, ZONE_LOW, ZONE_HIGH, ROW_BASE, RECURSIONS = range(9, 15)
-MARKS = 15
+OVERFLOW, SHORT, ZONE_LOW, ZONE_HIGH, ROW_BASE, RECURSIONS, SHIFT = range(9, 16)
+MARKS = 16
 
 
 class CountWindow(NamedTuple):
@@ -42,10 +44,10 @@ class CountWindow(NamedTuple):
     held : float64[capacity], existence of the held tuples at head ... tail - 1, all above 0
     at : int64[capacity], their stream indices
     front : float64[w + BUFFER], R; 1 below ZONE_LOW, strictly between from there to ZONE_HIGH, then 0
-    saved : float64[...], every STRIDE-th suffix law, packed
-    extent : int64[capacity // STRIDE + 2, 3], of each saved law: where in `saved`, low, high
-    rows : float64[STRIDE, width], the suffix laws of the block in use, counts from ROW_BASE
-    bands : int64[STRIDE, 2], their low and high
+    saved : float64[...], suffix laws, 2**SHIFT tuples apart, packed
+    extent : int64[at most MOST_SAVED + 1, 3], of each saved law: where in `saved`, low, high
+    rows : float64[2**SHIFT, width], the suffix laws of the block in use, counts from ROW_BASE
+    bands : int64[2**SHIFT, 2], their low and high
     marks : int64[MARKS]
     """
 
@@ -86,7 +88,7 @@ def exact_tail(held, begin, end, w, target):
     return 1.0 - below >= target
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def _enter(front, marks, p, negligible):
     """R after one more tuple in the newer part: R[x] = q R[x] + p R[x + 1], in place."""
     low, high = marks[ZONE_LOW], marks[ZONE_HIGH]
@@ -114,14 +116,22 @@ def _flip(window, w, negligible):
     Cost: O(tuples held * band) once per time the window's content is renewed.
     """
     held, marks = window.held, window.marks
+    if window.front.size == 0:  # a window that was never full has no room for laws at all
+        marks[ROWS_NEEDED] = 1
+        return False
     tail = marks[TAIL]
-    laws = (tail - marks[HEAD] - 1) // STRIDE
+    shift = LEAST_SHIFT
+    while (tail - marks[HEAD]) >> shift > MOST_SAVED:
+        shift += 1
+    marks[SHIFT] = shift
+    stride = 1 << shift
+    laws = (tail - marks[HEAD] - 1) >> shift
     backwards = held[marks[HEAD] : tail][::-1].copy()
     one, other = np.empty(w + BUFFER), np.empty(w + BUFFER)
     one[MARGIN] = 1.0
     low, high, place, widest = 0, 1, 0, 1
     for law in range(laws):
-        for begin in range(law * STRIDE, (law + 1) * STRIDE, 4):
+        for begin in range(law * stride, (law + 1) * stride, 4):
             convolve_four(one, low, high, backwards, begin, other)
             low, high = trim(other, low, min(high + 4, w), negligible)
             one, other = other, one
@@ -134,8 +144,9 @@ def _flip(window, w, negligible):
         window.extent[law + 1, 2] = high
         place += size
     marks[SAVED_NEEDED] = place
-    marks[ROWS_NEEDED] = widest + STRIDE + LEAD + 2 * LANES
-    if place > window.saved.size or marks[ROWS_NEEDED] > window.rows.shape[1]:
+    marks[ROWS_NEEDED] = widest + stride + LEAD + 2 * LANES
+    small = window.rows.shape[0] < stride or window.rows.shape[1] < marks[ROWS_NEEDED]
+    if small or window.saved.size < place:
         marks[BUILT] = 0
         return False
     marks[MID] = tail
@@ -148,9 +159,9 @@ def _flip(window, w, negligible):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def _rebuild(window, block, last_row, w, negligible):
-    """Suffix laws of `block` from its saved law: row r is that of held[mid - 32 block - r : mid]."""
+    """Suffix laws of `block` from its saved law: row r is of held[mid - block * stride - r : mid]."""
     marks, rows, bands = window.marks, window.rows, window.bands
     low, high = 0, 1
     first = rows[0]
@@ -161,14 +172,14 @@ def _rebuild(window, block, last_row, w, negligible):
         low, high = window.extent[block, 1], window.extent[block, 2]
         first[LEAD : LEAD + high - low] = window.saved[place : place + high - low]
     base = low - LEAD
-    first[high - base : high - base + 2 * LANES] = 0.0
+    clear(first, high - base, LANES + 1)
     bands[0, 0], bands[0, 1] = low, high
-    newest = marks[MID] - block * STRIDE
+    newest = marks[MID] - (block << marks[SHIFT])
     for r in range(1, last_row + 1):
         p = window.held[newest - r]
         q = 1.0 - p
         old, before, new = rows[r - 1, low - base :], rows[r - 1, low - base - 1 :], rows[r]
-        new[0] = 0.0
+        new[low - base - 1] = 0.0
         law = new[low - base :]
         for k in range(padded(high - low + 1)):
             law[k] = q * old[k] + p * before[k]
@@ -177,7 +188,7 @@ def _rebuild(window, block, last_row, w, negligible):
             low += 1
         while high - low > 1 and new[high - 1 - base] < negligible:
             high -= 1
-        new[high - base : high - base + 2 * LANES] = 0.0
+        clear(new, high - base, LANES + 1)
         bands[r, 0], bands[r, 1] = low, high
     marks[ROW_BASE] = base
     marks[BLOCK] = block
@@ -292,7 +303,8 @@ def slide(window, existence, begin, w, target, max_tuples, starts):
                             marks[ONES] -= p == 1.0
                             return t
                     depth = marks[MID] - marks[HEAD] - 1
-                    block, row = depth // STRIDE, depth % STRIDE
+                    block = depth >> marks[SHIFT]
+                    row = depth - (block << marks[SHIFT])
                     if block != marks[BLOCK]:
                         _rebuild(window, block, row, w, negligible)
                     below = _below(rows, bands, front, marks, row)

@@ -119,6 +119,23 @@ def write_tuples(tuples, slots, offsets, prob, points, existence, numbers, used)
 
 
 @njit(cache=True, nogil=True)
+def read_tuples(tuples, slots, d):
+    """The samples of some tuples: (offsets int64[n + 1], prob float64[m], points float64[m, d])."""
+    offsets = np.zeros(slots.size + 1, np.int64)
+    for i in range(slots.size):
+        offsets[i + 1] = offsets[i] + tuples.count[slots[i]]
+    prob, points = np.empty(offsets[-1]), np.empty((offsets[-1], d))
+    for i in range(slots.size):
+        at, count = tuples.at[slots[i]], tuples.count[slots[i]]
+        length = padded(count)
+        for k in range(count):
+            prob[offsets[i] + k] = tuples.blocks[at + k]
+            for a in range(d):
+                points[offsets[i] + k, a] = tuples.blocks[at + (a + 1) * length + k]
+    return offsets, prob, points
+
+
+@njit(cache=True, nogil=True)
 def compact_blocks(tuples, windows, d, blocks):
     """Copy the blocks of all held tuples into `blocks`, one after the other; the place after them.
 

@@ -208,6 +208,11 @@ class UncertainWindow:
         return not self._state.marks[kernel.SHORT]
 
     @property
+    def recursions(self) -> int:
+        """Tests the plain recursion had to decide, since the window was made or restored."""
+        return int(self._state.marks[kernel.RECURSIONS])
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all arrays of the state."""
         return sum(array.nbytes for array in self._state) + self._sums.nbytes
@@ -227,20 +232,21 @@ class UncertainWindow:
     def _grow(self) -> None:
         """Make room for what the kernel missed: more tuples, or the laws of those there are."""
         state, marks = self._state, self._state.marks
-        held, at, extent = state.held, state.at, state.extent
+        held, at = state.held, state.at
         if marks[kernel.TAIL] == held.size:
-            capacity = 2 * held.size
-            held, at = _longer(held, capacity), _longer(at, capacity)
-            extent = np.empty((capacity // kernel.STRIDE + 2, 3), dtype=np.int64)
-            # The saved laws' places went with `extent`: all is built anew at the next test.
-            marks[kernel.BUILT] = 0
-        front, saved, rows = state.front, state.saved, state.rows
+            held, at = _longer(held, 2 * held.size), _longer(at, 2 * held.size)
+        front, saved, extent = state.front, state.saved, state.extent
+        rows, bands = state.rows, state.bands
         if marks[kernel.SAVED_NEEDED] > saved.size:
             saved = np.empty(int(marks[kernel.SAVED_NEEDED]) * 5 // 4)
-        if marks[kernel.ROWS_NEEDED] > rows.shape[1]:
-            rows = np.empty((kernel.STRIDE, int(marks[kernel.ROWS_NEEDED]) * 5 // 4))
-            front = np.empty(self.rows + kernel.BUFFER) if front.size == 0 else front
-        self._state = CountWindow(held, at, front, saved, extent, rows, state.bands, marks)
+        stride, width = 1 << int(marks[kernel.SHIFT]), int(marks[kernel.ROWS_NEEDED])
+        if width > rows.shape[1] or stride > rows.shape[0]:
+            rows = np.empty((stride, max(width * 5 // 4, rows.shape[1])))
+            bands = np.empty((stride, 2), dtype=np.int64)
+        if width:
+            front = front if front.size else np.empty(self.rows + kernel.BUFFER)
+            extent = _longer(extent, min(kernel.MOST_SAVED + 1, held.size // 8 + 2))
+        self._state = CountWindow(held, at, front, saved, extent, rows, bands, marks)
 
     def _places(self, indices: Ints) -> Ints:
         """Where the tuples of these stream indices are among the held ones."""
@@ -273,16 +279,18 @@ def _empty(capacity: int) -> CountWindow:
         at=np.empty(capacity, dtype=np.int64),
         front=np.empty(0),
         saved=np.empty(0),
-        extent=np.empty((capacity // kernel.STRIDE + 2, 3), dtype=np.int64),
-        rows=np.empty((kernel.STRIDE, 0)),
-        bands=np.empty((kernel.STRIDE, 2), dtype=np.int64),
+        extent=np.empty((0, 3), dtype=np.int64),
+        rows=np.empty((0, 0)),
+        bands=np.empty((0, 2), dtype=np.int64),
         marks=np.zeros(kernel.MARKS, dtype=np.int64),
     )
 
 
-def _longer(array: Any, capacity: int) -> Any:
-    longer = np.empty(capacity, dtype=array.dtype)
-    longer[: array.size] = array
+def _longer(array: Any, length: int) -> Any:
+    if len(array) >= length:
+        return array
+    longer = np.empty((length, *array.shape[1:]), dtype=array.dtype)
+    longer[: len(array)] = array
     return longer
 
 

@@ -1,1 +1,63 @@
-"""The query language: grammar, plan, and the planner that calls the DataFrame functions."""
+"""The query language: a small superset of Spark SQL's SELECT, planned over our functions.
+
+`sql` turns text into frames, `explain` says what they will do. A script is parsed (`grammar.lark`,
+`parse`), the options of its windows and joins become arguments (`plan`), and the rest is Spark's
+own text with our frames in it (`planner`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sfumato.sql.errors import SqlError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["SqlError", "explain", "sql"]
+
+
+def sql(spark: SparkSession, text: str) -> DataFrame | list[DataFrame]:
+    """The frames of a script's queries: one frame for one statement, a list for several.
+
+    spark : the session whose tables and temporary views the queries read
+    text : queries separated by `;`. Only queries run: SELECT, WITH, FROM, VALUES, TABLE, and
+        EXPLAIN of one of them, which gives a frame with one column `plan`
+
+    Nothing is started or collected. A query with no construct of ours is handed to `spark.sql` as
+    it stands. Parsing takes milliseconds; Spark analyses each query once or a few times.
+
+    Raises SqlError (a ValueError) with line, column and likely word for what cannot be understood
+    in it, an unknown stream or column included; other errors of Spark's are raised as they are.
+    """
+    from sfumato.sql.explain import explained
+    from sfumato.sql.parse import parse
+    from sfumato.sql.planner import Planner
+
+    script = parse(text)
+    planner = Planner(spark, text)
+    frames = []
+    for statement in script.statements:
+        frame = planner.statement(statement)
+        if statement.explain:
+            frames.append(spark.createDataFrame([(explained(frame.step),)], "plan string"))
+        else:
+            frames.append(frame.df)
+    return frames[0] if len(frames) == 1 else frames
+
+
+def explain(spark: SparkSession, text: str) -> str:
+    """What `sql` would do, in words: operators, keys, windows, state and what is guaranteed.
+
+    Arguments and errors as for `sql`; nothing is started, the tables are only looked up.
+    """
+    from sfumato.sql.explain import explained
+    from sfumato.sql.parse import parse
+    from sfumato.sql.planner import Planner
+
+    script = parse(text)
+    planner = Planner(spark, text)
+    plans = [explained(planner.statement(statement).step) for statement in script.statements]
+    if len(plans) == 1:
+        return plans[0]
+    return "\n".join(f"-- query {i}\n{plan}" for i, plan in enumerate(plans, 1))

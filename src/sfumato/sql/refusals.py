@@ -1,0 +1,117 @@
+"""What a block asks for that is almost our language, not yet supported, or not to be guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+from lark import Token
+
+from sfumato.sql.measures import attribute_argument, is_ours
+from sfumato.sql.names import AGGREGATES, is_word, references
+from sfumato.sql.parse import WINDOW_WORDS
+from sfumato.sql.plan import at
+from sfumato.sql.sources import Source
+from sfumato.sql.syntax import Clause, FromClause, Group, Item, Relation, SimilarityJoin
+
+PER_EXTENT = "over a RANGE window means each extent by itself, which is not supported yet"
+
+
+def refuse_near_misses(relation: Relation, text: str) -> None:
+    """Our constructs, almost: what Spark would call a syntax error somewhere else."""
+    alias, rest = relation.alias, relation.rest
+    if alias is not None and alias.upper() in WINDOW_WORDS and rest and _is_number(rest[0]):
+        raise at(text, alias, "a window is written in brackets", expected=(f"[{alias}",))
+    for one, other in pairwise(rest):
+        if isinstance(one, Token) and is_word(one, "WITHIN", "PROBABILITY") and _is_number(other):
+            reason = f"{one} belongs to a SIMILARITY JOIN, and this is none"
+            raise at(text, one, reason, expected=("SIMILARITY JOIN",))
+
+
+def refuse_later_work(
+    clauses: tuple[Clause, ...], from_clause: FromClause | None, text: str
+) -> None:
+    """TOP with its clauses, and IMPUTE."""
+    words = {clause.word: clause for clause in clauses}
+    top = _top(words)
+    for word, name in (("FREQUENCY", "FREQUENCY"), ("RANK_BY", "RANK BY")):
+        clause = words.get(word)
+        if clause is not None and clause.keyword is not None and top is None:
+            reason = f"{name} belongs to SELECT TOP k, and there is no TOP"
+            raise at(text, clause.keyword, reason, expected=("SELECT TOP k",))
+    if top is not None:
+        raise at(text, top, "TOP queries are not supported yet")
+    for relation in [] if from_clause is None else from_clause.sources:
+        one = relation.side if isinstance(relation, SimilarityJoin) else relation
+        for item, following in pairwise(one.rest):
+            if isinstance(item, Token) and is_word(item, "IMPUTE") and isinstance(following, Group):
+                raise at(text, item, "IMPUTE is not supported yet")
+
+
+def _top(words: dict[str, Clause]) -> Token | None:
+    """The TOP of `TOP 3` and, in a ranking, of `TOP-3`; `top - 3` may be Spark's difference."""
+    items = words["SELECT"].items if "SELECT" in words else ()
+    first = items[0] if items else None
+    if not isinstance(first, Token) or not is_word(first, "TOP"):
+        return None
+    numbered = len(items) > 1 and _is_number(items[1])
+    return first if numbered or words.keys() & {"RANK_BY", "FREQUENCY"} else None
+
+
+def refuse_per_extent(clauses: Iterable[Clause], sources: list[Source], text: str) -> None:
+    """What means each extent over a RANGE window, and to Spark would mean the whole stream."""
+    ranged = [source for source in sources if source.extent is not None]
+    if not ranged:
+        return
+    if len(ranged) > 1 and ranged[1].node is not None:
+        raise at(text, ranged[1].node, f"a join {PER_EXTENT}")
+    clauses = tuple(clauses)
+    for clause in clauses:
+        if clause.word in ("GROUP_BY", "HAVING") and clause.keyword is not None:
+            raise at(text, clause.keyword, f"{clause.keyword} {PER_EXTENT}")
+    for clause in clauses:
+        first = clause.items[0] if clause.items else None
+        if clause.word == "SELECT" and isinstance(first, Token) and is_word(first, "DISTINCT"):
+            raise at(text, first, f"DISTINCT {PER_EXTENT}")
+        for reference in references(clause.items):
+            name = reference.parts[-1].lower()
+            aggregate = reference.call is not None and name in AGGREGATES
+            if aggregate and not is_word(reference.after, "OVER"):
+                if is_ours(reference, sources):
+                    continue  # STDDEV of an uncertain attribute is a number of its row
+                raise at(text, reference.words[0], f"{name.upper()} {PER_EXTENT}")
+
+
+def refuse_uncertain_operands(
+    clauses: Iterable[Clause],
+    conditions: Iterable[tuple[Item, ...]],
+    sources: list[Source],
+    text: str,
+) -> None:
+    """What Spark would do to a distribution as to any array, and nobody means.
+
+    An aggregate of an uncertain attribute, and its comparison in the condition of a join.
+    """
+    for items in [*(clause.items for clause in clauses), *conditions]:
+        for reference in references(items):
+            if reference.call is None or reference.parts[-1].lower() not in AGGREGATES:
+                continue
+            attribute = attribute_argument(reference, sources)
+            if attribute is not None and not is_ours(reference, sources):
+                call = reference.parts[-1].upper()
+                hint = f"{call}(EXPECTED({attribute})) is one of the expected values"
+                reason = f"{call} of the uncertain {attribute} is not supported yet; {hint}"
+                raise at(text, reference.words[0], reason)
+    for items in conditions:
+        if not any(is_word(item, "ON") for item in items):
+            continue
+        for reference in references(items, in_measures=False):
+            for parts in (reference.parts[:2], reference.parts[:1]):
+                if reference.call is None and any(source.attribute(parts) for source in sources):
+                    reason = f"a join on the uncertain {parts[-1]}: compare EXPECTED({parts[-1]})"
+                    more = ("SIMILARITY JOIN",)
+                    raise at(text, reference.words[0], reason, expected=more)
+
+
+def _is_number(item: Item) -> bool:
+    return isinstance(item, Token) and item.type == "NUMBER"

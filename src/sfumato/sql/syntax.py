@@ -1,0 +1,284 @@
+"""The syntax tree: what stands where in the text, before anything is checked or resolved.
+
+Words are Lark tokens (strings with `type`, `start_pos` and `end_pos`). Every node knows its span
+`[start, end)` in the script, because a query is rewritten by replacing spans of the user's text:
+what we do not understand reaches Spark letter by letter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from lark import Token
+
+QUERY_WORDS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
+"""The words a query can begin with; any other statement would change something."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A piece of the text, from character `start` to just before `end`."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Group(Node):
+    """`( ... )`: a nested query, arguments or an expression."""
+
+    body: Body | None
+
+
+@dataclass(frozen=True)
+class Index(Node):
+    """`[ ... ]` in an expression: Spark's array or map index."""
+
+    body: Body | None
+
+
+Item: TypeAlias = Token | Group | Index
+
+
+@dataclass(frozen=True)
+class Name(Node):
+    """A table or column name of one or more parts, `db.table` or `a.x`."""
+
+    words: tuple[Token, ...]
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts without backquotes."""
+        return tuple(plain(word) for word in self.words)
+
+    def __str__(self) -> str:
+        return ".".join(self.parts)
+
+
+@dataclass(frozen=True)
+class Measure(Node):
+    """A number with its unit, sign or percent sign as written: `300 SECONDS`, `95%`, `-1`."""
+
+    numbers: tuple[Token, ...]
+    units: tuple[Token, ...] = ()
+    negative: bool = False
+    percent: bool = False
+
+    @property
+    def value(self) -> float:
+        """The first number, signed, a percentage as a fraction."""
+        value = float(self.numbers[0])
+        return (-value if self.negative else value) / (100 if self.percent else 1)
+
+    @property
+    def whole(self) -> int | None:
+        """The number if it is a whole one without percent sign, else None."""
+        return int(self.value) if self.value.is_integer() and not self.percent else None
+
+
+@dataclass(frozen=True)
+class Option(Node):
+    """One option of a window: its keyword (upper case), its number and its names."""
+
+    word: str
+    measure: Measure | None = None
+    names: tuple[Name, ...] = ()
+
+
+@dataclass(frozen=True)
+class Window(Node):
+    """`[RANGE 300 SECONDS WATTR ts ...]` after a table name."""
+
+    options: tuple[Option, ...]
+
+    def get(self, word: str) -> Option | None:
+        """The option of that keyword, or None."""
+        return next((option for option in self.options if option.word == word), None)
+
+
+@dataclass(frozen=True)
+class Relation(Node):
+    """One table of a FROM clause: its name (or nested query), alias, window and what follows.
+
+    `head` is None for what cannot be a table (a number in `substring(s FROM 2)`). `rest` is text
+    for Spark: a join condition, the arguments of a table function, a lateral view.
+    """
+
+    head: Name | Group | None
+    alias: Token | None
+    window: Window | None
+    rest: tuple[Item, ...]
+    own_end: int  # where head, alias and window end and the rest begins
+
+    @property
+    def is_function(self) -> bool:
+        """A table function, `VALUES (...)` or the like: a name followed by parentheses."""
+        return self.alias is None and bool(self.rest) and isinstance(self.rest[0], Group)
+
+
+@dataclass(frozen=True)
+class SimilarityJoin(Node):
+    """`SIMILARITY JOIN b ON (x) WITHIN ...`: the right side of the relation before it."""
+
+    keyword: Token
+    side: Relation
+    on: tuple[Name, ...]
+    within: tuple[Measure, ...]
+    probability: tuple[Measure, ...]
+    using: tuple[Token, ...]
+    output: tuple[Token, ...]
+    keys: tuple[tuple[Name, Name], ...]
+
+
+@dataclass(frozen=True)
+class Clause(Node):
+    """A keyword (None for words before any) and the words up to the next clause."""
+
+    keyword: Token | None
+    items: tuple[Item, ...]
+
+    @property
+    def word(self) -> str:
+        """The keyword's kind: SELECT, WHERE, GROUP_BY, ..."""
+        return "" if self.keyword is None else self.keyword.type
+
+
+@dataclass(frozen=True)
+class FromClause(Node):
+    """The tables of a query. `joiners[i]` is the word (JOIN, comma) before `sources[i]`."""
+
+    keyword: Token
+    sources: tuple[Relation | SimilarityJoin, ...]
+    joiners: tuple[Token | None, ...]
+    word: str = "FROM"
+
+
+@dataclass(frozen=True)
+class Cte(Node):
+    """One `name [(columns)] AS (query)` of a WITH."""
+
+    name: Token
+    columns: Group | None
+    query: Group
+
+
+@dataclass(frozen=True)
+class Body(Node):
+    """What a statement or a pair of parentheses holds: common tables, then clauses.
+
+    It is a query only if `is_query`; `extract(year FROM ts)` has a FROM clause as well.
+    """
+
+    with_: Token | None
+    ctes: tuple[Cte, ...]
+    recursive: bool
+    clauses: tuple[Clause | FromClause, ...]
+
+    def opening_words(self) -> Iterator[Item]:
+        """What it begins with, looking through parentheses: a WITH, then what its tables serve."""
+        if self.with_ is not None:
+            yield self.with_
+        if not self.clauses:
+            return
+        first = self.clauses[0]
+        if first.keyword is not None:
+            yield first.keyword
+        elif isinstance(first, Clause):
+            item = first.items[0]
+            if isinstance(item, Group) and item.body is not None:
+                yield from item.body.opening_words()
+            else:
+                yield item
+
+    @property
+    def is_query(self) -> bool:
+        """Whether it begins as a query does."""
+        words = list(self.opening_words())
+        return bool(words) and all(is_query_word(word) for word in words)
+
+    def blocks(self) -> Iterator[tuple[Clause | FromClause, ...]]:
+        """The SELECT blocks between UNION, INTERSECT and EXCEPT."""
+        block: list[Clause | FromClause] = []
+        for clause in self.clauses:
+            if clause.word == "SET_OPERATOR":
+                yield tuple(block)
+                block = []
+            block.append(clause)
+        yield tuple(block)
+
+
+@dataclass(frozen=True)
+class Statement(Node):
+    """One statement of a script."""
+
+    explain: bool
+    body: Body
+
+
+@dataclass(frozen=True)
+class Script:
+    """The statements of `text`."""
+
+    text: str
+    statements: tuple[Statement, ...]
+
+
+def is_query_word(item: Item) -> bool:
+    """Whether a query can begin with it."""
+    return isinstance(item, Token) and item.upper() in QUERY_WORDS
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The words of a list written as text."""
+    return tuple(text.split())
+
+
+def start_of(piece: Node | Token) -> int:
+    """Where a node or word begins in the script."""
+    return piece.start if isinstance(piece, Node) else piece.start_pos or 0
+
+
+def end_of(piece: Node | Token) -> int:
+    """Where a node or word ends in the script."""
+    return piece.end if isinstance(piece, Node) else piece.end_pos or 0
+
+
+def plain(word: Token | str) -> str:
+    """An identifier without its backquotes."""
+    if word.startswith("`"):
+        return word[1:-1].replace("``", "`")
+    return str(word)
+
+
+def quoted(name: str) -> str:
+    """An identifier in backquotes, whatever characters it has."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def walk(items: tuple[Item, ...]) -> Iterator[Item]:
+    """All items, those inside parentheses and indexes too, in the order of the text."""
+    for item in items:
+        yield item
+        if isinstance(item, Group | Index) and item.body is not None:
+            yield from walk_body(item.body)
+
+
+def walk_body(body: Body) -> Iterator[Item]:
+    """All items of a body, the names of its tables left out."""
+    for cte in body.ctes:
+        yield cte.query
+        if cte.query.body is not None:
+            yield from walk_body(cte.query.body)
+    for clause in body.clauses:
+        if isinstance(clause, Clause):
+            yield from walk(clause.items)
+            continue
+        for source in clause.sources:
+            relation = source.side if isinstance(source, SimilarityJoin) else source
+            if isinstance(relation.head, Group):
+                yield from walk((relation.head,))
+            elif relation.head is not None:
+                yield from relation.head.words
+            yield from walk(relation.rest)
