@@ -146,9 +146,7 @@ def test_approximations_follow_the_papers_formulas(n):
         for k in range(n):  # from n on the cdf is 1
             assert law.cdf(k) == pytest.approx(expected[method](k), rel=1e-9, abs=1e-13)
             assert law.sf(k) == pytest.approx(1 - expected[method](k), rel=1e-9, abs=1e-13)
-        np.testing.assert_array_equal(
-            law.pmf(), np.diff(law.cdf(np.arange(n + 1)), prepend=0.0)
-        )
+        np.testing.assert_array_equal(law.pmf(), np.diff(law.cdf(np.arange(n + 1)), prepend=0.0))
 
 
 def test_the_poisson_law_agrees_with_scipy_at_any_mean():

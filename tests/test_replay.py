@@ -15,6 +15,8 @@ import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import (
     LongType,
     ShortType,
@@ -23,6 +25,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    _parse_datatype_string,
 )
 
 from sfumato.spark.replay import Pace, ReplaySource
@@ -99,16 +102,17 @@ def replay(spark):
     return play
 
 
-@pytest.fixture
-def static(spark):
-    """A function that reads a file statically."""
-    spark.dataSource.register(ReplaySource)
+def static(path, schema=None, **options) -> pa.Table:
+    """What Spark is given by a static read, without Spark."""
+    source = ReplaySource({"path": str(path), **options})
+    wanted = source.schema() if schema is None else _parse_datatype_string(schema)
+    reader = source.reader(wanted)
+    batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+    return pa.Table.from_batches(batches) if batches else pa.table({})
 
-    def read(path, schema=None, **options):
-        reader = spark.read.format("replay").options(**options)
-        return (reader.schema(schema) if schema else reader).load(str(path))
 
-    return read
+def rows_of(table: pa.Table) -> list[tuple]:
+    return [tuple(row.values()) for row in table.to_pylist()]
 
 
 def flat(batches):
@@ -118,91 +122,95 @@ def flat(batches):
 NAMES = ["r.parquet", "r.csv", "r.jsonl", "r.json.gz", "r.feather", "r.arrow"]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_format_gives_all_rows_in_arrival_order(static, tmp_path, name):
+def test_every_format_gives_all_rows_in_arrival_order(spark, tmp_path):
+    spark.dataSource.register(ReplaySource)
     table = readings()
-    df = static(written(table, tmp_path / name), order="received")
-    by_name = {row["name"]: tuple(row.values()) for row in table.to_pylist()}
-    rows = [tuple(df_row[column] for column in table.column_names) for df_row in df.collect()]
-    assert rows == [by_name[name] for name in ARRIVAL]
-    assert df.schema["received"].dataType == TimestampNTZType()
+    by_name = {row["name"]: row for row in table.to_pylist()}
+    for name in NAMES:
+        reader = spark.read.format("replay").option("order", "received")
+        df = reader.load(written(table, tmp_path / name))
+        assert [row.asDict() for row in df.collect()] == [by_name[name] for name in ARRIVAL]
+        assert df.schema["received"].dataType == TimestampNTZType()
 
 
-@pytest.mark.parametrize("name", ["r.parquet", "r.csv"])
-def test_a_stream_has_the_same_rows_and_keeps_the_limit(replay, tmp_path, name):
-    path = written(readings(), tmp_path / name)
+def test_a_stream_has_the_same_rows_and_keeps_the_limit(replay, tmp_path):
+    path = written(readings(), tmp_path / "r.jsonl")
     batches = replay(path, tmp_path / "c", order="received", rows_per_batch=3)
     assert [len(batch) for batch in batches] == [3, 3, 1]
     assert [row[0] for row in flat(batches)] == ARRIVAL
 
 
-def test_without_order_rows_come_in_file_order(static, tmp_path):
+def test_without_order_rows_come_in_file_order(tmp_path):
     path = written(readings(), tmp_path / "r.parquet")
-    assert [row.name for row in static(path).collect()] == [name for name, _ in READINGS]
+    assert static(path)["name"].to_pylist() == [name for name, _ in READINGS]
 
 
-def test_several_order_columns_break_ties_and_the_file_position_breaks_the_rest(static, tmp_path):
+def test_several_order_columns_break_ties_and_the_file_position_breaks_the_rest(tmp_path):
     random = np.random.default_rng(7)
     a, b = random.integers(0, 4, 500), random.integers(0, 4, 500)
     table = pa.table({"a": a, "b": b, "position": np.arange(500)})
-    rows = static(written(table, tmp_path / "t.parquet"), order="a, b").collect()
-    assert [tuple(row) for row in rows] == sorted(
-        zip(a.tolist(), b.tolist(), range(500), strict=True)
-    )
+    rows = rows_of(static(written(table, tmp_path / "t.parquet"), order="a, b"))
+    assert rows == sorted(zip(a.tolist(), b.tolist(), range(500), strict=True))
 
 
-def test_the_order_columns_need_not_be_in_the_given_schema(static, tmp_path):
+def test_the_order_columns_need_not_be_in_the_given_schema(spark, tmp_path):
     path = written(readings(), tmp_path / "r.csv")
-    df = static(path, schema="value string, name string", order="received")
     position = {name: str(place) for place, (name, _) in enumerate(READINGS)}
-    assert [tuple(row) for row in df.collect()] == [(position[name], name) for name in ARRIVAL]
+    table = static(path, schema="value string, name string", order="received")
+    assert rows_of(table) == [(position[name], name) for name in ARRIVAL]
 
 
-def test_times_without_zone_are_utc_where_the_schema_says_timestamp(static, tmp_path):
-    for name in ("r.parquet", "r.csv", "r.jsonl"):
-        path = written(readings(), tmp_path / name)
-        df = static(path, schema="received timestamp", order="received")
-        assert df.schema["received"].dataType == TimestampType()
-        seconds = df.selectExpr("unix_micros(received) AS t").first().t
-        assert seconds == 1710035999 * 1_000_000  # 2024-03-10 01:59:59 UTC
+@pytest.mark.parametrize("name", ["r.parquet", "r.csv", "r.jsonl"])
+def test_times_without_zone_are_utc_where_the_schema_says_timestamp(spark, tmp_path, name):
+    path = written(readings(), tmp_path / name)
+    column = static(path, schema="received timestamp", order="received")["received"]
+    assert column.type == pa.timestamp("us", tz="UTC")
+    assert column.cast(pa.int64())[0].as_py() == 1710035999 * 1_000_000  # 2024-03-10 01:59:59 UTC
 
 
-def test_types_that_spark_lacks_become_the_next_wider(static, tmp_path):
+def test_types_that_spark_lacks_become_the_next_wider(spark, tmp_path):
+    spark.dataSource.register(ReplaySource)
+    fine = 1_700_000_000_123_456_789
     table = pa.table(
         {
             "small": pa.array([255], pa.uint8()),
             "word": pa.array(["x"]).dictionary_encode(),
             "nothing": pa.nulls(1),
-            "fine": pa.array(
-                [1_700_000_000_123_456_789], pa.timestamp("ns", tz="America/New_York")
-            ),
+            "fine": pa.array([fine], pa.timestamp("ns", tz="America/New_York")),
             "points": pa.array([[{"prob": 0.5, "x": 3}]]),
         }
     )
-    df = static(written(table, tmp_path / "t.parquet"))
+    df = spark.read.format("replay").load(written(table, tmp_path / "t.parquet"))
     assert df.schema["small"].dataType == ShortType()
     assert df.schema["word"].dataType == df.schema["nothing"].dataType == StringType()
     row = df.selectExpr("small", "word", "nothing", "unix_micros(fine)", "points[0].x").first()
-    assert tuple(row) == (255, "x", None, 1_700_000_000_123_456, 3)
+    assert tuple(row) == (255, "x", None, fine // 1000, 3)
 
 
-def test_an_empty_field_of_a_csv_file_is_null(static, tmp_path):
+def test_an_empty_field_of_a_csv_file_is_null(tmp_path):
     (tmp_path / "t.csv").write_text("station,reading\nNA,1\n,NA\n")
-    df = static(tmp_path / "t.csv")
-    assert df.schema == StructType(
+    assert ReplaySource({"path": str(tmp_path / "t.csv")}).schema() == StructType(
         [StructField("station", StringType()), StructField("reading", LongType())]
     )
-    assert [tuple(row) for row in df.collect()] == [("NA", 1), (None, None)]
+    assert rows_of(static(tmp_path / "t.csv")) == [("NA", 1), (None, None)]
 
 
-def test_an_empty_file_ends_at_once(replay, static, tmp_path):
+def test_json_times_with_a_zone_or_parts_of_a_second_are_times(tmp_path):
+    lines = ['{"t": "2024-01-01T00:00:00.25+01:00", "d": "x"}', '{"t": null, "d": "y"}']
+    (tmp_path / "t.jsonl").write_text("\n".join(lines))
+    source = ReplaySource({"path": str(tmp_path / "t.jsonl")})
+    assert source.schema()["t"].dataType == TimestampType()
+    (time_of_day, _), _ = rows_of(static(tmp_path / "t.jsonl"))
+    assert time_of_day.isoformat() == "2023-12-31T23:00:00.250000+00:00"
+
+
+def test_an_empty_file_ends_at_once(replay, tmp_path):
     path = written(readings().slice(0, 0), tmp_path / "r.parquet")
-    assert replay(path, tmp_path / "c", order="received") == []
-    assert replay(path, tmp_path / "d", order="received", speed=1) == []
-    assert static(path, order="received").collect() == []
+    assert flat(replay(path, tmp_path / "c", order="received", speed=1)) == []
+    assert rows_of(static(path, order="received")) == []
     (tmp_path / "e.jsonl").touch()
-    assert static(tmp_path / "e.jsonl", schema="a int").collect() == []
-    with pytest.raises(Exception, match=r"is empty.*\.schema"):
+    assert rows_of(static(tmp_path / "e.jsonl", schema="a int")) == []
+    with pytest.raises(ValueError, match=r"is empty.*\.schema"):
         static(tmp_path / "e.jsonl")
 
 
@@ -304,7 +312,7 @@ BAD = [
     ({"speed": "1"}, r"option `speed` is '1' but `order` is missing"),
     ({"rows_per_batch": "0"}, r"option `rows_per_batch` must be a whole number.*'0'"),
     ({"rows_per_batch": "1.5"}, r"option `rows_per_batch` must be"),
-    ({"rowsPerBatch": "5"}, r"no option `rowsperbatch`.*did you mean `rows_per_batch`"),
+    ({"rowsPerBatch": "5"}, r"no option `rowsPerBatch`.*did you mean `rows_per_batch`"),
     ({"ordr": "received"}, r"no option `ordr`.*did you mean `order`"),
     ({"format": "parqet"}, r"option `format` must be one of.*did you mean 'parquet'"),
     ({"format": "json"}, r"cannot be read as json"),
@@ -312,32 +320,63 @@ BAD = [
 
 
 @pytest.mark.parametrize(("options", "message"), BAD)
-def test_a_bad_option_is_named(static, tmp_path, options, message):
+def test_a_bad_option_is_named(tmp_path, options, message):
     path = written(readings(), tmp_path / "r.parquet")
-    with pytest.raises(Exception, match=message):
+    with pytest.raises(ValueError, match=message):
         static(path, **options)
 
 
-def test_a_path_that_cannot_be_played_is_named(spark, static, tmp_path):
-    with pytest.raises(Exception, match=r"option `path`: there is no file '.*gone\.csv'"):
-        static(tmp_path / "gone.csv")
-    with pytest.raises(Exception, match=r"option `path` must be one file.* is a folder"):
-        static(tmp_path)
-    with pytest.raises(Exception, match="option `path` is missing"):
+def test_an_error_reaches_the_user_when_the_stream_is_made(spark, tmp_path):
+    spark.dataSource.register(ReplaySource)
+    path = written(readings(), tmp_path / "r.parquet")
+    with pytest.raises(AnalysisException, match=r"no option `ordr`.*did you mean `order`"):
+        spark.readStream.format("replay").option("ordr", "received").load(path)
+    with pytest.raises(AnalysisException, match=r"`recieved`.*did you mean `received`"):
+        spark.readStream.format("replay").option("order", "recieved").load(path)
+    with pytest.raises(AnalysisException, match="option `path` is missing"):
         spark.read.format("replay").load()
+
+
+def test_a_path_that_cannot_be_played_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"option `path`: there is no file '.*gone\.csv'"):
+        static(tmp_path / "gone.csv")
+    with pytest.raises(ValueError, match=r"option `path` must be one file.* is a folder"):
+        static(tmp_path)
     (tmp_path / "a.dat").touch()
-    with pytest.raises(Exception, match="option `format` is missing"):
+    with pytest.raises(ValueError, match="option `format` is missing"):
         static(tmp_path / "a.dat")
 
 
-def test_a_schema_that_does_not_fit_is_named(replay, static, tmp_path):
+def test_a_schema_that_does_not_fit_is_named(spark, tmp_path):
     path = written(readings(), tmp_path / "r.parquet")
-    with pytest.raises(Exception, match=r"the given schema names.*did you mean `value`"):
-        static(path, schema="valu double").collect()
-    with pytest.raises(Exception, match=r"column `name`.*cannot be converted to"):
-        static(path, schema="name double").collect()
-    with pytest.raises(Exception, match=r"needs an arrival clock: `name` must be a timestamp"):
-        replay(path, tmp_path / "c", order="name", speed=1)
+    with pytest.raises(ValueError, match=r"the given schema names.*did you mean `value`"):
+        static(path, schema="valu double")
+    with pytest.raises(ValueError, match=r"column `name`.*cannot be converted to"):
+        static(path, schema="name double")
+    with pytest.raises(ValueError, match=r"column `received`.*1 NULLs.*NOT NULL"):
+        static(path, schema="received timestamp not null")
+    twice = pa.table([[1], [2]], names=["a", "a"])
+    with pytest.raises(ValueError, match="two columns `a`"):
+        static(written(twice, tmp_path / "t.arrow"))
+
+
+def test_a_speed_needs_a_clock(tmp_path):
+    path = written(readings(), tmp_path / "r.parquet")
+    source = ReplaySource({"path": path, "order": "name", "speed": "1"})
+    reader = source.streamReader(source.schema())
+    with pytest.raises(ValueError, match=r"needs an arrival clock: `name` must be a timestamp"):
+        reader.latestOffset({"row": 0}, ReadAllAvailable())
+
+
+def test_a_file_that_changes_while_it_is_played_is_an_error(tmp_path):
+    path = numbers(tmp_path / "n.parquet", 9)
+    source = ReplaySource({"path": path})
+    reader = source.streamReader(source.schema())
+    (part,) = reader.partitions({"row": 2}, {"row": 5})
+    assert [row for batch in reader.read(part) for row in batch["i"].to_pylist()] == [2, 3, 4]
+    numbers(tmp_path / "n.parquet", 8)
+    with pytest.raises(RuntimeError, match=r"had 9 rows when this query started and has 8"):
+        list(reader.read(part))
 
 
 def test_the_source_loads_no_compiled_kernels():
