@@ -15,7 +15,7 @@ import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import (
     LongType,
@@ -133,10 +133,10 @@ def test_every_format_gives_all_rows_in_arrival_order(spark, tmp_path):
         assert df.schema["received"].dataType == TimestampNTZType()
 
 
-def test_a_stream_has_the_same_rows_and_keeps_the_limit(replay, tmp_path):
+def test_a_stream_has_the_same_rows_and_keeps_the_limit_at_any_speed(replay, tmp_path):
     path = written(readings(), tmp_path / "r.jsonl")
-    batches = replay(path, tmp_path / "c", order="received", rows_per_batch=3)
-    assert [len(batch) for batch in batches] == [3, 3, 1]
+    batches = replay(path, tmp_path / "c", order="received", rows_per_batch=3, speed="1e9")
+    assert max(len(batch) for batch in batches) == 3
     assert [row[0] for row in flat(batches)] == ARRIVAL
 
 
@@ -215,30 +215,18 @@ def test_an_empty_file_ends_at_once(replay, tmp_path):
 
 
 def test_a_restart_in_the_middle_continues_with_the_next_row(replay, tmp_path):
-    path = numbers(tmp_path / "n.parquet", 25)
+    path = numbers(tmp_path / "n.csv", 20)
     batches = []
-    with pytest.raises(Exception, match="stopped in the middle"):
+    with pytest.raises(StreamingQueryException, match="stopped in the middle"):
         replay(path, tmp_path / "c", batches, stop_after=2, rows_per_batch=4)
     assert flat(batches) == [(i,) for i in range(8)]
+    numbers(tmp_path / "n.csv", 25)  # rows added behind the last one played are played too
     replay(path, tmp_path / "c", batches, rows_per_batch=10)
     assert flat(batches) == [(i,) for i in range(25)]
     # The micro-batch that failed was planned with 4 rows and is repeated as it was.
     assert [len(batch) for batch in batches] == [4, 4, 4, 10, 3]
-    assert replay(path, tmp_path / "c") == []
-
-
-def test_rows_added_to_the_file_are_played_after_a_restart(replay, tmp_path):
-    path = numbers(tmp_path / "n.csv", 3)
-    assert len(flat(replay(path, tmp_path / "c"))) == 3
-    numbers(tmp_path / "n.csv", 5)
-    assert flat(replay(path, tmp_path / "c")) == [(3,), (4,)]
-
-
-def test_a_file_that_has_become_shorter_is_an_error(replay, tmp_path):
-    path = numbers(tmp_path / "n.parquet", 25)
-    replay(path, tmp_path / "c")
-    numbers(tmp_path / "n.parquet", 9)
-    with pytest.raises(Exception, match=r"25 rows were played.* has 9: the file has changed"):
+    numbers(tmp_path / "n.csv", 9)
+    with pytest.raises(StreamingQueryException, match=r"25 rows were played.* has 9: the file has"):
         replay(path, tmp_path / "c")
 
 
@@ -270,13 +258,6 @@ def test_at_speed_one_the_arrival_clock_is_ours(replay, tmp_path):
     batches = [batch for batch in replay(path, tmp_path / "c", order="at", speed=1) if batch]
     assert 3.0 <= time.monotonic() - began < 15
     assert batches == [[(0,), (0,)], [(1_000_000,)], [(3_000_000,)]]
-
-
-def test_an_hour_passes_in_a_moment_at_a_high_speed(replay, tmp_path):
-    path = written(readings(), tmp_path / "r.csv")
-    batches = replay(path, tmp_path / "c", order="received", speed="1e6", rows_per_batch=4)
-    assert [row[0] for row in flat(batches)] == ARRIVAL
-    assert max(map(len, batches)) <= 4
 
 
 def test_the_pace_is_that_of_the_clock_from_the_last_row_played():
