@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,6 +62,17 @@ def test_an_error_underlines_the_word_and_names_the_likely_one():
         "9 more",
         "did you mean CONFIDENCE?",
     ]
+
+
+def test_sf_sql_is_callable_and_sf_explain_a_function_whatever_was_imported_before():
+    for first in ("sf.SqlError", "sf.sql", "import sfumato.sql.planner, sfumato.sql.describe"):
+        code = f"import sfumato as sf; {first}; assert callable(sf.sql) and callable(sf.explain)"
+        subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_looking_for_a_mistake_needs_no_spark():
+    code = "import sys, sfumato.sql.parse, sfumato.sql.plan; assert 'pyspark' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_sql_error_is_a_value_error():

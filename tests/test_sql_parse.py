@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lark import Lark, logger
 
+from sfumato.sql.describe import expected_tuples, size, span
 from sfumato.sql.edits import Edits
-from sfumato.sql.explain import expected_tuples, size, span
 from sfumato.sql.names import references, stars
 from sfumato.sql.parse import GRAMMAR, JOIN_WORDS, WINDOW_WORDS, parse
 from sfumato.sql.plan import Count, Disorder, Extent, Join, join_plan, window_plan

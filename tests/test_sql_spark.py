@@ -534,9 +534,9 @@ def test_explain_says_what_a_join_will_do(tables):
 
 
 def test_explain_as_a_statement_is_a_frame_with_one_column(tables):
-    df = sql(tables, "EXPLAIN SELECT id FROM s [WATTR ts SLACK 5]")
+    df = sf.sql(tables, "EXPLAIN SELECT id FROM s [WATTR ts SLACK 5]")
     assert df.columns == ["plan"]
-    assert df.first().plan == explain(tables, "SELECT id FROM s [WATTR ts SLACK 5]")
+    assert df.first().plan == sf.explain(tables, "SELECT id FROM s [WATTR ts SLACK 5]")
     two = explain(tables, "SELECT 1; EXPLAIN SELECT 2")
     assert two.splitlines() == [
         "-- query 1",

@@ -7,6 +7,8 @@ own text with our frames in it (`planner`).
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from sfumato.sql.errors import SqlError
@@ -30,7 +32,7 @@ def sql(spark: SparkSession, text: str) -> DataFrame | list[DataFrame]:
     Raises SqlError (a ValueError) with line, column and likely word for what cannot be understood
     in it, an unknown stream or column included; other errors of Spark's are raised as they are.
     """
-    from sfumato.sql.explain import explained
+    from sfumato.sql.describe import explained
     from sfumato.sql.parse import parse
     from sfumato.sql.planner import Planner
 
@@ -51,7 +53,7 @@ def explain(spark: SparkSession, text: str) -> str:
 
     Arguments and errors as for `sql`; nothing is started, the tables are only looked up.
     """
-    from sfumato.sql.explain import explained
+    from sfumato.sql.describe import explained
     from sfumato.sql.parse import parse
     from sfumato.sql.planner import Planner
 
@@ -61,3 +63,17 @@ def explain(spark: SparkSession, text: str) -> str:
     if len(plans) == 1:
         return plans[0]
     return "\n".join(f"-- query {i}\n{plan}" for i, plan in enumerate(plans, 1))
+
+
+class _CallableModule(ModuleType):
+    """Lets `sfumato.sql(spark, text)` mean the function.
+
+    Importing anything from this package makes Python bind `sfumato.sql` to the package itself, so
+    that which of the two the name means would depend on who imported what first.
+    """
+
+    def __call__(self, spark: SparkSession, text: str) -> DataFrame | list[DataFrame]:
+        return sql(spark, text)
+
+
+sys.modules[__name__].__class__ = _CallableModule

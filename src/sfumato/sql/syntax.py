@@ -255,30 +255,3 @@ def plain(word: Token | str) -> str:
 def quoted(name: str) -> str:
     """An identifier in backquotes, whatever characters it has."""
     return "`" + name.replace("`", "``") + "`"
-
-
-def walk(items: tuple[Item, ...]) -> Iterator[Item]:
-    """All items, those inside parentheses and indexes too, in the order of the text."""
-    for item in items:
-        yield item
-        if isinstance(item, Group | Index) and item.body is not None:
-            yield from walk_body(item.body)
-
-
-def walk_body(body: Body) -> Iterator[Item]:
-    """All items of a body, the names of its tables left out."""
-    for cte in body.ctes:
-        yield cte.query
-        if cte.query.body is not None:
-            yield from walk_body(cte.query.body)
-    for clause in body.clauses:
-        if isinstance(clause, Clause):
-            yield from walk(clause.items)
-            continue
-        for source in clause.sources:
-            relation = source.side if isinstance(source, SimilarityJoin) else source
-            if isinstance(relation.head, Group):
-                yield from walk((relation.head,))
-            elif relation.head is not None:
-                yield from relation.head.words
-            yield from walk(relation.rest)
