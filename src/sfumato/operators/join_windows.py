@@ -90,6 +90,8 @@ class JoinWindows:
         self.strategy.written(self.tuples, assign_slots(self.windows, code))
         self.windows.tail[:] += arriving
         self.strategy.resized(self.tuples, self.windows)
+        for w in np.unique(code[existence < 1.0]):
+            self._window(int(w))  # not a plain window, even if all that arrives next is certain
 
     def held(self) -> dict[str, np.ndarray]:
         """All tuples held, window after window, as the arguments of `load`."""
