@@ -24,7 +24,10 @@ from sfumato.operators.similarity_join import Answers, Arrivals, SimilarityJoin 
 
 NESTED, NESTED_SIMD, GRID, SORTED = range(4)
 PEERS = ("C++ nested", "C++ nested, SIMD", "C++ index", "C++ sort")
+SLOW = (NESTED, NESTED_SIMD)
 REPEATS = 5
+
+Join = tuple[SimilarityJoin, Arrivals]
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,8 @@ class Setting:
     probability: float
     rows: int
     goals: dict[int, float | None]
-    warm_up: int  # arrivals that fill the windows, for the peers that get only a part of the stream
+    warm_up: int  # arrivals that fill the windows, untimed
+    cell: float  # side of C++ index's cells: the best of those tried
 
 
 def uniform_stream(
@@ -73,15 +77,17 @@ def settings() -> list[Setting]:
             rows=1000,
             goals={NESTED: 80.0, NESTED_SIMD: None, GRID: 1.5, SORTED: 4.0},
             warm_up=2000,
+            cell=4.0,
         ),
         Setting(
             "3-D, 100 samples, w = 2,000",
-            uniform_stream(6000, 3, 100, 100.0, 10.0, 2),
+            uniform_stream(6000, 3, 100, 100.0, 5.0, 2),
             within=9.0,
-            probability=0.5,
+            probability=0.49995,
             rows=2000,
             goals={NESTED: 500.0, NESTED_SIMD: None, GRID: 2.5},
             warm_up=4000,
+            cell=20.0,
         ),
         Setting(
             "certain 2-D points, w = 1,000",
@@ -91,20 +97,20 @@ def settings() -> list[Setting]:
             rows=1000,
             goals={NESTED: None, GRID: None},
             warm_up=2000,
+            cell=2.0,
         ),
     ]
 
 
-def peer(setting: Setting, kind: int, arrivals: Arrivals, samples: bool) -> Callable[[], Any]:
-    """A call of a peer that returns (arrival, held, probability)."""
+def peer(
+    setting: Setting, kind: int, arrivals: Arrivals, samples: bool = False
+) -> Callable[[], tuple[np.ndarray, ...]]:
+    """A call of a peer that returns (arrival, held, probability) of arrivals after the warm-up."""
     library = load("join")
     library.join.restype = ctypes.c_int64
     n = arrivals.side.size
     room = 40 * n
     out = (np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room))
-    # Cells about as wide as a search reaches: the usual choice, and the best of those tried here.
-    d = arrivals.points.shape[1]
-    reach = setting.within + (2.0 if d == 1 else 7.5 if arrivals.prob.size > n else 0.0)
     arrays = (arrivals.side, arrivals.offsets, arrivals.prob, arrivals.points)
 
     def call() -> tuple[np.ndarray, ...]:
@@ -112,11 +118,12 @@ def peer(setting: Setting, kind: int, arrivals: Arrivals, samples: bool) -> Call
             ctypes.c_int(kind),
             ctypes.c_int64(n),
             *(ctypes.c_void_p(array.ctypes.data) for array in arrays),
-            ctypes.c_int(d),
+            ctypes.c_int(arrivals.points.shape[1]),
             ctypes.c_double(setting.within),
             ctypes.c_double(setting.probability),
             ctypes.c_int64(setting.rows),
-            ctypes.c_double(reach),
+            ctypes.c_int64(setting.warm_up),
+            ctypes.c_double(setting.cell),
             ctypes.c_int(samples),
             *(ctypes.c_void_p(array.ctypes.data) for array in out),
         )
@@ -125,10 +132,10 @@ def peer(setting: Setting, kind: int, arrivals: Arrivals, samples: bool) -> Call
     return call
 
 
-def ours(setting: Setting, arrivals: Arrivals, samples: bool, strategy: str = "auto") -> Answers:
-    """All arrivals through a new operator, in batches of 10,000."""
+def ours(setting: Setting, n: int, samples: bool = False, strategy: str = "auto") -> Join:
+    """An operator that has taken the warm-up, and the arrivals after it up to n."""
     join = SimilarityJoin(
-        arrivals.points.shape[1],
+        setting.arrivals.points.shape[1],
         setting.within,
         setting.probability,
         setting.rows,
@@ -136,71 +143,76 @@ def ours(setting: Setting, arrivals: Arrivals, samples: bool, strategy: str = "a
         strategy=strategy,
         alternatives=samples,
     )
-    return join.process(arrivals)
+    join.process(part(setting.arrivals, 0, setting.warm_up))
+    return join, part(setting.arrivals, setting.warm_up, n)
 
 
-def part(arrivals: Arrivals, n: int) -> Arrivals:
-    """The first n arrivals."""
-    m = arrivals.offsets[n]
+def part(arrivals: Arrivals, begin: int, end: int) -> Arrivals:
+    """Some consecutive arrivals."""
+    samples = slice(arrivals.offsets[begin], arrivals.offsets[end])
     return Arrivals(
-        arrivals.side[:n],
-        arrivals.key[:n],
-        arrivals.offsets[: n + 1],
-        arrivals.prob[:m],
-        arrivals.points[:m],
+        arrivals.side[begin:end],
+        arrivals.key[begin:end],
+        arrivals.offsets[begin : end + 1] - arrivals.offsets[begin],
+        arrivals.prob[samples],
+        arrivals.points[samples],
     )
 
 
-def seconds(call: Callable[[], Any], repeats: int = REPEATS) -> float:
-    """The shortest of some runs."""
+def seconds(call: Callable[[], Any]) -> float:
+    """Processor time of one call: other processes on the machine do not count."""
+    begin = time.thread_time()
+    call()
+    return time.thread_time() - begin
+
+
+def our_time(setting: Setting, n: int, samples: bool = False, strategy: str = "auto") -> float:
+    """Seconds an arrival, the best of some runs, all in one batch."""
     times = []
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - begin)
-    return min(times)
+    for _ in range(REPEATS):
+        join, arrivals = ours(setting, n, samples, strategy)
+        times.append(seconds(lambda join=join, arrivals=arrivals: join.process(arrivals)))
+    return min(times) / (n - setting.warm_up)
 
 
-def per_arrival(run: Callable[[int], Callable[[], Any]], warm: int, n: int, repeats: int) -> float:
-    """Seconds an arrival with full windows: n arrivals less the first `warm` of them."""
-    return (seconds(run(n), repeats) - seconds(run(warm), repeats)) / (n - warm)
+def peer_time(setting: Setting, kind: int, n: int, samples: bool = False) -> float:
+    """Seconds an arrival: the whole stream less its warm-up, the best of some runs."""
+    repeats = 1 if kind in SLOW else REPEATS
+    whole = peer(setting, kind, part(setting.arrivals, 0, n), samples)
+    warm = peer(setting, kind, part(setting.arrivals, 0, setting.warm_up), samples)
+    times = [min(seconds(call) for _ in range(repeats)) for call in (whole, warm)]
+    return (times[0] - times[1]) / (n - setting.warm_up)
 
 
-def check(setting: Setting, kind: int, arrivals: Arrivals) -> float:
-    """Compare answers with a peer's; the answers an arrival. Raises AssertionError."""
-    arrival, held, probability = peer(setting, kind, arrivals, False)()
+def check(setting: Setting, kind: int, n: int) -> float:
+    """Compare all answers with a peer's; the answers an arrival. Raises AssertionError."""
+    arrival, held, probability = peer(setting, kind, part(setting.arrivals, 0, n))()
     order = np.lexsort([held, arrival])
-    answers = ours(setting, arrivals, False)
-    number = held // 2  # the sides alternate
-    on_left = arrivals.side[answers.arrival] == 0
-    other = np.where(on_left, answers.right, answers.left)
-    assert np.array_equal(answers.arrival, arrival[order]), f"{setting.name}: {PEERS[kind]} differs"
-    assert np.array_equal(other, number[order]), f"{setting.name}: {PEERS[kind]} differs"
+    join, arrivals = ours(setting, n)
+    answers = join.process(arrivals)
+    other = np.where(arrivals.side[answers.arrival] == 0, answers.right, answers.left)
+    same = np.array_equal(answers.arrival + setting.warm_up, arrival[order]) and np.array_equal(
+        2 * other + (arrivals.side[answers.arrival] == 0), held[order]
+    )
+    assert same, f"{setting.name}: other answers than {PEERS[kind]}"
     assert np.allclose(answers.probability, probability[order], rtol=0, atol=1e-9)
-    return len(answers) / arrivals.side.size
+    return len(answers) / (n - setting.warm_up)
 
 
 def compare(setting: Setting, samples: bool) -> list[dict[str, Any]]:
     """One row for each peer of a setting."""
     whole = setting.arrivals.side.size
-    mine = per_arrival(
-        lambda n: lambda: ours(setting, part(setting.arrivals, n), samples),
-        setting.warm_up, whole, REPEATS,
-    )  # fmt: skip
+    mine = our_time(setting, whole, samples)
     rows = []
     for kind, goal in setting.goals.items():
-        slow = kind in (NESTED, NESTED_SIMD)
-        n = setting.warm_up + (200 if slow else whole - setting.warm_up)
-        answers = check(setting, kind, part(setting.arrivals, n))
-        theirs = per_arrival(
-            lambda n, kind=kind: peer(setting, kind, part(setting.arrivals, n), samples),
-            setting.warm_up if not slow else setting.warm_up, n, 1 if slow else 3,
-        )  # fmt: skip
+        n = setting.warm_up + 100 if kind in SLOW else whole
+        answers = check(setting, kind, n)
+        theirs = peer_time(setting, kind, n, samples)
         ratio = theirs / mine
         goal = None if samples else goal
         rows.append(
             {
-                "name": "similarity join" + (" with sample pairs" if samples else ""),
+                "name": "similarity join" + (", with sample pairs" if samples else ""),
                 "setting": f"{setting.name}, {answers:.2f} answers an arrival",
                 "ours": f"{mine * 1e6:.2f} µs",
                 "peer": f"{PEERS[kind]} {theirs * 1e6:.2f} µs",

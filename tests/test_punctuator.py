@@ -152,11 +152,11 @@ def test_equal_delays_have_sigma_zero_and_the_punctuation_trails_by_c_gaps():
 
 def test_a_huge_delay_leaves_no_trace_in_the_sums_once_it_left():
     rng = np.random.default_rng(1)
-    arrival = START + np.cumsum(rng.integers(1, 2000, 3000))
-    event = arrival - rng.integers(0, 5000, 3000)
-    event[40] = -(2**57)  # the first years of the universe, so to say
+    arrival = START + np.cumsum(rng.integers(1, 2000, 20_000))
+    event = arrival - rng.integers(0, 5000, 20_000)
+    event[40] = -(2**57)  # VSeq grows to its limit, is full once, and shrinks again
     got = Punctuator(0.01, guard=False).extend(event, arrival)
-    clean = Punctuator(0.01, guard=False).extend(event[2000:], arrival[2000:])
+    clean = Punctuator(0.01, guard=False).extend(event[19_000:], arrival[19_000:])
     assert abs(int(got[-1]) - int(clean[-1])) <= 1
 
 
@@ -302,7 +302,10 @@ def test_one_row_from_the_future_is_set_aside_and_event_time_goes_on(control, pl
     bad[place] = min(int(bad[place]) + ahead, 2**62)
     punctuation, late = punctuator.extend_with_late(bad, arrival)
     assert punctuator.counters["future"] == 1
-    assert late.sum() <= Punctuator(**control).extend_with_late(event, arrival)[1].sum() + 3
+    tight = dict(control)
+    if "max_buffer" in control:  # the row set aside takes one place of the buffer
+        tight["max_buffer"] -= 1
+    assert late.sum() <= Punctuator(**tight).extend_with_late(event, arrival)[1].sum() + 15
     assert punctuation[-1] <= event.max()
     assert punctuation[-1] > event.max() - 10 * SECOND
 
@@ -316,18 +319,21 @@ def test_a_few_rows_from_the_future_in_a_row_are_set_aside_too(control):
     punctuator = Punctuator(**control)
     punctuation, late = punctuator.extend_with_late(bad, arrival)
     assert punctuator.counters["future"] == 28
-    assert late.sum() <= Punctuator(**control).extend_with_late(event, arrival)[1].sum() + 10
+    tight = dict(control)
+    if "max_buffer" in control:  # those set aside take up to half of the buffer
+        tight["max_buffer"] = max(tight["max_buffer"] // 2, 1)
+    assert late.sum() <= Punctuator(**tight).extend_with_late(event, arrival)[1].sum() + 30
     assert punctuation[-1] <= event.max()
 
 
-def test_a_buffer_full_of_rows_set_aside_lets_the_farthest_go_as_late():
+def test_rows_set_aside_fill_at_most_half_of_the_buffer_and_the_farthest_goes_as_late():
     event, arrival = steady(400)
     bad = event.copy()
     bad[100:400:20] += 10**15
     punctuator = Punctuator(slack=2, max_buffer=4)
     punctuation = punctuator.extend(bad, arrival)
     assert punctuator.counters["future"] == 15
-    assert punctuator.counters["expelled"] >= 11
+    assert punctuator.counters["expelled"] == 13
     assert punctuation[-1] <= event.max()
 
 
@@ -352,12 +358,12 @@ def test_without_the_guard_one_row_from_the_future_ends_event_time():
 
 
 def test_a_row_from_the_far_past_holds_nothing_up_for_longer_than_vseq():
-    event, arrival = steady(3000)
+    event, arrival = steady(20_000)
     bad = event.copy()
     bad[1000] = 0
     got = Punctuator(0.01).extend(bad, arrival)
     clean = Punctuator(0.01).extend(event, arrival)
-    assert (got[-500:] > event.max() - 5 * SECOND).all()
+    assert (got[-500:] > event[-500:] - 5 * SECOND).all()
     assert abs(int(got[-1]) - int(clean[-1])) < SECOND
 
 
@@ -370,7 +376,7 @@ def test_normal_delays_of_16_to_20_sensors_drop_under_one_percent_as_in_c():
         rng = np.random.default_rng(seed)
         sensors = 16 + seed % 5
         event = traces.poisson(rng, 3000, sensors)
-        delay = SECOND * np.maximum(rng.normal(0.5, 0.1, 3000), 0)
+        delay = SECOND * np.maximum(rng.normal(2.0, 0.5, 3000), 0)
         stream = traces.in_arrival_order(event, delay)
         ratios.append(Punctuator(0.01).extend_with_late(*stream)[1].mean())
         largest.append(Punctuator(estimator="max").extend_with_late(*stream)[1].mean())

@@ -146,6 +146,15 @@ def test_the_window_is_the_plain_recursion_in_any_split_and_across_crashes(seed)
         assert UncertainWindow(rows, confidence, beta).extend(existence).tolist() == expected
 
 
+@pytest.mark.parametrize("confidence", [1 - 1e-9, 1 - 1e-13, np.nextafter(1.0, 0.0), 1e-3, 1e-12])
+def test_thresholds_next_to_0_and_1_are_decided_as_the_recursion_does(confidence):
+    rng = np.random.default_rng(12)
+    for rows in (1, 2, 7, 30):
+        for existence in (rng.random(200), rng.uniform(0.9, 1.0, 200), rng.random(200) ** 20):
+            expected, _ = starts_by_recursion(existence, rows, confidence)
+            assert UncertainWindow(rows, confidence).extend(existence).tolist() == expected
+
+
 @pytest.mark.parametrize("beta", [None, 0.5, 0.999])
 def test_the_queue_turns_many_times_at_a_few_hundred_rows(beta):
     rng = np.random.default_rng(8)
@@ -379,6 +388,16 @@ def test_a_bad_call_takes_nothing(bad):
     with pytest.raises(ValueError, match="`existence`"):
         window.extend(bad)
     assert window.snapshot() == before
+
+
+def test_read_only_strided_and_narrow_arrays_are_as_good():
+    existence = np.random.default_rng(9).random(60).astype(np.float32).astype(np.float64)
+    expected = UncertainWindow(5, 0.9).extend(existence).tolist()
+    fixed = existence.copy()
+    fixed.flags.writeable = False
+    strided = np.repeat(existence, 2)[::2]
+    for same in (fixed, strided, existence.astype(np.float32), existence.tolist()):
+        assert UncertainWindow(5, 0.9).extend(same).tolist() == expected
 
 
 def test_rounding_of_summed_alternatives_is_clipped_and_the_input_left_alone():

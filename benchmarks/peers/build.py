@@ -47,5 +47,7 @@ def _compile(compiler: str, source: Path, library: Path) -> None:
     except FileNotFoundError:
         raise RuntimeError(f"no C++ compiler `{compiler}`: install g++ or set CXX") from None
     except subprocess.CalledProcessError as failure:
-        raise RuntimeError(f"{compiler} could not compile {source.name}:\n{failure.stderr}") from None
+        raise RuntimeError(
+            f"{compiler} could not compile {source.name}:\n{failure.stderr}"
+        ) from None
     partial.replace(library)

@@ -3,7 +3,8 @@
 //
 // Input, in arrival order: side[n], offsets[n + 1], prob[m], points[m * d] (row by row).
 // Output: arrival, held (places in the input) and Pr(match) of every answer; returns how many.
-// With `samples` the matching pairs of samples are collected too, as they are with ours.
+// Arrivals before `begin` enter their windows without being matched (nested loops could not be
+// timed on full windows otherwise). With `samples` the matching pairs of samples are collected too, as they are with ours.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -21,7 +22,7 @@ struct Stream {
     const double* points;
     int d;
     double within, threshold;
-    int64_t rows;
+    int64_t rows, begin;
 };
 
 struct Answers {
@@ -71,6 +72,7 @@ void nested(const Stream& s, int64_t n, Answers& out) {
     std::deque<int64_t> window[2];
     for (int64_t u = 0; u < n; ++u) {
         for (int64_t v : window[1 - s.side[u]]) {
+            if (u < s.begin) break;
             double total = match(s, u, v);
             if (total >= s.threshold) report(s, out, u, v, total);
         }
@@ -96,6 +98,7 @@ void nested_simd(const Stream& s, int64_t n, Answers& out) {
             for (int a = 0; a < s.d; ++a)
                 columns[u][(a + 1) * length + k] = s.points[(s.offsets[u] + k) * s.d + a];
         for (int64_t v : window[1 - s.side[u]]) {
+            if (u < s.begin) break;
             const double* y = columns[v].data();
             const int64_t other = columns[v].size() / (s.d + 1);
             double total = 0;
@@ -198,7 +201,7 @@ void grid(const Stream& s, int64_t n, double side, Answers& out) {
         const Object& x = objects[u];
         Index& other = index[1 - s.side[u]];
         candidates.clear();
-        if (!other.window.empty()) {
+        if (u >= s.begin && !other.window.empty()) {
             const double reach = s.within + x.radius.back() + other.largest.front().second;
             int64_t low[16], high[16], c[16];
             for (int a = 0; a < s.d; ++a) {
@@ -259,7 +262,7 @@ void sorted(const Stream& s, int64_t n, Answers& out) {
     for (int64_t u = 0; u < n; ++u) {
         const Tree& other = tree[1 - s.side[u]];
         touched.clear();
-        for (int64_t k = s.offsets[u]; k < s.offsets[u + 1]; ++k) {
+        for (int64_t k = s.offsets[u]; k < s.offsets[u + 1] && u >= s.begin; ++k) {
             const double x = s.points[k];
             for (auto it = other.lower_bound(x - s.within);
                  it != other.end() && it->first <= x + s.within; ++it) {
@@ -289,9 +292,9 @@ void sorted(const Stream& s, int64_t n, Answers& out) {
 // kind: 0 nested, 1 nested for SIMD, 2 grid, 3 sorted. `side_length`: of the grid's cells.
 extern "C" int64_t join(int kind, int64_t n, const uint8_t* side, const int64_t* offsets,
                         const double* prob, const double* points, int d, double within,
-                        double threshold, int64_t rows, double side_length, int samples,
+                        double threshold, int64_t rows, int64_t begin, double side_length, int samples,
                         int64_t* arrival, int64_t* held, double* probability) {
-    Stream s{side, offsets, prob, points, d, within, threshold, rows};
+    Stream s{side, offsets, prob, points, d, within, threshold, rows, begin};
     Answers out{arrival, held, probability, 0, samples != 0, {}};
     if (kind == 0) nested(s, n, out);
     if (kind == 1) nested_simd(s, n, out);

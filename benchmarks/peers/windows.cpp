@@ -28,10 +28,12 @@ double rf1_tail(const double* p, int64_t n, int64_t w, std::vector<double>& law)
 
 extern "C" {
 
-// starts[i] for i in [0, n). Every test runs the recursion over all tuples but the oldest.
+// Both: the window holds p[first..begin) at the start (the caller's warm-up), p[begin..n) arrive,
+// and starts[i] is the oldest tuple held after arrival i.
+
+// Every test runs the recursion over all tuples but the oldest.
 void rf1_window(const double* p, int64_t n, int64_t w, double a, int64_t first, int64_t begin,
                 int64_t* starts) {
-    // The window holds p[first..begin) at the start: the caller may skip the warm-up.
     std::vector<double> law;
     int64_t oldest = first;
     for (int64_t i = begin; i < n; ++i) {
@@ -41,16 +43,17 @@ void rf1_window(const double* p, int64_t n, int64_t w, double a, int64_t first, 
 }
 
 // The same with running sums and the refined normal law of A, (17).
-void refined_normal_window(const double* p, int64_t n, int64_t w, double a, int64_t* starts) {
+void refined_normal_window(const double* p, int64_t n, int64_t w, double a, int64_t first,
+                           int64_t begin, int64_t* starts) {
     const double root_half = std::sqrt(0.5), density_scale = 1.0 / std::sqrt(2.0 * M_PI);
     double mu = 0.0, variance = 0.0, skew = 0.0;
-    int64_t oldest = 0;
-    for (int64_t i = 0; i < n; ++i) {
+    int64_t oldest = first;
+    for (int64_t i = first; i < n; ++i) {
         const double x = p[i], spread = x * (1.0 - x);
         mu += x;
         variance += spread;
         skew += spread * (1.0 - 2.0 * x);
-        while (i - oldest >= w) {
+        while (i >= begin && i - oldest >= w) {
             const double o = p[oldest], o_spread = o * (1.0 - o);
             const double m = mu - o, v = variance - o_spread, s = skew - o_spread * (1.0 - 2.0 * o);
             double tail;

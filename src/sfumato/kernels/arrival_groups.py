@@ -8,14 +8,14 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def ball_of(line, d, centre):
+def ball_of(summary, s, d, centre):
     """Write the centre of a tuple's full region (see `trimmed_radius`); its radius."""
     if d == 1:
-        centre[0] = 0.5 * line[2] + 0.5 * line[3]
-        return max(line[3] - centre[0], centre[0] - line[2])
+        centre[0] = 0.5 * summary[s, 2] + 0.5 * summary[s, 3]
+        return max(summary[s, 3] - centre[0], centre[0] - summary[s, 2])
     for a in range(d):
-        centre[a] = line[a]
-    return line[d + 1]
+        centre[a] = summary[s, a]
+    return summary[s, d + 1]
 
 
 @njit(cache=True, nogil=True)
@@ -54,18 +54,21 @@ def arrival_group(tuples, code, slots, begin, d, margin, centre, scratch):
     O(d) an arrival.  Error: radii are rounded; the search leaves room for it.
     Source: B, section 6, batch processing.
     """
-    radius = ball_of(tuples.summary[slots[begin]], d, centre)
+    radius = ball_of(tuples.summary, slots[begin], d, centre)
     end = begin + 1
+    if end == code.size or code[end] != code[begin]:
+        return end, radius
+    other, both = scratch[0], scratch[1]
     while end < code.size and code[end] == code[begin]:
         volume_radius = margin + radius
         if volume_radius <= 0.0:
             break
-        other_radius = ball_of(tuples.summary[slots[end]], d, scratch[0])
-        whole = enclose(centre, radius, scratch[0], other_radius, d, scratch[1])
+        other_radius = ball_of(tuples.summary, slots[end], d, other)
+        whole = enclose(centre, radius, other, other_radius, d, both)
         size = end - begin
         if ((margin + whole) / volume_radius) ** d > (size + 1.0) / size:
             break
         radius = whole
-        centre[:] = scratch[1]
+        centre[:] = both
         end += 1
     return end, radius

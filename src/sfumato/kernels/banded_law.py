@@ -6,7 +6,8 @@ import numpy as np
 from numba import njit
 
 # Buffers hold the probability of count k at index k + MARGIN, so that the taps k-4 ... k-1 of a
-# fused factor never fall outside and need no test in the loop.
+# fused factor never fall outside and need no test in the loop. Counts start as np.int64(0): a
+# literal 0 is a type of its own for the compiler, and each function would be compiled twice.
 MARGIN = 4
 
 # Loops run over a multiple of this many cells, past the band over zeros: the SIMD of any machine
@@ -26,6 +27,13 @@ def clear(law, begin, width):
     cells = law[begin:]
     for k in range(width):
         cells[k] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def copy(source, begin, target, place, width):
+    """target[place : place + width] = source[begin : begin + width]; quicker to compile so."""
+    for k in range(width):
+        target[place + k] = source[begin + k]
 
 
 @njit(cache=True, nogil=True)
@@ -84,14 +92,14 @@ def law_of_sum(p, negligible):
     size = n + 4 * (MARGIN + LANES)
     one, other = np.empty(size), np.empty(size)
     one[MARGIN] = 1.0
-    low, high = 0, 1
+    low, high = np.int64(0), np.int64(1)
     for begin in range(0, n, 4):
         convolve_four(one, low, high, p, begin, other)
         low, high = trim(other, low, high + 4, negligible)
         one, other = other, one
     law = np.zeros(n + 1)
     high = min(high, n + 1)
-    law[low:high] = one[low + MARGIN : high + MARGIN]
+    copy(one, low + MARGIN, law, low, high - low)
     return law
 
 
@@ -105,15 +113,16 @@ def tails_of_law(law, least, most):
     Cost: O(n).  Error: relative, at most (1 + u)**n - 1 beyond that of the law.
     """
     n = law.size - 1
-    tails = np.zeros((2, n + 2))
+    tails = np.empty((2, n + 2))
+    for k in range(n + 2):
+        tails[0, k] = 1.0 if k > most else 0.0
+        tails[1, k] = 1.0 if k <= least else 0.0
     total = 0.0
     for k in range(least, most):
         total += law[k]
         tails[0, k + 1] = min(total, 1.0)
-    tails[0, most + 1 :] = 1.0
     total = 0.0
     for k in range(most - 1, least - 1, -1):
         total += law[k + 1]
         tails[1, k + 1] = min(total, 1.0)
-    tails[1, : least + 1] = 1.0
     return tails

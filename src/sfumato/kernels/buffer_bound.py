@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from sfumato.kernels.disorder_state import EXPELLED, FORCED, HELD, PUNCTUATION
+from sfumato.kernels.disorder_state import ASIDE, EXPELLED, FORCED, HELD, PUNCTUATION
 
 
 @njit(cache=True)
@@ -16,7 +16,7 @@ def before(held, a, b):
 @njit(cache=True)
 def swap(held, a, b):
     """Exchange two entries."""
-    for row in range(2):
+    for row in range(3):
         held[row, a], held[row, b] = held[row, b], held[row, a]
 
 
@@ -49,6 +49,7 @@ def sink(held, size, place):
 @njit(cache=True)
 def take_out(held, place, ints):
     """Remove the entry at `place`. O(log n)."""
+    ints[ASIDE] -= held[2, place]
     last = ints[HELD] - 1
     swap(held, place, last)
     ints[HELD] = last
@@ -65,30 +66,50 @@ def release_held(ints, held):
 
 
 @njit(cache=True)
+def hold(tau, number, aside, ints, held):
+    """Add a row; `aside` (0 or 1): the guard set it aside. O(log n)."""
+    place = ints[HELD]
+    held[0, place] = tau
+    held[1, place] = number
+    held[2, place] = aside
+    ints[HELD] = place + 1
+    ints[ASIDE] += aside
+    rise(held, place)
+
+
+@njit(cache=True)
+def farthest(ints, held):
+    """The place of the row that would leave last. O(n)."""
+    place = 0
+    for i in range(ints[HELD]):
+        if before(held, place, i):
+            place = i
+    return place
+
+
+@njit(cache=True)
 def bound_buffer(credible, max_buffer, ints, held):
     """Release rows until at most `max_buffer` are held; the number of a row expelled, or -1.
 
-    The oldest leave and force the punctuation forward, up to `credible`, the guard's horizon.
-    Beyond it are rows set aside: if one too many of these is left, the one farthest in the future
-    leaves as late and the punctuation stays where it is.
+    The oldest leave and force the punctuation forward, but never beyond `credible`, the guard's
+    horizon. Rows set aside may fill half of the buffer: if there are more, or nothing else is
+    left, the one farthest in the future is expelled (it leaves as late, the punctuation stays).
 
     ints, held : the key's state, changed in place     max_buffer : rows, at least 1
     Cost: O(log m) a row, O(m) for a row expelled.  Error: none.  Source: C section 4, BSIZE.
     """
-    forced = False
-    while ints[HELD] > max_buffer and held[0, 0] <= credible:
-        ints[PUNCTUATION] = held[0, 0]
-        forced = True
-        release_held(ints, held)
-    if forced:
-        ints[FORCED] += 1
     if ints[HELD] <= max_buffer:
         return -1
-    farthest = 0
-    for i in range(ints[HELD]):
-        if before(held, farthest, i):
-            farthest = i
-    number = held[1, farthest]
-    take_out(held, farthest, ints)
-    ints[EXPELLED] += 1
-    return number
+    place = 0
+    if held[0, 0] > credible or 2 * ints[ASIDE] > max_buffer:
+        place = farthest(ints, held)
+    if held[0, place] > credible:
+        number = held[1, place]
+        take_out(held, place, ints)
+        ints[EXPELLED] += 1
+        return number
+    while ints[HELD] > max_buffer:
+        ints[PUNCTUATION] = held[0, 0]
+        release_held(ints, held)
+    ints[FORCED] += 1
+    return -1

@@ -10,7 +10,7 @@ oldest tuple, the queue is cut in two, as a queue made of two stacks:
 
 so that Pr(N <= w - 1) without the oldest is the dot product of S_{head+1} with R. An arrival
 updates R, an eviction steps to the next suffix law, and when the older part runs out everything
-held becomes the older part. All laws are banded: a band is about 9 standard deviations to each side.
+held becomes the older part. All laws are banded, to about 9 standard deviations on each side.
 
 Suffix laws are kept only at a stride (`saved`, packed one after the other); the laws between two
 of them are rebuilt, a stride at a time, when they are needed (`rows`). To build each law twice is
@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from sfumato.kernels.banded_law import LANES, MARGIN, clear, convolve_four, padded, trim
+from sfumato.kernels.banded_law import LANES, MARGIN, clear, convolve_four, copy, padded, trim
 
 LEAST_SHIFT = 3  # the least stride is 8
 MOST_SAVED = 512  # and it doubles when more laws than these would be saved
@@ -43,7 +43,7 @@ class CountWindow(NamedTuple):
 
     held : float64[capacity], existence of the held tuples at head ... tail - 1, all above 0
     at : int64[capacity], their stream indices
-    front : float64[w + BUFFER], R; 1 below ZONE_LOW, strictly between from there to ZONE_HIGH, then 0
+    front : float64[w + BUFFER], R: 1 below ZONE_LOW, then between, 0 from ZONE_HIGH on
     saved : float64[...], suffix laws, 2**SHIFT tuples apart, packed
     extent : int64[at most MOST_SAVED + 1, 3], of each saved law: where in `saved`, low, high
     rows : float64[2**SHIFT, width], the suffix laws of the block in use, counts from ROW_BASE
@@ -126,10 +126,12 @@ def _flip(window, w, negligible):
     marks[SHIFT] = shift
     stride = 1 << shift
     laws = (tail - marks[HEAD] - 1) >> shift
-    backwards = held[marks[HEAD] : tail][::-1].copy()
+    backwards = np.empty(laws << shift)
+    for i in range(backwards.size):
+        backwards[i] = held[tail - 1 - i]
     one, other = np.empty(w + BUFFER), np.empty(w + BUFFER)
     one[MARGIN] = 1.0
-    low, high, place, widest = 0, 1, 0, 1
+    low, high, place, widest = np.int64(0), np.int64(1), np.int64(0), np.int64(1)
     for law in range(laws):
         for begin in range(law * stride, (law + 1) * stride, 4):
             convolve_four(one, low, high, backwards, begin, other)
@@ -138,7 +140,7 @@ def _flip(window, w, negligible):
         size = high - low
         widest = max(widest, size)
         if place + size <= window.saved.size:
-            window.saved[place : place + size] = one[low + MARGIN : high + MARGIN]
+            copy(one, low + MARGIN, window.saved, place, size)
         window.extent[law + 1, 0] = place
         window.extent[law + 1, 1] = low
         window.extent[law + 1, 2] = high
@@ -154,23 +156,23 @@ def _flip(window, w, negligible):
     marks[BUILT] = 1
     marks[ZONE_LOW] = w
     marks[ZONE_HIGH] = w
-    window.front[:w] = 1.0
-    window.front[w:] = 0.0
+    for x in range(window.front.size):
+        window.front[x] = 1.0 if x < w else 0.0
     return True
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _rebuild(window, block, last_row, w, negligible):
-    """Suffix laws of `block` from its saved law: row r is of held[mid - block * stride - r : mid]."""
+    """Suffix laws of `block` from its saved one: row r for held[mid - block * stride - r : mid]."""
     marks, rows, bands = window.marks, window.rows, window.bands
-    low, high = 0, 1
+    low, high = np.int64(0), np.int64(1)
     first = rows[0]
     first[0] = 0.0
     first[LEAD] = 1.0
     if block > 0:
         place = window.extent[block, 0]
         low, high = window.extent[block, 1], window.extent[block, 2]
-        first[LEAD : LEAD + high - low] = window.saved[place : place + high - low]
+        copy(window.saved, place, first, np.int64(LEAD), high - low)
     base = low - LEAD
     clear(first, high - base, LANES + 1)
     bands[0, 0], bands[0, 1] = low, high
@@ -296,12 +298,12 @@ def slide(window, existence, begin, w, target, max_tuples, starts):
                 if target <= 0.0 or target >= 1.0:
                     verdict = may_go_by_counting(held, marks, w, target)
                 else:
-                    if marks[BUILT] == 0 or marks[HEAD] == marks[MID]:
-                        if not _flip(window, w, negligible):
-                            # Take the arrival back; the laws are to be built anew anyway.
-                            marks[TAIL] -= 1
-                            marks[ONES] -= p == 1.0
-                            return t
+                    spent = marks[BUILT] == 0 or marks[HEAD] == marks[MID]
+                    if spent and not _flip(window, w, negligible):
+                        # Take the arrival back; the laws are to be built anew anyway.
+                        marks[TAIL] -= 1
+                        marks[ONES] -= p == 1.0
+                        return t
                     depth = marks[MID] - marks[HEAD] - 1
                     block = depth >> marks[SHIFT]
                     row = depth - (block << marks[SHIFT])

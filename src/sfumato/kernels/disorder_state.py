@@ -2,8 +2,8 @@
 
 One key's state is four arrays, so that compiled code can change it in place and a snapshot is a
 copy: `ints` int64[INTS] and `reals` float64[REALS] (the names below), `area` int64[] (what the
-estimator remembers, its layout is the estimator's) and `held` int64[2, capacity] (event times and
-arrival numbers of the rows held, a heap, only with a bound on the buffer).
+estimator remembers, its layout is the estimator's) and `held` int64[3, capacity] (event times,
+arrival numbers and marks of the rows held, a heap, only with a bound on the buffer).
 """
 
 from __future__ import annotations
@@ -35,19 +35,26 @@ LARGEST_DELAY = 16
 FED = 17  # rows fed to the estimator
 CHOSEN = 18  # the expert followed
 THINNING = 19  # one event time in so many is in the sample
-EXPERT = 20  # 8 punctuations of the experts
-LISTED = 28  # 8 lengths of the experts' lists
-CLOCK = 36  # the latest arrival of any row
-OUT_OF_ORDER = 37  # rows that arrived before the clock
-WINDOW = 40  # the guard's rings: delays, then arrivals
+LEVEL = 20  # rows for which `area` has room
+CLOCK = 21  # the latest arrival of any row
+OUT_OF_ORDER = 22  # rows that arrived before the clock
+ASIDE = 23  # rows set aside in the heap `held`
+EXPERTS = 6
+PUNCTUATION_OF = 24  # of each expert
+LISTED = PUNCTUATION_OF + EXPERTS  # length of each expert's tail list
+LATE_OF = LISTED + EXPERTS  # rows that would have been late for each expert
+WINDOW = LATE_OF + EXPERTS  # the guard's rings: delays, then arrivals
 RECENT = 64  # length of each
 INTS = WINDOW + 2 * RECENT
 
 # reals
 SUM, SUM_LOW, SQUARES, SQUARES_LOW = range(4)  # of VSeq, double-double
 BLOCKS, BLOCK_SUM = 4, 5  # averaged variant of the largest delay
-SELECTED = 6  # discounted rows since the start
-SLACK_OF = 8  # 8 thresholds
-LATE_OF = 16  # 8 discounted counts of rows late for the expert
-AREA_OF = 24  # 8 discounted sums of rows held times microseconds
-REALS = 32
+RECENT_ROWS = 6  # discounted number of rows
+FOLLOWED = 7  # the threshold in force
+THRESHOLD_OF = 8  # each expert's threshold
+RECENT_LATE_OF = THRESHOLD_OF + EXPERTS  # discounted rows late for it
+WAITED_OF = RECENT_LATE_OF + EXPERTS  # discounted sum of rows held times microseconds
+SLOPE_OF = WAITED_OF + EXPERTS  # log of its list's slope, smoothed
+PATIENCE_OF = SLOPE_OF + EXPERTS  # log price learned beyond the slope
+REALS = PATIENCE_OF + EXPERTS

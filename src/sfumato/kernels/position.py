@@ -59,7 +59,7 @@ def positions(existence, first, last, rows):
                     break
                 step = direction
             end += 1
-        low, high, possible, at = 0, 1, 0, last[begin]
+        low, high, possible, at = np.int64(0), np.int64(1), 0, last[begin]
         law[0] = 1.0
         for i in range(end - begin):
             query = end - 1 - i if step > 0 else begin + i

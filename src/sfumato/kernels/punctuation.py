@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from sfumato.kernels.buffer_bound import bound_buffer, release_held, rise
+from sfumato.kernels.buffer_bound import bound_buffer, hold, release_held
 from sfumato.kernels.conformal_delay import conformal_step
 from sfumato.kernels.disorder_state import (
     AVERAGED,
@@ -16,7 +16,6 @@ from sfumato.kernels.disorder_state import (
     FED,
     FUTURE,
     GUARDED,
-    HELD,
     INTS,
     LARGEST,
     LAST_ARRIVAL,
@@ -135,10 +134,7 @@ def punctuate(
             ints[PUNCTUATION] = wanted
         if max_buffer > 0:
             if not late[i]:
-                held[0, ints[HELD]] = tau
-                held[1, ints[HELD]] = ints[COUNT] - 1
-                ints[HELD] += 1
-                rise(held, ints[HELD] - 1)
+                hold(tau, ints[COUNT] - 1, int(tau > credible), ints, held)
             release_held(ints, held)
             before = ints[PUNCTUATION]
             number = bound_buffer(credible, max_buffer, ints, held)

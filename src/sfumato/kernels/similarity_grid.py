@@ -19,11 +19,16 @@ import numpy as np
 from numba import njit
 
 from sfumato.kernels.arrival_groups import arrival_group
-from sfumato.kernels.match_probability import SLACK
-from sfumato.kernels.similarity_nested import PAIRS, VISITED, examine, keep
+from sfumato.kernels.match_probability import (
+    SLACK,
+    match_probability,
+    match_probability_in_balls,
+)
+from sfumato.kernels.similarity_nested import CANDIDATES, PAIRS, VISITED, keep
 from sfumato.kernels.trimmed_radius import prunes
 
 SMALL = 48  # tuples: below, a scan costs less than two or three look-ups
+MANY = 24  # samples: from here on it pays to sift them before they are paired
 AXES = 3
 FARTHEST = 2.0**50  # cell numbers are cut off here; tuples beyond share the last cell
 NONE = -1
@@ -71,10 +76,10 @@ def _hash(w, x, y, z):
 
 @njit(cache=True, nogil=True)
 def _link(grid, tuples, w, s, d):
-    side, line = grid.side[w], tuples.summary[s]
-    y = _cell(line[grid.axes[w, 1]], side) if d > 1 else 0
-    z = _cell(line[grid.axes[w, 2]], side) if d > 2 else 0
-    h = _hash(w, _cell(line[grid.axes[w, 0]], side), y, z)
+    side, summary, axes = grid.side[w], tuples.summary, grid.axes
+    y = _cell(summary[s, axes[w, 1]], side) if d > 1 else 0
+    z = _cell(summary[s, axes[w, 2]], side) if d > 2 else 0
+    h = _hash(w, _cell(summary[s, axes[w, 0]], side), y, z)
     bucket = h & (grid.buckets.size - 1)
     first = grid.buckets[bucket]
     grid.cell[s], grid.after[s], grid.before[s] = h, first, NONE
@@ -248,12 +253,11 @@ def _search_all(windows, w, out):
 
 
 @njit(cache=True, nogil=True)
-def _filter(tuples, u, visited, n, d, within, candidates):
+def _filter(summary, u, visited, n, d, within, candidates):
     """Candidates among visited[:n]: not pruned by regions, ascending, each once; how many."""
-    line = tuples.summary[u]
     m = 0
     for i in range(n):
-        if not prunes(line, tuples.summary[visited[i]], d, within):
+        if not prunes(summary, u, visited[i], d, within):
             candidates[m] = visited[i]
             m += 1
     if m > 32:
@@ -274,6 +278,19 @@ def _filter(tuples, u, visited, n, d, within, candidates):
 
 
 @njit(cache=True, nogil=True)
+def _examine(tuples, u, v, d, within, limit, least, probability):
+    """Pr(match) of a candidate, or -1; through balls where there are samples enough to sift."""
+    if tuples.existence[u] * tuples.existence[v] < least:
+        return -1.0
+    if d == 1 or min(tuples.count[u], tuples.count[v]) < MANY:
+        return match_probability(tuples, u, v, d, limit, least, probability)
+    return match_probability_in_balls(
+        tuples, u, v, tuples.summary[u, d + 1], tuples.summary[v, d + 1],
+        d, within, limit, least, probability,
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
 def join_grid(
     tuples, windows, grid, code, slots, after, d, within, limit, least, probability, counters
 ):
@@ -287,7 +304,7 @@ def join_grid(
     Error: none by pruning; see `match_probability`.
     Source: B, sections 5 and 6 (OP, SP, Grid, r_max, batches); A, section 6.2.1 (Index-Match).
     """
-    found, totals, n = np.empty((64, 4), np.int64), np.empty(64), 0
+    found, totals, n = np.empty((64, 3), np.int64), np.empty(64), 0
     widest = 1
     for w in range(windows.capacity.size):
         widest = max(widest, windows.capacity[w])
@@ -308,12 +325,13 @@ def join_grid(
                 counters[PAIRS] += end - begin
                 counters[VISITED] += reached
                 u = slots[j]
-                left = _filter(tuples, u, visited, reached, d, within, candidates)
+                left = _filter(tuples.summary, u, visited, reached, d, within, candidates)
+                counters[CANDIDATES] += left
                 for c in range(left):
                     v = candidates[c]
-                    total, matches = examine(tuples, u, v, d, limit, least, probability, counters)
-                    if matches > 0:
-                        found, totals = keep(found, totals, n, j, v, end, matches, total)
+                    total = _examine(tuples, u, v, d, within, limit, least, probability)
+                    if total >= 0.0:
+                        found, totals = keep(found, totals, n, j, v, end, total)
                         n += 1
         for j in range(i, group_end):
             _enter(grid, tuples, windows, w, slots[j], d, within)

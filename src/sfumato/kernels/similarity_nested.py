@@ -5,43 +5,25 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from sfumato.kernels.match_probability import match_probability, may_match
+from sfumato.kernels.match_probability import match_probability
 
 # Places in `counters`: pairs of an arrival and a tuple held opposite it; those of them looked at
-# one by one; those left after pruning by regions; those whose samples were summed by definition.
-PAIRS, VISITED, CANDIDATES, SUMMED = range(4)
-COUNTERS = 4
+# one by one; those left after pruning, whose samples were paired.
+PAIRS, VISITED, CANDIDATES = range(3)
+COUNTERS = 3
 
-# Columns of `found`: the arrival, the slot of the held tuple, the end of its window then, matches.
-ARRIVAL, HELD, NEWEST, MATCHES = range(4)
-
-
-@njit(cache=True, nogil=True)
-def examine(tuples, u, v, d, limit, least, probability, counters):
-    """(Pr(match) without T_j, matching pairs) of a candidate; (-1, 0) if below `probability`.
-
-    The last word of every strategy: a fast sum turns away what is surely below `least`, the
-    defining sum decides. O(samples of u * samples of v * d).
-    """
-    counters[CANDIDATES] += 1
-    if tuples.existence[u] * tuples.existence[v] < least:
-        return -1.0, 0
-    if not may_match(tuples, u, v, d, limit, least):
-        return -1.0, 0
-    counters[SUMMED] += 1
-    total, matches = match_probability(tuples, u, v, d, limit)
-    return (total, matches) if total >= probability else (-1.0, 0)
+# Columns of `found`: the arrival, the slot of the held tuple, the end of its window then.
+ARRIVAL, HELD, NEWEST = range(3)
 
 
 @njit(cache=True, nogil=True)
-def keep(found, totals, n, arrival, held, newest, matches, total):
+def keep(found, totals, n, arrival, held, newest, total):
     """Write pair n; the arrays, twice as large if they were full."""
     if n == totals.size:
-        more, more_totals = np.empty((2 * n, 4), np.int64), np.empty(2 * n)
+        more, more_totals = np.empty((2 * n, 3), np.int64), np.empty(2 * n)
         more[:n], more_totals[:n] = found, totals
         found, totals = more, more_totals
-    found[n, ARRIVAL], found[n, HELD] = arrival, held
-    found[n, NEWEST], found[n, MATCHES] = newest, matches
+    found[n, ARRIVAL], found[n, HELD], found[n, NEWEST] = arrival, held, newest
     totals[n] = total
     return found, totals
 
@@ -55,23 +37,23 @@ def join_nested(tuples, windows, code, slots, after, d, limit, least, probabilit
         once the arrival has entered
     d : dimensions    limit : `distance_limit`    probability : threshold, not counting T_j
     least : `probability` reduced by SLACK    counters : int64[COUNTERS], added to
-    Returns (found int64[m, 4], totals float64[m]), by arrival, then by held tuple, oldest first;
+    Returns (found int64[m, 3], totals float64[m]), by arrival, then by held tuple, oldest first;
     the windows' heads and tails are moved.
 
     Cost: O(tuples held * samples**2 * d) an arrival.  Error: see `match_probability`.
     Source: A, section 5 (baseline); B, WoP.
     """
-    found, totals, n = np.empty((64, 4), np.int64), np.empty(64), 0
+    found, totals, n = np.empty((64, 3), np.int64), np.empty(64), 0
     for i in range(code.size):
         w, u = code[i], slots[i]
         begin, end = windows.head[w ^ 1], windows.tail[w ^ 1]
         for v in range(begin, end):
-            total, matches = examine(tuples, u, v, d, limit, least, probability, counters)
-            if matches > 0:
-                found, totals = keep(found, totals, n, i, v, end, matches, total)
+            total = match_probability(tuples, u, v, d, limit, least, probability)
+            if total >= 0.0:
+                found, totals = keep(found, totals, n, i, v, end, total)
                 n += 1
-        counters[PAIRS] += end - begin
-        counters[VISITED] += end - begin
+        for counter in range(COUNTERS):
+            counters[counter] += end - begin
         windows.tail[w] = u + 1
         windows.head[w] = after[i]
     return found[:n], totals[:n]

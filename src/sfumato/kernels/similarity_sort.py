@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from sfumato.kernels.similarity_nested import PAIRS, VISITED, examine, keep
+from sfumato.kernels.match_probability import match_probability
+from sfumato.kernels.similarity_nested import CANDIDATES, PAIRS, VISITED, keep
 from sfumato.kernels.uncertain_tuples import padded
 
 NONE = -1
@@ -168,7 +169,7 @@ def join_sorted(
     pairs of samples an arrival.  Error: see `match_probability`.
     Source: A, section 6.2.2 (Sort-Match), with a treap for the red-black tree.
     """
-    found, totals, n = np.empty((64, 4), np.int64), np.empty(64), 0
+    found, totals, n = np.empty((64, 3), np.int64), np.empty(64), 0
     widest = 1
     for w in range(windows.capacity.size):
         widest = max(widest, windows.capacity[w])
@@ -194,12 +195,13 @@ def join_sorted(
                 touched[likely] = place
                 likely += 1
             mass[place] = -1.0
+        counters[CANDIDATES] += likely
         touched[:likely].sort()
         for j in range(likely):
             v = begin + touched[j]
-            total, matches = examine(tuples, u, v, 1, limit, least, probability, counters)
-            if matches > 0:
-                found, totals = keep(found, totals, n, i, v, end, matches, total)
+            total = match_probability(tuples, u, v, 1, limit, least, probability)
+            if total >= 0.0:
+                found, totals = keep(found, totals, n, i, v, end, total)
                 n += 1
         windows.tail[w] = u + 1
         _insert_tuple(trees, tuples, w, u)

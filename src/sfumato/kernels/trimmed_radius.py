@@ -139,27 +139,31 @@ def summarise(tuples, slots, d, least):
 
 
 @njit(cache=True, nogil=True)
-def prunes(x, y, d, within):
-    """Whether two summaries show Pr(match) < least; symmetric.
+def prunes(summary, x, y, d, within):
+    """Whether two lines of summary show Pr(match) < least; symmetric.
 
-    x, y : float64[summary_columns(d)]    within : float64, the distance
+    summary : float64[slots, summary_columns(d)]    x, y : slots    within : float64, the distance
     O(d).  Error: none: in one dimension the differences compared are those of samples, in more
     the bound is widened by SLACK.  Source: as `summarise`.
     """
     if d == 1:
         return (
-            x[2] - y[5] > within
-            or y[4] - x[3] > within
-            or y[2] - x[5] > within
-            or x[4] - y[3] > within
-            or x[6] - y[7] > within
-            or y[6] - x[7] > within
+            summary[x, 2] - summary[y, 5] > within
+            or summary[y, 4] - summary[x, 3] > within
+            or summary[y, 2] - summary[x, 5] > within
+            or summary[x, 4] - summary[y, 3] > within
+            or summary[x, 6] - summary[y, 7] > within
+            or summary[y, 6] - summary[x, 7] > within
         )
     squared = 0.0
     for a in range(d):
-        difference = x[a] - y[a]
+        difference = summary[x, a] - summary[y, a]
         squared += difference * difference
-    reach = min(x[d + 1] + y[d], x[d] + y[d + 1], x[d + 2] + y[d + 2])
+    reach = min(
+        summary[x, d + 1] + summary[y, d],
+        summary[x, d] + summary[y, d + 1],
+        summary[x, d + 2] + summary[y, d + 2],
+    )
     bound = (within + reach) * (1.0 + SLACK)
     return squared > bound * bound
 

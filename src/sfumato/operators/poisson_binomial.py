@@ -15,6 +15,7 @@ from sfumato.kernels.approximate_law import (
     moments,
 )
 from sfumato.kernels.banded_law import law_of_sum, tails_of_law
+from sfumato.kernels.existence import survey
 
 METHODS = {"exact": 0, "poisson": POISSON, "normal": NORMAL, "refined_normal": REFINED_NORMAL}
 NEGLIGIBLE = 1e-25  # what the first, narrow law leaves out at each end, a tuple
@@ -29,22 +30,28 @@ def checked_existence(existence: npt.ArrayLike, name: str = "existence") -> Floa
 
     Raises ValueError for another dimension, for values that are no numbers, NaN or out of range.
     """
+    return surveyed_existence(existence, name)[0]
+
+
+def surveyed_existence(existence: npt.ArrayLike, name: str) -> tuple[Floats, int, int]:
+    """As checked_existence, with how many of them are 1 and how many exceed 0."""
     try:
-        array = np.ascontiguousarray(existence, dtype=np.float64)
+        array = np.asarray(existence, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"`{name}` must be an array of numbers; got {existence!r:.80}") from None
-    if np.ndim(existence) != 1:
-        raise ValueError(f"`{name}` must have one dimension; got {np.ndim(existence)}")
-    if array.size == 0:
-        return array
-    low, high = array.min(), array.max()  # NaN comes out of both, and fails both comparisons
-    if not (low >= 0.0 and high <= 1.0 + EXCESS):
-        place = int(np.flatnonzero(~((array >= 0.0) & (array <= 1.0 + EXCESS)))[0])
+    if array.ndim != 1:
+        raise ValueError(f"`{name}` must have one dimension; got {array.ndim}")
+    if not (array.flags.c_contiguous and array.flags.writeable):
+        array = (
+            array.copy()
+        )  # kernels are compiled for one kind of array, and Arrow's are read-only
+    bad, above, certain, possible = survey(array, 1.0 + EXCESS)
+    if bad >= 0:
         raise ValueError(
-            f"`{name}` must hold probabilities in [0, 1]; got {array[place]} at index {place}: "
+            f"`{name}` must hold probabilities in [0, 1]; got {array[bad]} at index {bad}: "
             "reject or repair such tuples first"
         )
-    return np.minimum(array, 1.0) if high > 1.0 else array
+    return np.minimum(array, 1.0) if above else array, certain, possible
 
 
 def method_number(method: str) -> int:
@@ -62,11 +69,11 @@ class PoissonBinomial:
     method : "exact" (default), or the approximations of the paper: "poisson", "normal",
         "refined_normal" (A, equations (14), (15), (16)-(17))
 
-    Under every method N never leaves what is possible: from the number of p equal to 1, to the
-    number of p above 0; cdf and sf are exactly 0 and 1 beyond. With every p 0 or 1 the two
+    Under every method cdf and sf are exactly 0 and 1 for k < 0 and k >= n; under "exact" already
+    below the number of p equal to 1 and from the number of p above 0. With every p 0 or 1 the two
     normal methods are exact.
 
-    Error: "exact" has a relative error below 3e-16 n in pmf, cdf and sf alike, far tails included
+    Error: "exact" has a relative error below 4e-16 n in pmf, cdf and sf alike, far tails included
     down to 1e-290. The approximations have no bound here (A's figure 4 measures them).
     Cost: "exact" O(n sigma) once, at the first question: a single cdf at n = 1,000 takes some 30
     microseconds. Arrays of questions, `pmf` and tails below about 1e-8 need all of the law, once:
@@ -82,12 +89,10 @@ class PoissonBinomial:
 
     def __init__(self, p: npt.ArrayLike, method: str = "exact") -> None:
         self._number = method_number(method)
-        self._p = checked_existence(p, "p")
-        if self._p is p:
-            self._p = self._p.copy()
+        checked, certain, possible = surveyed_existence(p, "p")
+        self._p = checked.copy()
         self.method = method
-        self._least = int(np.count_nonzero(self._p == 1.0))
-        self._most = int(np.count_nonzero(self._p))
+        self._least, self._most = (0, len(self)) if self._number else (certain, possible)
         self._tails: Floats | None = None
         self._law: Floats | None = None
         self._wide = False
@@ -138,13 +143,13 @@ class PoissonBinomial:
         return np.where(places >= self._most, float(side == 0), values)
 
     def _exact(self, places: npt.NDArray[np.int64], side: int) -> Any:
-        if self._tails is None:
-            self._compute(wide=places.size > 1)
+        if self._tails is None or (places.ndim > 0 and not self._wide):
+            self._compute(wide=places.ndim > 0)
         assert self._tails is not None
         values = self._tails[side][places + 1]
         # A single question is answered from the narrow law unless it is about a far tail.
-        far = (values < len(self) * NEGLIGIBLE / 1e-14) & (self._least <= places) & (places < self._most)
-        if not self._wide and np.any(far):
+        doubtful = not self._wide and self._least <= places < self._most
+        if doubtful and values < len(self) * NEGLIGIBLE / 1e-14:
             self._compute(wide=True)
             values = self._tails[side][places + 1]
         return values

@@ -10,6 +10,7 @@ import numpy as np
 
 from sfumato.kernels import conformal_delay, disorder_state, normal_delay
 from sfumato.kernels.disorder_state import NEVER
+from sfumato.kernels.future_guard import WARM_UP
 from sfumato.kernels.punctuation import new_key, punctuate
 from sfumato.operators.snapshot import Snapshot, SnapshotError, pack, unpack
 
@@ -143,7 +144,7 @@ class KeyController:
         self.parameters = control.parameters
         self.ints, self.reals = new_key()
         self.area = np.empty(0, np.int64)
-        self.held = np.empty((2, 0), np.int64)
+        self.held = np.empty((3, 0), np.int64)
 
     def extend(self, event_time: np.ndarray, arrival: np.ndarray) -> tuple:
         """(punctuation, late, expelled_at, expelled) of further arrivals; see `punctuate`."""
@@ -166,7 +167,7 @@ class KeyController:
         if self.control.max_buffer is not None:
             wanted = min(self.control.max_buffer, int(self.ints[disorder_state.HELD]) + rows) + 1
             if self.held.shape[1] < wanted:
-                held = np.empty((2, _capacity(wanted)), np.int64)
+                held = np.empty((3, _capacity(wanted)), np.int64)
                 held[:, : self.held.shape[1]] = self.held
                 self.held = held
         code = self.control.code
@@ -178,10 +179,12 @@ class KeyController:
                     [self.area, np.zeros(_capacity(wanted) - len(self.area), np.int64)]
                 )
         elif code == disorder_state.NORMAL:
-            self._make_room_in_ring(min(size + rows, normal_delay.LONGEST) + 1)
+            wanted = size + rows + WARM_UP  # rows from before the guard knew are fed later
+            self._make_room_in_ring(min(wanted, normal_delay.LONGEST) + 1)
         elif code == disorder_state.CONFORMAL:
-            fed = int(self.ints[disorder_state.FED])
-            self.area = conformal_delay.make_room(self.area, fed + rows)
+            level = int(self.ints[disorder_state.LEVEL])
+            self.area, level = conformal_delay.make_room(self.area, level, self.rows + rows)
+            self.ints[disorder_state.LEVEL] = level
 
     def _make_room_in_ring(self, wanted: int) -> None:
         capacity = len(self.area) // 2
@@ -214,6 +217,7 @@ class KeyController:
         alive = alive[:, np.lexsort((alive[1], alive[0]))]  # sorted, hence a heap
         self.ints[disorder_state.HELD] = alive.shape[1]
         self.held[:, : alive.shape[1]] = alive
+        self.ints[disorder_state.ASIDE] = alive[2].sum()
         if self.control.code == disorder_state.SLACK:
             buffer = self.area[: self.ints[disorder_state.SIZE]]
             buffer = np.sort(buffer[buffer > punctuation])
@@ -238,7 +242,7 @@ def pack_controllers(controllers: list[KeyController]) -> dict[str, np.ndarray]:
     """The state of many keys as seven arrays."""
     areas = [c.area for c in controllers]
     held = [c.held[:, : c.ints[disorder_state.HELD]] for c in controllers]
-    none = np.empty((2, 0), np.int64)
+    none = np.empty((3, 0), np.int64)
     return {
         "ints": np.array([c.ints for c in controllers]).reshape(-1, disorder_state.INTS),
         "reals": np.array([c.reals for c in controllers]).reshape(-1, disorder_state.REALS),

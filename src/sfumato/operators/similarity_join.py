@@ -9,9 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.match_probability import SLACK, distance_limit, matching_pairs
+from sfumato.kernels.match_probability import (
+    SLACK,
+    distance_limit,
+    match_counts,
+    matching_pairs,
+)
 from sfumato.kernels.position import positions
-from sfumato.kernels.similarity_nested import ARRIVAL, COUNTERS, HELD, MATCHES, NEWEST
+from sfumato.kernels.similarity_nested import ARRIVAL, COUNTERS, HELD, NEWEST
 from sfumato.kernels.uncertain_tuples import existences, expired
 from sfumato.operators.answer_set import Answers, AnswerSet
 from sfumato.operators.join_strategy import Batch, Index, Match, Nested, Sort, Strategy
@@ -183,9 +188,9 @@ class SimilarityJoin:
 
         tuples given; held now; answers found; overflow (evicted only by `max_tuples`); pairs of an
         arrival and a tuple held opposite; visited of these (samples, under "sort"); candidates,
-        not pruned by regions; summed, whose samples were summed by the definition.
+        left after pruning, whose samples were paired.
         """
-        pairs, visited, candidates, summed = self._counted.tolist()
+        pairs, visited, candidates = self._counted.tolist()
         return {
             "tuples": int(self._given.sum()),
             "held": self._windows.size,
@@ -194,7 +199,6 @@ class SimilarityJoin:
             "pairs": pairs,
             "visited": visited,
             "candidates": candidates,
-            "summed": summed,
         }
 
     def snapshot(self) -> bytes:
@@ -268,11 +272,12 @@ class SimilarityJoin:
         arriving, held = batch.slots[arrival], found[:, HELD].copy()
         on_left = batch.code[arrival] % 2 == 0
         one, other = tuples.number[arriving], tuples.number[held]
-        matches = found[:, MATCHES] if self.alternatives else np.zeros(totals.size, np.int64)
-        offsets = np.concatenate([[0], np.cumsum(matches)])
+        offsets = np.zeros(totals.size + 1, np.int64)
         if self.alternatives:
+            where = (self.dimensions, self._match.limit)
+            np.cumsum(match_counts(tuples, arriving, held, *where), out=offsets[1:])
             prob, left_sample, right_sample = matching_pairs(
-                tuples, arriving, held, on_left, inside, offsets, self.dimensions, self._match.limit
+                tuples, arriving, held, on_left, inside, offsets, *where
             )
         else:
             none = Answers.none()
@@ -325,7 +330,9 @@ class SimilarityJoin:
         if n and (arrivals.side.max() > 1 or arrivals.key.min() < 0):
             raise ValueError("`side` must be 0 or 1 and `key` at least 0")
         # Kernels are compiled for one kind of array: contiguous and writable (they do not write).
-        plain = {name: np.require(getattr(arrivals, name), requirements=["C", "W"]) for name in expected}
+        plain = {
+            name: np.require(getattr(arrivals, name), requirements=["C", "W"]) for name in expected
+        }
         return Arrivals(**plain)
 
 

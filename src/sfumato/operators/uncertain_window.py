@@ -260,7 +260,9 @@ class UncertainWindow:
 
     def _why_not_held(self, j: int) -> str:
         if j < 0 or j >= self.arrived:
-            return f"`j` must be the stream index of a held tuple; got {j}, and {self.arrived} arrived"
+            return (
+                f"`j` must be the stream index of a held tuple; got {j}, and {self.arrived} arrived"
+            )
         if j < self.start:
             return f"tuple {j} is not held: the window begins at {self.start}"
         return f"tuple {j} never entered the window: its existence was 0"

