@@ -8,6 +8,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+ROOT = Path(__file__).resolve().parents[1]
+
+# Kernels run with bounds checks here, also in Spark's workers: a write beyond an array's end is an
+# error in a test, not a crash somewhere else. Before anything imports Numba; cached apart.
+os.environ.setdefault("NUMBA_BOUNDSCHECK", "1")
+os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba_cache"))
+
 settings.register_profile(
     "sfumato",
     derandomize=True,
@@ -15,8 +22,6 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("sfumato")
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ import pytest
 from sfumato.operators.reorder import Reorder
 from sfumato.operators.table_similarity_join import TIE, SimilarityJoinSettings
 
-KILLS, FILES, ROWS = 10, 60, 100
+KILLS, FILES, ROWS = 10, 80, 75
 STAMP = pa.timestamp("us", tz="UTC")
 
 # Both queries read one file a micro-batch; a line on standard output is a micro-batch done.
@@ -127,18 +127,22 @@ def start(folder):
     return subprocess.Popen(
         [sys.executable, "-c", QUERIES, str(folder)],
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=(folder / "errors").open("a"),
         text=True,
         start_new_session=True,
     )
 
 
-def kill_after(process, seconds):
-    """Kill driver, JVM and workers at once, some seconds after the queries started."""
+def kill_after(folder, ready, seconds):
+    """Kill driver, JVM and workers at once, some seconds after the queries are `ready`."""
+    process = start(folder)
     assert process.stdout is not None
     line = process.stdout.readline()
     assert line == "started\n", f"the queries did not start: {line!r}"
+    while not ready() and process.poll() is None:
+        time.sleep(0.02)
     time.sleep(seconds)
+    assert process.poll() is None, f"the queries ended: {(folder / 'errors').read_text()[-3000:]}"
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     process.stdout.close()
@@ -154,10 +158,16 @@ def test_ten_kills_at_random_moments_change_no_answer(spark, tmp_path):
         pq.write_table(table.slice(i * ROWS, ROWS), source / f"{i:04d}.parquet")
         os.utime(source / f"{i:04d}.parquet", (1_000_000 + i, 1_000_000 + i))
     moments = random.Random(12)
-    for _ in range(KILLS):
-        kill_after(start(tmp_path), moments.uniform(0.5, 5.0))
-    done = {name: committed(tmp_path / f"checkpoint-{name}") for name in ("ordered", "pairs")}
-    assert all(done.values()), f"no micro-batch survived between the kills: {done}"
+    for number in range(KILLS):
+        before = committed(tmp_path)
+        # Every third time while the first micro-batch runs, else some time after one is done.
+        early = number % 3 == 0
+        kill_after(
+            tmp_path,
+            lambda early=early, before=before: early or committed(tmp_path) > before,
+            moments.uniform(0.0, 1.5),
+        )
+    assert committed(tmp_path) >= KILLS // 2
     last = start(tmp_path)
     output, _ = last.communicate(timeout=400)
     assert output == "started\nfinished\n"
@@ -172,6 +182,11 @@ def test_ten_kills_at_random_moments_change_no_answer(spark, tmp_path):
     assert len(pairs) > 20
 
 
-def committed(checkpoint):
-    """How many micro-batches a query has committed."""
-    return len([p for p in (checkpoint / "commits").iterdir() if p.name.isdigit()])
+def committed(folder):
+    """How many micro-batches the slower of the two queries has committed."""
+    counts = []
+    for name in ("ordered", "pairs"):
+        commits = folder / f"checkpoint-{name}" / "commits"
+        found = list(commits.iterdir()) if commits.is_dir() else []
+        counts.append(sum(path.name.isdigit() for path in found))
+    return min(counts)
