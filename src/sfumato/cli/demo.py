@@ -1,0 +1,253 @@
+"""The demo: flights put in order of their timetable, and frost at two airports."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import sfumato as sf
+from sfumato.cli.demo_data import AIRPORTS, HOURS, DemoData, write_data
+from sfumato.cli.hindsight import Waiting, fixed_watermark, least_slack, waiting
+from sfumato.cli.pipeline import Sink
+from sfumato.cli.run import Running, follow, start
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DROP_RATIO = 0.01
+BY_TIMETABLE = """
+SELECT carrier, flight, origin, scheduled, departed, late
+FROM flights [WATTR scheduled ARRIVAL departed DRATIO 1% ESTIMATOR CONFORMAL]
+"""
+GUESS = 60 * 60_000_000  # an hour, in microseconds: what one might have set
+
+# Standard deviations assumed for the readings' errors: 0.9 °F, the root mean square error that the
+# stations' (ASOS) specification allows their thermometers, and 0.7 hPa for their barometers (they
+# are good to 0.02 inches of mercury, which is 0.68 hPa).
+TEMP_ERROR, PRESSURE_ERROR = 0.9, 0.7
+SAMPLES = 16
+FREEZING = 32.0  # °F
+WITHIN, PROBABILITY = 3.0, 0.8
+WINDOW = sf.Rows(24, confidence=0.95)
+FLIGHTS_PER_BATCH, HOURS_PER_BATCH = 40_000, 4_500
+SHOWN = 5
+
+
+def prepare(folder: Path, rows: int | None) -> Future[DemoData]:
+    """Write the data and compile the kernels in the background, while Spark starts."""
+
+    def work() -> DemoData:
+        data = write_data(folder, rows)
+        warm_up()
+        return data
+
+    pool = ThreadPoolExecutor(1)
+    future = pool.submit(work)
+    pool.shutdown(wait=False)
+    return future
+
+
+def warm_up() -> None:
+    """Compile (or load) what the demo's operators run, so that Spark's workers find it compiled."""
+    import pyarrow as pa
+
+    from sfumato.operators.reorder import Reorder
+    from sfumato.operators.similarity_join import Arrivals, SimilarityJoin
+
+    few = np.arange(64, dtype=np.int64)
+    reorder = Reorder(drop_ratio=DROP_RATIO, estimator="conformal")
+    reorder.process(np.zeros(64, np.int64), few, few, pa.table({"row": few}))
+    join = SimilarityJoin(2, WITHIN, PROBABILITY, WINDOW.rows, WINDOW.confidence)
+    arrivals = Arrivals(
+        side=(few % 2).astype(np.uint8),
+        key=np.zeros(64, np.int64),
+        offsets=np.arange(65, dtype=np.int64) * 2,
+        prob=np.full(128, 0.5),
+        points=np.zeros((128, 2)),
+    )
+    join.process(arrivals)
+
+
+def run_demo(
+    spark: SparkSession, console: Console, folder: Path, prepared: Future[DemoData]
+) -> int:
+    """Run both streams through Spark at once, then say what came of it; the exit code."""
+    began = time.monotonic()
+    with console.status("Writing the year's flights and weather, compiling"):
+        data = prepared.result()
+    _introduce(console, data)
+    running = start_streams(spark, data, folder)
+    code = follow(running, console)
+    if code == 0:
+        flights, weather = running
+        tell_flights(console, data, spark.read.parquet(str(folder / flights.name)), flights)
+        tell_weather(console, spark, data, spark.read.parquet(str(folder / weather.name)), weather)
+        console.print(f"\nBoth streams and these answers: {time.monotonic() - began:.0f} s.")
+    return code
+
+
+def start_streams(spark: SparkSession, data: DemoData, folder: Path) -> list[Running]:
+    """Start the two queries, flights and weather; their answers go to Parquet files."""
+    spark.dataSource.register(sf.ReplaySource)
+    flights = replay(spark, data.flights, "departed", FLIGHTS_PER_BATCH)
+    flights.createOrReplaceTempView("flights")
+    ordered = sf.sql(spark, BY_TIMETABLE)
+    assert not isinstance(ordered, list)
+    hours = replay(spark, data.weather, "time_hour", HOURS_PER_BATCH)
+    frames = {"flights by timetable": ordered, "similar frost": similar_frost(hours)}
+    return [
+        start(
+            frame,
+            Sink(name, name, "parquet", str(folder / name)),
+            str(folder / "checkpoint"),
+            once=True,
+        )
+        for name, frame in frames.items()
+    ]
+
+
+def replay(spark: SparkSession, file: Path, order: str, rows: int) -> DataFrame:
+    """A file as a stream, in order of arrival."""
+    reader = spark.readStream.format("replay").option("order", order)
+    return reader.option("rows_per_batch", rows).load(str(file))
+
+
+def readings(hours: DataFrame) -> DataFrame:
+    """Hours with their readings as alternatives; NULL where a reading is missing."""
+    uncertain = sf.samples(
+        ["temp", "pressure"],
+        [TEMP_ERROR, PRESSURE_ERROR],
+        SAMPLES,
+        attributes=["temp", "pressure"],
+    )
+    return hours.select("origin", "time_hour", uncertain.alias("alternatives"))
+
+
+def similar_frost(hours: DataFrame) -> DataFrame:
+    """Freezing hours at one airport that are like one of the newest freezing hours at the other."""
+    frost = sf.where(sf.checked(readings(hours)), f"temp <= {FREEZING}")
+    left, right = (frost.where(f"origin = '{airport}'") for airport in AIRPORTS)
+    return sf.similarity_join(
+        left,
+        right,
+        on=["temp", "pressure"],
+        within=WITHIN,
+        probability=PROBABILITY,
+        window=WINDOW,
+        order="time_hour",
+    )
+
+
+def _introduce(console: Console, data: DemoData) -> None:
+    console.print(
+        f"[bold]1. Flights by timetable.[/bold] {len(data.departed):,} departures from New York "
+        f"in 2013 arrive in the order in which they really left, and {data.cancelled:,} cancelled "
+        "flights that never left. Put them in the order of the timetable, and let no more than "
+        f"{DROP_RATIO:.0%} come too late for it:"
+    )
+    console.print(BY_TIMETABLE, style="cyan", highlight=False)
+    console.print(
+        f"[bold]2. Similar frost.[/bold] {data.readings:,} hourly readings of {AIRPORTS[0]} and "
+        f"{AIRPORTS[1]}. A thermometer errs (standard deviation {TEMP_ERROR} °F is assumed), a "
+        f"barometer too ({PRESSURE_ERROR} hPa), so each reading becomes {SAMPLES} equally likely "
+        f"ones, and an hour near {FREEZING:.0f} °F freezes with a probability. Which freezing "
+        f"hours were alike, within {WITHIN:.0f} °F and hPa, with at least {PROBABILITY:.0%} "
+        f"probability, among the newest {WINDOW.rows} freezing hours of each airport?\n"
+    )
+
+
+def tell_flights(console: Console, data: DemoData, answers: DataFrame, query: Running) -> None:
+    """The drop ratio and the waiting time, against fixed watermarks."""
+    punctuation = sf.Punctuator(DROP_RATIO, estimator="conformal").extend(
+        data.scheduled, data.departed
+    )
+    ours = waiting(data.scheduled, data.departed, punctuation)
+    slack = least_slack(data.scheduled, ours.late)
+    table = Table(title="1. Flights by timetable", title_justify="left", header_style="dim")
+    table.add_column("punctuation")
+    for column in ("too late", "mean wait", "99% wait less than"):
+        table.add_column(column, justify="right")
+    for name, result in (
+        ("sfumato, told 1%", ours),
+        (f"fixed watermark {minutes(slack)}, chosen afterwards", _fixed(data, slack)),
+        (f"fixed watermark {minutes(GUESS)}, a guess", _fixed(data, GUESS)),
+    ):
+        table.add_row(name, f"{result.drop_ratio:.2%}", minutes(result.mean), minutes(result.p99))
+    console.print()
+    console.print(table)
+    late = answers.where("late and departed is not null").count()
+    agree = "yes" if late == ours.late else f"[red]no, {ours.late:,} here[/red]"
+    counted = query.progress
+    console.print(
+        f"Of {counted.rows_in:,} rows {counted.rows_out - late - data.cancelled:,} came out in "
+        f"order, {late:,} marked late, {data.cancelled:,} marked as having no departure, and "
+        f"{counted.held or 0:,} still wait for later flights, which the data lack. None is lost. A "
+        "wait is the time, on the flights' own clock, from a departure to the departure that let "
+        "it out, computed in memory by the controller that ran on Spark, where as many rows were "
+        f"late: {agree}. A fixed watermark stays so far behind the newest scheduled time; the "
+        "first is the shortest that lets no more rows come late, which only hindsight knows."
+    )
+
+
+def _fixed(data: DemoData, slack: int) -> Waiting:
+    return waiting(data.scheduled, data.departed, fixed_watermark(data.scheduled, slack))
+
+
+def tell_weather(
+    console: Console, spark: SparkSession, data: DemoData, answers: DataFrame, query: Running
+) -> None:
+    """The best pairs, how many there are, and what is guaranteed."""
+    best = (
+        answers.selectExpr(
+            "left.time_hour as a",
+            "right.time_hour as b",
+            "aggregate(alternatives, 0D, (s, x) -> s + x.prob * x.left_temp) / probability as ta",
+            "aggregate(alternatives, 0D, (s, x) -> s + x.prob * x.right_temp) / probability as tb",
+            "probability",
+        )
+        .orderBy("probability", "a", "b", ascending=[False, True, True])
+        .limit(SHOWN)
+        .collect()
+    )
+    table = Table(title="2. Similar frost", title_justify="left", header_style="dim")
+    for airport in AIRPORTS:
+        table.add_column(f"{airport}, hour (UTC)")
+        table.add_column("°F", justify="right")
+    table.add_column("probability", justify="right")
+    for pair in best:
+        table.add_row(
+            f"{pair.a:%d %b %H:%M}",
+            f"{pair.ta:.1f}",
+            f"{pair.b:%d %b %H:%M}",
+            f"{pair.tb:.1f}",
+            f"{pair.probability:.3f}",
+        )
+    console.print()
+    console.print(table)
+    hours = spark.read.parquet(str(data.weather))
+    rejected = sf.rejected(readings(hours)).count()
+    console.print(
+        f"{answers.count():,} pairs; these are the likeliest. The probability, exact for the "
+        "alternatives, is that both hours froze, that they were alike, and that the earlier one "
+        f"was still among the newest {WINDOW.rows} that froze. The hours kept for an airport "
+        f"include {WINDOW.rows} that really froze with at least {WINDOW.confidence:.0%} "
+        f"confidence, though no one knows which did. {rejected:,} hours lack a reading and were "
+        f"set aside, not guessed{_absent(data)}. (Rows in: each hour is read for either airport.)"
+    )
+
+
+def _absent(data: DemoData) -> str:
+    if not data.whole_year:
+        return ""
+    absent = len(AIRPORTS) * HOURS - data.readings
+    return f"; {absent:,} hours of the year have no record at all"
+
+
+def minutes(microseconds: float) -> str:
+    return f"{microseconds / 60e6:,.0f} min"

@@ -1,0 +1,56 @@
+"""Errors as a reader wants them: the cause in one or two lines, no traces."""
+
+from __future__ import annotations
+
+import re
+
+TRACEBACK = "Traceback (most recent call last):"
+ERROR_LINE = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt|Exit))(?:: (.*))?$")
+JAVA_CLASS = re.compile(r"^(?:[a-z_]\w*\.)+[A-Z][\w$]*(?:: |$)")
+CONDITION = re.compile(r"^\[[A-Z_.0-9]+\] ?")
+SQLSTATE = re.compile(r"\s*SQLSTATE: \w+\s*")
+UNHELPFUL = (
+    "...",
+    "at ",
+    "===",
+    "An error occurred while calling",
+    "Driver stacktrace",
+    "Exception thrown in awaitResult",
+    "Job aborted",
+    "Query ",
+    "Writing job aborted",
+)
+
+
+def first_cause(error: BaseException) -> str:
+    """What went wrong, from an exception of Spark's or of our own.
+
+    A Python worker's error is told by the last line of its trace; a Java one by the first line of
+    the cause that says something, without class names and error codes.
+    """
+    text = str(error)
+    if TRACEBACK in text:
+        told = _python_error(text)
+        if told:
+            return told
+    for line in map(_plain, text.splitlines()):
+        if line and not line.startswith(UNHELPFUL):
+            return line
+    return SQLSTATE.sub(" ", text.splitlines()[0]).strip() if text else type(error).__name__
+
+
+def _plain(line: str) -> str:
+    """A line without class names and codes; nothing where it only says where the error passed."""
+    text = line.strip().removeprefix("Caused by: ").removeprefix(": ")
+    return CONDITION.sub("", SQLSTATE.sub(" ", JAVA_CLASS.sub("", text)).strip())
+
+
+def _python_error(text: str) -> str | None:
+    """The message of the last Python error in a text with traces; the last is the outermost."""
+    found = None
+    for line in text.rsplit(TRACEBACK, 1)[1].splitlines():
+        match = ERROR_LINE.match(line.strip())
+        if match:
+            found = match.group(2) or match.group(1)
+            break
+    return found

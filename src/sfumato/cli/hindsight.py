@@ -1,0 +1,64 @@
+"""How long rows wait for their place in order, and the best fixed watermark, known afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Times = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What a sequence of punctuations does to a stream; waits in microseconds.
+
+    late : rows that came too late         waiting : rows that no later row released
+    mean, p99 : of the waits of the rows that came out in order
+    """
+
+    rows: int
+    late: int
+    waiting: int
+    mean: float
+    p99: float
+
+    @property
+    def drop_ratio(self) -> float:
+        return self.late / self.rows
+
+
+def waiting(event_time: Times, arrival: Times, punctuation: Times) -> Waiting:
+    """Judge punctuations, one after each arrival; int64[n] microseconds in order of arrival.
+
+    A row waits from its own arrival to the first arrival, its own included, whose punctuation is
+    at or above its event time. It is late, and waits for nothing, if that is true before it comes.
+    """
+    before = np.concatenate([[np.iinfo(np.int64).min], punctuation[:-1]])
+    late = event_time <= before
+    release = np.maximum(np.searchsorted(punctuation, event_time), np.arange(len(event_time)))
+    out = ~late & (release < len(event_time))
+    waits = arrival[release[out]] - arrival[out]
+    return Waiting(
+        rows=len(event_time),
+        late=int(late.sum()),
+        waiting=int((~late & ~out).sum()),
+        mean=float(waits.mean()) if len(waits) else 0.0,
+        p99=float(np.percentile(waits, 99)) if len(waits) else 0.0,
+    )
+
+
+def fixed_watermark(event_time: Times, slack: int) -> Times:
+    """Punctuations that stay `slack` microseconds behind the largest event time."""
+    return np.maximum.accumulate(event_time) - slack
+
+
+def least_slack(event_time: Times, late: int) -> int:
+    """The least slack, in microseconds, of a fixed watermark with at most `late` late rows."""
+    # A row is late if the watermark before it, newest - slack, is at or above its event time.
+    newest = np.maximum.accumulate(event_time)
+    behind = np.concatenate([[-1], newest[:-1] - event_time[1:]])
+    if late >= len(behind):
+        return 0
+    return max(int(np.partition(behind, -late - 1)[-late - 1]) + 1, 0)

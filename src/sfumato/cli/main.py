@@ -1,0 +1,190 @@
+"""The command `sfumato`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FAILED, USAGE = 1, 2
+
+app = typer.Typer(
+    help="Continuous queries on Spark over uncertain, incomplete and out-of-order streams.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+PipelineFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="A pipeline: sources, SQL and sinks in TOML.")
+]
+Cores = Annotated[
+    int | None, typer.Option(min=1, help="Processor cores for Spark; default: all there are.")
+]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Show Spark's own error messages too.")]
+
+
+@app.command()
+def demo(
+    rows: Annotated[
+        int | None, typer.Option(min=1000, help="Play only so many flights; default: the year.")
+    ] = None,
+    cores: Cores = None,
+    verbose: Verbose = False,
+) -> None:
+    """Late flights put in order, and frost at two airports: real streams through Spark."""
+    from sfumato.cli.demo import prepare, run_demo
+    from sfumato.cli.demo_data import NoDataError
+
+    console = Console()
+    with TemporaryDirectory(prefix="sfumato-demo-") as folder:
+        prepared = prepare(Path(folder), rows)
+        with _spark(console, cores, verbose, short=True) as spark:
+            try:
+                code = run_demo(spark, console, Path(folder), prepared)
+            except NoDataError as error:
+                _say_error(error)
+                code = FAILED
+    raise typer.Exit(code)
+
+
+@app.command()
+def run(
+    file: PipelineFile,
+    once: Annotated[
+        bool, typer.Option("--once", help="Process what the sources have now, and end.")
+    ] = False,
+    cores: Cores = None,
+    verbose: Verbose = False,
+) -> None:
+    """Run the pipeline FILE until Ctrl-C."""
+    from sfumato.cli.pipeline import read_pipeline
+
+    console = Console()
+    with _usage_errors(console):
+        pipeline = read_pipeline(file)
+        with _spark(console, cores, verbose, short=once) as spark:
+            from sfumato.cli.run import run as run_pipeline
+
+            code = run_pipeline(spark, pipeline, console, once=once)
+    raise typer.Exit(code)
+
+
+@app.command()
+def explain(file: PipelineFile, cores: Cores = None, verbose: Verbose = False) -> None:
+    """Say what the queries of the pipeline FILE will do; run nothing."""
+    from sfumato.cli.pipeline import read_pipeline
+
+    console = Console()
+    with _usage_errors(console):
+        pipeline = read_pipeline(file)
+        with _spark(console, cores, verbose, short=True) as spark:
+            from sfumato.cli.run import explanations
+
+            for name, plan in explanations(spark, pipeline):
+                console.print(f"[bold]{escape(name)}[/bold]")
+                console.print(plan, markup=False, highlight=False, soft_wrap=True)
+                console.print()
+
+
+@contextmanager
+def _spark(
+    console: Console, cores: int | None, verbose: bool, *, short: bool
+) -> Iterator[SparkSession]:
+    """A session that ends with the command; without a Java runtime the command fails."""
+    from sfumato.cli.java import NoJavaError
+    from sfumato.cli.session import session
+
+    _use_utc()
+    with console.status("Starting Spark"), nullcontext() if verbose else _quiet_children():
+        try:
+            spark = session("sfumato", cores=cores, short=short)
+        except NoJavaError as error:
+            _say_error(error)
+            raise typer.Exit(FAILED) from None
+    if not verbose:  # errors are told by us, in a line
+        spark.sparkContext.setLogLevel("OFF")
+        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+    with _interrupts():
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+def _use_utc() -> None:
+    """Show times as the session does: PySpark gives timestamps in this process's own zone."""
+    os.environ["TZ"] = "UTC"
+    if hasattr(time, "tzset"):
+        time.tzset()
+
+
+@contextmanager
+def _quiet_children() -> Iterator[None]:
+    """What starts in here has no standard error: Spark and its Python workers chat there."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+@contextmanager
+def _interrupts() -> Iterator[None]:
+    """Ctrl-C and SIGTERM interrupt the command alone; PySpark's handler would cancel Spark's jobs.
+
+    Outside the main thread, as in some tests, handlers cannot be set and none are.
+    """
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        before = {s: signal.signal(s, interrupt) for s in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:
+        before = {}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _usage_errors(console: Console) -> Iterator[None]:
+    """What is wrong with the pipeline file is the user's to mend: exit code 2."""
+    from sfumato.cli.pipeline import PipelineError
+
+    try:
+        yield
+    except PipelineError as error:
+        _say_error(error)
+        raise typer.Exit(USAGE) from None
+
+
+def _say_error(error: Exception) -> None:
+    console = Console(stderr=True)
+    console.print(f"[red]Error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,350 @@
+"""The pipeline file: sources, queries and sinks in one TOML file, as frozen values.
+
+Reading a file checks its form and nothing else: no source is opened, no query is parsed. Whatever
+is wrong raises PipelineError with the place in the file, what was expected and the likely word.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from sfumato.spark.duration import microseconds
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# "s3://bucket" and "file:/tmp", but not "C:\\data": a scheme has two letters at least.
+WITH_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+MODES = ("append", "update", "complete")
+CONSOLE, REPLAY = "console", "replay"
+MOST_ROWS = 1000  # that a console table shows
+
+TOP_KEYS = ("checkpoint", "sources", "queries", "sinks")
+READ_KEYS = ("format", "path", "schema", "options", "static")
+REPLAY_KEYS = ("replay", "order", "speed", "rows_per_batch", "schema", "options", "static")
+KEYS = {
+    "sources": READ_KEYS,
+    "queries": ("sql",),
+    "sinks": ("query", "format", "path", "mode", "options", "trigger", "rows"),
+}
+
+
+class PipelineError(ValueError):
+    """A pipeline file that cannot be used; nothing has been started."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A frame with a name: any format of Spark's, or a file that is played in order of arrival.
+
+    format, options, schema (DDL), path : as for ``spark.readStream``; of a played file the format
+        is "replay"
+    static : read as it is at the start, as a table that does not grow
+    """
+
+    name: str
+    format: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    schema: str | None = None
+    path: str | None = None
+    static: bool = False
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query in our SQL; later queries and sinks read its answer under its name."""
+
+    name: str
+    sql: str
+
+
+@dataclass(frozen=True)
+class Sink:
+    """Where the rows of a query or source go.
+
+    format : of Spark's, or "console": a table of the newest `rows` rows
+    trigger : time between the starts of two micro-batches, or None: as fast as possible
+    """
+
+    name: str
+    query: str
+    format: str = CONSOLE
+    path: str | None = None
+    mode: str = "append"
+    options: Mapping[str, str] = field(default_factory=dict)
+    trigger: str | None = None
+    rows: int = 10
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A whole file. checkpoint : folder in which each sink has a subfolder, or None: no restart."""
+
+    file: Path
+    sources: tuple[Source, ...]
+    queries: tuple[Query, ...]
+    sinks: tuple[Sink, ...]
+    checkpoint: str | None = None
+
+
+def read_pipeline(file: Path) -> Pipeline:
+    """The pipeline of a TOML file; relative paths in it start at the file's folder.
+
+    Raises PipelineError for a file that is missing, is no TOML, or says something wrong.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise PipelineError(f"there is no file {file}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise PipelineError(f"{file} cannot be read: {error}") from error
+    return parse_pipeline(text, file)
+
+
+def parse_pipeline(text: str, file: Path) -> Pipeline:
+    """The pipeline of a file's text; see `read_pipeline`."""
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise PipelineError(f"{file} is no TOML file: {error}") from error
+    top = Section("", content, TOP_KEYS, file.resolve().parent)
+    pipeline = Pipeline(
+        file,
+        tuple(_source(section) for section in top.tables("sources")),
+        tuple(_query(section) for section in top.tables("queries")),
+        tuple(_sink(section) for section in top.tables("sinks")),
+        top.path("checkpoint"),
+    )
+    _check_names(pipeline)
+    return pipeline
+
+
+class Section:
+    """One table of the file, with its place, read key by key."""
+
+    def __init__(
+        self, place: str, content: Mapping[str, Any], allowed: tuple[str, ...], folder: Path
+    ) -> None:
+        self.place, self.content, self.folder = place, content, folder
+        for key in content:
+            if key not in allowed:
+                raise PipelineError(
+                    f"{self.at(key)} is not known; {'this table' if place else 'a pipeline'} "
+                    f"may have {', '.join(allowed)}{_near(key, allowed)}"
+                )
+
+    @property
+    def name(self) -> str:
+        return self.place.rpartition(".")[2]
+
+    def at(self, key: str) -> str:
+        return f"`{self.place}.{key}`" if self.place else f"`{key}`"
+
+    def get(self, key: str, kind: type | tuple[type, ...], wanted: str) -> Any:
+        """The value of a key, None where it is not given."""
+        value = self.content.get(key)
+        is_stray_bool = isinstance(value, bool) and kind is not bool  # True is an int in Python
+        if value is not None and (is_stray_bool or not isinstance(value, kind)):
+            raise PipelineError(f"{self.at(key)} must be {wanted}; got {value!r}")
+        return value
+
+    def text(self, key: str) -> str | None:
+        value = self.get(key, str, "a text")
+        if value is not None and not value.strip():
+            raise PipelineError(f"{self.at(key)} must not be empty")
+        return value
+
+    def needed(self, key: str, example: str) -> str:
+        value = self.text(key)
+        if value is None:
+            raise PipelineError(f"{self.at(key)} is missing, for example {key} = {example}")
+        return value
+
+    def path(self, key: str) -> str | None:
+        """A path, made absolute; one with a scheme stays as it is."""
+        value = self.text(key)
+        if value is None or WITH_SCHEME.match(value):
+            return value
+        return str(self.folder / value)
+
+    def options(self) -> dict[str, str]:
+        """The options as texts, as Spark takes them."""
+        chosen = {}
+        for key, value in (self.get("options", dict, "a table of options") or {}).items():
+            if key.lower() == "path":
+                raise PipelineError(
+                    f'`{self.place}.options.path`: give the path as {self.at("path")} = "..."'
+                )
+            if not isinstance(value, str | bool | int | float):
+                raise PipelineError(
+                    f"`{self.place}.options.{key}` must be a text, a number, true or false; "
+                    f"got {value!r}"
+                )
+            chosen[key] = str(value).lower() if isinstance(value, bool) else str(value)
+        return chosen
+
+    def tables(self, kind: str) -> list[Section]:
+        """The tables [kind.NAME]."""
+        sections = []
+        for name, content in (self.get(kind, dict, f"tables [{kind}.NAME]") or {}).items():
+            place = f"{kind}.{name}"
+            if not NAME.fullmatch(name):
+                raise PipelineError(
+                    f"`{place}`: a name is made of letters, digits and _, and does not begin "
+                    "with a digit"
+                )
+            if not isinstance(content, dict):
+                raise PipelineError(f"`{place}` must be a table [{place}]; got {content!r}")
+            allowed = REPLAY_KEYS if kind == "sources" and REPLAY in content else KEYS[kind]
+            if kind == "sources" and REPLAY not in content and "format" not in content:
+                allowed = tuple(dict.fromkeys(READ_KEYS + REPLAY_KEYS))
+            sections.append(Section(place, content, allowed, self.folder))
+        return sections
+
+
+def _source(section: Section) -> Source:
+    static = bool(section.get("static", bool, "true or false"))
+    if REPLAY in section.content:
+        options = {**section.options(), **_replay_options(section, static)}
+        return Source(
+            section.name, REPLAY, options, section.text("schema"), section.path(REPLAY), static
+        )
+    if "format" not in section.content:
+        raise PipelineError(
+            f"`{section.place}` needs a format of Spark's and its options, or a file to play: "
+            'format = "json" or replay = "file.parquet"'
+        )
+    return Source(
+        section.name,
+        section.needed("format", '"json"'),
+        section.options(),
+        section.text("schema"),
+        section.path("path"),
+        static,
+    )
+
+
+def _replay_options(section: Section, static: bool) -> dict[str, str]:
+    """How a file is played, as options of the replay source."""
+    order = section.text("order")
+    speed = section.get("speed", (int, float), "a number, 60 for a minute a second")
+    rows = section.get("rows_per_batch", int, "a whole number of rows")
+    if speed is not None and not (math.isfinite(speed) and speed > 0):
+        raise PipelineError(
+            f"{section.at('speed')} must be a number above 0 (leave it out: as fast as possible); "
+            f"got {speed}"
+        )
+    if speed is not None and order is None:
+        raise PipelineError(
+            f"{section.at('speed')} needs {section.at('order')}: the column that says when a row "
+            "arrives"
+        )
+    if rows is not None and rows < 1:
+        raise PipelineError(f"{section.at('rows_per_batch')} must be at least 1; got {rows}")
+    chosen = {"order": order, "speed": speed, "rows_per_batch": rows}
+    for key in ("speed", "rows_per_batch"):
+        if static and chosen[key] is not None:
+            raise PipelineError(
+                f"{section.at(key)} says how to play a file, and a static source is read at "
+                "once: leave one of them out"
+            )
+    return {key: str(value) for key, value in chosen.items() if value is not None}
+
+
+def _query(section: Section) -> Query:
+    return Query(section.name, section.needed("sql", '"""SELECT * FROM ..."""'))
+
+
+def _sink(section: Section) -> Sink:
+    written = section.text("format") or CONSOLE
+    path = section.path("path")
+    if written == CONSOLE and path is not None:
+        raise PipelineError(
+            f"{section.at('path')}: a console has no path; name a format too, for example "
+            'format = "parquet"'
+        )
+    return Sink(
+        section.name,
+        section.needed("query", '"answers"'),
+        written,
+        path,
+        _mode(section),
+        section.options(),
+        _trigger(section),
+        _rows(section, written),
+    )
+
+
+def _mode(section: Section) -> str:
+    mode = section.text("mode") or "append"
+    if mode not in MODES:
+        raise PipelineError(
+            f"{section.at('mode')} must be {', '.join(MODES)}; got {mode!r}{_near(mode, MODES)}"
+        )
+    return mode
+
+
+def _trigger(section: Section) -> str | None:
+    trigger = section.text("trigger")
+    if trigger is None:
+        return None
+    try:
+        microseconds(section.at("trigger").strip("`"), trigger)
+    except ValueError as error:
+        raise PipelineError(str(error)) from error
+    return trigger
+
+
+def _rows(section: Section, written: str) -> int:
+    rows = section.get("rows", int, "a whole number of rows")
+    if rows is None:
+        return Sink.rows
+    if written != CONSOLE:
+        raise PipelineError(
+            f"{section.at('rows')} says how many rows a console table shows; this sink writes "
+            f"{written}: leave it out"
+        )
+    if not 1 <= rows <= MOST_ROWS:
+        raise PipelineError(f"{section.at('rows')} must lie in 1 to {MOST_ROWS}; got {rows}")
+    return int(rows)
+
+
+def _check_names(pipeline: Pipeline) -> None:
+    if not pipeline.sources:
+        raise PipelineError(
+            'the file names no source: add [sources.NAME] with replay = "file.parquet" or '
+            'format = "..."'
+        )
+    if not pipeline.sinks:
+        raise PipelineError(
+            'the file names no sink: add [sinks.NAME] with query = "...", which shows its rows'
+        )
+    places: dict[str, str] = {}
+    named: dict[str, tuple[Source, ...] | tuple[Query, ...]]
+    named = {"sources": pipeline.sources, "queries": pipeline.queries}
+    for kind, tables in named.items():
+        for table in tables:
+            other = places.setdefault(table.name.lower(), f"{kind}.{table.name}")
+            if other != f"{kind}.{table.name}":
+                raise PipelineError(
+                    f"`{kind}.{table.name}` has the name of `{other}`, and SQL knows both by it "
+                    "(case does not count): rename one"
+                )
+    views = [s.name for s in pipeline.sources] + [q.name for q in pipeline.queries]
+    for sink in pipeline.sinks:
+        if sink.query not in views:
+            raise PipelineError(
+                f"`sinks.{sink.name}.query` names {sink.query!r}, which is no query or source of "
+                f"this file; it has {', '.join(views)}{_near(sink.query, views)}"
+            )
+
+
+def _near(word: str, words: Iterable[str]) -> str:
+    by_lower = {w.lower(): w for w in words}
+    close = get_close_matches(word.lower(), by_lower, n=1)
+    return f"; did you mean `{by_lower[close[0]]}`?" if close else ""
