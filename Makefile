@@ -12,7 +12,7 @@ JAVA_17 := $(shell version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&
 .PHONY: demo test lint bench clean
 .DEFAULT_GOAL := demo
 
-demo: $(VENV)/demo.stamp
+demo: $(VENV)/kernels.stamp
 	$(BIN)/sfumato demo
 
 test: $(VENV)/dev.stamp
@@ -40,5 +40,13 @@ $(VENV)/demo.stamp: pyproject.toml | $(VENV)/bin/python
 $(VENV)/dev.stamp: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@ $(VENV)/demo.stamp
+
+# Numba keeps compiled kernels beside their sources, and does not see that a function called from
+# another file has changed: when one changes, all are compiled again.
+$(VENV)/kernels.stamp: $(wildcard src/sfumato/kernels/*.py) | $(VENV)/demo.stamp
+	@echo "Compiling the kernels, once"
+	rm -f src/sfumato/kernels/__pycache__/*.nb[ci]
+	$(BIN)/python -c 'from sfumato.cli.demo import warm_up; warm_up()'
+	touch $@
 
 comma := ,

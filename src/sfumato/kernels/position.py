@@ -12,6 +12,8 @@ NEGLIGIBLE = 1e-22
 @njit(cache=True, nogil=True)
 def _add_tuple(law, low, high, p, rows):
     """Convolve law[low:high] (counts below `rows`) with one Bernoulli(p); the new (low, high)."""
+    if low == high:  # no mass is left below `rows`, and none comes back
+        return low, high
     q = 1.0 - p
     if high < rows:
         law[high] = 0.0
