@@ -82,9 +82,7 @@ def in_memory(operator: Any, batches: list[list[tuple[int, pa.Table]]]) -> float
 
 def idle_batch(out: Any, folder: Path) -> float:
     """Median seconds of an empty micro-batch."""
-    query = (
-        out.writeStream.format("noop").option("checkpointLocation", str(folder)).start()
-    )
+    query = out.writeStream.format("noop").option("checkpointLocation", str(folder)).start()
     try:
         time.sleep(12)
         times = [

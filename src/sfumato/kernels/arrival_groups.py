@@ -7,7 +7,7 @@ import math
 from numba import njit
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def ball_of(summary, s, d, centre):
     """Write the centre of a tuple's full region (see `trimmed_radius`); its radius."""
     if d == 1:
@@ -18,7 +18,7 @@ def ball_of(summary, s, d, centre):
     return summary[s, d + 1]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def enclose(centre, radius, other, other_radius, d, result):
     """Smallest ball around two balls: its centre is written to `result`, its radius returned."""
     squared = 0.0
@@ -40,8 +40,8 @@ def enclose(centre, radius, other, other_radius, d, result):
     return whole
 
 
-@njit(cache=True, nogil=True)
-def arrival_group(tuples, code, slots, begin, d, margin, centre, scratch):
+@njit(cache=True, nogil=True, error_model="numpy")
+def arrival_group(summary, code, slots, begin, d, margin, centre, scratch):
     """One group of arrivals: (its end, the radius of the ball around it, centre in `centre`).
 
     begin : int, the first arrival of the group; the group ends before the next window's arrival
@@ -54,7 +54,7 @@ def arrival_group(tuples, code, slots, begin, d, margin, centre, scratch):
     O(d) an arrival.  Error: radii are rounded; the search leaves room for it.
     Source: B, section 6, batch processing.
     """
-    radius = ball_of(tuples.summary, slots[begin], d, centre)
+    radius = ball_of(summary, slots[begin], d, centre)
     end = begin + 1
     if end == code.size or code[end] != code[begin]:
         return end, radius
@@ -63,7 +63,7 @@ def arrival_group(tuples, code, slots, begin, d, margin, centre, scratch):
         volume_radius = margin + radius
         if volume_radius <= 0.0:
             break
-        other_radius = ball_of(tuples.summary, slots[end], d, other)
+        other_radius = ball_of(summary, slots[end], d, other)
         whole = enclose(centre, radius, other, other_radius, d, both)
         size = end - begin
         if ((margin + whole) / volume_radius) ** d > (size + 1.0) / size:

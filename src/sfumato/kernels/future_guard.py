@@ -14,13 +14,14 @@ from sfumato.kernels.disorder_state import (
     WINDOW,
 )
 
-WARM_UP = 16  # rows before anything is judged; the bound is renewed every so many rows
+WARM_UP = 16  # rows before anything is judged; for a start the bound is renewed as often
+RENEWAL = 32  # rows from one bound to the next
 WIDEST = 1 << 55  # microseconds: saturation, far above any real spread
 
 
 @njit(cache=True)
 def observe(tau, t, ints):
-    """Remember the delay of a row among the last RECENT and renew the bound every WARM_UP rows.
+    """Remember the delay of a row among the last RECENT and renew the bound every RENEWAL rows.
 
     The bound is q - 16 (m - q) - T / 2 with q and m the lower quartile and the median of the
     last RECENT delays and T the time in which these rows arrived. Being quantiles of *all* rows,
@@ -28,14 +29,14 @@ def observe(tau, t, ints):
     a quarter of the last RECENT rows, and no fewer rows, however wrong, move the bound.
 
     tau, t : event time and arrival, int64 microseconds     ints : int64[INTS], changed in place
-    Cost: O(1), and a sort of RECENT numbers every WARM_UP rows.
+    Cost: O(1), and a sort of RECENT numbers every RENEWAL rows.
     Error: none; integer arithmetic that saturates.   Source: ours.
     """
     count = ints[COUNT]  # this row is already counted
     place = (count - 1) % RECENT
     ints[WINDOW + place] = t - tau
     ints[WINDOW + RECENT + place] = t
-    if count % WARM_UP == 0:
+    if count % RENEWAL == 0 or (count < RECENT and count % WARM_UP == 0):
         known = min(count, RECENT)
         delays = np.sort(ints[WINDOW : WINDOW + known])
         oldest = 0 if count <= RECENT else count % RECENT

@@ -42,4 +42,4 @@ def largest_step(tau, t, averaged, ints, reals):
         reals[BLOCKS] += 1.0
         ints[TURN] = 0
         ints[LARGEST_DELAY] = -(1 << 62)
-    return t - int(math.ceil(mean))
+    return t - math.ceil(mean)

@@ -7,11 +7,12 @@ import math
 import numpy as np
 from numba import njit
 
-from sfumato.kernels.uncertain_tuples import padded
+from sfumato.kernels.uncertain_tuples import LANES, padded
 
 # Fast sums and pruning bounds may round differently from the defining sum. They decide alone
 # only when they are farther than this from the threshold, relatively.
 SLACK = 1e-9
+FEW_PAIRS = 9  # of samples: up to here the defining sum is also the fastest
 
 
 def distance_limit(within: float, dimensions: int) -> float:
@@ -30,69 +31,84 @@ def distance_limit(within: float, dimensions: int) -> float:
     return limit
 
 
-@njit(cache=True, nogil=True)
-def near(blocks, x, x_length, y, y_length, d, limit):
-    """Whether two samples are within the distance; x, y are the places of their probabilities."""
-    if d == 1:
-        return abs(blocks[x + x_length] - blocks[y + y_length]) <= limit
-    squared = 0.0
-    for a in range(1, d + 1):
-        difference = blocks[x + a * x_length] - blocks[y + a * y_length]
-        squared += difference * difference
-    return squared <= limit
-
-
-@njit(cache=True, nogil=True)
-def defining_sum(tuples, u, v, d, limit):
+@njit(cache=True, nogil=True, error_model="numpy")
+def defining_sum(blocks, x, x_count, y, y_count, d, limit):
     """Sum of Pr(u_k) Pr(v_l) over the near pairs of samples, k outer and l inner, one by one.
 
-    The definition, and the judge where rounding decides. O(samples of u * samples of v * d), a
-    serial addition a pair.  Source: A, equations (20), (21); B, equation (2).
+    x, y : places of the blocks of the arriving and of the held tuple    d : dimensions
+    limit : float64, see `distance_limit`
+    The definition, and the judge where rounding decides. O(x_count * y_count * d), a serial
+    addition a pair.  Source: A, equations (20), (21); B, equation (2).
     """
-    blocks = tuples.blocks
-    x, y = tuples.at[u], tuples.at[v]
-    x_length, y_length = padded(tuples.count[u]), padded(tuples.count[v])
+    x_length, y_length = padded(x_count), padded(y_count)
     total = 0.0
-    for k in range(x, x + tuples.count[u]):
-        for j in range(y, y + tuples.count[v]):
-            if near(blocks, k, x_length, j, y_length, d, limit):
+    for k in range(x, x + x_count):
+        for j in range(y, y + y_count):
+            if d == 1:
+                near = abs(blocks[k + x_length] - blocks[j + y_length]) <= limit
+            else:
+                squared = 0.0
+                for a in range(1, d + 1):
+                    difference = blocks[k + a * x_length] - blocks[j + a * y_length]
+                    squared += difference * difference
+                near = squared <= limit
+            if near:
                 total += blocks[k] * blocks[j]
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _near_number(x, y, limit):
     return abs(x - y) <= limit
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _near_2(x, a, y, b, limit):
     first, second = x - a, y - b
     return first * first + second * second <= limit
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _near_3(x, a, y, b, z, c, limit):
     first, second, third = x - a, y - b, z - c
     return first * first + second * second + third * third <= limit
 
 
-# Reassociation in these is for sums alone: the comparisons above are compiled without it. Columns
-# are slices made once a pair of tuples: a slice costs two atomic reference counts.
-@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})
-def _sum_1(p, x, q, a, limit, total, open_mass, other, least):
-    for k in range(p.size):
-        if total + open_mass * other < least:
-            return -1.0
-        mass = 0.0
-        for j in range(q.size):
-            mass += q[j] if _near_number(x[k], a[j], limit) else 0.0
-        total += p[k] * mass
-        open_mass -= p[k]
+@njit(cache=True, nogil=True, error_model="numpy")
+def sum_of_numbers(blocks, x, x_count, y, y_count, limit):
+    """Sum of Pr(u_k) Pr(v_l) over the near pairs of samples of two blocks, in one dimension.
+
+    x, y : places of the blocks in `blocks`; four samples of v are taken side by side.
+    """
+    # Unsigned places: no test for negative ones, which would keep the lanes from becoming SIMD.
+    u, v = np.uint64(x), np.uint64(y)
+    end = u + np.uint64(x_count)
+    values, others = np.uint64(padded(x_count)), np.uint64(padded(y_count))
+    one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
+    total = 0.0
+    for _ in range(0, y_count, LANES):
+        a, b = blocks[v + others], blocks[v + others + one]
+        c, d = blocks[v + others + two], blocks[v + others + three]
+        near_a, near_b, near_c, near_d = 0.0, 0.0, 0.0, 0.0
+        for k in range(u, end):
+            p, value = blocks[k], blocks[k + values]
+            near_a += p if _near_number(value, a, limit) else 0.0
+            near_b += p if _near_number(value, b, limit) else 0.0
+            near_c += p if _near_number(value, c, limit) else 0.0
+            near_d += p if _near_number(value, d, limit) else 0.0
+        total += (
+            near_a * blocks[v]
+            + near_b * blocks[v + one]
+            + near_c * blocks[v + two]
+            + near_d * blocks[v + three]
+        )
+        v += np.uint64(LANES)
     return total
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})
+# Reassociation in these is for sums alone: the comparisons above are compiled without it. Columns
+# are slices made once a pair of tuples: a slice costs two atomic reference counts.
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "nsz"})
 def _sum_2(p, x, y, q, a, b, limit, total, open_mass, other, least):
     for k in range(p.size):
         if total + open_mass * other < least:
@@ -105,7 +121,7 @@ def _sum_2(p, x, y, q, a, b, limit, total, open_mass, other, least):
     return total
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "nsz"})
 def _sum_3(p, x, y, z, q, a, b, c, limit, total, open_mass, other, least):
     for k in range(p.size):
         if total + open_mass * other < least:
@@ -118,7 +134,7 @@ def _sum_3(p, x, y, z, q, a, b, c, limit, total, open_mass, other, least):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _sum_any(us, u_count, u_length, vs, v_length, d, limit, total, open_mass, other, least):
     squared = np.empty(v_length)
     for k in range(u_count):
@@ -137,9 +153,9 @@ def _sum_any(us, u_count, u_length, vs, v_length, d, limit, total, open_mass, ot
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _sum_near(us, u_count, u_length, vs, v_length, d, limit, total, open_mass, other, least):
-    """total + the sum over near pairs of two blocks; -1 as soon as that is surely below `least`.
+    """total + the sum over near pairs of two blocks, d > 1; -1 if that is surely below `least`.
 
     us, vs : blocks, beginning at 0    open_mass, other : probability in them
     Cost: O(u_count * v_length * d), in SIMD over v. Added in any order.
@@ -147,8 +163,6 @@ def _sum_near(us, u_count, u_length, vs, v_length, d, limit, total, open_mass, o
     n, m = u_length, v_length
     p, q = us[:u_count], vs[:m]
     x, a = us[n : n + u_count], vs[m : 2 * m]
-    if d == 1:
-        return _sum_1(p, x, q, a, limit, total, open_mass, other, least)
     y, b = us[2 * n : 2 * n + u_count], vs[2 * m : 3 * m]
     if d == 2:
         return _sum_2(p, x, y, q, a, b, limit, total, open_mass, other, least)
@@ -158,15 +172,16 @@ def _sum_near(us, u_count, u_length, vs, v_length, d, limit, total, open_mass, o
     return _sum_any(us, u_count, n, vs, m, d, limit, total, open_mass, other, least)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def decided(tuples, u, v, d, limit, probability, total):
     """A sum as the answer, -1 if it is below the threshold; the definition decides near it."""
     if abs(total - probability) <= 2.0 * SLACK * probability:
-        total = defining_sum(tuples, u, v, d, limit)
+        u_count, v_count = tuples.count[u], tuples.count[v]
+        total = defining_sum(tuples.blocks, tuples.at[u], u_count, tuples.at[v], v_count, d, limit)
     return total if total >= probability else -1.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def match_probability(tuples, u, v, d, limit, least, probability):
     """Pr(match) without T_j if it is at least `probability`, else -1.
 
@@ -178,8 +193,14 @@ def match_probability(tuples, u, v, d, limit, least, probability):
     elsewhere the value may round differently, by at most the number of samples * 2**-52.
     Source: as `defining_sum`.
     """
-    u_count = tuples.count[u]
-    u_length, v_length = padded(u_count), padded(tuples.count[v])
+    u_count, v_count = tuples.count[u], tuples.count[v]
+    if u_count * v_count <= FEW_PAIRS:
+        total = defining_sum(tuples.blocks, tuples.at[u], u_count, tuples.at[v], v_count, d, limit)
+        return total if total >= probability else -1.0
+    if d == 1:
+        total = sum_of_numbers(tuples.blocks, tuples.at[u], u_count, tuples.at[v], v_count, limit)
+        return decided(tuples, u, v, d, limit, probability, total)
+    u_length, v_length = padded(u_count), padded(v_count)
     us, vs = tuples.blocks[tuples.at[u] :], tuples.blocks[tuples.at[v] :]
     total = _sum_near(
         us, u_count, u_length, vs, v_length,
@@ -188,7 +209,7 @@ def match_probability(tuples, u, v, d, limit, least, probability):
     return decided(tuples, u, v, d, limit, probability, total)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _sift(blocks, at, count, d, centre, within, radius, out):
     """Split a block's samples by their distance from another tuple's ball, of radius `radius`.
 
@@ -222,7 +243,7 @@ def _sift(blocks, at, count, d, centre, within, radius, out):
     return n, mass, certain
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def match_probability_in_balls(
     tuples, u, v, u_radius, v_radius, d, within, limit, least, probability
 ):
@@ -251,45 +272,62 @@ def match_probability_in_balls(
     return decided(tuples, u, v, d, limit, probability, total)
 
 
-@njit(cache=True, nogil=True)
-def match_counts(tuples, arriving, held, d, limit):
-    """How many pairs of samples are near in each pair of tuples: int64[n]."""
-    counts = np.zeros(arriving.size, np.int64)
-    blocks = tuples.blocks
-    for i in range(arriving.size):
-        x, y = tuples.at[arriving[i]], tuples.at[held[i]]
-        x_count, y_count = tuples.count[arriving[i]], tuples.count[held[i]]
-        x_length, y_length = padded(x_count), padded(y_count)
-        count = 0
-        for k in range(x, x + x_count):
-            for j in range(y, y + y_count):
-                count += near(blocks, k, x_length, j, y_length, d, limit)
-        counts[i] = count
-    return counts
+@njit(cache=True, nogil=True, error_model="numpy")
+def _near_row(blocks, x, x_length, columns, y_length, d, limit, squared, near):
+    """Which samples of a block, `columns`, are near the sample at x: written to near, uint8."""
+    if d == 1:
+        value, others = blocks[x + x_length], columns[y_length : 2 * y_length]
+        for j in range(y_length):
+            near[j] = abs(value - others[j]) <= limit
+        return
+    squared[:y_length] = 0.0
+    for a in range(1, d + 1):
+        value, others = blocks[x + a * x_length], columns[a * y_length : (a + 1) * y_length]
+        for j in range(y_length):
+            squared[j] += (value - others[j]) * (value - others[j])
+    for j in range(y_length):
+        near[j] = squared[j] <= limit
 
 
-@njit(cache=True, nogil=True)
-def matching_pairs(tuples, arriving, held, arriving_left, factor, offsets, d, limit):
-    """The pairs of samples behind answers, as alternatives: (prob, left sample, right sample).
+@njit(cache=True, nogil=True, error_model="numpy")
+def matching_pairs(tuples, arriving, held, arriving_left, factor, d, limit):
+    """The pairs of samples behind answers, as alternatives: (offsets, prob, left, right sample).
 
     arriving, held : int64[n], slots    arriving_left : bool[n]    factor : float64[n], T_j
-    offsets : int64[n + 1], from the numbers of matches
-    Returns (float64[m], int32[m], int32[m]), m = offsets[n]; prob = Pr(u_k) Pr(v_l) T_j.
+    Returns (int64[n + 1], float64[m], int32[m], int32[m]); prob = Pr(u_k) Pr(v_l) T_j.
+    O(samples of u * samples of v * d) an answer, without branches on what is near.
     """
-    m = offsets[-1]
-    prob = np.empty(m)
-    left = np.empty(m, np.int32)
-    right = np.empty(m, np.int32)
-    blocks = tuples.blocks
+    offsets = np.zeros(arriving.size + 1, np.int64)
+    longest = 0
     for i in range(arriving.size):
-        u, v, to = arriving[i], held[i], offsets[i]
-        x, y = tuples.at[u], tuples.at[v]
-        x_length, y_length = padded(tuples.count[u]), padded(tuples.count[v])
-        for k in range(tuples.count[u]):
-            for j in range(tuples.count[v]):
-                if near(blocks, x + k, x_length, y + j, y_length, d, limit):
-                    prob[to] = blocks[x + k] * blocks[y + j] * factor[i]
-                    left[to] = k if arriving_left[i] else j
-                    right[to] = j if arriving_left[i] else k
-                    to += 1
-    return prob, left, right
+        longest = max(longest, tuples.count[held[i]])
+    near, squared = np.empty(padded(longest), np.uint8), np.empty(padded(longest))
+    size = 64 * arriving.size + longest
+    prob, own, other = np.empty(size), np.empty(size, np.int32), np.empty(size, np.int32)
+    blocks, n = tuples.blocks, 0
+    for i in range(arriving.size):
+        x, y, y_count = tuples.at[arriving[i]], tuples.at[held[i]], tuples.count[held[i]]
+        x_length, y_length = padded(tuples.count[arriving[i]]), padded(y_count)
+        columns = blocks[y:]
+        for k in range(tuples.count[arriving[i]]):
+            if n + y_count > prob.size:
+                prob, own, other = _doubled(prob), _doubled(own), _doubled(other)
+            _near_row(blocks, x + k, x_length, columns, y_length, d, limit, squared, near)
+            weight = blocks[x + k]
+            for j in range(y_count):
+                prob[n], own[n], other[n] = weight * blocks[y + j] * factor[i], k, j
+                n += near[j]
+        offsets[i + 1] = n
+    left, right = own[:n].copy(), other[:n].copy()
+    for i in range(arriving.size):
+        if not arriving_left[i]:
+            for j in range(offsets[i], offsets[i + 1]):
+                left[j], right[j] = right[j], left[j]
+    return offsets, prob[:n].copy(), left, right
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _doubled(array):
+    larger = np.empty(2 * array.size, array.dtype)
+    larger[: array.size] = array
+    return larger

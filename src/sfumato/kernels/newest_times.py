@@ -59,7 +59,7 @@ def shrink(sample, size, oldest, thinning):
 @njit(cache=True)
 def insert_time(sample, size, time):
     """Put a time into the ascending sample; its new size. A time below a sample that is half full
-    or more is not worth a place. O(number of later times)."""
+    or more is not worth a place: the size stays. O(number of later times)."""
     place = size
     while place > 0 and sample[place - 1] > time:
         place -= 1
@@ -69,3 +69,13 @@ def insert_time(sample, size, time):
         sample[i] = sample[i - 1]
     sample[place] = time
     return size + 1
+
+
+@njit(cache=True)
+def still_later(sample, size, held, time):
+    """How many of sample[:size] are later than `time`, given that at most `held` are.
+
+    O(1) amortised where `time` never goes back: each sampled time is passed once."""
+    while held > 0 and sample[size - held] <= time:
+        held -= 1
+    return held

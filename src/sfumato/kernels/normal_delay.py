@@ -16,7 +16,6 @@ from sfumato.kernels.disorder_state import (
     SQUARES,
     SQUARES_LOW,
     SUM,
-    SUM_LOW,
     TURN,
 )
 
@@ -126,4 +125,4 @@ def normal_step(tau, t, c, floor, ints, reals, area):
             drop_oldest(ints, reals, area)
     else:
         reach = math.sqrt(2.0 * c) * sigma
-    return t - ints[BASE] - int(math.ceil(mu + reach))
+    return t - ints[BASE] - math.ceil(mu + reach)

@@ -17,7 +17,6 @@ from sfumato.kernels.disorder_state import (
     FUTURE,
     GUARDED,
     INTS,
-    LARGEST,
     LAST_ARRIVAL,
     LATE,
     NEVER,

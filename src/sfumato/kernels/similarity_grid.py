@@ -18,11 +18,15 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from sfumato.kernels.arrival_groups import arrival_group
+from sfumato.kernels.arrival_groups import arrival_group, ball_of
 from sfumato.kernels.match_probability import (
+    FEW_PAIRS,
     SLACK,
+    decided,
+    defining_sum,
     match_probability,
     match_probability_in_balls,
+    sum_of_numbers,
 )
 from sfumato.kernels.similarity_nested import CANDIDATES, PAIRS, VISITED, keep
 from sfumato.kernels.trimmed_radius import prunes
@@ -59,13 +63,13 @@ class Grid(NamedTuple):
     due: np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _cell(x, side):
     """Number of the cell of a coordinate; never falls as x rises, whatever the rounding."""
     return np.int64(math.floor(min(max(x / side, -FARTHEST), FARTHEST)))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _hash(w, x, y, z):
     h = np.int64(w) * np.int64(0x2545F4914F6CDD1D) + x
     h = (h ^ (h >> 32)) * np.int64(0x1B03738712FAD5C9) + y
@@ -74,32 +78,34 @@ def _hash(w, x, y, z):
     return h ^ (h >> 32)
 
 
-@njit(cache=True, nogil=True)
-def _link(grid, tuples, w, s, d):
-    side, summary, axes = grid.side[w], tuples.summary, grid.axes
-    y = _cell(summary[s, axes[w, 1]], side) if d > 1 else 0
-    z = _cell(summary[s, axes[w, 2]], side) if d > 2 else 0
-    h = _hash(w, _cell(summary[s, axes[w, 0]], side), y, z)
-    bucket = h & (grid.buckets.size - 1)
-    first = grid.buckets[bucket]
-    grid.cell[s], grid.after[s], grid.before[s] = h, first, NONE
+# Functions on the way of every arrival take plain arrays: a field of a named tuple costs two atomic
+# reference counts each time it is taken out.
+@njit(cache=True, nogil=True, error_model="numpy")
+def _link(buckets, after, before, cell, side, axes, summary, w, s, d):
+    width = side[w]
+    y = _cell(summary[s, axes[w, 1]], width) if d > 1 else 0
+    z = _cell(summary[s, axes[w, 2]], width) if d > 2 else 0
+    h = _hash(w, _cell(summary[s, axes[w, 0]], width), y, z)
+    bucket = h & (buckets.size - 1)
+    first = buckets[bucket]
+    cell[s], after[s], before[s] = h, first, NONE
     if first != NONE:
-        grid.before[first] = s
-    grid.buckets[bucket] = s
+        before[first] = s
+    buckets[bucket] = s
 
 
-@njit(cache=True, nogil=True)
-def _unlink(grid, s):
-    after, before = grid.after[s], grid.before[s]
-    if before == NONE:
-        grid.buckets[grid.cell[s] & (grid.buckets.size - 1)] = after
+@njit(cache=True, nogil=True, error_model="numpy")
+def _unlink(buckets, after, before, cell, s):
+    later, earlier = after[s], before[s]
+    if earlier == NONE:
+        buckets[cell[s] & (buckets.size - 1)] = later
     else:
-        grid.after[before] = after
-    if after != NONE:
-        grid.before[after] = before
+        after[earlier] = later
+    if later != NONE:
+        before[later] = earlier
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _choose_side(grid, tuples, windows, w, d, within):
     """Axes of the largest extents, and a side for them.
 
@@ -129,31 +135,32 @@ def _choose_side(grid, tuples, windows, w, d, within):
     grid.side[w] = min(max(side, finest, 1e-300), 1e300)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _unlink_all(grid, windows, w):
     if grid.side[w] > 0.0:
         for s in range(windows.head[w], windows.tail[w]):
-            _unlink(grid, s)
+            _unlink(grid.buckets, grid.after, grid.before, grid.cell, s)
     grid.side[w] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def rebuild_window(grid, tuples, windows, w, d, within):
     """Queue and cells of one window from its tuples, none of which is linked. O(tuples held)."""
     head, tail = windows.head[w], windows.tail[w]
     grid.front[w] = grid.back[w] = windows.base[w]
     for s in range(head, tail):
-        _enqueue(grid, tuples, w, s, d)
+        _enqueue(grid.queue, grid.front, grid.back, tuples.summary, w, s, d)
     grid.side[w] = 0.0
     grid.due[w] = SMALL
     if tail - head >= SMALL:
         grid.due[w] = 2 * (tail - head)
         _choose_side(grid, tuples, windows, w, d, within)
+        buckets, after, before, cell = grid.buckets, grid.after, grid.before, grid.cell
         for s in range(head, tail):
-            _link(grid, tuples, w, s, d)
+            _link(buckets, after, before, cell, grid.side, grid.axes, tuples.summary, w, s, d)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def rebuild_all(grid, tuples, windows, d, within):
     """The whole index from the windows' tuples. O(buckets + tuples held)."""
     grid.buckets[:] = NONE
@@ -161,98 +168,79 @@ def rebuild_all(grid, tuples, windows, d, within):
         rebuild_window(grid, tuples, windows, w, d, within)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def unlink_windows(grid, windows, moves):
     """Take windows out of the cells, before `move_windows`. O(tuples)."""
     for i in range(moves.shape[0]):
         _unlink_all(grid, windows, moves[i, 0])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def relink_windows(grid, tuples, windows, moves, d, within):
     """Put windows in again, after `move_windows`. O(tuples)."""
     for i in range(moves.shape[0]):
         rebuild_window(grid, tuples, windows, moves[i, 0], d, within)
 
 
-@njit(cache=True, nogil=True)
-def _enqueue(grid, tuples, w, s, d):
-    reach, back = tuples.summary[s, d], grid.back[w]
-    while back > grid.front[w] and tuples.summary[grid.queue[back - 1], d] <= reach:
-        back -= 1
-    grid.queue[back] = s
-    grid.back[w] = back + 1
+@njit(cache=True, nogil=True, error_model="numpy")
+def _enqueue(queue, front, back, summary, w, s, d):
+    reach, end = summary[s, d], back[w]
+    while end > front[w] and summary[queue[end - 1], d] <= reach:
+        end -= 1
+    queue[end] = s
+    back[w] = end + 1
 
 
-@njit(cache=True, nogil=True)
-def _enter(grid, tuples, windows, w, s, d, within):
-    """Take in arrival s at the end of its window."""
-    windows.tail[w] = s + 1
-    _enqueue(grid, tuples, w, s, d)
-    if grid.side[w] > 0.0:
-        _link(grid, tuples, w, s, d)
-    grid.due[w] -= 1
-    if grid.due[w] <= 0:
-        _unlink_all(grid, windows, w)
-        rebuild_window(grid, tuples, windows, w, d, within)
+@njit(cache=True, nogil=True, error_model="numpy")
+def _dequeue(queue, front, back, w, s):
+    if front[w] < back[w] and queue[front[w]] == s:
+        front[w] += 1
 
 
-@njit(cache=True, nogil=True)
-def _evict(grid, windows, w, head):
-    """Let the tuples before `head` go."""
-    for s in range(windows.head[w], head):
-        if grid.front[w] < grid.back[w] and grid.queue[grid.front[w]] == s:
-            grid.front[w] += 1
-        if grid.side[w] > 0.0:
-            _unlink(grid, s)
-    windows.head[w] = head
-
-
-@njit(cache=True, nogil=True)
-def _search(grid, tuples, windows, w, d, centre, radius, box, out):
-    """Write to `out` all slots of window w whose key may lie within `radius` of `centre`.
-
-    box : int64[AXES, 2], scratch    Returns how many, in no order and perhaps twice.
-    """
-    head, tail, side = windows.head[w], windows.tail[w], grid.side[w]
+@njit(cache=True, nogil=True, error_model="numpy")
+def _cells(centre, axes, w, d, radius, width, box):
+    """Write the cells within `radius` of a point to box, int64[AXES, 2]; how many there are."""
     cells = 1.0
-    box[:] = 0
-    if side > 0.0:
-        for a in range(min(d, AXES)):
-            x = centre[grid.axes[w, a]]
-            reach = radius + SLACK * abs(radius) + 1e-15 * abs(x)
-            box[a, 0], box[a, 1] = _cell(x - reach, side), _cell(x + reach, side)
-            cells *= max(0.0, box[a, 1] - box[a, 0] + 1.0)
+    for a in range(AXES):
+        box[a, 0] = box[a, 1] = 0
+    for a in range(min(d, AXES)):
+        x = centre[axes[w, a]]
+        reach = radius + SLACK * abs(radius) + 1e-15 * abs(x)
+        box[a, 0], box[a, 1] = _cell(x - reach, width), _cell(x + reach, width)
+        cells *= max(0.0, box[a, 1] - box[a, 0] + 1.0)
+    return cells
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _search(buckets, after, cell, w, box, head, tail, out):
+    """Write the slots of window w in the cells of `box` to `out`; how many, in no order.
+
+    A slot comes twice, or does not belong, only where 64-bit hashes collide; -1 if `out` is full.
+    """
     n = 0
-    if side == 0.0 or cells > tail - head:
-        for s in range(head, tail):
-            out[n] = s
-            n += 1
-        return n
     for x in range(box[0, 0], box[0, 1] + 1):
         for y in range(box[1, 0], box[1, 1] + 1):
             for z in range(box[2, 0], box[2, 1] + 1):
                 h = _hash(w, x, y, z)
-                s = grid.buckets[h & (grid.buckets.size - 1)]
+                s = buckets[h & (buckets.size - 1)]
                 while s != NONE:
-                    if grid.cell[s] == h and head <= s < tail:
-                        if n == out.size:  # only after a collision of 64-bit hashes
-                            return _search_all(windows, w, out)
+                    if cell[s] == h and head <= s < tail:
+                        if n == out.size:
+                            return -1
                         out[n] = s
                         n += 1
-                    s = grid.after[s]
+                    s = after[s]
     return n
 
 
-@njit(cache=True, nogil=True)
-def _search_all(windows, w, out):
-    n = windows.tail[w] - windows.head[w]
-    for i in range(n):
-        out[i] = windows.head[w] + i
-    return n
+@njit(cache=True, nogil=True, error_model="numpy")
+def _scan(head, tail, out):
+    for s in range(head, tail):
+        out[s - head] = s
+    return tail - head
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _filter(summary, u, visited, n, d, within, candidates):
     """Candidates among visited[:n]: not pruned by regions, ascending, each once; how many."""
     m = 0
@@ -277,22 +265,9 @@ def _filter(summary, u, visited, n, d, within, candidates):
     return distinct
 
 
-@njit(cache=True, nogil=True)
-def _examine(tuples, u, v, d, within, limit, least, probability):
-    """Pr(match) of a candidate, or -1; through balls where there are samples enough to sift."""
-    if tuples.existence[u] * tuples.existence[v] < least:
-        return -1.0
-    if d == 1 or min(tuples.count[u], tuples.count[v]) < MANY:
-        return match_probability(tuples, u, v, d, limit, least, probability)
-    return match_probability_in_balls(
-        tuples, u, v, tuples.summary[u, d + 1], tuples.summary[v, d + 1],
-        d, within, limit, least, probability,
-    )  # fmt: skip
-
-
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def join_grid(
-    tuples, windows, grid, code, slots, after, d, within, limit, least, probability, counters
+    tuples, windows, grid, code, slots, begins, d, within, limit, least, probability, counters
 ):
     """Pairs of each arrival with the tuples then held opposite it, Pr(match) >= probability.
 
@@ -311,30 +286,75 @@ def join_grid(
     visited, candidates = np.empty(widest, np.int64), np.empty(widest, np.int64)
     centre, scratch = np.empty(d), np.empty((2, d))
     box = np.empty((AXES, 2), np.int64)
+    head, tail, summary = windows.head, windows.tail, tuples.summary
+    blocks, at, count, existence = tuples.blocks, tuples.at, tuples.count, tuples.existence
+    buckets, after, before, cell = grid.buckets, grid.after, grid.before, grid.cell
+    queue, front, back, side, axes = grid.queue, grid.front, grid.back, grid.side, grid.axes
+    decisive = probability * (1.0 + 3.0 * SLACK)
     i = 0
     while i < code.size:
         w = code[i]
         o = w ^ 1
-        begin, end = windows.head[o], windows.tail[o]
-        group_end = i + 1
+        begin, end = head[o], tail[o]
+        stop = i + 1
         if begin < end:
-            margin = within + tuples.summary[grid.queue[grid.front[o]], d]
-            group_end, radius = arrival_group(tuples, code, slots, i, d, margin, centre, scratch)
-            reached = _search(grid, tuples, windows, o, d, centre, radius + margin, box, visited)
-            for j in range(i, group_end):
+            margin = within + summary[queue[front[o]], d]
+            if stop == code.size or code[stop] != w:
+                radius = ball_of(summary, slots[i], d, centre)
+            else:
+                stop, radius = arrival_group(summary, code, slots, i, d, margin, centre, scratch)
+            reached = -1
+            if side[o] > 0.0:
+                cells = _cells(centre, axes, o, d, radius + margin, side[o], box)
+                if cells <= end - begin:
+                    reached = _search(buckets, after, cell, o, box, begin, end, visited)
+            if reached < 0:
+                reached = _scan(begin, end, visited)
+            for j in range(i, stop):
+                u = slots[j]
+                left = _filter(summary, u, visited, reached, d, within, candidates)
                 counters[PAIRS] += end - begin
                 counters[VISITED] += reached
-                u = slots[j]
-                left = _filter(tuples.summary, u, visited, reached, d, within, candidates)
                 counters[CANDIDATES] += left
                 for c in range(left):
                     v = candidates[c]
-                    total = _examine(tuples, u, v, d, within, limit, least, probability)
+                    pairs = count[u] * count[v]
+                    if pairs <= FEW_PAIRS:
+                        total = defining_sum(blocks, at[u], count[u], at[v], count[v], d, limit)
+                        if total < probability:
+                            continue
+                    elif d == 1:
+                        total = sum_of_numbers(blocks, at[u], count[u], at[v], count[v], limit)
+                        if total < least:
+                            continue
+                        if total < decisive:
+                            total = decided(tuples, u, v, d, limit, probability, total)
+                    elif existence[u] * existence[v] < least:
+                        continue
+                    elif min(count[u], count[v]) < MANY:
+                        total = match_probability(tuples, u, v, d, limit, least, probability)
+                    else:
+                        total = match_probability_in_balls(
+                            tuples, u, v, summary[u, d + 1], summary[v, d + 1],
+                            d, within, limit, least, probability,
+                        )  # fmt: skip
                     if total >= 0.0:
                         found, totals = keep(found, totals, n, j, v, end, total)
                         n += 1
-        for j in range(i, group_end):
-            _enter(grid, tuples, windows, w, slots[j], d, within)
-            _evict(grid, windows, w, after[j])
-        i = group_end
+        for j in range(i, stop):
+            s = slots[j]
+            tail[w] = s + 1
+            _enqueue(queue, front, back, summary, w, s, d)
+            if side[w] > 0.0:
+                _link(buckets, after, before, cell, side, axes, summary, w, s, d)
+            grid.due[w] -= 1
+            if grid.due[w] <= 0:
+                _unlink_all(grid, windows, w)
+                rebuild_window(grid, tuples, windows, w, d, within)
+            for old in range(head[w], begins[j]):
+                _dequeue(queue, front, back, w, old)
+                if side[w] > 0.0:
+                    _unlink(buckets, after, before, cell, old)
+            head[w] = begins[j]
+        i = stop
     return found[:n], totals[:n]

@@ -16,7 +16,7 @@ COUNTERS = 3
 ARRIVAL, HELD, NEWEST = range(3)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def keep(found, totals, n, arrival, held, newest, total):
     """Write pair n; the arrays, twice as large if they were full."""
     if n == totals.size:
@@ -28,12 +28,12 @@ def keep(found, totals, n, arrival, held, newest, total):
     return found, totals
 
 
-@njit(cache=True, nogil=True)
-def join_nested(tuples, windows, code, slots, after, d, limit, least, probability, counters):
+@njit(cache=True, nogil=True, error_model="numpy")
+def join_nested(tuples, windows, code, slots, begins, d, limit, least, probability, counters):
     """Pairs of each arrival with the tuples then held opposite it, Pr(match) >= probability.
 
     tuples, windows : see `uncertain_tuples`; the arrivals are written, the windows not yet moved
-    code, slots, after : int64[n], in arrival order: window, slot, and where that window begins
+    code, slots, begins : int64[n], in arrival order: window, slot, and where that window begins
         once the arrival has entered
     d : dimensions    limit : `distance_limit`    probability : threshold, not counting T_j
     least : `probability` reduced by SLACK    counters : int64[COUNTERS], added to
@@ -55,5 +55,5 @@ def join_nested(tuples, windows, code, slots, after, d, limit, least, probabilit
         for counter in range(COUNTERS):
             counters[counter] += end - begin
         windows.tail[w] = u + 1
-        windows.head[w] = after[i]
+        windows.head[w] = begins[i]
     return found[:n], totals[:n]

@@ -34,19 +34,19 @@ class Ordered(NamedTuple):
     owner: np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _priority(node):
     h = (np.int64(node) + 1) * np.int64(0x2545F4914F6CDD1D)
     h = (h ^ (h >> 29)) * np.int64(0x369DEA0F31A53F85)
     return h ^ (h >> 32)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _before(trees, a, b):
     return trees.value[a] < trees.value[b] or (trees.value[a] == trees.value[b] and a < b)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _attach(trees, w, parent, leftwards, node):
     if parent == NONE:
         trees.root[w] = node
@@ -56,7 +56,7 @@ def _attach(trees, w, parent, leftwards, node):
         trees.right[parent] = node
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _insert(trees, w, node):
     """Put a node where its priority is the largest below, splitting what is there. O(log n)."""
     parent, leftwards, here = np.int64(NONE), False, trees.root[w]
@@ -78,7 +78,7 @@ def _insert(trees, w, node):
     _attach(trees, w, high, high != node, NONE)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _delete(trees, w, node):
     """Take a node out and merge its two subtrees in its place. O(log n)."""
     parent, leftwards, here = np.int64(NONE), False, trees.root[w]
@@ -96,7 +96,7 @@ def _delete(trees, w, node):
     _attach(trees, w, parent, leftwards, low if low != NONE else high)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _insert_tuple(trees, tuples, w, s):
     at, count = tuples.at[s], tuples.count[s]
     length = padded(count)
@@ -106,7 +106,7 @@ def _insert_tuple(trees, tuples, w, s):
         _insert(trees, w, node)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def sort_all(trees, tuples, windows):
     """All trees from the windows' tuples, after the blocks moved. O(n log n)."""
     trees.root[:] = NONE
@@ -115,7 +115,7 @@ def sort_all(trees, tuples, windows):
             _insert_tuple(trees, tuples, w, s)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def rename_owners(trees, tuples, windows, moves):
     """Tell the nodes the new slots of their tuples, after `move_windows`. O(samples)."""
     for i in range(moves.shape[0]):
@@ -124,7 +124,7 @@ def rename_owners(trees, tuples, windows, moves):
                 trees.owner[node] = s
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _add_matches(trees, tuples, o, x, weight, within, begin, mass, touched, n, stack):
     """Add weight * Pr(sample) to `mass` of the owner of every sample within the distance of x."""
     depth = 0
@@ -156,9 +156,9 @@ def _add_matches(trees, tuples, o, x, weight, within, begin, mass, touched, n, s
     return n, visited
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def join_sorted(
-    tuples, windows, trees, code, slots, after, within, limit, least, probability, counters
+    tuples, windows, trees, code, slots, begins, within, limit, least, probability, counters
 ):
     """Pairs of each arrival with the tuples then held opposite it, Pr(match) >= probability.
 
@@ -205,8 +205,8 @@ def join_sorted(
                 n += 1
         windows.tail[w] = u + 1
         _insert_tuple(trees, tuples, w, u)
-        for s in range(windows.head[w], after[i]):
+        for s in range(windows.head[w], begins[i]):
             for node in range(tuples.at[s], tuples.at[s] + tuples.count[s]):
                 _delete(trees, w, node)
-        windows.head[w] = after[i]
+        windows.head[w] = begins[i]
     return found[:n], totals[:n]

@@ -45,7 +45,7 @@ def expire(values, numbers, size, oldest):
 @njit(cache=True)
 def quantile(values, size, rank):
     """A threshold that about `rank` of the values reach, interpolated; below rank 1 it lies beyond
-    the largest by up to twice the distance from there to the eleventh.
+    the largest by up to the distance from there to the eleventh.
 
     values : int64[size], descending, size >= 1     rank : float64 >= 0
     Returns float64, in the units of values.  Cost: O(1).  Error: float64.
@@ -56,7 +56,7 @@ def quantile(values, size, rank):
         return float(values[size - 1] + 1)
     if rank < 1.0:
         beyond = values[0] - values[min(size - 1, 10)]
-        return values[0] + 1 + 2.0 * (1.0 - rank) * beyond
+        return values[0] + 1 + (1.0 - rank) * beyond
     return values[place] + 1 - (rank - place) * (values[place] - values[place + 1])
 
 

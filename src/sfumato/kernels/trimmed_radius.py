@@ -27,22 +27,25 @@ import numpy as np
 from numba import njit
 
 from sfumato.kernels.match_probability import SLACK
-from sfumato.kernels.uncertain_tuples import padded
+from sfumato.kernels.uncertain_tuples import LANES, padded
 
 
-@njit(cache=True, nogil=True)
+FEW = 24  # samples
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def summary_columns(d):
     """Columns of `summary`."""
     return 8 if d == 1 else d + 3
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def half_mass(least):
     """The mass that may be left out of both tuples: 1 - sqrt(1 - least), a little less."""
     return (1.0 - math.sqrt(1.0 - least)) * (1.0 - 1e-12)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _sort_pairs(value, mass, n):
     """Sort value[:n], and mass with it. O(n log n); insertion below 48, where it is faster."""
     if n < 48:
@@ -58,7 +61,7 @@ def _sort_pairs(value, mass, n):
     mass[:n] = mass[:n][order]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _last_below(mass, n, step, share):
     """Place of the last sample, from one end inwards, with mass before it < share."""
     place = 0 if step > 0 else n - 1
@@ -71,27 +74,67 @@ def _last_below(mass, n, step, share):
     return place
 
 
-@njit(cache=True, nogil=True)
-def _summarise_interval(tuples, s, least, half, value, mass):
-    at, n = tuples.at[s], tuples.count[s]
-    length = padded(n)
-    for k in range(n):
-        value[k] = tuples.blocks[at + length + k]
-        mass[k] = tuples.blocks[at + k]
-    _sort_pairs(value, mass, n)
-    line = tuples.summary[s]
-    line[2], line[3] = value[0], value[n - 1]
-    line[4] = value[_last_below(mass, n, 1, least)]
-    line[5] = value[_last_below(mass, n, -1, least)]
-    line[6] = value[_last_below(mass, n, 1, half)]
-    line[7] = value[_last_below(mass, n, -1, half)]
-    # For least > 1/2 the trimmed ends cross: each alone is a necessary condition, and between
-    # them lies a point that the index may use; its reach is then negative.
-    line[0] = 0.5 * line[4] + 0.5 * line[5]
-    line[1] = max(line[5] - line[0], line[0] - line[4])
+@njit(cache=True, nogil=True, error_model="numpy")
+def _masses_beside(blocks, at, count, below, above):
+    """Mass at smaller and at larger values than each sample's, four samples side by side."""
+    # Unsigned places: no test for negative ones, which would keep the lanes from becoming SIMD.
+    place = np.uint64(at)
+    end, values = place + np.uint64(count), np.uint64(padded(count))
+    one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
+    for k in range(0, count, LANES):
+        x = place + values + np.uint64(k)
+        a, b, c, d = blocks[x], blocks[x + one], blocks[x + two], blocks[x + three]
+        below_a, below_b, below_c, below_d = 0.0, 0.0, 0.0, 0.0
+        above_a, above_b, above_c, above_d = 0.0, 0.0, 0.0, 0.0
+        for j in range(place, end):
+            p, y = blocks[j], blocks[j + values]
+            below_a += p if y < a else 0.0
+            below_b += p if y < b else 0.0
+            below_c += p if y < c else 0.0
+            below_d += p if y < d else 0.0
+            above_a += p if y > a else 0.0
+            above_b += p if y > b else 0.0
+            above_c += p if y > c else 0.0
+            above_d += p if y > d else 0.0
+        below[k], below[k + 1], below[k + 2], below[k + 3] = below_a, below_b, below_c, below_d
+        above[k], above[k + 1], above[k + 2], above[k + 3] = above_a, above_b, above_c, above_d
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
+def _few_quantiles(blocks, at, count, least, half, summary, s, below, above):
+    """Extremes and trimmed ends by comparing all samples with all: for few, faster than sorting."""
+    _masses_beside(blocks, at, count, below, above)
+    row = at + padded(count)
+    low, high_trimmed, high_half = np.inf, np.inf, np.inf
+    high, low_trimmed, low_half = -np.inf, -np.inf, -np.inf
+    for k in range(count):
+        x, under, over = blocks[row + k], below[k], above[k]
+        low, high = min(low, x), max(high, x)
+        low_trimmed = max(low_trimmed, x if under < least else -np.inf)
+        high_trimmed = min(high_trimmed, x if over < least else np.inf)
+        low_half = max(low_half, x if under < half else -np.inf)
+        high_half = min(high_half, x if over < half else np.inf)
+    summary[s, 2], summary[s, 3] = low, high
+    summary[s, 4], summary[s, 5] = low_trimmed, high_trimmed
+    summary[s, 6], summary[s, 7] = low_half, high_half
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _quantiles(blocks, at, count, least, half, summary, s, value, mass):
+    """The same by sorting."""
+    length = padded(count)
+    for k in range(count):
+        value[k] = blocks[at + length + k]
+        mass[k] = blocks[at + k]
+    _sort_pairs(value, mass, count)
+    summary[s, 2], summary[s, 3] = value[0], value[count - 1]
+    summary[s, 4] = value[_last_below(mass, count, 1, least)]
+    summary[s, 5] = value[_last_below(mass, count, -1, least)]
+    summary[s, 6] = value[_last_below(mass, count, 1, half)]
+    summary[s, 7] = value[_last_below(mass, count, -1, half)]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _summarise_ball(tuples, s, d, least, half, value, mass):
     at, n = tuples.at[s], tuples.count[s]
     length = padded(n)
@@ -115,7 +158,7 @@ def _summarise_ball(tuples, s, d, least, half, value, mass):
     line[d + 2] = value[_last_below(mass, n, -1, half)]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def summarise(tuples, slots, d, least):
     """Write the lines of `summary` of some tuples.
 
@@ -129,16 +172,27 @@ def summarise(tuples, slots, d, least):
     largest = 0
     for i in range(slots.size):
         largest = max(largest, tuples.count[slots[i]])
-    value, mass = np.empty(largest), np.empty(largest)
+    value, mass = np.empty(padded(largest)), np.empty(padded(largest))
     half = half_mass(least)
+    blocks, summary = tuples.blocks, tuples.summary
     for i in range(slots.size):
-        if d == 1:
-            _summarise_interval(tuples, slots[i], least, half, value, mass)
+        s = slots[i]
+        at, count = tuples.at[s], tuples.count[s]
+        if d > 1:
+            _summarise_ball(tuples, s, d, least, half, value, mass)
+            continue
+        if count <= FEW:
+            _few_quantiles(blocks, at, count, least, half, summary, s, value, mass)
         else:
-            _summarise_ball(tuples, slots[i], d, least, half, value, mass)
+            _quantiles(blocks, at, count, least, half, summary, s, value, mass)
+        # For least > 1/2 the trimmed ends cross: each alone is a necessary condition, and between
+        # them lies a point that the index may use; its reach is then negative.
+        key = 0.5 * summary[s, 4] + 0.5 * summary[s, 5]
+        summary[s, 0] = key
+        summary[s, 1] = max(summary[s, 5] - key, key - summary[s, 4])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def prunes(summary, x, y, d, within):
     """Whether two lines of summary show Pr(match) < least; symmetric.
 
@@ -168,7 +222,7 @@ def prunes(summary, x, y, d, within):
     return squared > bound * bound
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def sample_level_prunes(distance, x_radius, x_mass, y_radius, y_mass, within, least):
     """Lemma 5.2 in full: whether some pair of balls shows Pr(match) < least.
 

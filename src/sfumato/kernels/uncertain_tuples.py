@@ -51,13 +51,13 @@ class Windows(NamedTuple):
     tail: np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def padded(count):
     """Length of the rows of a block of `count` samples."""
     return (count + LANES - 1) // LANES * LANES
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def existences(offsets, prob):
     """Existence of each tuple: the sum of its samples' probabilities, at most 1.
 
@@ -89,7 +89,7 @@ def existences(offsets, prob):
     return result
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def write_tuples(tuples, slots, offsets, prob, points, existence, numbers, used):
     """Write arrivals into their slots and their samples into blocks from position `used` on.
 
@@ -118,7 +118,7 @@ def write_tuples(tuples, slots, offsets, prob, points, existence, numbers, used)
     return used
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def read_tuples(tuples, slots, d):
     """The samples of some tuples: (offsets int64[n + 1], prob float64[m], points float64[m, d])."""
     offsets = np.zeros(slots.size + 1, np.int64)
@@ -135,7 +135,7 @@ def read_tuples(tuples, slots, d):
     return offsets, prob, points
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def compact_blocks(tuples, windows, d, blocks):
     """Copy the blocks of all held tuples into `blocks`, one after the other; the place after them.
 
@@ -154,7 +154,7 @@ def compact_blocks(tuples, windows, d, blocks):
     return used
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def copy_tuple(source, s, target, t):
     """Copy the line of slot s to slot t (not its block)."""
     target.at[t] = source.at[s]
@@ -165,13 +165,13 @@ def copy_tuple(source, s, target, t):
         target.summary[t, c] = source.summary[s, c]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def room_for(held, arriving):
     """Slots to give a window, so that moving it again costs O(1) amortised an arrival."""
     return 2 * (held + arriving) + 8
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def windows_to_move(windows, arriving, end, slots, moves):
     """Which windows must move before `arriving[w]` tuples can be written at the end of each.
 
@@ -196,7 +196,7 @@ def windows_to_move(windows, arriving, end, slots, moves):
     return (-1 if end > slots else found), end
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def move_windows(tuples, windows, moves):
     """Move windows as `windows_to_move` says. O(tuples moved)."""
     for i in range(moves.shape[0]):
@@ -209,7 +209,7 @@ def move_windows(tuples, windows, moves):
         windows.base[w], windows.capacity[w] = base, moves[i, 2]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def repack(source, windows, arriving, target):
     """Copy all windows' tuples into the lines of a new pool; the end of the room given out.
 
@@ -231,7 +231,7 @@ def repack(source, windows, arriving, target):
     return end
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def assign_slots(windows, code):
     """Slots of arrivals at the ends of their windows: int64[n]; the windows stay as they are.
 
@@ -246,7 +246,7 @@ def assign_slots(windows, code):
     return slots
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def held_numbers(tuples, windows, side):
     """Numbers of all tuples held on one side, window after window: int64[]."""
     total = 0
@@ -261,18 +261,18 @@ def held_numbers(tuples, windows, side):
     return numbers
 
 
-@njit(cache=True, nogil=True)
-def expired(tuples, heads, code, after):
+@njit(cache=True, nogil=True, error_model="numpy")
+def expired(tuples, heads, code, begins):
     """Tuples evicted by a batch, in order: (arrival that evicted, its side, their numbers).
 
     heads : int64[windows], where the windows began before the batch
-    code, after : int64[n], windows of the arrivals and where each began after its arrival
+    code, begins : int64[n], windows of the arrivals and where each began after its arrival
     """
     total = 0
     at = heads.copy()
     for i in range(code.size):
-        total += after[i] - at[code[i]]
-        at[code[i]] = after[i]
+        total += begins[i] - at[code[i]]
+        at[code[i]] = begins[i]
     arrival = np.empty(total, np.int64)
     side = np.empty(total, np.int64)
     number = np.empty(total, np.int64)
@@ -280,8 +280,8 @@ def expired(tuples, heads, code, after):
     j = 0
     for i in range(code.size):
         w = code[i]
-        for s in range(at[w], after[i]):
+        for s in range(at[w], begins[i]):
             arrival[j], side[j], number[j] = i, w & 1, tuples.number[s]
             j += 1
-        at[w] = after[i]
+        at[w] = begins[i]
     return arrival, side, number

@@ -49,7 +49,9 @@ class DisorderControl:
         self._check_slack()
         self._check_drop_ratio()
         if self.averaged and self.estimator != "max":
-            raise ValueError("`averaged` is a variant of estimator='max'; set that, or leave it out")
+            raise ValueError(
+                "`averaged` is a variant of estimator='max'; set that, or leave it out"
+            )
         if self.max_buffer is not None:
             _check_count("max_buffer (BSIZE)", self.max_buffer, 1)
 
@@ -355,7 +357,9 @@ class Punctuator:
         event_time = as_microseconds("event_time", event_time)
         arrival = as_microseconds("arrival", arrival)
         check_lengths(event_time, arrival)
-        punctuation, late, _, _ = self._controller.extend(within_range(event_time), within_range(arrival))
+        punctuation, late, _, _ = self._controller.extend(
+            within_range(event_time), within_range(arrival)
+        )
         return punctuation, late
 
     @property

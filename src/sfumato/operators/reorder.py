@@ -129,9 +129,11 @@ class Reorder:
             punctuation[low:high], late[low:high] = part[:2]
             expelled += [(group, low + at, n) for at, n in zip(part[2], part[3], strict=True)]
         self._next += len(order)
-        return self._release(rows, order, starts, present, before, fresh, punctuation, late, expelled)
+        return self._release(
+            rows, order, starts, present, before, fresh, punctuation, late, expelled
+        )
 
-    def _release(  # noqa: PLR0913
+    def _release(
         self,
         rows: pa.Table,
         order: np.ndarray,
@@ -150,8 +152,8 @@ class Reorder:
         last = np.full(len(self._controllers), NEVER)
         last[present] = punctuation[starts[1:] - 1]
         out_of_old = (old_group >= 0) & (old.event_time <= last[old.key])
-        for group, _, number in expelled:
-            out_of_old |= (old.key == present[group]) & (old.of_key == number)
+        for which, _, number in expelled:
+            out_of_old |= (old.key == present[which]) & (old.of_key == number)
         candidate = old.only(out_of_old).then(fresh)
         held_before = int(np.count_nonzero(out_of_old))
         group = np.concatenate([old_group[out_of_old], group_of[fresh.key]])
@@ -176,9 +178,7 @@ class Reorder:
         self._rows.append(self._next - len(order) + staying, _take(rows, staying))
         self._waiting = old.only(~out_of_old).then(fresh.only(inverse[staying]))
         self._rows.forget(self._waiting.number)
-        return Released(
-            table, is_late[out], force, candidate.key[out], candidate.event_time[out]
-        )
+        return Released(table, is_late[out], force, candidate.key[out], candidate.event_time[out])
 
     @staticmethod
     def _before(
@@ -189,9 +189,7 @@ class Reorder:
         first = position == starts[group]
         return np.where(first, before[group], punctuation[np.maximum(position - 1, 0)])
 
-    def _take(
-        self, numbers: np.ndarray, order: np.ndarray, rows: pa.Table, first: int
-    ) -> pa.Table:
+    def _take(self, numbers: np.ndarray, order: np.ndarray, rows: pa.Table, first: int) -> pa.Table:
         """The rows numbered `numbers`: those below `first` were held, the others are in `rows`."""
         new = np.flatnonzero(numbers >= first)
         if len(new) == len(numbers):
@@ -263,7 +261,9 @@ class Reorder:
         table = self._take(out.number, np.empty(0, np.int64), empty, self._next)
         self._waiting = self._waiting.only(~leaving)
         self._rows.forget(self._waiting.number)
-        return Released(table, np.zeros(len(out.number), bool), punctuation, out.key, out.event_time)
+        return Released(
+            table, np.zeros(len(out.number), bool), punctuation, out.key, out.event_time
+        )
 
     @property
     def held(self) -> np.ndarray:
