@@ -41,8 +41,10 @@ def data_folder() -> Path:
 @pytest.fixture(scope="session")
 def spark():
     """One real Spark session for all tests, as the command line makes it."""
+    from sfumato.cli.demo import warm_up
     from sfumato.cli.session import session
 
+    warm_up()  # once here, not in every worker at the same time
     spark = session("sfumato tests", short=True)
     yield spark
     spark.stop()

@@ -6,8 +6,10 @@ import math
 
 from numba import njit
 
+from sfumato.kernels.uncertain_tuples import LEAN
 
-@njit(cache=True, nogil=True, error_model="numpy")
+
+@njit(**LEAN)
 def ball_of(summary, s, d, centre):
     """Write the centre of a tuple's full region (see `trimmed_radius`); its radius."""
     if d == 1:
@@ -69,6 +71,7 @@ def arrival_group(summary, code, slots, begin, d, margin, centre, scratch):
         if ((margin + whole) / volume_radius) ** d > (size + 1.0) / size:
             break
         radius = whole
-        centre[:] = both
+        for a in range(d):
+            centre[a] = both[a]
         end += 1
     return end, radius

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numba import njit
 
-from sfumato.kernels.uncertain_tuples import LANES, padded
+from sfumato.kernels.uncertain_tuples import LANES, LEAN, padded
 
 # Fast sums and pruning bounds may round differently from the defining sum. They decide alone
 # only when they are farther than this from the threshold, relatively.
@@ -31,7 +31,7 @@ def distance_limit(within: float, dimensions: int) -> float:
     return limit
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**LEAN)
 def defining_sum(blocks, x, x_count, y, y_count, d, limit):
     """Sum of Pr(u_k) Pr(v_l) over the near pairs of samples, k outer and l inner, one by one.
 
@@ -74,7 +74,7 @@ def _near_3(x, a, y, b, z, c, limit):
     return first * first + second * second + third * third <= limit
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**LEAN)
 def sum_of_numbers(blocks, x, x_count, y, y_count, limit):
     """Sum of Pr(u_k) Pr(v_l) over the near pairs of samples of two blocks, in one dimension.
 
@@ -176,7 +176,7 @@ def _sum_near(us, u_count, u_length, vs, v_length, d, limit, total, open_mass, o
 def decided(tuples, u, v, d, limit, probability, total):
     """A sum as the answer, -1 if it is below the threshold; the definition decides near it."""
     if abs(total - probability) <= 2.0 * SLACK * probability:
-        u_count, v_count = tuples.count[u], tuples.count[v]
+        u_count, v_count = tuples.samples[u], tuples.samples[v]
         total = defining_sum(tuples.blocks, tuples.at[u], u_count, tuples.at[v], v_count, d, limit)
     return total if total >= probability else -1.0
 
@@ -193,7 +193,7 @@ def match_probability(tuples, u, v, d, limit, least, probability):
     elsewhere the value may round differently, by at most the number of samples * 2**-52.
     Source: as `defining_sum`.
     """
-    u_count, v_count = tuples.count[u], tuples.count[v]
+    u_count, v_count = tuples.samples[u], tuples.samples[v]
     if u_count * v_count <= FEW_PAIRS:
         total = defining_sum(tuples.blocks, tuples.at[u], u_count, tuples.at[v], v_count, d, limit)
         return total if total >= probability else -1.0
@@ -256,7 +256,7 @@ def match_probability_in_balls(
     Cost: O((samples of u + samples of v) * d) and the pairs of the rest, in SIMD.
     Error: as `match_probability`.  Source: this project; bounds as in B, Lemma 5.1.
     """
-    u_count, v_count = tuples.count[u], tuples.count[v]
+    u_count, v_count = tuples.samples[u], tuples.samples[v]
     us, vs = np.empty((d + 1) * padded(u_count)), np.empty((d + 1) * padded(v_count))
     n, u_mass, certain = _sift(
         tuples.blocks, tuples.at[u], u_count, d, tuples.summary[v], within, v_radius, us
@@ -274,19 +274,39 @@ def match_probability_in_balls(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _near_row(blocks, x, x_length, columns, y_length, d, limit, squared, near):
-    """Which samples of a block, `columns`, are near the sample at x: written to near, uint8."""
-    if d == 1:
-        value, others = blocks[x + x_length], columns[y_length : 2 * y_length]
-        for j in range(y_length):
-            near[j] = abs(value - others[j]) <= limit
-        return
+    """Which samples of a block, `columns`, are near the sample at x: near, uint8; how many."""
     squared[:y_length] = 0.0
     for a in range(1, d + 1):
         value, others = blocks[x + a * x_length], columns[a * y_length : (a + 1) * y_length]
         for j in range(y_length):
             squared[j] += (value - others[j]) * (value - others[j])
+    count = 0
     for j in range(y_length):
         near[j] = squared[j] <= limit
+        count += near[j]
+    return count
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _pairs_of_numbers(blocks, x, x_count, y, y_count, limit, factor, swap, n, prob, left, right):
+    """Write the near pairs of two blocks from place n on; the place after them. One dimension.
+
+    With no room at all they are only counted.
+    """
+    u, v = np.uint64(x), np.uint64(y)
+    values, others = u + np.uint64(padded(x_count)), v + np.uint64(padded(y_count))
+    for k in range(x_count):
+        weight, value = blocks[u + np.uint64(k)], blocks[values + np.uint64(k)]
+        if prob.size == 0:
+            for j in range(y_count):
+                n += abs(value - blocks[others + np.uint64(j)]) <= limit
+            continue
+        for j in range(y_count):
+            prob[n] = weight * blocks[v + np.uint64(j)] * factor
+            other = (k ^ j) & swap
+            left[n], right[n] = k ^ other, j ^ other
+            n += abs(value - blocks[others + np.uint64(j)]) <= limit
+    return n
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -295,39 +315,46 @@ def matching_pairs(tuples, arriving, held, arriving_left, factor, d, limit):
 
     arriving, held : int64[n], slots    arriving_left : bool[n]    factor : float64[n], T_j
     Returns (int64[n + 1], float64[m], int32[m], int32[m]); prob = Pr(u_k) Pr(v_l) T_j.
-    O(samples of u * samples of v * d) an answer, without branches on what is near.
+    O(samples of u * samples of v * d) an answer, without branches on what is near: counted
+    first, as writing the pairs costs more than finding them twice.
     """
     offsets = np.zeros(arriving.size + 1, np.int64)
+    prob, left, right = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int32)
+    blocks, at, count = tuples.blocks, tuples.at, tuples.samples
     longest = 0
     for i in range(arriving.size):
-        longest = max(longest, tuples.count[held[i]])
-    near, squared = np.empty(padded(longest), np.uint8), np.empty(padded(longest))
-    size = 64 * arriving.size + longest
-    prob, own, other = np.empty(size), np.empty(size, np.int32), np.empty(size, np.int32)
-    blocks, n = tuples.blocks, 0
-    for i in range(arriving.size):
-        x, y, y_count = tuples.at[arriving[i]], tuples.at[held[i]], tuples.count[held[i]]
-        x_length, y_length = padded(tuples.count[arriving[i]]), padded(y_count)
-        columns = blocks[y:]
-        for k in range(tuples.count[arriving[i]]):
-            if n + y_count > prob.size:
-                prob, own, other = _doubled(prob), _doubled(own), _doubled(other)
-            _near_row(blocks, x + k, x_length, columns, y_length, d, limit, squared, near)
-            weight = blocks[x + k]
-            for j in range(y_count):
-                prob[n], own[n], other[n] = weight * blocks[y + j] * factor[i], k, j
-                n += near[j]
-        offsets[i + 1] = n
-    left, right = own[:n].copy(), other[:n].copy()
-    for i in range(arriving.size):
-        if not arriving_left[i]:
-            for j in range(offsets[i], offsets[i + 1]):
-                left[j], right[j] = right[j], left[j]
-    return offsets, prob[:n].copy(), left, right
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _doubled(array):
-    larger = np.empty(2 * array.size, array.dtype)
-    larger[: array.size] = array
-    return larger
+        longest = max(longest, padded(count[held[i]]))
+    near, squared = np.empty(longest, np.uint8), np.empty(longest)
+    for writing in (False, True):
+        if writing:  # one more than there are, as every pair is written before it is judged
+            m = offsets[-1] + 1
+            prob, left, right = np.empty(m), np.empty(m, np.int32), np.empty(m, np.int32)
+        n = 0
+        for i in range(arriving.size):
+            x, y, y_count = at[arriving[i]], at[held[i]], count[held[i]]
+            x_length, y_length = padded(count[arriving[i]]), padded(y_count)
+            swap = 0 if arriving_left[i] else -1
+            if d == 1:
+                n = _pairs_of_numbers(
+                    blocks, x, count[arriving[i]], y, y_count, limit,
+                    factor[i], swap, n, prob, left, right,
+                )  # fmt: skip
+                offsets[i + 1] = n
+                continue
+            columns = blocks[y:]
+            for k in range(count[arriving[i]]):
+                found = _near_row(
+                    blocks, x + k, x_length, columns, y_length, d, limit, squared, near
+                )
+                if not writing or found == 0:
+                    n += found
+                    continue
+                weight = blocks[x + k]
+                for j in range(y_count):
+                    prob[n] = weight * blocks[y + j] * factor[i]
+                    other = (k ^ j) & swap  # exchanges k and j where the arrival is on the right
+                    left[n], right[n] = k ^ other, j ^ other
+                    n += near[j]
+            offsets[i + 1] = n
+    m = offsets[-1]
+    return offsets, prob[:m], left[:m], right[:m]

@@ -28,8 +28,9 @@ from sfumato.kernels.match_probability import (
     match_probability_in_balls,
     sum_of_numbers,
 )
-from sfumato.kernels.similarity_nested import CANDIDATES, PAIRS, VISITED, keep
+from sfumato.kernels.similarity_nested import CANDIDATES, PAIRS, VISITED, keep, sort_slots
 from sfumato.kernels.trimmed_radius import prunes
+from sfumato.kernels.uncertain_tuples import LEAN
 
 SMALL = 48  # tuples: below, a scan costs less than two or three look-ups
 MANY = 24  # samples: from here on it pays to sift them before they are paired
@@ -63,13 +64,13 @@ class Grid(NamedTuple):
     due: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**LEAN)
 def _cell(x, side):
     """Number of the cell of a coordinate; never falls as x rises, whatever the rounding."""
     return np.int64(math.floor(min(max(x / side, -FARTHEST), FARTHEST)))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**LEAN)
 def _hash(w, x, y, z):
     h = np.int64(w) * np.int64(0x2545F4914F6CDD1D) + x
     h = (h ^ (h >> 32)) * np.int64(0x1B03738712FAD5C9) + y
@@ -80,7 +81,7 @@ def _hash(w, x, y, z):
 
 # Functions on the way of every arrival take plain arrays: a field of a named tuple costs two atomic
 # reference counts each time it is taken out.
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**LEAN)
 def _link(buckets, after, before, cell, side, axes, summary, w, s, d):
     width = side[w]
     y = _cell(summary[s, axes[w, 1]], width) if d > 1 else 0
@@ -94,7 +95,7 @@ def _link(buckets, after, before, cell, side, axes, summary, w, s, d):
     buckets[bucket] = s
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**LEAN)
 def _unlink(buckets, after, before, cell, s):
     later, earlier = after[s], before[s]
     if earlier == NONE:
@@ -125,11 +126,15 @@ def _choose_side(grid, tuples, windows, w, d, within):
         radius += (0.5 * line[3] - 0.5 * line[2] if d == 1 else line[d + 1]) / (tail - head)
     reach = within + radius + max(0.0, tuples.summary[grid.queue[grid.front[w]], d])
     axes = min(d, AXES)
-    order = np.argsort(-extent)
     side = 1.0
     for a in range(axes):
-        grid.axes[w, a] = order[a]
-        side *= (extent[order[a]] / reach + 1e-9) / (tail - head) ** (1.0 / axes)
+        widest = 0
+        for b in range(d):
+            if extent[b] > extent[widest]:
+                widest = b
+        grid.axes[w, a] = widest
+        side *= (extent[widest] / reach + 1e-9) / (tail - head) ** (1.0 / axes)
+        extent[widest] = -1.0
     side = reach * side ** (1.0 / axes)
     finest = reach * (0.5 if d == 1 else 1.0 if d == 2 else 2.0)
     grid.side[w] = min(max(side, finest, 1e-300), 1e300)
@@ -182,7 +187,7 @@ def relink_windows(grid, tuples, windows, moves, d, within):
         rebuild_window(grid, tuples, windows, moves[i, 0], d, within)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**LEAN)
 def _enqueue(queue, front, back, summary, w, s, d):
     reach, end = summary[s, d], back[w]
     while end > front[w] and summary[queue[end - 1], d] <= reach:
@@ -191,13 +196,13 @@ def _enqueue(queue, front, back, summary, w, s, d):
     back[w] = end + 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**LEAN)
 def _dequeue(queue, front, back, w, s):
     if front[w] < back[w] and queue[front[w]] == s:
         front[w] += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**LEAN)
 def _cells(centre, axes, w, d, radius, width, box):
     """Write the cells within `radius` of a point to box, int64[AXES, 2]; how many there are."""
     cells = 1.0
@@ -211,7 +216,7 @@ def _cells(centre, axes, w, d, radius, width, box):
     return cells
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**LEAN)
 def _search(buckets, after, cell, w, box, head, tail, out):
     """Write the slots of window w in the cells of `box` to `out`; how many, in no order.
 
@@ -233,14 +238,14 @@ def _search(buckets, after, cell, w, box, head, tail, out):
     return n
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**LEAN)
 def _scan(head, tail, out):
     for s in range(head, tail):
         out[s - head] = s
     return tail - head
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**LEAN)
 def _filter(summary, u, visited, n, d, within, candidates):
     """Candidates among visited[:n]: not pruned by regions, ascending, each once; how many."""
     m = 0
@@ -248,15 +253,7 @@ def _filter(summary, u, visited, n, d, within, candidates):
         if not prunes(summary, u, visited[i], d, within):
             candidates[m] = visited[i]
             m += 1
-    if m > 32:
-        candidates[:m].sort()
-    else:
-        for i in range(1, m):
-            s, j = candidates[i], i
-            while j > 0 and candidates[j - 1] > s:
-                candidates[j] = candidates[j - 1]
-                j -= 1
-            candidates[j] = s
+    sort_slots(candidates, m)
     distinct = min(m, 1)
     for i in range(1, m):
         if candidates[i] != candidates[i - 1]:
@@ -287,7 +284,7 @@ def join_grid(
     centre, scratch = np.empty(d), np.empty((2, d))
     box = np.empty((AXES, 2), np.int64)
     head, tail, summary = windows.head, windows.tail, tuples.summary
-    blocks, at, count, existence = tuples.blocks, tuples.at, tuples.count, tuples.existence
+    blocks, at, count, existence = tuples.blocks, tuples.at, tuples.samples, tuples.existence
     buckets, after, before, cell = grid.buckets, grid.after, grid.before, grid.cell
     queue, front, back, side, axes = grid.queue, grid.front, grid.back, grid.side, grid.axes
     decisive = probability * (1.0 + 3.0 * SLACK)

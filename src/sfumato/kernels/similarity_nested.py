@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from sfumato.kernels.match_probability import match_probability
+from sfumato.kernels.uncertain_tuples import LEAN
 
 # Places in `counters`: pairs of an arrival and a tuple held opposite it; those of them looked at
 # one by one; those left after pruning, whose samples were paired.
@@ -21,11 +22,30 @@ def keep(found, totals, n, arrival, held, newest, total):
     """Write pair n; the arrays, twice as large if they were full."""
     if n == totals.size:
         more, more_totals = np.empty((2 * n, 3), np.int64), np.empty(2 * n)
-        more[:n], more_totals[:n] = found, totals
+        for i in range(n):  # loops: assigning slices compiles Numba's shape errors too
+            more_totals[i] = totals[i]
+            for column in range(3):
+                more[i, column] = found[i, column]
         found, totals = more, more_totals
     found[n, ARRIVAL], found[n, HELD], found[n, NEWEST] = arrival, held, newest
     totals[n] = total
     return found, totals
+
+
+@njit(**LEAN)
+def sort_slots(slots, n):
+    """Sort slots[:n] in place: Shell sort, short to compile and quick for hundreds."""
+    gap = 1
+    while gap < n // 9:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, n):
+            s, j = slots[i], i
+            while j >= gap and slots[j - gap] > s:
+                slots[j] = slots[j - gap]
+                j -= gap
+            slots[j] = s
+        gap //= 3
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from sfumato.kernels.match_probability import match_probability
-from sfumato.kernels.similarity_nested import CANDIDATES, PAIRS, VISITED, keep
+from sfumato.kernels.similarity_nested import CANDIDATES, PAIRS, VISITED, keep, sort_slots
 from sfumato.kernels.uncertain_tuples import padded
 
 NONE = -1
@@ -98,7 +98,7 @@ def _delete(trees, w, node):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _insert_tuple(trees, tuples, w, s):
-    at, count = tuples.at[s], tuples.count[s]
+    at, count = tuples.at[s], tuples.samples[s]
     length = padded(count)
     for node in range(at, at + count):
         trees.value[node] = tuples.blocks[node + length]
@@ -120,7 +120,7 @@ def rename_owners(trees, tuples, windows, moves):
     """Tell the nodes the new slots of their tuples, after `move_windows`. O(samples)."""
     for i in range(moves.shape[0]):
         for s in range(windows.head[moves[i, 0]], windows.tail[moves[i, 0]]):
-            for node in range(tuples.at[s], tuples.at[s] + tuples.count[s]):
+            for node in range(tuples.at[s], tuples.at[s] + tuples.samples[s]):
                 trees.owner[node] = s
 
 
@@ -180,8 +180,8 @@ def join_sorted(
         o = w ^ 1
         begin, end = windows.head[o], windows.tail[o]
         reached = 0
-        at, length = tuples.at[u], padded(tuples.count[u])
-        for k in range(at, at + tuples.count[u]):
+        at, length = tuples.at[u], padded(tuples.samples[u])
+        for k in range(at, at + tuples.samples[u]):
             x, weight = tuples.blocks[k + length], tuples.blocks[k]
             reached, samples = _add_matches(
                 trees, tuples, o, x, weight, within, begin, mass, touched, reached, stack
@@ -196,7 +196,7 @@ def join_sorted(
                 likely += 1
             mass[place] = -1.0
         counters[CANDIDATES] += likely
-        touched[:likely].sort()
+        sort_slots(touched, likely)
         for j in range(likely):
             v = begin + touched[j]
             total = match_probability(tuples, u, v, 1, limit, least, probability)
@@ -206,7 +206,7 @@ def join_sorted(
         windows.tail[w] = u + 1
         _insert_tuple(trees, tuples, w, u)
         for s in range(windows.head[w], begins[i]):
-            for node in range(tuples.at[s], tuples.at[s] + tuples.count[s]):
+            for node in range(tuples.at[s], tuples.at[s] + tuples.samples[s]):
                 _delete(trees, w, node)
         windows.head[w] = begins[i]
     return found[:n], totals[:n]

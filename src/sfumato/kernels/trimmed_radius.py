@@ -27,8 +27,7 @@ import numpy as np
 from numba import njit
 
 from sfumato.kernels.match_probability import SLACK
-from sfumato.kernels.uncertain_tuples import LANES, padded
-
+from sfumato.kernels.uncertain_tuples import LANES, LEAN, padded
 
 FEW = 24  # samples
 
@@ -47,18 +46,18 @@ def half_mass(least):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _sort_pairs(value, mass, n):
-    """Sort value[:n], and mass with it. O(n log n); insertion below 48, where it is faster."""
-    if n < 48:
-        for i in range(1, n):
+    """Sort value[:n], and mass with it: Shell sort, short to compile and quick for hundreds."""
+    gap = 1
+    while gap < n // 9:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, n):
             x, m, j = value[i], mass[i], i
-            while j > 0 and value[j - 1] > x:
-                value[j], mass[j] = value[j - 1], mass[j - 1]
-                j -= 1
+            while j >= gap and value[j - gap] > x:
+                value[j], mass[j] = value[j - gap], mass[j - gap]
+                j -= gap
             value[j], mass[j] = x, m
-        return
-    order = np.argsort(value[:n], kind="mergesort")
-    value[:n] = value[:n][order]
-    mass[:n] = mass[:n][order]
+        gap //= 3
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -136,7 +135,7 @@ def _quantiles(blocks, at, count, least, half, summary, s, value, mass):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _summarise_ball(tuples, s, d, least, half, value, mass):
-    at, n = tuples.at[s], tuples.count[s]
+    at, n = tuples.at[s], tuples.samples[s]
     length = padded(n)
     line = tuples.summary[s]
     for a in range(d):
@@ -171,13 +170,13 @@ def summarise(tuples, slots, d, least):
     """
     largest = 0
     for i in range(slots.size):
-        largest = max(largest, tuples.count[slots[i]])
+        largest = max(largest, tuples.samples[slots[i]])
     value, mass = np.empty(padded(largest)), np.empty(padded(largest))
     half = half_mass(least)
     blocks, summary = tuples.blocks, tuples.summary
     for i in range(slots.size):
         s = slots[i]
-        at, count = tuples.at[s], tuples.count[s]
+        at, count = tuples.at[s], tuples.samples[s]
         if d > 1:
             _summarise_ball(tuples, s, d, least, half, value, mass)
             continue
@@ -192,7 +191,7 @@ def summarise(tuples, slots, d, least):
         summary[s, 1] = max(summary[s, 5] - key, key - summary[s, 4])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**LEAN)
 def prunes(summary, x, y, d, within):
     """Whether two lines of summary show Pr(match) < least; symmetric.
 

@@ -15,20 +15,24 @@ one row for each coordinate. Padding has probability 0 and coordinate NaN: it is
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 LANES = 4  # samples are padded to a multiple of this, so that SIMD needs no remainder
-NEVER = 2**62
+
+# Options of small functions on the way of every arrival, which neither allocate nor keep arrays.
+# Numba counts references to array arguments, by two atomic operations each, also where nothing
+# can be freed; there they took a third of the time. (`_nrt` is Numba's switch for that.)
+LEAN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
 
 
 class Tuples(NamedTuple):
     """Tuples by slot.
 
     blocks : float64[...], all samples, padded
-    at, count : int64[slots], where a tuple's block begins and its number of samples
+    at, samples : int64[slots], where a tuple's block begins and its number of samples
     existence : float64[slots]
     number : int64[slots], running number of the tuple on its side
     summary : float64[slots, columns], see `trimmed_radius`
@@ -36,7 +40,7 @@ class Tuples(NamedTuple):
 
     blocks: np.ndarray
     at: np.ndarray
-    count: np.ndarray
+    samples: np.ndarray  # type: ignore[assignment]  # hides tuple.count
     existence: np.ndarray
     number: np.ndarray
     summary: np.ndarray
@@ -101,7 +105,7 @@ def write_tuples(tuples, slots, offsets, prob, points, existence, numbers, used)
         s, first, count = slots[i], offsets[i], offsets[i + 1] - offsets[i]
         length = padded(count)
         tuples.at[s] = used
-        tuples.count[s] = count
+        tuples.samples[s] = count
         tuples.existence[s] = existence[i]
         tuples.number[s] = numbers[i]
         for k in range(count):
@@ -123,10 +127,10 @@ def read_tuples(tuples, slots, d):
     """The samples of some tuples: (offsets int64[n + 1], prob float64[m], points float64[m, d])."""
     offsets = np.zeros(slots.size + 1, np.int64)
     for i in range(slots.size):
-        offsets[i + 1] = offsets[i] + tuples.count[slots[i]]
+        offsets[i + 1] = offsets[i] + tuples.samples[slots[i]]
     prob, points = np.empty(offsets[-1]), np.empty((offsets[-1], d))
     for i in range(slots.size):
-        at, count = tuples.at[slots[i]], tuples.count[slots[i]]
+        at, count = tuples.at[slots[i]], tuples.samples[slots[i]]
         length = padded(count)
         for k in range(count):
             prob[offsets[i] + k] = tuples.blocks[at + k]
@@ -144,7 +148,7 @@ def compact_blocks(tuples, windows, d, blocks):
     used = 0
     for w in range(windows.head.size):
         for s in range(windows.head[w], windows.tail[w]):
-            size = (d + 1) * padded(tuples.count[s])
+            size = (d + 1) * padded(tuples.samples[s])
             if blocks.size > 0:
                 at = tuples.at[s]
                 for i in range(size):
@@ -158,7 +162,7 @@ def compact_blocks(tuples, windows, d, blocks):
 def copy_tuple(source, s, target, t):
     """Copy the line of slot s to slot t (not its block)."""
     target.at[t] = source.at[s]
-    target.count[t] = source.count[s]
+    target.samples[t] = source.samples[s]
     target.existence[t] = source.existence[s]
     target.number[t] = source.number[s]
     for c in range(source.summary.shape[1]):
@@ -276,7 +280,7 @@ def expired(tuples, heads, code, begins):
     arrival = np.empty(total, np.int64)
     side = np.empty(total, np.int64)
     number = np.empty(total, np.int64)
-    at[:] = heads
+    at = heads.copy()
     j = 0
     for i in range(code.size):
         w = code[i]

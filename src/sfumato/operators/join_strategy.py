@@ -51,7 +51,7 @@ class Batch:
 
     code: Ints
     slots: Ints
-    after: Ints
+    begins: Ints
 
 
 class Strategy(Protocol):
@@ -108,7 +108,7 @@ class Nested:
     ) -> tuple[Ints, Floats]:
         m = self.match
         result: tuple[Ints, Floats] = join_nested(
-            tuples, windows, batch.code, batch.slots, batch.after,
+            tuples, windows, batch.code, batch.slots, batch.begins,
             m.dimensions, m.limit, m.least, m.probability, counters,
         )  # fmt: skip
         return result
@@ -141,7 +141,7 @@ class Index(Nested):
     ) -> tuple[Ints, Floats]:
         m = self.match
         result: tuple[Ints, Floats] = join_grid(
-            tuples, windows, self.grid, batch.code, batch.slots, batch.after,
+            tuples, windows, self.grid, batch.code, batch.slots, batch.begins,
             m.dimensions, m.within, m.limit, m.least, m.probability, counters,
         )  # fmt: skip
         return result
@@ -169,7 +169,7 @@ class Sort(Nested):
     ) -> tuple[Ints, Floats]:
         m = self.match
         result: tuple[Ints, Floats] = join_sorted(
-            tuples, windows, self.trees, batch.code, batch.slots, batch.after,
+            tuples, windows, self.trees, batch.code, batch.slots, batch.begins,
             m.within, m.limit, m.least, m.probability, counters,
         )  # fmt: skip
         return result

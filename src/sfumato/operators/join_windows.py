@@ -226,7 +226,7 @@ def _lines(slots: int, columns: int, blocks: Floats) -> Tuples:
     return Tuples(
         blocks=blocks,
         at=np.empty(slots, np.int64),
-        count=np.empty(slots, np.int64),
+        samples=np.empty(slots, np.int64),
         existence=np.empty(slots),
         number=np.empty(slots, np.int64),
         summary=np.empty((slots, columns)),

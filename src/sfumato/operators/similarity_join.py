@@ -12,13 +12,12 @@ import numpy.typing as npt
 from sfumato.kernels.match_probability import (
     SLACK,
     distance_limit,
-    match_counts,
     matching_pairs,
 )
 from sfumato.kernels.position import positions
 from sfumato.kernels.similarity_nested import ARRIVAL, COUNTERS, HELD, NEWEST
 from sfumato.kernels.uncertain_tuples import existences, expired
-from sfumato.operators.answer_set import Answers, AnswerSet
+from sfumato.operators.answer_set import Answers, AnswerSet, concatenate
 from sfumato.operators.join_strategy import Batch, Index, Match, Nested, Sort, Strategy
 from sfumato.operators.join_windows import JoinWindows
 from sfumato.operators.snapshot import Snapshot, pack, unpack
@@ -28,6 +27,7 @@ __all__ = ["Answers", "Arrivals", "SimilarityJoin"]
 KIND, VERSION = "similarity_join", 1
 STRATEGIES = ("auto", "nested", "index", "sort")
 OUTPUTS = ("append", "changes")
+CHUNK = 8192  # arrivals taken at once: more would leave the processor's cache between two steps
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -137,6 +137,16 @@ class SimilarityJoin:
         Raises TypeError or ValueError, with nothing taken, for arrays of wrong dtype or shape.
         """
         arrivals = self._checked(arrivals)
+        n, step = arrivals.side.size, CHUNK
+        if n <= 2 * step:
+            return self._process(arrivals)
+        parts = []
+        for begin in range(0, n, step):
+            part = self._process(_some(arrivals, begin, min(begin + step, n)))
+            parts.append(replace(part, arrival=part.arrival + begin))
+        return concatenate(parts)
+
+    def _process(self, arrivals: Arrivals) -> Answers:
         side = arrivals.side.astype(np.int64)
         numbers = self._number(side)
         existence = existences(arrivals.offsets, arrivals.prob)
@@ -159,7 +169,7 @@ class SimilarityJoin:
         answers = self._certify(batch, found, totals)
         self._found += len(answers)
         if self.output == "changes":
-            leaving = expired(tuples, heads, batch.code, batch.after)
+            leaving = expired(tuples, heads, batch.code, batch.begins)
             if len(answers) or leaving[0].size:
                 answers = self._answers.update(answers, leaving)
         if places is not None:
@@ -272,15 +282,13 @@ class SimilarityJoin:
         arriving, held = batch.slots[arrival], found[:, HELD].copy()
         on_left = batch.code[arrival] % 2 == 0
         one, other = tuples.number[arriving], tuples.number[held]
-        offsets = np.zeros(totals.size + 1, np.int64)
         if self.alternatives:
-            where = (self.dimensions, self._match.limit)
-            np.cumsum(match_counts(tuples, arriving, held, *where), out=offsets[1:])
-            prob, left_sample, right_sample = matching_pairs(
-                tuples, arriving, held, on_left, inside, offsets, *where
+            offsets, prob, left_sample, right_sample = matching_pairs(
+                tuples, arriving, held, on_left, inside, self.dimensions, self._match.limit
             )
         else:
             none = Answers.none()
+            offsets = np.zeros(totals.size + 1, np.int64)
             prob, left_sample, right_sample = none.prob, none.left_sample, none.right_sample
         return Answers(
             arrival=arrival,
@@ -337,6 +345,19 @@ class SimilarityJoin:
 
 
 _COLUMNS = fields(Answers)
+
+
+def _some(arrivals: Arrivals, begin: int, end: int) -> Arrivals:
+    """Consecutive tuples."""
+    offsets = arrivals.offsets
+    samples = slice(offsets[begin], offsets[end])
+    return Arrivals(
+        side=arrivals.side[begin:end],
+        key=arrivals.key[begin:end],
+        offsets=offsets[begin : end + 1] - offsets[begin],
+        prob=arrivals.prob[samples],
+        points=arrivals.points[samples],
+    )
 
 
 def _only(places: Ints, arrivals: Arrivals) -> Arrivals:
