@@ -40,7 +40,7 @@ class Tuples(NamedTuple):
 
     blocks: np.ndarray
     at: np.ndarray
-    samples: np.ndarray  # type: ignore[assignment]  # hides tuple.count
+    samples: np.ndarray
     existence: np.ndarray
     number: np.ndarray
     summary: np.ndarray
