@@ -95,36 +95,75 @@ def idle_batch(out: Any, folder: Path) -> float:
     return statistics.median(times[2:]) / 1e3
 
 
-def reorder_rows(spark: Any, folder: Path, keys: int) -> dict[str, Any]:
+def stream_of(spark: Any, source: str) -> Any:
+    schema = spark.read.parquet(source).schema
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(source)
+
+
+def reorder_rows(spark: Any, folder: Path, keys: int) -> list[dict[str, Any]]:
     import sfumato as sf
     from sfumato.operators.table_reorder import ReorderSettings
 
     table = readings(ROWS * BATCHES, keys, 10, seed=1)
-    source = write_files(table, folder / "in")
-    schema = spark.read.parquet(source).schema
-    stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(source)
-    plain = (
-        stream.writeStream.format("noop")
-        .option("checkpointLocation", str(folder / "plain"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    plain.awaitTermination()
-    out = sf.reorder(
-        stream,
-        event_time="event",
-        arrival="arrival",
-        key="device",
-        drop_ratio=0.01,
-        estimator="conformal",
-    )
-    seconds = through_spark(out, folder / "checkpoint")
+    stream = stream_of(spark, write_files(table, folder / "in"))
+    chosen = {"drop_ratio": 0.01, "estimator": "conformal"}
+    columns = {"event_time": "event", "arrival": "arrival", "key": "device"}
+    stateless = through_spark(stream, folder / "stateless")
+    seconds = through_spark(sf.reorder(stream, **columns, **chosen), folder / "checkpoint")
     operator = ReorderSettings(
         "event", "arrival", ("device",), 0.01, None, "conformal", None, None, "", 1
     ).make()
     tied = table.append_column("__tie", pa.array(np.arange(table.num_rows)))
     alone = in_memory(operator, [[(0, tied.slice(i * ROWS, ROWS))] for i in range(BATCHES)])
-    return row(f"reorder, {keys} keys", seconds, alone, statistics.median(batch_times(plain)) / 1e3)
+    rows = [row(f"reorder, {keys} keys", seconds, alone, stateless)]
+    if keys == 1:
+        waiting = sf.reorder(stream, **columns, **chosen, idle_timeout="1 hour")
+        empty = idle_batch(waiting, folder / "idle")
+        rows.append(
+            {"name": "reorder, an empty micro-batch", "ms a micro-batch": round(empty * 1e3)}
+        )
+    return rows
+
+
+def join_rows(spark: Any, folder: Path) -> list[dict[str, Any]]:
+    """Half of the rows left, half right; w = 1,000, ten samples."""
+    import sfumato as sf
+    from sfumato.operators.table_similarity_join import TIE, SimilarityJoinSettings
+
+    table = readings(ROWS * BATCHES, 1, 10, seed=2)
+    stream = stream_of(spark, write_files(table, folder / "in"))
+    even = "unix_micros(event) % 2 = 0"
+    out = sf.similarity_join(
+        stream.where(even),
+        stream.where(f"not ({even})"),
+        on="x",
+        within=0.1,
+        probability=0.5,
+        window=sf.Rows(1000, confidence=0.95),
+        order="arrival",
+    )
+    stateless = through_spark(stream, folder / "stateless")
+    seconds = through_spark(out, folder / "checkpoint")
+    operator = SimilarityJoinSettings(
+        1, 0.1, 0.5, 1000, 0.95, None, "auto", "append", ("x",), 1, 0, ("", ""), 1
+    ).make()
+    left = table.column("event").cast(pa.int64()).to_numpy() % 2 == 0
+    sides = pa.table(
+        {
+            "row": pa.StructArray.from_arrays(
+                [table.column("device").combine_chunks()], ["device"]
+            ),
+            "alternatives": table.column("alternatives"),
+            "order0": table.column("arrival"),
+            TIE: pa.array(np.arange(table.num_rows)),
+        }
+    )
+    batches = []
+    for i in range(BATCHES):
+        part = slice(i * ROWS, (i + 1) * ROWS)
+        rows, is_left = sides.slice(i * ROWS, ROWS), left[part]
+        batches.append([(0, rows.filter(pa.array(is_left))), (1, rows.filter(pa.array(~is_left)))])
+    return [row("similarity join, w = 1,000", seconds, in_memory(operator, batches), stateless)]
 
 
 def row(name: str, seconds: float, alone: float, stateless: float) -> dict[str, Any]:
@@ -143,10 +182,15 @@ def run() -> list[dict[str, Any]]:
 
     spark = session("sfumato benchmark")
     results = []
-    for keys in (1, 1000):
+    cases = [
+        lambda folder: reorder_rows(spark, folder, 1),
+        lambda folder: reorder_rows(spark, folder, 1000),
+        lambda folder: join_rows(spark, folder),
+    ]
+    for case in cases:
         folder = Path(tempfile.mkdtemp())
         try:
-            results.append(reorder_rows(spark, folder, keys))
+            results += case(folder)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     spark.stop()

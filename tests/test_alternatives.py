@@ -170,6 +170,15 @@ def test_alternatives_from_arrays_of_numbers_structs_and_points(spark):
     assert row.short[1].prob is None  # which `rejected` shows
 
 
+def test_ten_tenths_are_certain_and_a_thing_nearly_certain_is_not(spark):
+    df = frame(spark, [[(0.1, 0.0, 0.0)] * 10, [(1 - 1e-12, 0.0, 0.0)], [(0.5, 1.0, 1.0)] * 2])
+    assert [row.existence for row in df.orderBy("k").select(sf.existence()).collect()] == [
+        1.0,
+        1 - 1e-12,
+        1.0,
+    ]
+
+
 @pytest.mark.parametrize("distribution", ["normal", "uniform", "exponential"])
 def test_samples_are_the_quantiles_of_the_error(spark, distribution):
     standard = {

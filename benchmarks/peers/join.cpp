@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <unordered_map>
@@ -83,6 +84,9 @@ void nested(const Stream& s, int64_t n, Answers& out) {
 }
 
 // The same loops for SIMD: coordinates in columns padded to 8, eight sums side by side.
+typedef double Lanes __attribute__((vector_size(64)));
+
+template <int d>
 void nested_simd(const Stream& s, int64_t n, Answers& out) {
     constexpr int lanes = 8;
     std::vector<std::vector<double>> columns(n);  // prob, then each coordinate
@@ -91,32 +95,30 @@ void nested_simd(const Stream& s, int64_t n, Answers& out) {
     for (int64_t u = 0; u < n; ++u) {
         const int64_t count = s.offsets[u + 1] - s.offsets[u];
         const int64_t length = (count + lanes - 1) / lanes * lanes;
-        columns[u].assign(length * (s.d + 1), NAN);
+        columns[u].assign(length * (d + 1), NAN);
         for (int64_t k = 0; k < length; ++k)
             columns[u][k] = k < count ? s.prob[s.offsets[u] + k] : 0;
         for (int64_t k = 0; k < count; ++k)
-            for (int a = 0; a < s.d; ++a)
-                columns[u][(a + 1) * length + k] = s.points[(s.offsets[u] + k) * s.d + a];
+            for (int a = 0; a < d; ++a)
+                columns[u][(a + 1) * length + k] = s.points[(s.offsets[u] + k) * d + a];
         for (int64_t v : window[1 - s.side[u]]) {
             if (u < s.begin) break;
             const double* y = columns[v].data();
-            const int64_t other = columns[v].size() / (s.d + 1);
+            const int64_t other = columns[v].size() / (d + 1);
             double total = 0;
-            for (int64_t k = s.offsets[u]; k < s.offsets[u + 1]; ++k) {
-                const double* x = s.points + k * s.d;
-                double sums[lanes] = {};
-                for (int64_t l = 0; l < other; l += lanes) {
-                    double squared[lanes] = {};
-                    for (int a = 0; a < s.d; ++a)
-                        for (int i = 0; i < lanes; ++i) {
-                            double difference = x[a] - y[(a + 1) * other + l + i];
-                            squared[i] += difference * difference;
-                        }
-                    for (int i = 0; i < lanes; ++i) sums[i] += squared[i] <= limit ? y[l + i] : 0;
+            for (int64_t l = 0; l < other; l += lanes) {
+                Lanes near = {}, columns_of[d];
+                for (int a = 0; a < d; ++a)
+                    std::memcpy(&columns_of[a], y + (a + 1) * other + l, sizeof(Lanes));
+                for (int64_t k = s.offsets[u]; k < s.offsets[u + 1]; ++k) {
+                    Lanes squared = {};
+                    for (int a = 0; a < d; ++a) {
+                        Lanes difference = s.points[k * d + a] - columns_of[a];
+                        squared += difference * difference;
+                    }
+                    near += squared <= limit ? s.prob[k] + Lanes{} : Lanes{};
                 }
-                double mass = 0;
-                for (double sum : sums) mass += sum;
-                total += s.prob[k] * mass;
+                for (int i = 0; i < lanes; ++i) total += near[i] * y[l + i];
             }
             if (total >= s.threshold) report(s, out, u, v, total);
         }
@@ -297,7 +299,9 @@ extern "C" int64_t join(int kind, int64_t n, const uint8_t* side, const int64_t*
     Stream s{side, offsets, prob, points, d, within, threshold, rows, begin};
     Answers out{arrival, held, probability, 0, samples != 0, {}};
     if (kind == 0) nested(s, n, out);
-    if (kind == 1) nested_simd(s, n, out);
+    if (kind == 1 && d == 1) nested_simd<1>(s, n, out);
+    if (kind == 1 && d == 2) nested_simd<2>(s, n, out);
+    if (kind == 1 && d == 3) nested_simd<3>(s, n, out);
     if (kind == 2) grid(s, n, side_length, out);
     if (kind == 3) sorted(s, n, out);
     return out.count;
