@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # A short run ends before the JVM's best compiler pays: its first answer comes sooner without it.
-SHORT_RUN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# The room for compiled code must then be asked for, or it fills up, and nothing more is compiled.
+SHORT_RUN = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 LOGGING = Path(__file__).with_name("log4j2.properties")
 QUIET = f"-Dlog4j2.configurationFile={LOGGING.as_uri()}"
 
