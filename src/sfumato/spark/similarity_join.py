@@ -69,7 +69,10 @@ def similarity_join(
     probability : least probability of a pair, in (0, 1]
     window : sf.Rows, for each side and key
     order : the column(s) of both frames that give the order of arrival; simultaneous tuples:
-        left before right
+        left before right. On streams it must not decrease, over both frames, from one micro-batch
+        to the next: rows that come after later ones meet the windows as they are then, and are
+        counted. Two filters of one stream keep step by themselves; two sources keep it if they
+        are read at the same pace, which a crash between their logs can upset
     key : column(s) of both frames that must be equal; each key has windows of its own
     strategy : "nested" (every pair), "index" (grid with object- and sample-level pruning), "sort"
         (one attribute only), or "auto"; the answers are the same
