@@ -73,16 +73,3 @@ def microseconds(work, repeats: int) -> float:
         work()
         times.append(time.thread_time() - begin)
     return min(times) * 1e6
-
-
-def main() -> None:
-    for row in run():
-        met = "met" if row["met"] else "MISSED"
-        print(
-            f"{row['name']:36} {row['setting']:32} {row['ours']:>10} {row['peer']:>14}"
-            f" {row['ratio']:>10,.2f}  {row['goal']:>9}  {met}"
-        )
-
-
-if __name__ == "__main__":
-    main()

@@ -120,16 +120,3 @@ def min_time(best: float, arrivals: int, work) -> tuple[float, np.ndarray]:
     begin = time.thread_time()  # other processes' turns are nobody's merit
     result = work()
     return min(best, (time.thread_time() - begin) / arrivals * 1e9), result
-
-
-def main() -> None:
-    for row in run():
-        met = "met" if row["met"] else "MISSED"
-        print(
-            f"{row['name']:36} {row['setting']:32} {row['ours']:>10} {row['peer']:>14}"
-            f" {row['ratio']:>10,.2f}  {row['goal']:>9}  {met}"
-        )
-
-
-if __name__ == "__main__":
-    main()
