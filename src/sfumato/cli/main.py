@@ -117,7 +117,8 @@ def _spark(
             raise typer.Exit(FAILED) from None
     if not verbose:  # errors are told by us, in a line
         spark.sparkContext.setLogLevel("OFF")
-        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j"):
+        root = ""  # Py4J tells it of interrupts
+        for name in (root, "SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
     with _interrupts():
         try:
