@@ -1,9 +1,10 @@
 """What Spark costs: an operator through Structured Streaming against the same operator in memory.
 
-Micro-batches of 10,000 rows, one file each, into a sink that discards rows. The time of a
-micro-batch is the median of Spark's own figure over the later ones; the operator in memory gets
-the same rows as Arrow tables. The empty micro-batch comes from a query with an idle timeout,
-which Spark runs on without input.
+Micro-batches of 10,000 and of 100,000 rows, one file each, into a sink that discards rows. The
+time of a micro-batch is the median of Spark's own figure over the later half; the operator in
+memory gets the same rows as Arrow tables. The empty micro-batch comes from a query with an idle
+timeout, which Spark runs on without input. "Echo" is an operator that keeps nothing and returns
+its rows: what packing, shuffle, state and unpacking cost whatever the operator does.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-ROWS, BATCHES, WARM = 10_000, 16, 6
+SIZES = {10_000: 40, 100_000: 12}  # rows of a micro-batch: micro-batches
 STAMP = pa.timestamp("us", tz="UTC")
 
 
@@ -44,18 +45,16 @@ def readings(rows: int, keys: int, samples: int, seed: int) -> pa.Table:
     )
 
 
-def write_files(table: pa.Table, folder: Path) -> str:
+def write_files(table: pa.Table, rows: int, folder: Path) -> str:
     folder.mkdir()
-    for i in range(table.num_rows // ROWS):
-        pq.write_table(table.slice(i * ROWS, ROWS), folder / f"{i:05d}.parquet")
+    for i in range(table.num_rows // rows):
+        pq.write_table(table.slice(i * rows, rows), folder / f"{i:05d}.parquet")
     return str(folder)
 
 
-def batch_times(query: Any) -> list[int]:
-    """Milliseconds of the micro-batches, the first ones left out."""
-    return [
-        p["durationMs"]["triggerExecution"] for p in query.recentProgress if p["batchId"] >= WARM
-    ]
+def later(values: list[Any]) -> list[Any]:
+    """The later half: by then Java has compiled what it runs."""
+    return values[len(values) // 2 :]
 
 
 def through_spark(out: Any, folder: Path) -> float:
@@ -67,7 +66,8 @@ def through_spark(out: Any, folder: Path) -> float:
         .start()
     )
     query.awaitTermination()
-    return statistics.median(batch_times(query)) / 1e3
+    times = [p["durationMs"]["triggerExecution"] for p in query.recentProgress]
+    return statistics.median(later(times)) / 1e3
 
 
 def in_memory(operator: Any, batches: list[list[tuple[int, pa.Table]]]) -> float:
@@ -77,22 +77,25 @@ def in_memory(operator: Any, batches: list[list[tuple[int, pa.Table]]]) -> float
         start = time.perf_counter()
         operator.process(batch, 0)
         times.append(time.perf_counter() - start)
-    return statistics.median(times[WARM:])
+    return statistics.median(later(times))
 
 
 def idle_batch(out: Any, folder: Path) -> float:
     """Median seconds of an empty micro-batch."""
     query = out.writeStream.format("noop").option("checkpointLocation", str(folder)).start()
+    times: list[int] = []
+    deadline = time.monotonic() + 120
     try:
-        time.sleep(12)
-        times = [
-            p["durationMs"]["triggerExecution"]
-            for p in query.recentProgress
-            if p["numInputRows"] == 0 and "addBatch" in p["durationMs"]
-        ]
+        while len(times) < 20 and time.monotonic() < deadline:
+            time.sleep(1)
+            times = [
+                p["durationMs"]["triggerExecution"]
+                for p in query.recentProgress
+                if p["numInputRows"] == 0 and "addBatch" in p["durationMs"]
+            ]
     finally:
         query.stop()
-    return statistics.median(times[2:]) / 1e3
+    return statistics.median(later(times)) / 1e3
 
 
 def stream_of(spark: Any, source: str) -> Any:
@@ -100,23 +103,56 @@ def stream_of(spark: Any, source: str) -> Any:
     return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(source)
 
 
-def reorder_rows(spark: Any, folder: Path, keys: int) -> list[dict[str, Any]]:
+def echo(stream: Any) -> Any:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from sfumato.spark import bucket_state, chunks
+
+    class Echo:  # in here, so that it goes to the workers by value
+        def process(self, batch: Any, now: int) -> list[pa.Table]:
+            return [table for _, table in batch]
+
+        def counters(self) -> dict[str, int]:
+            return {"rows": 0}
+
+        def snapshot(self) -> bytes:
+            return b"echo"
+
+    class Blueprint:
+        counters = ("rows",)
+
+        def make(self) -> Any:
+            return Echo()
+
+        def restore(self, data: bytes) -> Any:
+            return Echo()
+
+        def fingerprint(self) -> str:
+            return "echo"
+
+    packed = chunks.pack(stream.withColumn(chunks.BUCKET, F.lit(0)), side=0)
+    return chunks.unpack(bucket_state.run(packed, Blueprint(), "echo"), stream.schema)
+
+
+def reorder_rows(spark: Any, folder: Path, keys: int, size: int) -> list[dict[str, Any]]:
     import sfumato as sf
     from sfumato.operators.table_reorder import ReorderSettings
 
-    table = readings(ROWS * BATCHES, keys, 10, seed=1)
-    stream = stream_of(spark, write_files(table, folder / "in"))
+    count = SIZES[size]
+    table = readings(size * count, keys, 10, seed=1)
+    stream = stream_of(spark, write_files(table, size, folder / "in"))
     chosen = {"drop_ratio": 0.01, "estimator": "conformal"}
     columns = {"event_time": "event", "arrival": "arrival", "key": "device"}
     stateless = through_spark(stream, folder / "stateless")
+    floor = through_spark(echo(stream), folder / "echo")
     seconds = through_spark(sf.reorder(stream, **columns, **chosen), folder / "checkpoint")
     operator = ReorderSettings(
         "event", "arrival", ("device",), 0.01, None, "conformal", None, None, "", 1
     ).make()
     tied = table.append_column("__tie", pa.array(np.arange(table.num_rows)))
-    alone = in_memory(operator, [[(0, tied.slice(i * ROWS, ROWS))] for i in range(BATCHES)])
-    rows = [row(f"reorder, {keys} keys", seconds, alone, stateless)]
-    if keys == 1:
+    alone = in_memory(operator, [[(0, tied.slice(i * size, size))] for i in range(count)])
+    rows = [row(f"reorder, {keys:,} keys", size, seconds, alone, stateless, floor)]
+    if keys == 1 and size == min(SIZES):
         waiting = sf.reorder(stream, **columns, **chosen, idle_timeout="1 hour")
         empty = idle_batch(waiting, folder / "idle")
         rows.append(
@@ -125,13 +161,14 @@ def reorder_rows(spark: Any, folder: Path, keys: int) -> list[dict[str, Any]]:
     return rows
 
 
-def join_rows(spark: Any, folder: Path) -> list[dict[str, Any]]:
+def join_rows(spark: Any, folder: Path, size: int) -> list[dict[str, Any]]:
     """Half of the rows left, half right; w = 1,000, ten samples."""
     import sfumato as sf
     from sfumato.operators.table_similarity_join import TIE, SimilarityJoinSettings
 
-    table = readings(ROWS * BATCHES, 1, 10, seed=2)
-    stream = stream_of(spark, write_files(table, folder / "in"))
+    count = SIZES[size]
+    table = readings(size * count, 1, 10, seed=2)
+    stream = stream_of(spark, write_files(table, size, folder / "in"))
     even = "unix_micros(event) % 2 = 0"
     out = sf.similarity_join(
         stream.where(even),
@@ -143,6 +180,7 @@ def join_rows(spark: Any, folder: Path) -> list[dict[str, Any]]:
         order="arrival",
     )
     stateless = through_spark(stream, folder / "stateless")
+    floor = through_spark(echo(stream), folder / "echo")
     seconds = through_spark(out, folder / "checkpoint")
     operator = SimilarityJoinSettings(
         1, 0.1, 0.5, 1000, 0.95, None, "auto", "append", ("x",), 1, 0, ("", ""), 1
@@ -159,20 +197,25 @@ def join_rows(spark: Any, folder: Path) -> list[dict[str, Any]]:
         }
     )
     batches = []
-    for i in range(BATCHES):
-        part = slice(i * ROWS, (i + 1) * ROWS)
-        rows, is_left = sides.slice(i * ROWS, ROWS), left[part]
+    for i in range(count):
+        part = slice(i * size, (i + 1) * size)
+        rows, is_left = sides.slice(i * size, size), left[part]
         batches.append([(0, rows.filter(pa.array(is_left))), (1, rows.filter(pa.array(~is_left)))])
-    return [row("similarity join, w = 1,000", seconds, in_memory(operator, batches), stateless)]
+    alone = in_memory(operator, batches)
+    return [row("similarity join, w = 1,000", size, seconds, alone, stateless, floor)]
 
 
-def row(name: str, seconds: float, alone: float, stateless: float) -> dict[str, Any]:
+def row(
+    name: str, size: int, seconds: float, alone: float, stateless: float, floor: float
+) -> dict[str, Any]:
     return {
         "name": name,
-        "rows/s": round(ROWS / seconds),
-        "rows/s in memory": round(ROWS / alone),
+        "rows a micro-batch": size,
+        "rows/s": round(size / seconds),
+        "rows/s in memory": round(size / alone),
         "time / time in memory": round(seconds / alone, 1),
         "ms a micro-batch": round(seconds * 1e3),
+        "ms of an echo": round(floor * 1e3),
         "ms without operator": round(stateless * 1e3),
     }
 
@@ -183,9 +226,11 @@ def run() -> list[dict[str, Any]]:
     spark = session("sfumato benchmark")
     results = []
     cases = [
-        lambda folder: reorder_rows(spark, folder, 1),
-        lambda folder: reorder_rows(spark, folder, 1000),
-        lambda folder: join_rows(spark, folder),
+        lambda folder: reorder_rows(spark, folder, 1, 10_000),
+        lambda folder: reorder_rows(spark, folder, 1000, 10_000),
+        lambda folder: reorder_rows(spark, folder, 1000, 100_000),
+        lambda folder: join_rows(spark, folder, 10_000),
+        lambda folder: join_rows(spark, folder, 100_000),
     ]
     for case in cases:
         folder = Path(tempfile.mkdtemp())

@@ -11,15 +11,18 @@ nothing, and rebuilds the operator from snapshot and log.
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.types import BinaryType, LongType, StructType
 
 from sfumato.spark import chunks
 
@@ -29,6 +32,11 @@ if TYPE_CHECKING:
 
 IDLE = -1  # as a log entry's side: no rows came, the idle timeout passed
 CACHED_OPERATORS = 128  # a worker; a miss only costs the rebuild
+
+ENTRY = StructType().add("number", LongType())
+DATA = StructType().add("data", BinaryType())
+HEADER, SNAPSHOT, LOG = 0, 1, 2  # entries of a bucket's state; the log's from LOG on
+BESIDE_HEADER = 32_768  # bytes: a snapshot up to this size is in the header's entry
 
 
 class BucketOperator(Protocol):
@@ -100,8 +108,28 @@ def run(
     return answers.observe(metrics_name, *totals)
 
 
+@dataclass
+class Header:
+    """What a bucket's state is: everything but the snapshot and the log.
+
+    logged, log_bytes : entries of the log that count, and the size of their chunks
+    seen, timer : processing time of the newest row, and the one the timer is set for; ms
+    """
+
+    fingerprint: str
+    nonce: str = ""
+    logged: int = 0
+    log_bytes: int = 0
+    snapshot_bytes: int = 0
+    seen: int = 0
+    timer: int = 0
+
+
 class BucketProcessor(StatefulProcessor):
-    """Feeds a bucket's chunks to its operator; keeps snapshot, log and nonce in Spark's state."""
+    """Feeds a bucket's chunks to its operator; keeps header, snapshot and log in Spark's state.
+
+    All in one map, because every state variable costs its own milliseconds a micro-batch.
+    """
 
     def __init__(self, blueprint: Blueprint, idle_timeout: int | None) -> None:
         self.blueprint = blueprint
@@ -110,14 +138,9 @@ class BucketProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         # This also runs in a process beside the driver: nothing is compiled or imported here.
+        # Types as objects: Spark would parse a text anew for every task.
         self.handle = handle
-        self.meta = handle.getValueState(
-            "meta",
-            "fingerprint string, nonce string, batch long, logged long, saved long, "
-            "seen long, timer long",
-        )
-        self.saved = handle.getValueState("snapshot", "data binary")
-        self.log = handle.getListState("log", "batch long, now long, side int, chunk binary")
+        self.entries = handle.getMapState("entries", ENTRY, DATA)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802
         batch = [(int(row["side"]), bytes(row["chunk"])) for row in rows]
@@ -133,76 +156,86 @@ class BucketProcessor(StatefulProcessor):
 
     def _advance(self, key: Any, batch: list[tuple[int, bytes]], now: int) -> Iterator[Row]:
         bucket = key[0]
-        state = self._state()
-        operator = _cached(self.identity, bucket, state["nonce"])
+        header, snapshot = self._header()
+        operator = _cached(self.identity, bucket, header.nonce)
         if operator is None:
-            operator = self._rebuilt(state)
+            operator = self._rebuilt(header, snapshot)
         before = operator.counters()
         outputs = _step(operator, batch, now)
         changes = _difference(before, operator.counters())
-        self._save(state, operator, batch, now)
-        _cache(self.identity, bucket, state["nonce"], operator)
+        self._save(header, snapshot, operator, batch, now)
+        _cache(self.identity, bucket, header.nonce, operator)
         for row in _answer_rows(outputs, changes):
             yield Row(**row)
 
-    def _state(self) -> dict[str, Any]:
-        names = ("fingerprint", "nonce", "batch", "logged", "saved", "seen", "timer")
-        held = self.meta.get()
+    def _header(self) -> tuple[Header, bytes]:
+        """The header and, when it is kept beside it, the snapshot."""
         expected = self.blueprint.fingerprint()
+        held = self._entry(HEADER)
         if held is None:
-            return dict(zip(names, (expected, "", 0, 0, 0, 0, 0), strict=True))
-        state = dict(zip(names, held, strict=True))
-        if state["fingerprint"] != expected:
+            return Header(expected), b""
+        text, _, snapshot = held.partition(b"\n")
+        header = Header(**json.loads(text))
+        if header.fingerprint != expected:
             raise ValueError(
                 "the checkpoint belongs to another query: it was written with "
-                f"{state['fingerprint']}, and this query has {expected}: use a new checkpoint "
+                f"{header.fingerprint}, and this query has {expected}: use a new checkpoint "
                 "folder, or the query as it was"
             )
-        return state
+        return header, snapshot
 
-    def _rebuilt(self, state: dict[str, Any]) -> BucketOperator:
+    def _entry(self, number: int) -> bytes | None:
+        held = self.entries.getValue((number,))
+        return None if held is None else bytes(held[0])
+
+    def _rebuilt(self, header: Header, snapshot: bytes) -> BucketOperator:
         """The operator that snapshot and log describe."""
-        if not state["nonce"]:
+        if not header.nonce:
             return self.blueprint.make()
-        held = self.saved.get()
-        operator = self.blueprint.make() if held is None else self.blueprint.restore(bytes(held[0]))
-        if state["logged"]:
-            for batch, now in _log_batches(self.log.get()):
-                _step(operator, batch, now)
+        data = snapshot or self._entry(SNAPSHOT)
+        assert data is not None
+        operator = self.blueprint.restore(data)
+        for number in range(header.logged):
+            logged = self._entry(LOG + number)
+            assert logged is not None
+            _step(operator, *_from_log(logged))
         return operator
 
     def _save(
         self,
-        state: dict[str, Any],
+        header: Header,
+        snapshot: bytes,
         operator: BucketOperator,
         batch: list[tuple[int, bytes]],
         now: int,
     ) -> None:
         size = sum(len(chunk) for _, chunk in batch)
-        state["batch"] += 1
-        if state["logged"] + size < state["saved"]:
-            self.log.appendList([(state["batch"], now, side, chunk) for side, chunk in batch])
-            state["logged"] += max(size, 1)
+        if header.log_bytes + size < header.snapshot_bytes:
+            self.entries.updateValue((LOG + header.logged,), (_to_log(batch, now),))
+            header.logged += 1
+            header.log_bytes += max(size, 1)
         else:
-            data = operator.snapshot()
-            self.saved.update((data,))
-            if state["logged"]:
-                self.log.clear()
-            state["logged"], state["saved"] = 0, len(data)
-        state["nonce"] = uuid.uuid4().hex
+            snapshot = operator.snapshot()
+            header.logged, header.log_bytes = 0, 0  # older log entries are overwritten in time
+            header.snapshot_bytes = len(snapshot)
+            if len(snapshot) > BESIDE_HEADER:
+                self.entries.updateValue((SNAPSHOT,), (snapshot,))
+                snapshot = b""
+        header.nonce = uuid.uuid4().hex
         if self.idle_timeout is not None:
-            self._keep_timer(state, batch, now)
-        self.meta.update(tuple(state.values()))
+            self._keep_timer(header, batch, now)
+        text = json.dumps(asdict(header)).encode()
+        self.entries.updateValue((HEADER,), (text + b"\n" + snapshot,))
 
-    def _keep_timer(self, state: dict[str, Any], batch: list[tuple[int, bytes]], now: int) -> None:
+    def _keep_timer(self, header: Header, batch: list[tuple[int, bytes]], now: int) -> None:
         # One timer a bucket: when it fires early, because rows came since, it is set again.
         assert self.idle_timeout is not None
         if batch[0][0] != IDLE:
-            state["seen"] = now
-        due = state["seen"] + self.idle_timeout
-        if state["timer"] <= now < due:
+            header.seen = now
+        due = header.seen + self.idle_timeout
+        if header.timer <= now < due:
             self.handle.registerTimer(due)
-            state["timer"] = due
+            header.timer = due
 
 
 def _step(operator: BucketOperator, batch: Iterable[tuple[int, bytes]], now: int) -> list[pa.Table]:
@@ -212,17 +245,20 @@ def _step(operator: BucketOperator, batch: Iterable[tuple[int, bytes]], now: int
     return operator.process([(side, chunks.from_bytes(chunk)) for side, chunk in entries], now)
 
 
-def _log_batches(rows: Iterator[Any]) -> Iterator[tuple[list[tuple[int, bytes]], int]]:
-    batch: list[tuple[int, bytes]] = []
-    current, time = None, 0
-    for number, now, side, chunk in rows:
-        if number != current and batch:
-            yield batch, time
-            batch = []
-        current, time = number, now
-        batch.append((side, bytes(chunk)))
-    if batch:
-        yield batch, time
+def _to_log(batch: list[tuple[int, bytes]], now: int) -> bytes:
+    table = pa.table(
+        {
+            "now": pa.array([now] * len(batch), pa.int64()),
+            "side": pa.array([side for side, _ in batch], pa.int32()),
+            "chunk": pa.array([chunk for _, chunk in batch], pa.binary()),
+        }
+    )
+    return chunks.to_bytes(table)
+
+
+def _from_log(data: bytes) -> tuple[list[tuple[int, bytes]], int]:
+    columns = chunks.from_bytes(data).to_pydict()
+    return list(zip(columns["side"], columns["chunk"], strict=True)), columns["now"][0]
 
 
 def _difference(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
