@@ -13,6 +13,7 @@ import pyarrow as pa
 from sfumato.operators.arrival_order import arrival_order, count_out_of_order
 from sfumato.operators.arrow import as_numbers, joined
 from sfumato.operators.keys import KeyIndex
+from sfumato.operators.ragged import chosen, offsets_of
 from sfumato.operators.row_store import RowStore
 from sfumato.operators.similarity_join import Answers, Arrivals, SimilarityJoin
 from sfumato.operators.snapshot import Snapshot, pack, unpack
@@ -201,9 +202,6 @@ def _ragged(
     sides: list[tuple[np.ndarray, np.ndarray, np.ndarray]], order: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """offsets, prob, points of the tuples of all sides, in the given order of tuples."""
-    lengths = np.concatenate([s[0] for s in sides])
-    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
-    offsets = np.concatenate([[0], np.cumsum(lengths[order])]).astype(np.int64)
-    places = np.repeat(starts[order] - offsets[:-1], lengths[order]) + np.arange(offsets[-1])
+    offsets, places = chosen(offsets_of(np.concatenate([s[0] for s in sides])), order)
     prob = np.concatenate([s[1] for s in sides])[places]
     return offsets, prob, np.ascontiguousarray(np.concatenate([s[2] for s in sides])[places])

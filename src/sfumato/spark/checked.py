@@ -46,7 +46,10 @@ def rejected(df: DataFrame, attributes: str | Sequence[str] | None = None) -> Da
 
 
 def invalid_reason(df: DataFrame, attributes: str | Sequence[str] | None = None) -> Column:
-    """Why a row's alternatives (or existence and values) are invalid; NULL where they are valid."""
+    """Why a row's alternatives (or existence and values) are invalid; NULL where they are valid.
+
+    attributes : as for `checked`; an empty list: only the probabilities count
+    """
     wanted = names("attributes", attributes)
     if ALTERNATIVES in df.columns:
         known = attributes_of(df)
@@ -55,7 +58,7 @@ def invalid_reason(df: DataFrame, attributes: str | Sequence[str] | None = None)
                 raise ValueError(
                     f"`attributes` names `{name}`, which the alternatives lack; they have {known}"
                 )
-        return _reason_of_alternatives(df, wanted or known)
+        return _reason_of_alternatives(df, known if attributes is None else wanted)
     require(df, "attributes", wanted)
     return _reason_of_columns(df, wanted)
 

@@ -8,13 +8,23 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import ArrayType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DateType,
+    NumericType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from sfumato.spark.alternatives import ALTERNATIVES
 from sfumato.spark.chunks import BUCKET
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+ORDERABLE = (NumericType, TimestampType, TimestampNTZType, DateType, BooleanType)
 
 
 def attributes_of(df: DataFrame) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 METRICS = itertools.count(1)
+CONTROLLED_BY = "sfumato.controlled_by"  # metadata of `punctuation`: JSON list of the key columns
 
 
 def reorder(
@@ -90,7 +92,9 @@ def reorder(
     )
     settings.make()  # raises here, on the driver, what the settings have wrong
     output = StructType(list(df.schema.fields)).add("late", BooleanType(), False)
-    output = output.add("punctuation", df.schema[event_time].dataType)
+    output = output.add(
+        "punctuation", df.schema[event_time].dataType, metadata={CONTROLLED_BY: json.dumps(keys)}
+    )
     packed = chunks.pack(with_bucket(with_tie(df, TIE), keys, settings.buckets), side=0)
     answers = bucket_state.run(
         packed,

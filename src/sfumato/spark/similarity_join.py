@@ -10,15 +10,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import (
     ArrayType,
-    BooleanType,
-    DateType,
     DoubleType,
-    NumericType,
     StringType,
     StructField,
     StructType,
-    TimestampNTZType,
-    TimestampType,
 )
 
 from sfumato.operators.table_similarity_join import SIDES, TIE, SimilarityJoinSettings
@@ -26,6 +21,7 @@ from sfumato.spark import bucket_state, chunks
 from sfumato.spark.alternatives import ALTERNATIVES
 from sfumato.spark.checked import invalid_reason
 from sfumato.spark.columns import (
+    ORDERABLE,
     attributes_of,
     bucket_count,
     names,
@@ -38,7 +34,6 @@ from sfumato.windows import Rows
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-ORDERABLE = (NumericType, TimestampType, TimestampNTZType, DateType, BooleanType)
 METRICS = itertools.count(1)
 
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.spark.alternatives import ALTERNATIVES
-from sfumato.spark.columns import attributes_of
+from sfumato.spark.per_alternative import kept, mentioned
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-WORD = re.compile(r"\w+")
 
 
 def where(df: DataFrame, condition: str) -> DataFrame:
@@ -30,19 +27,6 @@ def where(df: DataFrame, condition: str) -> DataFrame:
     """
     if not isinstance(condition, str):
         raise TypeError(f"`condition` must be Spark SQL text; got {type(condition).__name__}")
-    words = set(WORD.findall(condition.lower()))
-    used = [name for name in attributes_of(df) if set(WORD.findall(name.lower())) <= words]
-    if not used:
+    if not mentioned(df, condition):
         return df.where(condition)
-    # Spark itself resolves the names: each attribute is a lambda variable bound to its value by
-    # `exists` over an array of one, so that the condition is parsed as it stands. The line break
-    # ends a trailing comment.
-    bound = f"({condition}\n)"
-    for name in used:
-        bound = f"exists(array(`:a`.{_quoted(name)}), {_quoted(name)} -> {bound})"
-    kept = F.expr(f"filter({_quoted(ALTERNATIVES)}, `:a` -> {bound})")
-    return df.withColumn(ALTERNATIVES, kept).where(F.size(ALTERNATIVES) > 0)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    return df.withColumn(ALTERNATIVES, kept(df, condition)).where(F.size(ALTERNATIVES) > 0)
