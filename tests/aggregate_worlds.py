@@ -29,9 +29,7 @@ def value_in_world(function, argument, chosen):
         return there[0]
     if function == "max":
         return there[-1]
-    return next(
-        v for v in there if sum(x <= v for x in there) >= Fraction(argument) * len(there)
-    )
+    return next(v for v in there if sum(x <= v for x in there) >= Fraction(argument) * len(there))
 
 
 def worlds(tuples):

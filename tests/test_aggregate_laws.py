@@ -168,5 +168,3 @@ def test_options_out_of_range_are_refused(arguments, message):
 def test_aggregates_that_make_no_sense_are_refused(arguments, message):
     with pytest.raises((ValueError, TypeError), match=message):
         Aggregate(*arguments)
-
-

@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 
 
-NEVER = -(2**62)  # a punctuation, or the number of an extent, before any
+NEVER = -(2**61)  # a punctuation, or the number of an extent, before any; twice it fits in int64
 # Places of a scope's state.
 PUNCTUATION, LATE_THEN, LATE, CLOSED, NEWEST = 0, 1, 2, 3, 4
 STATE = 5

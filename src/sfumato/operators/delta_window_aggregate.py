@@ -98,7 +98,11 @@ class DeltaWindowAggregate:
         self._groups: dict[int, _Group] = {}
 
     def process(
-        self, group: npt.ArrayLike, offsets: npt.ArrayLike, prob: npt.ArrayLike, values: npt.ArrayLike
+        self,
+        group: npt.ArrayLike,
+        offsets: npt.ArrayLike,
+        prob: npt.ArrayLike,
+        values: npt.ArrayLike,
     ) -> DeltaAnswers:
         """Take n arrivals in order; the answers after each.
 

@@ -128,13 +128,9 @@ def _extreme(sign: float, members: Members, values: Floats) -> Law:
     kept = order_alternatives(sign, 0, n, values, members.prob, owner, rest, order)
     at, prob = np.empty(kept), np.empty(kept)
     begins, counts = np.zeros(1, np.int64), np.array([kept])
-    found = extreme_law(
-        sign, begins, counts, order, values, members.prob, owner, rest, at, prob
-    )
+    found = extreme_law(sign, begins, counts, order, values, members.prob, owner, rest, at, prob)
     step = -1 if sign > 0 else 1
-    return Law(
-        np.ascontiguousarray(at[:found][::step]), np.ascontiguousarray(prob[:found][::step])
-    )
+    return Law(np.ascontiguousarray(at[:found][::step]), np.ascontiguousarray(prob[:found][::step]))
 
 
 def _quantile(share: float, members: Members, values: Floats, options: LawOptions) -> Law:
