@@ -40,11 +40,14 @@ def worlds(tuples):
         options = [(p, [v]) for p, v in alternatives]
         choices.append(options + ([(absent, [])] if absent else []))
     for picked in product(*choices):
-        yield math.prod((p for p, _ in picked), start=Fraction(1)), sum((v for _, v in picked), [])
+        yield (
+            math.prod((p for p, _ in picked), start=Fraction(1)),
+            [v for _, vs in picked for v in vs],
+        )
 
 
 def laws_by_worlds(requests, tuples):
-    """Per request (function, argument): {value: probability} over the worlds where it is defined."""
+    """Per request (function, argument): {value: probability}, worlds without a value left out."""
     laws = [{} for _ in requests]
     for p, chosen in worlds(tuples):
         for law, (function, argument) in zip(laws, requests, strict=True):
@@ -70,7 +73,7 @@ def check(measured, row, law, shares, distribution=None):
     assert abs(measured.existence[row] - existence) <= 1e-12
     assert np.isnan(measured.error[row])
     if not existence:
-        assert np.isnan(measured.mean[row]) and np.isnan(measured.stddev[row])
+        assert np.isnan([measured.mean[row], measured.stddev[row]]).all()
         assert np.isnan(measured.quantiles[row]).all()
         return
     mean = sum(p * v for v, p in law.items()) / existence
@@ -96,7 +99,8 @@ def check(measured, row, law, shares, distribution=None):
     assert (np.diff(values) > 0).all()
     assert len(values) <= distribution
     if len(law) <= distribution:
-        assert len(values) == len(law) and measured.moved[row] <= 1e-11 * scale
+        assert len(values) == len(law)
+        assert measured.moved[row] <= 1e-11 * scale
         for value, p, expected in zip(values, prob, sorted(law), strict=True):
             assert abs(value - expected) <= 1e-11 * scale
             assert abs(p - law[expected]) <= 1e-12

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from aggregate_worlds import arrays, check, column, laws_by_worlds, random_tuples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregate_worlds import arrays, check, column, laws_by_worlds, random_tuples
 from sfumato.kernels.discrete_law import quantiles_of_law, reduce_law
 from sfumato.kernels.set_moments import NODE, NODES, WEIGHT
 from sfumato.operators.aggregate import Aggregate
@@ -67,7 +67,8 @@ def test_laws_with_too_many_states_are_sampled_and_say_within_what(function):
     argument = 0.5 if function == "quantile" else None
     options = LawOptions((0.1, 0.5), None, seed=1, samples=4000)
     law = law_of(Aggregate(function, 0, argument), members, options)
-    assert law.sampled and options.error == pytest.approx(math.sqrt(math.log(200) / 8000))
+    assert law.sampled
+    assert options.error == pytest.approx(math.sqrt(math.log(200) / 8000))
     many = np.where(rng.random((200_000, n)) < prob, members.values[0], np.nan)
     if function == "sum":
         truth = np.nansum(many, axis=1)
@@ -118,7 +119,8 @@ def test_a_reduced_law_keeps_mass_and_mean_and_says_how_far_values_moved(values,
     at = np.sort(np.array(values, float))
     prob = np.random.default_rng(seed).random(at.size) + 1e-3
     new, weight, moved = reduce_law(at, prob, most)
-    assert len(new) == min(most, at.size) and (np.diff(new) > 0).all()
+    assert len(new) == min(most, at.size)
+    assert (np.diff(new) > 0).all()
     np.testing.assert_allclose([weight.sum(), weight @ new], [prob.sum(), prob @ at], atol=1e-9)
     reached = np.searchsorted(np.cumsum(weight) + 1e-9, np.cumsum(prob))  # masses keep their order
     np.testing.assert_allclose(np.abs(new[reached] - at).max(), moved, atol=1e-9)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from aggregate_worlds import arrays, check, column, laws_by_worlds, random_tuples
 
+from aggregate_worlds import arrays, check, column, laws_by_worlds, random_tuples
 from sfumato.operators.aggregate import Aggregate
 from sfumato.operators.extent_aggregate import ExtentAggregate
 from sfumato.operators.snapshot import SnapshotError
@@ -89,7 +89,7 @@ class Simulation:
 
 
 def stream(rng, n, groups, ordered, spread=60, start=-40):
-    """(group, scope, time, punctuation or None, late): as controllers, one a scope, let rows out."""
+    """(group, scope, time, punctuation or None, late), as a controller a scope lets rows out."""
     group = rng.integers(0, groups, n)
     scope = group % 2 if not ordered else group
     time, punctuation, late = np.empty(n, int), np.empty(n, int), np.zeros(n, bool)
@@ -411,7 +411,7 @@ def test_of_certain_rows_results_are_those_of_numpy():
         means = [result.mean[k] for result in found.results]
         np.testing.assert_allclose(means, expected, rtol=1e-12)
         for result in found.results:
-            assert result.stddev[k] == 0.0 and result.existence[k] == 1.0
+            assert (result.stddev[k], result.existence[k]) == (0.0, 1.0)
             assert np.isnan(result.error[k])
             np.testing.assert_allclose(result.quantiles[k, 0], result.mean[k], rtol=1e-11)
 
@@ -457,9 +457,11 @@ def test_arguments_out_of_range_are_refused(arguments, message):
 
 def test_arrays_that_do_not_fit_are_refused_and_nothing_is_taken():
     window = ExtentAggregate(10, 10, [Aggregate("sum", 0)], members=True)
-    good = dict(group=np.zeros(1, int), event_time=np.array([3]), punctuation=None, late=None,
-                offsets=np.array([0, 1]), prob=np.ones(1), values=np.ones((1, 1)),
-                rows=pa.table({"x": [1]}))  # fmt: skip
+    good = {
+        "group": np.zeros(1, int), "event_time": np.array([3]), "punctuation": None, "late": None,
+        "offsets": np.array([0, 1]), "prob": np.ones(1), "values": np.ones((1, 1)),
+        "rows": pa.table({"x": [1]}),
+    }  # fmt: skip
     bad = [
         ({"group": np.array([-1])}, ValueError, "must be codes 0, 1, 2"),
         ({"group": np.zeros(1)}, TypeError, "`group` must be an array of int64"),

@@ -254,7 +254,8 @@ def slide_delta(
     on, delta, threshold, most : of the window    what, channel : as in `answer_extents`
     extreme : int64[r], which of `signs`, `columns` (int64[x]) a MIN or MAX is, or -1
     survival : float64[], of the oldest, see `begin_survival`; updated
-    bounds : int64[2, n], written: where the window began and ended    answers : float64[r, 3, n], written
+    bounds : int64[2, n], written: where the window began and ended
+    answers : float64[r, 3, n], written
     Cost: O(l) an arrival and O(held * l**2) an eviction; O(held) moves for MIN and MAX.
     """
     marks = held.marks

@@ -9,14 +9,14 @@ With slide s and length n, extent j (counted by its end) holds the rows of [j s 
 So there are at most two panes a slide, whatever the greatest common divisor of n and s, and every
 extent is the same number K of consecutive panes.
 
-Source: the extents, C, equation (6.1); panes as paired windows, Krishnamurthy, Wu & Franklin (2006).
+Source: the extents, C, equation (6.1); panes as paired windows, Krishnamurthy, Wu & Franklin
+(2006).
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
-
 
 NEVER = -(2**61)  # a punctuation, or the number of an extent, before any; twice it fits in int64
 # Places of a scope's state.

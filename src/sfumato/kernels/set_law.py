@@ -1,4 +1,4 @@
-"""Exact laws of SUM, AVG and quantiles over a few independent tuples, and sampled ones over many."""
+"""Laws of SUM, AVG and quantiles over independent tuples: exact over few, sampled over many."""
 
 from __future__ import annotations
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.kernels import extents as kernel
-from sfumato.operators.aggregate import Aggregate, Ints, Measured
+from sfumato.operators.aggregate import Aggregate, Ints
 from sfumato.operators.channels import Channels, places
+from sfumato.operators.extents import LONGEST, Extents, check_codes, microseconds
 from sfumato.operators.independent_law import (
     Answers,
     LawOptions,
@@ -31,37 +31,11 @@ from sfumato.operators.tuple_batch import (
     joined,
 )
 
+__all__ = ["ExtentAggregate", "Extents"]
+
 KIND, VERSION = "extent_aggregate", 1
-LONGEST = 2**60  # microseconds; event times lie within this, so that sums of them fit in int64
 COUNTERS = ("rows", "late", "outside", "absent")
 NEVER = kernel.NEVER
-
-
-@dataclass(frozen=True)
-class Extents:
-    """Complete extents, m of them, in order of output.
-
-    start, end : int64[m] microseconds: an extent holds start <= event time < end
-    group : int64[m], codes    held : int64[m], its tuples
-    punctuation : int64[m] microseconds, the one that completed it
-    late : int64[m], late rows of its scope before that
-    results : per aggregate, as they were given
-    offsets : int64[m + 1] and members : the rows of its tuples, by event-time unit of a pane and
-        arrival; None if they are not asked for
-    """
-
-    start: Ints
-    end: Ints
-    group: Ints
-    held: Ints
-    punctuation: Ints
-    late: Ints
-    results: list[Measured]
-    offsets: Ints | None = None
-    members: pa.Table | None = None
-
-    def __len__(self) -> int:
-        return self.end.size
 
 
 class ExtentAggregate:
@@ -83,8 +57,8 @@ class ExtentAggregate:
     punctuation; `settle` says it without such a row. Every complete extent comes out exactly
     once, for each group with a tuple in it, in order of completion, then of (end, group).
 
-    - A late row is in no extent, only counted: flagged as late, or of an extent, or before one, that
-      is complete (also if a longer extent that would hold it is still open).
+    - A late row is in no extent, only counted: it is flagged as late, or it lies before the end of
+      a complete extent (then also if another one that would hold it is still open).
     - With slide > length, a row between extents is in none; counted as `outside`, never stored.
     - A tuple without alternatives is in no extent; counted as `absent`. Its time counts.
 
@@ -120,7 +94,7 @@ class ExtentAggregate:
         members: bool = False,
         attributes: int | None = None,
     ) -> None:
-        self.length, self.slide = _microseconds("length", length), _microseconds("slide", slide)
+        self.length, self.slide = microseconds("length", length), microseconds("slide", slide)
         self.attributes = checked_aggregates(aggregates, attributes)
         self.aggregates = list(aggregates)
         self.options = LawOptions(tuple(quantiles), distribution, seed, samples)
@@ -139,6 +113,7 @@ class ExtentAggregate:
         self._next = 0
         self._rows = RowStore()
         self._schema: pa.Schema | None = None
+        self._nothing: Extents | None = None  # of no completed extents, made once
 
     def process(
         self,
@@ -166,7 +141,7 @@ class ExtentAggregate:
         n = np.asarray(event_time).size
         group, time = codes("group", group, n), codes("event_time", event_time, n)
         scope = group if scope is None else codes("scope", scope, n)
-        _check_codes(group, scope, time)
+        check_codes(group, scope, time)
         scope_of = self._with_scopes(group, scope)
         ordered = punctuation is None
         forced = np.empty(0, np.int64)
@@ -290,9 +265,7 @@ class ExtentAggregate:
         number = np.arange(self._next, self._next + taken.size)
         self._next += taken.size
         marks = np.stack([group, time, np.zeros_like(time), np.zeros_like(time)])
-        batch = TupleBatch(marks, offsets, prob, values)
-        if taken.size < len(time):
-            batch = batch.take(taken)
+        batch = TupleBatch(marks, offsets, prob, values).take(taken)  # a copy, also of all
         batch.marks[NUMBER], batch.marks[-1] = number, index
         self._pending.append(batch)
         if rows is not None and self.members:
@@ -330,8 +303,9 @@ class ExtentAggregate:
     def _complete(self, closings: Ints, at_once: bool = False) -> Extents:
         """The extents of some closings, dropping what no further extent needs."""
         panes = self._panes
-        if closings.size:
-            self._move_complete()
+        if not closings.size and self._nothing is not None:
+            return self._nothing
+        self._move_complete()
         found, groups, turn = self._list(closings)
         answers, held = panes.answer(found, len(self.aggregates))
         turn = np.zeros_like(turn) if at_once else turn
@@ -350,8 +324,9 @@ class ExtentAggregate:
             closing[:, kernel.AT].copy(), closing[:, kernel.LATE_SO_FAR].copy(),
             [result.measured(order) for result in results], *self._member_rows(found[order]),
         )  # fmt: skip
-        if closings.size:
-            self._forget()
+        self._forget()
+        if not closings.size and not self.members:
+            self._nothing = extents
         return extents
 
     def _list(self, closings: Ints) -> tuple[Ints, Ints, Ints]:
@@ -393,8 +368,8 @@ class ExtentAggregate:
         following = (self._closed(table[GROUP_OF]) + 1) * self._panes.per_slide
         self._panes.keep(table[PANE] >= following - width)
         if self.members:
-            alive = [batch.marks[NUMBER] for batch in (self._panes.tuples(), *self._pending)]
-            self._rows.forget(np.concatenate(alive))
+            pending = (batch.marks[NUMBER] for batch in self._pending)
+            self._rows.forget(np.concatenate([self._panes.numbers(), *pending]))
 
     def _with_scopes(self, group: Ints, scope: Ints) -> Ints:
         """The groups' scopes with those of some more rows; ValueError if a group changes scope."""
@@ -433,21 +408,3 @@ class ExtentAggregate:
             self._rows = RowStore(rows.schema.empty_table(), np.empty(0, np.int64))
         elif not rows.schema.equals(self._schema):
             raise ValueError(f"`rows` must keep its schema; got {rows.schema} after {self._schema}")
-
-
-def _microseconds(name: str, value: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value <= 0:
-        raise ValueError(f"`{name}` must be a whole number of microseconds above 0; got {value!r}")
-    if value > LONGEST:
-        raise ValueError(f"`{name}` must be at most 2**60 microseconds; got {value}")
-    return int(value)
-
-
-def _check_codes(group: Ints, scope: Ints, time: Ints) -> None:
-    if group.size and min(int(group.min()), int(scope.min())) < 0:
-        raise ValueError("`group` and `scope` must be codes 0, 1, 2, ...; got a negative one")
-    if time.size and max(int(time.max()), -int(time.min())) > LONGEST:
-        raise ValueError(
-            f"`event_time` must lie within 2**60 microseconds of 1970; got {int(time.min())} to "
-            f"{int(time.max())}: reject such rows first"
-        )

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.kernels.banded_law import law_of_sum
 from sfumato.kernels.discrete_law import quantiles_of_law, reduce_law

@@ -9,7 +9,7 @@ from sfumato.kernels.set_moments import NODE, RISE, WEIGHT
 from sfumato.operators.aggregate import Floats, Ints
 from sfumato.operators.channels import Channels, places
 from sfumato.operators.independent_law import Members
-from sfumato.operators.tuple_batch import GROUP, INDEX, NUMBER, TupleBatch, joined
+from sfumato.operators.tuple_batch import GROUP, INDEX, NUMBER, TupleBatch, gathered
 
 COLUMNS = 5
 GROUP_OF, PANE, SLOT, FIRST, COUNT = range(COLUMNS)  # of a pane: its group, ..., tuples
@@ -90,10 +90,7 @@ class PaneStore:
 
     def members(self, low: int, high: int) -> tuple[Members, Ints]:
         """The tuples of the panes at places [low, high), and their numbers."""
-        chosen = self.panes[:, low:high]
-        ends = places(chosen[COUNT])
-        at = np.repeat(chosen[FIRST] - ends[:-1], chosen[COUNT]) + np.arange(ends[-1])
-        batch = self._pool.tuples.take(at)
+        batch = self._pool.tuples.take(self._rows_of(self.panes[:, low:high]))
         return (
             Members(batch.offsets, batch.prob, batch.values, batch.marks[INDEX].copy()),
             batch.marks[NUMBER],
@@ -110,9 +107,17 @@ class PaneStore:
 
     def tuples(self) -> TupleBatch:
         """The tuples of all panes, in order of (group, pane)."""
-        ends = places(self.panes[COUNT])
-        at = np.repeat(self.panes[FIRST] - ends[:-1], self.panes[COUNT]) + np.arange(ends[-1])
-        return self._pool.tuples.take(at)
+        return self._pool.tuples.take(self._rows_of(self.panes))
+
+    def numbers(self) -> Ints:
+        """The numbers of those tuples."""
+        return self._pool.tuples.marks[NUMBER, self._rows_of(self.panes)]
+
+    @staticmethod
+    def _rows_of(panes: Ints) -> Ints:
+        """Places of some panes' tuples."""
+        ends = places(panes[COUNT])
+        return np.repeat(panes[FIRST] - ends[:-1], panes[COUNT]) + np.arange(ends[-1])
 
     @property
     def nbytes(self) -> int:
@@ -148,17 +153,18 @@ class PaneStore:
 
 
 class _Pool:
-    """Tuples of panes, in growing arrays, with what min and max need of their alternatives."""
+    """Tuples of panes, in arrays with room at the end, with what min and max need of them.
+
+    owner : int64[alternatives], tuple of each    order : int64[extremes, alternatives], see
+    `order_panes`    rest : float64[tuples], all 1
+    """
 
     def __init__(self, attributes: int, extremes: int) -> None:
         self.tuples = TupleBatch.none(attributes)
-        self.owner = np.empty(0, np.int64)  # tuple of each alternative
+        self.owner = np.empty(0, np.int64)
         self.order = np.empty((extremes, 0), np.int64)
         self.rest = np.ones(0)
-
-    @property
-    def size(self) -> int:
-        return self.tuples.size
+        self.size = 0
 
     @property
     def nbytes(self) -> int:
@@ -168,31 +174,54 @@ class _Pool:
         self, batch: TupleBatch, channels: Channels, slots: Ints, rows: Ints, kept: Ints
     ) -> int:
         """Store tuples of new panes; where the first went. Writes `kept` of the panes' slots."""
-        begin = self.tuples.size
-        order = np.empty((len(self.order), batch.prob.size), np.int64)
+        n, m = self.size, int(self.tuples.offsets[self.size])
+        end, last = n + batch.size, m + batch.prob.size
+        self._make_room(end, last)
+        tuples = self.tuples
+        tuples.marks[:, n:end] = batch.marks
+        tuples.offsets[n : end + 1] = batch.offsets + m
+        tuples.prob[m:last], tuples.values[:, m:last] = batch.prob, batch.values
         owner = np.repeat(np.arange(batch.size), np.diff(batch.offsets))
-        begins = batch.offsets[rows]
+        self.owner[m:last] = owner + n
+        order = np.empty(batch.prob.size, np.int64)
         for x, (sign, attribute) in enumerate(channels.extremes):
             kernel.order_panes(
-                slots, begins, sign, batch.values[attribute], batch.prob, owner,
-                np.ones(batch.size), order[x], kept[x],
+                slots, batch.offsets[rows], sign, batch.values[attribute], batch.prob, owner,
+                self.rest, order, kept[x],
             )  # fmt: skip
-        self.tuples = joined([self.tuples, batch]) if begin else batch
-        self.owner = np.concatenate([self.owner, owner + begin])
-        self.order = np.concatenate([self.order, order], axis=1)
-        self.rest = np.ones(self.tuples.size)
-        return begin
+            self.order[x, m:last] = order
+        self.size = end
+        return n
 
     def compact(self, first: Ints, count: Ints) -> Ints:
         """Keep only the tuples of some panes; where each pane's are now."""
         ends = places(count)
         at = np.repeat(first - ends[:-1], count) + np.arange(ends[-1])
-        before = self.tuples.offsets
+        _, flat = gathered(self.tuples.offsets, at)
         self.tuples = self.tuples.take(at)
-        counts = np.diff(self.tuples.offsets)
-        flat = np.repeat(before[at] - self.tuples.offsets[:-1], counts)
-        flat += np.arange(self.tuples.prob.size)
         self.order = np.ascontiguousarray(self.order[:, flat])
-        self.owner = np.repeat(np.arange(self.tuples.size), counts)
-        self.rest = np.ones(self.tuples.size)
+        self.owner = np.repeat(np.arange(at.size), np.diff(self.tuples.offsets))
+        self.size, self.rest = at.size, np.ones(at.size)
         return ends[:-1]
+
+    def _make_room(self, tuples: int, alternatives: int) -> None:
+        """Room for so many; when it must grow, for half as many again."""
+        old = self.tuples
+        if tuples <= self.rest.size and alternatives <= self.owner.size:
+            return
+        room, wide = tuples * 3 // 2, alternatives * 3 // 2
+        self.tuples = TupleBatch(
+            _wider(old.marks, room),
+            _wider(old.offsets, room + 1),
+            _wider(old.prob, wide),
+            _wider(old.values, wide),
+        )
+        self.owner, self.order = _wider(self.owner, wide), _wider(self.order, wide)
+        self.rest = np.ones(room)
+
+
+def _wider(array: np.ndarray, room: int) -> np.ndarray:
+    """A copy with room for so many entries along the last axis."""
+    result = np.empty((*array.shape[:-1], room), array.dtype)
+    result[..., : array.shape[-1]] = array[..., :room]
+    return result

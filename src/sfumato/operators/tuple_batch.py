@@ -103,7 +103,7 @@ def checked_alternatives(
     probabilities outside (0, 1].
     """
     offsets = codes("offsets", offsets, n + 1)
-    prob = np.require(prob, np.float64, "CW")
+    prob = np.require(prob, np.float64, ["C", "W"])
     table = np.asarray(values, np.float64)
     if offsets[0] != 0 or (np.diff(offsets) < 0).any():
         raise ValueError("`offsets` must start at 0 and not decrease")
@@ -128,4 +128,4 @@ def codes(name: str, values: npt.ArrayLike, n: int) -> Ints:
         raise TypeError(f"`{name}` must be an array of int64; got {array.dtype}")
     if array.shape != (n,):
         raise ValueError(f"`{name}` must have {n} entries; got shape {array.shape}")
-    return np.require(array, np.int64, "CW")
+    return np.require(array, np.int64, ["C", "W"])
