@@ -10,8 +10,10 @@ from importlib import import_module
 from typing import Any
 
 _HOME = {
+    "Delta": "sfumato.windows",
     "PoissonBinomial": "sfumato.operators.poisson_binomial",
     "Punctuator": "sfumato.operators.punctuator",
+    "Range": "sfumato.windows",
     "ReplaySource": "sfumato.spark.replay",
     "Rows": "sfumato.windows",
     "SqlError": "sfumato.sql.errors",

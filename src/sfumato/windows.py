@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from sfumato.duration import microseconds
+
+LONGEST = 2**60  # microseconds, some 36,000 years: sums of two stay within int64
+
+Duration = str | timedelta | int
 
 
 @dataclass(frozen=True)
@@ -33,3 +41,107 @@ class Rows:
             raise ValueError(
                 f"`max_tuples` must be None or at least `rows` = {self.rows}; got {self.max_tuples}"
             )
+
+
+@dataclass(frozen=True)
+class Range:
+    """Window by event time: extents of `length`, one every `slide`, aligned to 1970-01-01 UTC.
+
+    Extent i holds the tuples with (i + 1) * slide - length <= event time < (i + 1) * slide.
+
+    length : "5 minutes", a timedelta, or a whole number of microseconds, > 0
+    slide : as `length`; None: as long as `length` (extents tumble). Shorter than `length`:
+        extents overlap; longer: tuples between two extents are in none
+    idle_timeout : processing time without arrivals after which the open extents are completed
+        (None: never); tuples of them that come later are late
+    empty : whether a group's extents without a tuple, between two that have one, come out too
+
+    Raises ValueError for durations out of range, TypeError for other types.
+    Source: C, section 6, equation (6.1).
+
+    >>> Range("5 minutes", slide="30 seconds").every
+    30000000
+    """
+
+    length: Duration
+    slide: Duration | None = None
+    idle_timeout: Duration | None = None
+    empty: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("length", "slide", "idle_timeout"):
+            value = getattr(self, name)
+            if value is not None or name == "length":
+                _span(name, value)
+        if not isinstance(self.empty, bool):
+            raise TypeError(f"`empty` must be True or False; got {self.empty!r}")
+
+    @property
+    def span(self) -> int:
+        """`length` in microseconds."""
+        return _span("length", self.length)
+
+    @property
+    def every(self) -> int:
+        """`slide` in microseconds."""
+        return self.span if self.slide is None else _span("slide", self.slide)
+
+    @property
+    def timeout(self) -> int | None:
+        """`idle_timeout` in microseconds, or None."""
+        return None if self.idle_timeout is None else _span("idle_timeout", self.idle_timeout)
+
+
+@dataclass(frozen=True)
+class Delta:
+    """Attribute-delta window: the newest tuples, as long as none is too far from the oldest.
+
+    delta : the largest distance allowed between the oldest tuple's value and any other's, >= 0
+    on : name of the attribute
+    threshold : the oldest tuple is evicted while it breaks this with at least this probability,
+        in (0, 1]
+    max_tuples : at most so many tuples are kept (None: no bound); tuples evicted by this bound are
+        counted as overflow
+
+    Raises ValueError for a value out of range, TypeError for other types.  Source: A, section 8.1.
+    """
+
+    delta: float
+    on: str
+    threshold: float = 0.5
+    max_tuples: int | None = None
+
+    def __post_init__(self) -> None:
+        if _not_a_number(self.delta) or not (math.isfinite(self.delta) and self.delta >= 0):
+            raise ValueError(f"`delta` must be a finite distance of at least 0; got {self.delta!r}")
+        if not isinstance(self.on, str) or not self.on:
+            raise TypeError(f"`on` must be the name of an attribute; got {self.on!r}")
+        if _not_a_number(self.threshold) or not 0 < self.threshold <= 1:
+            raise ValueError(
+                f"`threshold` must lie in (0, 1], for example 0.5; got {self.threshold!r}"
+            )
+        most = self.max_tuples
+        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
+            raise ValueError(f"`max_tuples` must be None or at least 1; got {most!r}")
+
+
+def _not_a_number(value: Any) -> bool:
+    return isinstance(value, bool) or not isinstance(value, (int, float))
+
+
+def _span(argument: str, duration: Any) -> int:
+    """Microseconds of a duration given as text, a timedelta or microseconds."""
+    if isinstance(duration, int) and not isinstance(duration, bool):
+        total = duration
+        if total <= 0:
+            raise ValueError(f"`{argument}` must be longer than nothing; got {duration!r}")
+    elif isinstance(duration, (str, timedelta)):
+        total = microseconds(argument, duration)
+    else:
+        raise TypeError(
+            f"`{argument}` must be text like '10 seconds', a timedelta or a whole number of "
+            f"microseconds; got {duration!r}"
+        )
+    if total > LONGEST:
+        raise ValueError(f"`{argument}` must be at most 2**60 microseconds; got {duration!r}")
+    return total

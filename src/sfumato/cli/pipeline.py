@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from sfumato.spark.duration import microseconds
+from sfumato.duration import microseconds
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # "s3://bucket" and "file:/tmp", but not "C:\\data": a scheme has two letters at least.

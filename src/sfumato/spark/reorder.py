@@ -13,7 +13,7 @@ from pyspark.sql.types import BooleanType, IntegralType, StructType, TimestampNT
 from sfumato.operators.table_reorder import TIE, ReorderSettings
 from sfumato.spark import bucket_state, chunks
 from sfumato.spark.columns import bucket_count, names, require, with_bucket, with_tie
-from sfumato.spark.duration import microseconds
+from sfumato.duration import microseconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from lark import Token
 
-from sfumato.spark.duration import SHORT, UNITS, microseconds
+from sfumato.duration import SHORT, UNITS, microseconds
 from sfumato.sql.errors import SqlError, near
 from sfumato.sql.syntax import (
     Measure,

@@ -1,0 +1,145 @@
+"""The law of MIN and MAX over independent tuples, read off sorted alternatives from the top.
+
+Pr(max <= x) = product over tuples of (1 - Pr(the tuple exists with a value above x)). Going down
+from the largest value, the product falls with each alternative passed; below REACH, nothing that
+follows can matter. With existences near 1 that takes a few dozen alternatives of any number.
+MIN is the MAX of the negated values.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+REACH = 1e-30  # probability that a value is reached, below which the law is cut off
+SURE = 2.0**-50  # a tuple whose alternatives sum to 1 but for this is certain
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def take_alternative(p, tuple_, rest, reached):
+    """(probability that this alternative is the extreme, that the next ones are reached).
+
+    rest : float64[tuples], 1 - the probability of the tuple's alternatives passed; updated
+    """
+    old = rest[tuple_]
+    new = old - p
+    if new < SURE:
+        new = 0.0
+    rest[tuple_] = new
+    if new == 0.0:
+        return reached, 0.0
+    return reached * (p / old), reached * (new / old)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def order_alternatives(sign, begin, end, values, prob, tuple_of, rest, order):
+    """Sort the alternatives [begin, end) by sign * value, descending; keep those that can matter.
+
+    values : float64[m], NaN: left out    prob : float64[m]    tuple_of : int64[m]
+    rest : float64[tuples], all 1 before and after
+    order : int64[m], order[begin : begin + kept] = place of each kept one, relative to begin
+    Returns kept.  O(k log k) for k = end - begin.
+    """
+    n = 0
+    keys = np.empty(end - begin)
+    places = np.empty(end - begin, np.int64)
+    for k in range(begin, end):
+        if not np.isnan(values[k]):
+            keys[n] = -sign * values[k]
+            places[n] = k - begin
+            n += 1
+    sorted_ = np.argsort(keys[:n], kind="mergesort")
+    reached, kept = 1.0, 0
+    while kept < n and reached > REACH:
+        place = places[sorted_[kept]]
+        k = begin + place
+        order[begin + kept] = place
+        _, reached = take_alternative(prob[k], tuple_of[k], rest, reached)
+        kept += 1
+    for j in range(kept):
+        rest[tuple_of[begin + order[begin + j]]] = 1.0
+    return kept
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sink(heap, keys, i, size):
+    """Restore a heap of lists by descending keys, equal keys by list, from place i down."""
+    while True:
+        child = 2 * i + 1
+        if child >= size:
+            return
+        other = child + 1
+        if other < size and before(heap[other], heap[child], keys):
+            child = other
+        if not before(heap[child], heap[i], keys):
+            return
+        heap[i], heap[child] = heap[child], heap[i]
+        i = child
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def before(a, b, keys):
+    """Whether list a comes before list b."""
+    return keys[a] > keys[b] or (keys[a] == keys[b] and a < b)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def extreme_law(sign, begins, kept, order, values, prob, tuple_of, rest, to_value, to_prob):
+    """Law of the largest sign * value over lists of sorted alternatives: how many values it has.
+
+    begins, kept : int64[lists], from `order_alternatives`    order ... rest : as there
+    to_value, to_prob : float64[at least sum of kept], written: distinct values, from the extreme
+        on, and their probabilities (in all: that there is a value)
+    O(lists + r log lists) for r alternatives reached.  Error: relative 1e-15 r, and REACH of what
+    is cut off.
+    """
+    size = 0
+    heap = np.empty(begins.size, np.int64)
+    keys = np.empty(begins.size)
+    at = np.zeros(begins.size, np.int64)
+    for i in range(begins.size):
+        if kept[i] > 0:
+            keys[i] = sign * values[begins[i] + order[begins[i]]]
+            heap[size] = i
+            size += 1
+    for i in range(size // 2 - 1, -1, -1):
+        sink(heap, keys, i, size)
+    found, reached = 0, 1.0
+    while size > 0 and reached > REACH:
+        i = heap[0]
+        k = begins[i] + order[begins[i] + at[i]]
+        chance, reached = take_alternative(prob[k], tuple_of[k], rest, reached)
+        if found > 0 and to_value[found - 1] == values[k]:
+            to_prob[found - 1] += chance
+        else:
+            to_value[found], to_prob[found] = values[k], chance
+            found += 1
+        at[i] += 1
+        if at[i] < kept[i]:
+            keys[i] = sign * values[begins[i] + order[begins[i] + at[i]]]
+        else:
+            size -= 1
+            heap[0] = heap[size]
+        sink(heap, keys, 0, size)
+    for i in range(begins.size):
+        for j in range(at[i]):
+            rest[tuple_of[begins[i] + order[begins[i] + j]]] = 1.0
+    return found
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def moments_of_law(values, prob, n):
+    """(mean, standard deviation, existence) of a law on n values, given that there is a value."""
+    total = 0.0
+    for i in range(n):
+        total += prob[i]
+    if total <= 0.0:
+        return np.nan, np.nan, 0.0
+    mean = 0.0
+    for i in range(n):
+        mean += prob[i] * (values[i] - values[0])
+    mean = values[0] + mean / total
+    second = 0.0
+    for i in range(n):
+        second += prob[i] * (values[i] - mean) ** 2
+    return mean, np.sqrt(second / total), 1.0 if total > 1.0 - 1e-15 else total
