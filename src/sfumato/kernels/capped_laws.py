@@ -1,0 +1,323 @@
+"""Laws of what the w newest existing tuples hold, one window at a time, from newest to oldest.
+
+A window's tuples are counted from the newest on; a world whose count has reached w is done, older
+tuples do not matter to it. So one pass with the count as (part of) its state gives the law of any
+function of the inside tuples, at O(held * band) for each cell of the rest of the state.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+NEGLIGIBLE = 1e-20  # entries at a law's ends below this are dropped
+LAST = 1e-17  # a distribution function is 0 from here on
+
+
+@njit(cache=True, nogil=True)
+def existence_of(offsets, prob, i):
+    """Existence of tuple i, at most 1."""
+    total = 0.0
+    for a in range(offsets[i], offsets[i + 1]):
+        total += prob[a]
+    return min(total, 1.0)
+
+
+@njit(cache=True, nogil=True)
+def count_laws(offsets, prob, heads, begin, w):
+    """Law of the number of inside tuples after each arrival, min(N, w).
+
+    offsets : int64[n + 1], prob : float64[...]; heads : int64[k], position of the oldest tuple
+    held when tuple begin + t is the newest
+    Returns float64[k, w + 1].  Cost: O(held * band) an arrival.
+    """
+    laws = np.zeros((heads.size, w + 1))
+    law = np.empty(w + 1)  # count n at w - n, so that updates in place run forward
+    for t in range(heads.size):
+        law[:] = 0.0
+        law[w] = 1.0
+        low, high = w, w + 1
+        for i in range(begin + t, heads[t] - 1, -1):
+            p = existence_of(offsets, prob, i)
+            law[0] += p * law[1]
+            if low > 1:
+                low -= 1
+            for x in range(low, high - 1):
+                law[x] = (1.0 - p) * law[x] + p * law[x + 1]
+            law[high - 1] *= 1.0 - p
+            while high > low and law[high - 1] < NEGLIGIBLE:
+                high -= 1
+                law[high] = 0.0
+            if high == low:
+                break
+        for n in range(w + 1):
+            laws[t, n] = law[w - n]
+    return laws
+
+
+@njit(cache=True, nogil=True)
+def _add_to_average(law, m1, m2, low, high, p, m, s):
+    """(Pr; first, second moment) by count after one more tuple; cell x is count w - x."""
+    q = 1.0 - p
+    m2[0] += p * m2[1] + 2.0 * m * m1[1] + s * law[1]
+    m1[0] += p * m1[1] + m * law[1]
+    law[0] += p * law[1]
+    for x in range(low, high):
+        m2[x] = q * m2[x] + p * m2[x + 1] + 2.0 * m * m1[x + 1] + s * law[x + 1]
+    for x in range(low, high):
+        m1[x] = q * m1[x] + p * m1[x + 1] + m * law[x + 1]
+    for x in range(low, high):
+        law[x] = q * law[x] + p * law[x + 1]
+
+
+@njit(cache=True, nogil=True)
+def _moments_about(offsets, prob, value, i, centre):
+    """Pr, and first and second moment of (value - centre), of tuple i's alternatives that are
+    not NaN."""
+    p, m, s = 0.0, 0.0, 0.0
+    for a in range(offsets[i], offsets[i + 1]):
+        if not np.isnan(value[a]):
+            away = value[a] - centre
+            p += prob[a]
+            m += prob[a] * away
+            s += prob[a] * away * away
+    return min(p, 1.0), m, s
+
+
+@njit(cache=True, nogil=True)
+def _centre(offsets, prob, value, head, end):
+    """Mean of the values of held[head:end] and whether one of them is NaN."""
+    total, weight, missing, first = 0.0, 0.0, False, np.nan
+    for a in range(offsets[head], offsets[end]):
+        if np.isnan(value[a]):
+            missing = True
+        else:
+            if np.isnan(first):
+                first = value[a]
+            total += prob[a] * (value[a] - first)
+            weight += prob[a]
+    return (first + total / weight if weight > 0.0 else 0.0), missing
+
+
+@njit(cache=True, nogil=True)
+def average_moments(offsets, prob, value, heads, begin, w):
+    """Mean, variance and existence of the average of the inside tuples' values.
+
+    offsets, prob, heads, begin : as in count_laws; value : float64[...], NaN for no value
+    Returns float64[k, 3]: mean and variance given that there is a value, and its probability.
+    Cost: O(held * band) an arrival; windows with a NaN O(held * band^2): the number of values is
+    then a state of its own.
+    """
+    out = np.empty((heads.size, 3))
+    law, m1, m2 = np.empty(w + 2), np.empty(w + 2), np.empty(w + 2)
+    for t in range(heads.size):
+        end = begin + t + 1
+        centre, missing = _centre(offsets, prob, value, heads[t], end)
+        if missing:
+            total, first, second = _average_with_missing(
+                offsets, prob, value, heads[t], end, w, centre
+            )
+        else:
+            law[:], m1[:], m2[:] = 0.0, 0.0, 0.0
+            law[w] = 1.0
+            low, high = w, w + 1
+            for i in range(end - 1, heads[t] - 1, -1):
+                p, m, s = _moments_about(offsets, prob, value, i, centre)
+                low = max(1, low - 1)
+                _add_to_average(law, m1, m2, low, high, p, m, s)
+                while high > low and law[high - 1] < NEGLIGIBLE:
+                    high -= 1
+                    law[high], m1[high], m2[high] = 0.0, 0.0, 0.0
+                if high == low:
+                    break
+            total, first, second = 0.0, 0.0, 0.0
+            for x in range(w):
+                n = float(w - x)
+                total += law[x]
+                first += m1[x] / n
+                second += m2[x] / (n * n)
+        away = first / total if total > 0.0 else np.nan
+        out[t, 0] = centre + away
+        out[t, 1] = max(second / total - away * away, 0.0) if total > 0.0 else np.nan
+        out[t, 2] = min(total, 1.0)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _average_with_missing(offsets, prob, value, head, end, w, centre):
+    """Pr, first and second moment of the average, by (count, number of values)."""
+    state = np.zeros((3, w + 1, w + 1))
+    state[0, 0, 0] = 1.0
+    most, values = 0, 0  # the largest count and number of values so far
+    least = 0
+    for i in range(end - 1, head - 1, -1):
+        existence = existence_of(offsets, prob, i)
+        p, m, s = _moments_about(offsets, prob, value, i, centre)
+        empty, q = max(existence - p, 0.0), 1.0 - existence
+        most, values = min(most + 1, w), min(values + 1, w)
+        for n in range(most, least - 1, -1):
+            stay = 1.0 if n == w else q
+            for k in range(min(n, values), -1, -1):
+                for order in range(2, -1, -1):
+                    total = stay * state[order, n, k]
+                    if n > 0:
+                        total += empty * state[order, n - 1, k]
+                        if k > 0:
+                            total += p * state[order, n - 1, k - 1]
+                            if order > 0:
+                                total += order * m * state[order - 1, n - 1, k - 1]
+                            if order > 1:
+                                total += s * state[0, n - 1, k - 1]
+                    state[order, n, k] = total
+        while least < w and state[0, least].sum() < NEGLIGIBLE:
+            state[:, least] = 0.0
+            least += 1
+        if least == w:
+            break
+    total, first, second = 0.0, 0.0, 0.0
+    for n in range(1, w + 1):
+        for k in range(1, n + 1):
+            total += state[0, n, k]
+            first += state[1, n, k] / k
+            second += state[2, n, k] / (k * k)
+    return total, first, second
+
+
+@njit(cache=True, nogil=True)
+def _none_killed(existence, killed, head, end, oldest, w, law):
+    """Pr(no inside tuple takes its killed part), the killed ones being at `oldest` or newer."""
+    inside = 1.0
+    if end - oldest <= w:  # these are all inside if they exist
+        for i in range(oldest, end):
+            inside *= 1.0 - killed[i - head]
+        return inside
+    law[:] = 0.0
+    law[w] = 1.0
+    low, high, done = w, w + 1, 0.0
+    for i in range(end - 1, oldest - 1, -1):
+        p = max(existence[i - head] - killed[i - head], 0.0)
+        q = 1.0 - existence[i - head]
+        done += p * law[1]
+        if low > 1:
+            low -= 1
+        for x in range(low, high):
+            law[x] = q * law[x] + p * law[x + 1]
+        while high > low and law[high - 1] < NEGLIGIBLE:
+            high -= 1
+            law[high] = 0.0
+        if high == low:
+            break
+    for x in range(low, high):
+        done += law[x]
+    return min(done, 1.0)
+
+
+@njit(cache=True, nogil=True)
+def extreme_laws(offsets, prob, value, heads, begin, w, sign):
+    """Law of the largest (sign 1.0) or smallest (-1.0) value of the inside tuples.
+
+    offsets, prob, value, heads, begin : as in average_moments
+    Returns (int64[k + 1], float64[...], float64[...]): where each arrival's entries begin, their
+    probabilities and values, the most extreme value first; the rest to 1 is the probability that
+    there is no value.
+
+    Value after value from the most extreme on, until what is left has probability < 1e-17.
+    Cost: O(candidates * held * band) an arrival, the candidates those few most extreme values; a
+    candidate costs O(1) while no more extreme value lies beyond the w newest tuples.
+    """
+    places = np.zeros(heads.size + 1, np.int64)
+    probs, values = np.empty(64), np.empty(64)
+    law = np.empty(w + 2)
+    for t in range(heads.size):
+        head, end, at = heads[t], begin + t + 1, places[t]
+        first, size = offsets[head], offsets[end] - offsets[head]
+        order = np.argsort(-sign * value[first : first + size], kind="mergesort")  # NaN at the end
+        owner = np.empty(size, np.int64)
+        existence, killed = np.empty(end - head), np.zeros(end - head)
+        for i in range(head, end):
+            existence[i - head] = existence_of(offsets, prob, i)
+            for a in range(offsets[i], offsets[i + 1]):
+                owner[a - first] = i
+        left, oldest, c = 1.0, end, 0
+        while c < size and not np.isnan(value[first + order[c]]) and left >= LAST:
+            x = value[first + order[c]]
+            while c < size and value[first + order[c]] == x:
+                i = owner[order[c]]
+                killed[i - head] = min(killed[i - head] + prob[first + order[c]], 1.0)
+                oldest = min(oldest, i)
+                c += 1
+            none = min(_none_killed(existence, killed, head, end, oldest, w, law), left)
+            if left > none:
+                if at == probs.size:
+                    probs, values = np.append(probs, probs), np.append(values, values)
+                probs[at], values[at] = left - none, x
+                at += 1
+            left = none
+        places[t + 1] = at
+    return places, probs[: places[-1]], values[: places[-1]]
+
+
+@njit(cache=True, nogil=True)
+def order_statistic_law(offsets, prob, value, head, end, w, q):
+    """Law of the q-quantile of the inside tuples' values, exactly.
+
+    The smallest inside value v such that at least q * k of the k inside values are <= v.
+    Returns (probabilities, values), ascending; the rest to 1: there is no value.
+    Cost: O(values * held * w^2), with a NaN among them O(values * held * w^3).
+    """
+    first, last = offsets[head], offsets[end]
+    candidates = np.unique(value[first:last])
+    missing = candidates.size > 0 and np.isnan(candidates[-1])
+    while candidates.size > 0 and np.isnan(candidates[-1]):
+        candidates = candidates[:-1]
+    probs = np.zeros(candidates.size)
+    before = 0.0
+    for c in range(candidates.size):
+        below = _quantile_at_most(
+            offsets, prob, value, head, end, w, q, candidates[c], w + 1 if missing else 1
+        )
+        probs[c] = max(below - before, 0.0)
+        before = below
+    return probs, candidates
+
+
+@njit(cache=True, nogil=True)
+def rank_of(q, k):
+    """How many of k values a q-quantile must reach; what q * k rounds up by does not count."""
+    return max(1, int(np.ceil(q * k - 1e-9)))
+
+
+@njit(cache=True, nogil=True)
+def _quantile_at_most(offsets, prob, value, head, end, w, q, x, kinds):
+    """Pr(there is a value, and at least q of the inside values are <= x).
+
+    State: count n, number of NaN (if `kinds` > 1), number of values <= x.
+    """
+    state = np.zeros((w + 1, kinds, w + 1))
+    state[0, 0, 0] = 1.0
+    for i in range(end - 1, head - 1, -1):
+        existence, low, none = existence_of(offsets, prob, i), 0.0, 0.0
+        for a in range(offsets[i], offsets[i + 1]):
+            if np.isnan(value[a]):
+                none += prob[a]
+            elif value[a] <= x:
+                low += prob[a]
+        over, absent = max(existence - low - none, 0.0), 1.0 - existence
+        for n in range(min(w, end - i), -1, -1):
+            stay = 1.0 if n == w else absent
+            for z in range(min(n, kinds - 1), -1, -1):
+                for l in range(n - z, -1, -1):
+                    total = stay * state[n, z, l]
+                    if n > 0:
+                        total += over * state[n - 1, z, l]
+                        if l > 0:
+                            total += low * state[n - 1, z, l - 1]
+                        if z > 0:
+                            total += none * state[n - 1, z - 1, l]
+                    state[n, z, l] = total
+    total = 0.0
+    for n in range(1, w + 1):
+        for z in range(min(n, kinds)):
+            for l in range(rank_of(q, n - z), n - z + 1):
+                total += state[n, z, l]
+    return min(total, 1.0)
