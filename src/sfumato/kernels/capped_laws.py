@@ -213,13 +213,32 @@ def _none_killed(existence, killed, head, end, oldest, w, law):
 
 
 @njit(cache=True, nogil=True)
+def value_existences(offsets, prob, value, heads, begin, w):
+    """Probability that an inside tuple has a value (that is not NaN), after each arrival.
+
+    Arguments as in average_moments; float64[k].  Cost: O(held * band), O(held) without NaN.
+    """
+    out, law = np.empty(heads.size), np.empty(w + 2)
+    for t in range(heads.size):
+        head, end = heads[t], begin + t + 1
+        existence, killed = np.empty(end - head), np.zeros(end - head)
+        for i in range(head, end):
+            existence[i - head] = existence_of(offsets, prob, i)
+            for a in range(offsets[i], offsets[i + 1]):
+                if not np.isnan(value[a]):
+                    killed[i - head] += prob[a]
+            killed[i - head] = min(killed[i - head], existence[i - head])
+        out[t] = 1.0 - _none_killed(existence, killed, head, end, head, w, law)
+    return out
+
+
+@njit(cache=True, nogil=True)
 def extreme_laws(offsets, prob, value, heads, begin, w, sign):
     """Law of the largest (sign 1.0) or smallest (-1.0) value of the inside tuples.
 
     offsets, prob, value, heads, begin : as in average_moments
     Returns (int64[k + 1], float64[...], float64[...]): where each arrival's entries begin, their
-    probabilities and values, the most extreme value first; the rest to 1 is the probability that
-    there is no value.
+    probabilities and values, ascending; the rest to 1 is the probability that there is no value.
 
     Value after value from the most extreme on, until what is left has probability < 1e-17.
     Cost: O(candidates * held * band) an arrival, the candidates those few most extreme values; a
@@ -253,6 +272,9 @@ def extreme_laws(offsets, prob, value, heads, begin, w, sign):
                 probs[at], values[at] = left - none, x
                 at += 1
             left = none
+        if sign > 0.0:
+            probs[places[t] : at] = probs[places[t] : at][::-1].copy()
+            values[places[t] : at] = values[places[t] : at][::-1].copy()
         places[t + 1] = at
     return places, probs[: places[-1]], values[: places[-1]]
 
@@ -306,18 +328,18 @@ def _quantile_at_most(offsets, prob, value, head, end, w, q, x, kinds):
         for n in range(min(w, end - i), -1, -1):
             stay = 1.0 if n == w else absent
             for z in range(min(n, kinds - 1), -1, -1):
-                for l in range(n - z, -1, -1):
-                    total = stay * state[n, z, l]
+                for b in range(n - z, -1, -1):
+                    total = stay * state[n, z, b]
                     if n > 0:
-                        total += over * state[n - 1, z, l]
-                        if l > 0:
-                            total += low * state[n - 1, z, l - 1]
+                        total += over * state[n - 1, z, b]
+                        if b > 0:
+                            total += low * state[n - 1, z, b - 1]
                         if z > 0:
-                            total += none * state[n - 1, z - 1, l]
-                    state[n, z, l] = total
+                            total += none * state[n - 1, z - 1, b]
+                    state[n, z, b] = total
     total = 0.0
     for n in range(1, w + 1):
         for z in range(min(n, kinds)):
-            for l in range(rank_of(q, n - z), n - z + 1):
-                total += state[n, z, l]
+            for b in range(rank_of(q, n - z), n - z + 1):
+                total += state[n, z, b]
     return min(total, 1.0)

@@ -111,14 +111,14 @@ def _add_older(old, new, begin, count, p, m, v):
     rest, rest_before = old[T, begin:end], old[T, begin - 1 : end - 1]
     g, k = old[G, begin:end], old[K, begin:end]
     new_k, new_g = new[K, begin:end], new[G, begin:end]
-    for l in range(count):
-        new_k[l] = k[l] + twice * (g[l] - rest[l]) + square * law[l]
-    for l in range(count):
-        new_g[l] = g[l] + m * law[l]
+    for x in range(count):
+        new_k[x] = k[x] + twice * (g[x] - rest[x]) + square * law[x]
+    for x in range(count):
+        new_g[x] = g[x] + m * law[x]
     new_law, new_rest = new[S, begin:end], new[T, begin:end]
-    for l in range(count):
-        new_law[l] = q * law[l] + p * before[l]
-        new_rest[l] = q * rest[l] + p * rest_before[l] + mq * (before[l] - law[l])
+    for x in range(count):
+        new_law[x] = q * law[x] + p * before[x]
+        new_rest[x] = q * rest[x] + p * rest_before[x] + mq * (before[x] - law[x])
 
 
 @njit(cache=True, nogil=True)
@@ -236,8 +236,8 @@ def build(state, offsets, prob, value, first, head, mid, w, choose):
                 for plane in range(4):
                     source = work[side, plane, begin + LEAD :]
                     target = state.saved[place + plane * size :]
-                    for l in range(size):
-                        target[l] = source[l]
+                    for x in range(size):
+                        target[x] = source[x]
             place += 4 * size
             width = max(width, size)
         if depth < tuples:
@@ -269,8 +269,8 @@ def _load(state, offsets, prob, value, mid, block, last, w):
     for plane in range(4):
         target = rows[0, plane, LEAD:]
         source = state.saved[extent[PLACE] + plane * size :]
-        for l in range(size):
-            target[l] = source[l]
+        for x in range(size):
+            target[x] = source[x]
     bands[0, 0], bands[0, 1] = low, high
     state.row_facts[0, :] = state.facts[block]
     newest = mid - 1 - (block << marks[SHIFT])
@@ -289,14 +289,14 @@ def _mix(front, low, high, p, mq):
     """Planes of the newer part after one more tuple, counts low ... high - 1, in place."""
     q, count = 1.0 - p, high - low
     c, cm = front[C, low : high + 1], front[CM, low : high + 1]
-    for l in range(count):
-        cm[l] = q * cm[l] + p * cm[l + 1] + mq * (c[l + 1] - c[l])
-        c[l] = q * c[l] + p * c[l + 1]
+    for x in range(count):
+        cm[x] = q * cm[x] + p * cm[x + 1] + mq * (c[x + 1] - c[x])
+        c[x] = q * c[x] + p * c[x + 1]
     d1, d2, dm = front[D1, low : high + 1], front[D2, low : high + 1], front[DM, low : high + 1]
-    for l in range(count):
-        dm[l] = q * dm[l] + p * dm[l + 1] + mq * (d1[l + 1] - d1[l])
-        d1[l] = q * d1[l] + p * d1[l + 1]
-        d2[l] = q * d2[l] + p * d2[l + 1]
+    for x in range(count):
+        dm[x] = q * dm[x] + p * dm[x + 1] + mq * (d1[x + 1] - d1[x])
+        d1[x] = q * d1[x] + p * d1[x + 1]
+        d2[x] = q * d2[x] + p * d2[x + 1]
 
 
 @njit(cache=True, nogil=True)
@@ -332,10 +332,10 @@ def _outside(row, front, base, begin, end):
     g, k = row[G, begin - base + LEAD :], row[K, begin - base + LEAD :]
     c, cm = front[C, begin:], front[CM, begin:]
     gc, kc, gm = 0.0, 0.0, 0.0
-    for l in range(end - begin):
-        gc += g[l] * c[l]
-        kc += k[l] * c[l]
-        gm += g[l] * cm[l]
+    for x in range(end - begin):
+        gc += g[x] * c[x]
+        kc += k[x] * c[x]
+        gm += g[x] * cm[x]
     return gc, kc, gm
 
 
@@ -346,18 +346,18 @@ def _short(row, front, reals, base, begin, zone, end, w):
     if begin < zone:
         law, rest = row[S, begin - base + LEAD :], row[T, begin - base + LEAD :]
         away, spread, mq = w - begin - reals[N_MU], reals[N_PQ], reals[N_MQ]
-        for l in range(min(zone, end) - begin):
-            d = away - l
-            mean += law[l] * d
-            square += law[l] * (d * d + spread)
-            cross += rest[l] * d - law[l] * mq
+        for x in range(min(zone, end) - begin):
+            d = away - x
+            mean += law[x] * d
+            square += law[x] * (d * d + spread)
+            cross += rest[x] * d - law[x] * mq
         begin = min(zone, end)
     law, rest = row[S, begin - base + LEAD :], row[T, begin - base + LEAD :]
     d1, d2, dm = front[D1, begin:], front[D2, begin:], front[DM, begin:]
-    for l in range(end - begin):
-        mean += law[l] * d1[l]
-        square += law[l] * d2[l]
-        cross += rest[l] * d1[l] + law[l] * dm[l]
+    for x in range(end - begin):
+        mean += law[x] * d1[x]
+        square += law[x] * d2[x]
+        cross += rest[x] * d1[x] + law[x] * dm[x]
     return mean, square, cross
 
 
@@ -375,7 +375,7 @@ def _answer(state, row, w, out):
         cross = facts[SUM_MQ] + reals[N_MQ]
         e, deficit = 0.0, 0.0
     else:
-        begin = max(marks[LOW], max(base, floor))
+        begin = max(marks[LOW], base, floor)
         e, kc, gm = 0.0, 0.0, 0.0
         if begin < high:
             e, kc, gm = _outside(planes, front, base, begin, high)
@@ -418,9 +418,9 @@ def slide_moments(state, offsets, prob, value, first, begin, done, heads, w, lim
         if not stale:
             block = (mid - head) >> marks[SHIFT]
             reach = marks[LOW] - 1
-            stale = reach < state.extent[block, FLOOR] and reach < state.extent[block, BAND_HIGH] + (
-                1 << marks[SHIFT]
-            )
+            stale = reach < state.extent[block, FLOOR] and reach < state.extent[
+                block, BAND_HIGH
+            ] + (1 << marks[SHIFT])
         if stale:
             if not build(state, offsets, prob, value, first, head, i, w, True):
                 return t

@@ -40,7 +40,7 @@ def law_quantiles(prob, value, q, out):
         for i in range(prob.size):
             below += prob[i]
             out[j] = value[i]
-            if below >= q[j] * total - 1e-12:
+            if q[j] < 1.0 and below >= q[j] * total - 1e-12:
                 break
 
 
@@ -68,5 +68,33 @@ def shorten(prob, value, most):
             p[i], v[i], low[i], high[i] = p[i + 1], v[i + 1], low[i + 1], high[i + 1]
     moved = 0.0
     for i in range(k):
-        moved = max(moved, max(v[i] - low[i], high[i] - v[i]))
+        moved = max(moved, v[i] - low[i], high[i] - v[i])
     return p[:k], v[:k], moved
+
+
+@njit(cache=True, nogil=True)
+def summaries(places, prob, value, q):
+    """law_moments float64[k, 3] and law_quantiles float64[k, nq] of k laws.
+
+    places : int64[k + 1], where each law's entries begin in prob and value
+    """
+    moments, quantiles = np.empty((places.size - 1, 3)), np.empty((places.size - 1, q.size))
+    for t in range(places.size - 1):
+        p, v = prob[places[t] : places[t + 1]], value[places[t] : places[t + 1]]
+        moments[t] = law_moments(p, v)
+        law_quantiles(p, v, q, quantiles[t])
+    return moments, quantiles
+
+
+@njit(cache=True, nogil=True)
+def shorten_all(places, prob, value, most):
+    """`shorten` for k laws: (places, prob, value, moved float64[k])."""
+    new, moved, at = np.zeros(places.size, np.int64), np.zeros(places.size - 1), 0
+    p, v = prob.copy(), value.copy()
+    for t in range(places.size - 1):
+        begin, end = places[t], places[t + 1]
+        short, values, moved[t] = shorten(prob[begin:end], value[begin:end], most)
+        p[at : at + short.size], v[at : at + short.size] = short, values
+        at += short.size
+        new[t + 1] = at
+    return new, p[:at].copy(), v[:at].copy(), moved

@@ -1,11 +1,8 @@
-"""What a window aggregate is asked for, and what it answers."""
+"""What a window can be asked for, and the form of the answers."""
 
 from __future__ import annotations
 
-import math
-import operator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,14 +15,17 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Aggregate:
-    """One aggregate over a window.
+    """One aggregate over the tuples of a window.
 
-    function : "count", "sum", "avg", "min", "max", "quantile" or "boundary_sum" (A, 7.3: the sum
-        of the held tuples' mean values, a certain number)
-    attribute : column of the values, or None: only for count, which is then count(*)
-    argument : the share q in [0, 1] of a quantile, else None
+    function : "count", "sum", "avg", "min", "max", "quantile" or "boundary_sum"
+    attribute : number of the attribute, from 0; None only for "count": count(*)
+    argument : the share q in [0, 1] of "quantile", None for the others
 
-    Raises ValueError for anything else.
+    Over possible worlds: alternatives without a value (NaN, SQL's NULL) are skipped; count and sum
+    of nothing are 0; avg, min, max and quantile of nothing are undefined. quantile is the smallest
+    value such that at least q * N of the N existing ones are at most that. boundary_sum is certain:
+    the sum of the tuples' mean values, each conditional on its existence.
+    Raises ValueError or TypeError for anything else.  Source: A, section 7.3; the model.
     """
 
     function: str
@@ -34,43 +34,35 @@ class Aggregate:
 
     def __post_init__(self) -> None:
         if self.function not in FUNCTIONS:
-            raise ValueError(f"`function` must be one of {FUNCTIONS}; got {self.function!r}")
-        if self.attribute is None:
+            names = ", ".join(f'"{name}"' for name in FUNCTIONS)
+            raise ValueError(f"`function` must be one of {names}; got {self.function!r}")
+        number = self.attribute
+        if number is None:
             if self.function != "count":
-                raise ValueError(f"`attribute` of {self.function} must be a column; got None")
-        elif not _whole(self.attribute):
-            raise ValueError(f"`attribute` must be a column number; got {self.attribute!r}")
+                raise ValueError(f"`attribute` must be a number for {self.function}; got None")
+        elif isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise TypeError(f"`attribute` must be None or a number from 0; got {number!r}")
+        share = self.argument
         if self.function == "quantile":
-            if not _share(self.argument):
-                raise ValueError(
-                    f"`argument` of a quantile must be a share in [0, 1]; got {self.argument!r}"
-                )
-        elif self.argument is not None:
-            raise ValueError(f"{self.function} takes no `argument`; got {self.argument!r}")
-
-
-@dataclass(frozen=True)
-class Alternatives:
-    """Laws of r results: offsets int64[r + 1], prob and value float64[...], values ascending."""
-
-    offsets: Ints
-    prob: Floats
-    value: Floats
+            number = not isinstance(share, bool) and isinstance(share, (int, float))
+            if not number or not 0 <= share <= 1:
+                raise ValueError(f"`argument` of quantile must lie in [0, 1]; got {share!r}")
+        elif share is not None:
+            raise ValueError(f"`argument` must be None for {self.function}; got {share!r}")
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One aggregate's r results, each a random variable over the possible worlds.
+    """One aggregate's results, r of them.
 
-    mean, stddev : float64[r], given that the result is defined; NaN when it never is
-    existence : float64[r], probability that it is defined: 1 for counts and sums, else that of a
-        value in the window
-    quantiles : float64[r, nq], given that it is defined
-    error : float64[r], NaN where quantiles and alternatives are exact; else they are those of
-        sampled worlds, and this is the half width of the confidence interval of their
-        distribution function (Dvoretzky-Kiefer-Wolfowitz)
-    alternatives : the distribution, probabilities adding up to `existence`, or None
-    moved : float64[r], the largest distance a value was moved when alternatives were merged
+    mean, stddev : float64[r], given that the result is defined; NaN where it never is
+    existence : float64[r], probability that it is defined (1 for count and sum)
+    quantiles : float64[r, q], of the requested shares, given that it is defined
+    error : float64[r], NaN where quantiles and distribution are exact; else the distance within
+        which the sampled distribution function is of the true one, with probability 0.99
+    offsets : int64[r + 1], prob, value : float64[offsets[r]], the distributions, where asked for:
+        ascending values, whose probabilities sum to `existence`
+    moved : float64[r], the largest distance by which values were merged to keep the bound
     """
 
     mean: Floats
@@ -78,16 +70,7 @@ class Measured:
     existence: Floats
     quantiles: Floats
     error: Floats
-    alternatives: Alternatives | None
-    moved: Floats
-
-
-def _whole(value: Any) -> bool:
-    try:
-        return not isinstance(value, bool) and operator.index(value) >= 0
-    except TypeError:
-        return False
-
-
-def _share(value: Any) -> bool:
-    return isinstance(value, (int, float)) and math.isfinite(value) and 0.0 <= value <= 1.0
+    offsets: Ints | None = None
+    prob: Floats | None = None
+    value: Floats | None = None
+    moved: Floats | None = None
