@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ ALL = [
     Aggregate("quantile", 0, 0.25),
     Aggregate("quantile", 0, 1.0),
 ]
-SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+SHARES = (1 / 64, 0.25, 0.5, 0.75, 63 / 64)
 
 
 def worlds(tuples, rows):
@@ -136,7 +137,7 @@ def random_tuple(rng, values):
     if kind < 0.25:
         return [(1.0, rng.choice(values))]
     if kind < 0.35:
-        return [(2.0**-40, rng.choice(values))]
+        return [(2.0**-30, rng.choice(values))]
     sixteenths = rng.randint(1, 64)
     cuts = sorted({rng.randint(1, sixteenths) for _ in range(rng.randint(1, 3))} | {sixteenths})
     shares = [(b - a) / 64 for a, b in zip([0, *cuts], cuts, strict=False)]
@@ -248,8 +249,7 @@ def test_certain_tuples_have_no_deviation_at_all():
     regular = [math.fsum(values[max(0, i - 49) : i + 1]) for i in range(400)]
     assert answers.held.tolist() == [min(50, i + 1) for i in range(400)]
     for measured in answers.measured:
-        assert measured.stddev == pytest.approx(np.zeros(400), abs=1e-6)
-    assert (answers.measured[0].stddev == 0.0).all()
+        assert (measured.stddev == 0.0).all()
     assert answers.measured[0].mean == pytest.approx(regular, rel=1e-14)
     assert answers.measured[6].mean == pytest.approx(regular, rel=1e-13)
 
@@ -283,7 +283,7 @@ def test_moving_moments_follow_a_stream_that_changes_its_character(rows, options
         held = tuples[i + 1 - answers.held[i] : i + 1]
         centre = held[-1][0][1]  # the recursion in floats has its digits near the values' mean
         near = [[(p, v - centre) for p, v in t] for t in held]
-        mean, variance, number, spread = by_float_recursion(near, rows)
+        mean, _, number, spread = by_float_recursion(near, rows)
         assert total.mean[i] == pytest.approx(mean + centre * number, rel=1e-9, abs=1e-9)
         assert count.mean[i] == pytest.approx(number, rel=1e-11)
         assert count.stddev[i] ** 2 == pytest.approx(spread, rel=1e-9, abs=1e-9)
@@ -335,7 +335,7 @@ def test_answers_do_not_depend_on_batches_nor_on_a_restart(seed, cuts, saved, ro
     expected = whole.process(codes, *arrays(tuples))
     parts, window = [], fresh()
     edges = sorted({0, 60, *cuts})
-    for number, (a, b) in enumerate(zip(edges, edges[1:], strict=False)):
+    for number, (a, b) in enumerate(pairwise(edges)):
         parts.append(window.process(codes[a:b], *arrays(tuples[a:b])))
         if number == saved:
             window = CountWindowAggregate.restore(window.snapshot())
@@ -387,7 +387,7 @@ def test_each_group_has_a_window_of_its_own():
 
 def test_too_many_outcomes_are_sampled_and_the_error_is_stated():
     rng = np.random.default_rng(2)
-    n, rows = 60, 30
+    n, rows = 80, 40
     existence, values = rng.integers(32, 65, n) / 64, rng.normal(10.0, 2.0, n)
     asked = [Aggregate("sum", 0), Aggregate("avg", 0), Aggregate("quantile", 0, 0.5)]
     shares = (0.1, 0.5, 0.9)
@@ -399,7 +399,7 @@ def test_too_many_outcomes_are_sampled_and_the_error_is_stated():
         codes = np.zeros(n, int)
         return window.process(codes, np.arange(n + 1), existence, values[:, None]).measured
 
-    for few, same, many in zip(answers(1, 500), answers(1, 500), answers(2, 20_000), strict=True):
+    for few, same, many in zip(answers(1, 500), answers(1, 500), answers(2, 3_000), strict=True):
         np.testing.assert_array_equal(few.quantiles, same.quantiles)
         assert math.isnan(few.error[0])  # one tuple has two outcomes
         assert few.error[-1] == pytest.approx(math.sqrt(math.log(200.0) / 1_000.0))

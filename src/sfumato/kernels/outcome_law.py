@@ -40,7 +40,7 @@ def law_quantiles(prob, value, q, out):
         for i in range(prob.size):
             below += prob[i]
             out[j] = value[i]
-            if q[j] < 1.0 and below >= q[j] * total - 1e-12:
+            if q[j] < 1.0 and below >= (q[j] - 1e-12) * total:
                 break
 
 

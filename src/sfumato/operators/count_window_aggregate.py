@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.capped_laws import average_moments
 from sfumato.kernels.held_sums import held_sums, tuple_means
 from sfumato.kernels.outcome_law import shorten_all, summaries
 from sfumato.kernels.uncertain_tuples import existences
+from sfumato.kernels.window_average import average_moments
 from sfumato.operators.aggregate import Aggregate, Floats, Ints, Measured
 from sfumato.operators.moving_moments import MovingMoments
 from sfumato.operators.snapshot import Snapshot, SnapshotError, pack, unpack
@@ -123,7 +123,8 @@ class CountWindowAggregate:
         for end in (ends + 1).tolist():
             rows = order[begin:end]
             group = self._group(int(group_of[rows[0]]))
-            held[rows], answers = self._extend(group, *take(rows, *batch))
+            mine = batch if rows.size == group_of.size else take(rows, *batch)
+            held[rows], answers = self._extend(group, *mine)
             parts.append(answers)
             begin = end
         back = np.empty(group_of.size, np.int64)

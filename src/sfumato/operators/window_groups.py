@@ -49,8 +49,6 @@ class WindowGroup:
 
 def take(rows: Ints, offsets: Ints, prob: Floats, values: Floats) -> tuple[Ints, Floats, Floats]:
     """The tuples of these rows, in their order."""
-    if rows.size == offsets.size - 1:  # one group has them all
-        return offsets, prob, values
     samples = np.diff(offsets)[rows]
     new = offsets_of(samples)
     places = np.repeat(offsets[rows] - new[:-1], samples) + np.arange(new[-1])
@@ -78,7 +76,8 @@ def join(parts: list[Measured], back: Ints, shares: int, distribution: int | Non
         return Measured(*joined)
     sizes = np.concatenate([np.diff(part.offsets) for part in parts if part.offsets is not None])
     places, prob, value = take(back, offsets_of(sizes), all_of("prob"), all_of("value"))
-    return Measured(*joined, places, prob, value, all_of("moved")[back])
+    measured, moved = Measured(*joined), all_of("moved")[back]
+    return replace(measured, offsets=places, prob=prob, value=value, moved=moved)
 
 
 def offsets_of(sizes: npt.NDArray[Any]) -> Ints:
