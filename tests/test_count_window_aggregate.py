@@ -33,7 +33,7 @@ ALL = [
     Aggregate("quantile", 0, 0.25),
     Aggregate("quantile", 0, 1.0),
 ]
-SHARES = (1 / 64, 0.25, 0.5, 0.75, 63 / 64)
+SHARES = (0.013, 0.2501, 0.4999, 0.7503, 0.987)  # no law here reaches one of them exactly
 
 
 def worlds(tuples, rows):
@@ -197,6 +197,14 @@ def test_a_window_of_13_with_two_uncertain_tuples_has_four_sums():
     )
     assert total.moved[-1] == 0.0
     assert math.isnan(total.error[-1])
+
+
+def test_a_quantile_is_the_first_outcome_that_reaches_its_share():
+    # One tuple, 1 with probability 1/4 or 2 with 1/4: given that it exists, half and half.
+    window = CountWindowAggregate(3, 0.9, [Aggregate("max", 0)], quantiles=(0.0, 0.5, 0.501, 1.0))
+    answers = window.process([0], [0, 2], [0.25, 0.25], [[1.0], [2.0]])
+    assert answers.measured[0].quantiles.tolist() == [[1.0, 1.0, 2.0, 2.0]]
+    assert answers.measured[0].existence.tolist() == [0.5]
 
 
 def moments_by_recursion(tuples, rows, number):

@@ -56,20 +56,29 @@ def count_laws(offsets, prob, heads, begin, w):
 
 
 @njit(cache=True, nogil=True)
-def _none_killed(existence, killed, head, end, oldest, w, law):
-    """Pr(no inside tuple takes its killed part), the killed ones being at `oldest` or newer."""
-    inside = 1.0
+def _killed(existence, killed, head, end, oldest, w, law):
+    """Pr(no inside tuple takes its killed part), Pr(one does); no killed one before `oldest`.
+
+    Both are sums of their own worlds, so that the smaller one keeps its digits.
+    """
     if end - oldest <= w:  # these are all inside if they exist
+        none, some = 1.0, 0.0
         for i in range(oldest, end):
-            inside *= 1.0 - killed[i - head]
-        return inside
+            some += none * killed[i - head]
+            none *= 1.0 - killed[i - head]
+        return none, some
     law[:] = 0.0
     law[w] = 1.0
-    low, high, done = w, w + 1, 0.0
+    low, high, none, some = w, w + 1, 0.0, 0.0
     for i in range(end - 1, oldest - 1, -1):
         p = max(existence[i - head] - killed[i - head], 0.0)
         q = 1.0 - existence[i - head]
-        done += p * law[1]
+        if killed[i - head] > 0.0:
+            here = 0.0
+            for x in range(low, high):
+                here += law[x]
+            some += killed[i - head] * here
+        none += p * law[1]
         if low > 1:
             low -= 1
         for x in range(low, high):
@@ -80,8 +89,8 @@ def _none_killed(existence, killed, head, end, oldest, w, law):
         if high == low:
             break
     for x in range(low, high):
-        done += law[x]
-    return min(done, 1.0)
+        none += law[x]
+    return min(none, 1.0), min(some, 1.0)
 
 
 @njit(cache=True, nogil=True)
@@ -100,7 +109,7 @@ def value_existences(offsets, prob, value, heads, begin, w):
                 if not np.isnan(value[a]):
                     killed[i - head] += prob[a]
             killed[i - head] = min(killed[i - head], existence[i - head])
-        out[t] = 1.0 - _none_killed(existence, killed, head, end, head, w, law)
+        out[t] = _killed(existence, killed, head, end, head, w, law)[1]
     return out
 
 
@@ -129,7 +138,7 @@ def extreme_laws(offsets, prob, value, heads, begin, w, sign):
             existence[i - head] = existence_of(offsets, prob, i)
             for a in range(offsets[i], offsets[i + 1]):
                 owner[a - first] = i
-        left, oldest, c = 1.0, end, 0
+        left, before, oldest, c = 1.0, 0.0, end, 0
         while c < size and not np.isnan(value[first + order[c]]) and left >= LAST:
             x = value[first + order[c]]
             while c < size and value[first + order[c]] == x:
@@ -137,13 +146,14 @@ def extreme_laws(offsets, prob, value, heads, begin, w, sign):
                 killed[i - head] = min(killed[i - head] + prob[first + order[c]], 1.0)
                 oldest = min(oldest, i)
                 c += 1
-            none = min(_none_killed(existence, killed, head, end, oldest, w, law), left)
-            if left > none:
+            none, some = _killed(existence, killed, head, end, oldest, w, law)
+            here = some - before if some < 0.5 else left - none
+            if here > 0.0:
                 if at == probs.size:
                     probs, values = np.append(probs, probs), np.append(values, values)
-                probs[at], values[at] = left - none, x
+                probs[at], values[at] = here, x
                 at += 1
-            left = none
+            left, before = none, some
         if sign > 0.0:
             probs[places[t] : at] = probs[places[t] : at][::-1].copy()
             values[places[t] : at] = values[places[t] : at][::-1].copy()

@@ -17,7 +17,7 @@ from numba import njit
 from sfumato.kernels.capped_laws import NEGLIGIBLE, existence_of
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def average_moments(offsets, prob, value, heads, begin, w):
     """Mean, variance and existence of the average of the inside tuples' values.
 
@@ -40,7 +40,7 @@ def average_moments(offsets, prob, value, heads, begin, w):
     return out
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _of_values(offsets, prob, value, i):
     """Probability that tuple i has a value, and the value's mean and variance then."""
     p, mean, first = 0.0, 0.0, np.nan
@@ -60,7 +60,7 @@ def _of_values(offsets, prob, value, i):
     return min(p, 1.0), first + mean, variance / p
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _mix(old, mean, variance, weight, new_mean, new_variance):
     """A case of probability `weight` joins those of probability `old`."""
     total = old + weight
@@ -72,7 +72,23 @@ def _mix(old, mean, variance, weight, new_mean, new_variance):
     return total, mean + b * away, variance
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
+def _add(law, mean, variance, low, high, p, m, v):
+    """One more tuple, cells low ... high - 1; `_mix` of every cell with the next one."""
+    # Without a test for 0, which SIMD could not have: the 1e-300 is below every cell in use.
+    q, count = 1.0 - p, high - low
+    pr, mu, var = law[low : high + 1], mean[low : high + 1], variance[low : high + 1]
+    for x in range(count):
+        come = p * pr[x + 1]
+        total = q * pr[x] + come
+        b = come / (total + 1e-300)
+        away = mu[x + 1] + m - mu[x]
+        var[x] += b * (var[x + 1] + v - var[x] + (1.0 - b) * away * away)
+        mu[x] += b * away
+        pr[x] = total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _without_missing(offsets, prob, value, head, end, w):
     """Count n lies at w - n, so that the update in place runs forward and becomes SIMD."""
     law, mean, variance = np.zeros(w + 2), np.zeros(w + 2), np.zeros(w + 2)
@@ -85,15 +101,7 @@ def _without_missing(offsets, prob, value, head, end, w):
             law[0], mean[0], variance[0], p * law[1], mean[1] + m, variance[1] + v
         )
         low = max(1, low - 1)
-        for x in range(low, high):
-            stay, come = q * law[x], p * law[x + 1]
-            total = stay + come
-            a = stay / max(total, 1e-300)
-            away = mean[x + 1] + m - mean[x]
-            b = 1.0 - a
-            mean[x] += b * away
-            variance[x] = a * variance[x] + b * (variance[x + 1] + v) + a * b * away * away
-            law[x] = total
+        _add(law, mean, variance, low, high, p, m, v)
         while high > low and law[high - 1] < NEGLIGIBLE:
             high -= 1
             law[high], mean[high], variance[high] = 0.0, 0.0, 0.0
@@ -108,14 +116,14 @@ def _without_missing(offsets, prob, value, head, end, w):
     return _conditional(total, centre, spread)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _conditional(total, mean, variance):
     if total == 0.0:
         return np.array([np.nan, np.nan, 0.0])
     return np.array([mean, variance, min(total, 1.0)])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _with_missing(offsets, prob, value, head, end, w):
     """The same by (count, number of values)."""
     law, mean, variance = (
