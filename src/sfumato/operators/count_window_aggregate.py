@@ -1,0 +1,372 @@
+"""Aggregates over uncertain count windows: one answer for every arriving tuple."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.kernels.held_sums import held_sums, tuple_means
+from sfumato.kernels.outcome_law import shorten_all, summaries
+from sfumato.kernels.uncertain_tuples import existences
+from sfumato.kernels.window_average import average_moments
+from sfumato.operators.aggregate import Aggregate, Floats, Ints, Measured
+from sfumato.operators.moving_moments import MovingMoments
+from sfumato.operators.snapshot import Snapshot, SnapshotError, pack, unpack
+from sfumato.operators.uncertain_window import UncertainWindow
+from sfumato.operators.window_groups import WindowGroup, join, offsets_of, take
+from sfumato.operators.window_laws import Arrivals, LawMaker, Laws
+
+KIND, VERSION = "count_window_aggregate", 1
+MOMENTS_OF = ("sum", "count")
+
+
+@dataclass(frozen=True)
+class CountWindowAnswers:
+    """What a call to `process` answers, one entry an arriving tuple, in the order of arrival.
+
+    held : int64[n], tuples its group's window holds once the tuple has entered, w'
+    measured : one Measured for each aggregate, n results each
+    """
+
+    held: Ints
+    measured: list[Measured]
+
+
+class CountWindowAggregate:
+    """Aggregates over the `rows` newest existing tuples held by W(U, w, alpha), group by group.
+
+    rows, confidence, max_tuples, method : the window, see UncertainWindow
+    aggregates : what is asked for
+    quantiles : shares in [0, 1] of the results' laws to report
+    distribution : int >= 1, report the results' laws with at most so many entries; or None
+    seed : int, samples : int >= 1, of the sampled worlds
+
+    An answer is over the `rows` newest existing tuples among those held, exactly: what was evicted
+    before was so with the stated confidence. Means and standard deviations of count, sum, avg,
+    min and max are exact; laws (quantiles and distributions) of count, min and max are too, those
+    of sum and avg while they have at most 4,096 states, of quantile for small windows; beyond,
+    `samples` worlds are drawn from (seed, index of the tuple in its group) and `error` is given.
+    Answers do not depend on how arrivals are split into calls, nor on snapshot and restore.
+
+    Cost an arrival: sum and count O(sqrt(rows)) amortised; boundary_sum O(1); avg O(held *
+    sqrt(rows)), where a value is NaN sqrt(rows) times as much; min and max O(candidates * held *
+    sqrt(rows)), the candidates the most extreme values down to a probability of 1e-17.
+
+    Raises ValueError for arguments outside these ranges.
+    Source: A, sections 4 and 7.3, for windows and boundary_sum; the rest this project.
+
+    >>> total = CountWindowAggregate(2, 0.7, [Aggregate("sum", 0)])
+    >>> answers = total.process([0, 0, 0], [0, 1, 2, 3], [1.0, 0.5, 1.0], [[8.0], [4.0], [2.0]])
+    >>> answers.measured[0].mean.tolist(), answers.measured[0].stddev.tolist()
+    ([8.0, 10.0, 8.0], [0.0, 2.0, 2.0])
+    """
+
+    def __init__(
+        self,
+        rows: int,
+        confidence: float,
+        aggregates: Sequence[Aggregate],
+        *,
+        max_tuples: int | None = None,
+        method: str = "exact",
+        quantiles: Sequence[float] = (),
+        distribution: int | None = None,
+        seed: int = 0,
+        samples: int = 1_000,
+    ) -> None:
+        self._window = {"max_tuples": max_tuples, "method": method}
+        window = UncertainWindow(rows, confidence, max_tuples=max_tuples, method=method)
+        self.rows, self.confidence = window.rows, window.confidence
+        self.aggregates = list(aggregates)
+        for aggregate in self.aggregates:
+            if not isinstance(aggregate, Aggregate):
+                raise ValueError(f"`aggregates` must be Aggregate objects; got {aggregate!r}")
+        if not self.aggregates:
+            raise ValueError("`aggregates` must name at least one aggregate; got none")
+        self.quantiles = np.array([_share("quantiles", q) for q in quantiles], dtype=np.float64)
+        self.distribution = None if distribution is None else _whole("distribution", distribution)
+        self.seed = _integer("seed", seed)
+        self.samples = _whole("samples", samples)
+        self._maker = LawMaker(self.rows, self.seed, self.samples)
+        self._attributes: int | None = None
+        # The moments kept: one window's sums for each distinct attribute of a sum or count.
+        asked = [a for a in self.aggregates if a.function in MOMENTS_OF]
+        sums = [a for a in asked if a.attribute is not None]
+        self._kept = list(dict.fromkeys(sums if sums else asked))
+        self._bounds = [a for a in dict.fromkeys(self.aggregates) if a.function == "boundary_sum"]
+        self._groups: dict[int, WindowGroup] = {}
+
+    def process(
+        self,
+        codes: npt.ArrayLike,
+        offsets: npt.ArrayLike,
+        prob: npt.ArrayLike,
+        values: npt.ArrayLike,
+    ) -> CountWindowAnswers:
+        """Take n tuples in order; their windows' answers once each has entered.
+
+        codes : int64[n] >= 0, the tuples' groups; offsets : int64[n + 1], where each tuple's
+        alternatives begin; prob : float64[m]; values : float64[m, a], NaN for no value
+        Raises ValueError, with nothing taken, for arrays that do not fit together, probabilities
+        outside (0, 1], or sums of them above 1 + 1e-9.
+        """
+        group_of, *batch = self._checked(codes, offsets, prob, values)
+        held = np.zeros(group_of.size, np.int64)
+        order = np.argsort(group_of, kind="stable")
+        ends = np.flatnonzero(np.diff(group_of[order], append=-1))
+        parts, begin = [], 0
+        for end in (ends + 1).tolist():
+            rows = order[begin:end]
+            group = self._group(int(group_of[rows[0]]))
+            mine = batch if rows.size == group_of.size else take(rows, *batch)
+            held[rows], answers = self._extend(group, *mine)
+            parts.append(answers)
+            begin = end
+        back = np.empty(group_of.size, np.int64)
+        back[order] = np.arange(group_of.size)
+        measured = [
+            join([part[i] for part in parts], back, self.quantiles.size, self.distribution)
+            for i in range(len(self.aggregates))
+        ]
+        return CountWindowAnswers(held, measured)
+
+    @property
+    def overflow(self) -> int:
+        """Tuples evicted so far, over all groups, only because of `max_tuples`."""
+        return sum(group.window.overflow for group in self._groups.values())
+
+    @property
+    def held(self) -> dict[int, int]:
+        """Tuples held now, w', by group code."""
+        return {code: group.window.held for code, group in self._groups.items()}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays of all groups' state."""
+        return sum(group.nbytes for group in self._groups.values())
+
+    def snapshot(self) -> bytes:
+        """The state as versioned bytes: the held tuples and settings of every group."""
+        groups = list(self._groups.values())
+        windows = [np.frombuffer(group.window.snapshot(), np.uint8) for group in groups]
+        memos = [[moments.memo for moments in group.moments] for group in groups]
+        shape = (len(groups), len(self._kept))
+        return pack(
+            KIND,
+            VERSION,
+            Snapshot(
+                values={
+                    "rows": self.rows,
+                    "confidence": self.confidence,
+                    **self._window,
+                    "aggregates": [[a.function, a.attribute, a.argument] for a in self.aggregates],
+                    "quantiles": self.quantiles.tolist(),
+                    "distribution": self.distribution,
+                    "seed": self.seed,
+                    "samples": self.samples,
+                    "attributes": self._attributes,
+                },
+                arrays={
+                    "codes": np.array(list(self._groups), dtype=np.int64),
+                    "windows": _joined(windows, np.uint8),
+                    "window_sizes": np.array([len(w) for w in windows], dtype=np.int64),
+                    "samples": _joined([np.diff(g.offsets) for g in groups], np.int64),
+                    "prob": _joined([g.prob for g in groups], np.float64),
+                    "values": _joined([g.values.ravel() for g in groups], np.float64),
+                    "middles": np.array(
+                        [[memo[0] for memo in row] for row in memos], dtype=np.int64
+                    ).reshape(shape),
+                    "numbers": np.array(
+                        [[memo[1:] for memo in row] for row in memos], dtype=np.float64
+                    ).reshape(*shape, 2),
+                    "bounds": np.array([g.bounds for g in groups], dtype=np.int64).reshape(
+                        len(groups), len(self._bounds)
+                    ),
+                },
+            ),
+        )
+
+    @classmethod
+    def restore(cls, data: bytes) -> CountWindowAggregate:
+        """The aggregate of a snapshot: it goes on as the one that was saved.
+
+        Raises SnapshotError for bytes that are damaged or not of this operator.
+        """
+        saved = unpack(data, KIND, VERSION)
+        v, a = saved.values, saved.arrays
+        made = cls(
+            v["rows"], v["confidence"], [Aggregate(*entry) for entry in v["aggregates"]],
+            max_tuples=v["max_tuples"], method=v["method"], quantiles=v["quantiles"],
+            distribution=v["distribution"], seed=v["seed"], samples=v["samples"],
+        )  # fmt: skip
+        made._attributes = v["attributes"]
+        if a["codes"].shape != a["window_sizes"].shape or len(a["bounds"]) != len(a["codes"]):
+            raise SnapshotError("the snapshot's arrays do not belong together")
+        values = a["values"].reshape(a["prob"].size, made._attributes or 0)
+        sizes, byte, tuple_, alternative = a["window_sizes"], 0, 0, 0
+        for g, code in enumerate(a["codes"]):
+            group = made._group(int(code))
+            window = a["windows"][byte : byte + sizes[g]]
+            group.window = UncertainWindow.restore(window.tobytes())
+            samples = a["samples"][tuple_ : tuple_ + group.window.held]
+            group.offsets = offsets_of(samples)
+            end = alternative + int(group.offsets[-1])
+            group.prob, group.values = a["prob"][alternative:end], values[alternative:end]
+            group.bounds = a["bounds"][g].tolist()
+            byte, tuple_, alternative = byte + sizes[g], tuple_ + len(samples), end
+            held = Arrivals(
+                group.offsets, group.prob, group.values, group.first, 0, np.empty(0, np.int64)
+            )
+            for kept, moments, middle, numbers in zip(
+                made._kept, group.moments, a["middles"][g], a["numbers"][g], strict=True
+            ):
+                memo = (int(middle), float(numbers[0]), float(numbers[1]))
+                moments.resume(memo, held.offsets, held.prob, held.column(kept), held.first)
+        return made
+
+    def _group(self, code: int) -> WindowGroup:
+        group = self._groups.get(code)
+        if group is None:
+            window = UncertainWindow(self.rows, self.confidence, **self._window)  # type: ignore[arg-type]
+            limit = min(self.rows, window.max_tuples or self.rows)
+            group = self._groups[code] = WindowGroup(
+                window,
+                np.zeros(1, np.int64),
+                np.empty(0),
+                np.empty((0, self._attributes or 0)),
+                [MovingMoments(self.rows, limit) for _ in self._kept],
+                [0] * len(self._bounds),
+            )
+        return group
+
+    def _extend(
+        self, group: WindowGroup, offsets: Ints, prob: Floats, values: Floats
+    ) -> tuple[Ints, list[Measured]]:
+        """Held counts and answers after each of one group's arrivals."""
+        first, before = group.first, group.offsets.size - 1
+        starts = group.window.extend(existences(offsets, prob))
+        arrivals = Arrivals(
+            np.concatenate([group.offsets, group.offsets[-1] + offsets[1:]]),
+            np.concatenate([group.prob, prob]),
+            np.concatenate([group.values, values]),
+            first,
+            before,
+            starts - first,
+        )
+        a = arrivals
+        moved = [
+            kept.extend(a.offsets, a.prob, a.column(of), first, before, a.heads)
+            for of, kept in zip(self._kept, group.moments, strict=True)
+        ]
+        for i, aggregate in enumerate(self._bounds):
+            total, group.bounds[i] = _boundary_sum(a, aggregate, group.bounds[i])
+            moved.append(total)
+        measured = [self._measure(a, aggregate, moved) for aggregate in self.aggregates]
+        group.keep(a)
+        return before + 1 + np.arange(a.heads.size) - a.heads, measured
+
+    def _measure(self, a: Arrivals, aggregate: Aggregate, moved: list[Floats]) -> Measured:
+        """One aggregate's answers: its moments, then, only if asked for, its law.
+
+        moved : what is kept up with every arrival, the moments and then the boundary sums
+        """
+        function, k = aggregate.function, a.heads.size
+        if function == "boundary_sum":
+            total = moved[len(self._kept) + self._bounds.index(aggregate)]
+            certain = Laws(np.arange(k + 1), np.ones(k), total, np.full(k, np.nan))
+            return self._finish(certain, (total, np.zeros(k), np.ones(k)))
+        laws = None
+        if self.quantiles.size or self.distribution or function in ("min", "max", "quantile"):
+            laws = self._maker.laws(aggregate, a)
+        if function == "count" and aggregate.attribute is None:
+            return self._finish(laws, (moved[0][:, 2], np.sqrt(moved[0][:, 3]), np.ones(k)))
+        if function in MOMENTS_OF:
+            of = moved[self._kept.index(aggregate)]
+            return self._finish(laws, (of[:, 0], np.sqrt(of[:, 1]), np.ones(k)))
+        if function == "avg":
+            column = a.column(aggregate)
+            of = average_moments(a.offsets, a.prob, column, a.heads, a.begin, self.rows)
+            return self._finish(laws, (of[:, 0], np.sqrt(of[:, 1]), of[:, 2]))
+        return self._finish(laws, None)
+
+    def _finish(self, laws: Laws | None, moments: tuple[Floats, Floats, Floats] | None) -> Measured:
+        """Quantiles and distribution from the laws, and the moments too where none are given."""
+        if laws is None:
+            assert moments is not None
+            k = moments[0].size
+            return Measured(*moments, np.empty((k, 0)), np.full(k, np.nan))
+        of, quantiles = summaries(laws.places, laws.prob, laws.value, self.quantiles)
+        if moments is None:
+            moments = of[:, 0], np.sqrt(of[:, 1]), of[:, 2]
+        if self.distribution is None:
+            return Measured(*moments, quantiles, laws.error)
+        short = shorten_all(laws.places, laws.prob, laws.value, self.distribution)
+        return Measured(*moments, quantiles, laws.error, *short)
+
+    def _checked(self, codes: Any, offsets: Any, prob: Any, values: Any) -> tuple:
+        codes = np.ascontiguousarray(codes, dtype=np.int64)
+        offsets = np.ascontiguousarray(offsets, dtype=np.int64)
+        prob = np.ascontiguousarray(prob, dtype=np.float64)
+        values = np.ascontiguousarray(values, dtype=np.float64)
+        if codes.ndim != 1 or (codes < 0).any():
+            raise ValueError("`codes` must be an array [n] of group numbers from 0")
+        if offsets.shape != (codes.size + 1,) or offsets[0] != 0 or (np.diff(offsets) < 1).any():
+            raise ValueError(
+                f"`offsets` must be [{codes.size + 1}], rising from 0: every tuple has alternatives"
+            )
+        if prob.shape != (offsets[-1],) or not ((prob > 0.0) & (prob <= 1.0 + 1e-9)).all():
+            raise ValueError(f"`prob` must be [{offsets[-1]}] of probabilities in (0, 1]")
+        if codes.size and (np.add.reduceat(prob, offsets[:-1]) > 1.0 + 1e-9).any():
+            raise ValueError("`prob` of a tuple's alternatives must add up to at most 1")
+        wanted = 1 + max(
+            (a.attribute for a in self.aggregates if a.attribute is not None), default=-1
+        )
+        if values.ndim != 2 or values.shape[0] != prob.size or values.shape[1] < wanted:
+            raise ValueError(
+                f"`values` must be [{prob.size}, at least {wanted}]; got {values.shape}"
+            )
+        if np.isinf(values).any():
+            raise ValueError("`values` must be finite, or NaN for no value; got an infinite one")
+        if self._attributes not in (None, values.shape[1]):
+            raise ValueError(
+                f"`values` must have {self._attributes} attributes as before; got {values.shape[1]}"
+            )
+        if self._attributes is None:
+            self._attributes = values.shape[1]
+        return codes, offsets, np.minimum(prob, 1.0), values
+
+
+def _boundary_sum(a: Arrivals, aggregate: Aggregate, middle: int) -> tuple[Floats, int]:
+    """A's 7.3 after each arrival, and where the older part of the running sum now ends."""
+    out = np.empty(a.heads.size)
+    x = tuple_means(a.offsets, a.prob, a.column(aggregate))
+    return out, int(held_sums(x, a.first, middle, a.heads, a.begin, out))
+
+
+def _joined(arrays: list[npt.NDArray[Any]], dtype: Any) -> npt.NDArray[Any]:
+    return np.concatenate(arrays) if arrays else np.empty(0, dtype)
+
+
+def _integer(name: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ValueError(f"`{name}` must be a whole number; got {value!r}") from None
+
+
+def _whole(name: str, value: Any) -> int:
+    number = _integer(name, value)
+    if isinstance(value, bool) or number < 1:
+        raise ValueError(f"`{name}` must be a whole number, at least 1; got {value!r}")
+    return number
+
+
+def _share(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
+        raise ValueError(f"`{name}` must be shares in [0, 1]; got {value!r}")
+    return float(value)
