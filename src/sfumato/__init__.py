@@ -32,6 +32,7 @@ _HOME = {
     "sql": "sfumato.sql",
     "stddev": "sfumato.spark.alternatives",
     "where": "sfumato.spark.where",
+    "window_aggregate": "sfumato.spark.window_aggregate",
 }
 __all__ = list(_HOME)
 

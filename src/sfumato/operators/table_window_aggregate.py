@@ -162,7 +162,7 @@ class TableWindowAggregate:
         answers = self.operator.process(groups, offsets, prob, values)
         columns = _fields(rows.column("row"))
         columns["held"] = pa.array(answers.held)
-        return [pa.table(columns | self._measured(answers.results))]
+        return [pa.table(columns | self._measured(answers.measured))]
 
     def _order(self, rows: pa.Table) -> np.ndarray:
         """Rows as they arrived, or as the disorder controller let them out."""

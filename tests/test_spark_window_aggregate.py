@@ -1,0 +1,376 @@
+"""Window aggregates on Spark: against definitions, over static and streaming frames."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+
+pytestmark = pytest.mark.spark
+START = datetime(2026, 1, 1, tzinfo=UTC)
+SCHEMA = "id long, k long, ts timestamp, alternatives array<struct<prob: double, x: double>>"
+
+
+def tuples(seed, count, keys=2):
+    rng = np.random.default_rng(seed)
+    rows = []
+    for i in range(count):
+        n = int(rng.integers(1, 3))
+        share = rng.dirichlet(np.ones(n + 1))[:n] if rng.random() < 0.6 else np.full(n, 1 / n)
+        values = rng.integers(-3, 4, n).astype(float)
+        ts = START + timedelta(seconds=float(i) + float(rng.integers(0, 3)) / 4)
+        pairs = [(float(p), float(v)) for p, v in zip(share, values, strict=True)]
+        rows.append((i, int(rng.integers(0, keys)), ts, pairs))
+    return rows
+
+
+def worlds(window):
+    """(probability, existing values oldest first) of every possible world of some tuples."""
+    choices = [[*pairs, (1 - sum(p for p, _ in pairs), None)] for pairs in window]
+    for picks in itertools.product(*choices):
+        probability = float(np.prod([p for p, _ in picks])) if picks else 1.0
+        if probability > 0:
+            yield probability, [v for _, v in picks if v is not None]
+
+
+def moments(window, function, newest=None):
+    """mean, sd and existence of an aggregate over possible worlds."""
+    law = {}
+    for probability, values in worlds(window):
+        kept = values if newest is None else values[len(values) - min(newest, len(values)) :]
+        if function == "sum":
+            value = float(sum(kept))
+        elif function == "count":
+            value = float(len(kept))
+        elif not kept:
+            continue
+        else:
+            value = float({"avg": np.mean, "max": np.max, "min": np.min}[function](kept))
+        law[value] = law.get(value, 0.0) + probability
+    existence = sum(law.values())
+    mean = sum(p * v for v, p in law.items()) / existence
+    variance = sum(p * (v - mean) ** 2 for v, p in law.items()) / existence
+    return mean, variance**0.5, existence
+
+
+FUNCTIONS = ("sum", "count", "avg", "min", "max")
+AGGREGATES = {f"of_{f}": f"{f}(x)" if f != "count" else "count(*)" for f in FUNCTIONS}
+
+
+def same(row, window, newest=None):
+    for function in FUNCTIONS:
+        got = row[f"of_{function}"]
+        mean, sd, existence = moments(window, function, newest)
+        assert got["mean"] == pytest.approx(mean, abs=1e-9)
+        assert got["stddev"] == pytest.approx(sd, abs=1e-7)
+        assert got["existence"] == pytest.approx(existence, abs=1e-9)
+
+
+def held_of(rows, w, confidence):
+    """The window of each arrival by definition: the fewest newest tuples that reach it."""
+    for end in range(1, len(rows) + 1):
+        for size in range(1, end + 1):
+            window = [pairs for *_, pairs in rows[end - size : end]]
+            enough = sum(p for p, values in worlds(window) if len(values) >= w)
+            if enough >= confidence - 1e-12:
+                break
+        yield window
+
+
+def test_count_windows_agree_with_possible_worlds_for_every_key(spark):
+    rows = tuples(1, 24)
+    df = spark.createDataFrame(rows, SCHEMA)
+    out = sf.window_aggregate(
+        df, AGGREGATES, window=sf.Rows(2, confidence=0.9), order="id", key="k"
+    ).collect()
+    assert sorted(row["id"] for row in out) == list(range(24))
+    assert set(out[0].asDict()) == {"id", "k", "ts", "held", *AGGREGATES}
+    answers = {row["id"]: row for row in out}
+    for k in (0, 1):
+        mine = [row for row in rows if row[1] == k]
+        for (i, *_), window in zip(mine, held_of(mine, 2, 0.9), strict=True):
+            assert answers[i]["held"] == len(window)
+            same(answers[i], window, newest=2)
+
+
+def test_figure_2_a_window_of_13_with_two_uncertain_tuples_has_four_sums(spark):
+    certain = [(i, 1.0, float(2**i)) for i in range(15)]
+    certain[11], certain[8] = (11, 0.5, float(2**11)), (8, 0.75, float(2**8))
+    df = spark.createDataFrame(certain, "id long, confidence double, v double")
+    out = sf.window_aggregate(
+        df,
+        {"total": "sum(v)"},
+        window=sf.Rows(13, confidence=1.0),
+        order="id",
+        existence="confidence",
+        distribution=4,
+    )
+    last = out.where("id = 14").first()
+    assert last["held"] == 15
+    everything = sum(2**i for i in range(15))
+    expected = {
+        everything - 1 - 2: 0.375,  # both exist: the two oldest are outside
+        everything - 1 - 2**11: 0.375,
+        everything - 1 - 2**8: 0.125,
+        everything - 2**8 - 2**11: 0.125,
+    }
+    assert {a["total"]: a["prob"] for a in last["total"]} == pytest.approx(expected)
+    assert last["accuracy"]["total"].asDict() == {"moved": 0.0, "error": None}
+
+
+def test_extents_agree_with_possible_worlds_and_come_once(spark):
+    rows = tuples(2, 20)
+    df = spark.createDataFrame(rows, SCHEMA)
+    out = sf.window_aggregate(
+        df, AGGREGATES, window=sf.Range("6 seconds", slide="3 seconds"), order="ts", key="k"
+    ).collect()
+    seen = set()
+    for row in out:
+        start, end = (row["window"][side].replace(tzinfo=UTC) for side in ("start", "end"))
+        assert end - start == timedelta(seconds=6) and (row["k"], end) not in seen
+        seen.add((row["k"], end))
+        window = [pairs for _, k, ts, pairs in rows if k == row["k"] and start <= ts < end]
+        assert row["held"] == len(window) > 0
+        same(row, window)
+    expected = set()
+    for _, k, ts, _ in rows:
+        number = int((ts - START) / timedelta(seconds=3))
+        expected |= {(k, START + timedelta(seconds=3 * (number + i))) for i in (1, 2)}
+    assert seen == expected
+
+
+def test_delta_windows_hold_what_has_not_moved(spark):
+    df = spark.createDataFrame(
+        [(0, 1.0), (1, 2.0), (2, 2.5), (3, 9.0), (4, 9.5)], "id long, x double"
+    )
+    out = sf.window_aggregate(
+        df, {"n": "count(*)", "mean": "avg(x)"}, window=sf.Delta(1.0, on="x"), order="id"
+    )
+    rows = {row["id"]: row for row in out.collect()}
+    assert [rows[i]["held"] for i in range(5)] == [1, 2, 2, 1, 2]
+    assert [rows[i]["mean"]["mean"] for i in range(5)] == [1.0, 1.5, 2.25, 9.0, 9.25]
+
+
+def test_nulls_are_skipped_and_expressions_are_sparks(spark):
+    rows = [(0, 1.0), (1, None), (2, 5.0)]
+    df = spark.createDataFrame(rows, "id long, v double")
+    out = sf.window_aggregate(
+        df,
+        {"n": "count(*)", "known": "count(v)", "twice": "avg(2 * v)", "none": "max(nullif(v, v))"},
+        window=sf.Rows(3),
+        order="id",
+    )
+    last = out.where("id = 2").first()
+    assert (last["n"]["mean"], last["known"]["mean"], last["twice"]["mean"]) == (3, 2, 6)
+    assert last["none"]["existence"] == 0 and last["none"]["mean"] is None
+
+
+def stream_rows(spark, folder, build):
+    """What a streaming query over the JSON files of `folder` writes, restarted in the middle."""
+    source, out = folder / "in", folder / "out"
+    for _ in range(2):
+        stream = (
+            spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(source))
+        )  # fmt: skip
+        query = (
+            build(stream).writeStream.format("parquet").option("path", str(out))
+            .option("checkpointLocation", str(folder / "checkpoint"))
+            .trigger(availableNow=True).start()
+        )  # fmt: skip
+        query.awaitTermination()
+        for path in sorted((folder / "later").glob("*.json")):
+            path.rename(source / path.name)
+    return spark.read.parquet(str(out)).collect()
+
+
+def write(folder, rows, size):
+    (folder / "in").mkdir(parents=True)
+    (folder / "later").mkdir()
+    files = [rows[i : i + size] for i in range(0, len(rows), size)]
+    for number, part in enumerate(files):
+        place = "in" if number < len(files) // 2 else "later"
+        lines = [
+            json.dumps(
+                {
+                    "id": i,
+                    "k": k,
+                    "ts": ts.isoformat(),
+                    "alternatives": [{"prob": p, "x": x} for p, x in pairs],
+                }
+            )
+            for i, k, ts, pairs in part
+        ]
+        path = folder / place / f"{number:03d}.json"
+        path.write_text("\n".join(lines))
+        os.utime(path, (number, number))  # the order in which Spark reads them
+
+
+@pytest.mark.parametrize("size", [3, 7])
+def test_streams_answer_as_the_whole_frame_in_any_batches_and_across_a_restart(
+    spark, tmp_path, size
+):
+    rows = tuples(3, 30)
+
+    def build(df):
+        return sf.window_aggregate(
+            df, AGGREGATES, window=sf.Rows(3, confidence=0.95), order="id", key="k"
+        )
+
+    write(tmp_path, rows, size)
+    came = stream_rows(spark, tmp_path, build)
+    whole = build(spark.createDataFrame(rows, SCHEMA)).collect()
+    by_id = {row["id"]: row for row in whole}
+    assert sorted(row["id"] for row in came) == list(range(30))
+    for row in came:
+        other = by_id[row["id"]]
+        assert row["held"] == other["held"]
+        for name in AGGREGATES:
+            assert row[name]["mean"] == pytest.approx(other[name]["mean"], rel=1e-12, abs=1e-12)
+
+
+def test_reorder_then_extents_in_one_query_equals_the_rows_that_were_not_late(spark, tmp_path):
+    rng = np.random.default_rng(4)
+    rows = tuples(4, 120)
+    order = np.argsort(np.arange(120) + rng.exponential(3, 120))
+    arrived = [
+        (int(at), rows[i][1], rows[i][2], rows[i][3]) for at, i in enumerate(order.tolist())
+    ]
+
+    def build(df):
+        ordered = sf.reorder(
+            df.selectExpr("*", "timestamp_seconds(id) AS arrival"),
+            event_time="ts", arrival="arrival", slack=2,
+        )  # fmt: skip
+        return sf.window_aggregate(
+            ordered,
+            {"n": "count(*)", "total": "sum(x)"},
+            window=sf.Range("10 seconds", slide="5 seconds"),
+            order="ts",
+            key="k",
+        )
+
+    write(tmp_path, arrived, 10)
+    came = stream_rows(spark, tmp_path, build)
+    whole = build(spark.createDataFrame(arrived, SCHEMA)).collect()
+    late = [row["id"] for row in sf.reorder(
+        spark.createDataFrame(arrived, SCHEMA).selectExpr(
+            "*", "timestamp_seconds(id) AS arrival"
+        ), event_time="ts", arrival="arrival", slack=2,
+    ).where("late").collect()]  # fmt: skip
+    assert 0 < len(late) < 60
+    kept = [row for row in arrived if row[0] not in late]
+
+    def known(out):
+        return {(r["k"], r["window"]["end"].replace(tzinfo=UTC)): r for r in out}
+
+    complete, first = known(whole), known(came)
+    assert len(complete) == len(whole) and len(first) == len(came)
+    assert set(first) <= set(complete) and len(first) >= len(complete) - 6
+    for (k, end), row in complete.items():
+        start = end - timedelta(seconds=10)
+        window = [pairs for _, key, ts, pairs in kept if key == k and start <= ts < end]
+        assert row["held"] == len(window)
+        mean, sd, _ = moments(window[:9], "sum") if len(window) <= 9 else (None, None, None)
+        if mean is not None:
+            assert row["total"]["mean"] == pytest.approx(mean, abs=1e-9)
+            assert row["total"]["stddev"] == pytest.approx(sd, abs=1e-7)
+        if (k, end) in first:
+            assert first[k, end]["total"]["mean"] == row["total"]["mean"]
+            assert first[k, end]["late"] == row["late"]
+    assert max(row["late"] for row in whole) == len(late)
+
+
+def test_members_are_the_rows_of_each_extent_with_its_results(spark):
+    rows = tuples(5, 12, keys=1)
+    df = spark.createDataFrame(rows, SCHEMA)
+    out = sf.window_aggregate(
+        df, {"total": "sum(x)"}, window=sf.Range("4 seconds"), order="ts", members=True
+    ).collect()
+    assert sorted(row["id"] for row in out) == list(range(12))
+    for row in out:
+        start, end = (row["window"][side].replace(tzinfo=UTC) for side in ("start", "end"))
+        assert start <= row["ts"].replace(tzinfo=UTC) < end
+        mine = [pairs for *_, ts, pairs in rows if start <= ts < end]
+        assert row["total"]["mean"] == pytest.approx(moments(mine, "sum")[0])
+        assert [tuple(a) for a in row["alternatives"]] == rows[row["id"]][3]
+
+
+def test_a_distribution_called_alternatives_feeds_another_operator(spark):
+    rows = tuples(6, 12, keys=1)
+    df = spark.createDataFrame(rows, SCHEMA)
+    out = sf.window_aggregate(
+        df, {"alternatives": "max(x)"}, window=sf.Range("4 seconds"), order="ts", distribution=50
+    )
+    high = sf.where(out, "x >= 2").select("window", sf.existence().alias("p")).collect()
+    assert high
+    for row in high:
+        start, end = (row["window"][side].replace(tzinfo=UTC) for side in ("start", "end"))
+        mine = [pairs for *_, ts, pairs in rows if start <= ts < end]
+        expected = sum(p for p, values in worlds(mine) if values and max(values) >= 2)
+        assert row["p"] == pytest.approx(expected)
+
+
+def test_quantiles_are_fields_of_the_result(spark):
+    df = spark.createDataFrame(
+        [(0, 0.5, 1.0), (1, 0.5, 2.0)], "id long, existence double, v double"
+    )
+    row = (
+        sf.window_aggregate(
+            df, {"total": "sum(v)"}, window=sf.Rows(2), order="id", quantiles=(0.1, 0.5, 0.995)
+        )
+        .where("id = 1")
+        .first()
+    )
+    got = row["total"].asDict()
+    assert got == {
+        "mean": 1.5, "stddev": pytest.approx(1.25**0.5), "existence": 1.0,
+        "q10": 0.0, "q50": 1.0, "q99_5": 3.0, "error": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"aggregates": {"t": "median(x)"}}, "one of count, sum, avg"),
+        ({"aggregates": {"t": "summ(x)"}}, "did you mean sum"),
+        ({"aggregates": {"t": "sum(distinct x)"}}, "DISTINCT"),
+        ({"aggregates": {"t": "quantile(x, 2)"}}, "share from 0 to 1"),
+        ({"aggregates": {"id": "sum(x)"}}, "already"),
+        ({"order": "nope"}, "frame lacks"),
+        ({"order": ["ts", "id"], "window": sf.Range("1 minute")}, "one column"),
+        ({"members": True}, "sf.Range"),
+        ({"distribution": 0}, "distribution"),
+        ({"existence": "id"}, "carry their own"),
+    ],
+)
+def test_wrong_arguments_are_told_by_name(spark, change, message):
+    df = spark.createDataFrame(tuples(7, 2), SCHEMA)
+    arguments = {"aggregates": {"t": "sum(x)"}, "window": sf.Rows(2), "order": "id"} | change
+    with pytest.raises(ValueError, match=message):
+        sf.window_aggregate(df, arguments.pop("aggregates"), **arguments)
+
+
+def test_groups_across_controllers_are_refused_with_the_way_out(spark):
+    df = spark.createDataFrame(tuples(8, 2), SCHEMA).selectExpr("*", "ts AS arrival")
+    ordered = sf.reorder(df, event_time="ts", arrival="arrival", key="k", slack=1)
+    with pytest.raises(ValueError, match="add k to `key`, or reorder without key"):
+        sf.window_aggregate(ordered, {"n": "count(*)"}, window=sf.Range("1 minute"), order="ts")
+
+
+def test_invalid_rows_take_no_part_and_are_counted(spark, tmp_path):
+    rows = [
+        (0, 0, START, [(0.5, 1.0)]),
+        (1, 0, START, [(1.5, 1.0)]),
+        (2, 0, START, [(0.5, float("inf"))]),
+        (3, 0, START, []),
+    ]
+    df = spark.createDataFrame(rows, SCHEMA)
+    out = sf.window_aggregate(df, {"t": "sum(x)"}, window=sf.Rows(2), order="id").collect()
+    assert [row["id"] for row in out] == [0]
+    assert {row["id"] for row in sf.rejected(df).collect()} == {1, 2, 3}
