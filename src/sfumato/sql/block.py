@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from sfumato.sql.aggregation import Aggregation
 from sfumato.sql.edits import Edits
 from sfumato.sql.join import similarity_join_source
 from sfumato.sql.measures import Measures, is_ours
@@ -18,7 +19,7 @@ from sfumato.sql.refusals import (
     refuse_per_extent,
     refuse_uncertain_operands,
 )
-from sfumato.sql.sources import Frame, Source, called, column, found, ours
+from sfumato.sql.sources import Frame, Source, called, column, found, ours, unknown_column
 from sfumato.sql.spark_errors import checked_by_spark
 from sfumato.sql.syntax import (
     Clause,
@@ -34,6 +35,8 @@ from sfumato.sql.syntax import (
     quoted,
     start_of,
 )
+
+from sfumato.windows import Delta, Range, Rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -84,13 +87,22 @@ class Block:
         refuse_later_work(self.clauses, self.from_, self.text)
         if self.from_ is not None:
             self.sources = list(self._sources(self.from_))
-        refuse_per_extent(self.clauses, self.sources, self.text)
         self._refuse_unknown()
-        refuse_uncertain_operands(self.clauses, self._conditions(), self.sources, self.text)
+        aggregation = Aggregation.of(self)
+        if aggregation is None:
+            refuse_per_extent(self.clauses, self.sources, self.text)
+        left = self.clauses if aggregation is None else ()
+        refuse_uncertain_operands(left, self._conditions(), self.sources, self.text)
         self._nested()
-        filtered = self._filter()
+        done: Callable[[int], bool] = lambda place: False  # noqa: E731
+        if aggregation is not None:
+            aggregation.read()
+            done = aggregation.covers
+        filtered = self._filter(always=aggregation is not None)
+        if aggregation is not None:
+            aggregation.apply()
         soups = [c.items for c in self.clauses if c is not filtered] + self._conditions()
-        measures = Measures(self.text, self.sources, self.edits)
+        measures = Measures(self.text, self.sources, self.edits, done)
         for clause in self.clauses:
             if clause is not filtered:
                 measures.replace_in(clause.items, named=clause.word == "SELECT")
@@ -127,16 +139,15 @@ class Block:
         frame, changed = self._frame(relation, needed=relation.window is not None)
         if frame is None:
             return None
-        extent = None
+        window: Rows | Range | Delta | None = None
+        order: list[str] = []
         if relation.window is not None:
             plan = window_plan(relation.window, self.text)
             if isinstance(plan, Count):
-                reason = (
-                    "a ROWS window serves a SIMILARITY JOIN; aggregates over it are not "
-                    "supported yet"
-                )
-                raise at(self.text, relation.window, reason)
-            frame, extent = self._reordered(frame, plan, relation), plan.extent
+                window, order = self._counted(frame, plan, relation)
+            else:
+                frame = self._reordered(frame, plan, relation)
+                window, order = self._ranged(frame, plan)
         alias = relation.alias
         name = plain(alias) if alias is not None else self._implied(relation)
         sampled = bool(relation.rest) and is_word(relation.rest[0], "TABLESAMPLE")
@@ -147,7 +158,8 @@ class Block:
             frame,
             (name,) if name else (),
             written,
-            extent,
+            window,
+            order,
             relation.window or relation,
             changed=changed or relation.window is not None,
         )
@@ -178,6 +190,39 @@ class Block:
     @staticmethod
     def _implied(relation: Relation) -> str:
         return relation.head.parts[-1] if isinstance(relation.head, Name) else ""
+
+    def _counted(
+        self, frame: Frame, plan: Count, relation: Relation
+    ) -> tuple[Rows | Delta, list[str]]:
+        """A window over arrivals with its columns as the frame spells them."""
+        of, bracket, window = called(relation), relation.window, plan.window
+        assert bracket is not None
+        option = bracket.get("ORDER")
+        if option is not None:
+            order = [column(name, frame, of, self.text) for name in option.names]
+        else:
+            default = found("arrival", frame.df.columns)
+            if default is None:
+                reason = f"{of} has no column `arrival` to order it by"
+                raise at(self.text, bracket, reason, expected=("ORDER column in the window",))
+            order = [default]
+        delta = bracket.get("DELTA")
+        if isinstance(window, Delta) and delta is not None:
+            known = frame.attributes or frame.df.columns
+            on = found(window.on, known)
+            if on is None:
+                raise unknown_column(delta.names[0], known, of, self.text)
+            window = replace(window, on=on)
+        return window, order
+
+    @staticmethod
+    def _ranged(frame: Frame, plan: Disorder) -> tuple[Range | None, list[str]]:
+        """The extents of a reordered frame, if it has any, and its event time."""
+        if plan.extent is None:
+            return None, []
+        assert isinstance(frame.step, Reorder)
+        extents = Range(plan.extent.length, plan.extent.slide, plan.idle_timeout)
+        return extents, [frame.step.arguments.event_time]
 
     def _reordered(self, frame: Frame, plan: Disorder, relation: Relation) -> Frame:
         from sfumato.spark.reorder import reorder
@@ -229,14 +274,17 @@ class Block:
 
     # ---- filter
 
-    def _filter(self) -> Clause | None:
-        """Apply a WHERE that mentions uncertain attributes; it is then no longer in the text."""
+    def _filter(self, *, always: bool) -> Clause | None:
+        """Apply a WHERE that mentions uncertain attributes; it is then no longer in the text.
+
+        always : apply any WHERE: what follows is not a clause of Spark's
+        """
         from sfumato.spark.where import where
 
         clause = next((c for c in self.clauses if c.word == "WHERE"), None)
-        if clause is None or not any(self._attributes(clause.items)):
+        if clause is None or not (always or any(self._attributes(clause.items))):
             return None
-        reference, source = next(self._attributes(clause.items))
+        reference, source = next(self._attributes(clause.items), (None, self.sources[0]))
         relations = [] if self.from_ is None else self.from_.sources
         tables = [r for r in relations if not isinstance(r, SimilarityJoin)]
         obstacle = (
@@ -249,18 +297,21 @@ class Block:
             else None
         )
         if obstacle is not None:
+            what = "before a window's aggregates"
+            if reference is not None:
+                what = f"on the uncertain {reference.parts[-1]}"
             raise at(
                 self.text,
-                reference.words[0],
-                f"a filter on the uncertain {reference.parts[-1]} beside {obstacle} is not "
-                "supported: filter in a subquery, FROM (SELECT ... WHERE ...)",
+                clause if reference is None else reference.words[0],
+                f"a filter {what} beside {obstacle} is not supported: filter in a subquery, "
+                "FROM (SELECT ... WHERE ...)",
             )
         local = Edits(self.text)
         measures = Measures(self.text, self.sources, local)
         measures.replace_in(clause.items, named=False, distributions=False)
         before = list(source.extra)
         measures.add()
-        self._unqualify(clause.items, source, local)
+        self.unqualify(clause.items, source, local)
         start = start_of(clause.items[0])
         condition = local.render(start, clause.end, braces=False)
         frame = source.frame
@@ -287,7 +338,7 @@ class Block:
                 ):
                     yield reference, source
 
-    def _unqualify(self, items: tuple[Item, ...], source: Source, edits: Edits) -> None:
+    def unqualify(self, items: tuple[Item, ...], source: Source, edits: Edits) -> None:
         """`sf.where` knows the frame's columns, not the query's aliases: leave those out."""
         for reference in references(items, in_measures=False):
             parts, words = reference.parts, reference.words

@@ -10,6 +10,7 @@ from sfumato.sql.errors import near
 from sfumato.sql.plan import Count, Disorder, JoinStep, at, join_plan, window_plan
 from sfumato.sql.sources import Frame, Source, called, found, ours, unknown_column
 from sfumato.sql.syntax import Name, Relation, SimilarityJoin, Window, plain
+from sfumato.windows import Rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -130,7 +131,7 @@ def _window(sides: list[Side], join: SimilarityJoin, text: str) -> Count:
         if window is None:
             continue
         plan = window_plan(window, text)
-        if isinstance(plan, Disorder):
+        if isinstance(plan, Disorder) or not isinstance(plan.window, Rows):
             hint = "to reorder a stream first, join (SELECT * FROM stream [WATTR ...])"
             raise at(text, window, f"a SIMILARITY JOIN compares ROWS windows; {hint}")
         counts.append((plan, window))

@@ -6,6 +6,7 @@ table: `x` the distribution of x (an array of struct<prob, x>), `expected_x` its
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -40,8 +41,15 @@ class Wanted:
 class Measures:
     """Finds what is asked of uncertain attributes, puts names in its place, adds the columns."""
 
-    def __init__(self, text: str, sources: list[Source], edits: Edits) -> None:
-        self.text, self.sources, self.edits = text, sources, edits
+    def __init__(
+        self,
+        text: str,
+        sources: list[Source],
+        edits: Edits,
+        done: Callable[[int], bool] = lambda place: False,
+    ) -> None:
+        """done : whether what stands at a place of the text has got its meaning already"""
+        self.text, self.sources, self.edits, self.done = text, sources, edits, done
         self.names: dict[Wanted, str] = {}
 
     def replace_in(
@@ -53,6 +61,8 @@ class Measures:
         distributions : attributes in plain use stand for their distribution
         """
         for reference in references(items, in_measures=False):
+            if self.done(reference.start):
+                continue
             if reference.call is not None and is_measure(reference.words):
                 self._measure(reference, named)
             elif reference.call is None and distributions:
@@ -74,7 +84,7 @@ class Measures:
                 reason = f"{function.upper()} takes {takes} argument{'s' * (takes > 1)}"
                 raise at(self.text, reference.call, reason, expected=(example,))
             place, attribute = self._attribute(function, given[0], reference)
-            q = self._level(given[1]) if function == "quantile" else None
+            q = level(given[1], self.text) if function == "quantile" else None
             wanted = Wanted(place, function, attribute, q)
         name = self._name_for(wanted)
         by = self._qualified(wanted.source, name)
@@ -153,16 +163,6 @@ class Measures:
             raise self._error(reason, reference.start, reference.end, expected=wanted)
         return candidates[0]
 
-    def _level(self, given: tuple[Item, ...]) -> float:
-        start, end = (start_of(given[0]), end_of(given[-1])) if given else (0, 0)
-        kinds = [item.type for item in given if isinstance(item, Token)]
-        if kinds in (["NUMBER"], ["NUMBER", "PERCENT"]):
-            level = float(str(given[0])) / (100 if len(kinds) == 2 else 1)
-            if level <= 1:
-                return level
-        reason = "the level of a QUANTILE is a number from 0 to 1, or 0% to 100%"
-        raise self._error(reason, start, end)
-
     def _error(self, reason: str, start: int, end: int, **more: Any) -> SqlError:
         return SqlError(reason, text=self.text, start=start, end=end, **more)
 
@@ -191,6 +191,18 @@ class Measures:
             df = source.frame.df.withColumn(name, _column(wanted, source))
             source.frame = Frame(df, source.frame.step)
             source.extra.append(name)
+
+
+def level(given: tuple[Item, ...], text: str) -> float:
+    """The level of a QUANTILE. Raises SqlError for anything but a number from 0 to 1."""
+    start, end = (start_of(given[0]), end_of(given[-1])) if given else (0, 0)
+    kinds = [item.type for item in given if isinstance(item, Token)]
+    if kinds in (["NUMBER"], ["NUMBER", "PERCENT"]):
+        share = float(str(given[0])) / (100 if len(kinds) == 2 else 1)
+        if share <= 1:
+            return share
+    reason = "the level of a QUANTILE is a number from 0 to 1, or 0% to 100%"
+    raise SqlError(reason, text=text, start=start, end=end)
 
 
 def is_ours(reference: Reference, sources: list[Source]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
 from lark import Token
@@ -26,7 +26,7 @@ from sfumato.sql.syntax import (
     start_of,
     words,
 )
-from sfumato.windows import Rows
+from sfumato.windows import Delta, Range, Rows
 
 ESTIMATORS = ("normal", "conformal")
 STRATEGIES = ("auto", "nested", "index", "sort")
@@ -36,6 +36,8 @@ UNIT_WORDS = tuple(f"{unit}s" for unit in UNITS)
 # Which options go together; the first word of each family asks for it.
 DISORDER_WORDS = words("RANGE SLIDE WATTR ARRIVAL KEY SLACK DRATIO MAX ESTIMATOR BSIZE IDLE")
 ROWS_WORDS = words("ROWS CONFIDENCE MAX_TUPLES ORDER")
+DELTA_WORDS = words("DELTA THRESHOLD MAX_TUPLES ORDER")
+KINDS = {"RANGE": DISORDER_WORDS, "ROWS": ROWS_WORDS, "DELTA": DELTA_WORDS}
 CONTROLS = ("SLACK", "DRATIO", "MAX")
 
 T = TypeVar("T")
@@ -110,9 +112,9 @@ class Disorder:
 
 @dataclass(frozen=True)
 class Count:
-    """An uncertain count window and the columns that give its order (None: `arrival`)."""
+    """A window over arrivals and the columns that give their order (None: `arrival`)."""
 
-    window: Rows
+    window: Rows | Delta
     order: tuple[str, ...] | None = None
 
 
@@ -181,6 +183,18 @@ class JoinStep:
 
 
 @dataclass(frozen=True)
+class Aggregated:
+    """`sf.window_aggregate` over its input."""
+
+    input: Step
+    window: Rows | Range | Delta
+    aggregates: tuple[str, ...]
+    order: tuple[str, ...]
+    key: tuple[str, ...]
+    members: bool
+
+
+@dataclass(frozen=True)
 class Where:
     """`sf.where` over its input: the filter on alternatives."""
 
@@ -196,7 +210,7 @@ class Select:
     inputs: tuple[Step, ...] = field(default=())
 
 
-Step: TypeAlias = Table | Reorder | JoinStep | Where | Select
+Step: TypeAlias = Table | Reorder | JoinStep | Aggregated | Where | Select
 
 
 # ---- from the syntax tree ------------------------------------------------------------------------
@@ -215,28 +229,30 @@ def window_plan(window: Window, text: str) -> Disorder | Count:
     for i, option in enumerate(window.options):
         if any(other.word == option.word for other in window.options[:i]):
             raise at(text, option, f"{option.word} is given twice")
-    delta = window.get("DELTA")
-    if delta is not None:
-        raise at(text, delta, "DELTA windows are not supported yet")
-    extent, rows = window.get("RANGE"), window.get("ROWS")
-    if extent is not None and rows is not None:
+    kinds = [option for word in KINDS if (option := window.get(word)) is not None]
+    if len(kinds) > 1:
+        first, second = sorted(kinds, key=lambda option: option.start)[:2]
         raise at(
             text,
-            max(extent, rows, key=lambda option: option.start),
-            "a window is by time or by count: RANGE and ROWS exclude each other",
+            second,
+            f"a window is by time, by count or by a value: {second.word} and {first.word} exclude "
+            "each other",
         )
-    family = ROWS_WORDS if rows is not None else DISORDER_WORDS
+    kind = kinds[0].word if kinds else "RANGE"
     for option in window.options:
-        if option.word not in family:
-            raise at(text, option, *_misplaced(option.word, rows is not None))
-    return _count(window, text) if rows is not None else _disorder(window, text)
+        if option.word not in KINDS[kind]:
+            raise at(text, option, _misplaced(option.word, kind))
+    if kind == "RANGE":
+        return _disorder(window, text)
+    return _count(window, text) if kind == "ROWS" else _moved(window, text)
 
 
-def _misplaced(word: str, in_rows: bool) -> tuple[str]:
-    if in_rows:
-        hint = "reorder in a subquery first, FROM (SELECT * FROM s [WATTR ...]) [ROWS ...]"
-        return (f"{word} orders by time and has no meaning in a ROWS window: {hint}",)
-    return (f"{word} belongs to a ROWS window, and this one has no ROWS",)
+def _misplaced(word: str, kind: str) -> str:
+    if kind == "RANGE" or word not in DISORDER_WORDS:
+        home = "DELTA" if word == "THRESHOLD" else "ROWS"
+        return f"{word} belongs to a {home} window, and this one has no {home}"
+    hint = f"reorder in a subquery first, FROM (SELECT * FROM s [WATTR ...]) [{kind} ...]"
+    return f"{word} orders by time and has no meaning in a {kind} window: {hint}"
 
 
 def _disorder(window: Window, text: str) -> Disorder:
@@ -303,6 +319,31 @@ def _count(window: Window, text: str) -> Count:
         )
         default = Rows(rows, max_tuples=bound)
         made = default if confidence is None else Rows(rows, confidence, bound)
+        columns = None if order is None else tuple(str(name) for name in order.names)
+        return Count(made, columns)
+
+    return _placed(build, window, text, {})
+
+
+def _moved(window: Window, text: str) -> Count:
+    delta, order = window.get("DELTA"), window.get("ORDER")
+    assert delta is not None
+    distance, bound = _value(delta), _whole(window.get("MAX_TUPLES"), text)
+    threshold = _value(window.get("THRESHOLD"))
+
+    def build() -> Count:
+        assert distance is not None
+        require(distance >= 0, "DELTA", "DELTA is the greatest distance allowed: 0 or more")
+        require(
+            threshold is None or 0 < threshold <= 1,
+            "THRESHOLD",
+            "THRESHOLD is a probability: above 0 and at most 1 (or 100%)",
+        )
+        require(
+            bound is None or bound > 0, "MAX_TUPLES", "MAX_TUPLES is a number of tuples, 1 or more"
+        )
+        default = Delta(distance, str(delta.names[0]), max_tuples=bound)
+        made = default if threshold is None else replace(default, threshold=threshold)
         columns = None if order is None else tuple(str(name) for name in order.names)
         return Count(made, columns)
 

@@ -13,8 +13,9 @@ from sfumato.sql.parse import WINDOW_WORDS
 from sfumato.sql.plan import at
 from sfumato.sql.sources import Source
 from sfumato.sql.syntax import Clause, FromClause, Group, Item, Relation, SimilarityJoin
+from sfumato.windows import Range
 
-PER_EXTENT = "over a RANGE window means each extent by itself, which is not supported yet"
+PER_EXTENT = "over a RANGE window means each extent by itself, which is not supported"
 
 
 def refuse_near_misses(relation: Relation, text: str) -> None:
@@ -60,7 +61,7 @@ def _top(words: dict[str, Clause]) -> Token | None:
 
 def refuse_per_extent(clauses: Iterable[Clause], sources: list[Source], text: str) -> None:
     """What means each extent over a RANGE window, and to Spark would mean the whole stream."""
-    ranged = [source for source in sources if source.extent is not None]
+    ranged = [source for source in sources if isinstance(source.window, Range)]
     if not ranged:
         return
     if len(ranged) > 1 and ranged[1].node is not None:

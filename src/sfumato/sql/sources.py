@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sfumato.sql.errors import SqlError, near
-from sfumato.sql.plan import Extent, Step, at
+from sfumato.sql.plan import Step, at
 from sfumato.sql.syntax import Name, Node, Relation
+from sfumato.windows import Delta, Range, Rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,7 +49,8 @@ class Source:
     frame: Frame
     aliases: tuple[str, ...]
     written: str  # what follows the frame in the rewritten text: its alias
-    extent: Extent | None = None
+    window: Rows | Range | Delta | None = None  # for an aggregate over the frame
+    order: list[str] = field(default_factory=list)  # the columns it goes by
     node: Node | None = None  # what to point at
     sides: dict[str, str] = field(default_factory=dict)
     extra: list[str] = field(default_factory=list)
