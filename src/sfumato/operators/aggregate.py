@@ -44,12 +44,12 @@ class Aggregate:
             raise TypeError(f"`attribute` must be None or a number from 0; got {number!r}")
         share = self.argument
         if self.function == "quantile":
-            if isinstance(share, bool) or not isinstance(share, (int, float)):
-                share = -1.0
-            if not 0 <= share <= 1:
-                raise ValueError(
-                    f"`argument` of quantile must lie in [0, 1]; got {self.argument!r}"
-                )
+            if (
+                isinstance(share, bool)
+                or not isinstance(share, (int, float))
+                or not 0 <= share <= 1
+            ):
+                raise ValueError(f"`argument` of quantile must lie in [0, 1]; got {share!r}")
         elif share is not None:
             raise ValueError(f"`argument` must be None for {self.function}; got {share!r}")
 
