@@ -20,7 +20,7 @@ REPEATS = 5
 BATCH = 10_000
 # rows: arrivals of ours, arrivals of the peer, goal in tuples a second, goal against the peer
 SETTINGS = {
-    100: (30_000, 2_000, 400_000, 10),
+    100: (30_000, 2_000, 400_000, 4),
     1_000: (30_000, 40, 200_000, 100),
     5_000: (30_000, 4, 50_000, 500),
 }

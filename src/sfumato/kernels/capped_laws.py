@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 
 NEGLIGIBLE = 1e-20  # entries at a law's ends below this are dropped
+ROUNDING = 1e-15  # a smaller share of what it was taken from is no outcome but a rounding
 LAST = 1e-17  # a distribution function is 0 from here on
 
 
@@ -147,8 +148,8 @@ def extreme_laws(offsets, prob, value, heads, begin, w, sign):
                 oldest = min(oldest, i)
                 c += 1
             none, some = _killed(existence, killed, head, end, oldest, w, law)
-            here = some - before if some < 0.5 else left - none
-            if here > 0.0:
+            here, of = (some - before, some) if some < 0.5 else (left - none, left)
+            if here > ROUNDING * of:
                 if at == probs.size:
                     probs, values = np.append(probs, probs), np.append(values, values)
                 probs[at], values[at] = here, x
@@ -180,8 +181,9 @@ def order_statistic_law(offsets, prob, value, head, end, w, q):
         below = _quantile_at_most(
             offsets, prob, value, head, end, w, q, candidates[c], w + 1 if missing else 1
         )
-        probs[c] = max(below - before, 0.0)
-        before = below
+        if below - before > ROUNDING * below:
+            probs[c] = below - before
+            before = below
     return probs, candidates
 
 

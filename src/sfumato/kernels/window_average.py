@@ -96,7 +96,6 @@ def _without_missing(offsets, prob, value, head, end, w):
     low, high = w, w + 1
     for i in range(end - 1, head - 1, -1):
         p, m, v = _of_values(offsets, prob, value, i)
-        q = 1.0 - p
         law[0], mean[0], variance[0] = _mix(
             law[0], mean[0], variance[0], p * law[1], mean[1] + m, variance[1] + v
         )

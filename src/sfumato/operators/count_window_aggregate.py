@@ -53,9 +53,12 @@ class CountWindowAggregate:
     `samples` worlds are drawn from (seed, index of the tuple in its group) and `error` is given.
     Answers do not depend on how arrivals are split into calls, nor on snapshot and restore.
 
+    Outcomes of a law rarer than 1e-15 may be left out; equal sums are those within 1e-12.
+
     Cost an arrival: sum and count O(sqrt(rows)) amortised; boundary_sum O(1); avg O(held *
-    sqrt(rows)), where a value is NaN sqrt(rows) times as much; min and max O(candidates * held *
-    sqrt(rows)), the candidates the most extreme values down to a probability of 1e-17.
+    sqrt(rows)), O(held * rows^2) while a NaN is held; min and max O(candidates * held *
+    sqrt(rows)), the candidates the most extreme values down to a probability of 1e-17; sampled
+    worlds O(samples * held).
 
     Raises ValueError for arguments outside these ranges.
     Source: A, sections 4 and 7.3, for windows and boundary_sum; the rest this project.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.kernels import count_window_moments as kernel
-from sfumato.kernels.count_window_moments import WindowMoments, resume_moments, slide_moments
+from sfumato.kernels import moment_planes as kernel
+from sfumato.kernels.count_window_moments import resume_moments, slide_moments
+from sfumato.kernels.moment_planes import WindowMoments
 from sfumato.operators.aggregate import Floats, Ints
 
 
