@@ -169,7 +169,7 @@ def test_every_aggregate_equals_the_possible_worlds_of_the_held_tuples(kind):
             held = tuples[starts[i] : i + 1]
             if math.prod(len(t) + 1 for t in held) > 1_000:
                 continue
-            for aggregate, measured in zip(asked, answers.measured, strict=True):
+            for aggregate, measured in zip(asked, answers.results, strict=True):
                 check(measured, i, law(aggregate, held, rows))
 
 
@@ -182,7 +182,7 @@ def test_a_window_of_13_with_two_uncertain_tuples_has_four_sums():
     tuples = [[(existence[i], 2.0**i)] for i in reversed(range(15))]
     window = CountWindowAggregate(13, 1.0, [Aggregate("sum", 0)], distribution=10)
     answers = window.process(np.zeros(15, int), *arrays(tuples))
-    total = answers.measured[0]
+    total = answers.results[0]
     assert answers.held[-1] == 15
     newest_13 = 2.0**13 - 1
     expected = {
@@ -203,8 +203,8 @@ def test_a_quantile_is_the_first_outcome_that_reaches_its_share():
     # One tuple, 1 with probability 1/4 or 2 with 1/4: given that it exists, half and half.
     window = CountWindowAggregate(3, 0.9, [Aggregate("max", 0)], quantiles=(0.0, 0.5, 0.501, 1.0))
     answers = window.process([0], [0, 2], [0.25, 0.25], [[1.0], [2.0]])
-    assert answers.measured[0].quantiles.tolist() == [[1.0, 1.0, 2.0, 2.0]]
-    assert answers.measured[0].existence.tolist() == [0.5]
+    assert answers.results[0].quantiles.tolist() == [[1.0, 1.0, 2.0, 2.0]]
+    assert answers.results[0].existence.tolist() == [0.5]
 
 
 def moments_by_recursion(tuples, rows, number):
@@ -237,7 +237,7 @@ def test_variances_keep_their_digits_however_large_the_values(confidence, level)
     asked = [Aggregate("sum", 0), Aggregate("count"), Aggregate("avg", 0)]
     window = CountWindowAggregate(rows, confidence, asked)
     answers = window.process(np.zeros(60, int), *arrays(tuples))
-    total, count, average = answers.measured
+    total, count, average = answers.results
     for i in (3, 20, 37, 59):
         held = tuples[i + 1 - answers.held[i] : i + 1]
         mean, variance, number, spread = moments_by_recursion(held, rows, Fraction)
@@ -256,10 +256,10 @@ def test_certain_tuples_have_no_deviation_at_all():
     answers = window.process(np.zeros(400, int), np.arange(401), one, values[:, None])
     regular = [math.fsum(values[max(0, i - 49) : i + 1]) for i in range(400)]
     assert answers.held.tolist() == [min(50, i + 1) for i in range(400)]
-    for measured in answers.measured:
+    for measured in answers.results:
         assert (measured.stddev == 0.0).all()
-    assert answers.measured[0].mean == pytest.approx(regular, rel=1e-14)
-    assert answers.measured[6].mean == pytest.approx(regular, rel=1e-13)
+    assert answers.results[0].mean == pytest.approx(regular, rel=1e-14)
+    assert answers.results[6].mean == pytest.approx(regular, rel=1e-13)
 
 
 def long_stream(seed, n):
@@ -286,7 +286,7 @@ def test_moving_moments_follow_a_stream_that_changes_its_character(rows, options
     asked = [Aggregate("sum", 0), Aggregate("count")]
     window = CountWindowAggregate(rows, 0.9, asked, **options)
     answers = window.process(np.zeros(len(tuples), int), *arrays(tuples))
-    total, count = answers.measured
+    total, count = answers.results
     for i in range(29, len(tuples), 49):
         held = tuples[i + 1 - answers.held[i] : i + 1]
         centre = held[-1][0][1]  # the recursion in floats has its digits near the values' mean
@@ -443,7 +443,7 @@ def test_no_rows_give_no_answers():
     window = CountWindowAggregate(5, 0.95, ALL, quantiles=(0.5,), distribution=2)
     answers = window.process([], [0], [], np.empty((0, 1)))
     assert answers.held.size == 0
-    assert [m.quantiles.shape for m in answers.measured] == [(0, 1)] * len(ALL)
+    assert [m.quantiles.shape for m in answers.results] == [(0, 1)] * len(ALL)
     again = CountWindowAggregate.restore(window.snapshot())
     assert again.process([0], [0, 1], [1.0], [[2.0]]).measured[0].mean.tolist() == [2.0]
 

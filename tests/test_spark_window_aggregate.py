@@ -238,9 +238,7 @@ def test_reorder_then_extents_in_one_query_equals_the_rows_that_were_not_late(sp
     rng = np.random.default_rng(4)
     rows = tuples(4, 120)
     order = np.argsort(np.arange(120) + rng.exponential(3, 120))
-    arrived = [
-        (int(at), rows[i][1], rows[i][2], rows[i][3]) for at, i in enumerate(order.tolist())
-    ]
+    arrived = [(int(at), rows[i][1], rows[i][2], rows[i][3]) for at, i in enumerate(order.tolist())]
 
     def build(df):
         ordered = sf.reorder(

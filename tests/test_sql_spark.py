@@ -426,9 +426,6 @@ def test_unknown_names_are_pointed_at_with_the_likely_one(tables, text, word, su
 @pytest.mark.parametrize(
     ("text", "word", "reason"),
     [
-        ("SELECT sensor FROM s [RANGE 1 s WATTR ts] GROUP BY sensor", "GROUP BY", "each extent"),
-        ("SELECT sensor FROM s [RANGE 1 s WATTR ts] HAVING avg(id) > 1", "HAVING", "each extent"),
-        ("SELECT count(*) FROM s [RANGE 1 s WATTR ts]", "count", "each extent"),
         ("SELECT DISTINCT id FROM s [RANGE 1 s WATTR ts]", "DISTINCT", "each extent"),
         (
             "SELECT * FROM s [RANGE 1 s WATTR ts] JOIN r [RANGE 1 s WATTR ts] ON TRUE",
@@ -436,6 +433,15 @@ def test_unknown_names_are_pointed_at_with_the_likely_one(tables, text, word, su
             "each extent",
         ),
         ("SELECT * FROM s [ROWS 5]", "[ROWS 5]", "SIMILARITY JOIN"),
+        ("SELECT * FROM s [DELTA 5 ON x]", "[DELTA 5 ON x]", "serves an aggregate"),
+        ("SELECT id, AVG(x) FROM s [ROWS 5 ORDER ida]", "ida", "has no column"),
+        ("SELECT AVG(x) FROM s [DELTA 5 ON z]", "z", "has no column z"),
+        ("SELECT MEDIAN(x) FROM s [ROWS 5] GROUP BY sensor", "MEDIAN", "not computed over windows"),
+        ("SELECT AVG(EXPECTED(x)) FROM s [ROWS 5]", "EXPECTED", "in a subquery"),
+        ("SELECT AVG(x) FROM s [ROWS 5] GROUP BY id + 1", "id", "GROUP BY takes columns"),
+        ("SELECT AVG(x) FROM s [ROWS 5] GROUP BY senser", "senser", "has no column"),
+        ("SELECT AVG(s.x) FROM s [ROWS 5] JOIN plain USING (id)", "plain", "in a subquery"),
+        ("SELECT id FROM s [ROWS 5] HAVING PROB(id > 1) > 0.5", "(id > 1)", "one aggregate"),
         ("SELECT AVG(x) FROM s", "AVG", "AVG(EXPECTED(x))"),
         ("SELECT COUNT(DISTINCT t.x) FROM s t", "COUNT", "not supported yet"),
         ("SELECT * FROM s JOIN r ON s.x = r.x", "s", "SIMILARITY JOIN"),

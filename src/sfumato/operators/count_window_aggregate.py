@@ -30,11 +30,11 @@ class CountWindowAnswers:
     """What a call to `process` answers, one entry an arriving tuple, in the order of arrival.
 
     held : int64[n], tuples its group's window holds once the tuple has entered, w'
-    measured : one Measured for each aggregate, n results each
+    results : one Measured for each aggregate, n results each
     """
 
     held: Ints
-    measured: list[Measured]
+    results: list[Measured]
 
 
 class CountWindowAggregate:
@@ -65,7 +65,7 @@ class CountWindowAggregate:
 
     >>> total = CountWindowAggregate(2, 0.7, [Aggregate("sum", 0)])
     >>> answers = total.process([0, 0, 0], [0, 1, 2, 3], [1.0, 0.5, 1.0], [[8.0], [4.0], [2.0]])
-    >>> answers.measured[0].mean.tolist(), answers.measured[0].stddev.tolist()
+    >>> answers.results[0].mean.tolist(), answers.results[0].stddev.tolist()
     ([8.0, 10.0, 8.0], [0.0, 2.0, 2.0])
     """
 

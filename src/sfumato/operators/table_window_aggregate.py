@@ -28,7 +28,7 @@ TIMES = {
     "timestamp_ntz": pa.timestamp("us"),
     "long": pa.int64(),
 }
-OPERATORS = {
+OPERATORS: dict[type, Any] = {
     Rows: CountWindowAggregate,
     Delta: DeltaWindowAggregate,
     Range: ExtentAggregate,
@@ -37,7 +37,7 @@ OPERATORS = {
 
 @dataclass(frozen=True)
 class WindowAggregateSettings:
-    """What a window aggregate is told: plain values, so that they can go to workers and checkpoints.
+    """What a window aggregate is told: plain values, to go to workers and into checkpoints.
 
     window : the configuration; of a Delta, `on_attribute` is its attribute's number
     results : name, function, attribute number (None: count(*)) and argument of each aggregate
@@ -46,6 +46,7 @@ class WindowAggregateSettings:
     attributes, orders : how many columns value0.., order0.. there are; keys : names of key0..
     scope : numbers of the keys that share a punctuation; None: no punctuations, rows in order
     members : of a Range: the rows of the extents come out, with the results of each
+    whole : results are structs that have everything, a distribution too
     time : what a Range's order is: "timestamp", "timestamp_ntz" or "long"
     columns, buckets : the schema of the rows and the number of buckets, only to recognise a
         checkpoint of another query
@@ -64,6 +65,7 @@ class WindowAggregateSettings:
     keys: tuple[str, ...]
     scope: tuple[int, ...] | None
     members: bool
+    whole: bool
     time: str
     columns: str
     buckets: int
@@ -162,7 +164,7 @@ class TableWindowAggregate:
         answers = self.operator.process(groups, offsets, prob, values)
         columns = _fields(rows.column("row"))
         columns["held"] = pa.array(answers.held)
-        return [pa.table(columns | self._measured(answers.measured))]
+        return [pa.table(columns | self._measured(answers.results))]
 
     def _order(self, rows: pa.Table) -> np.ndarray:
         """Rows as they arrived, or as the disorder controller let them out."""
@@ -230,7 +232,8 @@ class TableWindowAggregate:
         }
         if not self.settings.members:
             return [pa.table(columns | answers)]
-        assert extents.members is not None and extents.offsets is not None
+        assert extents.members is not None
+        assert extents.offsets is not None
         of = pa.array(np.repeat(np.arange(len(extents)), np.diff(extents.offsets)))
         repeated = {name: column.take(of) for name, column in answers.items()}
         members = {name: extents.members.column(name) for name in extents.members.column_names}
@@ -239,7 +242,7 @@ class TableWindowAggregate:
     def _measured(self, results: list[Measured]) -> dict[str, pa.Array]:
         """The result columns: structs of numbers, or distributions and how accurate they are."""
         names = [result[0] for result in self.settings.results]
-        if self.settings.distribution is None:
+        if self.settings.distribution is None or self.settings.whole:
             return {
                 name: _numbers(measured, self.settings.quantiles)
                 for name, measured in zip(names, results, strict=True)
@@ -259,7 +262,8 @@ class TableWindowAggregate:
 
     def idle(self, now: int) -> list[pa.Table]:
         window = self.settings.window
-        assert isinstance(window, Range) and window.timeout is not None
+        assert isinstance(window, Range)
+        assert window.timeout is not None
         quiet = np.flatnonzero(self.seen <= now - window.timeout // 1000)
         return self._answers(self.operator.idle(quiet))
 
@@ -344,7 +348,10 @@ def _numbers(measured: Measured, quantiles: Sequence[float]) -> pa.StructArray:
     }
     for i, q in enumerate(quantiles):
         columns[quantile_name(q)] = _known(measured.quantiles[:, i])
-    if len(quantiles):
+    if measured.value is not None:
+        columns["alternatives"] = _distribution(measured, "value")
+        columns["moved"] = _known(measured.moved)
+    if len(quantiles) or measured.value is not None:
         columns["error"] = _known(measured.error)
     return pa.StructArray.from_arrays(list(columns.values()), list(columns))
 

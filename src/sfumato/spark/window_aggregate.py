@@ -107,6 +107,41 @@ def window_aggregate(
     Raises ValueError or TypeError for wrong arguments. Source: A, sections 4, 7.3 and 8.1; C,
     section 6.
     """
+    return aggregated(
+        df,
+        aggregates,
+        window=window,
+        order=order,
+        key=key,
+        distribution=distribution,
+        existence=existence,
+        quantiles=quantiles,
+        members=members,
+        seed=seed,
+        samples=samples,
+        whole=False,
+    )
+
+
+def aggregated(
+    df: DataFrame,
+    aggregates: Mapping[str, str],
+    *,
+    window: Rows | Range | Delta,
+    order: str | Sequence[str],
+    key: str | Sequence[str] | None = None,
+    distribution: int | None = None,
+    existence: str | None = None,
+    quantiles: Sequence[float] = (),
+    members: bool = False,
+    seed: int = 0,
+    samples: int = 1000,
+    whole: bool = False,
+) -> DataFrame:
+    """`window_aggregate`; with `whole`, a result is one struct that has everything asked for.
+
+    Its distribution is then the field `alternatives`, of struct<prob, value>, beside `moved`.
+    """
     plan = Plan(df, wanted(aggregates), window, order, key, existence, distribution)
     if members and not isinstance(window, Range):
         raise ValueError("`members` are those of an extent: it needs window=sf.Range(...)")
@@ -126,6 +161,7 @@ def window_aggregate(
         keys=tuple(plan.keys),
         scope=plan.scope,
         members=members,
+        whole=whole,
         time=plan.time,
         columns=df.schema.simpleString(),
         buckets=bucket_count(df, plan.bucket_keys),
@@ -291,6 +327,10 @@ class Plan:
         dropped = {ALTERNATIVES} if not members else {"late", "punctuation", "window", "held"}
         return [name for name in self.df.columns if name not in dropped]
 
+    def _row_struct(self, members: bool) -> Column:
+        passed = [F.col(f"`{name}`") for name in self._row(members)]
+        return F.struct(*(passed or [F.lit(0)]))
+
     def projected(self, metrics_name: str, members: bool) -> DataFrame:
         """What the operator reads of the valid rows, under fixed names; the others are counted."""
         df = self.df
@@ -300,7 +340,7 @@ class Plan:
             lacking = lacking | F.col(f"`{name}`").isNull()
         controlled = self._controlled
         columns = [
-            F.struct(*(F.col(f"`{c}`") for c in self._row(members)) or [F.lit(0)]).alias("row"),
+            self._row_struct(members).alias("row"),
             self._prob().alias("prob"),
             *(column.alias(f"value{i}") for i, column in enumerate(values)),
             *(F.col(f"`{c}`").alias(f"order{i}") for i, c in enumerate(self.orders)),
@@ -367,7 +407,7 @@ class Plan:
             output = output.add("held", LongType())
         for w, field in zip(self.wanted, settings.fields, strict=True):
             output = output.add(w.name, self._result(field, settings))
-        if self.distribution is None:
+        if self.distribution is None or settings.whole:
             return output
         number = StructType().add("moved", DoubleType()).add("error", DoubleType())
         return output.add(
@@ -375,8 +415,16 @@ class Plan:
         )
 
     def _result(self, field: str, settings: WindowAggregateSettings) -> DataType:
-        if self.distribution is not None:
-            return ArrayType(StructType().add("prob", DoubleType()).add(field, DoubleType()))
+        if self.distribution is not None and not settings.whole:
+            return _pairs(field)
         parts = ["mean", "stddev", "existence", *map(quantile_name, settings.quantiles)]
-        parts += ["error"] if settings.quantiles else []
-        return StructType([StructField(part, DoubleType()) for part in parts])
+        result = StructType([StructField(part, DoubleType()) for part in parts])
+        if self.distribution is not None:
+            result = result.add("alternatives", _pairs("value")).add("moved", DoubleType())
+        if self.distribution is not None or settings.quantiles:
+            result = result.add("error", DoubleType())
+        return result
+
+
+def _pairs(field: str) -> ArrayType:
+    return ArrayType(StructType().add("prob", DoubleType()).add(field, DoubleType()))

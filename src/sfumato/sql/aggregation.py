@@ -9,6 +9,7 @@ from lark import Token
 
 from sfumato.sql.edits import Edits
 from sfumato.sql.errors import near
+from sfumato.sql.measures import level as level_of
 from sfumato.sql.names import (
     AGGREGATES,
     Reference,
@@ -19,7 +20,6 @@ from sfumato.sql.names import (
     references,
     stars,
 )
-from sfumato.sql.measures import level as level_of
 from sfumato.sql.plan import Aggregated, at
 from sfumato.sql.sources import Frame, Source, found, ours, unknown_column
 from sfumato.sql.syntax import Clause, Group, Item, Name, end_of, plain, quoted, start_of
@@ -141,9 +141,8 @@ class Aggregation:
                 call = self._call(reference)
                 by = self._field(call, "mean" if self.certain or clause != "SELECT" else None)
                 self._put(reference, by, named)
-            elif reference.parts[-1].lower() in AGGREGATES and not is_word(reference.after, "OVER"):
-                if not is_measure(reference.words):
-                    self._refuse(reference)
+            elif _is_sparks(reference):
+                self._refuse(reference)
 
     def _refuse(self, reference: Reference) -> None:
         known = [name.upper() for name in CALLS]
@@ -325,6 +324,12 @@ def _is_ours(reference: Reference) -> bool:
         and reference.parts[0].lower() in CALLS
         and not is_word(reference.after, "OVER", "FILTER")
     )
+
+
+def _is_sparks(reference: Reference) -> bool:
+    """Whether a call is of an aggregate that only Spark knows."""
+    known = reference.parts[-1].lower() in AGGREGATES and not is_measure(reference.words)
+    return known and not is_word(reference.after, "OVER")
 
 
 def _items(call: Group) -> tuple[Item, ...]:

@@ -12,7 +12,7 @@ from sfumato.sql.edits import Edits
 from sfumato.sql.join import similarity_join_source
 from sfumato.sql.measures import Measures, is_ours
 from sfumato.sql.names import Reference, is_measure, is_word, nested_queries, references, stars
-from sfumato.sql.plan import Count, Disorder, Reorder, Table, Where, at, window_plan
+from sfumato.sql.plan import CONTROLS, Count, Disorder, Reorder, Table, Where, at, window_plan
 from sfumato.sql.refusals import (
     refuse_later_work,
     refuse_near_misses,
@@ -35,7 +35,6 @@ from sfumato.sql.syntax import (
     quoted,
     start_of,
 )
-
 from sfumato.windows import Delta, Range, Rows
 
 if TYPE_CHECKING:
@@ -94,14 +93,13 @@ class Block:
         left = self.clauses if aggregation is None else ()
         refuse_uncertain_operands(left, self._conditions(), self.sources, self.text)
         self._nested()
-        done: Callable[[int], bool] = lambda place: False  # noqa: E731
         if aggregation is not None:
             aggregation.read()
-            done = aggregation.covers
         filtered = self._filter(always=aggregation is not None)
         if aggregation is not None:
             aggregation.apply()
         soups = [c.items for c in self.clauses if c is not filtered] + self._conditions()
+        done = _nowhere if aggregation is None else aggregation.covers
         measures = Measures(self.text, self.sources, self.edits, done)
         for clause in self.clauses:
             if clause is not filtered:
@@ -238,6 +236,9 @@ class Block:
         event_time, arrival, key = resolved("WATTR")[0], resolved("ARRIVAL"), resolved("KEY")
         if not arrival:
             default = found("arrival", frame.df.columns)
+            uncontrolled = not any(window.get(word) for word in CONTROLS)
+            if default is None and uncontrolled and not frame.df.isStreaming:
+                default = event_time  # the rows are all there, and come in order of event time
             if default is None:
                 frame, default = self._with_arrival(frame, window), "arrival"
             arrival = [default]
@@ -307,7 +308,7 @@ class Block:
                 "FROM (SELECT ... WHERE ...)",
             )
         local = Edits(self.text)
-        measures = Measures(self.text, self.sources, local)
+        measures = Measures(self.text, self.sources, local, _nowhere)
         measures.replace_in(clause.items, named=False, distributions=False)
         before = list(source.extra)
         measures.add()
@@ -400,6 +401,10 @@ class Block:
         named = (r for items in soups for r in references(items) if is_measure(r.words) and r.call)
         if self.unknown and any(is_ours(reference, self.sources) for reference in named):
             raise self.planner.unknown_table(self.unknown[0], self.scope)
+
+
+def _nowhere(place: int) -> bool:
+    return False
 
 
 def row_bytes(df: DataFrame) -> int:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from statistics import NormalDist
 
-from sfumato.sql.plan import Disorder, JoinStep, Reorder, Select, Step, Table, Where
-from sfumato.windows import Rows
+from sfumato.sql.plan import Aggregated, Disorder, JoinStep, Reorder, Select, Step, Table, Where
+from sfumato.windows import Range, Rows
 
 INDENT = "    "
 MEASURES = {
@@ -30,6 +30,10 @@ def _lines(step: Step) -> Iterator[str]:
     elif isinstance(step, Reorder):
         yield "reorder by event time"
         yield from _table(_reorder(step.arguments, step.row_bytes))
+        yield from _indented(step.input)
+    elif isinstance(step, Aggregated):
+        yield f"aggregates over windows: {', '.join(step.aggregates)}"
+        yield from _table(list(_window(step)))
         yield from _indented(step.input)
     elif isinstance(step, JoinStep):
         yield "similarity join of two uncertain windows"
@@ -113,6 +117,66 @@ def _promised(plan: Disorder) -> str:
     else:
         late = f"late at most {percent(plan.drop_ratio)} if gaps and delays are as assumed"
     return f"{once}; {late}"
+
+
+# ---- aggregates ----------------------------------------------------------------------------------
+
+
+def _window(step: Aggregated) -> Iterator[tuple[str, str]]:
+    window = step.window
+    if isinstance(window, Range):
+        overlap = window.span / window.every
+        kind = "overlap" if overlap > 1 else "tumble" if overlap == 1 else "leave gaps"
+        yield "window", f"extents of {span(window.span)} every {span(window.every)}: they {kind}"
+        yield (
+            "answers",
+            "each extent once, when the punctuation has passed it"
+            + (", with its rows" if step.members else ""),
+        )
+        yield (
+            "state",
+            (
+                f"the tuples of {span(window.span)} and the buffer; a tuple is in "
+                f"{math.ceil(overlap)} extent{'s' * (overlap > 1)} and stored once"
+            ),
+        )
+    elif isinstance(window, Rows):
+        yield (
+            "window",
+            (
+                f"the newest tuples that hold {window.rows} existing ones with confidence "
+                f"{percent(window.confidence)}"
+            ),
+        )
+        yield "tuples held", _tuples_of(window)
+        yield "answers", "one for each tuple that arrives"
+        held = expected_tuples(window.rows, 0.9, window.confidence)
+        of = "w'" if held is None else f"w' = {held} (existence 0.9)"
+        ten = 16 * 10
+        total = "" if held is None else f" = {size(held * ten)}"
+        yield "state", f"with 10 alternatives and {of}: w' × {ten} bytes{total} a group"
+    else:
+        broken = f"differs by more than {window.delta:g} from another's"
+        below = f"with probability below {percent(window.threshold)}"
+        yield "window", f"the newest tuples, while the oldest's {window.on} {broken} {below}"
+        yield "answers", "one for each tuple that arrives"
+        yield "state", "the tuples held: as many as the values stay close for"
+    yield "order", ", ".join(step.order)
+    yield "groups", _per_key(step.key, "one, in one task")
+    yield (
+        "guarantee",
+        (
+            "means and standard deviations exact over the tuples held; quantiles and distributions "
+            "while values are few, else sampled with a stated error"
+        ),
+    )
+
+
+def _tuples_of(window: Rows) -> str:
+    level = window.confidence
+    sizes = ", ".join(f"{p:g}: {_count(window.rows, p, level)}" for p in (1.0, 0.9, 0.5))
+    needed = f"Pr(the n newest hold ≥ {window.rows}) ≥ {level:g}"
+    return f"w' = least n with {needed}; at existence {sizes}"
 
 
 # ---- join ----------------------------------------------------------------------------------------

@@ -52,6 +52,8 @@ def similarity_join_source(
         raise at(text, join.side, reason)
     plan = replace(plan, on=tuple(_attribute(name, sides, text) for name in join.on))
     count = _window(sides, join, text)
+    window = count.window
+    assert isinstance(window, Rows)
     order, key = _order(count, sides, text), _keys(join, sides, text)
     df = ours(
         lambda: similarity_join(
@@ -60,7 +62,7 @@ def similarity_join_source(
             on=list(plan.on),
             within=plan.within,
             probability=plan.probability,
-            window=count.window,
+            window=window,
             order=list(order),
             key=list(key) or None,
             strategy=plan.strategy,
@@ -69,7 +71,7 @@ def similarity_join_source(
         join,
         text,
     )
-    step = JoinStep(sides[0].frame.step, sides[1].frame.step, plan, count.window, order, key)
+    step = JoinStep(sides[0].frame.step, sides[1].frame.step, plan, window, order, key)
     df, copies = _named(df, sides, join, text)
     names = tuple(side.name for side in sides)
     return Source(

@@ -46,7 +46,7 @@ class Measures:
         text: str,
         sources: list[Source],
         edits: Edits,
-        done: Callable[[int], bool] = lambda place: False,
+        done: Callable[[int], bool],
     ) -> None:
         """done : whether what stands at a place of the text has got its meaning already"""
         self.text, self.sources, self.edits, self.done = text, sources, edits, done

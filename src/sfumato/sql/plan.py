@@ -229,7 +229,7 @@ def window_plan(window: Window, text: str) -> Disorder | Count:
     for i, option in enumerate(window.options):
         if any(other.word == option.word for other in window.options[:i]):
             raise at(text, option, f"{option.word} is given twice")
-    kinds = [option for word in KINDS if (option := window.get(word)) is not None]
+    kinds = [kind for word in KINDS if (kind := window.get(word)) is not None]
     if len(kinds) > 1:
         first, second = sorted(kinds, key=lambda option: option.start)[:2]
         raise at(
@@ -238,13 +238,13 @@ def window_plan(window: Window, text: str) -> Disorder | Count:
             f"a window is by time, by count or by a value: {second.word} and {first.word} exclude "
             "each other",
         )
-    kind = kinds[0].word if kinds else "RANGE"
+    family = kinds[0].word if kinds else "RANGE"
     for option in window.options:
-        if option.word not in KINDS[kind]:
-            raise at(text, option, _misplaced(option.word, kind))
-    if kind == "RANGE":
+        if option.word not in KINDS[family]:
+            raise at(text, option, _misplaced(option.word, family))
+    if family == "RANGE":
         return _disorder(window, text)
-    return _count(window, text) if kind == "ROWS" else _moved(window, text)
+    return _count(window, text) if family == "ROWS" else _moved(window, text)
 
 
 def _misplaced(word: str, kind: str) -> str:
