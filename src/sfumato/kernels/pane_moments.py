@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from sfumato.kernels.extreme_law import extreme_law, moments_of_law, order_alternatives
+from sfumato.kernels.extreme_law import cut_alternatives, extreme_law, moments_of_law
 from sfumato.kernels.set_moments import (
     TUPLES,
     add_tuple,
@@ -143,15 +143,15 @@ def answer_extents(
 
 
 @njit(cache=True, nogil=True)
-def order_panes(slots, begins, sign, values, prob, tuple_of, rest, order, kept):
-    """Sort the alternatives of panes for `answer_extremes`.
+def cut_panes(slots, begins, values, prob, tuple_of, rest, order, kept):
+    """How many alternatives of each pane `answer_extremes` may need.
 
-    begins : int64[p + 1], the panes' alternatives    rest : float64[tuples], all 1
-    order : int64[alternatives], written    kept : int64[slots], written
+    begins : int64[p + 1], the panes' alternatives    kept : int64[slots], written
+    others : as in `cut_alternatives`
     """
     for i in range(slots.size):
-        kept[slots[i]] = order_alternatives(
-            sign, begins[i], begins[i + 1], values, prob, tuple_of, rest, order
+        kept[slots[i]] = cut_alternatives(
+            begins[i], begins[i + 1], values, prob, tuple_of, rest, order
         )
 
 
@@ -159,7 +159,7 @@ def order_panes(slots, begins, sign, values, prob, tuple_of, rest, order, kept):
 def answer_extremes(extents, slots, begins, sign, values, prob, tuple_of, rest, order, kept, to):
     """Mean, standard deviation and existence of MIN (sign -1) or MAX (1) over each extent.
 
-    begins : int64[panes], where each pane's alternatives begin    others : as in `order_panes`
+    begins : int64[panes], where each pane's alternatives begin    others : as in `cut_alternatives`
     to : float64[3, m], written.  O(K + r log K) an extent for r alternatives reached.
     """
     most = 0

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import BooleanType, IntegralType, StructType, TimestampNTZType, TimestampType
 
+from sfumato.duration import microseconds
 from sfumato.operators.table_reorder import TIE, ReorderSettings
 from sfumato.spark import bucket_state, chunks
 from sfumato.spark.columns import bucket_count, names, require, with_bucket, with_tie
-from sfumato.duration import microseconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
