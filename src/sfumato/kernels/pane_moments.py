@@ -23,6 +23,7 @@ from numba import njit
 
 from sfumato.kernels.extreme_law import cut_alternatives, extreme_law, moments_of_law
 from sfumato.kernels.set_moments import (
+    SCALARS,
     TUPLES,
     add_tuple,
     clear_nodes,
@@ -48,7 +49,8 @@ def fill_panes(slots, rows, lifted, rise, averages, partial, nodes):
         s = slots[i]
         for c in range(partial.shape[1]):
             scalars, here = partial[s, c], nodes_of(nodes, s, c)
-            scalars[:] = 0.0
+            for j in range(SCALARS):
+                scalars[j] = 0.0
             if c < averages and s < nodes.shape[0]:
                 clear_nodes(here)
             e, mu, var = lifted[c, 0], lifted[c, 1], lifted[c, 2]
@@ -123,8 +125,9 @@ def answer_extents(
             middle = low + np.searchsorted(panes[low:high], boundary)
             if middle > low:
                 suffix_panes(slots, low, middle, averages, suffixed, partial, nodes)
-        total[:] = 0.0
         for c in range(total.shape[0]):
+            for k in range(SCALARS):
+                total[c, k] = 0.0
             used, to = c < averages, total_nodes[min(c, total_nodes.shape[0] - 1)]
             if middle > low:
                 s = slots[low]
