@@ -15,7 +15,16 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-SUITES = ("windows", "window_aggregate", "cdf", "similarity_join", "disorder", "spark_path")
+SUITES = (
+    "windows",
+    "window_aggregate",
+    "extents",
+    "cdf",
+    "similarity_join",
+    "top_k",
+    "disorder",
+    "spark_path",
+)
 COMPARED = ("name", "setting", "ours", "peer", "ratio", "goal", "met")
 
 

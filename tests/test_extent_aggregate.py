@@ -9,6 +9,7 @@ import pytest
 from aggregate_worlds import arrays, check, column, laws_by_worlds, random_tuples
 from sfumato.operators.aggregate import Aggregate
 from sfumato.operators.extent_aggregate import ExtentAggregate
+from sfumato.operators.reorder import Reorder
 from sfumato.operators.snapshot import SnapshotError
 
 ALL = [
@@ -363,6 +364,61 @@ def test_rows_between_extents_are_outside_and_not_stored():
     feed(window, np.arange(-3, 8))
     assert window.counters == {"rows": 11, "late": 0, "outside": 9, "absent": 0, "held": 0}
     assert ExtentAggregate(2, 10, COUNT).flush().end.size == 0
+
+
+def test_behind_a_controller_extents_are_the_batch_answer_over_the_rows_that_were_not_late():
+    rng = np.random.default_rng(11)
+    n, length, slide = 4000, 5000, 2000
+    arrival = np.sort(rng.integers(0, 200_000, n))
+    time = arrival - rng.exponential(800.0, n).astype(int)
+    key, x, e = rng.integers(0, 3, n), rng.normal(0, 1, n), rng.random(n)
+    rows = pa.table({"i": np.arange(n)})
+    control = Reorder(drop_ratio=0.02)
+    window = ExtentAggregate(length, slide, [Aggregate("sum", 0), Aggregate("max", 0)])
+    parts, late, on_time = [], 0, []
+    for low in [*range(0, n, 333), None]:
+        if low is None:
+            out = control.flush()
+        else:
+            cut = slice(low, low + 333)
+            out = control.process(key[cut], time[cut], arrival[cut], rows[cut])
+        i = out.rows["i"].to_numpy()
+        late += np.count_nonzero(out.late)
+        on_time.append(i[~out.late])
+        size = np.arange(len(i) + 1)
+        data = (out.key, out.event_time, out.punctuation, out.late, size, e[i], x[i, None])
+        parts += [window.process(*data), window.settle()]
+    parts.append(window.flush())
+    assert 0 < late == window.counters["late"] < n / 10
+    kept = np.concatenate(on_time)
+    numbers = np.arange(time.min() // slide, (time.max() + length) // slide + 1)
+    expected = {}
+    for k in range(3):
+        for end in numbers * slide:
+            inside = kept[(key[kept] == k) & (time[kept] >= end - length) & (time[kept] < end)]
+            if inside.size:
+                expected[end, k] = (inside.size, e[inside] @ x[inside])
+    found = [
+        (p.end[r], p.group[r], p.held[r], p.results[0].mean[r])
+        for p in parts
+        for r in range(len(p))
+    ]
+    assert len(found) == len(expected)
+    for end, k, held, total in found:
+        assert expected[end, k][0] == held
+        assert abs(expected[end, k][1] - total) < 1e-9
+    for k in range(3):
+        ends = [end for end, group, _, _ in found if group == k]
+        assert ends == sorted(ends)
+
+
+def test_what_was_passed_in_may_change_afterwards():
+    times, prob, values = np.array([1, 2]), np.array([0.5, 1.0]), np.array([[3.0], [4.0]])
+    window = ExtentAggregate(10, 10, [Aggregate("sum", 0)])
+    window.process(np.zeros(2, int), times, None, None, np.arange(3), prob, values)
+    for array in (times, prob, values):
+        array[:] = 9
+    assert window.flush().results[0].mean.tolist() == [5.5]
 
 
 def test_a_high_level_does_not_cancel_the_spread():

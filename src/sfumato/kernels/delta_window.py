@@ -21,6 +21,9 @@ from numba import njit
 
 from sfumato.kernels.extreme_law import SURE, extreme_law, moments_of_law
 from sfumato.kernels.set_moments import (
+    CERTAIN,
+    SCALARS,
+    TUPLES,
     add_tuple,
     clear_nodes,
     copy_set,
@@ -127,16 +130,20 @@ def extend_partial(held, i, averages, rise, scalars, nodes):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def copy_partial(scalars, nodes, averages, to_scalars, to_nodes):
-    """Copy the partials of all channels, the nodes whether in use or not."""
-    to_scalars[:] = scalars
-    if averages > 0:
-        to_nodes[:] = nodes
+    """Copy the partials of all channels; nodes not in use are cleared, ready for more tuples."""
+    for c in range(scalars.shape[0]):
+        i = min(c, nodes.shape[0] - 1)
+        copy_set(scalars[c], nodes[i], c < averages, to_scalars[c], to_nodes[i])
+        if c < averages and scalars[c, TUPLES] == scalars[c, CERTAIN]:
+            clear_nodes(to_nodes[i])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def clear_partial(scalars, nodes):
     """Make the partials of all channels those of no tuples."""
-    scalars[:] = 0.0
+    for c in range(scalars.shape[0]):
+        for j in range(SCALARS):
+            scalars[c, j] = 0.0
     for c in range(nodes.shape[0]):
         clear_nodes(nodes[c])
 
@@ -259,7 +266,7 @@ def slide_delta(
     Cost: O(l) an arrival and O(held * l**2) an eviction; O(held) moves for MIN and MAX.
     """
     marks = held.marks
-    total, total_nodes = np.empty_like(stacks.back), np.empty_like(stacks.back_nodes)
+    total, total_nodes = np.empty(stacks.back.shape), np.empty(stacks.back_nodes.shape)
     room = held.order.shape[1] if extreme.size else 0
     law, chance = np.empty(room), np.empty(room)
     for n in range(enters.size):

@@ -32,28 +32,18 @@ def take_alternative(p, tuple_, rest, reached):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def order_alternatives(sign, begin, end, values, prob, tuple_of, rest, order):
-    """Sort the alternatives [begin, end) by sign * value, descending; keep those that can matter.
+def cut_alternatives(begin, end, values, prob, tuple_of, rest, order):
+    """How many of the sorted alternatives [begin, end) can matter.
 
-    values : float64[m], NaN: left out    prob : float64[m]    tuple_of : int64[m]
-    rest : float64[tuples], all 1 before and after
-    order : int64[m], order[begin : begin + kept] = place of each kept one, relative to begin
-    Returns kept.  O(k log k) for k = end - begin.
+    order : int64[m], order[begin : end] = their places relative to begin by sign * value,
+        descending, NaN last    values : float64[m]    prob : float64[m]    tuple_of : int64[m]
+    rest : float64[tuples], all 1 before and after.  O(alternatives that can matter).
     """
-    n = 0
-    keys = np.empty(end - begin)
-    places = np.empty(end - begin, np.int64)
-    for k in range(begin, end):
-        if not np.isnan(values[k]):
-            keys[n] = -sign * values[k]
-            places[n] = k - begin
-            n += 1
-    sorted_ = np.argsort(keys[:n], kind="mergesort")
     reached, kept = 1.0, 0
-    while kept < n and reached > REACH:
-        place = places[sorted_[kept]]
-        k = begin + place
-        order[begin + kept] = place
+    while begin + kept < end and reached > REACH:
+        k = begin + order[begin + kept]
+        if np.isnan(values[k]):
+            break
         _, reached = take_alternative(prob[k], tuple_of[k], rest, reached)
         kept += 1
     for j in range(kept):
@@ -87,7 +77,7 @@ def before(a, b, keys):
 def extreme_law(sign, begins, kept, order, values, prob, tuple_of, rest, to_value, to_prob):
     """Law of the largest sign * value over lists of sorted alternatives: how many values it has.
 
-    begins, kept : int64[lists], from `order_alternatives`    order ... rest : as there
+    begins, kept : int64[lists], see `cut_alternatives`    order ... rest : as there
     to_value, to_prob : float64[at least sum of kept], written: distinct values, from the extreme
         on, and their probabilities (in all: that there is a value)
     O(lists + r log lists) for r alternatives reached.  Error: relative 1e-15 r, and REACH of what

@@ -21,8 +21,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from sfumato.kernels.extreme_law import extreme_law, moments_of_law, order_alternatives
+from sfumato.kernels.extreme_law import cut_alternatives, extreme_law, moments_of_law
 from sfumato.kernels.set_moments import (
+    SCALARS,
     TUPLES,
     add_tuple,
     clear_nodes,
@@ -48,7 +49,8 @@ def fill_panes(slots, rows, lifted, rise, averages, partial, nodes):
         s = slots[i]
         for c in range(partial.shape[1]):
             scalars, here = partial[s, c], nodes_of(nodes, s, c)
-            scalars[:] = 0.0
+            for j in range(SCALARS):
+                scalars[j] = 0.0
             if c < averages and s < nodes.shape[0]:
                 clear_nodes(here)
             e, mu, var = lifted[c, 0], lifted[c, 1], lifted[c, 2]
@@ -123,8 +125,9 @@ def answer_extents(
             middle = low + np.searchsorted(panes[low:high], boundary)
             if middle > low:
                 suffix_panes(slots, low, middle, averages, suffixed, partial, nodes)
-        total[:] = 0.0
         for c in range(total.shape[0]):
+            for k in range(SCALARS):
+                total[c, k] = 0.0
             used, to = c < averages, total_nodes[min(c, total_nodes.shape[0] - 1)]
             if middle > low:
                 s = slots[low]
@@ -143,15 +146,15 @@ def answer_extents(
 
 
 @njit(cache=True, nogil=True)
-def order_panes(slots, begins, sign, values, prob, tuple_of, rest, order, kept):
-    """Sort the alternatives of panes for `answer_extremes`.
+def cut_panes(slots, begins, values, prob, tuple_of, rest, order, kept):
+    """How many alternatives of each pane `answer_extremes` may need.
 
-    begins : int64[p + 1], the panes' alternatives    rest : float64[tuples], all 1
-    order : int64[alternatives], written    kept : int64[slots], written
+    begins : int64[p + 1], the panes' alternatives    kept : int64[slots], written
+    others : as in `cut_alternatives`
     """
     for i in range(slots.size):
-        kept[slots[i]] = order_alternatives(
-            sign, begins[i], begins[i + 1], values, prob, tuple_of, rest, order
+        kept[slots[i]] = cut_alternatives(
+            begins[i], begins[i + 1], values, prob, tuple_of, rest, order
         )
 
 
@@ -159,7 +162,7 @@ def order_panes(slots, begins, sign, values, prob, tuple_of, rest, order, kept):
 def answer_extremes(extents, slots, begins, sign, values, prob, tuple_of, rest, order, kept, to):
     """Mean, standard deviation and existence of MIN (sign -1) or MAX (1) over each extent.
 
-    begins : int64[panes], where each pane's alternatives begin    others : as in `order_panes`
+    begins : int64[panes], where each pane's alternatives begin    others : as in `cut_alternatives`
     to : float64[3, m], written.  O(K + r log K) an extent for r alternatives reached.
     """
     most = 0

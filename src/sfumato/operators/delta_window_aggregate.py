@@ -60,8 +60,8 @@ class DeltaWindowAggregate:
     Guarantee: mean and standard deviation are exact (see `set_moments`, `extreme_law`), quantiles
     and distributions as `law_of` says; evictions but for rounding of Pr(broken).
     Cost: to find who violates, O(l**2) an arrival and O(held * l**2) an eviction for l
-    alternatives; moments O(1) (some 100 nodes if an average is asked for and tuples may not exist); min and max
-    O(held) moves of integers; laws, where asked for, are computed anew for each arrival.
+    alternatives; moments O(1) (some 100 nodes if an average is asked for and tuples may not exist);
+    min and max O(held) moves of integers; laws, where asked for, anew for each arrival.
     Memory: the tuples held, and some 20 bytes an attribute and tuple (350 with an average over
     uncertain existence).
     Raises ValueError or TypeError for arguments out of range.  Source: A, section 8.1.

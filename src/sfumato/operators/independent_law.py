@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato.kernels.banded_law import law_of_sum
 from sfumato.kernels.discrete_law import quantiles_of_law, reduce_law
-from sfumato.kernels.extreme_law import SURE, extreme_law, moments_of_law, order_alternatives
+from sfumato.kernels.extreme_law import SURE, cut_alternatives, extreme_law, moments_of_law
 from sfumato.kernels.set_law import absence, quantile_law, sampled, sum_law
 from sfumato.operators.aggregate import Aggregate, Floats, Ints, Measured
 
@@ -123,8 +123,8 @@ def _sum_of_means(members: Members, values: Floats) -> float:
 def _extreme(sign: float, members: Members, values: Floats) -> Law:
     n = members.prob.size
     owner = np.repeat(np.arange(members.index.size), np.diff(members.offsets))
-    rest, order = np.ones(members.index.size), np.empty(n, np.int64)
-    kept = order_alternatives(sign, 0, n, values, members.prob, owner, rest, order)
+    rest, order = np.ones(members.index.size), np.argsort(-sign * values, kind="stable")
+    kept = cut_alternatives(0, n, values, members.prob, owner, rest, order)
     at, prob = np.empty(kept), np.empty(kept)
     begins, counts = np.zeros(1, np.int64), np.array([kept])
     found = extreme_law(sign, begins, counts, order, values, members.prob, owner, rest, at, prob)

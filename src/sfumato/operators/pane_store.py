@@ -156,7 +156,7 @@ class _Pool:
     """Tuples of panes, in arrays with room at the end, with what min and max need of them.
 
     owner : int64[alternatives], tuple of each    order : int64[extremes, alternatives], see
-    `order_panes`    rest : float64[tuples], all 1
+    `cut_alternatives`    rest : float64[tuples], all 1
     """
 
     def __init__(self, attributes: int, extremes: int) -> None:
@@ -183,12 +183,12 @@ class _Pool:
         tuples.prob[m:last], tuples.values[:, m:last] = batch.prob, batch.values
         owner = np.repeat(np.arange(batch.size), np.diff(batch.offsets))
         self.owner[m:last] = owner + n
-        order = np.empty(batch.prob.size, np.int64)
+        begins = batch.offsets[rows]
+        pane = np.repeat(np.arange(slots.size), np.diff(begins))
         for x, (sign, attribute) in enumerate(channels.extremes):
-            kernel.order_panes(
-                slots, batch.offsets[rows], sign, batch.values[attribute], batch.prob, owner,
-                self.rest, order, kept[x],
-            )  # fmt: skip
+            values = batch.values[attribute]
+            order = np.lexsort((-sign * values, pane)) - begins[pane]
+            kernel.cut_panes(slots, begins, values, batch.prob, owner, self.rest, order, kept[x])
             self.order[x, m:last] = order
         self.size = end
         return n

@@ -48,7 +48,16 @@ class TupleBatch:
         return sum(a.nbytes for a in (self.marks, self.offsets, self.prob, self.values))
 
     def take(self, places: Ints) -> TupleBatch:
-        """The tuples at some places, in that order."""
+        """A copy of the tuples at some places, in that order."""
+        if places.size and (np.diff(places) == 1).all():  # a range, as where there is one group
+            first, end = int(places[0]), int(places[-1]) + 1
+            begin, last = int(self.offsets[first]), int(self.offsets[end])
+            return TupleBatch(
+                self.marks[:, first:end].copy(),
+                self.offsets[first : end + 1] - begin,
+                self.prob[begin:last].copy(),
+                self.values[:, begin:last].copy(),
+            )
         offsets, flat = gathered(self.offsets, places)
         return TupleBatch(
             np.ascontiguousarray(self.marks[:, places]),

@@ -1,0 +1,120 @@
+"""Aggregates over overlapping time extents: against tumbling ones, and against recomputation.
+
+Overlap is free where panes are shared: with ten extents over each row, the same stream may cost at
+most twice what it costs without overlap. The C++ peers compute every extent anew, from rows
+already in arrays; ours also sorts, stores and counts, so that plain sums, at a nanosecond a row
+and extent, are the peer's best case and ours the worst.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+
+from peers.build import load
+from sfumato.operators.aggregate import Aggregate
+from sfumato.operators.extent_aggregate import ExtentAggregate
+from windows import min_time
+
+ROWS = 200_000
+IN_EXTENT = 1_000  # rows
+BATCH = 20_000
+REPEATS = 3
+PEER_ROWS = {"sum": ROWS, "avg": 20_000, "max": ROWS}
+GOALS = {"sum": None, "avg": 5.0, "max": 1.0}  # against the peer at overlap 10
+
+FLOATS = np.ctypeslib.ndpointer(np.float64, flags="C")
+INTS = np.ctypeslib.ndpointer(np.int64, flags="C")
+
+
+def stream(certain: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(event time, existence, value): one row every 10 microseconds, on average."""
+    rng = np.random.default_rng(5)
+    times = np.sort(rng.integers(0, 10 * ROWS, ROWS))
+    noise = np.minimum(np.abs(rng.normal(0.0, 0.1, ROWS)), 0.99)
+    existence = np.ones(ROWS) if certain else 1.0 - noise
+    return times, existence, rng.normal(20.0, 3.0, ROWS)
+
+
+def ours(function: str, overlap: int, data: tuple, rows: int, groups: int = 1) -> list:
+    """The extents of all calls but the flush, which the peers leave out too."""
+    times, existence, values = data
+    length = 10 * IN_EXTENT * groups
+    window = ExtentAggregate(length, length // overlap, [Aggregate(function, 0)])
+    group = np.arange(rows) % groups
+    parts = []
+    for low in range(0, rows, BATCH):
+        cut = slice(low, min(low + BATCH, rows))
+        n = cut.stop - low
+        scope, offsets = np.zeros(n, np.int64), np.arange(n + 1)
+        arrivals = (offsets, existence[cut], values[cut, None])
+        parts.append(window.process(group[cut], times[cut], None, None, *arrivals, scope=scope))
+    return parts
+
+
+def recomputed(function: str, overlap: int, data: tuple, rows: int) -> np.ndarray:
+    """float64[2, extents]: mean and standard deviation."""
+    call = getattr(load("extents"), f"{function}_extents")
+    size = ctypes.c_int64
+    call.argtypes = [INTS, FLOATS, FLOATS, size, size, size, FLOATS, FLOATS]
+    call.restype = size
+    length = 10 * IN_EXTENT
+    result = np.empty((2, 2 * overlap * (rows // IN_EXTENT + 2)))
+    found = call(*data, rows, length, length // overlap, result[0], result[1])
+    return result[:, :found]
+
+
+def moments(parts: list) -> np.ndarray:
+    return np.concatenate([[p.results[0].mean, p.results[0].stddev] for p in parts], axis=1)
+
+
+def overlap_row(function: str, certain: bool, groups: int) -> dict:
+    data, best = stream(certain), {1: np.inf, 10: np.inf}
+    for _ in range(REPEATS):
+        for overlap in best:
+            best[overlap], _ = min_time(
+                best[overlap], ROWS, lambda o=overlap: ours(function, o, data, ROWS, groups)
+            )
+    ratio = best[10] / best[1]
+    kind = "certain" if certain else "existence near 1"
+    return {
+        "name": "extents, 10 x overlap / tumbling",
+        "setting": f"{function}, {kind}, {groups} group{'s' if groups > 1 else ''}",
+        "ours": f"{best[10]:,.0f} ns",
+        "peer": f"{best[1]:,.0f} ns",
+        "ratio": ratio,
+        "goal": "<= 2",
+        "met": ratio <= 2.0,
+    }
+
+
+def recompute_row(function: str, overlap: int, goal: float | None) -> dict:
+    data, rows = stream(False), PEER_ROWS[function]
+    mine = theirs = np.inf
+    for _ in range(REPEATS):
+        mine, parts = min_time(mine, rows, lambda: ours(function, overlap, data, rows))
+        theirs, expected = min_time(theirs, rows, lambda: recomputed(function, overlap, data, rows))
+    np.testing.assert_allclose(moments(parts), expected, rtol=1e-7)
+    return {
+        "name": "extents / C++ each extent anew",
+        "setting": f"{function}, existence near 1, {overlap} x overlap",
+        "ours": f"{mine:,.0f} ns",
+        "peer": f"{theirs:,.0f} ns",
+        "ratio": theirs / mine,
+        "goal": None if goal is None else f">= {goal:g}",
+        "met": None if goal is None else theirs / mine >= goal,
+    }
+
+
+def run() -> list[dict]:
+    """One row a comparison: name, setting, ours, peer, ratio, goal, met; times a row."""
+    rows = [
+        overlap_row(function, certain, groups)
+        for function in ("sum", "avg", "max")
+        for certain in (True, False)
+        for groups in (1, 10)
+    ]
+    for overlap in (10, 100):
+        rows += [recompute_row(f, overlap, g if overlap == 10 else None) for f, g in GOALS.items()]
+    return rows
