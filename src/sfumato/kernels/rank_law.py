@@ -53,7 +53,7 @@ def rank_laws(prob, mass, after, end, most):
         own, low = tree.at[depth], tree.low[depth]
         for x in range(a, b):
             count = 0
-            for j in range(own, own + tree.count[depth]):
+            for j in range(own, own + tree.parts[depth]):
                 i = tree.items[j]
                 if i < x < after[i]:
                     active[count] = mass[i]

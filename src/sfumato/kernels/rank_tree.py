@@ -27,7 +27,7 @@ class RankTree(NamedTuple):
 
     laws : float64[levels + 1, size], laws[d, j + MARGIN] = Pr(j of the factors exist), j < most,
         in the band [low[d], high[d]); the last row is scratch
-    items : int64[...], from at[d] on: count[d] items whose factors hold on a part of the node
+    items : int64[...], from at[d] on: parts[d] items whose factors hold on a part of the node
     factors : float64[m], scratch
     """
 
@@ -36,7 +36,7 @@ class RankTree(NamedTuple):
     high: np.ndarray
     items: np.ndarray
     at: np.ndarray
-    count: np.ndarray
+    parts: np.ndarray
     factors: np.ndarray
 
 
@@ -55,7 +55,7 @@ def plant(begin, end, most, block):
     low = np.zeros(levels, dtype=np.int64)
     high = np.ones(levels, dtype=np.int64)
     at = np.zeros(levels, dtype=np.int64)
-    count = np.zeros(levels, dtype=np.int64)
+    parts = np.zeros(levels, dtype=np.int64)
     # Within a node of some length, at most as many factors begin and as many end.
     room, length = end, end - begin
     for d in range(1, levels):
@@ -65,8 +65,8 @@ def plant(begin, end, most, block):
     items = np.empty(room, dtype=np.int64)
     for i in range(end):
         items[i] = i
-    count[0] = end
-    return RankTree(laws, low, high, items, at, count, np.empty(end))
+    parts[0] = end
+    return RankTree(laws, low, high, items, at, parts, np.empty(end))
 
 
 @njit(cache=True, nogil=True)
@@ -77,7 +77,7 @@ def enter(tree, depth, a, b, mass, after, most):
     """
     parent, own = tree.at[depth - 1], tree.at[depth]
     full, kept = 0, 0
-    for j in range(parent, parent + tree.count[depth - 1]):
+    for j in range(parent, parent + tree.parts[depth - 1]):
         i = tree.items[j]
         end = after[i]
         if i + 1 < b and end > a and end > i + 1:
@@ -87,7 +87,7 @@ def enter(tree, depth, a, b, mass, after, most):
             else:
                 tree.items[own + kept] = i
                 kept += 1
-    tree.count[depth] = kept
+    tree.parts[depth] = kept
     source, low, high = tree.laws[depth - 1], tree.low[depth - 1], tree.high[depth - 1]
     target, factors = tree.laws[depth], tree.factors[:full]
     passes = (full + 3) // 4

@@ -27,7 +27,7 @@ def partial_law(tree, depth, mass, after, x, q):
     q[0] = 1.0
     degree = 0
     own = tree.at[depth]
-    for j in range(own, own + tree.count[depth]):
+    for j in range(own, own + tree.parts[depth]):
         i = tree.items[j]
         if i < x < after[i]:
             multiply_small(q, degree, mass[i])
@@ -72,7 +72,7 @@ def fill_leaf(tree, depth, a, b, prob, mass, after, ks, q, ends, cumulative, win
     below(tree, depth, ks, first, b - a, cumulative, windows)
     ends[: b - a] = False
     own = tree.at[depth]
-    for j in range(own, own + tree.count[depth]):
+    for j in range(own, own + tree.parts[depth]):
         end = after[tree.items[j]]
         if end < b:
             ends[end - a] = True

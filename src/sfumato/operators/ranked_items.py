@@ -117,6 +117,15 @@ class RankedItems:
         counts = np.bincount(rank[place], minlength=tuples.size)
         return tuples[by_rank], np.concatenate([[0], np.cumsum(counts)]), members
 
+    def in_rank_order(self, tuples: Ints) -> Ints:
+        """The given tuples (ascending numbers), by their best item."""
+        if self.single:
+            return tuples[np.argsort(self._key[tuples], kind="stable")]
+        wanted = np.zeros(self.tuples, dtype=np.bool_)
+        wanted[tuples] = True
+        items = np.flatnonzero(wanted[self.item_tuple])
+        return self.first_tuples(items[np.argsort(self._key[items], kind="stable")])[0]
+
     def _front(self, most: int) -> Ints:
         """Items of best rank that most likely suffice, in rank order; or all."""
         # Where Chernoff's bound cuts, were all probabilities their mean; and a tenth to spare.

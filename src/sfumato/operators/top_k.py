@@ -239,28 +239,20 @@ def probabilities(items: RankedItems, k: Any) -> Floats:
 
 def best(items: RankedItems, values: Floats, k: int, *, least: bool = False) -> Likeliest:
     """The k tuples of greatest (or least) value; ties in rank order."""
-    tuples = in_rank_order(items)
-    worth = values[tuples] if least else -values[tuples]
-    if k < tuples.size:
+    worth = values if least else -values
+    near = np.arange(items.tuples)
+    if k < items.tuples:
         near = np.flatnonzero(worth <= np.partition(worth, k - 1)[k - 1])
-        tuples, worth = tuples[near], worth[near]
-    chosen = tuples[np.argsort(worth, kind="stable")[:k]]
+    tuples = items.in_rank_order(near)
+    chosen = tuples[np.argsort(worth[tuples], kind="stable")[:k]]
     return Likeliest(chosen, values[chosen])
 
 
 def at_least(items: RankedItems, values: Floats, threshold: float) -> Likeliest:
     """The tuples of value >= threshold, greatest first; ties in rank order."""
-    tuples = in_rank_order(items)
-    tuples = tuples[values[tuples] >= threshold]
+    tuples = items.in_rank_order(np.flatnonzero(values >= threshold))
     chosen = tuples[np.argsort(-values[tuples], kind="stable")]
     return Likeliest(chosen, values[chosen])
-
-
-def in_rank_order(items: RankedItems) -> Ints:
-    """All tuples that have items, by their best item."""
-    if items.single:
-        return items.order
-    return items.first_tuples(items.order)[0]
 
 
 def vector(items: RankedItems, k: int, full: bool = False) -> Vector:
