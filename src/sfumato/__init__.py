@@ -38,6 +38,7 @@ _HOME = {
     "stddev": "sfumato.spark.alternatives",
     "timetable": "sfumato.operators.timetable",
     "top_k_probabilities": "sfumato.operators.top_k",
+    "top_k_streams": "sfumato.operators.top_k_answers",
     "u_kranks": "sfumato.operators.top_k",
     "u_topk": "sfumato.operators.top_k",
     "where": "sfumato.spark.where",

@@ -16,6 +16,10 @@ from sfumato.operators.poisson_binomial import EXCESS, Floats
 Ints = npt.NDArray[np.int64]
 
 
+class RuleMassError(ValueError):
+    """The members of a rule, or the alternatives of a tuple, have more than probability 1."""
+
+
 class Factored(NamedTuple):
     """The items in rank order as far as they matter for fewer than k above, and their factors."""
 
@@ -51,7 +55,7 @@ class RankedItems:
         *,
         ascending: bool = False,
     ) -> None:
-        self.scores, self.prob = _floats("scores", scores), _floats("prob", prob)
+        self.scores, self.prob = as_floats("scores", scores), as_floats("prob", prob)
         self.items = self.scores.size
         _same_length("prob", self.prob, self.items)
         if not np.isfinite(self.scores).all():
@@ -60,7 +64,7 @@ class RankedItems:
                 f"`scores` must be finite; got {self.scores[bad]} at index {bad}: "
                 "leave such items out"
             )
-        self.prob = _probabilities(self.prob)
+        self.prob = as_probabilities(self.prob)
         self.single = tuples is None  # every item is a tuple
         self.item_tuple, self.tuples = self._tuples(tuples)
         self.rule, self.rules = self._rules(rules)
@@ -141,7 +145,7 @@ class RankedItems:
     def _tuples(self, tuples: npt.ArrayLike | None) -> tuple[Ints, int]:
         if tuples is None:
             return np.arange(self.items), self.items
-        owner = _whole_numbers("tuples", tuples, self.items)
+        owner = as_whole_numbers("tuples", tuples, self.items)
         count = int(owner.max(initial=-1)) + 1
         if owner.min(initial=0) < 0 or count > owner.size or not np.bincount(owner).all():
             raise ValueError(
@@ -157,7 +161,7 @@ class RankedItems:
                 return np.full(self.items, -1), 0
             self._check_masses(self.item_tuple, self.tuples, None, "tuple")
             return self.item_tuple, self.tuples
-        ids = _whole_numbers("rules", rules, self.items)
+        ids = as_whole_numbers("rules", rules, self.items)
         rule, names = _dense(ids)
         count = int(rule.max(initial=-1)) + 1
         self._check_masses(rule, count, names, "rule")
@@ -175,7 +179,7 @@ class RankedItems:
         if masses.max(initial=0.0) > 1.0 + EXCESS:
             worst = int(masses.argmax())
             name = worst - base if names is None else names[worst]
-            raise ValueError(
+            raise RuleMassError(
                 f"the members of {what} {name} exclude each other, so their probabilities must "
                 f"sum to at most 1; got {masses[worst]:.12g}: scale or split them"
             )
@@ -203,7 +207,8 @@ def checked_k(k: Any, name: str = "k") -> int:
     return number
 
 
-def _floats(name: str, values: npt.ArrayLike) -> Floats:
+def as_floats(name: str, values: npt.ArrayLike) -> Floats:
+    """`values` as a contiguous float64[n]; ValueError naming them if they are no such list."""
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -215,7 +220,8 @@ def _floats(name: str, values: npt.ArrayLike) -> Floats:
     return array
 
 
-def _probabilities(prob: Floats) -> Floats:
+def as_probabilities(prob: Floats) -> Floats:
+    """`prob` if all lie in (0, 1], with values up to 1 + 1e-9 clipped; else ValueError."""
     bad, above, _, possible = survey(prob, 1.0 + EXCESS)
     if bad >= 0 or possible < prob.size:
         bad = bad if bad >= 0 else int(np.flatnonzero(prob <= 0.0)[0])
@@ -226,7 +232,8 @@ def _probabilities(prob: Floats) -> Floats:
     return np.minimum(prob, 1.0) if above else prob
 
 
-def _whole_numbers(name: str, values: npt.ArrayLike, length: int) -> Ints:
+def as_whole_numbers(name: str, values: npt.ArrayLike, length: int) -> Ints:
+    """`values` as int64[length], a copy; ValueError naming them if they are no such list."""
     array = np.asarray(values)
     if array.dtype.kind not in "iu" and array.size:
         raise ValueError(f"`{name}` must be whole numbers; got {array.dtype}")
