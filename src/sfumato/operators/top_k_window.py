@@ -56,8 +56,8 @@ class TopKWindow:
     ascending : whether the least score ranks first
     streams : whether streams are ranked, by the sum over their tuples (pk_topk only)
     strict : raise RuleMassError where the members of a rule in one window have more than
-        probability 1 (go on from a snapshot then). Otherwise the latest arrivals that overfill it are left out for good, and
-        listed in `rejected`
+        probability 1 (go on from a snapshot then). Otherwise the latest arrivals that overfill it
+        are left out for good, and listed in `rejected`
 
     Time is what the tuples say. An instant t is past once a tuple of time >= t arrives, or
     `advance(t)` says so; it is answered from what arrived before. A tuple older than the newest
