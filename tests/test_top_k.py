@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
+from sfumato.kernels.best_of_columns import best_of_columns
 from sfumato.operators.top_k import pk_topk, prfe, rank_probabilities
 
 ERROR = 1e-12
@@ -259,6 +260,18 @@ def test_equal_scores_rank_in_order_of_arrival():
     assert pk_topk([1, 1, 1], [1, 1, 1], k=2).indices.tolist() == [0, 1]
 
 
+@given(
+    st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), max_size=30),
+    st.lists(st.integers(1, 40), min_size=3, max_size=3),
+)
+def test_the_best_of_every_column_are_in_order_and_ties_in_order_of_place(rows, ks):
+    values = np.array(rows, dtype=float).reshape(-1, 3)
+    offsets, places = best_of_columns(values, np.array(ks))
+    for c, k in enumerate(ks):
+        expected = np.argsort(-values[:, c], kind="stable")[:k]
+        np.testing.assert_array_equal(places[offsets[c] : offsets[c + 1]], expected)
+
+
 def test_ascending_ranks_the_least_score_first():
     close(
         sf.top_k_probabilities([1, 2, 3], [0.5, 0.5, 0.5], k=1, ascending=True), [0.5, 0.25, 0.125]
@@ -312,14 +325,14 @@ def test_inputs_stay_as_they_are():
         ({"prob": [0.5, 0.0, 0.5]}, r"`prob` .* got 0.0 at index 1"),
         ({"prob": [0.5, 1.1, 0.5]}, r"`prob` .* got 1.1 at index 1"),
         ({"prob": [0.5, float("nan"), 0.5]}, r"`prob` .* got nan at index 1"),
-        ({"prob": [0.5, 0.5]}, "`prob` must be as long as `scores`: 3; got 2"),
+        ({"prob": [0.5, 0.5]}, "`prob` must have 3 entries, as there are tuples; got 2"),
         ({"prob": [[0.5]]}, "`prob` must have one dimension"),
         ({"scores": [1, 2, float("inf")]}, "`scores` must be finite; got inf at index 2"),
         ({"scores": ["a", "b", "c"]}, "`scores` must be an array of numbers"),
         ({"rules": [4, 4, 4]}, "rule 4 exclude each other"),
         ({"rules": [10**15, 10**15, 10**15]}, "rule 1000000000000000 exclude each other"),
         ({"rules": [0.5, 1.0, 2.0]}, "`rules` must be whole numbers"),
-        ({"rules": [1]}, "`rules` must be as long"),
+        ({"rules": [1]}, "`rules` must have 3 entries"),
         ({"tuples": [0, 0, 0]}, "tuple 0 exclude each other"),
         ({"tuples": [0, 2, 2]}, "without gaps"),
         ({"tuples": [0, -1, 1]}, "without gaps"),

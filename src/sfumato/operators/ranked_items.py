@@ -13,6 +13,8 @@ from sfumato.kernels.existence import survey
 from sfumato.kernels.rule_factors import rule_factors, rule_masses, undecided
 from sfumato.operators.poisson_binomial import EXCESS, Floats
 
+SAMPLED = 8  # the limit of the front is guessed from one item in so many
+
 Ints = npt.NDArray[np.int64]
 
 
@@ -83,14 +85,17 @@ class RankedItems:
 
         Cost: O(n + m log m) for the m items that matter: the others are not even sorted.
         """
-        order = self._front(most)
+        # Where Chernoff's bound cuts, were all probabilities their mean.
+        enough = most + 40 + math.sqrt(80.0 * most + 1600.0)
+        wanted = 1.4 * enough * self.items / max(self.prob.sum(), 1e-300) + 32
         while True:
+            order = self._front(wanted)
             prob, rule = self.prob[order], self.rule[order]
             mass, after = rule_factors(prob, rule, self.rules)
             begin, end = undecided(prob, mass, least, most)
             if end < order.size or order.size == self.items:
                 return Factored(order, prob, mass, after, begin, end)
-            order = self.order  # the front was too short
+            wanted *= 3  # improbable items in front, or an unlucky guess
 
     def by_tuple(self, values: Floats, order: Ints) -> Floats:
         """Sums over each tuple's items of `values`, float64[len(order), ...] of items `order`."""
@@ -130,16 +135,14 @@ class RankedItems:
         items = np.flatnonzero(wanted[self.item_tuple])
         return self.first_tuples(items[np.argsort(self._key[items], kind="stable")])[0]
 
-    def _front(self, most: int) -> Ints:
-        """Items of best rank that most likely suffice, in rank order; or all."""
-        # Where Chernoff's bound cuts, were all probabilities their mean; and a tenth to spare.
-        enough = most + 40 + math.sqrt(80.0 * most + 1600.0)
-        mean = self.prob.sum() / max(self.items, 1)
-        wanted = int(1.1 * enough / mean) + 32 if mean > 0 else self.items
+    def _front(self, wanted: float) -> Ints:
+        """About `wanted` items of best rank, and all that tie with the last of them, in order."""
         if self._order is not None or wanted >= 0.6 * self.items:
             return self.order
-        limit = np.partition(self._key, wanted)[wanted]
-        front = np.flatnonzero(self._key <= limit)  # all that tie with the last one too
+        every = self._key[::SAMPLED]  # a guess at the limit: looking for it takes longer
+        place = min(int(wanted / SAMPLED), every.size - 1)
+        limit = np.partition(every, place)[place]
+        front = np.flatnonzero(self._key <= limit)
         return front[np.argsort(self._key[front], kind="stable")]
 
     def _tuples(self, tuples: npt.ArrayLike | None) -> tuple[Ints, int]:
@@ -246,7 +249,9 @@ def as_whole_numbers(name: str, values: npt.ArrayLike, length: int) -> Ints:
 
 def _same_length(name: str, array: np.ndarray, length: int) -> None:
     if array.size != length:
-        raise ValueError(f"`{name}` must be as long as `scores`: {length}; got {array.size}")
+        raise ValueError(
+            f"`{name}` must have {length} entries, as there are tuples; got {array.size}"
+        )
 
 
 def _dense(ids: Ints) -> tuple[Ints, Ints | None]:

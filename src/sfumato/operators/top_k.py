@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.kernels.best_of_columns import best_of_columns
 from sfumato.kernels.likeliest_vector import likeliest_vector
 from sfumato.kernels.rank_law import likeliest_at_ranks, rank_laws, weigh_ranks
 from sfumato.kernels.rank_moments import expected_rank_sums, exponential_ranks
@@ -76,7 +77,10 @@ def pk_topk(
     Equal probabilities in rank order. Cost, error and source: as top_k_probabilities.
     """
     items = RankedItems(scores, prob, rules, tuples, ascending=ascending)
-    return best(items, probabilities(items, k), checked_k(k))
+    ks = np.array([checked_k(k)])
+    front, values = front_probabilities(items, ks)
+    _, places = best_of_columns(values, ks)
+    return Likeliest(front[places], values[places, 0])
 
 
 def pt_k(
@@ -96,7 +100,8 @@ def pt_k(
     """
     threshold = checked_share("threshold", threshold)
     items = RankedItems(scores, prob, rules, tuples, ascending=ascending)
-    return at_least(items, probabilities(items, checked_k(k)), threshold)
+    front, values = front_probabilities(items, np.array([checked_k(k)]))
+    return at_least(front, values[:, 0], threshold)
 
 
 def u_topk(
@@ -223,18 +228,30 @@ def prfe(
 def probabilities(items: RankedItems, k: Any) -> Floats:
     """top_k_probabilities of checked items."""
     wanted = np.array([checked_k(each) for each in np.asarray(k).reshape(-1).tolist()], np.int64)
-    ks, column = np.unique(wanted, return_inverse=True)
-    if np.ndim(k) > 1 or not ks.size:
+    if np.ndim(k) > 1 or not wanted.size:
         raise ValueError(f"`k` must be a whole number or a list of them; got {k!r:.80}")
+    ks, column = np.unique(wanted, return_inverse=True)
+    tuples, values = front_probabilities(items, ks)
+    if not np.array_equal(ks, wanted):
+        values = values[:, column.reshape(-1)]
+    out = np.zeros((items.tuples, wanted.size))
+    out[tuples] = values
+    return out[:, 0] if np.ndim(k) == 0 else out
+
+
+def front_probabilities(items: RankedItems, ks: Ints) -> tuple[Ints, Floats]:
+    """The tuples whose Pr_k is not negligible, in rank order, and float64[t, c] of their Pr_k.
+
+    ks : int64[c], ascending, each at least 1.  There are at least min(k, all) such tuples.
+    """
     ranked = items.factored(int(ks[0]), int(ks[-1]))
     block = BLOCKS[ks.size >= MANY]
-    begin, end = ranked.begin, ranked.end
+    begin, end, order = ranked.begin, ranked.end, ranked.order[: ranked.end]
     tails = top_k_tails(ranked.prob, ranked.mass, ranked.after, begin, end, ks, block)
-    if np.ndim(k) == 0:
-        return items.by_tuple(tails[:, 0], ranked.order[:end])
-    if np.array_equal(ks, wanted):
-        return items.by_tuple(tails, ranked.order[:end])
-    return items.by_tuple(tails[:, column.reshape(-1)], ranked.order[:end])
+    if items.single or not order.size:
+        return order, tails
+    tuples, begins, members = items.first_tuples(order)
+    return tuples, np.add.reduceat(tails[members], begins[:-1], axis=0)
 
 
 def best(items: RankedItems, values: Floats, k: int, *, least: bool = False) -> Likeliest:
@@ -248,11 +265,11 @@ def best(items: RankedItems, values: Floats, k: int, *, least: bool = False) -> 
     return Likeliest(chosen, values[chosen])
 
 
-def at_least(items: RankedItems, values: Floats, threshold: float) -> Likeliest:
-    """The tuples of value >= threshold, greatest first; ties in rank order."""
-    tuples = items.in_rank_order(np.flatnonzero(values >= threshold))
-    chosen = tuples[np.argsort(-values[tuples], kind="stable")]
-    return Likeliest(chosen, values[chosen])
+def at_least(tuples: Ints, values: Floats, threshold: float) -> Likeliest:
+    """Of tuples in rank order those of value >= threshold, greatest first; ties in that order."""
+    enough = np.flatnonzero(values >= threshold)
+    chosen = enough[np.argsort(-values[enough], kind="stable")]
+    return Likeliest(tuples[chosen], values[chosen])
 
 
 def vector(items: RankedItems, k: int, full: bool = False) -> Vector:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.kernels.best_of_columns import best_of_columns
 from sfumato.operators.poisson_binomial import Floats
 from sfumato.operators.ranked_items import Ints, RankedItems, checked_k
 from sfumato.operators.top_k import (
@@ -17,8 +18,8 @@ from sfumato.operators.top_k import (
     best,
     checked_share,
     exponential,
+    front_probabilities,
     likeliest_ranks,
-    probabilities,
     rank_means,
     vector,
 )
@@ -60,73 +61,78 @@ class Semantics:
                 )
 
 
-class Ranking(NamedTuple):
-    """The answer to one k: parallel arrays in the order in which they are to be read.
+class Rankings(NamedTuple):
+    """The answers to several k, one after the other: k number c has offsets[c] ... offsets[c + 1].
 
     rank : int64, 1, 2, ...;  tuples : int64
     score : float64, of the tuple's most probable alternative; under U-Topk of the one that the
         vector holds
     value : float64, Pr_k; under U-Topk the probability of the whole vector, under U-kRanks that of
         having this rank, and the expected rank or the sum where these rank the tuples
+    stream : int64, -1 unless streams are ranked
     """
 
+    offsets: Ints
     rank: Ints
     tuples: Ints
     score: Floats
     value: Floats
+    stream: Ints
 
 
-def rankings(items: RankedItems, ks: Sequence[int], semantics: Semantics) -> list[Ranking]:
-    """The answers to all `ks` at once.
+def rankings(items: RankedItems, ks: Ints, semantics: Semantics) -> Rankings:
+    """The answers to all of `ks`, int64[c], ascending.
 
     Cost: that of the greatest k (and of each k on its own under "u_topk").
     """
-    if semantics.name == "u_topk":
-        return [_of_vector(items, k) for k in ks]
-    if semantics.name in ("pk_topk", "pt_k"):
-        values = probabilities(items, list(ks))
-        if semantics.name == "pt_k":
-            assert semantics.threshold is not None
-            found = [at_least(items, values[:, j], semantics.threshold) for j in range(len(ks))]
-        else:
-            found = [best(items, values[:, j], k) for j, k in enumerate(ks)]
-        return [_of_likeliest(items, each) for each in found]
-    most = max(ks)
-    if semantics.name == "u_kranks":
+    name = semantics.name
+    if name == "u_topk":
+        return _vectors(items, ks)
+    if name == "pk_topk":
+        front, values = front_probabilities(items, ks)
+        offsets, places = best_of_columns(values, ks)
+        columns = np.repeat(np.arange(ks.size), np.diff(offsets))
+        return _rankings(items, offsets, front[places], values[places, columns])
+    if name == "pt_k":
+        assert semantics.threshold is not None
+        front, values = front_probabilities(items, ks)
+        each = [at_least(front, values[:, j], semantics.threshold) for j in range(ks.size)]
+        return _joined(items, each)
+    most = int(ks[-1])
+    if name == "u_kranks":
         whole = likeliest_ranks(items, most)
-    elif semantics.name == "expected_rank":
+    elif name == "expected_rank":
         whole = best(items, rank_means(items), most, least=True)
     else:
         assert semantics.alpha is not None
         whole = best(items, exponential(items, semantics.alpha), most)
-    prefixes = (Likeliest(whole.indices[:k], whole.probability[:k]) for k in ks)
-    return [_of_likeliest(items, prefix) for prefix in prefixes]
+    return _joined(items, [Likeliest(whole.indices[:k], whole.probability[:k]) for k in ks])
 
 
-def stream_rankings(
-    items: RankedItems, streams: Ints, ks: Sequence[int]
-) -> list[tuple[Ranking, Ints]]:
+def stream_rankings(items: RankedItems, streams: Ints, ks: Ints) -> Rankings:
     """For each k the k streams of highest Pr_k, the sum over their tuples.
 
-    streams : int64[tuples], the stream of each tuple
-    Returns rankings with the streams, int64; score and tuple are those of the stream's tuple of
-    highest Pr_k. Equal sums in ascending order of stream.
-    Source: D, section 9.
+    streams : int64[tuples], the stream of each tuple;  ks : as in `rankings`
+    `score` and `tuples` are those of the stream's tuple of highest Pr_k. Equal sums in ascending
+    order of stream.  Source: D, section 9.
     """
-    values = probabilities(items, list(ks))
-    ids, place = np.unique(streams, return_inverse=True)
-    answers = []
-    for j, k in enumerate(ks):
-        total: Floats = np.bincount(place, values[:, j], ids.size).astype(np.float64)
-        chosen = np.argsort(-total, kind="stable")[:k]
-        leader = np.empty(ids.size, dtype=np.int64)
-        by_value = np.argsort(values[:, j], kind="stable")
-        leader[place[by_value]] = by_value  # the last one written is the greatest
-        tuples = leader[chosen]
-        rank = np.arange(1, chosen.size + 1)
-        ranking = Ranking(rank, tuples, _scores(items, tuples), total[chosen])
-        answers.append((ranking, ids[chosen]))
-    return answers
+    tuples, values = front_probabilities(items, ks)
+    ids, place = np.unique(streams[tuples], return_inverse=True)
+    if ids.size < ks[-1] and tuples.size < items.tuples:  # streams without a chance belong too
+        rest = np.setdiff1d(np.arange(items.tuples), tuples)
+        tuples = np.concatenate([tuples, rest])
+        values = np.concatenate([values, np.zeros((rest.size, ks.size))])
+        ids, place = np.unique(streams[tuples], return_inverse=True)
+    total = np.zeros((ids.size, ks.size))
+    np.add.at(total, place, values)
+    offsets, chosen = best_of_columns(total, ks)
+    columns = np.repeat(np.arange(ks.size), np.diff(offsets))
+    leader = np.empty((ids.size, ks.size), dtype=np.int64)
+    for j in range(ks.size):
+        by_value = np.argsort(-values[:, j], kind="stable")[::-1]
+        leader[place[by_value], j] = tuples[by_value]  # the last one written is the greatest
+    found = _rankings(items, offsets, leader[chosen, columns], total[chosen, columns])
+    return found._replace(stream=ids[chosen])
 
 
 def top_k_streams(
@@ -152,23 +158,39 @@ def top_k_streams(
             f"`streams` must be {items.items} whole numbers, as long as `scores`; "
             f"got shape {ids.shape} of {ids.dtype}"
         )
-    ranking, found = stream_rankings(items, ids.astype(np.int64), [checked_k(k)])[0]
-    return Likeliest(found, ranking.value)
+    found = stream_rankings(items, ids.astype(np.int64), np.array([checked_k(k)]))
+    return Likeliest(found.stream, found.value)
 
 
-def _of_likeliest(items: RankedItems, found: Likeliest) -> Ranking:
-    rank = np.arange(1, found.indices.size + 1)
-    there = found.indices >= 0  # U-kRanks leaves ranks open that nothing can have
-    tuples = found.indices[there]
-    return Ranking(rank[there], tuples, _scores(items, tuples), found.probability[there])
+def _rankings(items: RankedItems, offsets: Ints, tuples: Ints, value: Floats) -> Rankings:
+    """Of tuples in their order, k after k."""
+    rank = np.arange(1, tuples.size + 1) - np.repeat(offsets[:-1], np.diff(offsets))
+    none = np.full(tuples.size, -1)
+    return Rankings(offsets, rank, tuples, _scores(items, tuples), value, none)
 
 
-def _of_vector(items: RankedItems, k: int) -> Ranking:
-    answer: Any = vector(items, k)
-    rank = np.arange(1, answer.indices.size + 1)
-    value = np.full(rank.size, answer.probability)
-    tuples = items.item_tuple[answer.indices]
-    return Ranking(rank, tuples, items.scores[answer.indices], value)
+def _joined(items: RankedItems, answers: Sequence[Likeliest]) -> Rankings:
+    sizes = [answer.indices.size for answer in answers]
+    tuples = np.concatenate([answer.indices for answer in answers])
+    value = np.concatenate([answer.probability for answer in answers])
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    if (tuples >= 0).all():
+        return _rankings(items, offsets, tuples, value)
+    there = tuples >= 0  # U-kRanks leaves ranks open that nothing can have
+    rank = np.arange(1, tuples.size + 1) - np.repeat(offsets[:-1], sizes)
+    kept = np.concatenate([[0], np.cumsum(there)])[offsets]
+    found = _rankings(items, kept, tuples[there], value[there])
+    return found._replace(rank=rank[there])
+
+
+def _vectors(items: RankedItems, ks: Ints) -> Rankings:
+    vectors = [vector(items, int(k)) for k in ks]
+    indices = np.concatenate([each.indices for each in vectors])
+    sizes = [each.indices.size for each in vectors]
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    value = np.repeat([each.probability for each in vectors], sizes)
+    found = _rankings(items, offsets, items.item_tuple[indices], value)
+    return found._replace(score=items.scores[indices])
 
 
 def _scores(items: RankedItems, tuples: Ints) -> Floats:

@@ -15,7 +15,7 @@ from sfumato.operators.ranked_items import Ints, RankedItems, RuleMassError
 from sfumato.operators.schedule import Due, Schedule
 from sfumato.operators.snapshot import Snapshot, SnapshotError, pack, unpack
 from sfumato.operators.timetable import Query, timetable
-from sfumato.operators.top_k_answers import Ranking, Semantics, rankings, stream_rankings
+from sfumato.operators.top_k_answers import Rankings, Semantics, rankings, stream_rankings
 from sfumato.operators.top_k_held import HeldTuples, accepted_by_rules
 
 KIND, VERSION = "top_k_window", 1
@@ -27,7 +27,7 @@ class Answers(NamedTuple):
 
     query : int64, place in `names`;  k : int64;  time : int64 microseconds, the due instant
     rank : int64, from 1;  row : int64, the tuple's arrival number
-    stream : int64, -1 unless streams are ranked;  score, probability : float64, as in Ranking
+    stream : int64, -1 unless streams are ranked;  score, probability : float64, as in Rankings
     rejected : int64, arrival numbers of tuples left out because they overfill their rule
     """
 
@@ -101,6 +101,7 @@ class TopKWindow:
         if start is not None:
             self._schedule = Schedule(self._unstarted, operator.index(start), plan)
         self._held = HeldTuples.empty()
+        self._ordered = True  # whether the tuples held have ascending times
         self._latest = NEVER  # no instant up to here is open
         self.arrived, self.out_of_order, self.rejected = 0, 0, 0
         self.executions, self.cost = 0, 0
@@ -236,6 +237,7 @@ class TopKWindow:
         """Answer the instants up to newest[-1]; of the tuples from place `before` on, the i-th
         arrives when time newest[i] is reached."""
         assert self._schedule is not None
+        self._ordered = bool((np.diff(self._held.time) >= 0).all())
         out, last = _Collected(), int(newest[-1])
         while True:
             instant = self._schedule.next()
@@ -256,11 +258,16 @@ class TopKWindow:
     def _window(self, instant: int, visible: int) -> Ints:
         """Places of the held tuples that are in the window at `instant`, in order of arrival."""
         held = self._held
-        inside = held.valid[:visible]
         if self.length is None:
-            return np.flatnonzero(inside)[-(self.rows or 0) :]
+            return np.flatnonzero(held.valid[:visible])[-(self.rows or 0) :]
         time = held.time[:visible]
-        return np.flatnonzero(inside & (time >= instant - self.length) & (time < instant))
+        if self._ordered:
+            begin, end = np.searchsorted(time, [instant - self.length, instant])
+            places = np.arange(begin, end)
+            valid = held.valid[begin:end]
+            return places if valid.all() else places[valid]
+        inside = (time >= instant - self.length) & (time < instant)
+        return np.flatnonzero(held.valid[:visible] & inside)
 
     def _is_over(self, instant: int, visible: int) -> bool:
         """Whether no tuple that has arrived can be in a later window."""
@@ -279,16 +286,13 @@ class TopKWindow:
             window = self._without_overfull(window, out)
             items = self._ranked(window)
         queries = self._schedule.queries
-        ks = sorted({queries[name][0] for name in due.queries})
-        ranked: list[tuple[Ranking, Ints | None]]
+        asked = np.array([queries[name][0] for name in due.queries], dtype=np.int64)
+        ks, place = np.unique(asked, return_inverse=True)
         if self.streams:
-            ranked = [*stream_rankings(items, self._held.stream[window], ks)]
+            found = stream_rankings(items, self._held.stream[window], ks)
         else:
-            ranked = [(each, None) for each in rankings(items, ks, self.semantics)]
-        rows = self._held.row[window]
-        for name in due.queries:
-            ranking, streams = ranked[ks.index(queries[name][0])]
-            out.add(name, queries[name][0], due.time, ranking, rows, streams)
+            found = rankings(items, ks, self.semantics)
+        out.add(due, asked, place, found, self._held.row[window])
         return window
 
     def _ranked(self, window: Ints) -> RankedItems:
@@ -323,22 +327,25 @@ class _Collected:
         self.parts: list[tuple[np.ndarray, ...]] = []
         self.rejected: list[Ints] = []
 
-    def add(
-        self, name: str, k: int, time: int, ranking: Ranking, rows: Ints, streams: Ints | None
-    ) -> None:
-        """The answer to one query; rows : the arrival numbers of the ranked tuples."""
-        place = self.names.setdefault(name, len(self.names))
-        size = ranking.rank.size
+    def add(self, due: Due, ks: Ints, place: Ints, found: Rankings, rows: Ints) -> None:
+        """The answers of one run to each of its queries.
+
+        ks : each query's k;  place : where in `found`;  rows : the ranked tuples' arrival numbers
+        """
+        names = [self.names.setdefault(name, len(self.names)) for name in due.queries]
+        sizes = np.diff(found.offsets)[place]
+        before = np.cumsum(sizes) - sizes
+        at = np.arange(sizes.sum()) + np.repeat(found.offsets[place] - before, sizes)
         self.parts.append(
             (
-                np.full(size, place),
-                np.full(size, k),
-                np.full(size, time),
-                ranking.rank,
-                rows[ranking.tuples],
-                np.full(size, -1) if streams is None else streams,
-                ranking.score,
-                ranking.value,
+                np.repeat(np.array(names), sizes),
+                np.repeat(ks, sizes),
+                np.full(at.size, due.time),
+                found.rank[at],
+                rows[found.tuples[at]],
+                found.stream[at],
+                found.score[at],
+                found.value[at],
             )
         )
 
