@@ -261,7 +261,8 @@ def test_equal_scores_rank_in_order_of_arrival():
 
 
 @given(
-    st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), max_size=30),
+    st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), max_size=30)
+    | st.integers(0, 999).map(lambda n: [[i, (7 * i) % 200, -i] for i in range(n % 200)]),
     st.lists(st.integers(1, 40), min_size=3, max_size=3),
 )
 def test_the_best_of_every_column_are_in_order_and_ties_in_order_of_place(rows, ks):

@@ -5,26 +5,29 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-
-@njit(cache=True, nogil=True)
-def worse(value, a, b):
-    """Whether place a ranks after place b: a smaller value, or the same one later."""
-    return value[a] < value[b] or (value[a] == value[b] and a > b)
+MOST_MOVES = 32  # a place, before sorting anew is quicker than repairing an order
 
 
 @njit(cache=True, nogil=True)
-def settle(heap, size, at, value):
-    """Sink the entry at `at` of a heap whose root is the worst place."""
-    place = heap[at]
-    while 2 * at + 1 < size:
-        child = 2 * at + 1
-        if child + 1 < size and worse(value, heap[child + 1], heap[child]):
-            child += 1
-        if not worse(value, heap[child], place):
-            break
-        heap[at] = heap[child]
-        at = child
-    heap[at] = place
+def repair(order, value):
+    """Bring places into descending order of value, equal values by ascending place.
+
+    order : int64[n], a permutation, changed;  value : float64[n], value[j] of order[j], changed
+    Returns whether it was done: False, with `order` any permutation, after MOST_MOVES * n moves.
+    Cost: O(n + moves), an insertion sort: few moves where the order hardly changes.
+    """
+    moves, most = 0, MOST_MOVES * order.size
+    for j in range(1, order.size):
+        place, own = order[j], value[j]
+        i = j
+        while i > 0 and (value[i - 1] < own or (value[i - 1] == own and order[i - 1] > place)):
+            value[i], order[i] = value[i - 1], order[i - 1]
+            i -= 1
+        value[i], order[i] = own, place
+        moves += j - i
+        if moves > most:
+            return False
+    return True
 
 
 @njit(cache=True, nogil=True)
@@ -33,28 +36,24 @@ def best_of_columns(values, ks):
 
     values : float64[n, c], no NaN;  ks : int64[c], at least 1.  Equal values by ascending place.
     Returns offsets int64[c + 1] and places int64[offsets[c]], column after column.
-    Cost: O(n + k log k) a column where few values enter late, O(n log k) at worst: a heap.
+    Cost: O(n log n) a column, and O(n) where it is ordered much as the one before, as are the
+    top-k probabilities of neighbouring k.
     """
     n = values.shape[0]
     offsets = np.zeros(ks.size + 1, dtype=np.int64)
     for c in range(ks.size):
         offsets[c + 1] = offsets[c] + min(n, ks[c])
     places = np.empty(offsets[ks.size], dtype=np.int64)
-    value = np.empty(n)
+    order, value = np.arange(n), np.empty(n)
     for c in range(ks.size):
-        heap = places[offsets[c] : offsets[c + 1]]
-        size = heap.size
-        for i in range(n):
-            value[i] = values[i, c]
-        for i in range(size):
-            heap[i] = i
-        for at in range(size // 2 - 1, -1, -1):
-            settle(heap, size, at, value)
-        for i in range(size, n):
-            if value[i] > value[heap[0]]:  # a later place must be greater to be better
-                heap[0] = i
-                settle(heap, size, 0, value)
-        for last in range(size - 1, 0, -1):  # the worst one to the end, again and again
-            heap[0], heap[last] = heap[last], heap[0]
-            settle(heap, last, 0, value)
+        done = False
+        if c > 0:
+            for j in range(n):
+                value[j] = values[order[j], c]
+            done = repair(order, value)
+        if not done:
+            for j in range(n):
+                value[j] = -values[j, c]
+            order[:] = np.argsort(value, kind="mergesort")
+        places[offsets[c] : offsets[c + 1]] = order[: offsets[c + 1] - offsets[c]]
     return offsets, places

@@ -51,6 +51,7 @@ class Schedule:
         self._switch: int | None = None
         self._planned: dict[str, Query] = {}  # what the timetable was made for
         self._table: Timetable | None = None
+        self._live: dict[int, Due | None] = {}  # by group, until something changes
         self._check_plan()
         for name, query in queries.items():
             self.queries[str(name)] = _checked(query)
@@ -118,6 +119,7 @@ class Schedule:
         self._check_taken(now)
         if name not in self.queries and name not in self.waiting:
             raise KeyError(f"no query is named {name!r}")
+        self._live.clear()
         self.queries.pop(name, None)
         self.waiting.pop(name, None)
         if not self.queries and not self.waiting:
@@ -154,6 +156,7 @@ class Schedule:
         try:
             schedule = cls(_named(values["planned"]), values["origin"], values["plan"])
             schedule.queries = _named(values["queries"])
+            schedule._live.clear()
             schedule.waiting = _named(values["waiting"])
             schedule._clock, schedule._switch = values["clock"], values["switch"]
         except (KeyError, TypeError, ValueError) as error:
@@ -164,13 +167,21 @@ class Schedule:
         """Runs of this timetable after the clock and before `end`, if they answer any query."""
         if self._table is None or not self.queries:
             return
-        names = tuple(self._planned)
         for time, group in self._table.after(self._clock - self._origin):
             if end is not None and self._origin + time >= end:
                 return
+            live = self._live_of(group)
+            if live is not None:
+                yield live._replace(time=self._origin + time)
+
+    def _live_of(self, group: int) -> Due | None:
+        """What a run of this group answers, as things stand; None if nothing."""
+        assert self._table is not None
+        if group not in self._live:
+            names = tuple(self._planned)
             live = [names[i] for i in self._table.answers(group) if names[i] in self.queries]
-            if live:
-                yield _due(self._origin + time, live, self.queries)
+            self._live[group] = _due(0, live, self.queries) if live else None
+        return self._live[group]
 
     def _answer_all(self, time: int) -> list[Due]:
         """The runs at the end of a cycle that was set by a change."""
@@ -201,6 +212,7 @@ class Schedule:
     def _replan(self, origin: int) -> None:
         self._switch, self._origin, self._planned = None, origin, dict(self.queries)
         self._clock = max(self._clock, origin)
+        self._live.clear()
         self._table = timetable(self.queries.values(), self.plan) if self.queries else None
 
     def _check_plan(self) -> None:

@@ -101,6 +101,7 @@ class TopKWindow:
         if start is not None:
             self._schedule = Schedule(self._unstarted, operator.index(start), plan)
         self._held = HeldTuples.empty()
+        self._ks: dict[tuple[str, ...], tuple[Ints, Ints, Ints]] = {}  # until a query changes
         self._ordered = True  # whether the tuples held have ascending times
         self._latest = NEVER  # no instant up to here is open
         self.arrived, self.out_of_order, self.rejected = 0, 0, 0
@@ -147,6 +148,7 @@ class TopKWindow:
 
     def add(self, name: str, k: int, every: int) -> None:
         """Register another query as of now, the newest time known (see Schedule.add)."""
+        self._ks.clear()
         if self._schedule is not None:
             self._schedule.add(name, k, every, self._schedule.clock)
         elif name in self._unstarted:
@@ -158,6 +160,7 @@ class TopKWindow:
 
     def remove(self, name: str) -> None:
         """Answer a query no more (see Schedule.remove). Raises KeyError for an unknown name."""
+        self._ks.clear()
         if self._schedule is not None:
             self._schedule.remove(name, self._schedule.clock)
         else:
@@ -285,15 +288,22 @@ class TopKWindow:
                 raise
             window = self._without_overfull(window, out)
             items = self._ranked(window)
-        queries = self._schedule.queries
-        asked = np.array([queries[name][0] for name in due.queries], dtype=np.int64)
-        ks, place = np.unique(asked, return_inverse=True)
+        asked, ks, place = self._asked(due.queries)
         if self.streams:
             found = stream_rankings(items, self._held.stream[window], ks)
         else:
             found = rankings(items, ks, self.semantics)
         out.add(due, asked, place, found, self._held.row[window])
         return window
+
+    def _asked(self, names: tuple[str, ...]) -> tuple[Ints, Ints, Ints]:
+        """Each query's k, the different ones ascending, and each query's place among these."""
+        assert self._schedule is not None
+        if names not in self._ks:
+            queries = self._schedule.queries
+            asked = np.array([queries[name][0] for name in names], dtype=np.int64)
+            self._ks[names] = (asked, *np.unique(asked, return_inverse=True))
+        return self._ks[names]
 
     def _ranked(self, window: Ints) -> RankedItems:
         scores, prob, rules, tuples = self._held.items(window)
