@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,32 +15,12 @@ from sfumato.operators.ranked_items import Ints, RankedItems, RuleMassError
 from sfumato.operators.schedule import Due, Schedule
 from sfumato.operators.snapshot import Snapshot, SnapshotError, pack, unpack
 from sfumato.operators.timetable import Query, timetable
-from sfumato.operators.top_k_answers import Rankings, Semantics, rankings, stream_rankings
+from sfumato.operators.top_k_answers import Semantics, rankings, stream_rankings
+from sfumato.operators.top_k_collected import Answers, CollectedAnswers
 from sfumato.operators.top_k_held import HeldTuples, accepted_by_rules
 
 KIND, VERSION = "top_k_window", 1
 NEVER = -(2**62)
-
-
-class Answers(NamedTuple):
-    """Rows of answers, by due time, then query, then rank: parallel arrays.
-
-    query : int64, place in `names`;  k : int64;  time : int64 microseconds, the due instant
-    rank : int64, from 1;  row : int64, the tuple's arrival number
-    stream : int64, -1 unless streams are ranked;  score, probability : float64, as in Rankings
-    rejected : int64, arrival numbers of tuples left out because they overfill their rule
-    """
-
-    names: tuple[str, ...]
-    query: Ints
-    k: Ints
-    time: Ints
-    rank: Ints
-    row: Ints
-    stream: Ints
-    score: Floats
-    probability: Floats
-    rejected: Ints
 
 
 class TopKWindow:
@@ -130,7 +110,7 @@ class TopKWindow:
         if self.streams and streams is None:
             raise ValueError("`streams` must say each tuple's stream, for streams are ranked")
         if fresh.size == 0:
-            return _Collected().answers()
+            return CollectedAnswers().answers()
         self._begin(int(fresh.time[0]))
         before, self._held = self._held.size, self._held.then(fresh)
         self.arrived += fresh.size
@@ -143,7 +123,7 @@ class TopKWindow:
         """Answer at every instant up to `to`: no tuple of an earlier time is to be awaited."""
         to = operator.index(to)
         if self._schedule is None or to <= self._latest:
-            return _Collected().answers()
+            return CollectedAnswers().answers()
         return self._answer_until(self._held.size, np.array([to]))
 
     def add(self, name: str, k: int, every: int) -> None:
@@ -241,7 +221,7 @@ class TopKWindow:
         arrives when time newest[i] is reached."""
         assert self._schedule is not None
         self._ordered = bool((np.diff(self._held.time) >= 0).all())
-        out, last = _Collected(), int(newest[-1])
+        out, last = CollectedAnswers(), int(newest[-1])
         while True:
             instant = self._schedule.next()
             if instant is None or instant > last:
@@ -276,7 +256,7 @@ class TopKWindow:
         """Whether no tuple that has arrived can be in a later window."""
         return not bool((self._held.time[:visible] >= instant).any()) and self.length is not None
 
-    def _run(self, due: Due, window: Ints, out: _Collected) -> Ints:
+    def _run(self, due: Due, window: Ints, out: CollectedAnswers) -> Ints:
         """Answer the queries of one run; the window without tuples that overfill their rule."""
         assert self._schedule is not None
         self.executions += 1
@@ -310,7 +290,7 @@ class TopKWindow:
         some = rules if rules.max(initial=-1) >= 0 else None
         return RankedItems(scores, prob, some, tuples, ascending=self.ascending)
 
-    def _without_overfull(self, window: Ints, out: _Collected) -> Ints:
+    def _without_overfull(self, window: Ints, out: CollectedAnswers) -> Ints:
         fine = accepted_by_rules(self._held, window)
         out.rejected.append(self._held.row[window[~fine]])
         self._held.valid[window[~fine]] = False
@@ -327,47 +307,6 @@ class TopKWindow:
             wanted[np.flatnonzero(held.valid)[-(self.rows or 0) :]] = True
         if not wanted.all():
             self._held = held.keep(wanted)
-
-
-class _Collected:
-    """Answers on their way out."""
-
-    def __init__(self) -> None:
-        self.names: dict[str, int] = {}
-        self.parts: list[tuple[np.ndarray, ...]] = []
-        self.rejected: list[Ints] = []
-
-    def add(self, due: Due, ks: Ints, place: Ints, found: Rankings, rows: Ints) -> None:
-        """The answers of one run to each of its queries.
-
-        ks : each query's k;  place : where in `found`;  rows : the ranked tuples' arrival numbers
-        """
-        names = [self.names.setdefault(name, len(self.names)) for name in due.queries]
-        sizes = np.diff(found.offsets)[place]
-        before = np.cumsum(sizes) - sizes
-        at = np.arange(sizes.sum()) + np.repeat(found.offsets[place] - before, sizes)
-        self.parts.append(
-            (
-                np.repeat(np.array(names), sizes),
-                np.repeat(ks, sizes),
-                np.full(at.size, due.time),
-                found.rank[at],
-                rows[found.tuples[at]],
-                found.stream[at],
-                found.score[at],
-                found.value[at],
-            )
-        )
-
-    def answers(self) -> Answers:
-        """All of them as one."""
-        empty: tuple[np.ndarray, ...] = (np.empty(0, np.int64),) * 6 + (np.empty(0),) * 2
-        query, k, time, rank, row, stream, score, value = (
-            np.concatenate(column) for column in zip(empty, *self.parts, strict=True)
-        )
-        rejected = np.concatenate([empty[0], *self.rejected])
-        names = tuple(self.names)
-        return Answers(names, query, k, time, rank, row, stream, score, value, rejected)
 
 
 def _positive(name: str, value: Any) -> int:
