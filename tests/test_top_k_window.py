@@ -262,6 +262,7 @@ def test_streams_are_ranked_by_the_sum_over_their_tuples():
         Semantics("u_topk"),
         Semantics("u_kranks"),
         Semantics("expected_rank"),
+        Semantics("prf", weights=(3, 2.5, 1)),
         Semantics("prfe", alpha=0.9),
     ],
 )
@@ -360,6 +361,8 @@ def test_wrong_settings_are_refused():
         TopKWindow(QUERIES, length=1, semantics="best")
     with pytest.raises(ValueError, match="`threshold` must be a number"):
         TopKWindow(QUERIES, length=1, semantics="pt_k")
+    with pytest.raises(ValueError, match="`weights` must be a list of finite numbers"):
+        Semantics("prf")
     with pytest.raises(ValueError, match="`alpha` belongs to"):
         Semantics("pk_topk", alpha=0.5)
     with pytest.raises(ValueError, match="streams are ranked by"):

@@ -196,15 +196,8 @@ def prf(
     Cost: O(m log(m) sqrt(k)), k = len(weights).  Error: below 1e-12 max |omega|.
     Source: Li, Saha and Deshpande (2009), named in D, section 2.
     """
-    omega = np.array(weights, dtype=np.float64)
-    if omega.ndim != 1 or not omega.size or not np.isfinite(omega).all():
-        raise ValueError(
-            f"`weights` must be a list of finite numbers, of ranks 1, 2, ...; got {weights!r:.80}"
-        )
-    items = RankedItems(scores, prob, rules, tuples, ascending=ascending)
-    ranked = items.factored(1, omega.size)
-    laws = rank_laws(ranked.prob, ranked.mass, ranked.after, ranked.end, omega.size)
-    return items.by_tuple(weigh_ranks(*laws, omega), ranked.order[: ranked.end])
+    omega = checked_weights(weights)
+    return weighed(RankedItems(scores, prob, rules, tuples, ascending=ascending), omega)
 
 
 def prfe(
@@ -302,6 +295,26 @@ def exponential(items: RankedItems, alpha: float) -> Floats:
     order = items.order
     values = exponential_ranks(items.prob[order], items.rule[order], items.rules, alpha)
     return items.by_tuple(values, order)
+
+
+def weighed(items: RankedItems, omega: Floats) -> Floats:
+    """prf of checked items and weights."""
+    ranked = items.factored(1, omega.size)
+    laws = rank_laws(ranked.prob, ranked.mass, ranked.after, ranked.end, omega.size)
+    return items.by_tuple(weigh_ranks(*laws, omega), ranked.order[: ranked.end])
+
+
+def checked_weights(weights: npt.ArrayLike) -> Floats:
+    """`weights` as float64[k]; ValueError unless they are finite numbers, at least one."""
+    try:
+        omega = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        omega = np.empty(0)
+    if omega.ndim != 1 or not omega.size or not np.isfinite(omega).all():
+        raise ValueError(
+            f"`weights` must be a list of finite numbers, of ranks 1, 2, ...; got {weights!r:.80}"
+        )
+    return omega
 
 
 def checked_share(name: str, value: Any) -> float:

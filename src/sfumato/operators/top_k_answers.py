@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,15 +17,24 @@ from sfumato.operators.top_k import (
     at_least,
     best,
     checked_share,
+    checked_weights,
     exponential,
     front_probabilities,
     likeliest_ranks,
     rank_means,
     vector,
+    weighed,
 )
 
-SEMANTICS = ("pk_topk", "pt_k", "u_topk", "u_kranks", "expected_rank", "prfe")
+SEMANTICS = ("pk_topk", "pt_k", "u_topk", "u_kranks", "expected_rank", "prf", "prfe")
 ALIASES = {"global_topk": "pk_topk", "expected_ranks": "expected_rank"}
+
+
+OPTIONS: tuple[tuple[str, str, Callable[[str, Any], Any]], ...] = (
+    ("threshold", "pt_k", checked_share),
+    ("alpha", "prfe", checked_share),
+    ("weights", "prf", lambda _, weights: tuple(checked_weights(weights).tolist())),
+)
 
 
 @dataclass(frozen=True)
@@ -35,8 +44,10 @@ class Semantics:
     name : "pk_topk" (also "global_topk"): the k tuples of highest Pr_k;  "pt_k": all tuples with
         Pr_k >= threshold;  "u_topk": the most probable top-k vector;  "u_kranks": for each rank
         to k the tuple most probable there;  "expected_rank": the k tuples of least expected
-        rank;  "prfe": the k tuples of greatest sum of alpha**rank
-    threshold : float in (0, 1], for "pt_k" only;  alpha : float in (0, 1], for "prfe" only
+        rank;  "prf": the k tuples of greatest sum of weights, weights[0] being that of rank 1;
+        "prfe": the same with alpha**rank
+    threshold : float in (0, 1], for "pt_k" only;  weights : numbers, for "prf" only
+    alpha : float in (0, 1], for "prfe" only
 
     Raises ValueError for an unknown name, and for a missing or a superfluous number.
     """
@@ -44,6 +55,7 @@ class Semantics:
     name: str = "pk_topk"
     threshold: float | None = None
     alpha: float | None = None
+    weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         name = ALIASES.get(str(self.name).lower(), str(self.name).lower())
@@ -51,14 +63,19 @@ class Semantics:
             names = ", ".join(f'"{each}"' for each in SEMANTICS)
             raise ValueError(f"`semantics` must be one of {names}; got {self.name!r}")
         object.__setattr__(self, "name", name)
-        for option, owner in (("threshold", "pt_k"), ("alpha", "prfe")):
+        for option, owner, check in OPTIONS:
             value = getattr(self, option)
             if name == owner:
-                object.__setattr__(self, option, checked_share(option, value))
+                object.__setattr__(self, option, check(option, value))
             elif value is not None:
                 raise ValueError(
                     f'`{option}` belongs to the semantics "{owner}"; got {value!r} for "{name}"'
                 )
+
+    def state(self) -> dict[str, Any]:
+        """The arguments that make it again, as plain values for a snapshot."""
+        weights = None if self.weights is None else list(self.weights)
+        return {**asdict(self), "weights": weights}
 
 
 class Rankings(NamedTuple):
@@ -103,6 +120,8 @@ def rankings(items: RankedItems, ks: Ints, semantics: Semantics) -> Rankings:
         whole = likeliest_ranks(items, most)
     elif name == "expected_rank":
         whole = best(items, rank_means(items), most, least=True)
+    elif name == "prf":
+        whole = best(items, weighed(items, np.array(semantics.weights)), most)
     else:
         assert semantics.alpha is not None
         whole = best(items, exponential(items, semantics.alpha), most)

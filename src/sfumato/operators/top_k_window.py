@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.operators.poisson_binomial import Floats
 from sfumato.operators.ranked_items import Ints, RankedItems, RuleMassError
 from sfumato.operators.schedule import Due, Schedule
 from sfumato.operators.snapshot import Snapshot, SnapshotError, pack, unpack
@@ -169,7 +168,7 @@ class TopKWindow:
             "queries": [[name, *query] for name, query in self._unstarted.items()],
             "length": self.length,
             "rows": self.rows,
-            "semantics": [self.semantics.name, self.semantics.threshold, self.semantics.alpha],
+            "semantics": self.semantics.state(),
             "plan": self.plan,
             "ascending": self.ascending,
             "streams": self.streams,
@@ -194,7 +193,7 @@ class TopKWindow:
                 {name: (k, every) for name, k, every in values["queries"]},
                 length=values["length"],
                 rows=values["rows"],
-                semantics=Semantics(*values["semantics"]),
+                semantics=Semantics(**values["semantics"]),
                 plan=values["plan"],
                 ascending=values["ascending"],
                 streams=values["streams"],
