@@ -103,6 +103,14 @@ def test_what_the_six_queries_cost_without_all_of_the_sharing():
     assert cost["inco"] == Fraction(3, 2) + Fraction(4, 3) + Fraction(5, 5)
 
 
+def test_a_query_of_lower_or_equal_k_joins_a_more_frequent_one():
+    for k in (2, 3):
+        table = sf.timetable([(3, 2), (k, 5)], "inco")
+        assert (table.groups, table.ks, table.bounds) == (((0, 1),), (3,), (2,))
+    assert sf.timetable([(3, 2), (4, 5)], "inco").groups == ((0,), (1,))
+    assert sf.timetable([(3, 2), (3, 5)], "in").groups == ((0,), (1,))
+
+
 def test_query_example_2_of_d_with_its_erratum():
     # D says that greedy gives {(30, 1), (51, 3)}; its Algorithm 2 does not.
     for plan in ("dp", "greedy"):
