@@ -132,22 +132,31 @@ def plan(peers: ctypes.CDLL, longest: int) -> list[dict]:
 def running_queries() -> list[dict]:
     """D's sets of 100 queries over a window of 10,000, run: against their own forecast, and NS.
 
-    The goal against NS is for the mean over D's four families of query sets: how much can be
-    shared at all is a matter of the set, and least where f and k are both uniform.
+    The goals are for all four families of query sets together: how much can be shared at all is a
+    matter of the set (least where f and k are both uniform), and a set that runs six times in
+    40,000 arrivals is no measure of a run's price.
     """
-    rows, saved = [], []
+    rows, times = [], []
     for family in ("uu", "ug", "gu", "gg"):
-        more, ratio = running_family(family)
+        more, seconds = running_family(family)
         rows += more
-        saved.append(ratio)
-    mean = float(np.mean(saved))
-    setting, each = f"{QUERIES} queries, four families", " ".join(f"{x:.1f}" for x in saved)
-    rows.append(line("running NS / running DP, mean", setting, each, "", mean, ">= 8", mean >= 8))
-    return rows
+        times.append(seconds)
+    dp, ns, forecast = np.array(times).T
+    over, saved = dp.sum() / forecast.sum(), float(np.mean(ns / dp))
+    setting = f"{QUERIES} queries, four families"
+    ours, price, each = milliseconds(dp.sum()), milliseconds(forecast.sum()), ns / dp
+    ratios = " ".join(f"{x:.1f}" for x in each)
+    return [
+        *rows,
+        line("running, times forecast, all", setting, ours, price, over, "<= 1.2", over <= 1.2),
+        line("running DP / NS, mean", setting, ratios, "", saved, ">= 8", saved >= 8),
+    ]
 
 
-def running_family(family: str) -> tuple[list[dict], float]:
+def running_family(family: str) -> tuple[list[dict], tuple[float, float, float]]:
     """One query set; f and k uniform (u) or Gaussian (g). Time is counted in tuples.
+
+    Returns rows, and seconds under DP, under NS, and as forecast.
 
     The forecast is what the timetable's cost says, the sum of k over its runs, at the price of
     one run for the greatest k that answers all queries, taken on a window that stands. Taking
@@ -176,17 +185,16 @@ def running_family(family: str) -> tuple[list[dict], float]:
         runs[name], cost[name] = window.executions - before[0], window.cost - before[1]
     forecast = price_of_a_run(k.tolist(), score, prob, rule) * cost["dp"] / k.max()
     dp_s, ns_s = (seconds[name] - seconds["arrivals"] for name in ("dp", "none"))
-    over, saved = dp_s / forecast, ns_s / dp_s
     ours, peer = milliseconds(dp_s), milliseconds(ns_s)
     setting = f"{QUERIES} queries {family}, n = {TUPLES:,}"
     own, other = (f"{cost[name]:,} in {runs[name]} runs" for name in ("dp", "none"))
     price = milliseconds(forecast)
     rows = [
-        line("running, times forecast", setting, ours, price, over, "<= 1.2", over <= 1.2),
-        line("running DP / running NS", setting, ours, peer, saved),
+        line("running, times forecast", setting, ours, price, dp_s / forecast),
+        line("running DP / running NS", setting, ours, peer, ns_s / dp_s),
         line("sum of k, DP / NS", setting, own, other, cost["none"] / cost["dp"]),
     ]
-    return rows, saved
+    return rows, (dp_s, ns_s, forecast)
 
 
 def price_of_a_run(ks: list[int], score: np.ndarray, prob: np.ndarray, rule: np.ndarray) -> float:
