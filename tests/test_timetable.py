@@ -160,6 +160,25 @@ def test_dp_is_as_cheap_as_the_best_of_all_timetables(given_queries):
     assert sf.timetable(given_queries).cost == optimum_by_search(tuple(given_queries))
 
 
+def algorithm_1(f, k):
+    """D's dynamic program as printed, over groups of rising bounds and costs."""
+    cost = np.arange(f[-1]) // f[0] * k[0]
+    for bound, own in zip(f[1:], k[1:], strict=True):
+        for t in range(bound, f[-1]):
+            at = np.arange(t - bound + 1, t + 1)
+            cost[t] = (cost[at - 1] + own + cost[t - at]).min()
+    return min(Fraction(int(cost[t - 1] + k[-1]), t) for t in range(1, f[-1] + 1))
+
+
+@given(
+    st.lists(st.integers(1, 250), min_size=2, max_size=6, unique=True),
+    st.lists(st.integers(1, 12), min_size=6, max_size=6, unique=True),
+)
+def test_long_bounds_are_planned_as_by_the_dynamic_program_as_printed(bounds, costs):
+    f, k = sorted(bounds), sorted(costs[: len(bounds)])
+    assert sf.timetable(list(zip(k, f, strict=True))).cost == algorithm_1(f, k)
+
+
 @settings(max_examples=400)
 @given(queries)
 def test_more_sharing_never_costs_more_and_greedy_at_most_twice_the_optimum(given_queries):
