@@ -1,0 +1,241 @@
+"""Top-k probabilities against C++ codings of D's recursion; timetables; a running set of queries.
+
+Tuples, probabilities and rules are D's synthetic ones (section 10.1): uniform scores and
+probabilities, random consecutive pairs of at most probability 1 in all as rules. Both sides get
+the tuples in no order and rank them themselves.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+
+import numpy as np
+
+from peers.build import load
+from sfumato import timetable, top_k_probabilities
+from sfumato.operators.ranked_items import RankedItems
+from sfumato.operators.top_k import probabilities
+from sfumato.operators.top_k_window import TopKWindow
+
+# n, k: repeats of the peer, goals against it without and with the cut
+SETTINGS = {
+    (1_000, 100): (3, None, 8),
+    (1_000, 1_000): (2, 12, 8),
+    (10_000, 100): (1, None, 8),
+    (10_000, 1_000): (1, 1_000, 8),
+}
+MOST_ERROR = 1e-12
+REPEATS = 15
+PLANNED = (1_000, 5_000, 10_000, 20_000, 40_000)  # D, Figure 17: the longest `every`
+PEER_PLANS = 5_000  # Algorithm 1 needs minutes beyond
+QUERIES, TUPLES = 100, 10_000
+
+FLOATS = np.ctypeslib.ndpointer(np.float64, flags="C")
+INTS = np.ctypeslib.ndpointer(np.int64, flags="C")
+
+
+def run() -> list[dict]:
+    """One row a comparison: name, setting, ours, peer, ratio, goal, met."""
+    peers = library()
+    rows = [row for n, k in SETTINGS for row in compare(peers, n, k)]
+    rows += [row for f in PLANNED for row in plan(peers, f)]
+    return rows + running_queries()
+
+
+def library() -> ctypes.CDLL:
+    peers, size = load("top_k"), ctypes.c_int64
+    peers.top_k.argtypes = [FLOATS, FLOATS, INTS, size, size, size, size, FLOATS]
+    peers.dynamic_program.argtypes = [INTS, INTS, size]
+    peers.dynamic_program.restype = ctypes.c_double
+    return peers
+
+
+def tuples(n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores, probabilities and rules; a tuple without a partner is a rule of its own."""
+    rng = np.random.default_rng(seed)
+    score, prob, rule = rng.random(n), 1.0 - rng.random(n), np.arange(n)
+    first = np.flatnonzero(prob[:-1] + prob[1:] <= 1.0)
+    first = first[rng.random(first.size) < 0.5]
+    first = first[np.diff(first, prepend=-2) > 1]
+    rule[first + 1] = rule[first]
+    return score, prob, rule
+
+
+def compare(peers: ctypes.CDLL, n: int, k: int) -> list[dict]:
+    few, plain_goal, cut_goal = SETTINGS[n, k]
+    score, prob, rule = tuples(n, n + k)
+    out = {False: np.empty(n), True: np.empty(n)}
+
+    def ours() -> np.ndarray:
+        return top_k_probabilities(score, prob, rule, k=k)
+
+    def peer(cut: bool) -> None:
+        peers.top_k(score, prob, rule, n, n, k, cut, out[cut])
+
+    all_k = np.arange(1, k + 1)
+    items = RankedItems(score, prob, rule)
+    ours_s, every_s = best(ours, REPEATS), best(lambda: probabilities(items, all_k), 5)
+    plain_s, cut_s = best(lambda: peer(False), few), best(lambda: peer(True), 2 * few)
+    error = max(np.abs(ours() - each).max() for each in out.values())
+    setting = f"n = {n:,}, k = {k:,}"
+
+    def row(name: str, other: str, ratio: float, goal: float | None) -> dict:
+        met, text = goal is None or ratio >= goal, f">= {goal:,}" if goal else ""
+        return line(name, setting, milliseconds(ours_s), other, ratio, text, met)
+
+    every = milliseconds(every_s)
+    return [
+        row("Pr_k / C++ n^2 k", milliseconds(plain_s), plain_s / ours_s, plain_goal),
+        row("Pr_k / C++ with the cut", milliseconds(cut_s), cut_s / ours_s, cut_goal),
+        line("all k' <= k, times one k", setting, every, milliseconds(ours_s), every_s / ours_s),
+        line(
+            "Pr_k, error",
+            setting,
+            f"{error:.1e}",
+            f"{MOST_ERROR:.0e}",
+            error / MOST_ERROR,
+            "<= 1",
+            error <= MOST_ERROR,
+        ),
+    ]
+
+
+def plan(peers: ctypes.CDLL, longest: int) -> list[dict]:
+    """Planning times of DP and GA, D's Figure 17: 20 queries, `every` uniform up to `longest`."""
+    rng = np.random.default_rng(longest)
+    f = np.unique(np.append(rng.integers(1, longest, 19), longest))
+    k = np.sort(rng.choice(np.arange(2, 101), f.size, replace=False))
+    queries = list(zip(k.tolist(), f.tolist(), strict=True))
+    fresh = timetable.__globals__["_planned"].cache_clear  # or the second call costs nothing
+
+    def planned(name: str) -> float:
+        fresh()
+        return timetable(queries, name).cost_per_unit
+
+    optimum, greedy = planned("dp"), planned("greedy")
+    assert optimum <= greedy <= 2 * optimum
+    dp_s, ga_s = best(lambda: planned("dp"), 3), best(lambda: planned("greedy"), 3)
+    setting = f"20 queries, f to {longest:,}"
+    rows = [line("plan DP / plan GA", setting, milliseconds(dp_s), milliseconds(ga_s), ga_s / dp_s)]
+    if longest <= PEER_PLANS:
+        begin = time.thread_time()
+        assert abs(peers.dynamic_program(f, k, f.size) - optimum) < 1e-9
+        peer_s = time.thread_time() - begin
+        ours = milliseconds(dp_s)
+        rows.append(
+            line("plan DP / C++ Algorithm 1", setting, ours, milliseconds(peer_s), peer_s / dp_s)
+        )
+    return rows
+
+
+def running_queries() -> list[dict]:
+    """D's sets of 100 queries over a window of 10,000, run: against their own forecast, and NS.
+
+    The goals are for all four families of query sets together: how much can be shared at all is a
+    matter of the set (least where f and k are both uniform), and a set that runs six times in
+    40,000 arrivals is no measure of a run's price.
+    """
+    rows, times = [], []
+    for family in ("uu", "ug", "gu", "gg"):
+        more, seconds = running_family(family)
+        rows += more
+        times.append(seconds)
+    dp, ns, forecast = np.array(times).T
+    over, saved = dp.sum() / forecast.sum(), float(np.mean(ns / dp))
+    setting = f"{QUERIES} queries, four families"
+    ours, price, each = milliseconds(dp.sum()), milliseconds(forecast.sum()), ns / dp
+    ratios = " ".join(f"{x:.1f}" for x in each)
+    return [
+        *rows,
+        line("running, times forecast, all", setting, ours, price, over, "<= 1.2", over <= 1.2),
+        line("running DP / NS, mean", setting, ratios, "", saved, ">= 8", saved >= 8),
+    ]
+
+
+def running_family(family: str) -> tuple[list[dict], tuple[float, float, float]]:
+    """One query set; f and k uniform (u) or Gaussian (g). Time is counted in tuples.
+
+    Returns rows, and seconds under DP, under NS, and as forecast.
+
+    The forecast is what the timetable's cost says, the sum of k over its runs, at the price of
+    one run for the greatest k that answers all queries, taken on a window that stands. Taking
+    the arrivals in, which is the same for every plan, is measured on its own and left out.
+    """
+    rng = np.random.default_rng(7)
+    f = rng.integers(1, 41, QUERIES) if family[0] == "u" else np.rint(rng.normal(40, 5, QUERIES))
+    k = rng.integers(2, 101, QUERIES) if family[1] == "u" else np.rint(rng.normal(100, 10, QUERIES))
+    f, k = f.clip(1).astype(int) * 250, k.clip(2).astype(int)
+    queries = {f"q{i}": pair for i, pair in enumerate(zip(k.tolist(), f.tolist(), strict=True))}
+    score, prob, rule = tuples(6 * TUPLES, 8)
+    seconds = {"dp": np.inf, "none": np.inf, "arrivals": np.inf}
+    runs, cost = {}, {}
+    for name in ("dp", "none", "arrivals") * 3:
+        if name == "arrivals":  # what it takes to hold the window alone
+            window = TopKWindow({"never": (1, 10**9)}, length=TUPLES, start=0)
+        else:
+            window = TopKWindow(queries, length=TUPLES, plan=name, start=0)
+        for now in (slice(TUPLES), slice(TUPLES, 2 * TUPLES), slice(2 * TUPLES, 6 * TUPLES)):
+            # the last part is timed, on a full window
+            rest = {"scores": score[now], "prob": prob[now], "rules": rule[now]}
+            before, begin = (window.executions, window.cost), time.thread_time()
+            window.extend(np.arange(6 * TUPLES)[now], **rest)
+            passed = time.thread_time() - begin
+        seconds[name] = min(seconds[name], passed)
+        runs[name], cost[name] = window.executions - before[0], window.cost - before[1]
+    forecast = price_of_a_run(k.tolist(), score, prob, rule) * cost["dp"] / k.max()
+    dp_s, ns_s = (seconds[name] - seconds["arrivals"] for name in ("dp", "none"))
+    ours, peer = milliseconds(dp_s), milliseconds(ns_s)
+    setting = f"{QUERIES} queries {family}, n = {TUPLES:,}"
+    own, other = (f"{cost[name]:,} in {runs[name]} runs" for name in ("dp", "none"))
+    price = milliseconds(forecast)
+    rows = [
+        line("running, times forecast", setting, ours, price, dp_s / forecast),
+        line("running DP / running NS", setting, ours, peer, ns_s / dp_s),
+        line("sum of k, DP / NS", setting, own, other, cost["none"] / cost["dp"]),
+    ]
+    return rows, (dp_s, ns_s, forecast)
+
+
+def price_of_a_run(ks: list[int], score: np.ndarray, prob: np.ndarray, rule: np.ndarray) -> float:
+    """Seconds of a single run over one window of tuples that answers a query of each k.
+
+    The median of many, for it is compared with the sum of many.
+    """
+    window = TopKWindow({f"q{i}": (k, TUPLES) for i, k in enumerate(ks)}, rows=TUPLES, start=0)
+    some, times = slice(TUPLES), []
+    window.extend(np.arange(TUPLES), scores=score[some], prob=prob[some], rules=rule[some])
+    for run in range(1, 100):  # nothing arrives: the window stays the same
+        begin = time.thread_time()
+        window.advance(run * TUPLES)
+        times.append(time.thread_time() - begin)
+    return float(np.median(times))
+
+
+def line(
+    name: str, setting: str, ours: str, peer: str, ratio: float, goal: str = "", met: bool = True
+) -> dict:
+    return {
+        "name": name,
+        "setting": setting,
+        "ours": ours,
+        "peer": peer,
+        "ratio": ratio,
+        "goal": goal,
+        "met": met,
+    }
+
+
+def best(work, repeats: int) -> float:
+    """Seconds of the best of some runs."""
+    work()
+    times = []
+    for _ in range(repeats):
+        begin = time.thread_time()
+        work()
+        times.append(time.thread_time() - begin)
+    return min(times)
+
+
+def milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:,.3g} ms"

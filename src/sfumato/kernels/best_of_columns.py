@@ -1,0 +1,59 @@
+"""The greatest values of several columns, each with its own number of them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+MOST_MOVES = 32  # a place, before sorting anew is quicker than repairing an order
+
+
+@njit(cache=True, nogil=True)
+def repair(order, value):
+    """Bring places into descending order of value, equal values by ascending place.
+
+    order : int64[n], a permutation, changed;  value : float64[n], value[j] of order[j], changed
+    Returns whether it was done: False, with `order` any permutation, after MOST_MOVES * n moves.
+    Cost: O(n + moves), an insertion sort: few moves where the order hardly changes.
+    """
+    moves, most = 0, MOST_MOVES * order.size
+    for j in range(1, order.size):
+        place, own = order[j], value[j]
+        i = j
+        while i > 0 and (value[i - 1] < own or (value[i - 1] == own and order[i - 1] > place)):
+            value[i], order[i] = value[i - 1], order[i - 1]
+            i -= 1
+        value[i], order[i] = own, place
+        moves += j - i
+        if moves > most:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def best_of_columns(values, ks):
+    """For each column c the places of its min(n, ks[c]) greatest values, the greatest first.
+
+    values : float64[n, c], no NaN;  ks : int64[c], at least 1.  Equal values by ascending place.
+    Returns offsets int64[c + 1] and places int64[offsets[c]], column after column.
+    Cost: O(n log n) a column, and O(n) where it is ordered much as the one before, as are the
+    top-k probabilities of neighbouring k.
+    """
+    n = values.shape[0]
+    offsets = np.zeros(ks.size + 1, dtype=np.int64)
+    for c in range(ks.size):
+        offsets[c + 1] = offsets[c] + min(n, ks[c])
+    places = np.empty(offsets[ks.size], dtype=np.int64)
+    order, value = np.arange(n), np.empty(n)
+    for c in range(ks.size):
+        done = False
+        if c > 0:
+            for j in range(n):
+                value[j] = values[order[j], c]
+            done = repair(order, value)
+        if not done:
+            for j in range(n):
+                value[j] = -values[j, c]
+            order[:] = np.argsort(value, kind="mergesort")
+        places[offsets[c] : offsets[c + 1]] = order[: offsets[c + 1] - offsets[c]]
+    return offsets, places

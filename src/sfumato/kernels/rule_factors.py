@@ -1,0 +1,82 @@
+"""What each ranked item adds to the count of those above the others, and where that is settled.
+
+Items stand in rank order, best first. Seen from position x, every generation rule but x's own is
+one independent tuple that exists with the mass of its members above x (D, section 3): a factor
+1 - m + m z of the law of how many rank higher. So item i brings one factor, with the mass of its
+rule up to i, that holds for the positions strictly between i and the rule's next member.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+NEVER = 2**62  # `after` of a rule's last member
+CUT = 80.0  # twice the exponent of a negligible probability: exp(-40) = 4e-18
+
+
+@njit(cache=True, nogil=True)
+def rule_masses(prob, rule, rules):
+    """Total probability of each rule's members.
+
+    prob : float64[n];  rule : int64[n] in [-1, rules), -1 for no rule
+    Returns float64[rules].  Cost: O(n).  Error: (1 + u)**n, plain summation.
+    """
+    total = np.zeros(rules)
+    for i in range(prob.size):
+        if rule[i] >= 0:
+            total[rule[i]] += prob[i]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def rule_factors(prob, rule, rules):
+    """Mass and end of each item's factor.
+
+    prob : float64[m] in (0, 1], in rank order;  rule : int64[m] in [-1, rules), -1 for no rule
+    Returns mass float64[m], the rule's probability up to and with the item (at most 1), and
+    after int64[m], the position of the rule's next member (NEVER if there is none).
+    Cost: O(m + rules).  Error: that of summation.  Source: D, section 3 (compressed rules).
+    """
+    m = prob.size
+    mass = prob.copy()
+    after = np.full(m, NEVER)
+    last = np.full(rules, -1)
+    for i in range(m):
+        if rule[i] >= 0:
+            before = last[rule[i]]
+            if before >= 0:
+                after[before] = i
+                mass[i] += mass[before]
+            last[rule[i]] = i
+        mass[i] = min(mass[i], 1.0)
+    return mass, after
+
+
+@njit(cache=True, nogil=True)
+def undecided(prob, mass, least, most):
+    """Positions where Pr(fewer than k items above) is neither 1 nor 0, for least <= k <= most.
+
+    prob, mass : as in rule_factors;  least, most : int >= 1
+    Returns (begin, end): up to position `begin` at least `least` items can only be above with
+    probability < 4e-18; from `end` on, fewer than `most` are above with probability < 4e-18.
+    end = m if the items do not reach that far.
+    Cost: O(m).  Source: Bernstein's and Chernoff's bounds for sums of independent variables, on
+    all rules above; leaving one's own rule out moves the mean by at most 1.
+    """
+    mean, variance, rules = 0.0, 0.0, 0
+    begin, m = 0, prob.size
+    for x in range(m):
+        short = least - mean
+        if rules < least or (short > 0 and short * short > CUT * (variance + short / 3)):
+            begin = x + 1
+        spare = mean - most
+        if spare > 0 and spare * spare > CUT * min(variance + spare / 3, mean):
+            return min(begin, x), x
+        before = mass[x] - prob[x]
+        if before <= 0.0:
+            before = 0.0
+            rules += 1
+        mean += mass[x] - before
+        variance = max(variance + mass[x] * (1 - mass[x]) - before * (1 - before), 0.0)
+    return begin, m

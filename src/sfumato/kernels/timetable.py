@@ -1,0 +1,141 @@
+"""Optimal and greedy timetables of query groups that are answered together (D, sections 7, 8).
+
+Groups 0 ... g - 1 have bounds f and costs k, both rising strictly. A run of group e answers the
+groups 0 ... e and costs k[e]. Between two answers of group i at most f[i] units pass. The last
+group runs once a cycle, at its end, where everything begins anew.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+DENSE = 8  # with more than one step in so many cells, whole rows are quicker than the steps alone
+
+
+@njit(cache=True, nogil=True)
+def extend_costs(lower, bound, cost, row):
+    """DP(i, t), the least cost of groups 0 ... i in [0, t] when nothing runs at 0 and after t.
+
+    lower : int64[bound], DP(i - 1, t);  bound, cost : f[i], k[i]
+    row : int64[>= bound], the result
+    Cost: O((row.size - bound) * steps), steps <= bound: where `lower` does not rise, the longest
+    rest after the last run of group i is the best one, for DP(i, t) never falls.
+    Source: D, (7), of which only t < f[i + 1] is ever needed.
+    """
+    row[:bound] = lower
+    if row.size == bound:
+        return
+    steps, count = np.empty(bound, dtype=np.int64), 0
+    for s in range(bound - 1, -1, -1):
+        if s == bound - 1 or lower[s + 1] > lower[s]:
+            steps[count] = s
+            count += 1
+    if count * DENSE < bound:
+        for t in range(bound, row.size):
+            least = lower[steps[0]] + row[t - 1 - steps[0]]
+            for j in range(1, count):
+                least = min(least, lower[steps[j]] + row[t - 1 - steps[j]])
+            row[t] = cost + least
+        return
+    backwards = np.empty(row.size, dtype=np.int64)  # so that both run forwards: SIMD
+    for t in range(bound):
+        backwards[row.size - 1 - t] = row[t]
+    for t in range(bound, row.size):
+        rest = backwards[row.size - t : row.size - t + bound]
+        least = lower[0] + rest[0]
+        for s in range(1, bound):
+            least = min(least, lower[s] + rest[s])
+        row[t] = cost + least
+        backwards[row.size - 1 - t] = row[t]
+
+
+@njit(cache=True, nogil=True)
+def last_run(lower, row, t, bound, cost):
+    """Time of the last run of group i in [0, t] under DP(i, t) = row[t]; the earliest such."""
+    for s in range(bound - 1, -1, -1):
+        if row[t - 1 - s] + cost + lower[s] == row[t]:
+            return t - s
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def optimal_timetable(f, k):
+    """The timetable of least cost per unit of time.
+
+    f, k : int64[g], g >= 1, strictly ascending, at least 1
+    Returns times int64[r], ascending, and groups int64[r] of the runs in (0, cycle]; the last run
+    is that of group g - 1 at the cycle's end. Of equally good cycles the shortest.
+    Cost: O(f[g - 1]**2 / 2) at worst, usually far less (see extend_costs); memory O(sum of f).
+    Error: none, integers; sums below 2**63.
+    Source: D, section 7 and Algorithm 1. Its rows run to f[g - 1]; row i is needed to f[i + 1].
+    """
+    g = f.size
+    begin = np.zeros(g + 1, dtype=np.int64)
+    for i in range(g - 1):
+        begin[i + 1] = begin[i] + f[i + 1]
+    costs = np.empty(max(begin[g - 1], 1), dtype=np.int64)
+    for i in range(g - 1):
+        row = costs[begin[i] : begin[i + 1]]
+        if i == 0:
+            for t in range(row.size):
+                row[t] = t // f[0] * k[0]
+        else:
+            extend_costs(costs[begin[i - 1] : begin[i - 1] + f[i]], f[i], k[i], row)
+    cycle, total = f[0], k[0]
+    if g > 1:
+        row = costs[begin[g - 2] : begin[g - 1]]
+        cycle, total = 1, k[g - 1]
+        for end in range(2, f[g - 1] + 1):
+            if (row[end - 1] + k[g - 1]) * cycle < total * end:
+                cycle, total = end, row[end - 1] + k[g - 1]
+    times, groups = np.empty(cycle, dtype=np.int64), np.empty(cycle, dtype=np.int64)
+    times[0], groups[0] = cycle, g - 1
+    runs = 1
+    # Parts of the plan still to be rebuilt: groups 0 ... i within [0, t] from an offset on.
+    parts = np.empty((cycle + g + 1, 3), dtype=np.int64)
+    parts[0, 0], parts[0, 1], parts[0, 2] = g - 2, cycle - 1, 0
+    waiting = 1
+    while waiting > 0:
+        waiting -= 1
+        i, t, offset = parts[waiting, 0], parts[waiting, 1], parts[waiting, 2]
+        while i >= 0 and t < f[i]:
+            i -= 1
+        if i == 0:
+            for j in range(1, t // f[0] + 1):
+                times[runs], groups[runs] = offset + j * f[0], 0
+                runs += 1
+        elif i > 0:
+            lower = costs[begin[i - 1] : begin[i]]
+            at = last_run(lower, costs[begin[i] : begin[i + 1]], t, f[i], k[i])
+            times[runs], groups[runs] = offset + at, i
+            runs += 1
+            parts[waiting, 0], parts[waiting, 1], parts[waiting, 2] = i, at - 1, offset
+            waiting += 1
+            parts[waiting, 0], parts[waiting, 1], parts[waiting, 2] = i - 1, t - at, offset + at
+            waiting += 1
+    order = np.argsort(times[:runs])
+    return times[:runs][order], groups[:runs][order]
+
+
+@njit(cache=True, nogil=True)
+def greedy_timetable(f):
+    """The timetable that runs each group at the last run of the one before within its bound.
+
+    f : int64[g], g >= 1, strictly ascending, at least 1 (costs, rising too, do not matter)
+    Returns times and groups as optimal_timetable. Its cost is at most twice the optimum.
+    Cost: O(f[g - 1]).  Source: D, section 8 and Algorithm 2.
+    """
+    cycle = f[0]
+    for i in range(1, f.size):
+        cycle = f[i] // cycle * cycle
+    run = np.full(cycle + 1, -1)
+    first = f[0]
+    run[first] = 0
+    for i in range(1, f.size):
+        before, first = first, f[i] // first * first
+        for t in range(before + 1, first):
+            run[t] = run[t - before]
+        run[first] = i
+    times = np.flatnonzero(run >= 0)
+    return times, run[times]
