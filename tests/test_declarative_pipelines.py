@@ -110,4 +110,5 @@ def test_state_and_filters_run_in_a_declarative_pipeline(tmp_path):
     expected = {50: 0.5, 51: 0.75, 52: 1.0, 49: 0.25}
     known = dict(zip(above["id"], above["existence"], strict=True))
     assert {i: known[i] for i in expected} == expected
-    assert min(known) == 49 and len(known) == 51
+    assert min(known) == 49
+    assert len(known) == 51

@@ -133,7 +133,8 @@ def test_extents_agree_with_possible_worlds_and_come_once(spark):
     seen = set()
     for row in out:
         start, end = (row["window"][side].replace(tzinfo=UTC) for side in ("start", "end"))
-        assert end - start == timedelta(seconds=6) and (row["k"], end) not in seen
+        assert end - start == timedelta(seconds=6)
+        assert (row["k"], end) not in seen
         seen.add((row["k"], end))
         window = [pairs for _, k, ts, pairs in rows if k == row["k"] and start <= ts < end]
         assert row["held"] == len(window) > 0
@@ -168,7 +169,8 @@ def test_nulls_are_skipped_and_expressions_are_sparks(spark):
     )
     last = out.where("id = 2").first()
     assert (last["n"]["mean"], last["known"]["mean"], last["twice"]["mean"]) == (3, 2, 6)
-    assert last["none"]["existence"] == 0 and last["none"]["mean"] is None
+    assert last["none"]["existence"] == 0
+    assert last["none"]["mean"] is None
 
 
 def stream_rows(spark, folder, build):
@@ -268,8 +270,10 @@ def test_reorder_then_extents_in_one_query_equals_the_rows_that_were_not_late(sp
         return {(r["k"], r["window"]["end"].replace(tzinfo=UTC)): r for r in out}
 
     complete, first = known(whole), known(came)
-    assert len(complete) == len(whole) and len(first) == len(came)
-    assert set(first) <= set(complete) and len(first) >= len(complete) - 6
+    assert len(complete) == len(whole)
+    assert len(first) == len(came)
+    assert set(first) <= set(complete)
+    assert len(first) >= len(complete) - 6
     for (k, end), row in complete.items():
         start = end - timedelta(seconds=10)
         window = [pairs for _, key, ts, pairs in kept if key == k and start <= ts < end]
@@ -333,7 +337,7 @@ def test_quantiles_are_fields_of_the_result(spark):
 
 
 @pytest.mark.parametrize(
-    "change, message",
+    ("change", "message"),
     [
         ({"aggregates": {"t": "median(x)"}}, "one of count, sum, avg"),
         ({"aggregates": {"t": "summ(x)"}}, "did you mean sum"),

@@ -59,7 +59,7 @@ def test_an_error_underlines_the_word_and_names_the_likely_one():
         "    \tFROM s [ROWS 500 CONFIDNCE 95%]",
         "    \t                 ^^^^^^^^^",
         "expected RANGE, SLIDE, ROWS, CONFIDENCE, MAX_TUPLES, ORDER, WATTR, ARRIVAL or one of "
-        "9 more",
+        "10 more",
         "did you mean CONFIDENCE?",
     ]
 

@@ -93,7 +93,8 @@ def test_extents_carry_their_window_key_and_numbers(tables):
     assert out.columns == ["vehID", "ends", "n", "mean", "MAX(speed)", "held"]
     assert dict(out.dtypes)["n"] == "bigint"
     rows = out.collect()
-    assert {r["vehID"] for r in rows} == {0, 1} and len(rows) == 6
+    assert {r["vehID"] for r in rows} == {0, 1}
+    assert len(rows) == 6
     for row in rows:
         end = stamp(row["ends"])
         group = [
@@ -202,4 +203,6 @@ def test_explain_shows_extents_held_tuples_and_state(tables):
     for part in ("extents of 5 min every 30 s", "10 extents", "avg(speed)", "with its rows"):
         assert part in text
     text = explain(spark, "SELECT AVG(x) FROM u [ROWS 500 CONFIDENCE 95% ORDER id]")
-    assert "w' = least n" in text and "bytes" in text and "0.9: about" in text
+    assert "w' = least n" in text
+    assert "bytes" in text
+    assert "0.9: about" in text
