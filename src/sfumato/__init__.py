@@ -25,6 +25,7 @@ _HOME = {
     "expected": "sfumato.spark.alternatives",
     "expected_ranks": "sfumato.operators.top_k",
     "explain": "sfumato.sql",
+    "extent_join": "sfumato.spark.extent_join",
     "pk_topk": "sfumato.operators.top_k",
     "prf": "sfumato.operators.top_k",
     "prfe": "sfumato.operators.top_k",

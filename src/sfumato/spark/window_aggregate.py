@@ -400,7 +400,9 @@ class Plan:
         if isinstance(self.window, Range):
             time = schema[self.orders[0]].dataType
             time = LongType() if settings.time == "long" else time
-            output = output.add("window", StructType().add("start", time).add("end", time))
+            extent = StructType().add("start", time).add("end", time)
+            scope = self.controlled_by if self._controlled else self.keys
+            output = output.add("window", extent, metadata={CONTROLLED_BY: json.dumps(scope)})
             output = output.add("held", LongType())
             output = output.add("punctuation", time).add("late", LongType())
         else:

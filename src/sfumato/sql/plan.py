@@ -231,12 +231,11 @@ def window_plan(window: Window, text: str) -> Disorder | Count:
             raise at(text, option, f"{option.word} is given twice")
     kinds = [kind for word in KINDS if (kind := window.get(word)) is not None]
     if len(kinds) > 1:
-        first, second = sorted(kinds, key=lambda option: option.start)[:2]
+        words_given = " and ".join(kind.word for kind in kinds[:2])
         raise at(
             text,
-            second,
-            f"a window is by time, by count or by a value: {second.word} and {first.word} exclude "
-            "each other",
+            max(kinds[:2], key=lambda kind: kind.start),
+            f"a window is by time, by count or by a value: {words_given} exclude each other",
         )
     family = kinds[0].word if kinds else "RANGE"
     for option in window.options:
