@@ -464,32 +464,69 @@ def judge(repository, scratch, raw, scaled, marginal, least_donors, rule):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def impute_batch(repository, objects, joint, most, marginal, least_donors):
+def judge_batch(repository, objects, marginal, least_donors, low, high):
+    """Choose the rules of many objects, and bound what they will be imputed to.
+
+    objects : float64[n, D], NaN = missing    marginal, least_donors : as for `judge`
+    low, high : float64[n, T], written: least and greatest value of each attribute in the index
+        nodes that its rule's box meets; float64[0, T]: not wanted
+    Returns (rule int64[n, T], reason uint8[n]).
+    Cost: box queries until a rule has donors, then one without looking at rows.
+    Source: E, sections 3 and 5.2 (initial MBR).
+    """
+    n, trees = objects.shape[0], repository.column_of.size
+    scratch = new_scratch(repository)
+    rule, reason = np.empty((n, trees), np.int64), np.empty(n, np.uint8)
+    scaled = np.empty(repository.shift.size)
+    for i in range(n):
+        reason[i] = judge(repository, scratch, objects[i], scaled, marginal, least_donors, rule[i])
+        if low.shape[0] > 0 and reason[i] <= IMPUTED:
+            for t in range(trees):
+                low[i, t], high[i, t] = coarse_interval(
+                    repository, scratch, objects[i], scaled, t, rule[i, t]
+                )
+    return rule, reason
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def coarse_interval(repository, scratch, raw, scaled, t, rule):
+    """Least and greatest value of attribute t in the index nodes that a rule's box meets."""
+    if rule == PRESENT:
+        return raw[repository.column_of[t]], raw[repository.column_of[t]]
+    first = repository.first_value[t]
+    least, most = np.int64(0), repository.first_value[t + 1] - first - 1
+    if rule != MARGINAL:
+        asked = add_rule(repository, rule, 0, scratch.attributes, scratch.reach)
+        count = nodes_of_box(repository, t, asked, scaled, scratch)
+        least, most = most, least
+        for i in range(count):
+            node = scratch.nodes[i]
+            least = min(least, repository.code_low[t, node])
+            most = max(most, repository.code_high[t, node])
+    return repository.values[first + least], repository.values[first + most]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def impute_batch(repository, objects, rule, reason, joint, most):
     """Alternatives of many objects.
 
-    objects : float64[n, D], NaN = missing
-    Returns (offsets int64[n + 1], prob float64[m], points float64[m, T], rule int64[n, T],
-    reason uint8[n], donors int64[n, T], spread, error float64[n, T], joined bool[n]).
+    objects : float64[n, D], NaN = missing    rule, reason : of `judge_batch`
+    Returns (offsets int64[n + 1], prob float64[m], points float64[m, T], donors int64[n, T],
+    spread, error float64[n, T], joined bool[n]).
     """
-    n, d = objects.shape
-    trees = repository.column_of.size
+    n, trees = rule.shape
     scratch = new_scratch(repository)
-    offsets, rule = np.zeros(n + 1, np.int64), np.empty((n, trees), np.int64)
-    reason, joined = np.empty(n, np.uint8), np.zeros(n, np.bool_)
-    donors, spread, error = (
-        np.zeros((n, trees), np.int64),
-        np.zeros((n, trees)),
-        np.zeros((n, trees)),
-    )
+    offsets, joined = np.zeros(n + 1, np.int64), np.zeros(n, np.bool_)
+    donors, spread = np.zeros((n, trees), np.int64), np.zeros((n, trees))
+    error = np.zeros((n, trees))
     prob, points, at = np.empty(2 * n + 16), np.empty((2 * n + 16, trees)), 0
-    scaled = np.empty(d)
+    scaled = np.empty(repository.shift.size)
     for i in range(n):
-        raw = objects[i]
-        reason[i] = judge(repository, scratch, raw, scaled, marginal, least_donors, rule[i])
         if reason[i] <= IMPUTED:
+            scale(repository, objects[i], scaled)
             prob, points, at, joined[i] = impute_object(
-                repository, scratch, raw, scaled, rule[i], joint, most,
+                repository, scratch, objects[i], scaled, rule[i], joint, most,
                 donors[i], spread[i], error[i], prob, points, at,
             )  # fmt: skip
         offsets[i + 1] = at
-    return offsets, prob[:at], points[:at], rule, reason, donors, spread, error, joined
+    return offsets, prob[:at], points[:at], donors, spread, error, joined

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,7 @@ from sfumato.operators.snapshot import Snapshot, pack, unpack
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+Reasons = npt.NDArray[np.uint8]
 
 KIND, VERSION = "imputer", 1
 FALLBACKS = ("marginal", "reject")
@@ -58,7 +61,7 @@ class Imputed:
     prob: Floats
     values: Floats
     rule: Ints
-    reason: npt.NDArray[np.uint8]
+    reason: Reasons
     donors: Ints
     spread: Floats
     beyond: Bools
@@ -143,11 +146,10 @@ class Imputer:
         Results of an object depend on nothing but the object.
         """
         objects = self.objects(values)
-        found = kernel.impute_batch(
-            self.prepared, objects, self.joint, self._most, self.fallback == "marginal",
-            self.least_donors,
-        )  # fmt: skip
-        offsets, prob, points, rule, reason, donors, spread, error, joined = found
+        rule, reason = self.judge(objects)[:2]
+        offsets, prob, points, donors, spread, error, joined = kernel.impute_batch(
+            self.prepared, objects, rule, reason, self.joint, self.most
+        )
         span = self._span[[self.names.index(name) for name in self.attributes]]
         bound = np.append(self._bounds, [np.inf] * 3)[rule]  # the three codes below 0 come last
         return Imputed(
@@ -163,6 +165,20 @@ class Imputer:
             error=error,
             joint=joined,
         )
+
+    def judge(self, objects: Floats, boxes: bool = False) -> tuple[Ints, Reasons, Floats, Floats]:
+        """Rules for objects, without imputing them: the first step of `impute`.
+
+        objects : float64[n, D], as `objects` gives them
+        Returns (rule, reason, low, high): the first two as in `Imputed`; with boxes=True low and
+        high, float64[n, T], enclose every value that each attribute would be imputed to.
+        """
+        shape = (len(objects) if boxes else 0, len(self.attributes))
+        low, high = np.empty(shape), np.empty(shape)
+        rule, reason = kernel.judge_batch(
+            self.prepared, objects, self.fallback == "marginal", self.least_donors, low, high
+        )
+        return rule, reason, low, high
 
     def objects(self, values: Mapping[str, npt.ArrayLike] | npt.ArrayLike) -> Floats:
         """Values as the matrix [n, D] that kernels take. Raises ValueError for another shape."""
@@ -206,6 +222,11 @@ class Imputer:
     def left_out(self) -> int:
         """Combinations of dependencies that `max_rules` keeps from being tried."""
         return sum(lattice.left_out for lattice in self._lattices)
+
+    @cached_property
+    def fingerprint(self) -> int:
+        """A checksum of the repository and all settings: equal for equal imputers. O(D N)."""
+        return zlib.crc32(self.to_bytes())
 
     def to_bytes(self) -> bytes:
         """The prepared repository and all settings, for other processes. No pickle."""
@@ -270,7 +291,7 @@ class Imputer:
         self.joint, self.fallback = joint, fallback
         self.max_alternatives = None if most is None else _whole("max_alternatives", most)
         self.least_donors = _whole("least_donors", least)
-        self._most = NO_LIMIT if self.max_alternatives is None else self.max_alternatives
+        self.most = NO_LIMIT if self.max_alternatives is None else self.max_alternatives
 
     def _known(self, argument: str, chosen: Sequence[str]) -> tuple[str, ...]:
         if isinstance(chosen, str):
