@@ -15,7 +15,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-SUITES = ("windows", "cdf", "similarity_join", "disorder", "donors", "spark_path")
+SUITES = ("windows", "cdf", "similarity_join", "disorder", "donors", "incomplete_join", "spark_path")
 COMPARED = ("name", "setting", "ours", "peer", "ratio", "goal", "met")
 
 

@@ -20,6 +20,7 @@ from numba import njit
 from sfumato.kernels.imputation import (
     COMPLETE,
     IMPUTED,
+    PRESENT,
     impute_object,
     new_scratch,
     scale,
@@ -27,11 +28,13 @@ from sfumato.kernels.imputation import (
 from sfumato.kernels.match_probability import (
     FEW_PAIRS,
     SLACK,
+    decided,
     defining_sum,
     match_probability,
     match_probability_in_balls,
     matching_pairs,
 )
+from sfumato.kernels.single_gap import sum_over_gap
 from sfumato.kernels.trimmed_radius import prunes, summarise
 from sfumato.kernels.uncertain_tuples import Tuples, existences, padded, write_tuples
 
@@ -59,6 +62,7 @@ class Objects(NamedTuple):
 
     state : uint8[slots], COARSE, WHOLE, KEPT    raw : float64[slots, D], NaN = missing
     rule : int64[slots, T], see `imputation`    low, high : float64[T, slots], the box
+    gap : int64[slots], the missing attribute of an object that lacks one, of T; else -1
     """
 
     state: np.ndarray
@@ -66,6 +70,7 @@ class Objects(NamedTuple):
     rule: np.ndarray
     low: np.ndarray
     high: np.ndarray
+    gap: np.ndarray
 
 
 class Match(NamedTuple):
@@ -116,6 +121,12 @@ def box_squares(low, high, u, v):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def block_size(dimensions, count):
+    """Places of a block of so many samples."""
+    return (dimensions + 1) * padded(count)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def room_for_block(tuples, rings, dimensions, used, needed):
     """Tuples with room for a block of so many places, and the place after the last block.
 
@@ -127,11 +138,11 @@ def room_for_block(tuples, rings, dimensions, used, needed):
     for w in range(rings.base.size):
         for s in range(rings.base[w], rings.base[w] + rings.held[w]):
             if tuples.samples[s] > 0:
-                live += (dimensions + 1) * padded(tuples.samples[s])
+                live += block_size(dimensions, tuples.samples[s])
     blocks, used = np.empty(2 * live), 0
     for w in range(rings.base.size):
         for s in range(rings.base[w], rings.base[w] + rings.held[w]):
-            size = (dimensions + 1) * padded(tuples.samples[s]) if tuples.samples[s] > 0 else 0
+            size = block_size(dimensions, tuples.samples[s]) if tuples.samples[s] > 0 else 0
             at = tuples.at[s]
             for i in range(size):
                 blocks[used + i] = tuples.blocks[at + i]
@@ -149,7 +160,7 @@ def write_samples(tuples, rings, objects, match, s, prob, points, used):
     d, count = points.shape[1], prob.size
     # A block lent to a slot before must not be moved for this one: it is no longer its object's.
     tuples.samples[s] = 0
-    tuples, used = room_for_block(tuples, rings, d, used, (d + 1) * padded(count))
+    tuples, used = room_for_block(tuples, rings, d, used, block_size(d, count))
     slots, number = np.empty(1, np.int64), np.empty(1, np.int64)
     slots[0], number[0] = s, tuples.number[s]
     offsets = np.empty(2, np.int64)
@@ -224,12 +235,23 @@ def refill(repository, tuples, rings, objects, match, offsets, prob, points, joi
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def pair_probability(tuples, u, v, d, within, limit, least, probability):
+def pair_probability(tuples, gap, u, v, d, within, limit, least, probability):
     """Pr(match) of two imputed objects if it is at least `probability`, else -1."""
     u_count, v_count = tuples.samples[u], tuples.samples[v]
     if u_count * v_count <= FEW_PAIRS:
         total = defining_sum(tuples.blocks, tuples.at[u], u_count, tuples.at[v], v_count, d, limit)
         return total if total >= probability else -1.0
+    if d > 1 and max(gap[u], gap[v]) >= 0:
+        x, y = u, v
+        if gap[v] < 0 or (gap[u] >= 0 and u_count > v_count):
+            x, y = v, u
+        total = sum_over_gap(
+            tuples.blocks, tuples.at[x], tuples.samples[x],
+            tuples.at[y], tuples.samples[y], gap[y], d, limit,
+        )  # fmt: skip
+        if total < least:
+            return -1.0
+        return decided(tuples, u, v, d, limit, probability, total)
     if d == 1 or min(u_count, v_count) < MANY:
         return match_probability(tuples, u, v, d, limit, least, probability)
     return match_probability_in_balls(
@@ -323,7 +345,9 @@ def match_arrival(
             continue
         else:
             counters[REFINED] += 1
-            total = pair_probability(tuples, u, v, d, within, limit, least, probability)
+            total = pair_probability(
+                tuples, objects.gap, u, v, d, within, limit, least, probability
+            )
         if total >= 0.0:
             others[n], totals[n] = v, total
             n += 1
@@ -374,9 +398,15 @@ def join_incomplete(
         objects.state[u] = COARSE
         for a in range(values.shape[1]):
             objects.raw[u, a] = values[i, a]
+        missing = 0
         for t in range(d):
+            if rules[i, t] != PRESENT:
+                objects.gap[u] = t
+                missing += 1
             objects.rule[u, t] = rules[i, t]
             objects.low[t, u], objects.high[t, u] = lows[i, t], highs[i, t]
+        if missing != 1:
+            objects.gap[u] = -1
         if reason[i] == COMPLETE:
             tuples, room, used = complete(
                 repository, scratch, tuples, rings, objects, match, u, joint, most, room, used

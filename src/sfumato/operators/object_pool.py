@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.kernels.imputation import PRESENT
 from sfumato.kernels.incomplete_join import Objects, Rings
 from sfumato.kernels.trimmed_radius import summary_columns
 from sfumato.kernels.uncertain_tuples import Tuples
@@ -78,6 +79,8 @@ class ObjectPool:
         slots, objects = self.slots(), self.objects
         self.tuples.number[slots], self.tuples.samples[slots] = number, 0
         objects.state[slots], objects.raw[slots], objects.rule[slots] = state, raw, rule
+        missing = rule != PRESENT
+        objects.gap[slots] = np.where(missing.sum(axis=1) == 1, missing.argmax(axis=1), -1)
         objects.low[:, slots], objects.high[:, slots] = low.T, high.T
 
     def _slots_of(self, windows: Ints) -> Ints:
@@ -101,7 +104,7 @@ class ObjectPool:
         target = self._slots_of(windows)
         for name in ("at", "samples", "existence", "number", "summary"):
             getattr(self.tuples, name)[target] = getattr(tuples, name)[source]
-        for name in ("state", "raw", "rule"):
+        for name in ("state", "raw", "rule", "gap"):
             getattr(self.objects, name)[target] = getattr(objects, name)[source]
         for name in ("low", "high"):
             getattr(self.objects, name)[:, target] = getattr(objects, name)[:, source]
@@ -123,5 +126,6 @@ class ObjectPool:
             rule=np.empty((slots, d), np.int64),
             low=np.empty((d, slots)),
             high=np.empty((d, slots)),
+            gap=np.empty(slots, np.int64),
         )
         return tuples, objects
