@@ -247,7 +247,7 @@ def pair_probability(tuples, gap, u, v, d, within, limit, least, probability):
             x, y = v, u
         total = sum_over_gap(
             tuples.blocks, tuples.at[x], tuples.samples[x],
-            tuples.at[y], tuples.samples[y], gap[y], d, limit,
+            tuples.at[y], tuples.samples[y], gap[y], d, limit, least,
         )  # fmt: skip
         if total < least:
             return -1.0

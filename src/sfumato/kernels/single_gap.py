@@ -45,16 +45,20 @@ def _exact_mass(blocks, x, x_length, y, y_count, d, limit):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def sum_over_gap(blocks, x, x_count, y, y_count, gap, d, limit):
+def sum_over_gap(blocks, x, x_count, y, y_count, gap, d, limit, least):
     """Sum of Pr(u_k) Pr(v_l) over near pairs, where y's samples differ in attribute `gap` alone.
 
     x, y : places of the blocks    d : dimensions, > 1    limit : see `distance_limit`
+    least : float64; -1 is returned once the sum cannot reach it any more
     O(x_count * (d + y_count)), the latter in SIMD.
     Error: nearness is decided as by the definition; summed in another order.
     """
     x_length, y_length = padded(x_count), padded(y_count)
-    total, band = 0.0, (2.0 * d + 4.0) * ULP * limit
+    total, left, band = 0.0, 1.0, (2.0 * d + 4.0) * ULP * limit
     for k in range(x, x + x_count):
+        if total + left < least:
+            return -1.0
+        left -= blocks[k]
         rest = 0.0
         for a in range(d):
             if a != gap:
