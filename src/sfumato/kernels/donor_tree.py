@@ -105,8 +105,7 @@ def nodes_in_box(low, high, attributes, asked, centre, reach, nodes, unsure):
     """
     leaves = low.shape[0] // 2
     count, top = 0, 0
-    # The part of `nodes` that is not written yet serves as the stack: at most one entry a level.
-    stack = np.empty((64, 2), np.int64)
+    stack = np.empty((64, 2), np.int64)  # a waiting node and its mask: at most one a level
     stack[0, 0], stack[0, 1] = 1, (1 << asked) - 1
     while top >= 0:
         node, mask = stack[top, 0], stack[top, 1]
