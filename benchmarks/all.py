@@ -22,6 +22,8 @@ SUITES = (
     "cdf",
     "similarity_join",
     "top_k",
+    "donors",
+    "incomplete_join",
     "disorder",
     "spark_path",
 )

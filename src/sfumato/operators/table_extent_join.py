@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -46,10 +46,11 @@ class ExtentJoinSettings:
         for side, name in enumerate(SIDES):
             bucket.newest[side] = saved.arrays[f"{name}_newest"]
             if name in saved.tables:
+                end, code, scope, matched = (
+                    saved.arrays[f"{name}_{part}"] for part in ("end", "code", "scope", "matched")
+                )
                 bucket.waiting[side] = Waiting(
-                    saved.tables[name],
-                    *(saved.arrays[f"{name}_{part}"] for part in ("end", "code", "scope")),
-                    saved.arrays[f"{name}_matched"].astype(bool),
+                    saved.tables[name], end, code, scope, matched.astype(bool)
                 )
         bucket.counts = saved.values["counts"]
         return bucket
@@ -69,7 +70,7 @@ class Waiting:
     end: np.ndarray
     code: np.ndarray
     scope: np.ndarray
-    matched: np.ndarray = field(default_factory=lambda: np.empty(0, bool))
+    matched: np.ndarray
 
     def kept(self, wanted: np.ndarray) -> Waiting:
         parts = (self.end, self.code, self.scope, self.matched)

@@ -1,0 +1,254 @@
+"""Join over incomplete streams, fused, against imputing everything first.
+
+Peers: straightforward C++ (R-tree imputation, then nested loops or a grid), and our own imputer
+followed by our own join with an index. All give the same answers; that is checked before anything
+is timed. Every object lacks one attribute of four, the defaults of paper E otherwise.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from peers.build import load
+from sfumato.operators.imputation import Imputer
+from sfumato.operators.incomplete_join import IncompleteArrivals, IncompleteJoin
+from sfumato.operators.similarity_join import Arrivals, SimilarityJoin
+
+REPOSITORY = 30_000
+ALPHA = 0.49995  # not 1/2, which sums of shares often meet but for rounding
+NAMES = ("a", "b", "c", "d")
+REPEATS = 2
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A stream with gaps; `rows` objects a window, of which the last `timed` arrivals count."""
+
+    name: str
+    repository: np.ndarray
+    values: np.ndarray
+    epsilon: float
+    within: float
+    rows: int
+    timed: int
+    nested: int  # arrivals that nested loops are timed on
+
+    @property
+    def side(self) -> np.ndarray:
+        return (np.arange(len(self.values)) % 2).astype(np.uint8)
+
+
+def correlated(n: int, seed: int) -> np.ndarray:
+    """Attributes in [0, 1] that follow from three hidden ones, with some noise."""
+    rng = np.random.default_rng(seed)
+    hidden = rng.random((n, 3))
+    mix = np.random.default_rng(0).dirichlet(np.ones(3), size=4)
+    return np.clip(hidden @ mix.T + rng.normal(0, 0.02, (n, 4)), 0, 1)
+
+
+def intel() -> np.ndarray | None:
+    """Temperature, humidity, light, voltage of the Intel lab, scaled to [0, 1]; None if absent."""
+    root = Path(__file__).resolve().parents[1]
+    folder = Path(os.environ.get("SFUMATO_DATA", root.parent / "shared" / "data"))
+    path = folder / "intel_lab_9motes.parquet"
+    if not path.exists():
+        return None
+    table = pq.read_table(path, columns=["temperature", "humidity", "light", "voltage"])
+    values = np.column_stack([column.to_numpy() for column in table.columns]).astype(float)
+    good = (values[:, 0] < 50) & (values[:, 1] > 0)
+    values = values[good]
+    return (values - values.min(axis=0)) / (values.max(axis=0) - values.min(axis=0))
+
+
+def with_gaps(values: np.ndarray, seed: int) -> np.ndarray:
+    gaps = values.copy()
+    gaps[np.arange(len(gaps)), np.random.default_rng(seed).integers(0, 4, len(gaps))] = np.nan
+    return gaps
+
+
+def settings() -> list[Setting]:
+    repository, stream = correlated(REPOSITORY, 1), with_gaps(correlated(12_000, 2), 3)
+    cases = [
+        Setting(f"synthetic, w = {rows:,}, eps = {within}", repository, stream[: 4 * rows + 2000],
+                0.03, within, rows, 2000, 100)
+        for rows, within in [(1000, 0.1), (2000, 0.1)]
+    ]  # fmt: skip
+    real = intel()
+    if real is not None:
+        rng = np.random.default_rng(4)
+        chosen = rng.permutation(len(real))[: REPOSITORY + 6000]
+        stream = with_gaps(real[np.sort(chosen[REPOSITORY:])], 5)
+        cases.append(
+            Setting("Intel lab, w = 1,000, eps = 0.1", real[chosen[:REPOSITORY]], stream,
+                    0.01, 0.1, 1000, 2000, 100)
+        )  # fmt: skip
+    return cases
+
+
+def imputer_of(setting: Setting) -> Imputer:
+    texts = []
+    for name in NAMES:
+        others = [other for other in NAMES if other != name]
+        bounds = ", ".join([str(setting.epsilon)] * 3)
+        texts.append(f"{', '.join(others)} -> {name} : {bounds} -> 0.1")
+    scaling = dict.fromkeys(NAMES, (0.0, 1.0))
+    return Imputer(setting.repository, texts, names=NAMES, fallback="reject", scaling=scaling)
+
+
+def timed(prepare: Callable[[], Callable[[], Any]], count: int) -> float:
+    """Shortest of some runs, microseconds an arrival; what `prepare` does is not timed."""
+    best = np.inf
+    for _ in range(REPEATS):
+        call = prepare()
+        begin = time.perf_counter()
+        call()
+        best = min(best, time.perf_counter() - begin)
+    return best / count * 1e6
+
+
+class Peer:
+    """The C++ program with its R-trees built."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.library = load("incomplete")
+        self.library.incomplete_index.restype = ctypes.c_void_p
+        self.library.incomplete_join.restype = ctypes.c_int64
+        self.setting = setting
+        self.points = np.ascontiguousarray(setting.repository)
+        self.axes = np.zeros((4, 4), np.int64)
+        for t in range(4):
+            self.axes[t, :3] = [a for a in range(4) if a != t]
+        self.reach = np.full((4, 4), setting.epsilon)
+        counts = np.full(4, 3, np.int64)
+        self.index = ctypes.c_void_p(
+            self.library.incomplete_index(
+                pointer(self.points), ctypes.c_int64(len(self.points)), 4,
+                pointer(self.axes), pointer(counts),
+            )
+        )  # fmt: skip
+
+    def join(self, n: int, grid: bool, cell: float, begin: int) -> tuple[np.ndarray, ...]:
+        """Answers of the first n arrivals from number `begin` on."""
+        s, room = self.setting, 4_000_000
+        out = (np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room))
+        values, side = np.ascontiguousarray(s.values[:n]), s.side[:n]
+        count = self.library.incomplete_join(
+            self.index, pointer(self.points), 4, pointer(self.reach), int(grid),
+            ctypes.c_int64(n), pointer(side), pointer(values), ctypes.c_double(s.within),
+            ctypes.c_double(ALPHA), ctypes.c_int64(s.rows), ctypes.c_double(cell),
+            ctypes.c_int64(begin), ctypes.c_int64(room), *(pointer(array) for array in out),
+        )  # fmt: skip
+        return tuple(array[:count] for array in out)
+
+    def cost(self, begin: int, end: int, grid: bool, cell: float) -> float:
+        """Microseconds an arrival from `begin` to `end`: the whole run less the run before."""
+        times = []
+        for n in (begin, end):
+            best = np.inf
+            for _ in range(2):
+                start = time.perf_counter()
+                self.join(n, grid, cell, n)
+                best = min(best, time.perf_counter() - start)
+            times.append(best)
+        return (times[1] - times[0]) / (end - begin) * 1e6
+
+
+def pointer(array: np.ndarray) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+def fused(setting: Setting, imputer: Imputer, begin: int) -> tuple[IncompleteJoin, Any]:
+    join = IncompleteJoin(imputer, setting.within, ALPHA, setting.rows)
+    keys = np.zeros(len(setting.values), np.int64)
+    parts = [
+        IncompleteArrivals(setting.side[part], keys[part], setting.values[part])
+        for part in (slice(0, begin), slice(begin, None))
+    ]
+    join.process(parts[0])
+    return join, parts[1]
+
+
+def separate(setting: Setting, imputer: Imputer, begin: int) -> Callable[[], Any]:
+    """Our own imputer, then our own join with an index."""
+    join = SimilarityJoin(4, setting.within, ALPHA, setting.rows, 0.95, alternatives=False)
+
+    def run(part: slice) -> Any:
+        done = imputer.impute(setting.values[part])
+        side = setting.side[part]
+        return join.process(
+            Arrivals(side, np.zeros(side.size, np.int64), done.offsets, done.prob, done.values)
+        )
+
+    run(slice(0, begin))
+    return lambda: run(slice(begin, None))
+
+
+def check(setting: Setting, imputer: Imputer, peer: Peer, begin: int) -> IncompleteJoin:
+    join, rest = fused(setting, imputer, begin)
+    answers, _ = join.process(rest)
+    held = np.where(rest.side[answers.arrival] == 0, answers.right, answers.left)
+    mine = sorted(zip((answers.arrival + begin).tolist(), held.tolist(), strict=True))
+    arrival, number, pr = peer.join(len(setting.values), True, setting.within, begin)
+    order = np.lexsort([number, arrival])
+    assert mine == list(zip(arrival[order].tolist(), number[order].tolist(), strict=True))
+    np.testing.assert_allclose(answers.probability, pr[order], atol=1e-9)
+    other = separate(setting, imputer, begin)()
+    np.testing.assert_array_equal(other.left, answers.left)
+    np.testing.assert_allclose(other.probability, answers.probability, atol=1e-9)
+    return join
+
+
+def case(setting: Setting) -> list[dict[str, Any]]:
+    imputer, peer = imputer_of(setting), Peer(setting)
+    n = len(setting.values)
+    begin = n - setting.timed
+    join = check(setting, imputer, peer, begin)
+
+    def prepare() -> Callable[[], Any]:
+        own, rest = fused(setting, imputer, begin)
+        return lambda: own.process(rest)
+
+    ours = timed(prepare, setting.timed)
+    index = min(peer.cost(begin, n, True, setting.within * share) for share in (0.5, 1.0, 2.0))
+    nested_begin = 2 * setting.rows
+    nested = peer.cost(nested_begin, nested_begin + setting.nested, False, 1.0)
+    apart = timed(lambda: separate(setting, imputer, begin), setting.timed)
+    counters = join.counters
+    about = {
+        "imputed": f"{counters['completed'] / max(counters['imputed'], 1):.0%}",
+        "refined": f"{counters['refined'] / max(counters['pairs'], 1):.2%}",
+    }
+    rows = [
+        ("C++ R-tree, then grid", index, 5.0),
+        ("C++ R-tree, then nested loops", nested, 100.0),
+        ("own imputer, then own index", apart, None),
+    ]
+    return [
+        {
+            "name": name, "setting": f"{setting.name}: us", "ours": ours, "peer": cost,
+            "ratio": cost / ours, "goal": goal,
+            "met": None if goal is None else cost / ours >= goal, **about,
+        }
+        for name, cost, goal in rows
+    ]  # fmt: skip
+
+
+def run() -> list[dict[str, Any]]:
+    return [row for setting in settings() for row in case(setting)]
+
+
+if __name__ == "__main__":
+    from rich.console import Console
+
+    from all import show
+
+    show(Console(width=160), "incomplete join", run())

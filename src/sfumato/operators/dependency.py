@@ -1,0 +1,188 @@
+"""Differential dependencies: rows near in some attributes are near in another one."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+# Blanks around a token are skipped; a name is anything plain, or anything at all in backquotes.
+TOKEN = re.compile(r"\s*(?:(?P<mark>->|,|:)|`(?P<quoted>(?:[^`]|``)*)`|(?P<plain>[^\s,:`>-]"
+                   r"(?:(?!->)[^,:`])*))")  # fmt: skip
+PLAIN = re.compile(r"[^\s,:`>-](?:(?!->)[^,:`])*(?<!\s)\Z")
+SHAPE = "A,B -> C : 0.05, 0.1 -> 0.2"
+
+
+class DependencyError(ValueError):
+    """A text that is no dependency. `position`: where in the text, from 0."""
+
+    def __init__(self, message: str, text: str, position: int) -> None:
+        super().__init__(f"{message} at position {position}, in\n  {text}\n  {' ' * position}^")
+        self.position = position
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """Differential dependency X -> A: rows near on every x of X are near on A.
+
+    determinants : ((name, epsilon), ...), at least one; each constraint is |s[x] - o[x]| <= epsilon
+    dependent : name of the attribute A that is inferred
+    epsilon : float >= 0, the bound on A
+    confidence : share of the pairs of rows near on X that are within epsilon on A, or None
+    support : share of all pairs of rows that are near on X, or None
+    spread : the largest difference on A seen among pairs near on X, or None
+
+    Distances are of scaled attributes: by default 1 is an attribute's whole extent in the
+    repository (`Imputer` says how it scales). Determinants are kept in order of their names, so
+    that equal dependencies are equal; what is known of them (the last three) is not compared.
+    Raises ValueError for names that repeat or are empty, and for epsilons that are negative or not
+    finite.  Source: E, Definition 2.3 (Song and Chen 2011), with intervals [0, epsilon].
+
+    >>> print(Dependency.parse("humidity, voltage -> temperature : 0.05, 0.1 -> 0.2"))
+    humidity, voltage -> temperature : 0.05, 0.1 -> 0.2
+    """
+
+    determinants: tuple[tuple[str, float], ...]
+    dependent: str
+    epsilon: float
+    confidence: float | None = field(default=None, compare=False)
+    support: float | None = field(default=None, compare=False)
+    spread: float | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        pairs = tuple(sorted((_name(name), _bound(name, e)) for name, e in self.determinants))
+        if not pairs:
+            raise ValueError(f"`determinants` must name at least one attribute, as in {SHAPE!r}")
+        names = [name for name, _ in pairs] + [_name(self.dependent)]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise ValueError(f"an attribute must stand once in a dependency; {repeated} repeat")
+        object.__setattr__(self, "determinants", pairs)
+        object.__setattr__(self, "epsilon", _bound(self.dependent, self.epsilon))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the determinants."""
+        return tuple(name for name, _ in self.determinants)
+
+    def __str__(self) -> str:
+        names = ", ".join(_quoted(name) for name in self.names)
+        bounds = ", ".join(_number(epsilon) for _, epsilon in self.determinants)
+        return f"{names} -> {_quoted(self.dependent)} : {bounds} -> {_number(self.epsilon)}"
+
+    @classmethod
+    def parse(cls, text: str) -> Dependency:
+        """The dependency that a text like `A,B -> C : 0.05, 0.1 -> 0.2` states.
+
+        Names with a comma, a colon, an arrow or a backquote stand in backquotes, a backquote
+        doubled. `str` gives the text again, determinants by name.
+        Raises DependencyError (a ValueError) that says where and what was expected.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"a dependency's text must be a str like {SHAPE!r}; got {text!r:.80}")
+        return _Reader(text).dependency()
+
+
+def as_dependencies(given: Iterable[Dependency | str]) -> list[Dependency]:
+    """Dependencies from texts and dependencies. Raises TypeError for anything else."""
+    if isinstance(given, str | Dependency):
+        given = [given]
+    return [item if isinstance(item, Dependency) else Dependency.parse(item) for item in given]
+
+
+class _Reader:
+    """One pass over a dependency's text, token by token."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
+
+    def dependency(self) -> Dependency:
+        begin = self.at
+        names = self._list(self._name_here)
+        self._mark("->", "`,` or `->` after a determinant")
+        dependent = self._name_here()
+        self._mark(":", "`:` after the dependent attribute")
+        place = self._skip()
+        bounds = self._list(self._number_here)
+        if len(bounds) != len(names):
+            raise self._error(
+                f"expected {len(names)} epsilons, one for each determinant; got {len(bounds)}",
+                place,
+            )
+        self._mark("->", "`,` or `->` after an epsilon")
+        epsilon = self._number_here()
+        if self.text[self.at :].strip():
+            raise self._error("expected the end of the dependency", self._skip())
+        try:
+            return Dependency(tuple(zip(names, bounds, strict=True)), dependent, epsilon)
+        except ValueError as error:
+            raise self._error(str(error), begin) from None
+
+    def _list(self, item: Any) -> list[Any]:
+        items = [item()]
+        while (match := TOKEN.match(self.text, self.at)) and match["mark"] == ",":
+            self.at = match.end()
+            items.append(item())
+        return items
+
+    def _name_here(self) -> str:
+        match = TOKEN.match(self.text, self.at)
+        if not match or match["mark"]:
+            raise self._error("expected the name of an attribute", self._skip())
+        self.at = match.end()
+        if match["quoted"] is not None:
+            return match["quoted"].replace("``", "`")
+        return match["plain"].rstrip()
+
+    def _number_here(self) -> float:
+        place = self._skip()
+        match = re.compile(r"[^\s,>:]+?(?=\s|,|->|:|\Z)").match(self.text, place)
+        try:
+            number = float(match[0]) if match else math.nan
+        except ValueError:
+            number = math.nan
+        if match is None or not (math.isfinite(number) and number >= 0.0):
+            raise self._error("expected an epsilon, a finite number of at least 0", place)
+        self.at = match.end()
+        return number
+
+    def _mark(self, mark: str, expected: str) -> None:
+        match = TOKEN.match(self.text, self.at)
+        if not match or match["mark"] != mark:
+            raise self._error(f"expected {expected}", self._skip())
+        self.at = match.end()
+
+    def _skip(self) -> int:
+        """Where the next thing begins."""
+        return len(self.text) - len(self.text[self.at :].lstrip())
+
+    def _error(self, message: str, position: int) -> DependencyError:
+        return DependencyError(message, self.text, position)
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"the name of an attribute must be a text, not empty; got {name!r}")
+    return name
+
+
+def _bound(name: str, epsilon: Any) -> float:
+    try:
+        number = float(epsilon)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not (math.isfinite(number) and number >= 0.0):
+        raise ValueError(
+            f"the epsilon of `{name}` must be a finite number of at least 0; got {epsilon!r}"
+        )
+    return number + 0.0  # no -0.0
+
+
+def _quoted(name: str) -> str:
+    return name if PLAIN.match(name) else "`" + name.replace("`", "``") + "`"
+
+
+def _number(value: float) -> str:
+    return repr(int(value)) if value.is_integer() and value < 1e15 else repr(value)
