@@ -39,6 +39,29 @@ def test_the_readme_runs_as_printed(tmp_path):
     assert ("1", "1") in by_function
 
 
+@pytest.mark.slow
+@pytest.mark.spark
+def test_the_toll_example_runs_as_printed_and_charges_the_congested_highway(tmp_path):
+    from sfumato.cli.java import use_java
+
+    (code,) = BLOCK.findall((ROOT / "docs" / "toll.md").read_text())
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(use_java())},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    tolls = re.findall(r"^\|\s*(\d+)\|\s*(\w)\|\s*(\d)\|", done.stdout, re.M)
+    assert {(highway, vehicle) for _, highway, vehicle in tolls} == {("B", "1"), ("B", "3")}
+    ends = sorted({int(until) for until, *_ in tolls})
+    assert 480 <= ends[0] <= 540
+    assert ends == list(range(ends[0], ends[-1] + 1, 30))
+
+
 def test_every_link_in_the_documents_leads_somewhere():
     link = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:

@@ -376,3 +376,66 @@ def test_invalid_rows_take_no_part_and_are_counted(spark, tmp_path):
     out = sf.window_aggregate(df, {"t": "sum(x)"}, window=sf.Rows(2), order="id").collect()
     assert [row["id"] for row in out] == [0]
     assert {row["id"] for row in sf.rejected(df).collect()} == {1, 2, 3}
+
+
+def test_extents_of_a_real_disordered_trace_equal_the_batch_answer_over_rows_not_late(
+    spark, data_folder
+):
+    rows = (
+        spark.read.parquet(str(data_folder / "ooo_dataset_d.parquet"))
+        .where("session in ('d-2', 'd-3')")
+        .select("session", "event_time", "arrival_time", "content_length")
+    )
+    ordered = sf.reorder(
+        rows, event_time="event_time", arrival="arrival_time", key="session",
+        drop_ratio=0.01, estimator="conformal",
+    )  # fmt: skip
+    out = sf.window_aggregate(
+        ordered,
+        {"n": "count(*)", "mean": "avg(content_length)"},
+        window=sf.Range("20 seconds", slide="5 seconds"),
+        order="event_time",
+        key="session",
+    )
+    kept = ordered.where("not late")
+    total, late = rows.count(), ordered.where("late").count()
+    assert kept.count() + late == total
+    assert 0 < late <= 0.0105 * total
+    from pyspark.sql import functions as F  # noqa: N812
+
+    batch = kept.groupBy("session", F.window("event_time", "20 seconds", "5 seconds")).agg(
+        F.count("*").alias("count"), F.avg("content_length").alias("average")
+    )
+    both = out.join(batch, ["session", "window"], "full").select(
+        F.count("*").alias("extents"),
+        F.count_if(~F.col("n.mean").eqNullSafe(F.col("count").cast("double"))).alias("wrong"),
+        F.max(F.abs(F.col("mean.mean") - F.col("average")) / F.col("average")).alias("error"),
+        F.max("late").alias("late"),
+    )
+    found = both.first()
+    assert found["extents"] > 100
+    assert found["wrong"] == 0
+    assert found["error"] < 1e-9
+    assert found["late"] <= late
+
+
+def test_pairs_of_a_join_feed_a_filter_and_a_window(spark):
+    rows = tuples(9, 30, keys=1)
+    df = spark.createDataFrame(rows, SCHEMA)
+    pairs = sf.similarity_join(
+        df, df, on="x", within=1.0, probability=0.3, window=sf.Rows(4), order="id"
+    )
+    high = sf.where(pairs, "left_x >= 0").selectExpr(
+        "left.id AS id", "left.ts AS ts", "alternatives"
+    )
+    out = sf.window_aggregate(
+        high, {"of_sum": "sum(left_x)"}, window=sf.Range("5 seconds"), order="ts"
+    ).collect()
+    assert out
+    certain = high.collect()
+    for row in out:
+        start, end = (row["window"][side].replace(tzinfo=UTC) for side in ("start", "end"))
+        mine = [r for r in certain if start <= r["ts"].replace(tzinfo=UTC) < end]
+        assert row["held"] == len(mine)
+        mean = sum(a["prob"] * a["left_x"] for r in mine for a in r["alternatives"])
+        assert row["of_sum"]["mean"] == pytest.approx(mean)
