@@ -20,7 +20,7 @@ from sfumato.operators.similarity_join import Arrivals, SimilarityJoin
 NESTED, NESTED_SIMD, GRID, SORTED = range(4)
 PEERS = ("C++ nested", "C++ nested, SIMD", "C++ index", "C++ sort")
 SLOW = (NESTED, NESTED_SIMD)
-REPEATS = 5
+REPEATS = 9
 
 Join = tuple[SimilarityJoin, Arrivals]
 

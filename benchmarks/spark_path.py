@@ -205,6 +205,48 @@ def join_rows(spark: Any, folder: Path, size: int) -> list[dict[str, Any]]:
     return [row("similarity join, w = 1,000", size, seconds, alone, stateless, floor)]
 
 
+def extent_rows(spark: Any, folder: Path, size: int) -> list[dict[str, Any]]:
+    """Count and mean of certain values in extents that overlap five times, 100 keys, in order.
+
+    Beside them the same windows by Spark's own aggregation, which knows certain values only.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    import sfumato as sf
+
+    count = SIZES[size]
+    table = readings(size * count, 100, 1, seed=3).select(["device", "event"])
+    table = table.sort_by("event").append_column("x", pa.array(np.arange(table.num_rows) % 97.0))
+    stream = stream_of(spark, write_files(table, size, folder / "in"))
+    ours = sf.window_aggregate(
+        stream,
+        {"n": "count(*)", "mean": "avg(x)"},
+        window=sf.Range("5 minutes", slide="1 minute"),
+        order="event",
+        key="device",
+    )
+    theirs = (
+        stream.withWatermark("event", "1 second")
+        .groupBy(F.window("event", "5 minutes", "1 minute"), "device")
+        .agg(F.count("*").alias("n"), F.avg("x").alias("mean"))
+    )
+    stateless = through_spark(stream, folder / "stateless")
+    floor = through_spark(echo(stream), folder / "echo")
+    sparks = through_spark(theirs, folder / "theirs")
+    seconds = through_spark(ours, folder / "ours")
+    return [
+        {
+            "name": "extents of certain values, 100 keys",
+            "rows a micro-batch": size,
+            "rows/s": round(size / seconds),
+            "ms a micro-batch": round(seconds * 1e3),
+            "ms of Spark's own windows": round(sparks * 1e3),
+            "ms of an echo": round(floor * 1e3),
+            "ms without operator": round(stateless * 1e3),
+        }
+    ]
+
+
 def row(
     name: str, size: int, seconds: float, alone: float, stateless: float, floor: float
 ) -> dict[str, Any]:
@@ -231,6 +273,8 @@ def run() -> list[dict[str, Any]]:
         lambda folder: reorder_rows(spark, folder, 1000, 100_000),
         lambda folder: join_rows(spark, folder, 10_000),
         lambda folder: join_rows(spark, folder, 100_000),
+        lambda folder: extent_rows(spark, folder, 10_000),
+        lambda folder: extent_rows(spark, folder, 100_000),
     ]
     for case in cases:
         folder = Path(tempfile.mkdtemp())

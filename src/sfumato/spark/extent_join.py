@@ -96,15 +96,13 @@ def extent_join(
 
 def _scope(frame: DataFrame, name: str, keys: list[str]) -> list[int]:
     """Numbers of the keys within which the extents of a frame come in order."""
-    columns = frame.columns
-    kind = frame.schema["window"].dataType if "window" in columns else None
-    if not (isinstance(kind, StructType) and kind.names == ["start", "end"]):
+    if not is_extents(frame):
         raise ValueError(
             f"the {name} frame has no column `window` of extents: make it with "
             "sf.window_aggregate(..., window=sf.Range(...))"
         )
     metadata = frame.schema["window"].metadata
-    controlled = json.loads(metadata.get(CONTROLLED_BY, "[]"))
+    controlled = json.loads(metadata[CONTROLLED_BY])
     lacking = [column for column in controlled if column not in keys]
     if lacking:
         raise ValueError(
@@ -112,6 +110,11 @@ def _scope(frame: DataFrame, name: str, keys: list[str]) -> list[int]:
             f"{', '.join(lacking)} to `key`, or reorder without key before the window"
         )
     return [keys.index(column) for column in controlled]
+
+
+def is_extents(frame: DataFrame) -> bool:
+    """Whether a frame has the column `window` of extents, as window_aggregate made it."""
+    return "window" in frame.columns and CONTROLLED_BY in frame.schema["window"].metadata
 
 
 def _projected(frame: DataFrame, keys: list[str]) -> DataFrame:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.sql.aggregation import Aggregation
 from sfumato.sql.edits import Edits
+from sfumato.sql.extents import extent_join_source
 from sfumato.sql.join import similarity_join_source
 from sfumato.sql.measures import Measures, is_ours
 from sfumato.sql.names import Reference, is_measure, is_word, nested_queries, references, stars
@@ -79,6 +80,8 @@ class Block:
         self.from_ = next((c for c in clauses if isinstance(c, FromClause)), None)
         self.clauses = tuple(c for c in clauses if isinstance(c, Clause))
         self.sources: list[Source] = []
+        self.joined: set[int] = set()  # relations whose condition has become part of a source
+        self._planned: dict[int, Frame] = {}  # nested queries, by where they begin
         self.unknown: list[Name] = []  # tables that the session does not have
 
     def rewrite(self) -> None:
@@ -116,6 +119,10 @@ class Block:
     # ---- tables
 
     def _sources(self, clause: FromClause) -> Iterator[Source]:
+        extents = extent_join_source(self, clause)
+        if extents is not None:
+            yield extents
+            return
         elements = list(clause.sources)
         for i, element in enumerate(elements):
             following = elements[i + 1] if i + 1 < len(elements) else None
@@ -125,7 +132,7 @@ class Block:
                     raise at(self.text, following.keyword, reason)
                 continue
             if isinstance(following, SimilarityJoin):
-                yield similarity_join_source(element, following, self._needed, self.text)
+                yield similarity_join_source(element, following, self.needed, self.text)
                 continue
             source = self._table(element)
             if source is not None:
@@ -134,7 +141,7 @@ class Block:
     def _table(self, relation: Relation) -> Source | None:
         """The source of a relation; None for what Spark is to make out by itself."""
         refuse_near_misses(relation, self.text)
-        frame, changed = self._frame(relation, needed=relation.window is not None)
+        frame, changed = self.frame(relation, needed=relation.window is not None)
         if frame is None:
             return None
         window: Rows | Range | Delta | None = None
@@ -144,8 +151,8 @@ class Block:
             if isinstance(plan, Count):
                 window, order = self._counted(frame, plan, relation)
             else:
-                frame = self._reordered(frame, plan, relation)
-                window, order = self._ranged(frame, plan)
+                frame = self.reordered(frame, plan, relation)
+                window, order = self.ranged(frame, plan)
         alias = relation.alias
         name = plain(alias) if alias is not None else self._implied(relation)
         sampled = bool(relation.rest) and is_word(relation.rest[0], "TABLESAMPLE")
@@ -162,11 +169,13 @@ class Block:
             changed=changed or relation.window is not None,
         )
 
-    def _frame(self, relation: Relation, *, needed: bool) -> tuple[Frame | None, bool]:
+    def frame(self, relation: Relation, *, needed: bool) -> tuple[Frame | None, bool]:
         """The frame a relation names, and whether it stands for more than the table itself."""
         head = relation.head
         if isinstance(head, Group) and head.body is not None and head.body.is_query:
-            return self.planner.query(head.body, self.scope), True
+            if head.start not in self._planned:
+                self._planned[head.start] = self.planner.query(head.body, self.scope)
+            return self._planned[head.start], True
         if isinstance(head, Name) and not relation.is_function:
             common = self.scope.get(head.parts[0].lower()) if len(head.parts) == 1 else None
             frame = common or self.planner.table(head)
@@ -180,8 +189,8 @@ class Block:
             raise at(self.text, place, "a window follows a table, a view or a query in parentheses")
         return None, False
 
-    def _needed(self, relation: Relation) -> Frame:
-        frame, _ = self._frame(relation, needed=True)
+    def needed(self, relation: Relation) -> Frame:
+        frame, _ = self.frame(relation, needed=True)
         assert frame is not None
         return frame
 
@@ -214,7 +223,7 @@ class Block:
         return window, order
 
     @staticmethod
-    def _ranged(frame: Frame, plan: Disorder) -> tuple[Range | None, list[str]]:
+    def ranged(frame: Frame, plan: Disorder) -> tuple[Range | None, list[str]]:
         """The extents of a reordered frame, if it has any, and its event time."""
         if plan.extent is None:
             return None, []
@@ -222,7 +231,7 @@ class Block:
         extents = Range(plan.extent.length, plan.extent.slide, plan.idle_timeout)
         return extents, [frame.step.arguments.event_time]
 
-    def _reordered(self, frame: Frame, plan: Disorder, relation: Relation) -> Frame:
+    def reordered(self, frame: Frame, plan: Disorder, relation: Relation) -> Frame:
         from sfumato.spark.reorder import reorder
 
         window, of = relation.window, called(relation)
@@ -355,7 +364,7 @@ class Block:
     def _conditions(self) -> list[tuple[Item, ...]]:
         """What stands after the tables of FROM: join conditions, lateral views."""
         relations = [] if self.from_ is None else self.from_.sources
-        return [r.rest for r in relations if isinstance(r, Relation)]
+        return [r.rest for r in relations if isinstance(r, Relation) and r.start not in self.joined]
 
     def _nested(self) -> None:
         """Rewrite the queries nested in expressions, in place: they may be correlated."""

@@ -6,7 +6,17 @@ import math
 from collections.abc import Iterator
 from statistics import NormalDist
 
-from sfumato.sql.plan import Aggregated, Disorder, JoinStep, Reorder, Select, Step, Table, Where
+from sfumato.sql.plan import (
+    Aggregated,
+    Disorder,
+    ExtentJoin,
+    JoinStep,
+    Reorder,
+    Select,
+    Step,
+    Table,
+    Where,
+)
 from sfumato.windows import Range, Rows
 
 INDENT = "    "
@@ -35,6 +45,12 @@ def _lines(step: Step) -> Iterator[str]:
         yield f"aggregates over windows: {', '.join(step.aggregates)}"
         yield from _table(list(_window(step)))
         yield from _indented(step.input)
+    elif isinstance(step, ExtentJoin):
+        yield "join of two windowed streams, extent by extent"
+        yield from _table(_extents(step))
+        for side, name in ((step.left, "left"), (step.right, "right")):
+            yield f"{INDENT}{name}:"
+            yield from (INDENT + line for line in _indented(side))
     elif isinstance(step, JoinStep):
         yield "similarity join of two uncertain windows"
         yield from _table(_join(step))
@@ -117,6 +133,17 @@ def _promised(plan: Disorder) -> str:
     else:
         late = f"late at most {percent(plan.drop_ratio)} if gaps and delays are as assumed"
     return f"{once}; {late}"
+
+
+# ---- extents -------------------------------------------------------------------------------------
+
+
+def _extents(step: ExtentJoin) -> list[tuple[str, str]]:
+    return [
+        ("pairs", "rows whose extents end at the same time, once both are complete"),
+        ("keys", _per_key(step.key, "none, in one task")),
+        ("state", "the rows of extents that only one side has completed"),
+    ]
 
 
 # ---- aggregates ----------------------------------------------------------------------------------

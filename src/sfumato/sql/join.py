@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from lark import Token
 
 from sfumato.sql.errors import near
 from sfumato.sql.plan import Count, Disorder, JoinStep, at, join_plan, window_plan
 from sfumato.sql.sources import Frame, Source, called, found, ours, unknown_column
-from sfumato.sql.syntax import Name, Relation, SimilarityJoin, Window, plain
+from sfumato.sql.syntax import Name, Node, Relation, SimilarityJoin, Window, plain
 from sfumato.windows import Rows
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ def similarity_join_source(
     if left.rest:
         raise at(text, left.rest[0], "what comes before SIMILARITY JOIN must be one table")
     sides = [
-        Side(relation, frame_of(relation), _name(relation, default))
+        Side(relation, frame_of(relation), side_name(relation, default))
         for relation, default in zip((left, join.side), SIDES, strict=True)
     ]
     if sides[0].name.lower() == sides[1].name.lower():
@@ -72,8 +74,8 @@ def similarity_join_source(
         text,
     )
     step = JoinStep(sides[0].frame.step, sides[1].frame.step, plan, window, order, key)
-    df, copies = _named(df, sides, join, text)
     names = tuple(side.name for side in sides)
+    df, copies = named(df, names, join.keyword, text)
     return Source(
         left.start,
         join.end,
@@ -87,25 +89,26 @@ def similarity_join_source(
     )
 
 
-def _named(
-    df: DataFrame, sides: list[Side], join: SimilarityJoin, text: str
+def named(
+    df: DataFrame, names: Sequence[str], place: Node | Token, text: str
 ) -> tuple[DataFrame, list[str]]:
     """The join with a copy of each side's struct under the side's name, and those names."""
     from pyspark.sql import functions as F  # noqa: N812
 
     copies = []
-    for side, column in zip(sides, SIDES, strict=True):
-        if side.name.lower() == column:
+    for name, column in zip(names, SIDES, strict=True):
+        if name.lower() == column:
             continue
-        if found(side.name, df.columns) is not None:
-            reason = f"{side.name} is a column of the join as well: give the table another alias"
-            raise at(text, join.keyword, reason)
-        df = df.withColumn(side.name, F.col(column))
-        copies.append(side.name)
+        if found(name, df.columns) is not None:
+            reason = f"{name} is a column of the join as well: give the table another alias"
+            raise at(text, place, reason)
+        df = df.withColumn(name, F.col(column))
+        copies.append(name)
     return df, copies
 
 
-def _name(relation: Relation, default: str) -> str:
+def side_name(relation: Relation, default: str) -> str:
+    """What the columns of one side of a join go by."""
     if relation.alias is not None:
         return plain(relation.alias)
     return relation.head.parts[-1] if isinstance(relation.head, Name) else default

@@ -183,6 +183,15 @@ class JoinStep:
 
 
 @dataclass(frozen=True)
+class ExtentJoin:
+    """`sf.extent_join` over two inputs."""
+
+    left: Step
+    right: Step
+    key: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Aggregated:
     """`sf.window_aggregate` over its input."""
 
@@ -210,7 +219,7 @@ class Select:
     inputs: tuple[Step, ...] = field(default=())
 
 
-Step: TypeAlias = Table | Reorder | JoinStep | Aggregated | Where | Select
+Step: TypeAlias = Table | Reorder | JoinStep | ExtentJoin | Aggregated | Where | Select
 
 
 # ---- from the syntax tree ------------------------------------------------------------------------
