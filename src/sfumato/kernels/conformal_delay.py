@@ -70,6 +70,7 @@ from sfumato.kernels.disorder_state import (
     RECENT_ROWS,
     SIZE,
     SLOPE_OF,
+    STRIDE,
     THINNING,
     THRESHOLD_OF,
     WAITED_OF,
@@ -116,6 +117,27 @@ def list_place(e, level):
     return start + 2 * MEASURES * short + 2 * (e - MEASURES) * long, long
 
 
+@njit(cache=True)
+def window(e, d, ints):
+    """How many rows expert e's list stands for, as a float64. O(1)."""
+    rows = float(ints[FED])
+    if e >= 2 * MEASURES:
+        return rows / ints[STRIDE]
+    return min(rows, (SHORT if e < MEASURES else LONG) / d)
+
+
+@njit(cache=True)
+def thin_out(ints, area):
+    """Keep every second lateness of the lists that forget nothing. O(lists), ever more rarely."""
+    ints[STRIDE] *= 2
+    for e in range(2 * MEASURES, EXPERTS):
+        at, capacity = list_place(e, ints[LEVEL])
+        ints[LISTED + e] //= 2
+        for i in range(ints[LISTED + e]):
+            area[at + i] = area[at + 2 * i + 1]
+            area[at + capacity + i] = area[at + capacity + 2 * i + 1]
+
+
 def make_room(area: np.ndarray, level: int, rows: int) -> tuple[np.ndarray, int]:
     """(area, level) with room for `rows` rows in all: the sample, then each expert's list.
 
@@ -140,7 +162,7 @@ def make_room(area: np.ndarray, level: int, rows: int) -> tuple[np.ndarray, int]
 def start_experts(tau, ints):
     """The state at the first row. O(1)."""
     ints[NEWEST] = ints[NEWEST_BEFORE] = tau
-    ints[THINNING] = 1
+    ints[THINNING] = ints[STRIDE] = 1
     for e in range(EXPERTS):
         ints[PUNCTUATION_OF + e] = NEVER
 
@@ -160,6 +182,7 @@ def observe_lateness(tau, t, ints, reals, area):
     if t > previous:
         ints[NEWEST_BEFORE] = ints[NEWEST]
     reals[RECENT_ROWS] += 1.0
+    listed = EXPERTS if sampled(ints[FED], ints[STRIDE]) else 2 * MEASURES
     for e in range(EXPERTS):
         if t > previous:
             waited = float(t - previous) * (ints[HELD_OF + e] * ints[THINNING])
@@ -168,6 +191,8 @@ def observe_lateness(tau, t, ints, reals, area):
         if tau <= ints[PUNCTUATION_OF + e]:
             ints[LATE_OF + e] += 1
             reals[RECENT_LATE_OF + e] += 1.0
+        if e >= listed:
+            continue
         measure = e % MEASURES
         if measure == BEHIND_NEWEST:  # how far a row is ahead says nothing, hence -1
             lateness = max(ints[NEWEST] - tau, -1)
@@ -216,7 +241,7 @@ def threshold(e, debt, d, ints, reals, area):
     at, capacity = list_place(e, ints[LEVEL])
     values = area[at : at + capacity]
     size = ints[LISTED + e]
-    rows = min(float(ints[FED]), (SHORT if e < MEASURES else LONG) / d)
+    rows = window(e, d, ints)
     if ints[FED] * d < UNSURE:
         share = AIM * d / (1.0 + debt**1.5) if debt > 0.0 else AIM * d * (1.0 + (-debt) ** 1.5)
         s = quantile(values, size, min(share, MOST * d) * rows)
@@ -231,7 +256,7 @@ def threshold(e, debt, d, ints, reals, area):
 def learn_slope(e, d, ints, reals, area):
     """Follow the slope of expert e's tail. O(1)."""
     at, capacity = list_place(e, ints[LEVEL])
-    rows = min(float(ints[FED]), (SHORT if e < MEASURES else LONG) / d)
+    rows = window(e, d, ints)
     slope = log_slope(area[at : at + capacity], ints[LISTED + e], rows, d)
     weight = 1.0 if ints[FED] * d < UNSURE else STEP * d / SMOOTH
     reals[SLOPE_OF + e] += weight * (slope - reals[SLOPE_OF + e])
@@ -286,7 +311,7 @@ def steer(d, jolt, ints, reals, area):
     owed = OWED * min(clump, 1.0 + d * fed / CLUMP_GROWTH) + OWED_SHARE * d * fed
     allowed = AIM * d * fed - CENTRE * owed
     if fed % (4 * STEP) == 0:
-        for e in range(EXPERTS):
+        for e in range(2 * MEASURES):
             at, capacity = list_place(e, ints[LEVEL])
             ints[LISTED + e] = expire(
                 area[at : at + capacity],
@@ -294,6 +319,8 @@ def steer(d, jolt, ints, reals, area):
                 ints[LISTED + e],
                 fed - int((SHORT if e < MEASURES else LONG) / d),
             )
+        if MOST * d * window(EXPERTS - 1, d, ints) > LONG_LIST:
+            thin_out(ints, area)
         choose(d, ints, reals)
         fade_memory(d, reals)
     elif jolt:
