@@ -94,14 +94,15 @@ STEP = 32  # rows from one steering to the next,
 HASTE = 8  # if none was late
 AIM = 0.98  # of the drop ratio: room for what comes late at the very end
 OWED, OWED_SHARE = 4.0, 0.03  # T
+GENTLE = 0.1
 CLUMP_GAP = 0.1  # late rows farther apart, in rows times drop ratio, are of different clumps
 CLUMP_GROWTH = 100.0  # expected late rows after which clumps count one more
 CENTRE = 0.6  # c: late rows are kept about c T below d' n
 UNSURE = 2.0  # expected late rows before slopes are trusted: until then plain quantiles
 GAIN = 1.5  # from the debt to the log price
 SMOOTH = 200.0  # slopes are smoothed over so many rows times drop ratio
-LEAST, MOST = 0.05, 3.0  # shares looked at, in drop ratios
-MEMORY = 30.0  # of the comparison, in rows times drop ratio
+LEAST, MOST = 0.15, 3.0  # shares looked at, in drop ratios
+MEMORY = 200.0  # of the comparison, in rows times drop ratio
 LOYALTY = 0.95  # the expert followed stays unless another is cheaper by this factor
 JOLT = 0.1  # a pause that adds this share to what was waited so far is reason to choose anew
 
@@ -270,7 +271,7 @@ def choose(d, ints, reals):
     for e in range(EXPERTS):
         recent = (reals[RECENT_LATE_OF + e] + 1.0) / (AIM * d * reals[RECENT_ROWS] + 1.0)
         always = ints[LATE_OF + e] / (d * ints[FED] + 5.0)
-        cost = (reals[WAITED_OF + e] + 1.0) * math.sqrt(max(recent, 0.5)) * max(always, 1.0) ** 4
+        cost = (reals[WAITED_OF + e] + 1.0) * math.sqrt(max(recent, 0.5)) * max(always, 1.0) ** 1.5
         if e == ints[CHOSEN]:
             cost *= LOYALTY
         if cost < best:
@@ -301,6 +302,15 @@ def count_clumps(d, ints):
 
 
 @njit(cache=True)
+def debt_of(e, excess, owed, budget):
+    """The debt x that expert e feels. O(1)."""
+    if e < 2 * MEASURES:
+        return excess / owed
+    x = excess / (owed + GENTLE * budget)
+    return x
+
+
+@njit(cache=True)
 def steer(d, jolt, ints, reals, area):
     """New thresholds; every 4 STEP rows also: forget old lateness, choose whom to follow.
 
@@ -326,12 +336,12 @@ def steer(d, jolt, ints, reals, area):
     elif jolt:
         choose(d, ints, reals)
     for e in range(EXPERTS):
-        debt = (ints[LATE_OF + e] - allowed) / owed
+        debt = debt_of(e, ints[LATE_OF + e] - allowed, owed, d * fed)
         if fed % STEP == 0 or fed < 4 * STEP:
             learn_slope(e, d, ints, reals, area)
         reals[THRESHOLD_OF + e] = threshold(e, debt, d, ints, reals, area)
     ints[LATE_STEERED] = ints[LATE]
-    debt = (ints[LATE] - allowed) / owed
+    debt = debt_of(ints[CHOSEN], ints[LATE] - allowed, owed, d * fed)
     reals[FOLLOWED] = threshold(ints[CHOSEN], debt, d, ints, reals, area)
 
 
