@@ -65,6 +65,7 @@ from sfumato.kernels.disorder_state import (
     NEVER,
     NEWEST,
     NEWEST_BEFORE,
+    OLDEST,
     PUNCTUATION_OF,
     RECENT_LATE_OF,
     RECENT_ROWS,
@@ -94,10 +95,12 @@ STEP = 32  # rows from one steering to the next,
 HASTE = 8  # if none was late
 AIM = 0.98  # of the drop ratio: room for what comes late at the very end
 OWED, OWED_SHARE = 4.0, 0.03  # T
-GENTLE = 0.1
+GENTLE = 0.06
+LEGACY = 0.1
 CLUMP_GAP = 0.1  # late rows farther apart, in rows times drop ratio, are of different clumps
 CLUMP_GROWTH = 100.0  # expected late rows after which clumps count one more
 CENTRE = 0.6  # c: late rows are kept about c T below d' n
+SETTLING = 2
 UNSURE = 2.0  # expected late rows before slopes are trusted: until then plain quantiles
 GAIN = 1.5  # from the debt to the log price
 SMOOTH = 200.0  # slopes are smoothed over so many rows times drop ratio
@@ -162,7 +165,7 @@ def make_room(area: np.ndarray, level: int, rows: int) -> tuple[np.ndarray, int]
 @njit(cache=True)
 def start_experts(tau, ints):
     """The state at the first row. O(1)."""
-    ints[NEWEST] = ints[NEWEST_BEFORE] = tau
+    ints[NEWEST] = ints[NEWEST_BEFORE] = ints[OLDEST] = tau
     ints[THINNING] = ints[STRIDE] = 1
     for e in range(EXPERTS):
         ints[PUNCTUATION_OF + e] = NEVER
@@ -341,7 +344,9 @@ def steer(d, jolt, ints, reals, area):
             learn_slope(e, d, ints, reals, area)
         reals[THRESHOLD_OF + e] = threshold(e, debt, d, ints, reals, area)
     ints[LATE_STEERED] = ints[LATE]
-    debt = debt_of(ints[CHOSEN], ints[LATE] - allowed, owed, d * fed)
+    e = ints[CHOSEN]
+    debt = debt_of(e, ints[LATE_OF + e] - allowed, owed, d * fed)
+    debt += (ints[LATE] - ints[LATE_OF + e]) / (owed + LEGACY * d * fed)
     reals[FOLLOWED] = threshold(ints[CHOSEN], debt, d, ints, reals, area)
 
 
@@ -356,10 +361,21 @@ def punctuation_of(measure, s, t, ints, area):
         return min(t - int(s), ints[NEWEST])
     if measure == BEHIND_EARLIER:
         return ints[NEWEST_BEFORE] - int(s)
-    rank = int(math.ceil(s) / ints[THINNING])
+    rank = int(math.ceil(s / ints[THINNING]))
     if rank >= ints[SIZE]:
         return NEVER
     return area[ints[SIZE] - 1 - rank]
+
+
+@njit(cache=True)
+def settled(punctuation, ints):
+    """Whether the stream is old enough for a punctuation so far behind its newest event time.
+
+    In a stream no older than its delays the longer ones are still to come: what has been seen of
+    the tail is cut short. O(1).
+    """
+    span = ints[NEWEST] - ints[OLDEST]
+    return ints[NEWEST] - punctuation <= span // SETTLING
 
 
 @njit(cache=True)
@@ -387,7 +403,8 @@ def conformal_step(tau, t, drop_ratio, ints, reals, area):
         return NEVER
     for e in range(EXPERTS):
         wanted = punctuation_of(e % MEASURES, reals[THRESHOLD_OF + e], t, ints, area)
-        if wanted > ints[PUNCTUATION_OF + e]:
+        if wanted > ints[PUNCTUATION_OF + e] and settled(wanted, ints):
             ints[PUNCTUATION_OF + e] = wanted
             ints[HELD_OF + e] = still_later(area, ints[SIZE], ints[HELD_OF + e], wanted)
-    return punctuation_of(ints[CHOSEN] % MEASURES, reals[FOLLOWED], t, ints, area)
+    wanted = punctuation_of(ints[CHOSEN] % MEASURES, reals[FOLLOWED], t, ints, area)
+    return wanted if settled(wanted, ints) else NEVER
