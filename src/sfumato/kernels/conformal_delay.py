@@ -65,11 +65,13 @@ from sfumato.kernels.disorder_state import (
     NEVER,
     NEWEST,
     NEWEST_BEFORE,
+    OLDEST,
     PUNCTUATION_OF,
     RECENT_LATE_OF,
     RECENT_ROWS,
     SIZE,
     SLOPE_OF,
+    STRIDE,
     THINNING,
     THRESHOLD_OF,
     WAITED_OF,
@@ -93,14 +95,17 @@ STEP = 32  # rows from one steering to the next,
 HASTE = 8  # if none was late
 AIM = 0.98  # of the drop ratio: room for what comes late at the very end
 OWED, OWED_SHARE = 4.0, 0.03  # T
+GENTLE = 0.06
+LEGACY = 0.1
 CLUMP_GAP = 0.1  # late rows farther apart, in rows times drop ratio, are of different clumps
 CLUMP_GROWTH = 100.0  # expected late rows after which clumps count one more
 CENTRE = 0.6  # c: late rows are kept about c T below d' n
+SETTLING = 2
 UNSURE = 2.0  # expected late rows before slopes are trusted: until then plain quantiles
 GAIN = 1.5  # from the debt to the log price
 SMOOTH = 200.0  # slopes are smoothed over so many rows times drop ratio
-LEAST, MOST = 0.05, 3.0  # shares looked at, in drop ratios
-MEMORY = 30.0  # of the comparison, in rows times drop ratio
+LEAST, MOST = 0.15, 3.0  # shares looked at, in drop ratios
+MEMORY = 200.0  # of the comparison, in rows times drop ratio
 LOYALTY = 0.95  # the expert followed stays unless another is cheaper by this factor
 JOLT = 0.1  # a pause that adds this share to what was waited so far is reason to choose anew
 
@@ -114,6 +119,27 @@ def list_place(e, level):
     if e < MEASURES:
         return start + 2 * e * short, short
     return start + 2 * MEASURES * short + 2 * (e - MEASURES) * long, long
+
+
+@njit(cache=True)
+def window(e, d, ints):
+    """How many rows expert e's list stands for, as a float64. O(1)."""
+    rows = float(ints[FED])
+    if e >= 2 * MEASURES:
+        return rows / ints[STRIDE]
+    return min(rows, (SHORT if e < MEASURES else LONG) / d)
+
+
+@njit(cache=True)
+def thin_out(ints, area):
+    """Keep every second lateness of the lists that forget nothing. O(lists), ever more rarely."""
+    ints[STRIDE] *= 2
+    for e in range(2 * MEASURES, EXPERTS):
+        at, capacity = list_place(e, ints[LEVEL])
+        ints[LISTED + e] //= 2
+        for i in range(ints[LISTED + e]):
+            area[at + i] = area[at + 2 * i + 1]
+            area[at + capacity + i] = area[at + capacity + 2 * i + 1]
 
 
 def make_room(area: np.ndarray, level: int, rows: int) -> tuple[np.ndarray, int]:
@@ -139,8 +165,8 @@ def make_room(area: np.ndarray, level: int, rows: int) -> tuple[np.ndarray, int]
 @njit(cache=True)
 def start_experts(tau, ints):
     """The state at the first row. O(1)."""
-    ints[NEWEST] = ints[NEWEST_BEFORE] = tau
-    ints[THINNING] = 1
+    ints[NEWEST] = ints[NEWEST_BEFORE] = ints[OLDEST] = tau
+    ints[THINNING] = ints[STRIDE] = 1
     for e in range(EXPERTS):
         ints[PUNCTUATION_OF + e] = NEVER
 
@@ -160,6 +186,7 @@ def observe_lateness(tau, t, ints, reals, area):
     if t > previous:
         ints[NEWEST_BEFORE] = ints[NEWEST]
     reals[RECENT_ROWS] += 1.0
+    listed = EXPERTS if sampled(ints[FED], ints[STRIDE]) else 2 * MEASURES
     for e in range(EXPERTS):
         if t > previous:
             waited = float(t - previous) * (ints[HELD_OF + e] * ints[THINNING])
@@ -168,6 +195,8 @@ def observe_lateness(tau, t, ints, reals, area):
         if tau <= ints[PUNCTUATION_OF + e]:
             ints[LATE_OF + e] += 1
             reals[RECENT_LATE_OF + e] += 1.0
+        if e >= listed:
+            continue
         measure = e % MEASURES
         if measure == BEHIND_NEWEST:  # how far a row is ahead says nothing, hence -1
             lateness = max(ints[NEWEST] - tau, -1)
@@ -216,7 +245,7 @@ def threshold(e, debt, d, ints, reals, area):
     at, capacity = list_place(e, ints[LEVEL])
     values = area[at : at + capacity]
     size = ints[LISTED + e]
-    rows = min(float(ints[FED]), (SHORT if e < MEASURES else LONG) / d)
+    rows = window(e, d, ints)
     if ints[FED] * d < UNSURE:
         share = AIM * d / (1.0 + debt**1.5) if debt > 0.0 else AIM * d * (1.0 + (-debt) ** 1.5)
         s = quantile(values, size, min(share, MOST * d) * rows)
@@ -231,7 +260,7 @@ def threshold(e, debt, d, ints, reals, area):
 def learn_slope(e, d, ints, reals, area):
     """Follow the slope of expert e's tail. O(1)."""
     at, capacity = list_place(e, ints[LEVEL])
-    rows = min(float(ints[FED]), (SHORT if e < MEASURES else LONG) / d)
+    rows = window(e, d, ints)
     slope = log_slope(area[at : at + capacity], ints[LISTED + e], rows, d)
     weight = 1.0 if ints[FED] * d < UNSURE else STEP * d / SMOOTH
     reals[SLOPE_OF + e] += weight * (slope - reals[SLOPE_OF + e])
@@ -245,7 +274,7 @@ def choose(d, ints, reals):
     for e in range(EXPERTS):
         recent = (reals[RECENT_LATE_OF + e] + 1.0) / (AIM * d * reals[RECENT_ROWS] + 1.0)
         always = ints[LATE_OF + e] / (d * ints[FED] + 5.0)
-        cost = (reals[WAITED_OF + e] + 1.0) * math.sqrt(max(recent, 0.5)) * max(always, 1.0) ** 4
+        cost = (reals[WAITED_OF + e] + 1.0) * math.sqrt(max(recent, 0.5)) * max(always, 1.0) ** 1.5
         if e == ints[CHOSEN]:
             cost *= LOYALTY
         if cost < best:
@@ -276,6 +305,15 @@ def count_clumps(d, ints):
 
 
 @njit(cache=True)
+def debt_of(e, excess, owed, budget):
+    """The debt x that expert e feels. O(1)."""
+    if e < 2 * MEASURES:
+        return excess / owed
+    x = excess / (owed + GENTLE * budget)
+    return x
+
+
+@njit(cache=True)
 def steer(d, jolt, ints, reals, area):
     """New thresholds; every 4 STEP rows also: forget old lateness, choose whom to follow.
 
@@ -286,7 +324,7 @@ def steer(d, jolt, ints, reals, area):
     owed = OWED * min(clump, 1.0 + d * fed / CLUMP_GROWTH) + OWED_SHARE * d * fed
     allowed = AIM * d * fed - CENTRE * owed
     if fed % (4 * STEP) == 0:
-        for e in range(EXPERTS):
+        for e in range(2 * MEASURES):
             at, capacity = list_place(e, ints[LEVEL])
             ints[LISTED + e] = expire(
                 area[at : at + capacity],
@@ -294,17 +332,21 @@ def steer(d, jolt, ints, reals, area):
                 ints[LISTED + e],
                 fed - int((SHORT if e < MEASURES else LONG) / d),
             )
+        if MOST * d * window(EXPERTS - 1, d, ints) > LONG_LIST:
+            thin_out(ints, area)
         choose(d, ints, reals)
         fade_memory(d, reals)
     elif jolt:
         choose(d, ints, reals)
     for e in range(EXPERTS):
-        debt = (ints[LATE_OF + e] - allowed) / owed
+        debt = debt_of(e, ints[LATE_OF + e] - allowed, owed, d * fed)
         if fed % STEP == 0 or fed < 4 * STEP:
             learn_slope(e, d, ints, reals, area)
         reals[THRESHOLD_OF + e] = threshold(e, debt, d, ints, reals, area)
     ints[LATE_STEERED] = ints[LATE]
-    debt = (ints[LATE] - allowed) / owed
+    e = ints[CHOSEN]
+    debt = debt_of(e, ints[LATE_OF + e] - allowed, owed, d * fed)
+    debt += (ints[LATE] - ints[LATE_OF + e]) / (owed + LEGACY * d * fed)
     reals[FOLLOWED] = threshold(ints[CHOSEN], debt, d, ints, reals, area)
 
 
@@ -319,10 +361,21 @@ def punctuation_of(measure, s, t, ints, area):
         return min(t - int(s), ints[NEWEST])
     if measure == BEHIND_EARLIER:
         return ints[NEWEST_BEFORE] - int(s)
-    rank = int(math.ceil(s) / ints[THINNING])
+    rank = int(math.ceil(s / ints[THINNING]))
     if rank >= ints[SIZE]:
         return NEVER
     return area[ints[SIZE] - 1 - rank]
+
+
+@njit(cache=True)
+def settled(punctuation, ints):
+    """Whether the stream is old enough for a punctuation so far behind its newest event time.
+
+    In a stream no older than its delays the longer ones are still to come: what has been seen of
+    the tail is cut short. O(1).
+    """
+    span = ints[NEWEST] - ints[OLDEST]
+    return ints[NEWEST] - punctuation <= span // SETTLING
 
 
 @njit(cache=True)
@@ -350,7 +403,8 @@ def conformal_step(tau, t, drop_ratio, ints, reals, area):
         return NEVER
     for e in range(EXPERTS):
         wanted = punctuation_of(e % MEASURES, reals[THRESHOLD_OF + e], t, ints, area)
-        if wanted > ints[PUNCTUATION_OF + e]:
+        if wanted > ints[PUNCTUATION_OF + e] and settled(wanted, ints):
             ints[PUNCTUATION_OF + e] = wanted
             ints[HELD_OF + e] = still_later(area, ints[SIZE], ints[HELD_OF + e], wanted)
-    return punctuation_of(ints[CHOSEN] % MEASURES, reals[FOLLOWED], t, ints, area)
+    wanted = punctuation_of(ints[CHOSEN] % MEASURES, reals[FOLLOWED], t, ints, area)
+    return wanted if settled(wanted, ints) else NEVER

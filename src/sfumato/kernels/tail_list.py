@@ -88,8 +88,8 @@ def priced(values, size, rows, price, least, most):
 def log_slope(values, size, rows, share):
     """Log of what the threshold falls, per share of rows, between the shares share/2 and 2 share.
 
-    A fall below 1 counts as 1.  Cost: O(1).  Error: float64.  Source: ours.
+    A fall below 1 counts as 1 unit of values.  Cost: O(1).  Error: float64.  Source: ours.
     """
     high = values[min(int(0.5 * share * rows), size - 1)]
     low = values[min(int(2.0 * share * rows), size - 1)]
-    return math.log(max((high - low) / (1.5 * share), 1.0))
+    return math.log(max(high - low, 1) / (1.5 * share))
