@@ -428,7 +428,7 @@ def test_unknown_names_are_pointed_at_with_the_likely_one(tables, text, word, su
     [
         ("SELECT DISTINCT id FROM s [RANGE 1 s WATTR ts]", "DISTINCT", "each extent"),
         (
-            "SELECT * FROM s [RANGE 1 s WATTR ts] JOIN r [RANGE 1 s WATTR ts] ON TRUE",
+            "SELECT * FROM s [RANGE 1 s WATTR ts] LEFT JOIN r [RANGE 1 s WATTR ts] ON TRUE",
             "[RANGE 1 s WATTR ts]",
             "each extent",
         ),

@@ -206,3 +206,74 @@ def test_explain_shows_extents_held_tuples_and_state(tables):
     assert "w' = least n" in text
     assert "bytes" in text
     assert "0.9: about" in text
+
+
+def toll_pairs(cars, key):
+    """(end, left vehicle, right vehicle) of rows whose extents, 30 s and 60 s, end together."""
+    found = []
+    for end in range(30, 1000, 30):
+        left = [c for c in cars if end - 30 <= stamp(c[2]) < end]
+        right = [c for c in cars if end - 60 <= stamp(c[2]) < end]
+        found += [(end, a[0], a[1], b[1]) for a in left for b in right if a[0] == b[0] or not key]
+    return sorted(found)
+
+
+@pytest.mark.parametrize("key", [True, False])
+def test_two_windowed_tables_join_extent_by_extent(tables, key):
+    on = "ON a.vehID = b.vehID AND a.speed > b.speed" if key else "ON a.speed > b.speed"
+    out = sql(
+        tables["spark"],
+        "SELECT window.end AS ends, a.vehID, a.speed AS x, b.speed AS y "
+        "FROM Sensors [RANGE 30 s SLIDE 30 s WATTR ts] a "
+        f"JOIN Sensors [RANGE 60 s SLIDE 30 s WATTR ts] AS b {on} WHERE a.vehID < 2",
+    )
+    got = sorted((int(stamp(r["ends"])), r["vehID"], r["x"], r["y"]) for r in out.collect())
+    expected = [p for p in toll_pairs(tables["cars"], key) if p[2] > p[3] and p[1] < 2]
+    assert got == expected
+    assert len(got) > 10
+
+
+def test_answers_of_two_windows_join_as_the_toll_query_has_them(tables):
+    spark = tables["spark"]
+    text = (
+        "WITH mean AS (SELECT vehID, window, punctuation, AVG(speed) AS speed FROM Sensors "
+        "[RANGE 60 s SLIDE 30 s WATTR ts] GROUP BY vehID) "
+        "SELECT active.vehID, window.end AS ends, active.n, mean.speed FROM "
+        "(SELECT vehID, window, COUNT(*) AS n FROM Sensors [RANGE 30 s WATTR ts] GROUP BY vehID) "
+        "active JOIN mean ON active.vehID = mean.vehID WHERE mean.speed > 80"
+    )
+    rows = sql(spark, text).collect()
+    assert rows
+    for row in rows:
+        end = stamp(row["ends"])
+        mine = [c for c in tables["cars"] if c[0] == row["vehID"]]
+        speeds = [c[1] for c in mine if end - 60 <= stamp(c[2]) < end]
+        assert row["n"] == sum(end - 30 <= stamp(c[2]) < end for c in mine)
+        assert row["speed"] == pytest.approx(sum(speeds) / len(speeds))
+        assert row["speed"] > 80
+    assert "extent by extent" in explain(spark, text)
+    assert "(vehID)" in explain(spark, text)
+
+
+def test_windows_join_by_similarity_too(tables):
+    spark = tables["spark"]
+    out = sql(
+        spark,
+        "SELECT a.id AS i, b.id AS j, probability FROM u [RANGE 4 s WATTR ts] a SIMILARITY JOIN "
+        "u [RANGE 4 s WATTR ts] b ON (x) WITHIN 1 PROBABILITY 0.2 AND a.sensor = b.sensor",
+    )
+    got = {(r["i"], r["j"]): r["probability"] for r in out.collect()}
+    expected = {}
+    for i in range(12):
+        for j in range(12):
+            if i // 4 == j // 4 and i % 2 == j % 2:
+                p = sum(
+                    p * q
+                    for p, x in ((0.5, i), (0.25, i + 2))
+                    for q, y in ((0.5, j), (0.25, j + 2))
+                    if abs(x - y) <= 1
+                )
+                if p >= 0.2:
+                    expected[i, j] = p
+    assert got == pytest.approx(expected)
+    assert len(expected) >= 12

@@ -110,7 +110,7 @@ def _extents(block: Block, relation: Relation) -> Frame | None:
             block.text,
         )
         return Frame(df, frame.step)
-    frame_, _ = block.frame(relation)
+    frame_, _ = block.frame(relation, needed=False)
     return frame_ if frame_ is not None and is_extents(frame_.df) else None
 
 
