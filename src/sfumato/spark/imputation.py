@@ -145,6 +145,11 @@ class PreparedRepository:
         return held[1]
 
 
+def parse_dependency(text: str) -> Dependency:
+    """The dependency a text states. Raises ValueError with the `position` of what is wrong."""
+    return Dependency.parse(text)
+
+
 _NEWEST: dict[tuple[str, ImputationSettings], tuple[str, Imputer]] = {}
 
 

@@ -180,6 +180,7 @@ class JoinStep:
     window: Rows
     order: tuple[str, ...]
     key: tuple[str, ...]
+    imputation: ImputeArguments | None = None
 
 
 @dataclass(frozen=True)
@@ -192,6 +193,23 @@ class Aggregated:
     order: tuple[str, ...]
     key: tuple[str, ...]
     members: bool
+
+
+@dataclass(frozen=True)
+class ImputeArguments:
+    """What IMPUTE says: attributes, repository and dependencies, as written."""
+
+    attributes: tuple[str, ...]
+    repository: str
+    dependencies: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Imputed:
+    """`sf.impute` over its input."""
+
+    input: Step
+    arguments: ImputeArguments
 
 
 @dataclass(frozen=True)
@@ -210,7 +228,7 @@ class Select:
     inputs: tuple[Step, ...] = field(default=())
 
 
-Step: TypeAlias = Table | Reorder | JoinStep | Aggregated | Where | Select
+Step: TypeAlias = Table | Reorder | JoinStep | Aggregated | Imputed | Where | Select
 
 
 # ---- from the syntax tree ------------------------------------------------------------------------
