@@ -223,8 +223,8 @@ def test_misspelt_words_of_a_join_suggest_the_likely_one(options, suggestion):
         ("SELECT * FROM a RANK BY x DESC", "RANK BY", "there is no TOP", "SELECT TOP k"),
         ("SELECT TOP 3 * FROM a RANK BY x FREQUENCY 2 MINUTES", "TOP", "not supported yet", None),
         ("SELECT TOP-3 * FROM a RANK BY x", "TOP", "not supported yet", None),
-        ("SELECT * FROM a IMPUTE (x) FROM r BY 'd'", "IMPUTE", "not supported yet", None),
-        ("SELECT * FROM a s IMPUTE (x) FROM r BY 'd'", "IMPUTE", "not supported yet", None),
+        ("SELECT * FROM a IMPUTE (x) BY 'd'", "IMPUTE", "FROM repository BY", "IMPUTE ("),
+        ("SELECT * FROM a s IMPUTE x FROM r BY 'd'", "IMPUTE", "FROM repository", "IMPUTE ("),
         (" ;; -- nothing", "", "no query here", "SELECT"),
     ],
 )

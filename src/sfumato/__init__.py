@@ -11,6 +11,9 @@ from typing import Any
 
 _HOME = {
     "Delta": "sfumato.windows",
+    "Dependency": "sfumato.operators.dependency",
+    "Imputation": "sfumato.spark.imputation",
+    "Imputer": "sfumato.operators.imputation",
     "PoissonBinomial": "sfumato.operators.poisson_binomial",
     "Punctuator": "sfumato.operators.punctuator",
     "Range": "sfumato.windows",
@@ -21,11 +24,13 @@ _HOME = {
     "UncertainWindow": "sfumato.operators.uncertain_window",
     "alternatives": "sfumato.spark.alternatives",
     "checked": "sfumato.spark.checked",
+    "discover_dependencies": "sfumato.spark.discovery",
     "existence": "sfumato.spark.alternatives",
     "expected": "sfumato.spark.alternatives",
     "expected_ranks": "sfumato.operators.top_k",
     "explain": "sfumato.sql",
     "extent_join": "sfumato.spark.extent_join",
+    "impute": "sfumato.spark.impute",
     "pk_topk": "sfumato.operators.top_k",
     "prf": "sfumato.operators.top_k",
     "prfe": "sfumato.operators.top_k",

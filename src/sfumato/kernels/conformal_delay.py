@@ -361,7 +361,7 @@ def punctuation_of(measure, s, t, ints, area):
         return min(t - int(s), ints[NEWEST])
     if measure == BEHIND_EARLIER:
         return ints[NEWEST_BEFORE] - int(s)
-    rank = int(math.ceil(s / ints[THINNING]))
+    rank = math.ceil(s / ints[THINNING])
     if rank >= ints[SIZE]:
         return NEVER
     return area[ints[SIZE] - 1 - rank]

@@ -85,7 +85,7 @@ class Dependency:
         return _Reader(text).dependency()
 
 
-def as_dependencies(given: Iterable[Dependency | str]) -> list[Dependency]:
+def as_dependencies(given: Dependency | Iterable[Dependency | str]) -> list[Dependency]:
     """Dependencies from texts and dependencies. Raises TypeError for anything else."""
     if isinstance(given, str | Dependency):
         given = [given]

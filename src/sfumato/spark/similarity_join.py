@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812
@@ -34,6 +34,9 @@ from sfumato.windows import Rows
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from sfumato.operators.table_incomplete_join import IncompleteJoinSettings
+    from sfumato.spark.imputation import Imputation
+
 METRICS = itertools.count(1)
 
 
@@ -49,6 +52,7 @@ def similarity_join(
     key: str | Sequence[str] | None = None,
     strategy: str = "auto",
     output: str = "append",
+    impute: Imputation | Mapping[str, Any] | None = None,
 ) -> DataFrame:
     """Pairs of tuples of two streams that are close with at least the wanted probability.
 
@@ -73,6 +77,8 @@ def similarity_join(
         (one attribute only), or "auto"; the answers are the same
     output : "append": pairs as they are found; "changes": also, when a tuple leaves its window,
         its pairs again with change "-", so that the rows so far make up the current answer set
+    impute : `sfumato.Imputation`, or its arguments as a dict: both frames have plain columns in
+        which attributes are missing; they are imputed and joined at once, see below
 
     Columns: `left`, `right` (structs of the certain columns), `probability`, `alternatives`
     (the matching pairs: prob, left_ATTR, right_ATTR; their probs sum to `probability`) and, with
@@ -84,32 +90,55 @@ def similarity_join(
     before an earlier micro-batch's; they are processed as they come) and overflow
     (tuples evicted by `max_tuples`).
 
+    With `impute` the answers are those of ``sf.impute`` on both frames and then this function, but
+    only rows that come within reach of another one are imputed in full. `on` are the attributes
+    imputed, both frames have the determinants as well, and distances are of the values, not of
+    scaled ones. Imputed rows exist for sure, so that a window holds its newest `window.rows` rows,
+    whatever its confidence; `strategy` does not apply. Rows that cannot be imputed take no part:
+    they are the rows of ``sf.rejected(sf.impute(...))``. ``sfumato_join_N`` counts rows, which are
+    complete + imputed + unimputable, pairs and out_of_order, and what was done: completed (rows
+    imputed in full) and refined (pairs whose alternatives were compared). The repository is read
+    when this is called, as by ``sf.impute``; it is part of what the query is: a checkpoint written
+    with another one is refused.
+
     Cost: one shuffle by key; state: the windows' tuples (and with changes the current pairs).
-    Raises ValueError or TypeError for wrong arguments. Source: A, sections 4-6; B, sections 5-6.
+    Raises ValueError or TypeError for wrong arguments. Source: A, sections 4-6; B, sections 5-6;
+    for `impute` E, sections 4 and 5.
     """
     attributes = names("on", on)
     orders = names("order", order)
     keys = names("key", key)
     _check(window, attributes, orders)
-    settings = SimilarityJoinSettings(
-        dimensions=len(attributes),
-        within=_number("within", within),
-        probability=_number("probability", probability),
-        rows=window.rows,
-        confidence=window.confidence,
-        max_tuples=window.max_tuples,
-        strategy=strategy,
-        output=output,
-        on=tuple(attributes),
-        orders=len(orders),
-        keys=len(keys),
-        columns=(left.schema.simpleString(), right.schema.simpleString()),
-        buckets=bucket_count(left, keys),
-    )
+    within, probability = _number("within", within), _number("probability", probability)
+    chosen: dict[str, Any] = {
+        "within": within,
+        "probability": probability,
+        "rows": window.rows,
+        "strategy": strategy,
+        "output": output,
+        "on": tuple(attributes),
+        "orders": len(orders),
+        "keys": len(keys),
+        "columns": (left.schema.simpleString(), right.schema.simpleString()),
+        "buckets": bucket_count(left, keys),
+    }
+    settings: SimilarityJoinSettings | IncompleteJoinSettings
+    kind: Callable[..., Side] = Side
+    if impute is None:
+        settings = SimilarityJoinSettings(
+            dimensions=len(attributes),
+            confidence=window.confidence,
+            max_tuples=window.max_tuples,
+            **chosen,
+        )
+    else:
+        from sfumato.spark import incomplete_join  # which imports this module
+
+        settings, kind = incomplete_join.prepared(impute, left.sparkSession, chosen)
     settings.make()  # raises here, on the driver, what the settings have wrong
     number = next(METRICS)
     sides = [
-        Side(frame, name, attributes, orders, keys)
+        kind(frame, name, attributes, orders, keys)
         for frame, name in zip((left, right), SIDES, strict=True)
     ]
     packed = [

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.sql.aggregation import Aggregation
 from sfumato.sql.edits import Edits
 from sfumato.sql.extents import extent_join_source
+from sfumato.sql.imputation import imputed
 from sfumato.sql.join import similarity_join_source
 from sfumato.sql.measures import Measures, is_ours
 from sfumato.sql.names import Reference, is_measure, is_word, nested_queries, references, stars
@@ -132,7 +133,9 @@ class Block:
                     raise at(self.text, following.keyword, reason)
                 continue
             if isinstance(following, SimilarityJoin):
-                yield similarity_join_source(element, following, self.needed, self.text)
+                yield similarity_join_source(
+                    element, following, self.needed, self.text, self._stored
+                )
                 continue
             source = self._table(element)
             if source is not None:
@@ -141,18 +144,22 @@ class Block:
     def _table(self, relation: Relation) -> Source | None:
         """The source of a relation; None for what Spark is to make out by itself."""
         refuse_near_misses(relation, self.text)
-        frame, changed = self.frame(relation, needed=relation.window is not None)
+        altered = relation.window is not None or relation.imputation is not None
+        frame, changed = self.frame(relation, needed=altered)
         if frame is None:
             return None
         window: Rows | Range | Delta | None = None
         order: list[str] = []
-        if relation.window is not None:
-            plan = window_plan(relation.window, self.text)
+        plan = None if relation.window is None else window_plan(relation.window, self.text)
+        if not isinstance(plan, Disorder):
+            frame = imputed(frame, relation, self._stored, self.text)
+        if plan is not None:
             if isinstance(plan, Count):
                 window, order = self._counted(frame, plan, relation)
             else:
                 frame = self.reordered(frame, plan, relation)
                 window, order = self.ranged(frame, plan)
+                frame = imputed(frame, relation, self._stored, self.text)
         alias = relation.alias
         name = plain(alias) if alias is not None else self._implied(relation)
         sampled = bool(relation.rest) and is_word(relation.rest[0], "TABLESAMPLE")
@@ -166,7 +173,7 @@ class Block:
             window,
             order,
             relation.window or relation,
-            changed=changed or relation.window is not None,
+            changed=changed or altered,
         )
 
     def frame(self, relation: Relation, *, needed: bool) -> tuple[Frame | None, bool]:
@@ -192,6 +199,14 @@ class Block:
     def needed(self, relation: Relation) -> Frame:
         frame, _ = self.frame(relation, needed=True)
         assert frame is not None
+        return frame
+
+    def _stored(self, name: Name) -> Frame:
+        """The table, view or common table that a clause names."""
+        common = self.scope.get(name.parts[0].lower()) if len(name.parts) == 1 else None
+        frame = common or self.planner.table(name)
+        if frame is None:
+            raise self.planner.unknown_table(name, self.scope)
         return frame
 
     @staticmethod

@@ -10,6 +10,8 @@ from sfumato.sql.plan import (
     Aggregated,
     Disorder,
     ExtentJoin,
+    ImputeArguments,
+    Imputed,
     JoinStep,
     Reorder,
     Select,
@@ -51,9 +53,15 @@ def _lines(step: Step) -> Iterator[str]:
         for side, name in ((step.left, "left"), (step.right, "right")):
             yield f"{INDENT}{name}:"
             yield from (INDENT + line for line in _indented(side))
+    elif isinstance(step, Imputed):
+        yield f"impute {', '.join(step.arguments.attributes)}"
+        yield from _table(_imputation(step.arguments))
+        yield from _indented(step.input)
     elif isinstance(step, JoinStep):
-        yield "similarity join of two uncertain windows"
-        yield from _table(_join(step))
+        fused = step.imputation
+        kind = "uncertain windows" if fused is None else "incomplete windows, imputed as they meet"
+        yield f"similarity join of two {kind}"
+        yield from _table(_join(step) if fused is None else _incomplete_join(step, fused))
         for side, name in ((step.left, "left"), (step.right, "right")):
             yield f"{INDENT}{name}:"
             yield from (INDENT + line for line in _indented(side))
@@ -204,6 +212,31 @@ def _tuples_of(window: Rows) -> str:
     sizes = ", ".join(f"{p:g}: {_count(window.rows, p, level)}" for p in (1.0, 0.9, 0.5))
     needed = f"Pr(the n newest hold ≥ {window.rows}) ≥ {level:g}"
     return f"w' = least n with {needed}; at existence {sizes}"
+
+
+# ---- imputation ----------------------------------------------------------------------------------
+
+
+def _imputation(arguments: ImputeArguments) -> list[tuple[str, str]]:
+    return [
+        ("repository", f"{arguments.repository}, read when the query is made"),
+        ("by", "; ".join(arguments.dependencies)),
+        ("without donors", "the attribute's distribution in the repository"),
+        ("state", "none; every worker keeps the prepared repository"),
+    ]
+
+
+def _incomplete_join(step: JoinStep, imputation: ImputeArguments) -> list[tuple[str, str]]:
+    rows = step.window.rows
+    keep = {"pairs", "order", "windows", "keys"}
+    held = f"the newest {rows} rows of each side{' and key' if step.key else ''}"
+    return [
+        *((name, value) for name, value in _join(step) if name in keep),
+        ("window", held),
+        *((name, value) for name, value in _imputation(imputation) if name != "state"),
+        ("state", f"{held}, and their numbers; not the repository"),
+        ("guarantee", "the pairs of imputing every row first; rows in no reach are not imputed"),
+    ]
 
 
 # ---- join ----------------------------------------------------------------------------------------

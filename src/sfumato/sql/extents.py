@@ -44,6 +44,8 @@ def extent_join_source(block: Block, clause: FromClause) -> Source | None:
     join = second if isinstance(second, SimilarityJoin) else None
     right = second.side if isinstance(second, SimilarityJoin) else second
     relations = (left, right)
+    if any(relation.imputation is not None for relation in relations):
+        return None
     found_ = [_extents(block, relation) for relation in relations]
     frames = [frame for frame in found_ if frame is not None]
     if len(frames) < 2:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lark import Token
 
 from sfumato.sql.errors import near
+from sfumato.sql.imputation import agreed, imputation_plan
 from sfumato.sql.plan import Count, Disorder, JoinStep, at, join_plan, window_plan
 from sfumato.sql.sources import Frame, Source, called, found, ours, unknown_column
 from sfumato.sql.syntax import Name, Node, Relation, SimilarityJoin, Window, plain
@@ -34,6 +35,7 @@ def similarity_join_source(
     join: SimilarityJoin,
     frame_of: Callable[[Relation], Frame],
     text: str,
+    repository_of: Callable[[Name], Frame],
 ) -> Source:
     """The join as a source whose columns are those of `sf.similarity_join`.
 
@@ -57,6 +59,11 @@ def similarity_join_source(
     window = count.window
     assert isinstance(window, Rows)
     order, key = _order(count, sides, text), _keys(join, sides, text)
+    imputation, imputing = None, agreed((left, join.side), text)
+    if imputing is not None:
+        which, node = imputing
+        side = sides[which]
+        imputation = imputation_plan(node, side.frame, called(side.relation), repository_of, text)
     df = ours(
         lambda: similarity_join(
             sides[0].frame.df,
@@ -69,11 +76,14 @@ def similarity_join_source(
             key=list(key) or None,
             strategy=plan.strategy,
             output=plan.output,
+            impute=None if imputation is None else imputation[0],
         ),
         join,
         text,
     )
-    step = JoinStep(sides[0].frame.step, sides[1].frame.step, plan, window, order, key)
+    steps = sides[0].frame.step, sides[1].frame.step
+    arguments = None if imputation is None else imputation[1]
+    step = JoinStep(*steps, plan, window, order, key, arguments)
     names = tuple(side.name for side in sides)
     df, copies = named(df, names, join.keyword, text)
     return Source(

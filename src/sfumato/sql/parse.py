@@ -17,6 +17,7 @@ from sfumato.sql.syntax import (
     Cte,
     FromClause,
     Group,
+    Impute,
     Index,
     Item,
     Measure,
@@ -241,13 +242,17 @@ class ToSyntax(Transformer[Token, Any]):
             rest = children.pop().items
         head = children[0] if children else None
         window = next((c for c in children if isinstance(c, Window)), None)
+        imputation = next((c for c in children if isinstance(c, Impute)), None)
         alias = next((c for c in children if isinstance(c, _Alias)), None)
         pieces = [c.token if isinstance(c, _Alias) else c for c in children]
         own_end = end_of(pieces[-1]) if pieces else meta.start_pos
-        if alias and window is None and not alias.explicit and alias.token.upper() in NO_ALIAS:
+        bare = alias and not alias.explicit and window is None and imputation is None
+        if alias and bare and alias.token.upper() in NO_ALIAS:
             rest, alias, own_end = (alias.token, *rest), None, end_of(pieces[0])
         token = alias.token if alias else None
-        return Relation(meta.start_pos, meta.end_pos, head, token, window, rest, own_end)
+        return Relation(
+            meta.start_pos, meta.end_pos, head, token, window, rest, own_end, imputation
+        )
 
     side = relation
 
@@ -305,6 +310,13 @@ class ToSyntax(Transformer[Token, Any]):
         numbers = first.numbers + tuple(c for c in others if c.type == "NUMBER")
         units = tuple(c for c in others if c.type == "NAME")
         return Measure(meta.start_pos, meta.end_pos, numbers, units, first.negative)
+
+    def imputation(self, meta: Meta, children: list[Any]) -> Impute:
+        *attributes, repository = (c for c in children if isinstance(c, Name))
+        texts = tuple(c for c in children if isinstance(c, Token) and c.type == "STRING")
+        return Impute(
+            meta.start_pos, meta.end_pos, children[0], tuple(attributes), repository, texts
+        )
 
     def similarity_join(self, meta: Meta, children: list[Any]) -> SimilarityJoin:
         keyword, side = children[0], children[1]

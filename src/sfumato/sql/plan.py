@@ -180,6 +180,7 @@ class JoinStep:
     window: Rows
     order: tuple[str, ...]
     key: tuple[str, ...]
+    imputation: ImputeArguments | None = None
 
 
 @dataclass(frozen=True)
@@ -204,6 +205,23 @@ class Aggregated:
 
 
 @dataclass(frozen=True)
+class ImputeArguments:
+    """What IMPUTE says: attributes, repository and dependencies, as written."""
+
+    attributes: tuple[str, ...]
+    repository: str
+    dependencies: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Imputed:
+    """`sf.impute` over its input."""
+
+    input: Step
+    arguments: ImputeArguments
+
+
+@dataclass(frozen=True)
 class Where:
     """`sf.where` over its input: the filter on alternatives."""
 
@@ -219,7 +237,7 @@ class Select:
     inputs: tuple[Step, ...] = field(default=())
 
 
-Step: TypeAlias = Table | Reorder | JoinStep | ExtentJoin | Aggregated | Where | Select
+Step: TypeAlias = Table | Reorder | JoinStep | ExtentJoin | Aggregated | Imputed | Where | Select
 
 
 # ---- from the syntax tree ------------------------------------------------------------------------

@@ -11,8 +11,9 @@ from sfumato.sql.measures import attribute_argument, is_ours
 from sfumato.sql.names import AGGREGATES, is_word, references
 from sfumato.sql.parse import WINDOW_WORDS
 from sfumato.sql.plan import at
+from sfumato.sql.scan import almost_impute
 from sfumato.sql.sources import Source
-from sfumato.sql.syntax import Clause, FromClause, Group, Item, Relation, SimilarityJoin
+from sfumato.sql.syntax import Clause, FromClause, Item, Relation, SimilarityJoin
 from sfumato.windows import Range
 
 PER_EXTENT = "over a RANGE window means each extent by itself, which is not supported"
@@ -32,7 +33,7 @@ def refuse_near_misses(relation: Relation, text: str) -> None:
 def refuse_later_work(
     clauses: tuple[Clause, ...], from_clause: FromClause | None, text: str
 ) -> None:
-    """TOP with its clauses, and IMPUTE."""
+    """TOP with its clauses, and an IMPUTE that is not written as it should be."""
     words = {clause.word: clause for clause in clauses}
     top = _top(words)
     for word, name in (("FREQUENCY", "FREQUENCY"), ("RANK_BY", "RANK BY")):
@@ -44,9 +45,10 @@ def refuse_later_work(
         raise at(text, top, "TOP queries are not supported yet")
     for relation in [] if from_clause is None else from_clause.sources:
         one = relation.side if isinstance(relation, SimilarityJoin) else relation
-        for item, following in pairwise(one.rest):
-            if isinstance(item, Token) and is_word(item, "IMPUTE") and isinstance(following, Group):
-                raise at(text, item, "IMPUTE is not supported yet")
+        if almost_impute(one):
+            shape = "IMPUTE (attribute, ...) FROM repository BY 'a -> b : 0.1 -> 0.2', ..."
+            reason = f"IMPUTE is written {shape}"
+            raise at(text, one.rest[0], reason, expected=("IMPUTE (",))
 
 
 def _top(words: dict[str, Clause]) -> Token | None:

@@ -109,7 +109,9 @@ def _shows_ours(body: Body) -> bool:
             if is_word(top, "TOP") and isinstance(number, Token) and number.type == "NUMBER":
                 return True
     for relation in relations(body):
-        if relation.window is not None or _almost_ours(relation):
+        if relation.window is not None or relation.imputation is not None:
+            return True
+        if _almost_ours(relation):
             return True
     return any(
         reference.call is not None and is_word(reference.words[0], *DECISIVE)
@@ -125,9 +127,17 @@ def _almost_ours(relation: Relation) -> bool:
         number = isinstance(other, Token) and other.type == "NUMBER"
         if is_word(one, "WITHIN", *WINDOW_WORDS) and number:
             return True
-        if is_word(one, "IMPUTE") and isinstance(other, Group):
-            return True
-    return False
+    return almost_impute(relation)
+
+
+def almost_impute(relation: Relation) -> bool:
+    """An IMPUTE right after a table that is not written as it should be."""
+    if len(relation.rest) < 2 or not is_word(relation.rest[0], "IMPUTE"):
+        return False
+    following = relation.rest[1]
+    if isinstance(following, Token):
+        return following.type in ("NAME", "BACKQUOTED")
+    return isinstance(following, Group)
 
 
 def table_names(body: Body) -> list[Name]:

