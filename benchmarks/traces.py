@@ -202,7 +202,9 @@ def machinery(folder: Path, n: int = 100_000) -> Iterator[tuple[str, Trace]]:
     import pandas as pd
 
     delays = pd.read_parquet(folder / "arrival_delays_machinery.parquet").delay_ms
-    delays = delays.to_numpy().astype(np.int64)  # of int32 milliseconds, microseconds would overflow
+    delays = delays.to_numpy().astype(
+        np.int64
+    )  # of int32 milliseconds, microseconds would overflow
     for rate in (0.1, 10.0):
         event = poisson(np.random.default_rng(501), n, rate)
         yield f"machinery, {rate:g} a second", in_arrival_order(event, delays[:n] * 1000)
