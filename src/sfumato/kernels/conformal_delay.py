@@ -23,7 +23,7 @@ which a level jumps to and fro and a price stays.
 **Following.** Each expert steers itself by what would have been late for it, so all are compared at
 one drop ratio: by rows held times time (Little's law: the mean wait), with what they dropped too
 much as a penalty. The cheapest is followed; to its own debt is added what other experts, followed
-before, were late more, in units of T + 0.03 d n.
+before, were late more, in units of T + 0.01 d n.
 
 **What is guaranteed.** Nothing is assumed of the delays. By definition of x, late rows are at most
 d' n + (X - c) T for as long as x stays at most X, so the drop ratio is at most
@@ -96,7 +96,7 @@ HASTE = 8  # if none was late
 AIM = 0.98  # of the drop ratio: room for what comes late at the very end
 OWED, OWED_SHARE = 4.0, 0.03  # T
 GENTLE = 0.06  # what may be owed in addition, as OWED_SHARE, by those that forget nothing;
-LEGACY = 0.03  # by the expert followed, of what others were late
+LEGACY = 0.01  # by the expert followed, of what others were late
 CLUMP_GAP = 0.1  # late rows farther apart, in rows times drop ratio, are of different clumps
 CLUMP_GROWTH = 100.0  # expected late rows after which clumps count one more
 CENTRE = 0.6  # c: late rows are kept about c T below d' n
@@ -220,7 +220,7 @@ def choose(d, allowed, owed, ints, reals):
     for e in range(EXPERTS):
         recent = (reals[RECENT_LATE_OF + e] + 1.0) / (AIM * d * reals[RECENT_ROWS] + 1.0)
         debt = (ints[LATE_OF + e] - allowed) / owed
-        cost = (reals[WAITED_OF + e] + 1.0) * math.sqrt(max(recent, 0.5) * max(debt, 1.0))
+        cost = (reals[WAITED_OF + e] + 1.0) * math.sqrt(max(recent, 0.5)) * max(debt, 1.0)
         if e == ints[CHOSEN]:
             cost *= LOYALTY
         if cost < best:
