@@ -25,15 +25,29 @@ one drop ratio: by rows held times time (Little's law: the mean wait), with what
 much as a penalty. The cheapest is followed; to its own debt is added what other experts, followed
 before, were late more, in units of T + 0.01 d n.
 
-**What is guaranteed.** Nothing is assumed of the delays. By definition of x, late rows are at most
-d' n + (X - c) T for as long as x stays at most X, so the drop ratio is at most
-(0.98 + 0.07 (X - c)) d + 4 (X - c) / n (0.16 in place of 0.07 while an expert of the whole stream
-is followed). At x = 3 the price is 90-fold and the threshold near the largest lateness in memory:
+**What is guaranteed.** Nothing is assumed of the delays. While one expert that forgets is followed,
+late rows are, by definition of x, at most d' n + (X - c) T for as long as x stays at most X, so the
+drop ratio is at most (0.98 + 0.07 (X - c)) d + 4 (X - c) / n. The greater allowances, for experts
+of the whole stream and for what others were late, loosen that: 0.13 in place of 0.07, and more
+when the expert followed had itself been late less than allowed.
+At x = 3 the price is 90-fold and the threshold near the largest lateness in memory:
 from there on a row is late only if it is later than nearly all in memory, or at or below a
 punctuation given out before, which cannot be taken back. No method can exclude these two for every
 sequence: of rows each later than all before, any finite wait loses some.
 
-**What was measured**: see the end of `benchmarks/disorder.py`'s output; in short: (to be filled)
+**What was measured**, at d = 1%: a trace counts as good if at most 1.05 d were late and rows waited
+at most 1.15 times (1.6 times in 10,000 rows) as long as with the best of three kinds of fixed
+slack chosen with hindsight. Good were, on seeds the constants were not chosen on, 68 of 72 traces
+of eight families (drifting mixtures of tails, bursts, offsets, retries, queues, uploads, days and
+nights, varying scale; 10,000 to 200,000 rows) and 73 of 90 of `benchmarks/traces.py`; and 12 of 12
+real ones, of which one nearly in order is held where a fixed slack need not wait.
+**Where it fails**: links that stall while others go on (up to 4 d in 10,000 rows, 1.6 d in 40,000,
+waits up to 10 times the best fixed); one storm larger than the whole budget; a stream shorter than
+its own delays (1.9 d); clocks or delays that jump back by more than the thresholds, so that
+thousands of rows are overtaken at once (8 d); machinery that uploads in batches, with all its late
+rows in a few bursts (of 29 streams 10 good: 2.5 d where they come at the end, and waits of several
+times the best fixed slack, which knows that a burst need not be waited for); a drop ratio of 0.1%
+in fewer than 200,000 rows (a few late rows are then the whole budget; 13 of 24 good).
 """
 
 from __future__ import annotations
