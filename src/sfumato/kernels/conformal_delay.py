@@ -41,11 +41,11 @@ slack chosen with hindsight. Good were, on seeds the constants were not chosen o
 of eight families (drifting mixtures of tails, bursts, offsets, retries, queues, uploads, days and
 nights, varying scale; 10,000 to 200,000 rows) and 73 of 90 of `benchmarks/traces.py`; and 12 of 12
 real ones, of which one nearly in order is held where a fixed slack need not wait.
-**Where it fails**: links that stall while others go on (up to 4 d in 10,000 rows, 1.6 d in 40,000,
+**Where it fails**: links that stall while others go on (up to 4 d in 10,000 rows, 1.9 d in 40,000,
 waits up to 10 times the best fixed); one storm larger than the whole budget; a stream shorter than
-its own delays (1.9 d); clocks or delays that jump back by more than the thresholds, so that
+its own delays (1.8 d); clocks or delays that jump back by more than the thresholds, so that
 thousands of rows are overtaken at once (8 d); machinery that uploads in batches, with all its late
-rows in a few bursts (of 29 streams 10 good: 2.5 d where they come at the end, and waits of several
+rows in a few bursts (of 29 streams 10 good: up to 1.6 d where they come at the end, and waits of several
 times the best fixed slack, which knows that a burst need not be waited for); a drop ratio of 0.1%
 in fewer than 200,000 rows (a few late rows are then the whole budget; 13 of 24 good).
 """
