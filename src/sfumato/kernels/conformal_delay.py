@@ -45,7 +45,7 @@ real ones, of which one nearly in order is held where a fixed slack need not wai
 waits up to 10 times the best fixed); one storm larger than the whole budget; a stream shorter than
 its own delays (1.8 d); clocks or delays that jump back by more than the thresholds, so that
 thousands of rows are overtaken at once (8 d); machinery that uploads in batches, with all its late
-rows in a few bursts (of 29 streams 10 good: up to 1.6 d where they come at the end, waits of up to 8
+rows in a few bursts (of 29 streams 10 good: up to 1.6 d where they come at the end, waits up to 8
 times the best fixed slack, which knows that a burst need not be waited for); a drop ratio of 0.1%
 in fewer than 200,000 rows (a few late rows are then the whole budget; 13 of 24 good).
 """
