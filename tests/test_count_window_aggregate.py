@@ -349,11 +349,11 @@ def test_answers_do_not_depend_on_batches_nor_on_a_restart(seed, cuts, saved, ro
             window = CountWindowAggregate.restore(window.snapshot())
     assert np.concatenate([p.held for p in parts]).tolist() == expected.held.tolist()
     assert window.overflow == whole.overflow
-    for i, whole_measured in enumerate(expected.measured):
+    for i, whole_measured in enumerate(expected.results):
         for name in ("mean", "stddev", "existence", "quantiles", "error", "prob", "value", "moved"):
-            got = np.concatenate([getattr(p.measured[i], name) for p in parts])
+            got = np.concatenate([getattr(p.results[i], name) for p in parts])
             np.testing.assert_array_equal(got, getattr(whole_measured, name), err_msg=name)
-        sizes = np.concatenate([np.diff(p.measured[i].offsets) for p in parts])
+        sizes = np.concatenate([np.diff(p.results[i].offsets) for p in parts])
         np.testing.assert_array_equal(sizes, np.diff(whole_measured.offsets))
 
 
@@ -370,8 +370,8 @@ def test_a_long_stream_gives_the_same_moments_in_any_batches(every):
             window = CountWindowAggregate.restore(window.snapshot())
     for i in range(3):
         for name in ("mean", "stddev"):
-            got = np.concatenate([getattr(p.measured[i], name) for p in parts])
-            np.testing.assert_array_equal(got, getattr(whole.measured[i], name))
+            got = np.concatenate([getattr(p.results[i], name) for p in parts])
+            np.testing.assert_array_equal(got, getattr(whole.results[i], name))
 
 
 def test_each_group_has_a_window_of_its_own():
@@ -386,7 +386,7 @@ def test_each_group_has_a_window_of_its_own():
             np.zeros(mine.size, int), *arrays([tuples[i] for i in mine])
         )
         np.testing.assert_array_equal(together.held[mine], alone.held)
-        for both, one in zip(together.measured, alone.measured, strict=True):
+        for both, one in zip(together.results, alone.results, strict=True):
             np.testing.assert_array_equal(both.mean[mine], one.mean)
             np.testing.assert_array_equal(both.quantiles[mine], one.quantiles)
             sizes = np.diff(both.offsets)[mine]
@@ -405,7 +405,7 @@ def test_too_many_outcomes_are_sampled_and_the_error_is_stated():
             rows, 0.95, asked, quantiles=shares, distribution=8, seed=seed, samples=samples
         )
         codes = np.zeros(n, int)
-        return window.process(codes, np.arange(n + 1), existence, values[:, None]).measured
+        return window.process(codes, np.arange(n + 1), existence, values[:, None]).results
 
     for few, same, many in zip(answers(1, 500), answers(1, 500), answers(2, 1_500), strict=True):
         np.testing.assert_array_equal(few.quantiles, same.quantiles)
@@ -445,7 +445,7 @@ def test_no_rows_give_no_answers():
     assert answers.held.size == 0
     assert [m.quantiles.shape for m in answers.results] == [(0, 1)] * len(ALL)
     again = CountWindowAggregate.restore(window.snapshot())
-    assert again.process([0], [0, 1], [1.0], [[2.0]]).measured[0].mean.tolist() == [2.0]
+    assert again.process([0], [0, 1], [1.0], [[2.0]]).results[0].mean.tolist() == [2.0]
 
 
 @pytest.mark.parametrize(

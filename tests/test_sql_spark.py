@@ -440,7 +440,11 @@ def test_unknown_names_are_pointed_at_with_the_likely_one(tables, text, word, su
         ("SELECT AVG(EXPECTED(x)) FROM s [ROWS 5]", "EXPECTED", "in a subquery"),
         ("SELECT AVG(x) FROM s [ROWS 5] GROUP BY id + 1", "id", "GROUP BY takes columns"),
         ("SELECT AVG(x) FROM s [ROWS 5] GROUP BY senser", "senser", "has no column"),
-        ("SELECT AVG(s.x) FROM s [ROWS 5] JOIN plain USING (id)", "plain", "in a subquery"),
+        (
+            "SELECT AVG(s.x) FROM s [ROWS 5] JOIN plain USING (id)",
+            "plain USING (id)",
+            "in a subquery",
+        ),
         ("SELECT id FROM s [ROWS 5] HAVING PROB(id > 1) > 0.5", "(id > 1)", "one aggregate"),
         ("SELECT AVG(x) FROM s", "AVG", "AVG(EXPECTED(x))"),
         ("SELECT COUNT(DISTINCT t.x) FROM s t", "COUNT", "not supported yet"),
