@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pyarrow as pa
@@ -78,7 +78,7 @@ def answers(plan, rows, cuts=(), restart=False, flush=True):
     """All answers as dicts, and the counters, with the rows split into batches."""
     operator, out = plan.make(), []
     bounds = [0, *sorted(cuts), len(rows)]
-    for begin, end in zip(bounds, bounds[1:], strict=False):
+    for begin, end in pairwise(bounds):
         if begin < end:
             out += operator.process([(0, table(rows[begin:end]))], 0)
         if restart:
@@ -128,7 +128,7 @@ def test_every_answer_is_that_of_the_possible_worlds_of_its_window(ascending):
     groups = by_instant(found)
     assert len(groups) > 20
     for (sensor, query, time), got in groups.items():
-        k = dict((name, k) for name, k, _ in QUERIES)[query]
+        k = {name: k for name, k, _ in QUERIES}[query]
         window = [r for r in rows if r["key"] == sensor and time - 8 <= r["time"] < time]
         chances = pr_k(window, k, ascending)
         best = sorted(chances.values(), reverse=True)[:k]
@@ -148,7 +148,7 @@ def test_no_query_waits_longer_than_it_may_while_its_window_holds_tuples(plan):
     for name, _, every in QUERIES:
         times = sorted({row["time"] for row in found if row["query"] == name})
         assert times[-1] > last >= times[-2]  # once after the end
-        for one, other in zip(times, times[1:], strict=False):
+        for one, other in pairwise(times):
             empty = [t for t in range(one + 1, other) if not any(
                 t - 8 <= r["time"] < t for r in rows
             )]  # fmt: skip
@@ -214,7 +214,7 @@ def test_after_a_controller_keys_go_on_together_and_late_rows_take_no_part(seed,
     kept = [row for row in rows if not row.get("late")]
     assert counts["late"] == len(rows) - len(kept)
     for (sensor, query, time), got in by_instant(whole).items():
-        k = dict((name, k) for name, k, _ in QUERIES)[query]
+        k = {name: k for name, k, _ in QUERIES}[query]
         window = [r for r in kept if r["key"] == sensor and time - 8 <= r["time"] < time]
         best = sorted(pr_k(window, k).values(), reverse=True)[:k]
         assert [row["probability"] for row in got] == pytest.approx(best, abs=1e-12)
@@ -235,7 +235,7 @@ def test_a_quiet_key_is_answered_once_its_scope_goes_on():
 def test_the_idle_timeout_gives_the_last_answers_once_and_what_comes_later_is_late():
     plan = replace(PLAIN, window=Range(8, idle_timeout=5_000_000), queries=(("q", 2, 4),))
     operator = plan.make()
-    rows = [r for r in tuples(4, 12, keys=1)]
+    rows = tuples(4, 12, keys=1)
     early = operator.process([(0, table(rows))], 1_000)
     assert operator.idle(5_999) == []
     out = operator.idle(6_000)[0].to_pylist()

@@ -406,7 +406,7 @@ class _Answers:
             return
         query = np.array([self.places[name] for name in answers.names])[answers.query]
         number = held[NUMBER][np.searchsorted(held[ARRIVAL], answers.row)]
-        part = (
+        part: tuple[np.ndarray, ...] = (
             np.full(query.size, group),
             query,
             answers.k,

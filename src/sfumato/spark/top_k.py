@@ -19,6 +19,7 @@ from pyspark.sql.types import (
 )
 
 from sfumato.operators.table_top_k import TopKSettings
+from sfumato.operators.timetable import Timetable, timetable
 from sfumato.operators.top_k_answers import Semantics
 from sfumato.queries import Top, registered
 from sfumato.spark import bucket_state, chunks
@@ -206,3 +207,9 @@ class Ranking(Plan):
         if self.streams is not None:
             output = output.add("stream", schema[self.streams].dataType)
         return output
+
+
+def timetables(queries: Sequence[tuple[str, int, int]], plan: str) -> tuple[Timetable, Timetable]:
+    """The timetable of (name, k, every) by a plan, and the one where every query is alone."""
+    asked = [(k, every) for _, k, every in queries]
+    return timetable(asked, plan), timetable(asked, "none")
