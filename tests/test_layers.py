@@ -8,17 +8,18 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
-# A layer may import itself and what is listed. `windows` (configurations) and `duration` (lengths
-# of time as text) are open to all but the kernels; the package itself only loads names lazily, by
-# text.
+# A layer may import itself and what is listed. `windows` (configurations), `queries` (those
+# registered) and `duration` (lengths of time as text) are open to those above; the package itself
+# only loads names lazily, by text.
 MAY_IMPORT = {
     "kernels": set(),
     "duration": set(),
     "windows": {"duration"},
+    "queries": {"windows"},
     "operators": {"duration", "kernels", "windows"},
-    "spark": {"duration", "kernels", "operators", "windows"},
-    "sql": {"duration", "spark", "windows"},
-    "cli": {"duration", "operators", "spark", "sql", "windows", "sfumato"},
+    "spark": {"duration", "kernels", "operators", "queries", "windows"},
+    "sql": {"duration", "queries", "spark", "windows"},
+    "cli": {"duration", "operators", "queries", "spark", "sql", "windows", "sfumato"},
     "sfumato": set(),
 }
 FOREIGN = {  # packages that a layer must do without

@@ -72,24 +72,24 @@ class Range:
         for name in ("length", "slide", "idle_timeout"):
             value = getattr(self, name)
             if value is not None or name == "length":
-                _span(name, value)
+                span_of(name, value)
         if not isinstance(self.empty, bool):
             raise TypeError(f"`empty` must be True or False; got {self.empty!r}")
 
     @property
     def span(self) -> int:
         """`length` in microseconds."""
-        return _span("length", self.length)
+        return span_of("length", self.length)
 
     @property
     def every(self) -> int:
         """`slide` in microseconds."""
-        return self.span if self.slide is None else _span("slide", self.slide)
+        return self.span if self.slide is None else span_of("slide", self.slide)
 
     @property
     def timeout(self) -> int | None:
         """`idle_timeout` in microseconds, or None."""
-        return None if self.idle_timeout is None else _span("idle_timeout", self.idle_timeout)
+        return None if self.idle_timeout is None else span_of("idle_timeout", self.idle_timeout)
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def _not_a_number(value: Any) -> bool:
     return isinstance(value, bool) or not isinstance(value, (int, float))
 
 
-def _span(argument: str, duration: Any) -> int:
+def span_of(argument: str, duration: Any) -> int:
     """Microseconds of a duration given as text, a timedelta or microseconds."""
     if isinstance(duration, int) and not isinstance(duration, bool):
         total = duration

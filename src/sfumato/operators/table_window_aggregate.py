@@ -158,7 +158,7 @@ class TableWindowAggregate:
         self.counts["rows"] += rows.num_rows
         keys = [f"key{i}" for i in range(len(self.settings.keys))]
         groups = self.groups.encode(rows.select(keys))
-        offsets, prob, values = _alternatives(rows, self.settings.attributes)
+        offsets, prob, values = alternatives_of(rows, self.settings.attributes)
         if isinstance(self.settings.window, Range):
             return self._extents(rows, groups, offsets, prob, values, now)
         answers = self.operator.process(groups, offsets, prob, values)
@@ -172,7 +172,7 @@ class TableWindowAggregate:
         if self.settings.scope is not None:
             # Late rows of a punctuation came after the rows that it let out.
             late = as_numbers(rows.column("late"))
-            columns = [_punctuations(rows), late, *columns]
+            columns = [punctuations_of(rows), late, *columns]
         order = arrival_order(columns, [as_numbers(rows.column(TIE))])
         if self.settings.scope is None:
             columns = [column[order] for column in columns]
@@ -193,7 +193,7 @@ class TableWindowAggregate:
         scope, punctuation, late = groups, None, None
         if self.settings.scope is not None:
             scope = self.scopes.encode(rows.select([f"key{i}" for i in self.settings.scope]))
-            punctuation, late = _punctuations(rows), as_numbers(rows.column("late")) != 0
+            punctuation, late = punctuations_of(rows), as_numbers(rows.column("late")) != 0
         grown = int(scope.max(initial=0)) + 1
         grown = max(0, grown - len(self.seen))
         self.seen = np.concatenate([self.seen, np.zeros(grown, np.int64)])
@@ -300,7 +300,7 @@ class TableWindowAggregate:
         )
 
 
-def _alternatives(rows: pa.Table, attributes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def alternatives_of(rows: pa.Table, attributes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """offsets int64[n + 1], prob float64[m], values float64[m, a] (NULL as NaN)."""
     column = rows.column("prob").combine_chunks()
     offsets = column.offsets.to_numpy().astype(np.int64)
@@ -311,7 +311,7 @@ def _alternatives(rows: pa.Table, attributes: int) -> tuple[np.ndarray, np.ndarr
     return offsets - offsets[0], column.flatten().to_numpy(zero_copy_only=False), values
 
 
-def _punctuations(rows: pa.Table) -> np.ndarray:
+def punctuations_of(rows: pa.Table) -> np.ndarray:
     """int64[n]: the rows' punctuations; the int64 minimum where none is known yet."""
     column = rows.column("punctuation")
     unknown = pc.is_null(column).to_numpy()

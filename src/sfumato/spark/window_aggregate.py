@@ -346,21 +346,28 @@ class Plan:
             *(F.col(f"`{c}`").alias(f"order{i}") for i, c in enumerate(self.orders)),
             *(F.col(f"`{c}`").alias(f"key{i}") for i, c in enumerate(self.keys)),
             *([F.col("late"), F.col("punctuation")] if controlled else []),
+            *self._also(),
             F.col(TIE),
             (self._reason().isNotNull() | lacking).alias("__invalid"),
         ]
         selected = with_tie(df, TIE).select(*columns)
         infinite = F.lit(False)
         for i in range(len(values)):
-            infinite = infinite | F.coalesce(
-                F.exists(f"value{i}", lambda v: F.abs(v) >= F.lit(float("inf"))), F.lit(False)
-            )
+            infinite = infinite | F.coalesce(F.exists(f"value{i}", self._unusable), F.lit(False))
         counted = selected.withColumn("__invalid", F.col("__invalid") | infinite).observe(
             metrics_name,
             F.count(F.lit(1)).alias("rows"),
             F.coalesce(F.sum(F.col("__invalid").cast("long")), F.lit(0)).alias("invalid"),
         )
         return counted.where("not __invalid").drop("__invalid")
+
+    def _also(self) -> list[Column]:
+        """Further columns that the operator reads."""
+        return []
+
+    def _unusable(self, value: Column) -> Column:
+        """Whether a value makes its row an invalid one; NULL is skipped."""
+        return F.abs(value) >= F.lit(float("inf"))  # NaN too, which Spark has above all numbers
 
     def _reason(self) -> Column:
         used = {name for text in self.expressions for name in mentioned(self.df, text)}

@@ -27,7 +27,9 @@ def sql(spark: SparkSession, text: str) -> DataFrame | list[DataFrame]:
         EXPLAIN of one of them, which gives a frame with one column `plan`
 
     Nothing is started or collected. A query with no construct of ours is handed to `spark.sql` as
-    it stands. Parsing takes milliseconds; Spark analyses each query once or a few times.
+    it stands. TOP queries over the same table, window, filter and ranking are planned together:
+    each one's frame is its part of the answers to all of them. Parsing takes milliseconds; Spark
+    analyses each query once or a few times.
 
     Raises SqlError (a ValueError) with line, column and likely word for what cannot be understood
     in it, an unknown stream or column included; other errors of Spark's are raised as they are.
@@ -37,10 +39,9 @@ def sql(spark: SparkSession, text: str) -> DataFrame | list[DataFrame]:
     from sfumato.sql.planner import Planner
 
     script = parse(text)
-    planner = Planner(spark, text)
+    planned = Planner(spark, text).script(script.statements)
     frames = []
-    for statement in script.statements:
-        frame = planner.statement(statement)
+    for statement, frame in zip(script.statements, planned, strict=True):
         if statement.explain:
             frames.append(spark.createDataFrame([(explained(frame.step),)], "plan string"))
         else:
@@ -58,8 +59,8 @@ def explain(spark: SparkSession, text: str) -> str:
     from sfumato.sql.planner import Planner
 
     script = parse(text)
-    planner = Planner(spark, text)
-    plans = [explained(planner.statement(statement).step) for statement in script.statements]
+    planned = Planner(spark, text).script(script.statements)
+    plans = [explained(frame.step) for frame in planned]
     if len(plans) == 1:
         return plans[0]
     return "\n".join(f"-- query {i}\n{plan}" for i, plan in enumerate(plans, 1))

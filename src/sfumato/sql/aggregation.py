@@ -102,31 +102,12 @@ class Aggregation:
 
     def read(self) -> None:
         """Find the calls, the keys and what else is selected; raise SqlError for what is wrong."""
-        self.keys = self._keys()
+        self.keys = grouped_by(self.clauses.get("GROUP_BY"), self.source, self.text)
         for clause in self.block.clauses:
             if clause.word in HAVE_CALLS:
                 self._read(clause.items, named=clause.word == "SELECT", clause=clause.word)
         if not self.names:  # groups alone: their extents come out once there is something to count
             self._name("count(*)")
-
-    def _keys(self) -> list[str]:
-        clause = self.clauses.get("GROUP_BY")
-        if clause is None:
-            return []
-        keys = []
-        columns = self.source.frame.df.columns
-        for items in _split(clause.items):
-            parts = [item for item in items if is_name(item)]
-            dotted = [is_name(item) or item == "." for item in items] == [True] * len(items)
-            if not parts or not dotted or len(items) > 3:
-                reason = "over a window, GROUP BY takes columns: compute others in a subquery"
-                raise at(self.text, items[0] if items else clause, reason)
-            match = found(plain(parts[-1]), columns)
-            if match is None:
-                name = Name(start_of(items[0]), end_of(items[-1]), (parts[-1],))
-                raise unknown_column(name, columns, "the stream", self.text)
-            keys.append(match)
-        return keys
 
     def _read(self, items: tuple[Item, ...], *, named: bool, clause: str) -> None:
         for reference in references(items):
@@ -314,6 +295,26 @@ class Aggregation:
 
     def _said(self) -> list[Clause]:
         return [clause for clause in self.block.clauses if clause.word in HAVE_CALLS]
+
+
+def grouped_by(clause: Clause | None, source: Source, text: str) -> list[str]:
+    """The columns of a GROUP BY, as the frame spells them. Raises SqlError for anything else."""
+    if clause is None:
+        return []
+    keys = []
+    columns = source.frame.df.columns
+    for items in _split(clause.items):
+        parts = [item for item in items if is_name(item)]
+        dotted = [is_name(item) or item == "." for item in items] == [True] * len(items)
+        if not parts or not dotted or len(items) > 3:
+            reason = "over a window, GROUP BY takes columns: compute others in a subquery"
+            raise at(text, items[0] if items else clause, reason)
+        match = found(plain(parts[-1]), columns)
+        if match is None:
+            name = Name(start_of(items[0]), end_of(items[-1]), (parts[-1],))
+            raise unknown_column(name, columns, "the stream", text)
+        keys.append(match)
+    return keys
 
 
 def _is_ours(reference: Reference) -> bool:

@@ -15,6 +15,7 @@ from sfumato.sql.join import similarity_join_source
 from sfumato.sql.measures import Measures, is_ours
 from sfumato.sql.names import Reference, is_measure, is_word, nested_queries, references, stars
 from sfumato.sql.plan import CONTROLS, Count, Disorder, Reorder, Table, Where, at, window_plan
+from sfumato.sql.ranking import Ranking
 from sfumato.sql.refusals import (
     refuse_later_work,
     refuse_near_misses,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
     from sfumato.sql.planner import Planner
 
+EVENT_TIME = "event_time"  # the column that is the event time of a stream unless WATTR says other
 Scope = Mapping[str, Frame]
 """The common tables that a query sees, by lower-case name."""
 
@@ -91,19 +93,19 @@ class Block:
         if self.from_ is not None:
             self.sources = list(self._sources(self.from_))
         self._refuse_unknown()
-        aggregation = Aggregation.of(self)
-        if aggregation is None:
+        operator = Ranking.of(self) or Aggregation.of(self)
+        if operator is None:
             refuse_per_extent(self.clauses, self.sources, self.text)
-        left = self.clauses if aggregation is None else ()
+        left = self.clauses if operator is None else ()
         refuse_uncertain_operands(left, self._conditions(), self.sources, self.text)
         self._nested()
-        if aggregation is not None:
-            aggregation.read()
-        filtered = self._filter(always=aggregation is not None)
-        if aggregation is not None:
-            aggregation.apply()
+        if operator is not None:
+            operator.read()
+        filtered = self._filter(always=operator is not None)
+        if operator is not None:
+            operator.apply()
         soups = [c.items for c in self.clauses if c is not filtered] + self._conditions()
-        done = _nowhere if aggregation is None else aggregation.covers
+        done = _nowhere if operator is None else operator.covers
         measures = Measures(self.text, self.sources, self.edits, done)
         for clause in self.clauses:
             if clause is not filtered:
@@ -150,7 +152,10 @@ class Block:
             return None
         window: Rows | Range | Delta | None = None
         order: list[str] = []
-        plan = None if relation.window is None else window_plan(relation.window, self.text)
+        declared = found(EVENT_TIME, frame.df.columns)
+        plan = None
+        if relation.window is not None:
+            plan = window_plan(relation.window, self.text, declared)
         if not isinstance(plan, Disorder):
             frame = imputed(frame, relation, self._stored, self.text)
         if plan is not None:
@@ -257,7 +262,8 @@ class Block:
             names = option.names if option is not None else ()
             return [column(name, frame, of, self.text) for name in names]
 
-        event_time, arrival, key = resolved("WATTR")[0], resolved("ARRIVAL"), resolved("KEY")
+        event_time = (resolved("WATTR") or [plan.event_time])[0]
+        arrival, key = resolved("ARRIVAL"), resolved("KEY")
         if not arrival:
             default = found("arrival", frame.df.columns)
             uncontrolled = not any(window.get(word) for word in CONTROLS)

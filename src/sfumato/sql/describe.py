@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
 from sfumato.sql.plan import (
     Aggregated,
@@ -13,6 +14,7 @@ from sfumato.sql.plan import (
     ImputeArguments,
     Imputed,
     JoinStep,
+    Ranked,
     Reorder,
     Select,
     Step,
@@ -21,7 +23,11 @@ from sfumato.sql.plan import (
 )
 from sfumato.windows import Range, Rows
 
+if TYPE_CHECKING:
+    from sfumato.spark.top_k import Timetable
+
 INDENT = "    "
+RUNS_SHOWN = 8  # of a timetable
 MEASURES = {
     "normal": "C's measure, for exponential gaps and normal delays",
     "conformal": "conformal feedback, no assumption on the delays",
@@ -56,6 +62,10 @@ def _lines(step: Step) -> Iterator[str]:
     elif isinstance(step, Imputed):
         yield f"impute {', '.join(step.arguments.attributes)}"
         yield from _table(_imputation(step.arguments))
+        yield from _indented(step.input)
+    elif isinstance(step, Ranked):
+        yield f"top-k answers of {step.name}"
+        yield from _table(list(_ranking(step)))
         yield from _indented(step.input)
     elif isinstance(step, JoinStep):
         fused = step.imputation
@@ -237,6 +247,47 @@ def _incomplete_join(step: JoinStep, imputation: ImputeArguments) -> list[tuple[
         ("state", f"{held}, and their numbers; not the repository"),
         ("guarantee", "the pairs of imputing every row first; rows in no reach are not imputed"),
     ]
+
+
+# ---- ranking -------------------------------------------------------------------------------------
+
+
+def _ranking(step: Ranked) -> Iterator[tuple[str, str]]:
+    from sfumato.spark.top_k import timetables
+
+    yield "queries", "; ".join(f"{n} (k = {k}, every {span(f)})" for n, k, f in step.queries)
+    yield "ranked by", f"{_one_line(step.by)}, {'lowest' if step.ascending else 'highest'} first"
+    yield "answers", step.semantics
+    yield "rules", step.rules or "none: tuples are independent"
+    window = step.window
+    if isinstance(window, Range):
+        yield "window", f"the last {span(window.span)} before an instant"
+        yield "answered", "once the punctuation has reached the instant"
+    else:
+        yield "window", f"the newest {window.rows} tuples before an instant"
+        yield "answered", "once a row of that time or a later one came"
+    shared, alone = timetables(step.queries, "dp")
+    runs = _runs(step, shared)
+    yield "timetable", f"a cycle of {span(shared.cycle)}: {runs}"
+    hour = 3_600_000_000
+    cost, most = shared.cost_per_unit * hour, alone.cost_per_unit * hour
+    yield "cost", f"{cost:.6g} (sum of k) an hour; {most:.6g} without sharing (NS)"
+    yield "saving", f"{most / cost:.3g} times"
+    yield "order", ", ".join(step.order)
+    yield "rankings", _per_key(step.key, "one, in one task")
+    yield "state", "the tuples of one window, with their rows"
+    yield "guarantee", "no query waits longer than its FREQUENCY; probabilities to 1e-12"
+
+
+def _runs(step: Ranked, table: Timetable) -> str:
+    listed: list[str] = []
+    for time, group in table.until(0, table.cycle):
+        if len(listed) == RUNS_SHOWN:
+            listed.append("...")
+            break
+        names = ", ".join(step.queries[i][0] for i in table.answers(group))
+        listed.append(f"at {span(time)} {names}")
+    return "; ".join(listed)
 
 
 # ---- join ----------------------------------------------------------------------------------------

@@ -222,6 +222,22 @@ class Imputed:
 
 
 @dataclass(frozen=True)
+class Ranked:
+    """`sf.top_k` over its input: all queries, as (name, k, every), and which of them is meant."""
+
+    input: Step
+    window: Range | Rows
+    queries: tuple[tuple[str, int, int], ...]
+    name: str
+    by: str
+    ascending: bool
+    semantics: str
+    rules: str | None
+    order: tuple[str, ...]
+    key: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Where:
     """`sf.where` over its input: the filter on alternatives."""
 
@@ -237,7 +253,9 @@ class Select:
     inputs: tuple[Step, ...] = field(default=())
 
 
-Step: TypeAlias = Table | Reorder | JoinStep | ExtentJoin | Aggregated | Imputed | Where | Select
+Step: TypeAlias = (
+    Table | Reorder | JoinStep | ExtentJoin | Aggregated | Imputed | Ranked | Where | Select
+)
 
 
 # ---- from the syntax tree ------------------------------------------------------------------------
@@ -248,9 +266,10 @@ def at(text: str, node: Node | Token, reason: str, **more: Any) -> SqlError:
     return SqlError(reason, text=text, start=start_of(node), end=end_of(node), **more)
 
 
-def window_plan(window: Window, text: str) -> Disorder | Count:
+def window_plan(window: Window, text: str, event_time: str | None = None) -> Disorder | Count:
     """What a window bracket asks for: reordering (with or without extents) or a count window.
 
+    event_time : the column to order by where there is no WATTR
     Raises SqlError for options that contradict each other, are given twice or out of range.
     """
     for i, option in enumerate(window.options):
@@ -269,7 +288,7 @@ def window_plan(window: Window, text: str) -> Disorder | Count:
         if option.word not in KINDS[family]:
             raise at(text, option, _misplaced(option.word, family))
     if family == "RANGE":
-        return _disorder(window, text)
+        return _disorder(window, text, event_time)
     return _count(window, text) if family == "ROWS" else _moved(window, text)
 
 
@@ -281,7 +300,7 @@ def _misplaced(word: str, kind: str) -> str:
     return f"{word} orders by time and has no meaning in a {kind} window: {hint}"
 
 
-def _disorder(window: Window, text: str) -> Disorder:
+def _disorder(window: Window, text: str, event_time: str | None) -> Disorder:
     get = window.get
     given = [option for word in CONTROLS if (option := get(word)) is not None]
     if len(given) > 1:
@@ -293,21 +312,21 @@ def _disorder(window: Window, text: str) -> Disorder:
     if slide is not None and get("RANGE") is None:
         raise at(text, slide, "SLIDE needs the RANGE of the extents that slide")
     wattr = get("WATTR")
-    if wattr is None:
+    if wattr is None and event_time is None:
         raise at(text, window, "the window lacks its event time", expected=("WATTR column",))
     slack = _whole(get("SLACK"), text)
     if not given:
         slack = 0  # no disorder control: rows are taken to come in order
     arrival, key = get("ARRIVAL"), get("KEY")
-    length = _duration(get("RANGE"), text)
+    length = duration_of(get("RANGE"), text)
     named = str(estimator.names[0]).lower() if estimator is not None else "normal"
 
     def build() -> Disorder:
         extent = None
         if length is not None:
-            extent = Extent(length, length if slide is None else _duration(slide, text) or 0)
+            extent = Extent(length, length if slide is None else duration_of(slide, text) or 0)
         return Disorder(
-            event_time=str(wattr.names[0]),
+            event_time=str(wattr.names[0]) if wattr is not None else str(event_time),
             arrival=str(arrival.names[0]) if arrival is not None else None,
             key=tuple(str(name) for name in key.names) if key is not None else (),
             drop_ratio=_value(get("DRATIO")),
@@ -446,7 +465,7 @@ def _whole(option: Option | None, text: str) -> int | None:
 
 
 def _idle(option: Option | None, text: str) -> str | None:
-    length = _duration(option, text)
+    length = duration_of(option, text)
     if option is None or length is None:
         return None
     if length <= 0:
@@ -454,7 +473,7 @@ def _idle(option: Option | None, text: str) -> str | None:
     return f"{length} microseconds"
 
 
-def _duration(option: Option | None, text: str) -> int | None:
+def duration_of(option: Option | None, text: str) -> int | None:
     """Microseconds of `300 SECONDS` or `1 hour 30 mins`; 0 or less where it is not positive."""
     if option is None or option.measure is None:
         return None

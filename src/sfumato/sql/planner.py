@@ -8,6 +8,7 @@ types and functions are therefore Spark's to resolve; we look only at what is un
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from sfumato.sql.block import Block, Rewriting, Scope
 from sfumato.sql.edits import Edits
 from sfumato.sql.errors import SqlError, near
 from sfumato.sql.plan import Select, Table, at
+from sfumato.sql.ranking import Together
 from sfumato.sql.scan import check_is_query, table_names, uses_ours
 from sfumato.sql.sources import Frame
 from sfumato.sql.spark_errors import checked_by_spark
@@ -31,6 +33,17 @@ class Planner:
         self.spark = spark
         self.text = text
         self._tables: dict[tuple[str, ...], Frame | None] = {}
+        self.together = Together(
+            text, fold=spark.conf.get("spark.sql.caseSensitive", "false") != "true"
+        )
+
+    def script(self, statements: Iterable[Statement]) -> list[Frame]:
+        """All statements as frames, TOP queries that can share their work planned together."""
+        listed = list(statements)
+        for statement in listed:
+            check_is_query(statement.body, self.text)
+            self.together.gather(statement.body)
+        return [self.statement(statement) for statement in listed]
 
     def statement(self, statement: Statement) -> Frame:
         """The statement as a frame. Raises SqlError; Spark's own errors where it knows better."""

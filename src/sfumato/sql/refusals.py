@@ -11,6 +11,7 @@ from sfumato.sql.measures import attribute_argument, is_ours
 from sfumato.sql.names import AGGREGATES, is_word, references
 from sfumato.sql.parse import WINDOW_WORDS
 from sfumato.sql.plan import at
+from sfumato.sql.ranking_words import asked
 from sfumato.sql.scan import almost_impute
 from sfumato.sql.sources import Source
 from sfumato.sql.syntax import Clause, FromClause, Item, Relation, SimilarityJoin
@@ -33,32 +34,20 @@ def refuse_near_misses(relation: Relation, text: str) -> None:
 def refuse_later_work(
     clauses: tuple[Clause, ...], from_clause: FromClause | None, text: str
 ) -> None:
-    """TOP with its clauses, and an IMPUTE that is not written as it should be."""
+    """A ranking, or an IMPUTE, that is not written as it should be."""
     words = {clause.word: clause for clause in clauses}
-    top = _top(words)
-    for word, name in (("FREQUENCY", "FREQUENCY"), ("RANK_BY", "RANK BY")):
-        clause = words.get(word)
-        if clause is not None and clause.keyword is not None and top is None:
-            reason = f"{name} belongs to SELECT TOP k, and there is no TOP"
-            raise at(text, clause.keyword, reason, expected=("SELECT TOP k",))
-    if top is not None:
-        raise at(text, top, "TOP queries are not supported yet")
+    if asked(clauses, text) is None:
+        for word, name in (("FREQUENCY", "FREQUENCY"), ("RANK_BY", "RANK BY")):
+            clause = words.get(word)
+            if clause is not None and clause.keyword is not None:
+                reason = f"{name} belongs to SELECT TOP k, and there is no TOP"
+                raise at(text, clause.keyword, reason, expected=("SELECT TOP k",))
     for relation in [] if from_clause is None else from_clause.sources:
         one = relation.side if isinstance(relation, SimilarityJoin) else relation
         if almost_impute(one):
             shape = "IMPUTE (attribute, ...) FROM repository BY 'a -> b : 0.1 -> 0.2', ..."
             reason = f"IMPUTE is written {shape}"
             raise at(text, one.rest[0], reason, expected=("IMPUTE (",))
-
-
-def _top(words: dict[str, Clause]) -> Token | None:
-    """The TOP of `TOP 3` and, in a ranking, of `TOP-3`; `top - 3` may be Spark's difference."""
-    items = words["SELECT"].items if "SELECT" in words else ()
-    first = items[0] if items else None
-    if not isinstance(first, Token) or not is_word(first, "TOP"):
-        return None
-    numbered = len(items) > 1 and _is_number(items[1])
-    return first if numbered or words.keys() & {"RANK_BY", "FREQUENCY"} else None
 
 
 def refuse_per_extent(clauses: Iterable[Clause], sources: list[Source], text: str) -> None:

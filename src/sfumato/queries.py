@@ -1,0 +1,79 @@
+"""Queries that are registered with an operator: frozen, and checked when they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sfumato.windows import Duration, span_of
+
+
+@dataclass(frozen=True)
+class Top:
+    """A top-k query: which k, and how long its answer may be.
+
+    k : how many tuples (or streams) are wanted, >= 1
+    every : the longest event time between two answers: "2 minutes", a timedelta, or whole
+        microseconds; None: as often as the window slides
+    name : what its answers are called; None: "top_K"
+
+    Raises ValueError for a number or duration out of range, TypeError for other types.
+    Source: D, section 1 (FREQUENCY is an upper bound of the interval between two executions).
+
+    >>> Top(3, every="2 minutes").interval, Top(3).label
+    (120000000, 'top_3')
+    """
+
+    k: int
+    every: Duration | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.k, bool) or not isinstance(self.k, int):
+            raise TypeError(f"`k` must be a whole number; got {self.k!r}")
+        if not 1 <= self.k < 2**31:
+            raise ValueError(f"`k` must be a whole number of at least 1; got {self.k!r}")
+        if self.every is not None:
+            span_of("every", self.every)
+        if self.name is not None and (not isinstance(self.name, str) or not self.name):
+            raise TypeError(f"`name` must be text, or None; got {self.name!r}")
+
+    @property
+    def label(self) -> str:
+        """The name of its answers."""
+        return f"top_{self.k}" if self.name is None else self.name
+
+    @property
+    def interval(self) -> int | None:
+        """`every` in microseconds, or None."""
+        return None if self.every is None else span_of("every", self.every)
+
+
+def registered(queries: Top | Sequence[Top], otherwise: int | None) -> dict[str, tuple[int, int]]:
+    """name -> (k, every in microseconds) of one query or several.
+
+    otherwise : `every` of the queries that do not say, or None where each must
+    Raises TypeError for anything but queries, ValueError for none, equal names, or a lacking
+    `every`.
+    """
+    listed = [queries] if isinstance(queries, Top) else list(queries)
+    if not listed or not all(isinstance(query, Top) for query in listed):
+        raise TypeError(
+            "`queries` must be one sf.Top or a list of at least one, like "
+            f'[sf.Top(3, every="2 minutes")]; got {queries!r:.80}'
+        )
+    found: dict[str, tuple[int, int]] = {}
+    for query in listed:
+        every = otherwise if query.interval is None else query.interval
+        if every is None:
+            raise ValueError(
+                f"query {query.label!r} lacks `every`: a window of rows does not slide by time, "
+                'so say how long an answer may take: sf.Top(3, every="2 minutes")'
+            )
+        if query.label in found:
+            raise ValueError(
+                f"two `queries` are called {query.label!r}: give one of them another name, "
+                f"sf.Top({query.k}, ..., name=...)"
+            )
+        found[query.label] = (query.k, every)
+    return found

@@ -1,0 +1,215 @@
+"""Many top-k queries over one window of uncertain tuples as a DataFrame function."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import (
+    DoubleType,
+    IntegralType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from sfumato.operators.table_top_k import TopKSettings
+from sfumato.operators.timetable import Timetable, timetable
+from sfumato.operators.top_k_answers import Semantics
+from sfumato.queries import Top, registered
+from sfumato.spark import bucket_state, chunks
+from sfumato.spark.aggregates import Wanted
+from sfumato.spark.alternatives import ALTERNATIVES
+from sfumato.spark.columns import bucket_count, require, with_bucket
+from sfumato.spark.window_aggregate import Plan
+from sfumato.windows import Range, Rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+METRICS = itertools.count(1)
+ANSWER = ("query", "k", "time", "rank", "score", "probability", "row", "stream")
+
+
+def top_k(
+    df: DataFrame,
+    queries: Top | Sequence[Top],
+    *,
+    by: str,
+    window: Range | Rows,
+    order: str,
+    key: str | Sequence[str] | None = None,
+    rules: str | None = None,
+    semantics: str = "pk_topk",
+    probability: float | None = None,
+    alpha: float | None = None,
+    weights: Sequence[float] | None = None,
+    existence: str | None = None,
+    streams: str | None = None,
+    plan: str = "dp",
+    ascending: bool = False,
+) -> DataFrame:
+    """The most probable top-k tuples of a window, for many k at once, each in time.
+
+    queries : sf.Top, one or a list; their names must differ
+    by : Spark SQL expression over attributes and certain columns, a tuple's score. With
+        alternatives, each of them is ranked by its own score, and the tuple is their rule
+    window : sf.Range: at instant t its `length` back from t, t left out (with `every` None, a query
+        is answered every `slide`; slides are not aligned). sf.Rows(n, confidence=1): the newest n
+        tuples, whether they exist or not; every query then needs its `every`
+    order : the event time, a timestamp or whole microseconds
+    key : one ranking for each value of these columns
+    rules : column; of tuples with the same value at most one exists (NULL: independent of all)
+    semantics : "pk_topk" (also "global_topk"), "pt_k" with `probability` as the least Pr_k,
+        "u_topk", "u_kranks", "expected_rank", "prf" with `weights` of ranks 1, 2, ...,
+        "prfe" with `alpha` (see `Semantics`)
+    existence : column with the probability of each row of a frame without alternatives; by default
+        `existence`, where there is such a column, else every row exists
+    streams : column; streams are ranked by the sum of their tuples' Pr_k ("pk_topk" only)
+    plan : "dp" (least cost), "greedy" (at most twice that), or "none" (each query on its own)
+    ascending : whether the least score ranks first
+
+    A query is answered at instants of event time at most `every` apart; the timetable shares one
+    computation among all queries that are due, and counts for each key from its first row's time,
+    rounded down to a multiple of the greatest common divisor of all `every`. Empty windows have
+    no answer.
+
+    Rows of answers: the key columns, `query`, `k`, `time` (the instant, of the order's type),
+    `rank` from 1, `score` (of the most probable alternative, or the one that the U-Topk vector
+    has), `probability` (Pr_k; of the vector, of that rank, or the expected rank or weighed sum,
+    whichever the semantics rank by) and `row`, a struct of the tuple's certain columns. With
+    `streams`, `row` is NULL and `stream` the stream.
+
+    After sf.reorder, whose columns `late` and `punctuation` must be there, an instant is answered
+    once a row shows that the punctuation has reached it, late rows take no part, and `key` must
+    contain the key of the controller. Otherwise rows are taken in order of `order`, an instant is
+    answered once a row of that time or a later one came, and an older row than those before it
+    counts as out_of_order and takes part in the instants still to come. When a static frame ends,
+    and after `window.idle_timeout` without rows, each query is answered once more, at its first
+    instant after the newest row; rows before such an instant that come later are late.
+
+    Rows with invalid probabilities, without order or without a finite score take no part; the
+    observed metrics ``sfumato_top_k_N_input`` count them (`invalid`). ``sfumato_top_k_N`` counts
+    rows, late, out_of_order, rejected (left out for good because their rule has more than
+    probability 1 in a window; the later arrivals), executions, cost (their k in all) and answers.
+
+    Cost: one shuffle by key (after a controller without key: one task); a ranking and a kernel run
+    for the greatest k due an instant and key. State: the tuples of a window and their rows.
+    Raises ValueError or TypeError for wrong arguments.  Source: D, sections 1-9.
+    """
+    if not isinstance(window, Range | Rows):
+        raise TypeError(f"`window` must be sf.Range or sf.Rows; got {window!r}")
+    if isinstance(window, Rows) and window.confidence < 1:
+        raise ValueError(
+            "`window` of rows holds the newest tuples, whether they exist or not, and keeps no "
+            f"`confidence`: take sf.Rows({window.rows}, confidence=1); got {window.confidence:g}"
+        )
+    if not isinstance(by, str) or not by.strip():
+        raise TypeError(f"`by` must be an expression like 'speed'; got {by!r}")
+    otherwise = window.every if isinstance(window, Range) else None
+    named = registered(queries, otherwise)
+    wanted = [Wanted("", "sum", by)]
+    ranking = Ranking(df, wanted, window, order, key, existence, None, rules, streams)
+    if probability is not None and semantics != "pt_k":
+        raise ValueError(
+            f'`probability` is the least Pr_k of "pt_k"; got {probability!r} for {semantics!r}: '
+            "the column of probabilities is `existence`"
+        )
+    if probability is None and semantics == "pt_k":
+        raise ValueError('"pt_k" needs `probability`, the least Pr_k, in (0, 1]; got None')
+    settings = TopKSettings(
+        queries=tuple((name, k, every) for name, (k, every) in named.items()),
+        window=window,
+        semantics=Semantics(
+            semantics, probability, alpha, None if weights is None else tuple(weights)
+        ),
+        plan=plan,
+        ascending=ascending,
+        rules=rules is not None,
+        streams=streams is not None,
+        keys=tuple(ranking.keys),
+        scope=ranking.scope,
+        time=ranking.time,
+        columns=f"{by} of {df.schema.simpleString()}",
+        buckets=bucket_count(df, ranking.bucket_keys),
+    )
+    settings.make()  # raises here, on the driver, what the settings have wrong
+    number = next(METRICS)
+    prepared = ranking.projected(f"sfumato_top_k_{number}_input", members=False)
+    key_names = [f"key{ranking.keys.index(name)}" for name in ranking.bucket_keys]
+    packed = chunks.pack(with_bucket(prepared, key_names, settings.buckets), side=0)
+    timeout = window.timeout if isinstance(window, Range) else None
+    answers = bucket_state.run(
+        packed,
+        settings,
+        f"sfumato_top_k_{number}",
+        None if timeout is None else max(1, timeout // 1000),
+    )
+    return chunks.unpack(answers, ranking.answers())
+
+
+@dataclass(frozen=True)
+class Ranking(Plan):
+    """What of the frame the ranking reads, and what it gives."""
+
+    rules: str | None
+    streams: str | None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_instants()
+        for argument, name in (("rules", self.rules), ("streams", self.streams)):
+            if name is not None:
+                require(self.df, argument, [name])
+        taken = [name for name in self.keys if name in ANSWER]
+        if taken:
+            raise ValueError(
+                f"`key` names a column `{taken[0]}`, but the answer has one of that name: rename it"
+            )
+
+    def _check_instants(self) -> None:
+        kind = self.df.schema[self.orders[0]].dataType
+        timed = isinstance(kind, TimestampType | TimestampNTZType | IntegralType)
+        if len(self.orders) != 1 or not timed:
+            raise TypeError(
+                "`order` must be the one column of the event time, a timestamp or whole "
+                f"microseconds; got {self.orders} ({kind.simpleString()})"
+            )
+
+    def _row(self, members: bool) -> list[str]:
+        """The certain columns of a tuple."""
+        added = {"late", "punctuation"} if self._controlled else set()
+        return [name for name in self.df.columns if name not in {ALTERNATIVES, *added}]
+
+    def _also(self) -> list[Column]:
+        given = (("rule", self.rules), ("stream", self.streams))
+        return [F.col(f"`{name}`").alias(alias) for alias, name in given if name is not None]
+
+    def _unusable(self, value: Column) -> Column:
+        return value.isNull() | super()._unusable(value)
+
+    def answers(self) -> StructType:
+        """The columns of the answers."""
+        schema = self.df.schema
+        time = schema[self.orders[0]].dataType
+        output = StructType([schema[name] for name in self.keys])
+        output = output.add("query", StringType()).add("k", LongType())
+        output = output.add("time", time if self.time != "long" else LongType())
+        output = output.add("rank", LongType()).add("score", DoubleType())
+        output = output.add("probability", DoubleType())
+        row = StructType([schema[name] for name in self._row(False)])
+        output = output.add("row", row if row.fields else StructType().add("col1", LongType()))
+        if self.streams is not None:
+            output = output.add("stream", schema[self.streams].dataType)
+        return output
+
+
+def timetables(queries: Sequence[tuple[str, int, int]], plan: str) -> tuple[Timetable, Timetable]:
+    """The timetable of (name, k, every) by a plan, and the one where every query is alone."""
+    asked = [(k, every) for _, k, every in queries]
+    return timetable(asked, plan), timetable(asked, "none")

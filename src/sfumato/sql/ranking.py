@@ -1,0 +1,310 @@
+"""TOP queries: their source, window, filter and ranking become one `sf.top_k` for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from sfumato.queries import Top
+from sfumato.sql.aggregation import grouped_by
+from sfumato.sql.edits import Edits
+from sfumato.sql.names import AGGREGATES, is_measure, is_word, references
+from sfumato.sql.parse import parser
+from sfumato.sql.plan import Ranked, at
+from sfumato.sql.ranking_words import Asked, asked
+from sfumato.sql.sources import Frame, Source, found, ours, unknown_column
+from sfumato.sql.spark_errors import checked_by_spark
+from sfumato.sql.syntax import (
+    Body,
+    Clause,
+    FromClause,
+    Relation,
+    SimilarityJoin,
+    end_of,
+    quoted,
+    start_of,
+)
+from sfumato.windows import Delta, Range, Rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from sfumato.sql.block import Block
+
+SCORE = "score"  # the column or attribute that ranks a stream where there is no RANK BY
+ANSWER = ("query", "k", "time", "rank", "score", "probability")
+SPANS = (("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000), ("ms", 1_000), ("us", 1))
+
+
+@dataclass
+class Group:
+    """TOP queries that share everything but k and FREQUENCY, and what answers them."""
+
+    wanted: list[tuple[int, int | None]] = field(default_factory=list)
+    frame: Frame | None = None
+
+    def names(self) -> dict[tuple[int, int | None], str]:
+        """What the queries are called: top_3, and `top_3 every 2 min` to tell two apart."""
+        several = {k for k, _ in self.wanted if sum(k == other for other, _ in self.wanted) > 1}
+        return {
+            (k, every): f"top_{k}" + (f" every {_span(every)}" if k in several and every else "")
+            for k, every in self.wanted
+        }
+
+
+class Together:
+    """The TOP queries of a script, grouped by what they rank: planned before any is answered."""
+
+    def __init__(self, text: str, *, fold: bool) -> None:
+        """fold : whether names that differ in case only are the same"""
+        self.text, self.fold = text, fold
+        self._groups: dict[tuple[str, ...], Group] = {}
+        self._of: dict[int, Group] = {}  # by where the query's TOP stands
+
+    def gather(self, body: Body) -> None:
+        """Note the TOP queries of a statement. Those in nested queries, and those over common
+        tables, which another statement may define otherwise, are planned by themselves."""
+        if body.ctes or not body.is_query:
+            return
+        for block in body.blocks():
+            clauses = [clause for clause in block if isinstance(clause, Clause)]
+            wish = asked(clauses, self.text)
+            if wish is None:
+                continue
+            group = self._groups.setdefault(self._signature(block), Group())
+            self._add(group, wish)
+
+    def group_of(self, wish: Asked) -> Group:
+        """The queries that are planned with this one."""
+        place = start_of(wish.top[0])
+        if place not in self._of:
+            self._add(Group(), wish)
+        return self._of[place]
+
+    def _add(self, group: Group, wish: Asked) -> None:
+        if (wish.k, wish.every) not in group.wanted:
+            group.wanted.append((wish.k, wish.every))
+        self._of[start_of(wish.top[0])] = group
+
+    def _signature(self, block: Sequence[Clause | FromClause]) -> tuple[str, ...]:
+        """The words that say what is ranked."""
+        parts = []
+        for word in ("FROM", "WHERE", "GROUP_BY", "HAVING", "RANK_BY"):
+            for clause in block:
+                if clause.word == word:
+                    tokens = parser().lex(self.text[clause.start : clause.end])
+                    exact = ("STRING",) if self.fold else ("STRING", "NAME", "BACKQUOTED")
+                    parts += [str(t) if t.type in exact else t.lower() for t in tokens]
+                    parts.append(";")
+        return tuple(parts)
+
+
+class Ranking:
+    """A block with TOP: its one windowed table becomes the answers of `sf.top_k`.
+
+    The answers' columns are `query`, `k`, `time`, `rank`, `score`, `probability` and the certain
+    columns of the tuple; where the table has a column of such a name, that one keeps it and the
+    answer's is called `top_` and the name.
+    """
+
+    def __init__(self, block: Block, wish: Asked, source: Source) -> None:
+        self.block, self.wish, self.source, self.text = block, wish, source, block.text
+        self.clauses = {clause.word: clause for clause in block.clauses}
+        self.handled = [(clause.start, clause.end) for clause in wish.clauses]
+        self.handled.append((start_of(wish.top[0]), end_of(wish.top[1])))
+
+    @staticmethod
+    def of(block: Block) -> Ranking | None:
+        """The ranking of a block, if it has a TOP. Raises SqlError for tables it cannot rank."""
+        wish = asked(block.clauses, block.text)
+        if wish is None:
+            return None
+        if block.unknown:
+            raise block.planner.unknown_table(block.unknown[0], block.scope)
+        relations = () if block.from_ is None else block.from_.sources
+        top, plain = wish.top[0], [r for r in relations if isinstance(r, Relation)]
+        if len(block.sources) != 1 or len(relations) != 1 or not plain or plain[0].rest:
+            several = next((r for r in relations if isinstance(r, SimilarityJoin)), None)
+            reason = "TOP ranks the tuples of one table: join in a subquery"
+            raise at(block.text, top if several is None else several.keyword, reason)
+        source = block.sources[0]
+        if source.window is None:
+            place = source.node or plain[0]
+            reason = "TOP ranks the tuples of a window, and the table has none"
+            raise at(block.text, place, reason, expected=("[RANGE 20 MINUTES]", "[ROWS 100]"))
+        return Ranking(block, wish, source)
+
+    def covers(self, place: int) -> bool:
+        """Whether a place in the text has been dealt with."""
+        return any(start <= place < end for start, end in self.handled)
+
+    # ---- reading
+
+    def read(self) -> None:
+        """Check the clauses; raise SqlError for what has no meaning in a ranking."""
+        grouping, having = self.clauses.get("GROUP_BY"), self.clauses.get("HAVING")
+        if having is not None and having.keyword is not None:
+            reason = "HAVING has no meaning with TOP: filter with WHERE, or in a query around it"
+            raise at(self.text, having.keyword, reason)
+        if grouping is not None:
+            self.handled.append((grouping.start, grouping.end))
+        self.key = grouped_by(grouping, self.source, self.text)
+        self.window = self._window()
+        for clause in self.block.clauses:
+            for reference in references(clause.items):
+                name = reference.parts[-1].lower()
+                if clause.word not in ("SELECT", "ORDER_BY") or reference.call is None:
+                    continue
+                if name in AGGREGATES and not is_word(reference.after, "OVER"):
+                    reason = f"{name.upper()} beside TOP: aggregate in a query around it"
+                    raise at(self.text, reference.words[0], reason)
+
+    def _window(self) -> Range | Rows:
+        source, wish = self.source, self.wish
+        relation = self.block.from_.sources[0] if self.block.from_ is not None else None
+        bracket = relation.window if isinstance(relation, Relation) else None
+        assert bracket is not None
+        if isinstance(source.window, Delta):
+            raise at(self.text, bracket, "TOP ranks a RANGE or a ROWS window")
+        slide, confidence = bracket.get("SLIDE"), bracket.get("CONFIDENCE")
+        if slide is not None and wish.every is not None:
+            reason = "SLIDE and FREQUENCY both say how often TOP is answered: keep one"
+            raise at(self.text, slide, reason)
+        if isinstance(source.window, Range):
+            return source.window
+        assert isinstance(source.window, Rows)
+        if confidence is not None and source.window.confidence < 1:
+            reason = "under TOP, ROWS are the newest tuples whether they exist or not"
+            raise at(self.text, confidence, reason, expected=("CONFIDENCE 100%",))
+        if wish.every is None:
+            reason = "over a ROWS window TOP needs a FREQUENCY"
+            raise at(self.text, wish.top[0], reason, expected=("FREQUENCY 2 MINUTES",))
+        return replace(source.window, confidence=1.0)
+
+    def _score(self) -> str:
+        """The expression that ranks, as text for Spark."""
+        source, wish = self.source, self.wish
+        if not wish.by:
+            known = [*source.frame.attributes, *source.frame.df.columns]
+            score = found(SCORE, known)
+            if score is None:
+                reason = f"TOP lacks RANK BY, and the table has no column `{SCORE}`"
+                raise at(self.text, wish.top[0], reason, expected=("RANK BY column",))
+            return quoted(score)
+        for reference in references(wish.by):
+            if reference.call is not None and is_measure(reference.words):
+                reason = f"RANK BY {reference.parts[0].upper()}: each alternative is ranked by "
+                reason += "its own score; compute other numbers in a subquery"
+                raise at(self.text, reference.words[0], reason)
+        local = Edits(self.text)
+        self.block.unqualify(wish.by, source, local)
+        return local.render(start_of(wish.by[0]), end_of(wish.by[-1]), braces=False)
+
+    def _rules(self) -> str | None:
+        name = self.wish.rules
+        if name is None:
+            return None
+        columns = self.source.frame.df.columns
+        match = found(name.parts[-1], columns)
+        if match is None:
+            raise unknown_column(name, columns, "the table", self.text)
+        return match
+
+    # ---- answering
+
+    def apply(self) -> None:
+        """Let this query's answers stand for the table, and enter the edits of the text."""
+        source, wish, edits = self.source, self.wish, self.block.edits
+        group = self.block.planner.together.group_of(wish)
+        if group.frame is None:
+            group.frame = self._answers(group)
+        name = group.names()[wish.k, wish.every]
+        step = group.frame.step
+        assert isinstance(step, Ranked)
+        column = _called("query", self._columns())
+        df = group.frame.df.where(_equals(column, name))
+        source.frame, source.changed = Frame(df, replace(step, name=name)), True
+        top, number = wish.top
+        edits.replace(start_of(top), end_of(number), "" if wish.rest else "*")
+        for word in ("GROUP_BY", "RANK_BY", "FREQUENCY"):
+            if word in self.clauses:
+                edits.remove(self.clauses[word].start, self.clauses[word].end)
+
+    def _columns(self) -> list[str]:
+        """The certain columns of the table."""
+        dropped = {"alternatives"}
+        if isinstance(self.window, Range):
+            dropped |= {"late", "punctuation"}
+        return [name for name in self.source.frame.df.columns if name not in dropped]
+
+    def _answers(self, group: Group) -> Frame:
+        """The answers to all queries of a group, flat."""
+        from sfumato.spark.top_k import top_k
+
+        source, wish, window = self.source, self.wish, self.window
+        frame, columns = source.frame, self._columns()
+        by, rules = self._score(), self._rules()
+        queries = [Top(k, every, name) for (k, every), name in group.names().items()]
+        options: dict[str, Any] = dict(wish.semantics)
+        place = wish.clauses[0] if wish.clauses else source.node or self.block.clauses[0]
+
+        def build() -> DataFrame:
+            return top_k(
+                frame.df,
+                queries,
+                by=by,
+                window=window,
+                order=source.order[0],
+                key=self.key or None,
+                rules=rules,
+                ascending=wish.ascending,
+                **options,
+            )
+
+        def planned() -> DataFrame:
+            return ours(build, place, self.text)
+
+        known = [*frame.attributes, *frame.df.columns]
+        df = checked_by_spark(planned, self.block.planner.spark, self.text, place, known=known)
+        otherwise = window.every if isinstance(window, Range) else 0
+        step = Ranked(
+            input=frame.step,
+            window=window,
+            queries=tuple((q.label, q.k, q.interval or otherwise) for q in queries),
+            name="",
+            by=by,
+            ascending=wish.ascending,
+            semantics=wish.using,
+            rules=rules,
+            order=tuple(source.order),
+            key=tuple(self.key),
+        )
+        return Frame(_flat(df, columns), step)
+
+
+def _flat(df: DataFrame, columns: list[str]) -> DataFrame:
+    """Answers with the tuple's columns beside their own."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    own = [F.col(name).alias(_called(name, columns)) for name in ANSWER]
+    return df.select(*own, *(F.col(f"row.{quoted(name)}").alias(name) for name in columns))
+
+
+def _called(name: str, columns: list[str]) -> str:
+    """What a column of the answers is called beside those of the table."""
+    taken = {column.lower() for column in columns}
+    while name in taken:
+        name = f"top_{name}"
+    return name
+
+
+def _equals(column: str, value: str) -> Any:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.col(quoted(column)) == F.lit(value)
+
+
+def _span(every: int) -> str:
+    unit, length = next((u, n) for u, n in SPANS if every % n == 0)
+    return f"{every // length} {unit}"

@@ -1,0 +1,271 @@
+"""Multi-top-k on Spark: Tables 1-3 of D, streams against static frames, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+
+pytestmark = pytest.mark.spark
+START = datetime(2026, 1, 1, 9, tzinfo=UTC)
+SCHEMA = "id long, k long, ts timestamp, rule string, "
+SCHEMA += "alternatives array<struct<prob: double, x: double>>"
+QUERIES = [sf.Top(1, every="2 seconds"), sf.Top(3, every="5 seconds", name="wide")]
+
+# Table 1 of D; R2 and R3 exclude each other, and R5 and R6.
+SPEEDS = [
+    ("R1", 5, 80.0, 0.3, None),
+    ("R2", 10, 65.0, 0.4, "GR1"),
+    ("R3", 10, 45.0, 0.5, "GR1"),
+    ("R4", 15, 30.0, 1.0, None),
+    ("R5", 20, 50.0, 0.8, "GR2"),
+    ("R6", 20, 25.0, 0.2, "GR2"),
+]
+TOP_2 = {"R5": 0.704, "R2": 0.4}  # Table 3
+TOP_3 = {"R5": 0.8, "R4": 0.784, "R3": 0.5}
+
+
+@pytest.fixture(scope="module")
+def speeds(spark):
+    rows = [(i, START + timedelta(minutes=m), s, p, g) for i, m, s, p, g in SPEEDS]
+    return spark.createDataFrame(
+        rows, "id string, ts timestamp, speed double, confidence double, rule string"
+    )
+
+
+def ask(df, queries, **changes):  # D's Q1
+    arguments = {
+        "by": "speed", "window": sf.Range("20 minutes"), "order": "ts", "rules": "rule",
+        "existence": "confidence",
+    } | changes  # fmt: skip
+    return sf.top_k(df, queries, **arguments)
+
+
+def tuples(seed, count, keys=2):
+    rng = np.random.default_rng(seed)
+    rows = []
+    for i in range(count):
+        n = int(rng.integers(1, 3))
+        share = rng.dirichlet(np.ones(n + 1))[:n] / 4
+        ts = START + timedelta(seconds=i // 2)
+        pairs = [(float(p), float(v)) for p, v in zip(share, rng.random(n).round(4), strict=True)]
+        rule = f"g{i // 4}" if rng.random() < 0.5 else None
+        rows.append((i, int(rng.integers(0, keys)), ts, rule, pairs))
+    return rows
+
+
+def test_the_last_window_of_table_1_has_the_answers_of_table_3(speeds):
+    out = ask(speeds, [sf.Top(2, every="2 minutes"), sf.Top(3, every="6 minutes", name="three")])
+    assert out.columns == ["query", "k", "time", "rank", "score", "probability", "row"]
+    assert dict(out.dtypes)["time"] == "timestamp"
+    rows = out.collect()
+    last = {
+        name: [row for row in rows if row["query"] == name and row["time"] == max(
+            row["time"] for row in rows if row["query"] == name
+        )] for name in ("top_2", "three")
+    }  # fmt: skip
+    assert {row["row"]["id"]: row["probability"] for row in last["top_2"]} == pytest.approx(TOP_2)
+    assert {row["row"]["id"]: row["probability"] for row in last["three"]} == pytest.approx(TOP_3)
+    assert [row["rank"] for row in last["three"]] == [1, 2, 3]
+    assert [row["score"] for row in last["three"]] == [50.0, 30.0, 45.0]
+    assert set(last["three"][0]["row"].asDict()) == {"id", "ts", "speed", "confidence", "rule"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"semantics": "pt_k", "probability": 0.39}, {"R5": 0.704, "R2": 0.4}),
+        ({"semantics": "u_topk"}, {"R5": 0.8 * 0.5 * 0.7, "R3": 0.8 * 0.5 * 0.7}),
+        ({"window": sf.Rows(2, confidence=1), "rules": None}, {"R5": 0.8, "R6": 0.2}),
+        ({"by": "-speed", "ascending": True}, TOP_2),
+        ({"streams": "rule"}, {None: 0.3 + 0.202, "GR2": 0.704 + 0.014, "GR1": 0.4 + 0.38}),
+    ],
+)
+def test_other_semantics_windows_and_streams(speeds, arguments, expected):
+    rows = ask(speeds, sf.Top(2, every="2 minutes"), **arguments).collect()
+    newest = max(row["time"] for row in rows)
+    got = {}
+    for row in rows:
+        if row["time"] == newest:
+            got[row["stream"] if "streams" in arguments else row["row"]["id"]] = row["probability"]
+    if "streams" in arguments:
+        expected = dict(sorted(expected.items(), key=lambda pair: -pair[1])[:2])
+        assert {row["row"] for row in rows} == {None}
+    assert got == pytest.approx(expected)
+
+
+def write(folder, rows, size):
+    (folder / "in").mkdir(parents=True)
+    (folder / "later").mkdir()
+    files = [rows[i : i + size] for i in range(0, len(rows), size)]
+    for number, part in enumerate(files):
+        place = "in" if number < len(files) // 2 else "later"
+        lines = [
+            json.dumps(
+                {"id": i, "k": k, "ts": ts.isoformat(), "rule": rule,
+                 "alternatives": [{"prob": p, "x": x} for p, x in pairs]}
+            )
+            for i, k, ts, rule, pairs in part
+        ]  # fmt: skip
+        path = folder / place / f"{number:03d}.json"
+        path.write_text("\n".join(lines))
+        os.utime(path, (number, number))  # the order in which Spark reads them
+
+
+def stream_rows(spark, folder, build):
+    """What a streaming query over the JSON files of `folder` writes, restarted in the middle."""
+    source, out = folder / "in", folder / "out"
+    for _ in range(2):
+        stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(source))
+        query = (
+            build(stream).writeStream.format("parquet").option("path", str(out))
+            .option("checkpointLocation", str(folder / "checkpoint"))
+            .trigger(availableNow=True).start()
+        )  # fmt: skip
+        query.awaitTermination()
+        for path in sorted((folder / "later").glob("*.json")):
+            path.rename(source / path.name)
+    return spark.read.parquet(str(out)).collect()
+
+
+def answered(rows):
+    return sorted(
+        (r["k_"], r["query"], r["time"], r["rank"], r["row"]["id"], round(r["probability"], 12))
+        for r in rows
+    )
+
+
+def expected_best(window, k):
+    """The best Pr_k of some tuples, from the arrays."""
+    names = {}
+    rule = [-1 if r[3] is None else names.setdefault(r[3], len(names)) for r in window]
+    owner = [i for i, r in enumerate(window) for _ in r[4]]
+    chances = sf.top_k_probabilities(
+        [x for r in window for _, x in r[4]], [p for r in window for p, _ in r[4]],
+        [rule[i] for i in owner], k=k, tuples=owner,
+    )  # fmt: skip
+    return sorted(chances.tolist(), reverse=True)[:k]
+
+
+@pytest.mark.parametrize("size", [7, 16])
+def test_a_stream_in_any_batches_and_across_a_restart_answers_as_the_static_frame(
+    spark, tmp_path, size
+):
+    rows = tuples(3, 64)
+
+    def build(df):
+        renamed = df.withColumnRenamed("k", "k_")
+        return sf.top_k(
+            renamed, QUERIES, by="x", window=sf.Range("8 seconds"), order="ts", key="k_",
+            rules="rule",
+        )  # fmt: skip
+
+    write(tmp_path, rows, size)
+    came = answered(stream_rows(spark, tmp_path, build))
+    whole = answered(build(spark.createDataFrame(rows, SCHEMA)).collect())
+    assert len(whole) > len(came) > 60
+    assert set(came) <= set(whole)
+    ends = {k: max(r[2] for r in rows if r[1] == k) for k in (0, 1)}
+    known = [row for row in whole if row[2].replace(tzinfo=UTC) <= ends[row[0]]]
+    assert came == known  # all but those after the end
+    groups = {}
+    for key, query, time, *_, probability in whole:
+        groups.setdefault((key, query, time.replace(tzinfo=UTC)), []).append(probability)
+    for (key, query, time), got in groups.items():
+        begin = time - timedelta(seconds=8)
+        window = [r for r in rows if r[1] == key and begin <= r[2] < time]
+        best = expected_best(window, 1 if query == "top_1" else 3)
+        assert got == pytest.approx(best, abs=1e-11)
+
+
+def test_after_sf_reorder_the_rows_that_are_not_late_are_ranked(spark, tmp_path):
+    rng = np.random.default_rng(4)
+    rows = tuples(4, 120)
+    order = np.argsort(np.arange(120) + rng.exponential(6, 120))
+    arrived = [(at, *rows[i][1:]) for at, i in enumerate(order.tolist())]
+
+    def ordered(df):
+        return sf.reorder(
+            df.withColumnRenamed("k", "k_").selectExpr("*", "timestamp_seconds(id) AS arrival"),
+            event_time="ts", arrival="arrival", slack=4,
+        )  # fmt: skip
+
+    def build(df):
+        return sf.top_k(
+            ordered(df), QUERIES, by="x", window=sf.Range("8 seconds"), order="ts", key="k_"
+        )
+
+    write(tmp_path, arrived, 20)
+    came = answered(stream_rows(spark, tmp_path, build))
+    static = spark.createDataFrame(arrived, SCHEMA)
+    whole = answered(build(static).collect())
+    late = [row["id"] for row in ordered(static).where("late").collect()]
+    assert 0 < len(late) < 60
+    assert set(came) <= set(whole)
+    assert len(came) > len(whole) * 0.8
+    kept = [row for row in arrived if row[0] not in late]
+    groups = {}
+    for key, query, time, *_, probability in whole:
+        groups.setdefault((key, query, time.replace(tzinfo=UTC)), []).append(probability)
+    for (key, query, time), got in groups.items():
+        begin = time - timedelta(seconds=8)
+        window = [(*r[:3], None, r[4]) for r in kept if r[1] == key and begin <= r[2] < time]
+        assert got == pytest.approx(expected_best(window, 1 if query == "top_1" else 3), abs=1e-11)
+    first = sf.reorder(
+        static.selectExpr("*", "ts AS arrival"),
+        event_time="ts",
+        arrival="arrival",
+        key="k",
+        slack=1,
+    )
+    with pytest.raises(ValueError, match="add k to `key`, or reorder without key"):
+        sf.top_k(first, QUERIES, by="x", window=sf.Range("1 minute"), order="ts")
+
+
+def test_invalid_rows_take_no_part_and_are_counted(spark):
+    rows = [
+        (0, 0, START, None, [(0.5, 1.0)]),
+        (1, 0, START, None, [(1.5, 2.0)]),
+        (2, 0, START, None, [(0.5, float("inf"))]),
+        (3, 0, START, None, [(0.5, None)]),
+        (4, 0, None, None, [(0.5, 2.0)]),
+        (5, 0, START, None, []),
+    ]
+    df = spark.createDataFrame(rows, SCHEMA)
+    query = sf.Top(9, every=1_000_000)
+    out = sf.top_k(df, query, by="x", window=sf.Range(10**6), order="ts").collect()
+    assert [row["row"]["id"] for row in out] == [0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"queries": []}, TypeError, "`queries` must be one sf.Top"),
+        ({"queries": [3]}, TypeError, "`queries` must be one sf.Top"),
+        ({"queries": [sf.Top(2), sf.Top(2, every=5)]}, ValueError, "two `queries` are called"),
+        ({"window": sf.Rows(5)}, ValueError, "sf.Rows\\(5, confidence=1\\)"),
+        ({"window": sf.Rows(5, 1)}, ValueError, "lacks `every`"),
+        ({"window": sf.Delta(1, on="speed")}, TypeError, "sf.Range or sf.Rows"),
+        ({"by": " "}, TypeError, "`by`"),
+        ({"order": "nope"}, ValueError, "frame lacks"),
+        ({"order": "id"}, TypeError, "`order`"),
+        ({"rules": "ruel"}, ValueError, "did you mean `rule`"),
+        ({"streams": "nope"}, ValueError, "`streams`"),
+        ({"semantics": "best"}, ValueError, "`semantics` must be one of"),
+        ({"semantics": "pt_k"}, ValueError, "needs `probability`"),
+        ({"probability": 0.5}, ValueError, "the column of probabilities is `existence`"),
+        ({"alpha": 0.5}, ValueError, "`alpha`"),
+        ({"plan": "fast"}, ValueError, "`plan`"),
+        ({"semantics": "u_topk", "streams": "id"}, ValueError, "streams are ranked"),
+        ({"existence": "nope"}, ValueError, "`existence`"),
+    ],
+)
+def test_wrong_arguments_are_told_by_name(speeds, changes, error, message):
+    changes = {"queries": sf.Top(2)} | changes
+    with pytest.raises(error, match=message):
+        ask(speeds, changes.pop("queries"), **changes)

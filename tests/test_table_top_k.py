@@ -1,0 +1,330 @@
+"""Multi-top-k over tables: the windows of several keys, whatever the batches, against worlds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise, product
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfumato.operators.fading_index import FadingIndex
+from sfumato.operators.snapshot import SnapshotError
+from sfumato.operators.table_top_k import TopKSettings
+from sfumato.operators.top_k_answers import Semantics
+from sfumato.queries import Top
+from sfumato.windows import Range, Rows
+
+QUERIES = (("quick", 1, 4), ("wide", 3, 10))
+PLAIN = TopKSettings(
+    queries=QUERIES,
+    window=Range(8),
+    semantics=Semantics("pk_topk"),
+    plan="dp",
+    ascending=False,
+    rules=True,
+    streams=False,
+    keys=("sensor",),
+    scope=None,
+    time="long",
+    columns="",
+    buckets=1,
+)
+CONTROLLED = replace(PLAIN, scope=())
+
+
+def tuples(seed, n, keys=2):
+    """dicts with id, key, time (ascending), score and prob (lists), rule."""
+    rng = np.random.default_rng(seed)
+    made, now = [], 3
+    for i in range(n):
+        now += int(rng.choice([0, 1, 1, 2, 30], p=[0.2, 0.3, 0.2, 0.28, 0.02]))
+        m = int(rng.integers(1, 3))
+        prob = rng.dirichlet(np.ones(m + 1))[:m] / 4  # no rule is overfull
+        rule = None if rng.random() < 0.5 else f"r{i // 4}"
+        made.append(
+            {
+                "id": i,
+                "key": f"s{rng.integers(0, keys)}",
+                "time": now,
+                "score": rng.random(m).round(2).tolist(),
+                "prob": prob.tolist(),
+                "rule": rule,
+            }
+        )
+    return made
+
+
+def table(rows):
+    columns = {
+        "row": pa.array([{"id": r["id"]} for r in rows], pa.struct([("id", pa.int64())])),
+        "prob": pa.array([r["prob"] for r in rows], pa.list_(pa.float64())),
+        "value0": pa.array([r["score"] for r in rows], pa.list_(pa.float64())),
+        "order0": pa.array([r["time"] for r in rows], pa.int64()),
+        "key0": pa.array([r["key"] for r in rows], pa.string()),
+        "rule": pa.array([r["rule"] for r in rows], pa.string()),
+        "stream": pa.array([r["key"] for r in rows], pa.string()),
+        "__tie": pa.array([r["id"] for r in rows], pa.int64()),
+        "late": pa.array([r.get("late", False) for r in rows], pa.bool_()),
+        "punctuation": pa.array([r.get("punctuation") for r in rows], pa.int64()),
+    }
+    return pa.table(columns)
+
+
+def answers(plan, rows, cuts=(), restart=False, flush=True):
+    """All answers as dicts, and the counters, with the rows split into batches."""
+    operator, out = plan.make(), []
+    bounds = [0, *sorted(cuts), len(rows)]
+    for begin, end in pairwise(bounds):
+        if begin < end:
+            out += operator.process([(0, table(rows[begin:end]))], 0)
+        if restart:
+            operator = plan.restore(operator.snapshot())
+    if flush:
+        out += operator.flush()
+    return [row for part in out for row in part.to_pylist()], operator.counters()
+
+
+def worlds(window):
+    """(probability, [(score, tuple) ...] of what exists) of every possible world."""
+    rules = {}
+    for i, row in enumerate(window):
+        rules.setdefault(row["rule"] or i, []).append(row)
+    choices = []
+    for members in rules.values():
+        some = [
+            (p, (s, row["id"]))
+            for row in members
+            for p, s in zip(row["prob"], row["score"], strict=True)
+        ]
+        choices.append([*some, (1 - sum(p for p, _ in some), None)])
+    for picks in product(*choices):
+        yield float(np.prod([p for p, _ in picks])), [t for _, t in picks if t is not None]
+
+
+def pr_k(window, k, ascending=False):
+    total = dict.fromkeys((row["id"] for row in window), 0.0)
+    for probability, there in worlds(window):
+        first = sorted(there, key=lambda t: (t[0] if ascending else -t[0], t[1]))
+        for _, i in first[:k]:  # equal scores in order of arrival
+            total[i] += probability
+    return total
+
+
+def by_instant(found):
+    groups = {}
+    for row in found:
+        groups.setdefault((row["sensor"], row["query"], row["time"]), []).append(row)
+    return groups
+
+
+@pytest.mark.parametrize("ascending", [False, True])
+def test_every_answer_is_that_of_the_possible_worlds_of_its_window(ascending):
+    rows = tuples(1, 40)
+    found, counts = answers(replace(PLAIN, ascending=ascending), rows)
+    groups = by_instant(found)
+    assert len(groups) > 20
+    for (sensor, query, time), got in groups.items():
+        k = {name: k for name, k, _ in QUERIES}[query]
+        window = [r for r in rows if r["key"] == sensor and time - 8 <= r["time"] < time]
+        chances = pr_k(window, k, ascending)
+        best = sorted(chances.values(), reverse=True)[:k]
+        assert [row["rank"] for row in got] == list(range(1, len(best) + 1))
+        assert [row["probability"] for row in got] == pytest.approx(best, abs=1e-12)
+        for row in got:
+            assert chances[row["row"]["id"]] == pytest.approx(row["probability"], abs=1e-12)
+    assert counts["rows"] == 40
+    assert counts["answers"] == len(found)
+
+
+@pytest.mark.parametrize("plan", ["dp", "greedy", "none"])
+def test_no_query_waits_longer_than_it_may_while_its_window_holds_tuples(plan):
+    rows = tuples(2, 60, keys=1)
+    found, counts = answers(replace(PLAIN, plan=plan), rows)
+    last = rows[-1]["time"]
+    for name, _, every in QUERIES:
+        times = sorted({row["time"] for row in found if row["query"] == name})
+        assert times[-1] > last >= times[-2]  # once after the end
+        for one, other in pairwise(times):
+            empty = [t for t in range(one + 1, other) if not any(
+                t - 8 <= r["time"] < t for r in rows
+            )]  # fmt: skip
+            assert other - one - len(empty) <= every
+    assert counts["executions"] > 0
+
+
+@given(
+    seed=st.integers(0, 50),
+    cuts=st.lists(st.integers(0, 40), max_size=6),
+    semantics=st.sampled_from(
+        [
+            Semantics("pk_topk"),
+            Semantics("pt_k", threshold=0.1),
+            Semantics("u_topk"),
+            Semantics("u_kranks"),
+            Semantics("expected_rank"),
+            Semantics("prfe", alpha=0.9),
+            Semantics("prf", weights=(2.0, 1.0)),
+        ]
+    ),
+    window=st.sampled_from([Range(8), Rows(5, confidence=1.0)]),
+)
+@settings(max_examples=14, deadline=None)
+def test_batches_and_restarts_do_not_matter(seed, cuts, semantics, window):
+    plan = replace(PLAIN, semantics=semantics, window=window)
+    rows = tuples(seed, 40)
+    whole, counts = answers(plan, rows)
+    parts, same = answers(plan, rows, cuts, restart=True)
+    key = lambda row: (row["time"], row["sensor"], row["query"], row["rank"])  # noqa: E731
+    assert sorted(parts, key=key) == sorted(whole, key=key)
+    assert same == counts
+
+
+def controlled(seed, n):
+    """Rows as a disorder controller lets them out: by event time, late ones at once."""
+    rng = np.random.default_rng(seed)
+    out, low = [], -5
+    rows = tuples(seed, n, keys=3)
+    while rows:
+        size = int(rng.integers(1, 6))
+        part, rows = rows[:size], rows[size:]
+        while rows and rows[0]["time"] == part[-1]["time"]:
+            part.append(rows.pop(0))
+        punctuation = part[-1]["time"]
+        out += [{**row, "punctuation": punctuation} for row in part]
+        if rng.random() < 0.5:
+            old = {**part[0], "id": 1000 + len(out), "time": low, "late": True}
+            out.append({**old, "punctuation": punctuation})
+        low = punctuation
+    return out
+
+
+@given(seed=st.integers(0, 50), cuts=st.lists(st.integers(0, 60), max_size=6))
+@settings(max_examples=8, deadline=None)
+def test_after_a_controller_keys_go_on_together_and_late_rows_take_no_part(seed, cuts):
+    rows = controlled(seed, 40)
+    whole, counts = answers(CONTROLLED, rows)
+    parts, same = answers(CONTROLLED, rows, cuts, restart=True)
+    key = lambda row: (row["time"], row["sensor"], row["query"], row["rank"])  # noqa: E731
+    assert sorted(parts, key=key) == sorted(whole, key=key)
+    assert same == counts
+    kept = [row for row in rows if not row.get("late")]
+    assert counts["late"] == len(rows) - len(kept)
+    for (sensor, query, time), got in by_instant(whole).items():
+        k = {name: k for name, k, _ in QUERIES}[query]
+        window = [r for r in kept if r["key"] == sensor and time - 8 <= r["time"] < time]
+        best = sorted(pr_k(window, k).values(), reverse=True)[:k]
+        assert [row["probability"] for row in got] == pytest.approx(best, abs=1e-12)
+
+
+def test_a_quiet_key_is_answered_once_its_scope_goes_on():
+    one = {"score": [1.0], "prob": [0.5], "rule": None}
+    rows = [
+        {**one, "id": 0, "key": "quiet", "time": 1, "punctuation": 1},
+        {**one, "id": 1, "key": "loud", "time": 5, "punctuation": 5},
+    ]
+    found, _ = answers(replace(CONTROLLED, queries=(("q", 1, 2),)), rows, flush=False)
+    assert [(row["sensor"], row["time"]) for row in found] == [("quiet", 2), ("quiet", 4)]
+    alone, _ = answers(replace(PLAIN, queries=(("q", 1, 2),)), rows, flush=False)
+    assert alone == []
+
+
+def test_the_idle_timeout_gives_the_last_answers_once_and_what_comes_later_is_late():
+    plan = replace(PLAIN, window=Range(8, idle_timeout=5_000_000), queries=(("q", 2, 4),))
+    operator = plan.make()
+    rows = tuples(4, 12, keys=1)
+    early = operator.process([(0, table(rows))], 1_000)
+    assert operator.idle(5_999) == []
+    out = operator.idle(6_000)[0].to_pylist()
+    due = out[0]["time"]
+    assert rows[-1]["time"] < due <= rows[-1]["time"] + 4
+    assert {row["time"] for row in out} == {due}
+    assert due not in {row["time"] for part in early for row in part.to_pylist()}
+    operator = plan.restore(operator.snapshot())
+    assert operator.idle(9_000) == []
+    late = {**rows[-1], "id": 99, "time": due - 1}
+    assert operator.process([(0, table([late]))], 10_000) == []
+    assert operator.counters()["late"] == 1
+    new = {**rows[-1], "id": 100, "time": due + 5}
+    assert operator.process([(0, table([new]))], 11_000)
+
+
+def test_tuples_that_overfill_their_rule_are_left_out_and_counted():
+    rows = [
+        {"id": i, "key": "s", "time": 1 + i, "score": [float(i)], "prob": [0.6], "rule": "r"}
+        for i in range(3)
+    ]
+    found, counts = answers(replace(PLAIN, queries=(("q", 3, 4),)), rows)
+    assert {row["row"]["id"] for row in found} == {0}
+    assert counts["rejected"] == 2
+
+
+def test_streams_are_ranked_by_the_sums_of_their_tuples():
+    rows = tuples(5, 30, keys=4)
+    plan = replace(PLAIN, keys=(), streams=True, queries=(("q", 2, 4),))
+    whole, _ = answers(plan, rows)
+    parts, _ = answers(plan, rows, [7, 13, 14, 25], restart=True)
+    assert whole == parts
+    for time in {row["time"] for row in whole}:
+        window = [r for r in rows if time - 8 <= r["time"] < time]
+        sums = {}
+        for i, chance in pr_k(window, 2).items():
+            key = next(r["key"] for r in window if r["id"] == i)
+            sums[key] = sums.get(key, 0.0) + chance
+        got = [row for row in whole if row["time"] == time]
+        assert [row["probability"] for row in got] == pytest.approx(
+            sorted(sums.values(), reverse=True)[:2], abs=1e-12
+        )
+        assert [sums[row["stream"]] for row in got] == pytest.approx(
+            [row["probability"] for row in got], abs=1e-12
+        )
+        assert {row["row"] for row in got} == {None}
+
+
+def test_state_stays_small_over_a_long_stream():
+    plan = replace(PLAIN, keys=())
+    operator = plan.make()
+    sizes = []
+    for part in range(30):
+        rows = tuples(part, 200, keys=1)
+        shift = part * 5_000
+        operator.process([(0, table([{**r, "time": r["time"] + shift, "rule": f"{part}{r['rule']}"}
+                                     for r in rows]))], 0)  # fmt: skip
+        sizes.append(len(operator.snapshot()))
+    assert len(operator.rows.numbers) < 300
+    assert len(operator.rule_ids) < 2000
+    assert max(sizes[15:]) < 2 * max(sizes[:5]) + 60_000
+
+
+def test_an_index_that_forgets_gives_new_numbers_to_what_comes_back():
+    index = FadingIndex()
+    column = pa.chunked_array([pa.array(["a", None, "b", "a"])])
+    assert index.encode(column).tolist() == [0, -1, 1, 0]
+    index.keep(np.array([1]))
+    index = FadingIndex(index.table, index.next)
+    assert index.encode(column).tolist() == [2, -1, 1, 2]
+    assert len(index) == 2
+
+
+def test_snapshots_of_others_are_refused():
+    with pytest.raises(SnapshotError):
+        PLAIN.restore(b"nonsense")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"k": 0}, ValueError, "`k` must be a whole number of at least 1; got 0"),
+        ({"k": 1.5}, TypeError, "`k`"),
+        ({"k": 1, "every": "2 parsecs"}, ValueError, "`every` must be a duration"),
+        ({"k": 1, "every": 0}, ValueError, "`every`"),
+        ({"k": 1, "every": 1.5}, TypeError, "`every`"),
+        ({"k": 1, "name": ""}, TypeError, "`name`"),
+    ],
+)
+def test_queries_say_what_is_wrong(arguments, error, message):
+    with pytest.raises(error, match=message):
+        Top(**arguments)
