@@ -369,3 +369,11 @@ def test_relations_keep_what_follows_them_for_spark():
     assert isinstance(left, Relation)
     assert left.rest == ()
     assert [str(item) for item in right.rest[:4]] == ["ON", "x", ".", "k"]
+
+
+@pytest.mark.parametrize("word", ["LEFT", "FULL OUTER", "NATURAL", "CROSS"])
+def test_the_word_of_a_join_after_a_window_is_no_alias(word):
+    script = parse(f"SELECT * FROM s [WATTR ts MAX] {word} JOIN r ON s.id = r.id")
+    first = script.statements[0].body.clauses[1].sources[0]
+    assert first.alias is None
+    assert [str(item) for item in first.rest] == word.split()

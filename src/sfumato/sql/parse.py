@@ -246,9 +246,9 @@ class ToSyntax(Transformer[Token, Any]):
         alias = next((c for c in children if isinstance(c, _Alias)), None)
         pieces = [c.token if isinstance(c, _Alias) else c for c in children]
         own_end = end_of(pieces[-1]) if pieces else meta.start_pos
-        bare = alias and not alias.explicit and window is None and imputation is None
-        if alias and bare and alias.token.upper() in NO_ALIAS:
-            rest, alias, own_end = (alias.token, *rest), None, end_of(pieces[0])
+        last = alias is not None and pieces[-1] is alias.token and not alias.explicit
+        if alias and last and alias.token.upper() in NO_ALIAS:
+            rest, alias, own_end = (alias.token, *rest), None, end_of(pieces[-2])
         token = alias.token if alias else None
         return Relation(
             meta.start_pos, meta.end_pos, head, token, window, rest, own_end, imputation
