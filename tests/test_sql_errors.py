@@ -84,7 +84,7 @@ WINDOWS = [
     ("RANGE 1 s WATTR ts SLACK 10 DRATIO 1%", "DRATIO 1%", "DRATIO and SLACK exclude each other"),
     ("RANGE 1 s WATTR ts DRATIO 1% SLACK 10", "SLACK 10", "SLACK and DRATIO exclude each other"),
     ("RANGE 1 s WATTR ts MAX SLACK 10", "SLACK 10", "SLACK and MAX exclude each other"),
-    ("RANGE 1 s ROWS 5 WATTR ts", "ROWS 5", "ROWS and RANGE exclude each other"),
+    ("RANGE 1 s ROWS 5 WATTR ts", "ROWS 5", "RANGE and ROWS exclude each other"),
     ("ROWS 5 RANGE 1 s", "RANGE 1 s", "RANGE and ROWS exclude each other"),
     ("ROWS 5 CONFIDENCE 0", "0", "above 0 and at most 1"),
     ("ROWS 5 CONFIDENCE 101%", "101%", "above 0 and at most 1"),
