@@ -24,6 +24,7 @@ SUITES = (
     "top_k",
     "donors",
     "incomplete_join",
+    "imputation_quality",
     "disorder",
     "spark_path",
 )
