@@ -141,12 +141,15 @@ class Block:
             return None
         window: Rows | Range | Delta | None = None
         order: list[str] = []
+        uncontrolled: Frame | None = None
         if relation.window is not None:
             declared = found(EVENT_TIME, frame.df.columns)
             plan = window_plan(relation.window, self.text, declared)
             if isinstance(plan, Count):
                 window, order = self._counted(frame, plan, relation)
             else:
+                if not any(relation.window.get(word) for word in (*CONTROLS, "BSIZE")):
+                    uncontrolled = frame
                 frame = self._reordered(frame, plan, relation)
                 window, order = self._ranged(frame, plan)
         alias = relation.alias
@@ -162,6 +165,7 @@ class Block:
             window,
             order,
             relation.window or relation,
+            uncontrolled=uncontrolled,
             changed=changed or relation.window is not None,
         )
 

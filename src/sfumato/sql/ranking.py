@@ -143,6 +143,10 @@ class Ranking:
 
     def read(self) -> None:
         """Check the clauses; raise SqlError for what has no meaning in a ranking."""
+        if self.source.uncontrolled is not None:
+            # `sf.top_k` itself takes rows in order; a controller without slack would leave out
+            # all but one of those that have the same event time.
+            self.source.frame = self.source.uncontrolled
         grouping, having = self.clauses.get("GROUP_BY"), self.clauses.get("HAVING")
         if having is not None and having.keyword is not None:
             reason = "HAVING has no meaning with TOP: filter with WHERE, or in a query around it"
@@ -234,7 +238,7 @@ class Ranking:
     def _columns(self) -> list[str]:
         """The certain columns of the table."""
         dropped = {"alternatives"}
-        if isinstance(self.window, Range):
+        if isinstance(self.window, Range) and self.source.uncontrolled is None:
             dropped |= {"late", "punctuation"}
         return [name for name in self.source.frame.df.columns if name not in dropped]
 
