@@ -216,11 +216,11 @@ def test_a_stream_answers_a_top_query_as_the_table_does_up_to_its_end(tables, tm
 
 
 @pytest.mark.spark
-def test_rows_windows_need_a_frequency_and_count_existing_and_missing_tuples_alike(tables):
+def test_rows_windows_hold_the_newest_existing_tuples(tables):
     rows = sql(
         tables,
-        "SELECT TOP 1 id, time, probability FROM readings [ROWS 2 ORDER at] RANK BY speed "
-        "FREQUENCY 1 hour",
+        "SELECT TOP 1 id, time, probability FROM readings [ROWS 1 CONFIDENCE 82% ORDER at] "
+        "RANK BY speed FREQUENCY 1 hour",
     ).collect()
     assert [(row["id"], row["probability"]) for row in rows] == [("R5", 0.8)]
 
@@ -236,8 +236,6 @@ def test_rows_windows_need_a_frequency_and_count_existing_and_missing_tuples_ali
         ("SELECT TOP 2 * FROM readings [RANGE 1 s SLIDE 1 s WATTR at] RANK BY speed "
          "FREQUENCY 1 s", "SLIDE 1 s", "keep one"),
         ("SELECT TOP 2 * FROM readings [ROWS 2 ORDER at] RANK BY speed", "TOP", "FREQUENCY"),
-        ("SELECT TOP 2 * FROM readings [ROWS 2 CONFIDENCE 90% ORDER at] RANK BY speed "
-         "FREQUENCY 1 s", "CONFIDENCE 90%", "whether they exist or not"),
         ("SELECT TOP 2 * FROM readings [DELTA 2 ON speed ORDER at] RANK BY speed",
          "[DELTA 2 ON speed ORDER at]", "RANGE or a ROWS"),
         ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at] RANK BY speed RULES ruel",

@@ -212,7 +212,11 @@ def _ranking(step: Ranked) -> Iterator[tuple[str, str]]:
     if isinstance(window, Range):
         yield "window", f"the last {span(window.span)} before an instant"
     else:
-        yield "window", f"the newest {window.rows} tuples before an instant"
+        level = percent(window.confidence)
+        yield (
+            "window",
+            f"the newest tuples that hold {window.rows} existing ones with confidence {level}",
+        )
     below = step.input.input if isinstance(step.input, Where) else step.input
     if isinstance(window, Range) and isinstance(below, Reorder):
         yield "answered", "once the punctuation has reached the instant"

@@ -171,20 +171,17 @@ class Ranking:
         assert bracket is not None
         if isinstance(source.window, Delta):
             raise at(self.text, bracket, "TOP ranks a RANGE or a ROWS window")
-        slide, confidence = bracket.get("SLIDE"), bracket.get("CONFIDENCE")
+        slide = bracket.get("SLIDE")
         if slide is not None and wish.every is not None:
             reason = "SLIDE and FREQUENCY both say how often TOP is answered: keep one"
             raise at(self.text, slide, reason)
         if isinstance(source.window, Range):
             return source.window
         assert isinstance(source.window, Rows)
-        if confidence is not None and source.window.confidence < 1:
-            reason = "under TOP, ROWS are the newest tuples whether they exist or not"
-            raise at(self.text, confidence, reason, expected=("CONFIDENCE 100%",))
         if wish.every is None:
             reason = "over a ROWS window TOP needs a FREQUENCY"
             raise at(self.text, wish.top[0], reason, expected=("FREQUENCY 2 MINUTES",))
-        return replace(source.window, confidence=1.0)
+        return source.window
 
     def _score(self) -> str:
         """The expression that ranks, as text for Spark."""
