@@ -140,8 +140,8 @@ def test_q1_to_q6_of_d_run_as_printed_and_are_planned_together(tables):
     frames = sql(tables, script)
     assert frames[0].columns == [
         "query", "k", "time", "rank", "top_score", "probability", "id", "event_time", "score",
-        "existence", "rule", "location", "arrival",
-    ][: len(frames[0].columns)]  # fmt: skip
+        "existence", "rule", "location",
+    ]  # fmt: skip
     answers = [frame.collect() for frame in (frames[0], frames[5])]
     for rows, (k, minutes) in zip(answers, (PRINTED[0], PRINTED[5]), strict=True):
         assert {row["k"] for row in rows} == {k}
@@ -178,10 +178,10 @@ def test_sql_answers_as_the_function_does_for_every_key_and_alternative(tables):
     out = sql(
         tables,
         "SELECT query, id, sensor, time, rank, score, probability FROM ("
-        "SELECT TOP 2 * FROM u [RANGE 5 s WATTR ts] WHERE x < 15 GROUP BY sensor "
-        "RANK BY abs(x - 6) ASC USING PT_K(0.1) FREQUENCY 2 s)",
+        "SELECT TOP 2 * FROM u [RANGE 5 s WATTR ts ARRIVAL ts SLACK 1] WHERE x < 15 "
+        "GROUP BY sensor RANK BY abs(x - 6) ASC USING PT_K(0.1) FREQUENCY 2 s)",
     ).collect()
-    ordered = sf.reorder(tables.table("u"), event_time="ts", arrival="ts", slack=0)
+    ordered = sf.reorder(tables.table("u"), event_time="ts", arrival="ts", slack=1)
     answers = sf.top_k(
         sf.where(ordered, "x < 15"), sf.Top(2, every="2 s"), by="abs(x - 6)",
         window=sf.Range("5 s"), order="ts", key="sensor", semantics="pt_k", probability=0.1,
@@ -194,11 +194,33 @@ def test_sql_answers_as_the_function_does_for_every_key_and_alternative(tables):
 
 
 @pytest.mark.spark
-def test_rows_windows_need_a_frequency_and_count_existing_and_missing_tuples_alike(tables):
+def test_a_stream_answers_a_top_query_as_the_table_does_up_to_its_end(tables, tmp_path):
+    tables.table("SENSOR").coalesce(1).write.json(str(tmp_path / "in"))
+    schema = tables.table("SENSOR").schema
+    stream = tables.readStream.schema(schema).json(str(tmp_path / "in"))
+    stream.createOrReplaceTempView("LIVE")
+    text = "; ".join(printed(k, minutes) for k, minutes in PRINTED[:2])
+    live = sql(tables, text.replace("SENSOR", "LIVE"))[1]
+    query = (
+        live.writeStream.format("parquet").option("path", str(tmp_path / "out"))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True).start()
+    )  # fmt: skip
+    query.awaitTermination()
+    came = tables.read.parquet(str(tmp_path / "out")).collect()
+    end = max(row["event_time"] for row in tables.table("SENSOR").collect())
+    whole = [row for row in sql(tables, text)[1].collect() if row["time"] <= end]
+    assert sorted(came, key=str) == sorted(whole, key=str)
+    assert len(whole) > 5
+    tables.catalog.dropTempView("LIVE")
+
+
+@pytest.mark.spark
+def test_rows_windows_hold_the_newest_existing_tuples(tables):
     rows = sql(
         tables,
-        "SELECT TOP 1 id, time, probability FROM readings [ROWS 2 ORDER at] RANK BY speed "
-        "FREQUENCY 1 hour",
+        "SELECT TOP 1 id, time, probability FROM readings [ROWS 1 CONFIDENCE 82% ORDER at] "
+        "RANK BY speed FREQUENCY 1 hour",
     ).collect()
     assert [(row["id"], row["probability"]) for row in rows] == [("R5", 0.8)]
 
@@ -214,8 +236,6 @@ def test_rows_windows_need_a_frequency_and_count_existing_and_missing_tuples_ali
         ("SELECT TOP 2 * FROM readings [RANGE 1 s SLIDE 1 s WATTR at] RANK BY speed "
          "FREQUENCY 1 s", "SLIDE 1 s", "keep one"),
         ("SELECT TOP 2 * FROM readings [ROWS 2 ORDER at] RANK BY speed", "TOP", "FREQUENCY"),
-        ("SELECT TOP 2 * FROM readings [ROWS 2 CONFIDENCE 90% ORDER at] RANK BY speed "
-         "FREQUENCY 1 s", "CONFIDENCE 90%", "whether they exist or not"),
         ("SELECT TOP 2 * FROM readings [DELTA 2 ON speed ORDER at] RANK BY speed",
          "[DELTA 2 ON speed ORDER at]", "RANGE or a ROWS"),
         ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at] RANK BY speed RULES ruel",

@@ -170,7 +170,7 @@ def test_no_query_waits_longer_than_it_may_while_its_window_holds_tuples(plan):
             Semantics("prf", weights=(2.0, 1.0)),
         ]
     ),
-    window=st.sampled_from([Range(8), Rows(5, confidence=1.0)]),
+    window=st.sampled_from([Range(8), Rows(1, confidence=0.7)]),
 )
 @settings(max_examples=14, deadline=None)
 def test_batches_and_restarts_do_not_matter(seed, cuts, semantics, window):
@@ -200,6 +200,31 @@ def controlled(seed, n):
             out.append({**old, "punctuation": punctuation})
         low = punctuation
     return out
+
+
+def test_rows_windows_hold_the_fewest_newest_tuples_that_reach_their_confidence():
+    rows = [{**row, "rule": None} for row in tuples(6, 40, keys=1)]
+    plan = replace(PLAIN, window=Rows(1, confidence=0.6), keys=())
+    found, counts = answers(plan, rows)
+    sizes = set()
+    for time in sorted({row["time"] for row in found}):
+        arrived = [row for row in rows if row["time"] < time]
+        size = next(
+            (n for n in range(1, len(arrived)) if 1 - np.prod(
+                [1 - sum(row["prob"]) for row in arrived[-n:]]
+            ) >= 0.6), len(arrived),
+        )  # fmt: skip
+        sizes.add(size)
+        if size > 10:
+            continue
+        best = sorted(pr_k(arrived[-size:], 1).values(), reverse=True)[:1]
+        got = [r["probability"] for r in found if r["time"] == time and r["query"] == "quick"]
+        assert got in ([], pytest.approx(best, abs=1e-12))
+    assert len(sizes) >= 3
+    assert counts["overflow"] == 0
+    bounded, counts = answers(replace(plan, window=Rows(1, 0.6, max_tuples=2)), rows)
+    assert counts["overflow"] > 0
+    assert bounded
 
 
 @given(seed=st.integers(0, 50), cuts=st.lists(st.integers(0, 60), max_size=6))

@@ -25,7 +25,7 @@ from sfumato.windows import Range, Rows
 
 KIND, VERSION = "top-k bucket", 1
 FAR = 2**62  # no instant is due
-FROM_WINDOWS = ("out_of_order", "rejected", "executions", "cost")
+FROM_WINDOWS = ("out_of_order", "rejected", "overflow", "executions", "cost")
 ARRIVAL, NUMBER, RULE = range(3)  # of a tuple held: in its window, among the rows, of its rule
 OF_GROUPS = {"scope_of": 0, "due": FAR, "newest": NEVER, "closed": NEVER}
 OF_SCOPES = {"clock": NEVER, "punctuation": np.iinfo(np.int64).min, "seen": 0}
@@ -64,6 +64,7 @@ class TopKSettings:
         "late",
         "out_of_order",
         "rejected",
+        "overflow",
         "executions",
         "cost",
         "answers",
@@ -80,6 +81,8 @@ class TopKSettings:
             {name: (k, every) for name, k, every in self.queries},
             length=window.span if isinstance(window, Range) else None,
             rows=window.rows if isinstance(window, Rows) else None,
+            confidence=window.confidence if isinstance(window, Rows) else None,
+            max_tuples=window.max_tuples if isinstance(window, Rows) else None,
             semantics=self.semantics,
             plan=self.plan,
             ascending=self.ascending,

@@ -17,6 +17,7 @@ from sfumato.operators.timetable import Query, timetable
 from sfumato.operators.top_k_answers import Semantics, rankings, stream_rankings
 from sfumato.operators.top_k_collected import Answers, CollectedAnswers
 from sfumato.operators.top_k_held import HeldTuples, accepted_by_rules
+from sfumato.operators.uncertain_window import UncertainWindow
 
 KIND, VERSION = "top_k_window", 1
 NEVER = -(2**62)
@@ -27,7 +28,10 @@ class TopKWindow:
 
     queries : name -> (k, every), `every` in microseconds
     length : int microseconds: at instant t the window holds the tuples with t - length <= time < t
-    rows : int, instead of `length`: the window holds the newest `rows` tuples before t
+    rows : int, instead of `length`: the window holds the newest `rows` tuples before t, or, with
+        a `confidence`, the uncertain window of `rows` existing tuples before t (UncertainWindow,
+        which takes tuples as independent also where rules bind them)
+    confidence : float in (0, 1], with `rows` only;  max_tuples : int or None, with it only
     semantics : a Semantics, or its name
     plan : "dp", "greedy", or another name that `timetable` knows
     start : int microseconds, the instant from which `every` counts; by default the first tuple's
@@ -59,6 +63,8 @@ class TopKWindow:
         *,
         length: int | None = None,
         rows: int | None = None,
+        confidence: float | None = None,
+        max_tuples: int | None = None,
         semantics: Semantics | str = "pk_topk",
         plan: str = "dp",
         start: int | None = None,
@@ -70,6 +76,14 @@ class TopKWindow:
             raise ValueError("give either `length` in microseconds or `rows`, and not both")
         self.length = None if length is None else _positive("length", length)
         self.rows = None if rows is None else _positive("rows", rows)
+        if confidence is None and max_tuples is not None:
+            raise ValueError("`max_tuples` bounds a window of `rows` with a `confidence`")
+        self._count: UncertainWindow | None = None
+        if confidence is not None:
+            if self.rows is None:
+                raise ValueError("`confidence` is that of a window of `rows`: give no `length`")
+            self._count = UncertainWindow(self.rows, confidence, max_tuples=max_tuples)
+        self._reach = np.zeros(1, np.int64)  # oldest tuple held: before a call, after each arrival
         self.semantics = semantics if isinstance(semantics, Semantics) else Semantics(semantics)
         if streams and self.semantics.name != "pk_topk":
             raise ValueError(f'streams are ranked by "pk_topk"; got "{self.semantics.name}"')
@@ -111,6 +125,10 @@ class TopKWindow:
         if fresh.size == 0:
             return CollectedAnswers().answers()
         self._begin(int(fresh.time[0]))
+        if self._count is not None:
+            existence = np.add.reduceat(fresh.prob, fresh.begin[:-1])
+            starts = self._count.extend(np.minimum(existence, 1.0))
+            self._reach = np.concatenate([self._reach[-1:], starts])
         before, self._held = self._held.size, self._held.then(fresh)
         self.arrived += fresh.size
         newest = np.maximum.accumulate(np.maximum(fresh.time, self._latest))
@@ -123,6 +141,7 @@ class TopKWindow:
         to = operator.index(to)
         if self._schedule is None or to <= self._latest:
             return CollectedAnswers().answers()
+        self._reach = self._reach[-1:]
         return self._answer_until(self._held.size, np.array([to]))
 
     def add(self, name: str, k: int, every: int) -> None:
@@ -153,6 +172,11 @@ class TopKWindow:
         return {**self._schedule.queries, **self._schedule.waiting}
 
     @property
+    def overflow(self) -> int:
+        """Tuples that `max_tuples` evicted."""
+        return 0 if self._count is None else self._count.overflow
+
+    @property
     def next_due(self) -> int | None:
         """The next instant with a run, in microseconds; None before the first tuple."""
         return None if self._schedule is None else self._schedule.next()
@@ -168,6 +192,7 @@ class TopKWindow:
             "queries": [[name, *query] for name, query in self._unstarted.items()],
             "length": self.length,
             "rows": self.rows,
+            "reach": int(self._reach[-1]),
             "semantics": self.semantics.state(),
             "plan": self.plan,
             "ascending": self.ascending,
@@ -181,7 +206,10 @@ class TopKWindow:
             "executions": self.executions,
             "cost": self.cost,
         }
-        return pack(KIND, VERSION, Snapshot(values=values, arrays=self._held._asdict()))
+        arrays = self._held._asdict()
+        if self._count is not None:
+            arrays["count"] = np.frombuffer(self._count.snapshot(), np.uint8)
+        return pack(KIND, VERSION, Snapshot(values=values, arrays=arrays))
 
     @classmethod
     def restore(cls, data: bytes) -> TopKWindow:
@@ -201,7 +229,11 @@ class TopKWindow:
             )
             if values["schedule"] is not None:
                 window._schedule = Schedule.of_state(values["schedule"])
-            window._held = HeldTuples(**saved.arrays)
+            arrays = dict(saved.arrays)
+            if "count" in arrays:
+                window._count = UncertainWindow.restore(arrays.pop("count").tobytes())
+            window._reach = np.array([values["reach"]])
+            window._held = HeldTuples(**arrays)
             window._latest, window.arrived = values["latest"], values["arrived"]
             window.out_of_order, window.rejected = values["out_of_order"], values["rejected"]
             window.executions, window.cost = values["executions"], values["cost"]
@@ -226,7 +258,7 @@ class TopKWindow:
             if instant is None or instant > last:
                 break
             reached = int(np.searchsorted(newest, instant))  # this tuple shows it is past
-            window = self._window(instant, before + reached)
+            window = self._window(instant, before, reached)
             if window.size == 0 and self._is_over(instant, before + reached):
                 self._schedule.skip(int(newest[reached]))  # nothing to answer until it is in
                 continue
@@ -237,9 +269,12 @@ class TopKWindow:
         self._forget()
         return out.answers()
 
-    def _window(self, instant: int, visible: int) -> Ints:
-        """Places of the held tuples that are in the window at `instant`, in order of arrival."""
-        held = self._held
+    def _window(self, instant: int, before: int, reached: int) -> Ints:
+        """Places of the held tuples that are in the window at `instant`, in order of arrival:
+        those held `before` this call and the first `reached` of it are there already."""
+        held, visible = self._held, before + reached
+        if self._count is not None:
+            return np.flatnonzero(held.valid[:visible] & self._near(visible, reached))
         if self.length is None:
             return np.flatnonzero(held.valid[:visible])[-(self.rows or 0) :]
         time = held.time[:visible]
@@ -250,6 +285,10 @@ class TopKWindow:
             return places if valid.all() else places[valid]
         inside = (time >= instant - self.length) & (time < instant)
         return np.flatnonzero(held.valid[:visible] & inside)
+
+    def _near(self, visible: int, reached: int) -> np.ndarray:
+        """bool[visible]: tuples that the uncertain window holds after that arrival of this call."""
+        return self._held.row[:visible] >= self._reach[reached]
 
     def _is_over(self, instant: int, visible: int) -> bool:
         """Whether no tuple that has arrived can be in a later window."""
@@ -301,6 +340,8 @@ class TopKWindow:
         held = self._held
         if self.length is not None:
             wanted = held.valid & (held.time > self._latest - self.length)
+        elif self._count is not None:
+            wanted = held.valid & self._near(held.size, -1)
         else:
             wanted = np.zeros(held.size, dtype=np.bool_)
             wanted[np.flatnonzero(held.valid)[-(self.rows or 0) :]] = True

@@ -60,8 +60,9 @@ def top_k(
     by : Spark SQL expression over attributes and certain columns, a tuple's score. With
         alternatives, each of them is ranked by its own score, and the tuple is their rule
     window : sf.Range: at instant t its `length` back from t, t left out (with `every` None, a query
-        is answered every `slide`; slides are not aligned). sf.Rows(n, confidence=1): the newest n
-        tuples, whether they exist or not; every query then needs its `every`
+        is answered every `slide`; slides are not aligned). sf.Rows: the newest tuples that hold
+        `rows` existing ones with its confidence (tuples of one rule are taken as independent for
+        this); every query then needs its `every`
     order : the event time, a timestamp or whole microseconds
     key : one ranking for each value of these columns
     rules : column; of tuples with the same value at most one exists (NULL: independent of all)
@@ -96,7 +97,8 @@ def top_k(
     Rows with invalid probabilities, without order or without a finite score take no part; the
     observed metrics ``sfumato_top_k_N_input`` count them (`invalid`). ``sfumato_top_k_N`` counts
     rows, late, out_of_order, rejected (left out for good because their rule has more than
-    probability 1 in a window; the later arrivals), executions, cost (their k in all) and answers.
+    probability 1 in a window; the later arrivals), overflow (evicted by `max_tuples`), executions,
+    cost (their k in all) and answers.
 
     Cost: one shuffle by key (after a controller without key: one task); a ranking and a kernel run
     for the greatest k due an instant and key. State: the tuples of a window and their rows.
@@ -104,11 +106,6 @@ def top_k(
     """
     if not isinstance(window, Range | Rows):
         raise TypeError(f"`window` must be sf.Range or sf.Rows; got {window!r}")
-    if isinstance(window, Rows) and window.confidence < 1:
-        raise ValueError(
-            "`window` of rows holds the newest tuples, whether they exist or not, and keeps no "
-            f"`confidence`: take sf.Rows({window.rows}, confidence=1); got {window.confidence:g}"
-        )
     if not isinstance(by, str) or not by.strip():
         raise TypeError(f"`by` must be an expression like 'speed'; got {by!r}")
     otherwise = window.every if isinstance(window, Range) else None

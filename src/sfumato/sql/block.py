@@ -154,6 +154,7 @@ class Block:
         order: list[str] = []
         declared = found(EVENT_TIME, frame.df.columns)
         plan = None
+        uncontrolled: Frame | None = None
         if relation.window is not None:
             plan = window_plan(relation.window, self.text, declared)
         if not isinstance(plan, Disorder):
@@ -162,6 +163,9 @@ class Block:
             if isinstance(plan, Count):
                 window, order = self._counted(frame, plan, relation)
             else:
+                assert relation.window is not None
+                if not any(relation.window.get(word) for word in (*CONTROLS, "BSIZE")):
+                    uncontrolled = frame
                 frame = self.reordered(frame, plan, relation)
                 window, order = self.ranged(frame, plan)
                 frame = imputed(frame, relation, self._stored, self.text)
@@ -178,6 +182,7 @@ class Block:
             window,
             order,
             relation.window or relation,
+            uncontrolled=uncontrolled,
             changed=changed or altered,
         )
 

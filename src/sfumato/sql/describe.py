@@ -262,9 +262,16 @@ def _ranking(step: Ranked) -> Iterator[tuple[str, str]]:
     window = step.window
     if isinstance(window, Range):
         yield "window", f"the last {span(window.span)} before an instant"
+    else:
+        level = percent(window.confidence)
+        yield (
+            "window",
+            f"the newest tuples that hold {window.rows} existing ones with confidence {level}",
+        )
+    below = step.input.input if isinstance(step.input, Where) else step.input
+    if isinstance(window, Range) and isinstance(below, Reorder):
         yield "answered", "once the punctuation has reached the instant"
     else:
-        yield "window", f"the newest {window.rows} tuples before an instant"
         yield "answered", "once a row of that time or a later one came"
     shared, alone = timetables(step.queries, "dp")
     runs = _runs(step, shared)

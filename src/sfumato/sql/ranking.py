@@ -143,6 +143,10 @@ class Ranking:
 
     def read(self) -> None:
         """Check the clauses; raise SqlError for what has no meaning in a ranking."""
+        if self.source.uncontrolled is not None:
+            # `sf.top_k` itself takes rows in order; a controller without slack would leave out
+            # all but one of those that have the same event time.
+            self.source.frame = self.source.uncontrolled
         grouping, having = self.clauses.get("GROUP_BY"), self.clauses.get("HAVING")
         if having is not None and having.keyword is not None:
             reason = "HAVING has no meaning with TOP: filter with WHERE, or in a query around it"
@@ -167,20 +171,17 @@ class Ranking:
         assert bracket is not None
         if isinstance(source.window, Delta):
             raise at(self.text, bracket, "TOP ranks a RANGE or a ROWS window")
-        slide, confidence = bracket.get("SLIDE"), bracket.get("CONFIDENCE")
+        slide = bracket.get("SLIDE")
         if slide is not None and wish.every is not None:
             reason = "SLIDE and FREQUENCY both say how often TOP is answered: keep one"
             raise at(self.text, slide, reason)
         if isinstance(source.window, Range):
             return source.window
         assert isinstance(source.window, Rows)
-        if confidence is not None and source.window.confidence < 1:
-            reason = "under TOP, ROWS are the newest tuples whether they exist or not"
-            raise at(self.text, confidence, reason, expected=("CONFIDENCE 100%",))
         if wish.every is None:
             reason = "over a ROWS window TOP needs a FREQUENCY"
             raise at(self.text, wish.top[0], reason, expected=("FREQUENCY 2 MINUTES",))
-        return replace(source.window, confidence=1.0)
+        return source.window
 
     def _score(self) -> str:
         """The expression that ranks, as text for Spark."""
@@ -234,7 +235,7 @@ class Ranking:
     def _columns(self) -> list[str]:
         """The certain columns of the table."""
         dropped = {"alternatives"}
-        if isinstance(self.window, Range):
+        if isinstance(self.window, Range) and self.source.uncontrolled is None:
             dropped |= {"late", "punctuation"}
         return [name for name in self.source.frame.df.columns if name not in dropped]
 

@@ -54,6 +54,7 @@ class Source:
     node: Node | None = None  # what to point at
     sides: dict[str, str] = field(default_factory=dict)
     extra: list[str] = field(default_factory=list)
+    uncontrolled: Frame | None = None  # before a reordering that no word of the window asks for
     changed: bool = False  # must be replaced in the text, for it is not the table any more
 
     def side(self, qualifier: str) -> str | None:
