@@ -212,6 +212,15 @@ def test_a_stream_answers_a_top_query_as_the_table_does_up_to_its_end(tables, tm
     whole = [row for row in sql(tables, text)[1].collect() if row["time"] <= end]
     assert sorted(came, key=str) == sorted(whole, key=str)
     assert len(whole) > 5
+    counted = {}
+    for progress in query.recentProgress:
+        for name, row in progress["observedMetrics"].items():
+            if "top_k" in name:
+                for field, count in row.asDict().items():
+                    counted[field] = counted.get(field, 0) + count
+    assert counted["rows"] == 2 * 6  # as they come, and as they are ranked: R1 to R6
+    assert (counted["invalid"], counted["late"], counted["rejected"]) == (0, 0, 0)
+    assert counted["answers"] > len(came)  # those to the other query too
     tables.catalog.dropTempView("LIVE")
 
 
