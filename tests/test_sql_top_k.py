@@ -252,6 +252,7 @@ def test_rows_windows_hold_the_newest_existing_tuples(tables):
         ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at] RANK BY sped", "sped", ""),
         ("SELECT TOP 2 * FROM u [RANGE 1 s WATTR ts] RANK BY EXPECTED(x)", "EXPECTED", "its own"),
         ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at], u RANK BY speed", "TOP", "one table"),
+        ("SELECT TOP 2 id, x FROM u [RANGE 1 s WATTR ts] RANK BY x", "x", "x is uncertain"),
         ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at] GROUP BY id HAVING id = 1 "
          "RANK BY speed", "HAVING", "no meaning"),
         ("SELECT TOP 2 max(id) FROM readings [RANGE 1 s WATTR at] RANK BY speed", "max", "around"),
