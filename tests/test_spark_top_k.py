@@ -152,7 +152,7 @@ def expected_best(window, k):
     return sorted(chances.tolist(), reverse=True)[:k]
 
 
-@pytest.mark.parametrize("size", [7, 16])
+@pytest.mark.parametrize("size", [11, 16])
 def test_a_stream_in_any_batches_and_across_a_restart_answers_as_the_static_frame(
     spark, tmp_path, size
 ):

@@ -212,6 +212,15 @@ def test_a_stream_answers_a_top_query_as_the_table_does_up_to_its_end(tables, tm
     whole = [row for row in sql(tables, text)[1].collect() if row["time"] <= end]
     assert sorted(came, key=str) == sorted(whole, key=str)
     assert len(whole) > 5
+    counted = {}
+    for progress in query.recentProgress:
+        for name, row in progress["observedMetrics"].items():
+            if "top_k" in name:
+                for field, count in row.asDict().items():
+                    counted[field] = counted.get(field, 0) + count
+    assert counted["rows"] == 2 * 6  # as they come, and as they are ranked: R1 to R6
+    assert (counted["invalid"], counted["late"], counted["rejected"]) == (0, 0, 0)
+    assert counted["answers"] > len(came)  # those to the other query too
     tables.catalog.dropTempView("LIVE")
 
 
@@ -243,6 +252,7 @@ def test_rows_windows_hold_the_newest_existing_tuples(tables):
         ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at] RANK BY sped", "sped", ""),
         ("SELECT TOP 2 * FROM u [RANGE 1 s WATTR ts] RANK BY EXPECTED(x)", "EXPECTED", "its own"),
         ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at], u RANK BY speed", "TOP", "one table"),
+        ("SELECT TOP 2 id, x FROM u [RANGE 1 s WATTR ts] RANK BY x", "x", "x is uncertain"),
         ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at] GROUP BY id HAVING id = 1 "
          "RANK BY speed", "HAVING", "no meaning"),
         ("SELECT TOP 2 max(id) FROM readings [RANGE 1 s WATTR at] RANK BY speed", "max", "around"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import ClassVar
 
@@ -14,11 +14,17 @@ from sfumato.operators.arrival_order import arrival_order
 from sfumato.operators.arrow import as_numbers, as_times, joined
 from sfumato.operators.fading_index import FadingIndex
 from sfumato.operators.keys import KeyIndex
+from sfumato.operators.numbered_answers import (
+    ARRIVAL,
+    NUMBER,
+    RULE,
+    NumberedAnswers,
+    by_code,
+)
 from sfumato.operators.row_store import RowStore
 from sfumato.operators.snapshot import Snapshot, pack, unpack
 from sfumato.operators.table_window_aggregate import TIE, TIMES, alternatives_of, punctuations_of
 from sfumato.operators.top_k_answers import Semantics
-from sfumato.operators.top_k_collected import Answers
 from sfumato.operators.top_k_window import NEVER, TopKWindow
 from sfumato.operators.tuple_batch import gathered
 from sfumato.windows import Range, Rows
@@ -26,7 +32,6 @@ from sfumato.windows import Range, Rows
 KIND, VERSION = "top-k bucket", 1
 FAR = 2**62  # no instant is due
 FROM_WINDOWS = ("out_of_order", "rejected", "overflow", "executions", "cost")
-ARRIVAL, NUMBER, RULE = range(3)  # of a tuple held: in its window, among the rows, of its rule
 OF_GROUPS = {"scope_of": 0, "due": FAR, "newest": NEVER, "closed": NEVER}
 OF_SCOPES = {"clock": NEVER, "punctuation": np.iinfo(np.int64).min, "seen": 0}
 
@@ -142,7 +147,7 @@ class TableTopK:
         time = as_numbers(rows.column("order0"))
         late = self._judged(rows, group, scope, time)
         self.counts["late"] += int(np.count_nonzero(late))
-        out = _Answers(self.places)
+        out = NumberedAnswers(self.places)
         taken = np.flatnonzero(~late)
         self._extend(rows, group, time, taken, out)
         if self.settings.scope is not None:
@@ -186,7 +191,7 @@ class TableTopK:
             return late
         late |= as_numbers(rows.column("late")) != 0
         punctuation = punctuations_of(rows)
-        for s, at in _by_code(scope):
+        for s, at in by_code(scope):
             newest = np.concatenate([self.of_scope["punctuation"][s : s + 1], punctuation[at]])
             newest = np.maximum.accumulate(newest)
             settled = np.where(newest[1:] > newest[:-1], newest[:-1] + 1, NEVER)
@@ -204,7 +209,7 @@ class TableTopK:
         group: np.ndarray,
         time: np.ndarray,
         taken: np.ndarray,
-        out: _Answers,
+        out: NumberedAnswers,
     ) -> None:
         offsets, prob, values = alternatives_of(rows, 1)
         rule = stream = None
@@ -217,7 +222,7 @@ class TableTopK:
         number[taken] = self.rows.next + np.arange(taken.size)
         if not self.settings.streams:
             self.rows.append(rows.select(["row"]).take(pa.array(taken)))
-        for g, at in _by_code(group[taken]):
+        for g, at in by_code(group[taken]):
             of = taken[at]
             begin, flat = gathered(offsets, of)
             with self._watched(g) as window:
@@ -269,7 +274,7 @@ class TableTopK:
 
     def _close(self, groups: np.ndarray) -> list[pa.Table]:
         """Each query's first answer after the newest row of some groups, unless it was given."""
-        out = _Answers(self.places)
+        out = NumberedAnswers(self.places)
         longest = max(every for *_, every in self.settings.queries)
         fresh = self.of_group["newest"] >= self.of_group["closed"]
         for g in groups[fresh[groups]].tolist():
@@ -292,7 +297,7 @@ class TableTopK:
 
     # ---- answers out
 
-    def _tables(self, out: _Answers) -> list[pa.Table]:
+    def _tables(self, out: NumberedAnswers) -> list[pa.Table]:
         if not out.parts:
             return []
         group, query, k, time, rank, number, stream, score, probability = out.sorted()
@@ -392,51 +397,3 @@ class _Watched:
             bucket.held[g] = bucket.held[g][:, places]
         due = window.next_due
         bucket.of_group["due"][g] = FAR if due is None or not live.size else due
-
-
-class _Answers:
-    """The answers of several groups, as parallel arrays."""
-
-    def __init__(self, places: dict[str, int]) -> None:
-        self.places = places
-        self.parts: list[tuple[np.ndarray, ...]] = []
-
-    def add(
-        self, group: int, answers: Answers, held: np.ndarray, only: set[str] | None = None
-    ) -> None:
-        """Those of one group, before it forgets any row; `only`: of these queries."""
-        if not answers.rank.size:
-            return
-        query = np.array([self.places[name] for name in answers.names])[answers.query]
-        number = held[NUMBER][np.searchsorted(held[ARRIVAL], answers.row)]
-        part: tuple[np.ndarray, ...] = (
-            np.full(query.size, group),
-            query,
-            answers.k,
-            answers.time,
-            answers.rank,
-            number,
-            answers.stream,
-            answers.score,
-            answers.probability,
-        )
-        if only is not None:
-            wanted = np.isin(query, [self.places[name] for name in only])
-            part = tuple(column[wanted] for column in part)
-        self.parts.append(part)
-
-    def sorted(self) -> list[np.ndarray]:
-        """All columns, by time, then group, query and rank."""
-        columns = [np.concatenate(column) for column in zip(*self.parts, strict=True)]
-        group, query, _, time, rank, *_ = columns
-        order = np.lexsort((rank, query, group, time))
-        return [column[order] for column in columns]
-
-
-def _by_code(codes: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Each code and the places that have it, in their order."""
-    if not codes.size:
-        return
-    order = np.argsort(codes, kind="stable")
-    present, starts = np.unique(codes[order], return_index=True)
-    yield from zip(present.tolist(), np.split(order, starts[1:]), strict=True)

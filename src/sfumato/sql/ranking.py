@@ -156,6 +156,8 @@ class Ranking:
         self.key = grouped_by(grouping, self.source, self.text)
         self.window = self._window()
         for clause in self.block.clauses:
+            if clause.word in ("SELECT", "ORDER_BY"):
+                self._refuse_attributes(clause)
             for reference in references(clause.items):
                 name = reference.parts[-1].lower()
                 if clause.word not in ("SELECT", "ORDER_BY") or reference.call is None:
@@ -163,6 +165,19 @@ class Ranking:
                 if name in AGGREGATES and not is_word(reference.after, "OVER"):
                     reason = f"{name.upper()} beside TOP: aggregate in a query around it"
                     raise at(self.text, reference.words[0], reason)
+
+    def _refuse_attributes(self, clause: Clause) -> None:
+        """Answers have the certain columns of a tuple, and its score."""
+        columns = self.source.frame.df.columns
+        for reference in references(clause.items):
+            parts = reference.parts
+            attribute = self.source.attribute(parts[:2]) or self.source.attribute(parts[:1])
+            if attribute is None or found(parts[-1], [*columns, *ANSWER]) is not None:
+                continue
+            reason = f"{parts[-1]} is uncertain, and answers have certain columns only: "
+            reason += "score is that of the likeliest alternative"
+            known = [name for name in columns if name != "alternatives"]
+            raise at(self.text, reference.words[0], reason, expected=("score", *known))
 
     def _window(self) -> Range | Rows:
         source, wish = self.source, self.wish

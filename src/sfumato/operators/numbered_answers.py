@@ -1,0 +1,59 @@
+"""The answers of several top-k windows together, each with the number of its tuple's row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from sfumato.operators.top_k_collected import Answers
+
+ARRIVAL, NUMBER, RULE = range(3)  # of a tuple held: in its window, among the rows, of its rule
+
+
+class NumberedAnswers:
+    """The answers of several groups, as parallel arrays."""
+
+    def __init__(self, places: dict[str, int]) -> None:
+        self.places = places
+        self.parts: list[tuple[np.ndarray, ...]] = []
+
+    def add(
+        self, group: int, answers: Answers, held: np.ndarray, only: set[str] | None = None
+    ) -> None:
+        """Those of one group, before it forgets any row; `only`: of these queries."""
+        if not answers.rank.size:
+            return
+        query = np.array([self.places[name] for name in answers.names])[answers.query]
+        number = held[NUMBER][np.searchsorted(held[ARRIVAL], answers.row)]
+        part: tuple[np.ndarray, ...] = (
+            np.full(query.size, group),
+            query,
+            answers.k,
+            answers.time,
+            answers.rank,
+            number,
+            answers.stream,
+            answers.score,
+            answers.probability,
+        )
+        if only is not None:
+            wanted = np.isin(query, [self.places[name] for name in only])
+            part = tuple(column[wanted] for column in part)
+        self.parts.append(part)
+
+    def sorted(self) -> list[np.ndarray]:
+        """All columns, by time, then group, query and rank."""
+        columns = [np.concatenate(column) for column in zip(*self.parts, strict=True)]
+        group, query, _, time, rank, *_ = columns
+        order = np.lexsort((rank, query, group, time))
+        return [column[order] for column in columns]
+
+
+def by_code(codes: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Each code and the places that have it, in their order."""
+    if not codes.size:
+        return
+    order = np.argsort(codes, kind="stable")
+    present, starts = np.unique(codes[order], return_index=True)
+    yield from zip(present.tolist(), np.split(order, starts[1:]), strict=True)
