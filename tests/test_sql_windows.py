@@ -277,3 +277,21 @@ def test_windows_join_by_similarity_too(tables):
                     expected[i, j] = p
     assert got == pytest.approx(expected)
     assert len(expected) >= 12
+
+
+def test_rows_of_one_time_are_all_in_their_extent(tables):
+    spark = tables["spark"]
+    rows = [(i, at(10 * (i // 4)), float(i)) for i in range(48)]
+    spark.createDataFrame(rows, "id int, ts timestamp, v double").createOrReplaceTempView("tied")
+    out = sql(
+        spark,
+        "SELECT window.end AS e, COUNT(*) AS n, SUM(v) AS total FROM tied [RANGE 30 s WATTR ts]",
+    )
+    got = sorted((stamp(r["e"]), r["n"], r["total"]) for r in out.collect())
+    assert got == [(30.0 * (j + 1), 12, float(sum(range(12 * j, 12 * j + 12)))) for j in range(4)]
+    pairs = sql(
+        spark, "SELECT a.id FROM tied [RANGE 10 s WATTR ts] a JOIN tied [RANGE 10 s WATTR ts] b "
+        "ON a.id = b.id"
+    )  # fmt: skip
+    assert pairs.count() == 48
+    spark.catalog.dropTempView("tied")

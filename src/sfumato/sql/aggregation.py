@@ -102,6 +102,10 @@ class Aggregation:
 
     def read(self) -> None:
         """Find the calls, the keys and what else is selected; raise SqlError for what is wrong."""
+        if self.source.uncontrolled is not None:
+            # The window itself takes rows in order; a controller without slack would call all but
+            # one of those late that have the same event time.
+            self.source.frame = self.source.uncontrolled
         self.keys = grouped_by(self.clauses.get("GROUP_BY"), self.source, self.text)
         for clause in self.block.clauses:
             if clause.word in HAVE_CALLS:

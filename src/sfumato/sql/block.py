@@ -14,7 +14,17 @@ from sfumato.sql.imputation import imputed
 from sfumato.sql.join import similarity_join_source
 from sfumato.sql.measures import Measures, is_ours
 from sfumato.sql.names import Reference, is_measure, is_word, nested_queries, references, stars
-from sfumato.sql.plan import CONTROLS, Count, Disorder, Reorder, Table, Where, at, window_plan
+from sfumato.sql.plan import (
+    CONTROLS,
+    Count,
+    Disorder,
+    Reorder,
+    Table,
+    Where,
+    at,
+    is_uncontrolled,
+    window_plan,
+)
 from sfumato.sql.ranking import Ranking
 from sfumato.sql.refusals import (
     refuse_later_work,
@@ -164,8 +174,8 @@ class Block:
                 window, order = self._counted(frame, plan, relation)
             else:
                 assert relation.window is not None
-                if not any(relation.window.get(word) for word in (*CONTROLS, "BSIZE")):
-                    uncontrolled = frame
+                if is_uncontrolled(relation.window):
+                    uncontrolled = imputed(frame, relation, self._stored, self.text)
                 frame = self.reordered(frame, plan, relation)
                 window, order = self.ranged(frame, plan)
                 frame = imputed(frame, relation, self._stored, self.text)

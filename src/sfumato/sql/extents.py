@@ -8,7 +8,7 @@ from lark import Token
 
 from sfumato.sql.join import named, side_name
 from sfumato.sql.names import is_name, is_word
-from sfumato.sql.plan import Disorder, ExtentJoin, at, join_plan, window_plan
+from sfumato.sql.plan import Disorder, ExtentJoin, at, is_uncontrolled, join_plan, window_plan
 from sfumato.sql.sources import Frame, Source, found, ours
 from sfumato.sql.syntax import (
     FromClause,
@@ -96,16 +96,20 @@ def _extents(block: Block, relation: Relation) -> Frame | None:
         plan = window_plan(relation.window, block.text)
         if not isinstance(plan, Disorder) or plan.extent is None:
             return None
-        frame = block.reordered(block.needed(relation), plan, relation)
+        table = block.needed(relation)
+        frame = block.reordered(table, plan, relation)
         window, order = block.ranged(frame, plan)
         assert window is not None
+        key = list(frame.step.arguments.key)  # type: ignore[union-attr]
+        if is_uncontrolled(relation.window):
+            frame, key = table, []
         df = ours(
             lambda: window_aggregate(
                 frame.df,
                 {COUNTED: "count(*)"},
                 window=window,
                 order=order,
-                key=list(frame.step.arguments.key) or None,  # type: ignore[union-attr]
+                key=key or None,
                 members=True,
             ).drop(COUNTED),
             relation.window,

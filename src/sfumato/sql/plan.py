@@ -292,6 +292,11 @@ def window_plan(window: Window, text: str, event_time: str | None = None) -> Dis
     return _count(window, text) if family == "ROWS" else _moved(window, text)
 
 
+def is_uncontrolled(window: Window) -> bool:
+    """Whether no word of a time window asks for disorder control: rows are taken in order."""
+    return not any(window.get(word) for word in (*CONTROLS, "BSIZE"))
+
+
 def _misplaced(word: str, kind: str) -> str:
     if kind == "RANGE" or word not in DISORDER_WORDS:
         home = "DELTA" if word == "THRESHOLD" else "ROWS"
