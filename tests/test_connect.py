@@ -49,7 +49,11 @@ print("streamed", spark.read.parquet({folder!r} + "/out").count())
 def test_static_and_streaming_operators_run_through_a_connect_client(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", CLIENT.format(folder=str(tmp_path))],
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        env={
+            **os.environ,
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_TESTING": "1",
+        },  # the server takes a free port
         capture_output=True,
         text=True,
         timeout=400,

@@ -88,6 +88,7 @@ def test_state_and_filters_run_in_a_declarative_pipeline(tmp_path):
         env={
             **os.environ,
             "PYSPARK_PYTHON": sys.executable,
+            "SPARK_TESTING": "1",  # the server takes a free port
             "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}",
         },
         capture_output=True,
