@@ -1,4 +1,4 @@
-"""Imports point down only: kernels < operators < {spark} < {sql} < cli."""
+"""Imports point down only: kernels < operators < {spark, reproduce} < {sql} < cli."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ MAY_IMPORT = {
     "operators": {"duration", "kernels", "windows"},
     "spark": {"duration", "kernels", "operators", "queries", "windows"},
     "sql": {"duration", "queries", "spark", "windows"},
-    "cli": {"duration", "operators", "queries", "spark", "sql", "windows", "sfumato"},
+    "reproduce": {"kernels", "operators", "windows"},
+    "cli": {"duration", "operators", "queries", "reproduce", "spark", "sql", "windows", "sfumato"},
     "sfumato": set(),
 }
 FOREIGN = {  # packages that a layer must do without

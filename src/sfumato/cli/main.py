@@ -100,6 +100,55 @@ def explain(file: PipelineFile, cores: Cores = None, verbose: Verbose = False) -
                 console.print()
 
 
+@app.command()
+def reproduce(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="A10, DT9, ..., or a letter for all of a paper."),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every experiment.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Smaller sizes and fewer repetitions.")
+    ] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            file_okay=False,
+            exists=True,
+            help="Folder of the public data sets; without it stand-ins are used, and said.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(file_okay=False, help="Folder for raw numbers and charts.")
+    ] = Path("reproduced"),
+    page: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="Write a Markdown page of all results.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 1,
+) -> None:
+    """Measure the papers' figures again; without NAME, list them."""
+    try:
+        from sfumato.cli import reproduce as command
+    except ImportError as error:
+        _say_error(ImportError(f"{error}; install the extra: pip install 'sfumato[reproduce]'"))
+        raise typer.Exit(FAILED) from None
+    from sfumato.reproduce.experiment import Setting
+
+    console = Console()
+    if not names and not everything:
+        command.list_experiments(console)
+        return
+    try:
+        wanted = command.chosen(names or [])
+    except command.UnknownExperimentError as error:
+        _say_error(error)
+        raise typer.Exit(USAGE) from None
+    if everything:
+        wanted = list(command.experiments().values())
+    setting = Setting(quick=quick, data=data, seed=seed)
+    command.reproduce(wanted, setting, out, console, page)
+
+
 @contextmanager
 def _spark(
     console: Console, cores: int | None, verbose: bool, *, short: bool

@@ -1,0 +1,79 @@
+"""The command `sfumato reproduce`: the papers' figures, measured again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from sfumato.reproduce.catalogue import experiments
+from sfumato.reproduce.experiment import Experiment, Setting
+from sfumato.reproduce.record import page, provenance, run, write
+
+_COLOUR = {"reproduced": "green", "refuted": "red", "differs": "yellow"}
+
+
+class UnknownExperimentError(Exception):
+    """A name that no experiment has."""
+
+
+def chosen(names: Iterable[str]) -> list[Experiment]:
+    """The experiments of these names, in any case of letters; all of a paper for its letter."""
+    known = experiments()
+    found: list[Experiment] = []
+    for name in names:
+        wanted = name.upper()
+        if len(wanted) == 1:
+            matches = [e for e in known.values() if e.name.startswith(wanted)]
+        else:
+            matches = [known[wanted]] if wanted in known else []
+        if not matches:
+            raise UnknownExperimentError(
+                f"there is no experiment {name!r}; there are {', '.join(known)}"
+            )
+        found += [e for e in matches if e not in found]
+    return found
+
+
+def list_experiments(console: Console) -> None:
+    """Print what there is."""
+    table = Table("experiment", "what", "source", box=None, padding=(0, 2, 0, 0))
+    for experiment in experiments().values():
+        table.add_row(experiment.name, escape(experiment.title), escape(experiment.source))
+    console.print(table)
+
+
+def reproduce(
+    wanted: list[Experiment], setting: Setting, out: Path, console: Console, page_at: Path | None
+) -> None:
+    """Run them one after the other; say claim, numbers and verdict; write into the folder `out`."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        whole = progress.add_task("all", total=len(wanted))
+        for experiment in wanted:
+            task = progress.add_task(experiment.name)
+            setting.advance = lambda done, total, task=task: progress.update(
+                task, completed=done, total=total
+            )
+            result = run(experiment, setting)
+            write(experiment, result, out)
+            verdict = experiment.judge(result.rows)
+            colour = _COLOUR[verdict.status]
+            console.print(f"[bold]{experiment.name}[/bold] {escape(experiment.title)}")
+            console.print(f"  claim    {escape(experiment.claim)}")
+            console.print(f"  measured {escape(verdict.because)}")
+            console.print(f"  verdict  [{colour}]{verdict.status}[/{colour}]")
+            if note := provenance(result):
+                console.print(f"  note     [yellow]{escape(note)}[/yellow]")
+            progress.remove_task(task)
+            progress.advance(whole)
+    console.print(f"Raw numbers and charts: {escape(str(out))}", soft_wrap=True)
+    if page_at is not None:
+        charts = os.path.relpath(out, page_at.parent).replace(os.sep, "/")
+        page_at.write_text(page(experiments().values(), out, charts) + "\n")
+        console.print(f"Page: {escape(str(page_at))}", soft_wrap=True)

@@ -1,0 +1,88 @@
+"""What an experiment is: a claim of a paper, how it is measured, drawn and judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import pandas as pd
+
+Step = TypeVar("Step")
+Data = TypeVar("Data")
+Status = Literal["reproduced", "refuted", "differs"]
+
+
+class AbsentDataError(Exception):
+    """A data set is not in the folder given; the message says which files are looked for."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the numbers say of the claim: `reproduced`, `refuted`, or `differs` with the reason."""
+
+    status: Status
+    because: str  # a sentence with the numbers measured
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One figure or table of a paper.
+
+    `measure` returns the raw numbers, one row a point; columns that end in `_seconds` are timings,
+    all others are the same in every run. `chart` draws them; `judge` holds them against the claim.
+    """
+
+    name: str  # the paper's letter and the figure's number: A10; a table is DT9
+    title: str
+    claim: str  # what the paper reports, in our words, with its numbers
+    source: str  # paper, section, figure
+    measure: Callable[[Setting], pd.DataFrame]
+    chart: Callable[[pd.DataFrame], Any]  # an Altair chart
+    judge: Callable[[pd.DataFrame], Verdict]
+
+
+@dataclass
+class Setting:
+    """How an experiment is run.
+
+    `quick` asks for sizes and repetitions that fit in a few seconds. `stand_ins` names the data
+    sets that were absent and replaced by synthetic ones: every output says so.
+    """
+
+    quick: bool = False
+    data: Path | None = None
+    seed: int = 1
+    advance: Callable[[int, int], None] | None = None  # told (done, total)
+    stand_ins: list[str] = field(default_factory=list)
+
+    def pick(self, quick: Any, full: Any) -> Any:
+        """`quick` in a quick run, else `full`."""
+        return quick if self.quick else full
+
+    def rng(self, *of: int) -> np.random.Generator:
+        """A generator of its own for the part of the experiment numbered `of`."""
+        return np.random.default_rng([self.seed, *of])
+
+    def steps(self, todo: Iterable[Step]) -> Iterator[Step]:
+        """Go through `todo` and tell the progress."""
+        todo = list(todo)
+        for done, step in enumerate(todo):
+            if self.advance is not None:
+                self.advance(done, len(todo))
+            yield step
+        if self.advance is not None:
+            self.advance(len(todo), len(todo))
+
+    def load(self, name: str, loader: Callable[[Path], Data], stand_in: Callable[[], Data]) -> Data:
+        """The data set from the folder; where it is absent, the stand-in, which is noted."""
+        if self.data is not None:
+            try:
+                return loader(self.data)
+            except AbsentDataError:
+                pass
+        if name not in self.stand_ins:
+            self.stand_ins.append(name)
+        return stand_in()

@@ -1,0 +1,83 @@
+"""The papers' experiments: named, run by the command, the same again, honest about stand-ins."""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from sfumato.cli.main import app
+from sfumato.reproduce.catalogue import experiments
+from sfumato.reproduce.experiment import AbsentDataError, Setting
+from sfumato.reproduce.perturbation import existence
+from sfumato.reproduce.record import page, provenance, read, run, write
+
+
+def cli(*arguments: str):
+    return CliRunner().invoke(app, ["reproduce", *arguments], env={"COLUMNS": "200"})
+
+
+def test_without_a_name_the_experiments_are_listed():
+    listed = cli()
+    assert listed.exit_code == 0
+    assert all(name in listed.output for name in experiments())
+
+
+def test_an_unknown_name_is_refused_with_those_there_are():
+    refused = cli("A99")
+    assert refused.exit_code == 2
+    assert "'A99'" in refused.output
+    assert "A10" in refused.output
+
+
+def test_the_command_writes_numbers_charts_and_verdict(tmp_path):
+    done = cli("a10", "--quick", "--out", str(tmp_path / "out"), "--page", str(tmp_path / "p.md"))
+    assert done.exit_code == 0, done.output
+    assert re.search(r"verdict +reproduced", done.output)
+    for kind in ("parquet", "html", "svg", "png"):
+        assert (tmp_path / "out" / f"A10.{kind}").stat().st_size > 500
+    assert "https://" not in (tmp_path / "out" / "A10.svg").read_text().replace(
+        "http://www.w3.org", ""
+    )
+    assert (
+        "![Tuples held for growing existential uncertainty](out/A10.svg)"
+        in (tmp_path / "p.md").read_text()
+    )
+
+
+def test_results_read_back_say_how_they_were_measured(tmp_path):
+    experiment = experiments()["A10"]
+    result = run(experiment, Setting(quick=True, seed=3))
+    write(experiment, result, tmp_path)
+    again = read(experiment, tmp_path)
+    pd.testing.assert_frame_equal(again.rows, result.rows)
+    assert (again.quick, again.seed) == (True, 3)
+    assert "quick run" in page([experiment], tmp_path, ".")
+
+
+def test_absent_data_is_replaced_by_a_stand_in_that_is_named(tmp_path):
+    def absent(folder):
+        raise AbsentDataError("no such file")
+
+    setting = Setting(data=tmp_path)
+    assert setting.load("gas", absent, lambda: 7) == 7
+    assert setting.load("gas", lambda folder: 8, lambda: 7) == 8
+    assert setting.stand_ins == ["gas"]
+    experiment = experiments()["A10"]
+    result = run(experiment, Setting(quick=True))
+    assert not result.stand_ins
+    assert "SYNTHETIC" in provenance(type(result)(result.rows, False, 1, ("gas",)))
+
+
+@pytest.mark.parametrize("law", ["uniform", "normal", "exponential"])
+@pytest.mark.parametrize("sd", [0.0, 0.05, 0.25])
+def test_perturbed_existence_lies_above_0_and_up_to_1(law, sd):
+    import numpy as np
+
+    p = existence(np.random.default_rng(1), 20_000, sd, law)
+    assert p.size == 20_000
+    assert ((p > 0) & (p <= 1)).all()
+    if law == "uniform":
+        assert p.std() == pytest.approx(sd, abs=0.005)
