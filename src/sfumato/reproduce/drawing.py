@@ -39,8 +39,8 @@ def lines(
     y_axis = alt.Y(f"{y}:Q", title=y_title, scale=_scale(log_y))
     layers = [
         base.mark_line().encode(y=y_axis),
-        base.mark_point(filled=True, size=45).encode(
-            y=y_axis, shape=alt.Shape(f"{series}:N", title=series_title)
+        base.mark_point(filled=True, size=45, opacity=1).encode(
+            y=y_axis, shape=alt.Shape(f"{series}:N", legend=None)
         ),
     ]
     if interval is not None:
