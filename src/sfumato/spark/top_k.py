@@ -26,7 +26,7 @@ from sfumato.spark import bucket_state, chunks
 from sfumato.spark.aggregates import Wanted
 from sfumato.spark.alternatives import ALTERNATIVES
 from sfumato.spark.columns import bucket_count, require, with_bucket
-from sfumato.spark.window_aggregate import Plan
+from sfumato.spark.window_plan import WindowPlan
 from sfumato.windows import Range, Rows
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def top_k(
 
 
 @dataclass(frozen=True)
-class Ranking(Plan):
+class Ranking(WindowPlan):
     """What of the frame the ranking reads, and what it gives."""
 
     rules: str | None

@@ -199,7 +199,7 @@ class Aggregation:
             level = level_of(given[1] if len(given) > 1 else (), self.text)
             if level not in self.levels:
                 self.levels.append(level)
-            from sfumato.spark.window_aggregate import quantile_name
+            from sfumato.spark.window_plan import quantile_name
 
             by = f"{self._field(call, None)}.{quantile_name(level)}"
         else:
