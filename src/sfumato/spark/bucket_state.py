@@ -156,7 +156,7 @@ class BucketProcessor(StatefulProcessor):
 
     def _advance(self, key: Any, batch: list[tuple[int, bytes]], now: int) -> Iterator[Row]:
         bucket = key[0]
-        header, snapshot = self._header()
+        header, snapshot = self._header(bucket)
         operator = _cached(self.identity, bucket, header.nonce)
         if operator is None:
             operator = self._rebuilt(header, snapshot)
@@ -168,10 +168,13 @@ class BucketProcessor(StatefulProcessor):
         for row in _answer_rows(outputs, changes):
             yield Row(**row)
 
-    def _header(self) -> tuple[Header, bytes]:
+    def _header(self, bucket: int) -> tuple[Header, bytes]:
         """The header and, when it is kept beside it, the snapshot."""
         expected = self.blueprint.fingerprint()
-        held = self._entry(HEADER)
+        # Spark warns when an entry is asked for that is not there: look first, unless this worker
+        # has seen the bucket.
+        seen = (self.identity, bucket) in _CACHE or self.entries.containsKey((HEADER,))
+        held = self._entry(HEADER) if seen else None
         if held is None:
             return Header(expected), b""
         text, _, snapshot = held.partition(b"\n")
