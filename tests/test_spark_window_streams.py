@@ -38,6 +38,74 @@ def stream_of(spark, folder):
     return reader.json(str(folder))
 
 
+def test_reorder_window_and_ranking_run_in_one_streaming_query(spark, tmp_path):
+    """The two devices of highest mean in the extents of each ten seconds, from disordered rows."""
+    rows = [(i, i % 4, i * i % 37 + i / 128, i + (i * 7 % 11) * 0.9) for i in range(120)]
+    rows.sort(key=lambda row: row[3])
+    schema = "id long, device long, x double, ts timestamp, arrival timestamp"
+    for number in range(2):
+        (tmp_path / "in").mkdir(exist_ok=True)
+        part = rows[60 * number : 60 * number + 60]
+        lines = [
+            json.dumps(
+                {
+                    "device": device,
+                    "x": x,
+                    "ts": (START + timedelta(seconds=i)).isoformat(),
+                    "arrival": (START + timedelta(seconds=arrival)).isoformat(),
+                }
+            )
+            for i, device, x, arrival in part
+        ]
+        path = tmp_path / "in" / f"{number}.json"
+        path.write_text("\n".join(lines))
+        os.utime(path, (number, number))
+
+    def extents(df):
+        ordered = sf.reorder(df, event_time="ts", arrival="arrival", slack=2)
+        extents = sf.window_aggregate(
+            ordered,
+            {"m": "avg(x)"},
+            window=sf.Range("10 seconds"),
+            order="ts",
+            key="device",
+        )
+        return extents.selectExpr("*", "window.end AS done")
+
+    def ranked(df):
+        top = sf.Top(2, every="10 seconds")
+        return sf.top_k(df, top, by="m.mean", window=sf.Range("10 seconds"), order="done")
+
+    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+    stream = extents(reader.json(str(tmp_path / "in")))
+    keyed = sf.reorder(
+        reader.json(str(tmp_path / "in")), event_time="ts", arrival="arrival", key="device", slack=5
+    ).drop("late")
+    with pytest.raises(ValueError, match="in order for each device only"):
+        ranked(keyed.withColumnsRenamed({"ts": "done", "x": "m"}))
+    query = (
+        ranked(stream).writeStream.format("parquet")
+        .option("path", str(tmp_path / "out")).option("checkpointLocation", str(tmp_path / "c"))
+        .trigger(availableNow=True).start()
+    )  # fmt: skip
+    query.awaitTermination()
+    came = spark.read.parquet(str(tmp_path / "out")).collect()
+    static = extents(spark.read.schema(schema).json(str(tmp_path / "in"))).collect()
+    assert any(extent["late"] for extent in static)
+    expected = set()
+    for extent in static:
+        others = [e["m"]["mean"] for e in static if e["done"] == extent["done"]]
+        above = sum(mean > extent["m"]["mean"] for mean in others)
+        if above < 2:
+            instant = extent["done"] + timedelta(seconds=10)  # the extent of `done` is now inside
+            expected.add((instant, above + 1, extent["device"], extent["m"]["mean"]))
+    last = max(row["time"] for row in came)
+    assert last >= max(instant for instant, *_ in expected) - timedelta(seconds=20)
+    assert {(r["time"], r["rank"], r["row"]["device"], r["score"]) for r in came} == {
+        answer for answer in expected if answer[0] <= last
+    }
+
+
 def test_join_filter_and_window_run_in_one_streaming_query(spark, tmp_path):
     for number in range(4):
         put(tmp_path / "in", number, range(10 * number, 10 * number + 10))
@@ -112,3 +180,23 @@ def test_a_silent_stream_gives_out_its_open_extents_once(spark, tmp_path):
         assert counted == 2
     finally:
         query.stop()
+
+
+@pytest.mark.parametrize(
+    ("grouped", "mode", "way_out"),
+    [(True, "append", 'set `mode = "update"`'), (False, "complete", "Leave out `mode`")],
+)
+def test_a_sink_in_a_mode_that_spark_refuses_is_told_the_way_out(
+    spark, tmp_path, grouped, mode, way_out
+):
+    from sfumato.cli.pipeline import PipelineError, Sink
+    from sfumato.cli.run import start
+
+    put(tmp_path / "in", 0, range(3))
+    rows = sf.reorder(
+        stream_of(spark, tmp_path / "in"), event_time="ts", arrival="ts", estimator="max"
+    )
+    answers = rows.groupBy("late").count() if grouped else rows
+    sink = Sink("out", "answers", mode=mode)
+    with pytest.raises(PipelineError, match=way_out):
+        start(answers, sink, str(tmp_path / "c"), once=True)

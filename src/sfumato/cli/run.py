@@ -156,8 +156,22 @@ def start(frame: DataFrame, sink: Sink, folder: str, *, once: bool) -> Running:
     try:
         query = writer.start(sink.path) if sink.path is not None else writer.start()
     except spark_errors() as error:
-        raise PipelineError(f"`sinks.{sink.name}`: {first_cause(error)}") from error
+        told = f"`sinks.{sink.name}`: {first_cause(error)}{_way_out(error, sink)}"
+        raise PipelineError(told) from error
     return Running(sink.name, query, columns=frame.columns, rows=newest, resumed=resumed)
+
+
+def _way_out(error: Exception, sink: Sink) -> str:
+    """What to do about an output mode that the query cannot have."""
+    condition = getattr(error, "getCondition", lambda: None)() or ""
+    if not condition.startswith("STREAMING_OUTPUT_MODE"):
+        return ""
+    if sink.mode == "append":
+        return (
+            ". A GROUP BY of Spark's is never complete: let its table have a window in brackets, "
+            f'or set `mode = "update"` or "complete" of `sinks.{sink.name}`'
+        )
+    return f'. Leave out `mode` of `sinks.{sink.name}`: such answers come in mode "append"'
 
 
 def _keep_newest(batch: DataFrame, count: int, newest: list[Any]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import (
     ArrayType,
+    BooleanType,
     DataType,
     DoubleType,
     IntegralType,
@@ -94,13 +95,32 @@ class WindowPlan:
                 f"`order` must be a timestamp or whole microseconds for sf.Range; "
                 f"`{self.orders[0]}` is {kind.simpleString()}"
             )
-        lacking = [name for name in self.controlled_by if name not in self.keys]
-        if lacking:
+        self._check_groups()
+
+    def _check_groups(self) -> None:
+        """Refuse groups whose rows are in order for each of their parts only."""
+        parts = self.controlled_by if self._controlled else self._in_order_for
+        lacking = [name for name in parts if name not in self.keys]
+        if lacking and self._controlled:
             raise ValueError(
                 f"the rows were reordered for each {', '.join(self.controlled_by)}, so extents "
                 f"cannot be complete for groups across them: add {', '.join(lacking)} to `key`, or "
                 "reorder without key"
             )
+        if lacking and self.df.isStreaming:  # a static frame is sorted as a whole
+            raise ValueError(
+                f"the rows come in order for each {', '.join(lacking)} only: add "
+                f"{', '.join(lacking)} to `key`, or let sf.reorder without key come before the "
+                "operator that these rows come from"
+            )
+
+    @property
+    def _in_order_for(self) -> list[str]:
+        """The keys within which the frame's rows are in order, if an operator before us says so."""
+        for name in ("punctuation", "window"):
+            if name in self.df.columns and CONTROLLED_BY in self.df.schema[name].metadata:
+                return list(json.loads(self.df.schema[name].metadata[CONTROLLED_BY]))
+        return []
 
     @property
     def orders(self) -> list[str]:
@@ -120,8 +140,12 @@ class WindowPlan:
 
     @property
     def _controlled(self) -> bool:
-        columns = self.df.columns
-        return isinstance(self.window, Range) and "late" in columns and "punctuation" in columns
+        """Whether rows come from a controller: after windows `late` is a number, not a mark."""
+        if not isinstance(self.window, Range) or "punctuation" not in self.df.columns:
+            return False
+        return "late" in self.df.columns and isinstance(
+            self.df.schema["late"].dataType, BooleanType
+        )
 
     @property
     def scope(self) -> tuple[int, ...] | None:
