@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from sfumato.sql import SqlError
 from sfumato.sql.errors import listed, near
+from sfumato.sql.options import join_plan, window_plan
 from sfumato.sql.parse import parse
-from sfumato.sql.plan import join_plan, window_plan
 from sfumato.sql.refusals import refuse_later_work, refuse_near_misses
 from sfumato.sql.scan import check_is_query, relations
 from sfumato.sql.syntax import Clause, FromClause, SimilarityJoin

@@ -14,8 +14,9 @@ from lark import Lark, logger
 from sfumato.sql.describe import expected_tuples, size, span
 from sfumato.sql.edits import Edits
 from sfumato.sql.names import references, stars
+from sfumato.sql.options import join_plan, window_plan
 from sfumato.sql.parse import GRAMMAR, JOIN_WORDS, WINDOW_WORDS, parse
-from sfumato.sql.plan import Count, Disorder, Extent, Join, join_plan, window_plan
+from sfumato.sql.plan import Count, Disorder, Extent, Join
 from sfumato.sql.scan import table_names, uses_ours
 from sfumato.sql.syntax import Clause, FromClause, Relation, SimilarityJoin
 from sfumato.windows import Rows

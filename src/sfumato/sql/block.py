@@ -14,17 +14,8 @@ from sfumato.sql.imputation import imputed
 from sfumato.sql.join import similarity_join_source
 from sfumato.sql.measures import Measures, is_ours
 from sfumato.sql.names import Reference, is_measure, is_word, nested_queries, references, stars
-from sfumato.sql.plan import (
-    CONTROLS,
-    Count,
-    Disorder,
-    Reorder,
-    Table,
-    Where,
-    at,
-    is_uncontrolled,
-    window_plan,
-)
+from sfumato.sql.options import CONTROLS, is_uncontrolled, window_plan
+from sfumato.sql.plan import Count, Disorder, Reorder, Table, Where, at
 from sfumato.sql.ranking import Ranking
 from sfumato.sql.refusals import (
     refuse_later_work,

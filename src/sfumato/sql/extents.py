@@ -8,7 +8,8 @@ from lark import Token
 
 from sfumato.sql.join import named, side_name
 from sfumato.sql.names import is_name, is_word
-from sfumato.sql.plan import Disorder, ExtentJoin, at, is_uncontrolled, join_plan, window_plan
+from sfumato.sql.options import is_uncontrolled, join_plan, window_plan
+from sfumato.sql.plan import Disorder, ExtentJoin, at
 from sfumato.sql.sources import Frame, Source, found, ours
 from sfumato.sql.syntax import (
     FromClause,

@@ -10,7 +10,8 @@ from lark import Token
 
 from sfumato.sql.errors import near
 from sfumato.sql.imputation import agreed, imputation_plan
-from sfumato.sql.plan import Count, Disorder, JoinStep, at, join_plan, window_plan
+from sfumato.sql.options import join_plan, window_plan
+from sfumato.sql.plan import Count, Disorder, JoinStep, at
 from sfumato.sql.sources import Frame, Source, called, found, ours, unknown_column
 from sfumato.sql.syntax import Name, Node, Relation, SimilarityJoin, Window, plain
 from sfumato.windows import Rows

@@ -11,7 +11,8 @@ from lark import Token
 
 from sfumato.sql.errors import near
 from sfumato.sql.names import arguments, is_name, is_word
-from sfumato.sql.plan import at, duration_of
+from sfumato.sql.options import duration_of
+from sfumato.sql.plan import at
 from sfumato.sql.syntax import Clause, Group, Item, Measure, Name, Option, end_of, start_of
 
 SEMANTICS = {
