@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sfumato.reproduce import datasets
+from sfumato.reproduce import datasets, stand_ins
 from sfumato.reproduce.experiment import AbsentDataError
 
 LOADERS = (
@@ -161,3 +161,20 @@ def test_sightings_are_read_with_the_column_names_of_2014_and_of_2021(tmp_path, 
     pd.testing.assert_frame_equal(read.head(2), compact.head(2))
     assert read.merge(compact).shape == read.shape
     assert len(datasets.iceberg_history(data_folder)) == 309_389
+
+
+@pytest.mark.parametrize("loader", LOADERS, ids=lambda loader: loader.__name__)
+def test_a_stand_in_has_the_columns_of_the_real_set_and_is_always_the_same(loader, data_folder):
+    stand_in = getattr(stand_ins, loader.__name__)
+    real, one, two = loader(data_folder), stand_in(), stand_in()
+    if isinstance(real, pd.DataFrame):
+        real, one, two = {"all": real}, {"all": one}, {"all": two}
+    assert list(one) == list(real)
+    for name, table in one.items():
+        if isinstance(table, np.ndarray):
+            np.testing.assert_array_equal(table, two[name])
+            continue
+        pd.testing.assert_frame_equal(table, two[name])
+        if loader is not datasets.weather:  # its columns are cities
+            assert list(table) == list(real[name])
+        assert "datetime64[us]" in {str(dtype) for dtype in table.dtypes} or "step" in table
