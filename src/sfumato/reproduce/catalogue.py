@@ -12,6 +12,7 @@ _MODULES = (
     "join_accuracy",
     "uncertain_windows",
     "join_speed",
+    "disorder",
 )
 
 

@@ -21,6 +21,7 @@ from sfumato.reproduce.streams import distance_of_selectivity, uncertain_pair
 
 CONFIDENCE, PROBABILITY = 0.95, 0.5
 WINDOWS = (20, 40, 60, 80, 100, 200, 300, 400, 500)
+LONGEST = 800  # tuples; windows of 500 existing ones hold some 600
 PRINTED = "Poisson, (14) in doubles"
 METHODS = {
     "refined normal": "refined_normal",
@@ -49,10 +50,12 @@ class Candidates(NamedTuple):
 
 
 def candidates(arrivals: Arrivals, within: float) -> Candidates:
-    """All pairs whose samples alone make a match, whatever the windows."""
+    """All pairs whose samples alone make a match and that some window may hold."""
     n = arrivals.side.size
-    join = SimilarityJoin(1, within, PROBABILITY, rows=n, confidence=1.0, alternatives=False)
-    found = join.process(arrivals)  # no window ever loses a tuple, so T_j is 1
+    # As many rows as there are tuples, so that T_j is 1; no window of the experiment is longer than
+    # LONGEST.
+    join = SimilarityJoin(1, within, PROBABILITY, n, 1.0, max_tuples=LONGEST, alternatives=False)
+    found = join.process(arrivals)
     side = (found.arrival % 2).astype(np.int64)
     held = np.where(side == 0, found.right, found.left)
     newest = (found.arrival - 1) // 2  # left and right tuples arrive in turn
@@ -84,11 +87,16 @@ def _starts(p: Floats, w: int, method: str | None) -> Ints:
     return UncertainWindow(w, CONFIDENCE, PROBABILITY, method=method).extend(p)
 
 
-def quality(pairs: Candidates, exact: Floats, approximate: Floats) -> tuple[float, float, float]:
-    """(precision, recall, F1): weighted by A's (30), of each arrival that has answers, averaged.
+class Quality(NamedTuple):
+    """How well answers agree; NaN where no arrival has any."""
 
-    NaN where no arrival has any.
-    """
+    precision: float
+    recall: float
+    f1: float
+
+
+def quality(pairs: Candidates, exact: Floats, approximate: Floats) -> Quality:
+    """Precision and recall, weighted by A's (30), averaged over the arrivals that have answers."""
     truly, found = exact >= PROBABILITY, approximate >= PROBABILITY
     both = truly & found
     with np.errstate(invalid="ignore"):
@@ -96,9 +104,9 @@ def quality(pairs: Candidates, exact: Floats, approximate: Floats) -> tuple[floa
     precision = _of_arrivals(pairs.arrival, weight, found)
     recall = _of_arrivals(pairs.arrival, weight, truly)
     if not found.any() and truly.any():
-        return np.nan, recall, 0.0
+        return Quality(np.nan, recall, 0.0)
     total = precision + recall
-    return precision, recall, 2 * precision * recall / total if total > 0 else 0.0
+    return Quality(precision, recall, 2 * precision * recall / total if total > 0 else 0.0)
 
 
 def _of_arrivals(arrival: Ints, weight: Floats, among: Bools) -> float:
@@ -112,12 +120,23 @@ def _of_arrivals(arrival: Ints, weight: Floats, among: Bools) -> float:
 def quality_by_window(setting: Setting) -> pd.DataFrame:
     """Precision, recall and F1 of joins under approximate laws, all sets, with 95% intervals."""
     sets = setting.load("UCR archive", datasets.ucr, stand_ins.ucr)
-    runs, windows = setting.pick(1, 15), setting.pick((40, 100, 300, 500), WINDOWS)
-    found: dict[tuple[int, str], list[tuple[float, float, float]]] = {}
-    points = [(run, i, name) for run in range(runs) for i, name in enumerate(sets)]
-    for run, i, name in setting.steps(points[:: setting.pick(4, 1)]):
+    key = (setting.quick, setting.seed, setting.data)
+    if key not in _MEASURED:  # three figures are drawn from one measurement
+        _MEASURED.clear()
+        _MEASURED[key] = _quality_by_window(setting, sets)
+    return _MEASURED[key].copy()
+
+
+_MEASURED: dict[object, pd.DataFrame] = {}
+
+
+def _quality_by_window(setting: Setting, sets: dict[str, Floats]) -> pd.DataFrame:
+    windows = setting.pick((40, 100, 300, 500), WINDOWS)
+    found: dict[tuple[int, str], list[Quality]] = {}
+    points = [(run, i) for run in range(setting.pick(1, 15)) for i in range(len(sets))]
+    for run, i in setting.steps(points[:: setting.pick(4, 1)]):
         rng = setting.rng(i, run)
-        arrivals = uncertain_pair(rng, sets[name])
+        arrivals = uncertain_pair(rng, list(sets.values())[i])
         pairs = candidates(arrivals, distance_of_selectivity(rng, arrivals, PROBABILITY))
         existence = np.add.reduceat(arrivals.prob, arrivals.offsets[:-1])
         exists = [existence[0::2].copy(), existence[1::2].copy()]
@@ -126,14 +145,15 @@ def quality_by_window(setting: Setting) -> pd.DataFrame:
             for law, method in METHODS.items():
                 got = quality(pairs, exact, answers(pairs, exists, w, method))
                 found.setdefault((w, law), []).append(got)
-    rows = []
-    for (w, law), got in found.items():
-        row: dict[str, Any] = {"rows": w, "law": law}
-        for name, values in zip(("precision", "recall", "f1"), zip(*got, strict=True), strict=True):
-            mean, low, high = interval(values).values()
-            row |= {name: mean, f"{name}_low": low, f"{name}_high": high}
-        rows.append(row)
-    return pd.DataFrame(rows)
+    return pd.DataFrame([_row(w, law, got) for (w, law), got in found.items()])
+
+
+def _row(w: int, law: str, got: list[Quality]) -> dict[str, Any]:
+    row: dict[str, Any] = {"rows": w, "law": law}
+    for name in Quality._fields:
+        mean, low, high = interval([getattr(one, name) for one in got]).values()
+        row |= {name: mean, f"{name}_low": low, f"{name}_high": high}
+    return row
 
 
 def _means(measured: pd.DataFrame, column: str) -> pd.Series:
@@ -142,29 +162,25 @@ def _means(measured: pd.DataFrame, column: str) -> pd.Series:
 
 
 def judge(column: str, measured: pd.DataFrame) -> Verdict:
-    """0.99, 0.98 and 0.47, give or take 0.02, 0.02 and 0.1."""
+    """Refined normal 0.99, normal 0.98, give or take 0.02; Poisson 0.47, give or take 0.1."""
     means = _means(measured, column)
     refined, normal, poisson = means["refined normal"], means["normal"], means["Poisson"]
     said = (
         f"For w > 80 on average {refined:.3f} by refined normal, {normal:.3f} by normal, "
         f"{poisson:.3f} by Poisson."
     )
-    good = refined >= 0.97 and normal >= 0.96
-    if not good:
+    if refined < 0.97 or normal < 0.96:
         return Verdict("refuted", said)
-    large = measured[(measured.law == PRINTED) & (measured["rows"] >= 200)][column].mean()
-    collapse = "has no answer at all" if np.isnan(large) else f"falls to {large:.2f}"
-    if column == "f1" and abs(poisson - 0.47) < 0.1:
+    if abs(poisson - 0.47) < 0.1:
         return Verdict("reproduced", said)
-    if column == "precision" and np.isnan(large):
-        collapse = "finds nothing, so that it has no precision"
+    printed = measured[(measured.law == PRINTED) & (measured["rows"] >= 300)]
     return Verdict(
         "differs",
         f"{said} Both normal laws are as good as reported. Poisson's law, summed without overflow, "
-        "is worse than these but far better than the paper's 0.47: only the few tuples at a "
-        "window's end feel it. Equation (14) term by term in 64-bit floats overflows beyond some "
-        f"hundred tuples, and the join then {collapse} for w >= 200 ({means[PRINTED]:.2f} on "
-        "average for w > 80), which may be what was measured.",
+        "is worse but far better than reported: only tuples near a window's end feel it. Equation "
+        "(14) term by term in 64-bit floats overflows beyond some 170 terms; the join then misses "
+        f"nearly everything (F1 {printed.f1.mean():.2f} for w >= 300, {means[PRINTED]:.2f} on "
+        f"average for w > 80), which may be what the paper shows.",
     )
 
 

@@ -10,7 +10,7 @@ from numba import njit
 
 from sfumato.kernels.approximate_law import approximate_tails, moments
 from sfumato.kernels.banded_law import law_of_sum
-from sfumato.kernels.match_probability import match_probability
+from sfumato.kernels.match_probability import defining_sum
 from sfumato.kernels.similarity_nested import CANDIDATES, PAIRS, VISITED, keep
 from sfumato.kernels.uncertain_tuples import padded
 
@@ -86,12 +86,14 @@ def positions_by(method: int, p: Any, first: Any, last: Any, w: int) -> Any:
     """
     result = np.ones(first.size)
     for i in range(first.size):
-        if last[i] - first[i] >= w:
-            mu, variance, skew = moments(p[first[i] : last[i]])
-            if method in (POISSON, NORMAL, REFINED_NORMAL):
-                result[i] = approximate_tails(method, w - 1.0, mu, variance, skew)[0]
-            else:
-                result[i] = poisson_in_doubles(w - 1, mu)
+        known = method in (POISSON, NORMAL, REFINED_NORMAL)
+        if known and last[i] - first[i] < w:
+            continue  # 1, whatever the law
+        mu, variance, skew = moments(p[first[i] : last[i]])
+        if known:
+            result[i] = approximate_tails(method, w - 1.0, mu, variance, skew)[0]
+        else:
+            result[i] = poisson_in_doubles(w - 1, mu)
     return result
 
 
@@ -105,23 +107,23 @@ def bound(tuples: Any, slots: Any) -> None:
 
 
 @njit(cache=True)
-def join_bounded(
+def join_plainly(
     tuples: Any,
     windows: Any,
     code: Any,
     slots: Any,
     begins: Any,
     within: float,
-    limit: float,
-    least: float,
     probability: float,
+    bounded: bool,
     counters: Any,
 ) -> Any:
-    """As `join_nested` in one dimension, for tuples whose regions of all samples are near only.
+    """As `join_nested` in one dimension, by plain loops over the pairs of samples.
 
-    In one dimension a region is an interval and Index-Match's test is whether two are farther apart
-    than `within`. A scan of the intervals stands for its grid: the pairs of samples cost far more.
-    Source: A, section 6.2.1 (Index-Match).
+    bounded : whether tuples whose regions are farther apart than `within` are passed over. In one
+        dimension a region is the interval of all samples; a scan of the intervals stands for the
+        paper's grid: the pairs of samples cost far more.
+    Source: A, section 5 (the baseline) and 6.2.1 (Index-Match).
     """
     found, totals, n = np.empty((64, 3), np.int64), np.empty(64), 0
     for i in range(code.size):
@@ -129,11 +131,14 @@ def join_bounded(
         begin, end = windows.head[w ^ 1], windows.tail[w ^ 1]
         low, high = tuples.summary[u, 0] - within, tuples.summary[u, 1] + within
         for v in range(begin, end):
-            if tuples.summary[v, 0] > high or tuples.summary[v, 1] < low:
+            if bounded and (tuples.summary[v, 0] > high or tuples.summary[v, 1] < low):
                 continue
             counters[CANDIDATES] += 1
-            total = match_probability(tuples, u, v, 1, limit, least, probability)
-            if total >= 0.0:
+            total = defining_sum(
+                tuples.blocks, tuples.at[u], tuples.samples[u], tuples.at[v], tuples.samples[v],
+                1, within,
+            )  # fmt: skip
+            if total >= probability:
                 found, totals = keep(found, totals, n, i, v, end, total)
                 n += 1
         counters[PAIRS] += end - begin
