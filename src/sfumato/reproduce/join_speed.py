@@ -27,7 +27,7 @@ WAYS: dict[str, tuple[type[SimilarityJoin], str]] = {
     WIDE: (SimilarityJoin, "nested"),
     OURS: (SimilarityJoin, "index"),
 }
-WARM, TIMED, CHUNK = 20, 200, 40  # arrivals after the windows are full
+WARM, TIMED, CHUNK = 20, 120, 40  # arrivals after the windows are full
 
 
 def times(arrivals: Arrivals, within: float, rows: int) -> dict[str, float]:
@@ -64,7 +64,7 @@ def _measure(
             rng = setting.rng(i, run)
             n = point["rows"] * 5 // 4 + WARM + TIMED  # a window holds some 1.22 w tuples
             arrivals = uncertain_pair(rng, sets[point["dataset"]], point["samples"], n)
-            within = distance_of_selectivity(rng, arrivals, PROBABILITY, pairs=20_000)
+            within = distance_of_selectivity(rng, arrivals, PROBABILITY, pairs=20_000, closest=0.25)
             for name, took in times(arrivals, within, point["rows"]).items():
                 spent.setdefault(name, []).append(took)
         rows += [
@@ -76,7 +76,7 @@ def _measure(
 def by_window(setting: Setting) -> pd.DataFrame:
     """Time per tuple on Coffee for windows of 100 to 1,000 tuples."""
     sets = setting.load("UCR archive", datasets.ucr, stand_ins.ucr)
-    windows = setting.pick((100, 500, 1_000), (100, 200, 300, 400, 500, 600, 700, 800, 900, 1_000))
+    windows = setting.pick((100, 500, 1_000), (100, 250, 500, 750, 1_000))
     points = [{"rows": w, "samples": SAMPLES, "dataset": "Coffee"} for w in windows]
     return _measure(setting, points, sets, setting.pick(2, 15))
 
@@ -84,7 +84,7 @@ def by_window(setting: Setting) -> pd.DataFrame:
 def by_samples(setting: Setting) -> pd.DataFrame:
     """Time per tuple on Coffee for 2 to 30 samples a tuple."""
     sets = setting.load("UCR archive", datasets.ucr, stand_ins.ucr)
-    counts = setting.pick((2, 8, 16, 30), (2, 4, 6, 8, 10, 12, 16, 20, 25, 30))
+    counts = setting.pick((2, 8, 16, 30), (2, 5, 10, 16, 20, 30))
     points = [{"rows": ROWS, "samples": n, "dataset": "Coffee"} for n in counts]
     return _measure(setting, points, sets, setting.pick(2, 15))
 
@@ -128,8 +128,8 @@ def _ranking(table: pd.DataFrame, where: str, at: pd.Series) -> Verdict:
     if at[SORT] < at[INDEX] <= 1.05 * at[NESTED] and first >= 0.8 * len(table):
         return Verdict(
             "reproduced",
-            f"{said} That is the paper's order, though not its milliseconds (nested up to 5% faster "
-            "than Index-Match, and four points in five, count as it).",
+            f"{said} That is the paper's order, though not its milliseconds (nested up to 5% "
+            "faster than Index-Match, and four points in five, count as it).",
         )
     return Verdict("differs", f"{said} {ORDERED}")
 
