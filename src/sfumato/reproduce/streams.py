@@ -81,11 +81,10 @@ def distance_of_selectivity(
     exists = arrivals.prob.reshape(tuples, samples).sum(axis=1)
     left = 2 * rng.integers(0, tuples // 2, pairs)
     right = 2 * rng.integers(0, tuples // 2, pairs) + 1
-    means = values.mean(axis=1)
-    close = np.argsort(np.abs(means[left] - means[right]))[
-        : pairs // 4
-    ]  # the others are no answers
-    left, right = left[close], right[close]
+    if closest < 1.0:
+        means = values.mean(axis=1)
+        order = np.argsort(np.abs(means[left] - means[right]))[: int(closest * pairs)]
+        left, right = left[order], right[order]
     # Of equally weighted sample pairs so many must be near, if the pair can match at all.
     needed = np.ceil(probability * samples**2 / (exists[left] * exists[right]) - 1e-9)
     able = needed <= samples**2
