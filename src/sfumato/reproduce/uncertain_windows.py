@@ -37,7 +37,8 @@ def held_by_noise(setting: Setting) -> pd.DataFrame:
     """Mean tuples held for w and the standard deviation of existence, with 95% intervals."""
     rows = []
     sds = [0.025, 0.05, 0.1, 0.15, 0.2, 0.25]
-    points = [(sd, w) for sd in sds for w in range(100, 1_001, 100)]
+    windows = range(100, 1_001, setting.pick(300, 100))
+    points = [(sd, w) for sd in sds for w in windows]
     for i, (sd, w) in enumerate(setting.steps(points)):
         means = []
         for run in range(setting.pick(3, 15)):
@@ -175,7 +176,7 @@ def _changes(means: Floats, p: Floats, w: int, confidence: float) -> Floats:
 
 
 def judge_sums(measured: pd.DataFrame) -> Verdict:
-    """Runs with hundreds of per cent at w = 200; a third of that or less for w = 1,000."""
+    """Runs with 500% or more at w = 200; a third of it or less for w = 1,000."""
 
     def most(column: str, w: int) -> float:
         return float(measured[measured["rows"] == w][column].max())
@@ -184,13 +185,16 @@ def judge_sums(measured: pd.DataFrame) -> Verdict:
         f"The mean change of a run at w = 200 is {most('change', 200):,.0f}% in the middle of the "
         f"runs and up to {most('most', 200):,.0f}%; at w = 1,000 {most('change', 1_000):,.0f}% and "
         f"up to {most('most', 1_000):,.0f}%. Such means are ruled by the moments at which the "
-        f"regular sum passes zero; the median change is {most('median', 200):.0f}% and "
+        f"regular sum passes zero; the change at the median arrival is {most('median', 200):.0f}% and "
         f"{most('median', 1_000):.0f}%."
     )
     if most("most", 200) < 100:
         return Verdict("refuted", said)
     if most("most", 200) >= 500 and most("change", 200) > 3 * most("change", 1_000):
-        return Verdict("reproduced", said)
+        return Verdict(
+            "reproduced",
+            f"{said} Some run of 500% or more, and a third of that or less at 1,000, counts as it.",
+        )
     return Verdict("differs", said)
 
 
@@ -228,7 +232,7 @@ EXPERIMENTS = (
         source="A, section 7.4.2, Figure 10",
         measure=held_by_noise,
         chart=lambda rows: lines(
-            rows[rows["rows"].isin([100, 250, 300, 500, 700, 1_000])],
+            rows[rows["rows"].isin([100, 400, 700, 1_000])],
             "sd",
             "held",
             "rows",
