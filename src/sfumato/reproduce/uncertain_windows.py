@@ -185,8 +185,8 @@ def judge_sums(measured: pd.DataFrame) -> Verdict:
         f"The mean change of a run at w = 200 is {most('change', 200):,.0f}% in the middle of the "
         f"runs and up to {most('most', 200):,.0f}%; at w = 1,000 {most('change', 1_000):,.0f}% and "
         f"up to {most('most', 1_000):,.0f}%. Such means are ruled by the moments at which the "
-        f"regular sum passes zero; the change at the median arrival is {most('median', 200):.0f}% and "
-        f"{most('median', 1_000):.0f}%."
+        f"regular sum passes zero; the change at the median arrival is "
+        f"{most('median', 200):.0f}% and {most('median', 1_000):.0f}%."
     )
     if most("most", 200) < 100:
         return Verdict("refuted", said)
