@@ -62,15 +62,19 @@ def dots(
     log_y: bool = False,
     interval: tuple[str, str] | None = None,
 ) -> Any:
-    """Points over named things on the x axis, told apart as in `lines`."""
+    """Points over named things on the x axis, told apart by colour and shape; else as `lines`."""
+    angle = -45 if rows[x].nunique() > 8 else 0
+    shapes = alt.Shape(f"{series}:N", title=series_title)  # in one legend with the colours,
+    if interval is not None:
+        shapes = alt.Shape(f"{series}:N", legend=None)  # which layers would draw as two
     base = alt.Chart(rows).encode(
-        x=alt.X(f"{x}:N", title=x_title, sort=None, axis=alt.Axis(labelAngle=-45)),
+        x=alt.X(f"{x}:N", title=x_title, sort=None, axis=alt.Axis(labelAngle=angle)),
         color=alt.Color(f"{series}:N", title=series_title, scale=alt.Scale(range=PALETTE)),
     )
     layers = [
-        base.mark_point(filled=True, size=60, opacity=1).encode(
+        base.mark_point(filled=True, size=70, opacity=1).encode(
             y=alt.Y(f"{y}:Q", title=y_title, scale=_scale(log_y)),
-            shape=alt.Shape(f"{series}:N", legend=None),
+            shape=shapes,
         )
     ]
     if interval is not None:
