@@ -153,23 +153,30 @@ def judge_burst(measured: pd.DataFrame) -> Verdict:
 
 
 def draw_drops(rows: pd.DataFrame) -> Any:
-    """Drops of each set, short sets above long ones, and the 1% wanted."""
-    panels = []
-    for seconds in (SHORT, LONG):
-        base = alt.Chart(rows[rows.length == seconds])
-        points = base.mark_point(filled=True, size=50, opacity=1).encode(
-            x=alt.X("set:O", title="data set (16 to 20 sensors, four sets each)"),
-            y=alt.Y("dropped:Q", title="tuples dropped (%)"),
-            color=alt.Color("measure:N", title="measure", scale=alt.Scale(range=PALETTE)),
-            shape=alt.Shape("measure:N", title="measure"),
-        )
-        wanted = base.mark_rule(strokeDash=[4, 3]).encode(y=alt.datum(1))
-        panels.append(
-            alt.layer(wanted, points).properties(
-                width=420, height=180, title=f"sets of {seconds} s"
-            )
-        )
-    return alt.vconcat(*panels).properties(title="C7: tuples dropped, 1% wanted (dashed)")
+    """Drops of each set, with the 1% wanted; waiting times and buffers of the short sets."""
+    return alt.concat(
+        _sets(rows, SHORT, "dropped", "tuples dropped (%)", wanted=1),
+        _sets(rows, LONG, "dropped", "tuples dropped (%)", wanted=1),
+        _sets(rows, SHORT, "waiting", "mean waiting time (s)"),
+        _sets(rows, SHORT, "buffer", "mean buffer (tuples)"),
+        columns=2,
+    ).properties(title="C7: drops (1% wanted, dashed), waiting and buffers of 20 sets")
+
+
+def _sets(
+    rows: pd.DataFrame, length: int, y: str, y_title: str, wanted: float | None = None
+) -> Any:
+    base = alt.Chart(rows[rows.length == length])
+    points = base.mark_point(filled=True, size=45, opacity=1).encode(
+        x=alt.X("set:Q", title="data set (16 to 20 sensors, four sets each)"),
+        y=alt.Y(f"{y}:Q", title=y_title),
+        color=alt.Color("measure:N", title="measure", scale=alt.Scale(range=PALETTE)),
+        shape=alt.Shape("measure:N", title="measure"),
+    )
+    layers = [points]
+    if wanted is not None:
+        layers.insert(0, base.mark_rule(strokeDash=[4, 3]).encode(y=alt.datum(wanted)))
+    return alt.layer(*layers).properties(width=300, height=180, title=f"sets of {length} s")
 
 
 def draw_burst(rows: pd.DataFrame) -> Any:
