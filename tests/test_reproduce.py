@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -45,6 +46,24 @@ def test_the_command_writes_numbers_charts_and_verdict(tmp_path):
         "![Tuples held for growing existential uncertainty](out/A10.svg)"
         in (tmp_path / "p.md").read_text()
     )
+
+
+def test_the_page_is_written_from_numbers_there_are_without_measuring(tmp_path):
+    experiment = experiments()["A10"]
+    result = run(experiment, Setting(quick=True))
+    write(experiment, result, tmp_path / "out")
+    done = cli("--page", str(tmp_path / "p.md"), "--out", str(tmp_path / "out"))
+    assert done.exit_code == 0, done.output
+    assert experiment.judge(result.rows).because in (tmp_path / "p.md").read_text()
+
+
+def test_the_page_in_the_documentation_is_the_one_of_the_numbers_beside_it():
+    docs = Path(__file__).resolve().parents[1] / "docs"
+    written = page(experiments().values(), docs / "results", "results") + "\n"
+    assert (docs / "results.md").read_text() == written
+    for path in (docs / "results").glob("*.parquet"):
+        assert path.stem in experiments()
+        assert path.with_suffix(".svg").exists()
 
 
 def test_results_read_back_say_how_they_were_measured(tmp_path):

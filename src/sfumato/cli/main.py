@@ -126,7 +126,7 @@ def reproduce(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 1,
 ) -> None:
-    """Measure the papers' figures again; without NAME, list them."""
+    """Measure the papers' figures again; without NAME, list them (or write the page of --out)."""
     try:
         from sfumato.cli import reproduce as command
     except ImportError as error:
@@ -135,7 +135,7 @@ def reproduce(
     from sfumato.reproduce.experiment import Setting
 
     console = Console()
-    if not names and not everything:
+    if not names and not everything and page is None:
         command.list_experiments(console)
         return
     try:

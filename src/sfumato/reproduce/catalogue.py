@@ -7,7 +7,13 @@ from importlib import import_module
 from sfumato.reproduce.experiment import Experiment
 
 # A module holds the experiments of one system in its tuple EXPERIMENTS.
-_MODULES = ("uncertain_windows",)
+_MODULES = (
+    "count_laws",
+    "join_accuracy",
+    "uncertain_windows",
+    "join_speed",
+    "disorder",
+)
 
 
 def experiments() -> dict[str, Experiment]:

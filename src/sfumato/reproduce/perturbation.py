@@ -23,12 +23,28 @@ def existence(rng: np.random.Generator, n: int, sd: float, law: Law = "uniform")
         return np.ones(n)
     drawn = np.empty(0)
     while drawn.size < n:
-        some = 1.0 - _noise(rng, n, sd, law)
+        some = 1.0 - _lack(rng, n, sd, law)
         drawn = np.concatenate([drawn, some[some > 0.0]])
     return drawn[:n]
 
 
-def _noise(rng: np.random.Generator, n: int, sd: float, law: Law) -> Floats:
+def noise(
+    rng: np.random.Generator, shape: tuple[int, ...], sd: float, law: Law = "normal"
+) -> Floats:
+    """Noise of mean 0 and standard deviation `sd` for values: uniform, normal or exponential.
+
+    Source: A, section 7.1.
+    """
+    if law == "uniform":
+        return rng.uniform(-sd * np.sqrt(3.0), sd * np.sqrt(3.0), shape)
+    if law == "normal":
+        return rng.normal(0.0, sd, shape)
+    if law == "exponential":
+        return rng.exponential(sd, shape) - sd
+    raise ValueError(f"`law` must be 'uniform', 'normal' or 'exponential'; got {law!r}")
+
+
+def _lack(rng: np.random.Generator, n: int, sd: float, law: Law) -> Floats:
     if law == "uniform":
         return rng.uniform(0.0, sd * np.sqrt(12.0), n)
     if law == "normal":

@@ -1,0 +1,262 @@
+"""A's experiments on the time of a similarity join: nested loops, Index-Match, Sort-Match, ours."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from sfumato.operators.similarity_join import Arrivals, SimilarityJoin
+from sfumato.reproduce import datasets, stand_ins
+from sfumato.reproduce.drawing import dots, lines
+from sfumato.reproduce.experiment import Experiment, Setting, Verdict
+from sfumato.reproduce.perturbation import Floats
+from sfumato.reproduce.plain_joins import IndexMatchJoin, PlainNestedJoin, continued
+from sfumato.reproduce.repeats import interval, seconds
+from sfumato.reproduce.streams import SAMPLES, distance_of_selectivity, some, uncertain_pair
+
+CONFIDENCE, PROBABILITY, ROWS = 0.95, 0.5, 500
+NESTED, INDEX, SORT = "nested (paper)", "Index-Match (paper)", "Sort-Match (paper)"
+WIDE, OURS = "nested, SIMD (ours)", "index (ours)"
+WAYS: dict[str, tuple[type[SimilarityJoin], str]] = {
+    NESTED: (PlainNestedJoin, "nested"),
+    INDEX: (IndexMatchJoin, "nested"),
+    SORT: (SimilarityJoin, "sort"),
+    WIDE: (SimilarityJoin, "nested"),
+    OURS: (SimilarityJoin, "index"),
+}
+WARM, TIMED, CHUNK = 20, 120, 40  # arrivals after the windows are full
+
+
+def times(arrivals: Arrivals, within: float, rows: int) -> dict[str, float]:
+    """Seconds an arriving tuple under each strategy, once the windows are full.
+
+    Raises AssertionError if the answers differ.
+    """
+    fill = arrivals.side.size - WARM - TIMED
+    filled = SimilarityJoin(1, within, PROBABILITY, rows, CONFIDENCE, alternatives=False)
+    filled.process(some(arrivals, 0, fill))
+    begins = range(fill + WARM, arrivals.side.size, CHUNK)
+    chunks = [some(arrivals, begin, begin + CHUNK) for begin in begins]
+    spent, answers = {}, set()
+    for name, (kind, strategy) in WAYS.items():
+        join = continued(filled, kind, strategy)
+        join.process(some(arrivals, fill, fill + WARM))
+        took = [seconds(partial(join.process, chunk)) for chunk in chunks]
+        spent[name] = float(np.median(took)) / CHUNK  # other programs disturb some of the chunks
+        answers.add(join.counters["answers"])
+    if len(answers) > 1:
+        raise AssertionError(f"strategies found different answers: {answers}")
+    return spent
+
+
+def overlap(arrivals: Arrivals, within: float, some_of: int = 100) -> tuple[float, float]:
+    """Shares of the pairs of samples, and of the pairs of tuples' regions, within the distance.
+
+    Over all pairs of the first `some_of` tuples of both streams.
+    """
+    values = arrivals.points.reshape(arrivals.side.size, -1)
+    left, right = values[: 2 * some_of : 2], values[1 : 2 * some_of : 2]
+    near = np.abs(left[:, None, :, None] - right[None, :, None, :]) <= within
+    gap = np.maximum(
+        left.min(axis=1)[:, None] - right.max(axis=1), right.min(axis=1) - left.max(axis=1)[:, None]
+    )
+    return float(near.mean()), float((gap <= within).mean())
+
+
+def _measure(
+    setting: Setting, points: list[dict[str, Any]], sets: dict[str, Floats], runs: int
+) -> pd.DataFrame:
+    """A row a point and strategy. A point has `rows`, `samples` and `dataset`."""
+    rows = []
+    times(uncertain_pair(setting.rng(0), sets["Coffee"], n=150), 0.1, 10)  # compiled by now
+    for i, point in enumerate(setting.steps(points)):
+        spent: dict[str, list[float]] = {}
+        near: list[float] = []
+        overlapping: list[float] = []
+        for run in range(runs):
+            rng = setting.rng(i, run)
+            n = point["rows"] * 5 // 4 + WARM + TIMED  # a window holds some 1.22 w tuples
+            arrivals = uncertain_pair(rng, sets[point["dataset"]], point["samples"], n)
+            within = distance_of_selectivity(rng, arrivals, PROBABILITY, pairs=20_000, closest=0.25)
+            for name, seconds_spent in times(arrivals, within, point["rows"]).items():
+                spent.setdefault(name, []).append(seconds_spent)
+            for shares, share in zip((near, overlapping), overlap(arrivals, within), strict=True):
+                shares.append(share)
+        about = {"near": float(np.mean(near)), "overlapping": float(np.mean(overlapping))}
+        for name, took in spent.items():
+            rows.append({**point, "way": name, **interval(took, "tuple_seconds"), **about})
+    return pd.DataFrame(rows)
+
+
+def by_window(setting: Setting) -> pd.DataFrame:
+    """Time per tuple on Coffee for windows of 100 to 1,000 tuples."""
+    sets = setting.load("UCR archive", datasets.ucr, stand_ins.ucr)
+    windows = setting.pick((100, 500, 1_000), (100, 250, 500, 750, 1_000))
+    points = [{"rows": w, "samples": SAMPLES, "dataset": "Coffee"} for w in windows]
+    return _measure(setting, points, sets, setting.pick(2, 15))
+
+
+def by_samples(setting: Setting) -> pd.DataFrame:
+    """Time per tuple on Coffee for 2 to 30 samples a tuple."""
+    sets = setting.load("UCR archive", datasets.ucr, stand_ins.ucr)
+    counts = setting.pick((2, 8, 16, 30), (2, 5, 10, 16, 20, 30))
+    points = [{"rows": ROWS, "samples": n, "dataset": "Coffee"} for n in counts]
+    return _measure(setting, points, sets, setting.pick(2, 15))
+
+
+def by_dataset(setting: Setting) -> pd.DataFrame:
+    """Time per tuple on every set."""
+    sets = setting.load("UCR archive", datasets.ucr, stand_ins.ucr)
+    points = [{"rows": ROWS, "samples": SAMPLES, "dataset": name} for name in sets]
+    return _measure(setting, points[:: setting.pick(4, 1)], sets, setting.pick(1, 15))
+
+
+def _table(measured: pd.DataFrame, x: str) -> pd.DataFrame:
+    """Microseconds, a column a strategy."""
+    return measured.pivot(index=x, columns="way", values="tuple_seconds") * 1e6
+
+
+def judge_windows(measured: pd.DataFrame) -> Verdict:
+    """Nested slowest, then Index-Match, then Sort-Match, at every w."""
+    table = _table(measured, "rows")
+    return _ranking(measured, table, f"At w = {table.index[-1]:,}", table.iloc[-1])
+
+
+def judge_datasets(measured: pd.DataFrame) -> Verdict:
+    """As `judge_windows`, on average and for all sets; 32.72, 32.13 and 27.51 ms."""
+    table = _table(measured, "dataset")
+    return _ranking(measured, table, f"On average over {len(table)} sets", table.mean())
+
+
+def _ranking(measured: pd.DataFrame, table: pd.DataFrame, where: str, at: pd.Series) -> Verdict:
+    paper = table[[NESTED, INDEX, SORT]]
+    first = int((paper.idxmin(axis=1) == SORT).sum())
+    said = (
+        f"{where}, {at[NESTED]:.1f} (nested), {at[INDEX]:.1f} (Index-Match) and {at[SORT]:.1f} "
+        "(Sort-Match) microseconds a tuple; Sort-Match is the fastest of the three at "
+        f"{first} of {len(table)} points. Our index takes {at[OURS]:.1f}, "
+        f"{paper.min(axis=1).mean() / table[OURS].mean():.1f} times less than the best of the "
+        f"three over all points; nested loops by SIMD take {at[WIDE]:.1f}."
+    )
+    if at[SORT] > at[INDEX] and first == 0:
+        return Verdict("refuted", f"{said} {_why(measured)}")
+    if at[SORT] < at[INDEX] <= 1.05 * at[NESTED] and first >= 0.8 * len(table):
+        return Verdict(
+            "reproduced",
+            f"{said} That is the paper's order, though not its milliseconds (nested up to 5% "
+            "faster than Index-Match, and four points in five, count as it).",
+        )
+    return Verdict("differs", f"{said} {_why(measured)}")
+
+
+def _why(measured: pd.DataFrame) -> str:
+    return (
+        f"With this noise {measured.overlapping.mean():.0%} of the pairs of tuples have regions "
+        "within the distance, so that Index-Match spares little, and "
+        f"{measured.near.mean():.0%} of the pairs of samples are near: Sort-Match visits these one "
+        "by one through a tree, nested loops visit all of them in the order of memory."
+    )
+
+
+def judge_samples(measured: pd.DataFrame) -> Verdict:
+    """Sort-Match ahead for few samples, Index-Match for many, by more than the 95% intervals."""
+    table = _table(measured, "samples")
+    low = measured.pivot(index="samples", columns="way", values="low_seconds")
+    high = measured.pivot(index="samples", columns="way", values="high_seconds")
+    ahead, behind = high[SORT] < low[INDEX], high[INDEX] < low[SORT]
+    ratio = table[INDEX] / table[SORT]
+    best = table[[NESTED, INDEX, SORT]].min(axis=1) / table[OURS]
+    few, many = table.index[0], table.index[-1]
+    said = (
+        f"Index-Match takes {ratio[few]:.2f} times as long as Sort-Match at {few} samples, "
+        f"{ratio[16]:.2f} times at 16 and {ratio[many]:.2f} times at {many}. The best of the "
+        f"paper's takes {best[few]:.1f} times as long as our index at {few} samples, "
+        f"{best[many]:.1f} times at {many}."
+    )
+    if ahead[few] and behind[many]:
+        return Verdict("reproduced", said)
+    if behind.all() or ahead[many]:
+        return Verdict("refuted", said)
+    level = [str(n) for n in table.index[~ahead & ~behind]]
+    return Verdict(
+        "differs",
+        f"{said} Index-Match is the better one for many samples, as reported; for few the two are "
+        f"level within the 95% intervals (at {', '.join(level)} samples). {_why(measured)}",
+    )
+
+
+def _microseconds(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.assign(
+        us=rows.tuple_seconds * 1e6, low=rows.low_seconds * 1e6, high=rows.high_seconds * 1e6
+    )
+
+
+def _lines(x: str, x_title: str, title: str, rows: pd.DataFrame) -> Any:
+    return lines(
+        _microseconds(rows),
+        x,
+        "us",
+        "way",
+        x_title=x_title,
+        y_title="time per arriving tuple (microseconds)",
+        series_title="strategy",
+        title=title,
+        log_y=True,
+        interval=("low", "high"),
+    )
+
+
+def _dots(rows: pd.DataFrame) -> Any:
+    return dots(
+        _microseconds(rows),
+        "dataset",
+        "us",
+        "way",
+        x_title="data set",
+        y_title="time per arriving tuple (microseconds)",
+        series_title="strategy",
+        title="A15: time per tuple on 17 sets, w = 500, 10 samples",
+        log_y=True,
+        interval=("low", "high"),
+    )
+
+
+EXPERIMENTS = (
+    Experiment(
+        name="A13",
+        title="Time per tuple of a similarity join for growing windows",
+        claim="On Coffee nested loops are slowest, then Index-Match, then Sort-Match, at every w "
+        "from 100 to 1,000.",
+        source="A, section 7.4.3, Figure 13",
+        measure=by_window,
+        chart=partial(
+            _lines, "rows", "window size w (tuples)", "A13: time per tuple on Coffee, 10 samples"
+        ),
+        judge=judge_windows,
+    ),
+    Experiment(
+        name="A14",
+        title="Time per tuple of a similarity join for growing numbers of samples",
+        claim="Sort-Match beats Index-Match for few samples (by up to 20% at 16), Index-Match is "
+        "the better one for many.",
+        source="A, section 7.4.3, Figure 14",
+        measure=by_samples,
+        chart=partial(
+            _lines, "samples", "samples per tuple", "A14: time per tuple on Coffee, w = 500"
+        ),
+        judge=judge_samples,
+    ),
+    Experiment(
+        name="A15",
+        title="Time per tuple of a similarity join on every data set",
+        claim="On average 32.72 ms (nested), 32.13 ms (Index-Match), 27.51 ms (Sort-Match); "
+        "Sort-Match is the fastest on every set, by 16% on average.",
+        source="A, section 7.4.3, Figure 15",
+        measure=by_dataset,
+        chart=_dots,
+        judge=judge_datasets,
+    ),
+)

@@ -1,0 +1,34 @@
+"""Independent runs put together: mean and 95% interval."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+
+def interval(values: Sequence[float], name: str = "mean") -> dict[str, float]:
+    """{name: mean, low, high}: the mean of some runs and its 95% interval, 1.96 standard errors.
+
+    A name that ends in _seconds makes low_seconds and high_seconds: timings are told by their name.
+    One run has an interval of no length; values that are NaN are left out.
+    """
+    known = np.array([value for value in values if not np.isnan(value)])
+    mean = float(known.mean()) if known.size else float("nan")
+    error = 1.96 * float(known.std(ddof=1)) / known.size**0.5 if known.size > 1 else 0.0
+    unit = "_seconds" if name.endswith("_seconds") else ""
+    return {name: mean, f"low{unit}": mean - error, f"high{unit}": mean + error}
+
+
+def seconds(call: Callable[[], object], tries: int = 1) -> float:
+    """Processor time of a call in this thread; the shortest of some tries.
+
+    Not the clock on the wall, which counts the time of other programs too.
+    """
+    best = float("inf")
+    for _ in range(tries):
+        begin = time.thread_time()
+        call()
+        best = min(best, time.thread_time() - begin)
+    return best

@@ -1,0 +1,94 @@
+"""Uncertain streams from certain series, as A's experiments make them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sfumato.operators.similarity_join import Arrivals
+from sfumato.reproduce.perturbation import Floats, existence, noise
+
+LENGTH, EXISTENCE_SD, VALUE_SD, SAMPLES = 2_000, 0.1, 0.5, 10
+SHORTEST = 30  # values of a subsequence
+
+
+def subsequences(rng: np.random.Generator, series: Floats, n: int = LENGTH) -> Floats:
+    """n values: random subsequences of random series, one after the other.
+
+    series : float64[series, length]. A subsequence has at least 30 values (or all there are) and
+    both its length and its place are uniform, so that neighbours stay neighbours.
+    Source: A, section 7.1.
+    """
+    parts, missing, longest = [], n, series.shape[1]
+    while missing > 0:
+        length = min(int(rng.integers(min(SHORTEST, longest), longest + 1)), missing)
+        begin = int(rng.integers(0, longest - length + 1))
+        parts.append(series[rng.integers(0, len(series)), begin : begin + length])
+        missing -= length
+    return np.concatenate(parts)
+
+
+def uncertain_pair(
+    rng: np.random.Generator, series: Floats, samples: int = SAMPLES, n: int = LENGTH
+) -> Arrivals:
+    """Two uncertain streams of one set, n tuples each, whose tuples arrive in turn, left first.
+
+    A tuple has `samples` values, its own with normal noise of standard deviation 0.5, which share
+    its existence equally; existence is uniform with standard deviation 0.1.
+    Source: A, sections 7.1 and 7.4, Table 2.
+    """
+    certain = np.stack([subsequences(rng, series, n) for _ in range(2)], axis=1).reshape(-1)
+    points = certain[:, None] + noise(rng, (2 * n, samples), VALUE_SD)
+    prob = np.repeat(existence(rng, 2 * n, EXISTENCE_SD) / samples, samples)
+    return Arrivals(
+        side=np.tile(np.array([0, 1], np.uint8), n),
+        key=np.zeros(2 * n, np.int64),
+        offsets=np.arange(2 * n + 1) * samples,
+        prob=prob,
+        points=points.reshape(-1, 1),
+    )
+
+
+def some(arrivals: Arrivals, begin: int, end: int) -> Arrivals:
+    """Consecutive tuples of a stream whose tuples have equally many samples."""
+    samples = arrivals.prob.size // arrivals.side.size
+    of = slice(begin * samples, end * samples)
+    return Arrivals(
+        side=arrivals.side[begin:end],
+        key=arrivals.key[begin:end],
+        offsets=np.arange(end - begin + 1) * samples,
+        prob=arrivals.prob[of],
+        points=arrivals.points[of],
+    )
+
+
+def distance_of_selectivity(
+    rng: np.random.Generator,
+    arrivals: Arrivals,
+    probability: float = 0.5,
+    selectivity: float = 0.0005,
+    pairs: int = 40_000,
+    closest: float = 1.0,
+) -> float:
+    """The distance within which this share of the pairs of a left and a right tuple match.
+
+    A pair matches when the pairs of its samples within the distance weigh at least `probability`.
+    Estimated on random pairs; of these only the share `closest`, by their means, is looked at in
+    detail, and the rest taken as no matches. Source: A, Table 2.
+    """
+    tuples = arrivals.side.size
+    samples = arrivals.prob.size // tuples
+    values = arrivals.points.reshape(tuples, samples)
+    exists = arrivals.prob.reshape(tuples, samples).sum(axis=1)
+    left = 2 * rng.integers(0, tuples // 2, pairs)
+    right = 2 * rng.integers(0, tuples // 2, pairs) + 1
+    if closest < 1.0:
+        means = values.mean(axis=1)
+        order = np.argsort(np.abs(means[left] - means[right]))[: int(closest * pairs)]
+        left, right = left[order], right[order]
+    # Of equally weighted sample pairs so many must be near, if the pair can match at all.
+    needed = np.ceil(probability * samples**2 / (exists[left] * exists[right]) - 1e-9)
+    able = needed <= samples**2
+    distances = np.abs(values[left[able], :, None] - values[right[able], None, :])
+    ordered = np.sort(distances.reshape(-1, samples**2), axis=1)
+    least = ordered[np.arange(len(ordered)), needed[able].astype(int) - 1]
+    return float(np.partition(least, int(selectivity * pairs))[int(selectivity * pairs)])
