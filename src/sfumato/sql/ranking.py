@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sfumato.sql.block import Block
 
 SCORE = "score"  # the column or attribute that ranks a stream where there is no RANK BY
-ANSWER = ("query", "k", "time", "rank", "score", "probability")
+ANSWER = ("query", "k", "time", "rank", "score", "probability", "answered")
 SPANS = (("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000), ("ms", 1_000), ("us", 1))
 
 
@@ -103,8 +103,8 @@ class Together:
 class Ranking:
     """A block with TOP: its one windowed table becomes the answers of `sf.top_k`.
 
-    The answers' columns are `query`, `k`, `time`, `rank`, `score`, `probability` and the certain
-    columns of the tuple; where the table has a column of such a name, that one keeps it and the
+    The answers' columns are `query`, `k`, `time`, `rank`, `score`, `probability`, `answered` and the
+    certain columns of the tuple; where the table has a column of such a name, that one keeps it and the
     answer's is called `top_` and the name.
     """
 
