@@ -139,8 +139,8 @@ def test_q1_to_q6_of_d_run_as_printed_and_are_planned_together(tables):
     script = ";\n".join(printed(k, minutes) for k, minutes in PRINTED)
     frames = sql(tables, script)
     assert frames[0].columns == [
-        "query", "k", "time", "rank", "top_score", "probability", "id", "event_time", "score",
-        "existence", "rule", "location",
+        "query", "k", "time", "rank", "top_score", "probability", "answered", "id", "event_time",
+        "score", "existence", "rule", "location",
     ]  # fmt: skip
     answers = [frame.collect() for frame in (frames[0], frames[5])]
     for rows, (k, minutes) in zip(answers, (PRINTED[0], PRINTED[5]), strict=True):

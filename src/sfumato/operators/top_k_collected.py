@@ -71,4 +71,4 @@ class CollectedAnswers:
         for (numbers, ks, place, times, rows), found in zip(self._parts, self._found, strict=True):
             at = answer_rows(whole, real, at, numbers, ks, place, times, *found, rows)
         rejected = np.concatenate([np.empty(0, np.int64), *self.rejected])
-        return Answers(tuple(self.names), *whole, *real, rejected)
+        return Answers._make((tuple(self.names), *whole, *real, rejected))

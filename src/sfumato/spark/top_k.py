@@ -84,9 +84,9 @@ def top_k(
     Rows of answers: the key columns, `query`, `k`, `time` (the instant, of the order's type),
     `rank` from 1, `score` (of the most probable alternative, or the one that the U-Topk vector
     has), `probability` (Pr_k; of the vector, of that rank, or the expected rank or weighed sum,
-    whichever the semantics rank by), `row`, a struct of the tuple's certain columns, and `answered`:
-    the event time that was known when the answer was given, so that answered - time is its latency.
-    With `streams`, `row` is NULL and `stream` the stream.
+    whichever the semantics rank by), `row`, a struct of the tuple's certain columns, and
+    `answered`: the event time that was known when the answer was given, so that answered - time
+    is its latency. With `streams`, `row` is NULL and `stream` the stream.
 
     After sf.reorder, whose columns `late` and `punctuation` must be there, an instant is answered
     once a row shows that the punctuation has reached it, late rows take no part, and `key` must
