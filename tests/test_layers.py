@@ -1,4 +1,4 @@
-"""Imports point down only: kernels < operators < {spark} < {sql} < cli."""
+"""Imports point down only: kernels < operators < {spark, charts} < {sql} < cli."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ MAY_IMPORT = {
     "windows": {"duration"},
     "queries": {"windows"},
     "operators": {"duration", "kernels", "windows"},
+    "charts": {"operators"},
     "spark": {"duration", "kernels", "operators", "queries", "windows"},
     "sql": {"duration", "queries", "spark", "windows"},
-    "cli": {"duration", "operators", "queries", "spark", "sql", "windows", "sfumato"},
+    "cli": {"charts", "duration", "operators", "queries", "spark", "sql", "windows", "sfumato"},
     "sfumato": set(),
 }
 FOREIGN = {  # packages that a layer must do without

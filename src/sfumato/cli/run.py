@@ -23,7 +23,7 @@ from sfumato.cli.shared_run import SharedRuns, quickest
 from sfumato.cli.tables import how_many, progress_table, rows_table
 from sfumato.sql.describe import explained
 from sfumato.sql.named import NamedQueries
-from sfumato.sql.plan import Table
+from sfumato.sql.plan import Step, Table
 from sfumato.sql.sources import Frame
 
 if TYPE_CHECKING:
@@ -105,10 +105,11 @@ def run(spark: SparkSession, pipeline: Pipeline, console: Console, *, once: bool
 
 @dataclass
 class Defined:
-    """The frames of a pipeline's sources and queries, and what its queries do, in words."""
+    """The frames of a pipeline's sources and queries, and what its queries do, also in words."""
 
     frames: dict[str, DataFrame]
     plans: dict[str, str]
+    steps: dict[str, Step]
 
 
 def define(spark: SparkSession, pipeline: Pipeline, shared: SharedRuns | None = None) -> Defined:
@@ -116,7 +117,7 @@ def define(spark: SparkSession, pipeline: Pipeline, shared: SharedRuns | None = 
 
     shared : takes down the TOP queries that are answered by one run; None: they are not
     """
-    defined = Defined({}, {})
+    defined = Defined({}, {}, {})
     for source in pipeline.sources:
         frame = _built(f"sources.{source.name}", partial(_source, spark, source))[0].df
         frame.createOrReplaceTempView(source.name)
@@ -137,6 +138,7 @@ def define(spark: SparkSession, pipeline: Pipeline, shared: SharedRuns | None = 
         frame = planned[0].df
         frame.createOrReplaceTempView(query.name)
         defined.frames[query.name] = frame
+        defined.steps[query.name] = planned[0].step
         defined.plans[query.name] = _described(query.name, planned[0], queries)
     return defined
 
