@@ -12,6 +12,7 @@ from sfumato.charts.style import BLUE, altair, styled
 from sfumato.operators.top_k import rank_probabilities
 
 MOST_TUPLES = 25
+LEAST = 0.0005  # below this a chance is not drawn
 CELL = 34
 
 
@@ -27,7 +28,7 @@ def rank_chart(
     what: str = "tuple",
 ) -> Any:
     """An Altair chart of Pr(rank = j), j = 1 ... k, and of their sum Pr_k, for the tuples of
-    highest Pr_k (25 at most), the highest first.
+    highest Pr_k (25 at most, and above 0.0005), the highest first.
 
     scores, prob, rules, tuples, ascending : as rank_probabilities takes them
     labels : a text for each tuple; by default its number;  what : what a tuple is, for the axis
@@ -39,12 +40,13 @@ def rank_chart(
     if labels is not None and len(labels) != total.size:
         raise ValueError(f"`labels` must be {total.size}, as there are tuples; got {len(labels)}")
     best = np.argsort(-total, kind="stable")[:MOST_TUPLES]
-    best = best[total[best] > 0.0]
-    names = {int(i): str(labels[i]) if labels is not None else str(i) for i in best}
+    best = best[total[best] >= LEAST]
+    texts = [str(labels[i]) if labels is not None else str(i) for i in best]
+    names = {
+        int(i): text if texts.count(text) == 1 else f"{text} (number {i})"
+        for i, text in zip(best, texts, strict=True)
+    }
     order = list(names.values())
-    if len(set(order)) < len(order):
-        names = {i: f"{name} (number {i})" for i, name in names.items()}
-        order = list(names.values())
     cells = [
         {"tuple": name, "rank": j + 1, "chance": float(chances[i, j])}
         for i, name in names.items()

@@ -28,7 +28,7 @@ def styled(chart: Any, title: str, *under: str) -> Any:
     return (
         chart.properties(title=text, padding=16)
         .configure_view(stroke=None)
-        .configure_axis(**axis, labelLimit=320)
+        .configure_axis(**axis, labelLimit=320, maxExtent=360)
         .configure_legend(
             labelLimit=320, labelFontSize=12, titleFontSize=13, titleFontWeight="normal"
         )
