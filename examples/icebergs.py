@@ -84,7 +84,7 @@ def ranked(spark, frame: pd.DataFrame):
             *r[:2],
             r.ts.tz_localize("UTC").to_pydatetime(),
             *r[3:7],
-            None if pd.isna(r.rule) else r.rule,
+            None if pd.isna(r.rule) else int(r.rule),
         )
         for r in frame.itertuples(index=False)
     ]

@@ -21,7 +21,7 @@ import numpy as np
 
 import sfumato as sf
 
-STATIONS, SECONDS, RATE = 16, 300, 4  # 4 samples a second: the envelope, not the wave
+STATIONS, SECONDS, RATE = 16, 260, 2  # 2 samples a second: the envelope, not the wave
 WINDOW = 60
 START = datetime(2026, 1, 1, tzinfo=UTC)
 QUAKES = [(80.0, 1.0), (150.0, 2.5), (230.0, 1.5)]  # seconds, size
