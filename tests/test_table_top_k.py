@@ -319,6 +319,38 @@ def test_tuples_that_overfill_their_rule_are_left_out_and_counted():
     assert counts["rejected"] == 2
 
 
+@pytest.mark.parametrize("plan", ["dp", "none"])
+def test_after_a_restart_with_other_queries_no_bound_is_missed(plan):
+    before = replace(PLAIN, plan=plan, keys=(), queries=(("stays", 1, 6), ("goes", 2, 9)))
+    changed = (("stays", 1, 6), ("comes", 3, 5))
+    after = replace(before, queries=changed)
+    assert before.fingerprint() == after.fingerprint()
+    rows = [
+        {"id": i, "key": "s", "time": 5 + i, "score": [float(i % 7)], "prob": [0.5], "rule": None}
+        for i in range(80)
+    ]
+    operator = before.make()
+    first = operator.process([(0, table(rows[:40]))], 0)
+    saved = operator.snapshot()
+    operator = after.restore(saved)
+    then = operator.process([(0, table(rows[40:]))], 0)
+    old, new = ([row for part in parts for row in part.to_pylist()] for parts in (first, then))
+    assert {row["query"] for row in old} == {"stays", "goes"}
+    assert {row["query"] for row in new} == {"stays", "comes"}
+    restart = rows[39]["time"]
+    for name, since, every in (("stays", 0, 6), ("comes", restart, 5)):
+        times = sorted({since, *(r["time"] for r in old + new if r["query"] == name)})
+        assert all(later - one <= every for one, later in pairwise(times) if one >= 5)
+        assert rows[-1]["time"] - times[-1] < every
+    for row in new:
+        window = [r for r in rows if row["time"] - 8 <= r["time"] < row["time"]]
+        assert row["probability"] in [
+            pytest.approx(chance) for chance in pr_k(window, row["k"]).values()
+        ]
+    again = after.restore(saved)  # rebuilt once more from the same state
+    assert again.process([(0, table(rows[40:]))], 0) == then
+
+
 def test_streams_are_ranked_by_the_sums_of_their_tuples():
     rows = tuples(5, 30, keys=4)
     plan = replace(PLAIN, keys=(), streams=True, queries=(("q", 2, 4),))

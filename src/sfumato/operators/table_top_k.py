@@ -103,10 +103,11 @@ class TopKSettings:
         return TableTopK.restored(self, data)
 
     def fingerprint(self) -> str:
+        """All but the queries: others may take their place at a restart."""
         window = {"window": type(self.window).__name__, **asdict(self.window)}
-        return json.dumps(
-            {"operator": "top-k", **asdict(self), "window": window}, sort_keys=True, default=str
-        )
+        known = {"operator": "top-k", **asdict(self), "window": window}
+        del known["queries"]
+        return json.dumps(known, sort_keys=True, default=str)
 
 
 class TableTopK:
@@ -374,7 +375,11 @@ class TableTopK:
 
     @classmethod
     def restored(cls, settings: TopKSettings, data: bytes) -> TableTopK:
-        """The operator of a snapshot. Raises SnapshotError for other bytes."""
+        """The operator of a snapshot, which then answers the queries of `settings`: those that
+        are new as of what it knew last, those that are gone no more.
+
+        Raises SnapshotError for other bytes.
+        """
         saved = unpack(data, KIND, VERSION)
         bucket, arrays, tables = cls(settings), saved.arrays, saved.tables
         bucket.groups = KeyIndex(tables.get("groups"))
@@ -388,12 +393,28 @@ class TableTopK:
         ends = np.cumsum(arrays["window_sizes"])[:-1]
         for part in np.split(arrays["windows"], ends) if len(arrays["window_sizes"]) else ():
             bucket.windows.append(TopKWindow.restore(part.tobytes()))
+            _register(settings.queries, bucket.windows[-1])
         if bucket.windows:
             ends = np.cumsum(arrays["held_sizes"])[:-1]
             bucket.held = np.split(arrays["held"], ends, axis=1)
         bucket.of_group = {name: arrays[f"group_{name}"] for name in OF_GROUPS}
         bucket.of_scope = {name: arrays[f"scope_{name}"] for name in OF_SCOPES}
+        for g, window in enumerate(bucket.windows):
+            if bucket.of_group["due"][g] != FAR and window.next_due is not None:
+                bucket.of_group["due"][g] = window.next_due
         return bucket
+
+
+def _register(queries: Sequence[tuple[str, int, int]], window: TopKWindow) -> None:
+    """Let a window answer just these queries (see Schedule: no bound is missed)."""
+    wanted, known = {name: (k, every) for name, k, every in queries}, window.queries
+    for name in [name for name in wanted if name not in known]:
+        window.add(name, *wanted[name])
+    for name, query in known.items():
+        if wanted.get(name) != query:
+            window.remove(name)
+            if name in wanted:
+                window.add(name, *wanted[name])
 
 
 class _Watched:

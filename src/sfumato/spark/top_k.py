@@ -105,6 +105,9 @@ def top_k(
     (those whose latency is above their `every`) and latency (its sum, in microseconds of event
     time). ``sfumato_top_k_N_answers`` counts the answers to each query, of up to 100, by name.
 
+    A stopped streaming query may go on from its checkpoint with other `queries` (names, k or
+    `every`): they take effect as of its last micro-batch, and no bound is missed.
+
     Cost: one shuffle by key (after a controller without key: one task); a ranking and a kernel run
     for the greatest k due an instant and key. State: the tuples of a window and their rows.
     Raises ValueError or TypeError for wrong arguments.  Source: D, sections 1-9.
