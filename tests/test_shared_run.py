@@ -25,6 +25,7 @@ checkpoint = "state"
 format = "json"
 path = "in"
 schema = "id long, at timestamp, speed double, existence double"
+options = { maxFilesPerTrigger = 1 }
 
 [queries.fast]
 sql = "SELECT * FROM readings WHERE speed > 5"
@@ -77,12 +78,16 @@ def test_one_run_answers_the_sinks_of_all_queries_and_goes_on_after_a_restart(sp
     os.utime(tmp_path / "in" / "a.json", (1, 1))
     for part in ("a", "b"):
         if part == "b":
-            put(tmp_path / "in", "b.json", range(30, 60))
+            put(tmp_path / "in", "b.json", range(30, 45))
+            os.utime(tmp_path / "in" / "b.json", (2, 2))
+            put(tmp_path / "in", "c.json", range(45, 60))  # a micro-batch of its own
         console = Console(file=io.StringIO(), width=200)
         assert run(spark, whole, console, once=True) == 0
         said = console.file.getvalue()
         assert "best, often together" in said  # and not `slow`, which no sink asks for
         assert "first: the newest 3 rows" in said
+    shown = [line.split("│")[1].strip() for line in said.splitlines() if line.startswith("│")]
+    assert shown == ["44", "48", "44"]  # the last ones: at 56 s 53, 44 and 48, at 58 s 53, 44, 57
     together = next(line.split() for line in said.splitlines() if line.startswith("best, often"))
     assert together[4] == str(len([i for i in range(30, 60) if i * 7 % 31 > 5]))  # rows in, once
     came = ds.dataset(list(map(str, (tmp_path / "best").glob("*.parquet")))).to_table().to_pylist()

@@ -63,8 +63,12 @@ class SharedRuns:
         frame, name = answers.df, group.members[0]
         if not frame.isStreaming or any(word in str(frame.dtypes) for word in UNSTORABLE):
             return answers
+        # One file a micro-batch, and the sinks take one at a time: in the order of the answers.
         run = SharedRun(
-            name, tuple(dict.fromkeys(group.members)), frame, f"{self.folder}/shared-{name}"
+            name,
+            tuple(dict.fromkeys(group.members)),
+            frame.repartition(1),
+            f"{self.folder}/shared-{name}",
         )
         path = run.sink.path
         assert path is not None
@@ -73,7 +77,7 @@ class SharedRuns:
         else:
             Path(path).mkdir(parents=True, exist_ok=True)
         self.runs.append(run)
-        reader: Any = self.spark.readStream.schema(frame.schema)
+        reader: Any = self.spark.readStream.schema(frame.schema).option("maxFilesPerTrigger", 1)
         return replace(answers, df=reader.parquet(path))
 
 
