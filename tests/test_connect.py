@@ -32,6 +32,10 @@ pairs = sf.similarity_join(
     rows, rows, on="x", within=0.5, probability=0.9, window=sf.Rows(10), order="id"
 )
 print("pairs", sf.where(pairs, "left_x > 3.5").count())
+best = sf.top_k(
+    rows, [sf.Top(2, every=100), sf.Top(5, every=200)], by="x", window=sf.Range(100), order="event"
+)
+print("ranked", best.where("query = 'top_2'").count(), best.count())
 rows.write.parquet({folder!r} + "/in")
 stream = spark.readStream.schema(rows.schema).parquet({folder!r} + "/in")
 query = (
@@ -65,4 +69,6 @@ def test_static_and_streaming_operators_run_through_a_connect_client(tmp_path):
     assert total == 40
     assert late > 0
     assert int(lines["pairs"]) > 0
+    # 400 microseconds: at 100, 200, 300 and 400 the best two, at 200 and 400 the best five
+    assert lines["ranked"].split() == ["8", "18"]
     assert int(lines["streamed"]) == 40 - 3  # the sort buffer still holds three rows

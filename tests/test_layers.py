@@ -1,4 +1,4 @@
-"""Imports point down only: kernels < operators < {spark, reproduce} < {sql} < cli."""
+"""Imports point down only: kernels < operators < {spark, charts, reproduce} < {sql} < cli."""
 
 from __future__ import annotations
 
@@ -17,10 +17,21 @@ MAY_IMPORT = {
     "windows": {"duration"},
     "queries": {"windows"},
     "operators": {"duration", "kernels", "windows"},
+    "charts": {"operators"},
     "spark": {"duration", "kernels", "operators", "queries", "windows"},
     "sql": {"duration", "queries", "spark", "windows"},
-    "reproduce": {"kernels", "operators", "windows"},
-    "cli": {"duration", "operators", "queries", "reproduce", "spark", "sql", "windows", "sfumato"},
+    "reproduce": {"charts", "kernels", "operators", "windows"},
+    "cli": {
+        "charts",
+        "duration",
+        "operators",
+        "queries",
+        "reproduce",
+        "spark",
+        "sql",
+        "windows",
+        "sfumato",
+    },
     "sfumato": set(),
 }
 FOREIGN = {  # packages that a layer must do without

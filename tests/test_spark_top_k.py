@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -61,7 +62,8 @@ def tuples(seed, count, keys=2):
 
 def test_the_last_window_of_table_1_has_the_answers_of_table_3(speeds):
     out = ask(speeds, [sf.Top(2, every="2 minutes"), sf.Top(3, every="6 minutes", name="three")])
-    assert out.columns == ["query", "k", "time", "rank", "score", "probability", "row"]
+    fixed = ["query", "k", "time", "rank", "score", "probability", "row"]
+    assert out.columns == [*fixed, "answered"]
     assert dict(out.dtypes)["time"] == "timestamp"
     rows = out.collect()
     last = {
@@ -76,41 +78,47 @@ def test_the_last_window_of_table_1_has_the_answers_of_table_3(speeds):
     assert set(last["three"][0]["row"].asDict()) == {"id", "ts", "speed", "confidence", "rule"}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ({"semantics": "pt_k", "probability": 0.39}, {"R5": 0.704, "R2": 0.4}),
-        ({"semantics": "u_topk"}, {"R5": 0.8 * 0.5 * 0.7, "R3": 0.8 * 0.5 * 0.7}),
-        ({"window": sf.Rows(1, confidence=0.82), "rules": None}, {"R5": 0.8, "R6": 0.2}),
-        ({"by": "-speed", "ascending": True}, TOP_2),
-        ({"streams": "rule"}, {None: 0.3 + 0.202, "GR2": 0.704 + 0.014, "GR1": 0.4 + 0.38}),
-    ],
-)
-def test_other_semantics_windows_and_streams(speeds, arguments, expected):
-    rows = ask(speeds, sf.Top(2, every="2 minutes"), **arguments).collect()
-    newest = max(row["time"] for row in rows)
-    got = {}
-    for row in rows:
-        if row["time"] == newest:
-            got[row["stream"] if "streams" in arguments else row["row"]["id"]] = row["probability"]
-    if "streams" in arguments:
-        expected = dict(sorted(expected.items(), key=lambda pair: -pair[1])[:2])
-        assert {row["row"] for row in rows} == {None}
-    assert got == pytest.approx(expected)
+OTHERS = [
+    ({"semantics": "pt_k", "probability": 0.39}, {"R5": 0.704, "R2": 0.4}),
+    ({"semantics": "u_topk"}, {"R5": 0.8 * 0.5 * 0.7, "R3": 0.8 * 0.5 * 0.7}),
+    ({"window": sf.Rows(1, confidence=0.82), "rules": None}, {"R5": 0.8, "R6": 0.2}),
+    ({"by": "-speed", "ascending": True}, TOP_2),
+    ({"streams": "rule"}, {None: 0.3 + 0.202, "GR2": 0.704 + 0.014, "GR1": 0.4 + 0.38}),
+]
 
 
-def write(folder, rows, size):
+def test_other_semantics_windows_and_streams(speeds):
+    whole = None  # one job for all of them
+    for case, (arguments, _) in enumerate(OTHERS):
+        who = "stream" if "streams" in arguments else "row.id"
+        answers = ask(speeds, sf.Top(2, every="2 minutes"), **arguments).selectExpr(
+            f"{case} AS case", "time", f"{who} AS who", "probability", "row IS NULL AS bare"
+        )
+        whole = answers if whole is None else whole.union(answers)
+    rows = whole.collect()
+    for case, (arguments, expected) in enumerate(OTHERS):
+        mine = [row for row in rows if row["case"] == case]
+        newest = max(row["time"] for row in mine)
+        got = {row["who"]: row["probability"] for row in mine if row["time"] == newest}
+        best = dict(sorted(expected.items(), key=lambda pair: -pair[1])[:2])
+        assert {row["bare"] for row in mine} == {"streams" in arguments}
+        assert got == pytest.approx(best)
+
+
+def write(folder, rows, sizes):
+    """JSON files of so many rows each; the second half of them waits in another folder."""
     (folder / "in").mkdir(parents=True)
     (folder / "later").mkdir()
-    files = [rows[i : i + size] for i in range(0, len(rows), size)]
-    for number, part in enumerate(files):
-        place = "in" if number < len(files) // 2 else "later"
+    assert sum(sizes) == len(rows)
+    ends = np.cumsum(sizes).tolist()
+    for number, (size, end) in enumerate(zip(sizes, ends, strict=True)):
+        place = "in" if number < len(sizes) // 2 else "later"
         lines = [
             json.dumps(
                 {"id": i, "k": k, "ts": ts.isoformat(), "rule": rule,
                  "alternatives": [{"prob": p, "x": x} for p, x in pairs]}
             )
-            for i, k, ts, rule, pairs in part
+            for i, k, ts, rule, pairs in rows[end - size : end]
         ]  # fmt: skip
         path = folder / place / f"{number:03d}.json"
         path.write_text("\n".join(lines))
@@ -135,9 +143,12 @@ def stream_rows(spark, folder, build):
 
 def answered(rows):
     return sorted(
-        (r["k_"], r["query"], r["time"], r["rank"], r["row"]["id"], round(r["probability"], 12))
+        (
+            r["k_"], r["query"], r["time"], r["rank"], r["row"]["id"],
+            "" if r["answered"] is None else str(r["answered"]), round(r["probability"], 12),
+        )
         for r in rows
-    )
+    )  # fmt: skip
 
 
 def expected_best(window, k):
@@ -152,35 +163,71 @@ def expected_best(window, k):
     return sorted(chances.tolist(), reverse=True)[:k]
 
 
-@pytest.mark.parametrize("size", [11, 16])
-def test_a_stream_in_any_batches_and_across_a_restart_answers_as_the_static_frame(
-    spark, tmp_path, size
-):
+def by_key(df, **window):
+    return sf.top_k(
+        df.withColumnRenamed("k", "k_"), QUERIES, by="x", window=sf.Range("8 seconds", **window),
+        order="ts", key="k_", rules="rule",
+    )  # fmt: skip
+
+
+def test_a_stream_in_any_batches_and_across_a_restart_answers_as_the_static_frame(spark, tmp_path):
     rows = tuples(3, 64)
-
-    def build(df):
-        renamed = df.withColumnRenamed("k", "k_")
-        return sf.top_k(
-            renamed, QUERIES, by="x", window=sf.Range("8 seconds"), order="ts", key="k_",
-            rules="rule",
-        )  # fmt: skip
-
-    write(tmp_path, rows, size)
-    came = answered(stream_rows(spark, tmp_path, build))
-    whole = answered(build(spark.createDataFrame(rows, SCHEMA)).collect())
+    write(tmp_path, rows, [11, 1, 16, 23, 13])
+    came = answered(stream_rows(spark, tmp_path, by_key))
+    whole = answered(by_key(spark.createDataFrame(rows, SCHEMA)).collect())
     assert len(whole) > len(came) > 60
-    assert set(came) <= set(whole)
-    ends = {k: max(r[2] for r in rows if r[1] == k) for k in (0, 1)}
-    known = [row for row in whole if row[2].replace(tzinfo=UTC) <= ends[row[0]]]
-    assert came == known  # all but those after the end
+    known = [row for row in whole if row[5]]
+    assert came == known  # all but those that no row calls for
     groups = {}
-    for key, query, time, *_, probability in whole:
-        groups.setdefault((key, query, time.replace(tzinfo=UTC)), []).append(probability)
-    for (key, query, time), got in groups.items():
-        begin = time - timedelta(seconds=8)
-        window = [r for r in rows if r[1] == key and begin <= r[2] < time]
+    for key, query, due, *_, shown, probability in whole:
+        at = due.replace(tzinfo=UTC)
+        groups.setdefault((key, query, at), []).append(probability)
+        later = [r[2] for r in rows if r[1] == key and r[2] >= at]
+        assert shown == (str(min(later).replace(tzinfo=None)) if later else "")
+    for (key, query, at), got in groups.items():
+        begin = at - timedelta(seconds=8)
+        window = [r for r in rows if r[1] == key and begin <= r[2] < at]
         best = expected_best(window, 1 if query == "top_1" else 3)
         assert got == pytest.approx(best, abs=1e-11)
+
+
+def test_a_quiet_stream_gives_its_last_answers_and_reports_what_it_did(spark, tmp_path):
+    rows = tuples(5, 30)
+    write(tmp_path, rows, [30])
+    (tmp_path / "later" / "000.json").rename(tmp_path / "in" / "000.json")
+    stream = spark.readStream.schema(SCHEMA).json(str(tmp_path / "in"))
+    query = (
+        by_key(stream, idle_timeout="1 second").writeStream.format("memory").queryName("quiet")
+        .option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    )  # fmt: skip
+    whole = answered(by_key(spark.createDataFrame(rows, SCHEMA)).collect())
+    try:
+        deadline = time.monotonic() + 120
+        while spark.table("quiet").count() < len(whole) and time.monotonic() < deadline:
+            time.sleep(0.3)  # not processAllAvailable: timers keep it going for ever
+        assert answered(spark.table("quiet").collect()) == whole  # with no row after the last one
+    finally:
+        query.stop()
+        spark.catalog.dropTempView("quiet")
+    counted, by_query = {}, {}
+    for progress in query.recentProgress:
+        for name, row in progress["observedMetrics"].items():
+            into = by_query if name.endswith("_answers") else counted
+            for field, count in row.asDict().items():
+                into[field] = into.get(field, 0) + count
+    assert counted["rows"] == 2 * 30  # as they come, and as they are ranked
+    assert (counted["invalid"], counted["late"], counted["rejected"]) == (0, 0, 0)
+    each = {(key, query, at) for key, query, at, *_ in whole}
+    assert counted["answers"] == len(whole)
+    assert counted["answered"] == len(each) > 0
+    assert by_query == {
+        name: len([one for one in each if one[1] == name]) for name in ("top_1", "wide")
+    }
+    assert counted["executions"] > 0
+    waits = {row[:3]: datetime.fromisoformat(row[5]) - row[2] for row in whole if row[5]}
+    assert counted["latency"] == sum(waits.values(), timedelta()) / timedelta(microseconds=1)
+    every = {"top_1": timedelta(seconds=2), "wide": timedelta(seconds=5)}
+    assert counted["late_answers"] == len([k for k, wait in waits.items() if wait > every[k[1]]])
 
 
 def test_after_sf_reorder_the_rows_that_are_not_late_are_ranked(spark, tmp_path):
@@ -200,7 +247,7 @@ def test_after_sf_reorder_the_rows_that_are_not_late_are_ranked(spark, tmp_path)
             ordered(df), QUERIES, by="x", window=sf.Range("8 seconds"), order="ts", key="k_"
         )
 
-    write(tmp_path, arrived, 20)
+    write(tmp_path, arrived, [37, 23, 41, 19])
     came = answered(stream_rows(spark, tmp_path, build))
     static = spark.createDataFrame(arrived, SCHEMA)
     whole = answered(build(static).collect())
@@ -210,11 +257,11 @@ def test_after_sf_reorder_the_rows_that_are_not_late_are_ranked(spark, tmp_path)
     assert len(came) > len(whole) * 0.8
     kept = [row for row in arrived if row[0] not in late]
     groups = {}
-    for key, query, time, *_, probability in whole:
-        groups.setdefault((key, query, time.replace(tzinfo=UTC)), []).append(probability)
-    for (key, query, time), got in groups.items():
-        begin = time - timedelta(seconds=8)
-        window = [(*r[:3], None, r[4]) for r in kept if r[1] == key and begin <= r[2] < time]
+    for key, query, at, *_, probability in whole:
+        groups.setdefault((key, query, at.replace(tzinfo=UTC)), []).append(probability)
+    for (key, query, at), got in groups.items():
+        begin = at - timedelta(seconds=8)
+        window = [(*r[:3], None, r[4]) for r in kept if r[1] == key and begin <= r[2] < at]
         assert got == pytest.approx(expected_best(window, 1 if query == "top_1" else 3), abs=1e-11)
     first = sf.reorder(
         static.selectExpr("*", "ts AS arrival"),

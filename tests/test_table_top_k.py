@@ -140,6 +140,38 @@ def test_every_answer_is_that_of_the_possible_worlds_of_its_window(ascending):
     assert counts["answers"] == len(found)
 
 
+def test_an_answer_is_given_at_the_first_row_that_shows_its_instant_to_be_past():
+    rows = tuples(1, 40)
+    found, counts = answers(PLAIN, rows)
+    every = {name: every for name, _, every in QUERIES}
+    latencies = {}
+    for (sensor, query, time), got in by_instant(found).items():
+        shown = [r["time"] for r in rows if r["key"] == sensor and r["time"] >= time]
+        answered = shown[0] if shown else None  # the last ones: nothing but the end called for them
+        assert {row["answered"] for row in got} == {answered}
+        latencies[sensor, query, time] = answered - time if shown else 0
+    assert counts["answered"] == len(latencies)
+    assert counts["latency"] == sum(latencies.values()) > 0
+    late = [wait for (_, query, _), wait in latencies.items() if wait > every[query]]
+    assert counts["late_answers"] == len(late) > 0
+
+
+def test_after_a_controller_an_answer_is_given_when_the_row_of_any_key_shows_its_instant():
+    rows = controlled(5, 40)
+    found, _ = answers(CONTROLLED, rows)
+    clock, newest, clocks = -100, None, []
+    for row in rows:
+        if newest is not None and row["punctuation"] > newest:
+            clock = max(clock, newest + 1)
+        newest = max(row["punctuation"], row["punctuation"] if newest is None else newest)
+        clock = clock if row.get("late") else max(clock, row["time"])
+        clocks.append(clock)
+    assert len({row["sensor"] for row in found}) == 3
+    for row in found:
+        reached = [clock for clock in clocks if clock >= row["time"]]
+        assert row["answered"] == (reached[0] if reached else None)
+
+
 @pytest.mark.parametrize("plan", ["dp", "greedy", "none"])
 def test_no_query_waits_longer_than_it_may_while_its_window_holds_tuples(plan):
     rows = tuples(2, 60, keys=1)
@@ -285,6 +317,38 @@ def test_tuples_that_overfill_their_rule_are_left_out_and_counted():
     found, counts = answers(replace(PLAIN, queries=(("q", 3, 4),)), rows)
     assert {row["row"]["id"] for row in found} == {0}
     assert counts["rejected"] == 2
+
+
+@pytest.mark.parametrize("plan", ["dp", "none"])
+def test_after_a_restart_with_other_queries_no_bound_is_missed(plan):
+    before = replace(PLAIN, plan=plan, keys=(), queries=(("stays", 1, 6), ("goes", 2, 9)))
+    changed = (("stays", 1, 6), ("comes", 3, 5))
+    after = replace(before, queries=changed)
+    assert before.fingerprint() == after.fingerprint()
+    rows = [
+        {"id": i, "key": "s", "time": 5 + i, "score": [float(i % 7)], "prob": [0.5], "rule": None}
+        for i in range(80)
+    ]
+    operator = before.make()
+    first = operator.process([(0, table(rows[:40]))], 0)
+    saved = operator.snapshot()
+    operator = after.restore(saved)
+    then = operator.process([(0, table(rows[40:]))], 0)
+    old, new = ([row for part in parts for row in part.to_pylist()] for parts in (first, then))
+    assert {row["query"] for row in old} == {"stays", "goes"}
+    assert {row["query"] for row in new} == {"stays", "comes"}
+    restart = rows[39]["time"]
+    for name, since, every in (("stays", 0, 6), ("comes", restart, 5)):
+        times = sorted({since, *(r["time"] for r in old + new if r["query"] == name)})
+        assert all(later - one <= every for one, later in pairwise(times) if one >= 5)
+        assert rows[-1]["time"] - times[-1] < every
+    for row in new:
+        window = [r for r in rows if row["time"] - 8 <= r["time"] < row["time"]]
+        assert row["probability"] in [
+            pytest.approx(chance) for chance in pr_k(window, row["k"]).values()
+        ]
+    again = after.restore(saved)  # rebuilt once more from the same state
+    assert again.process([(0, table(rows[40:]))], 0) == then
 
 
 def test_streams_are_ranked_by_the_sums_of_their_tuples():

@@ -187,28 +187,37 @@ def test_more_sharing_never_costs_more_and_greedy_at_most_twice_the_optimum(give
     assert dp <= greedy <= 2 * dp
 
 
-def ratio_of_ns_to_dp(x, rng, f_kind, k_kind):
-    """NS / DP of one of D's query sets: uniform f in [1, 40] and k in [2, 100], or Gaussian."""
-    f = rng.integers(1, 41, x) if f_kind == "u" else np.rint(rng.normal(40, 5, x)).astype(int)
-    k = rng.integers(2, 101, x) if k_kind == "u" else np.rint(rng.normal(100, 10, x)).astype(int)
-    some = list(zip(k.clip(2).tolist(), f.clip(1).tolist(), strict=True))
+def ratio_of_ns_to_dp(x, rng, families="uu", most=5, mean=(5, 2)):
+    """NS / DP of one of D's query sets of x: f uniform in [1, 40] or of normal law (40, 5); k
+    uniform in [2, most], or of normal law."""
+    f = rng.integers(1, 41, x) if families[0] == "u" else np.rint(rng.normal(40, 5, x))
+    k = rng.integers(2, most + 1, x) if families[1] == "u" else np.rint(rng.normal(*mean, x))
+    pairs = zip(k.clip(1).astype(int).tolist(), f.clip(1).astype(int).tolist(), strict=True)
+    some = list(pairs)
     return float(sf.timetable(some, "none").cost / sf.timetable(some).cost)
 
 
 @pytest.mark.parametrize("x", [60, 80, 100])
 def test_sharing_saves_at_least_log2_of_the_queries_on_average(x):
-    """D, Theorem 7.1, over D's four families of query sets.
-
-    The theorem is asymptotic: for uniform f and k alone the average over many sets is 5.3 for 60
-    queries and 6.3 for 80, a little below log2 x, and above it from about 85 queries on.
-    """
+    """D, section 10.2.5 and Table 9 (its columns DP and NS are swapped), whose query sets have f
+    uniform in [1, 40] and k in [2, 5]: the printed ratios are 5.96, 8.68 and 8.16, ours on the
+    average of many sets 6.3, 7.5 and 8.6."""
     rng = np.random.default_rng(x)
-    families = {
-        family: np.mean([ratio_of_ns_to_dp(x, rng, *family) for _ in range(40)])
+    assert np.mean([ratio_of_ns_to_dp(x, rng) for _ in range(150)]) >= np.log2(x)
+
+
+@pytest.mark.parametrize("x", [60, 80, 100])
+def test_the_same_holds_over_the_four_families_with_k_to_100(x):
+    """Theorem 7.1 is asymptotic. With k to 100 and both uniform the average is 5.3 for 60 queries
+    and 6.3 for 80, a little below log2 x, and above it from about 90 queries on; over D's four
+    families together (uniform and Gaussian) it is far above."""
+    rng = np.random.default_rng(x)
+    saved = [
+        np.mean([ratio_of_ns_to_dp(x, rng, family, 100, (100, 10)) for _ in range(40)])
         for family in ("uu", "ug", "gu", "gg")
-    }
-    assert np.mean(list(families.values())) >= np.log2(x)
-    assert min(families.values()) >= np.log2(x) - 1
+    ]
+    assert np.mean(saved) >= np.log2(x)
+    assert min(saved) >= 0.85 * np.log2(x)
 
 
 @given(queries, st.integers(1, 10**9))

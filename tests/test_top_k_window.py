@@ -70,11 +70,11 @@ def from_scratch(tuples, queries, *, length=None, rows=None, plan="dp", advance=
             ]
             inside = inside if rows is None else inside[-rows:]
             for name in due.queries:
-                answers += answer(name, queries[name][0], due.time, tuples, inside)
+                answers += answer(name, queries[name][0], due.time, newest, tuples, inside)
     return answers
 
 
-def answer(name, k, time, tuples, inside):
+def answer(name, k, time, answered, tuples, inside):
     scores = np.concatenate([[], *(tuples[j][1] for j in inside)])
     prob = np.concatenate([[], *(tuples[j][2] for j in inside)])
     owner = [place for place, j in enumerate(inside) for _ in tuples[j][1]]
@@ -84,7 +84,8 @@ def answer(name, k, time, tuples, inside):
     rows = []
     for rank, (place, chance) in enumerate(zip(*found, strict=True), start=1):
         _, own, weights, *_ = tuples[inside[place]]
-        rows.append((name, k, time, rank, inside[place], -1, own[np.argmax(weights)], chance))
+        score = own[np.argmax(weights)]
+        rows.append((name, k, time, answered, rank, inside[place], -1, score, chance))
     return rows
 
 

@@ -84,7 +84,15 @@ def run(
 
 
 @app.command()
-def explain(file: PipelineFile, cores: Cores = None, verbose: Verbose = False) -> None:
+def explain(
+    file: PipelineFile,
+    chart: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Draw the timetables of TOP queries into this folder."),
+    ] = None,
+    cores: Cores = None,
+    verbose: Verbose = False,
+) -> None:
     """Say what the queries of the pipeline FILE will do; run nothing."""
     from sfumato.cli.pipeline import read_pipeline
 
@@ -92,12 +100,29 @@ def explain(file: PipelineFile, cores: Cores = None, verbose: Verbose = False) -
     with _usage_errors(console):
         pipeline = read_pipeline(file)
         with _spark(console, cores, verbose, short=True) as spark:
-            from sfumato.cli.run import explanations
+            from sfumato.cli.run import define
 
-            for name, plan in explanations(spark, pipeline):
+            defined = define(spark, pipeline)
+            for name, plan in defined.plans.items():
                 console.print(f"[bold]{escape(name)}[/bold]")
                 console.print(plan, markup=False, highlight=False, soft_wrap=True)
                 console.print()
+        if chart is not None:
+            _draw(console, defined.steps, chart)
+
+
+def _draw(console: Console, steps: Any, folder: Path) -> None:
+    from sfumato.cli.charts import draw
+
+    try:
+        files = draw(steps, folder)
+    except ImportError as error:
+        _say_error(error)
+        raise typer.Exit(FAILED) from None
+    for file in files:
+        console.print(f"drawn: {file}", markup=False, highlight=False, soft_wrap=True)
+    if not files:
+        console.print("No query has a TOP: there is no timetable to draw.")
 
 
 @app.command()

@@ -53,7 +53,8 @@ class QueryProgress:
 
     def total(self, counter: str) -> int:
         """The sum of a counter ("late", "invalid", ...) over the operators of the query."""
-        return sum(counts.get(counter, 0) for counts in self.counters.values())
+        named = (counts for metric, counts in self.counters.items() if not _by_query(metric))
+        return sum(counts.get(counter, 0) for counts in named)
 
     @property
     def rate(self) -> float:
@@ -77,3 +78,8 @@ class QueryProgress:
         if len(reorders) < len(self.counters):
             return None
         return reorders[0]["rows"] - self.rows_out if len(reorders) == 1 else None
+
+
+def _by_query(metric: str) -> bool:
+    """Whether a metric's names are those of queries, which may be called anything."""
+    return metric.endswith("_answers")

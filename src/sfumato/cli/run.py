@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,12 @@ import sfumato as sf
 from sfumato.cli.failures import first_cause
 from sfumato.cli.pipeline import CONSOLE, WITH_SCHEME, Pipeline, PipelineError, Sink, Source
 from sfumato.cli.progress import ROWS_OUT, QueryProgress
+from sfumato.cli.shared_run import SharedRuns, quickest
 from sfumato.cli.tables import how_many, progress_table, rows_table
+from sfumato.sql.describe import explained
+from sfumato.sql.named import NamedQueries
+from sfumato.sql.plan import Step, Table
+from sfumato.sql.sources import Frame
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,48 +65,88 @@ def run(spark: SparkSession, pipeline: Pipeline, console: Console, *, once: bool
     once : process what the sources have now, and end
     Raises PipelineError, before anything has started, for what Spark or our SQL refuse.
     """
-    frames = dict(define(spark, pipeline))
-    static = [sink for sink in pipeline.sinks if not frames[sink.query].isStreaming]
-    for sink in static:
-        if sink.format != CONSOLE:
-            raise PipelineError(
-                f"`sinks.{sink.name}` gets the rows of {sink.query}, which reads static sources "
-                "only: let one of them be a stream, or show the rows on the console"
-            )
     with ExitStack() as stack:
         folder = pipeline.checkpoint
         if folder is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sfumato-"))
-            if len(static) < len(pipeline.sinks):
-                console.print("No checkpoint folder: the next run begins anew.", style="dim")
-        for sink in static:
-            _show(console, sink, frames[sink.query])
+        shared = SharedRuns(spark, folder)
+        frames = define(spark, pipeline, shared).frames
+        streams = [sink for sink in pipeline.sinks if frames[sink.query].isStreaming]
+        for sink in pipeline.sinks:
+            if sink not in streams and sink.format != CONSOLE:
+                raise PipelineError(
+                    f"`sinks.{sink.name}` gets the rows of {sink.query}, which reads static "
+                    "sources only: let one of them be a stream, or show the rows on the console"
+                )
+        if streams and pipeline.checkpoint is None:
+            console.print("No checkpoint folder: the next run begins anew.", style="dim")
+        for sink in pipeline.sinks:
+            if sink not in streams:
+                _show(console, sink, frames[sink.query])
         running: list[Running] = []
+
+        def sinks() -> list[Running]:
+            for sink in streams:
+                running.append(start(frames[sink.query], sink, folder, once=once))
+            return running
+
         try:
-            for sink in pipeline.sinks:
-                if sink not in static:
-                    running.append(start(frames[sink.query], sink, folder, once=once))
-            return follow(running, console)
+            for shared_run in shared.runs:
+                sink = replace(shared_run.sink, trigger=quickest(streams))
+                started = start(shared_run.frame, sink, folder, once=once)
+                running.append(replace(started, name=shared_run.title))
+            if once and running:  # the sinks process what the shared runs have written
+                return follow(running, console, then=sinks)
+            return follow(sinks(), console)
         finally:
             for sink_at_work in running:
                 sink_at_work.query.stop()
 
 
-def define(spark: SparkSession, pipeline: Pipeline) -> Iterator[tuple[str, DataFrame]]:
-    """Make each source and query a temporary view, in the order of the file."""
+@dataclass
+class Defined:
+    """The frames of a pipeline's sources and queries, and what its queries do, also in words."""
+
+    frames: dict[str, DataFrame]
+    plans: dict[str, str]
+    steps: dict[str, Step]
+
+
+def define(spark: SparkSession, pipeline: Pipeline, shared: SharedRuns | None = None) -> Defined:
+    """Make each source and query a temporary view, in the order of the file.
+
+    shared : takes down the TOP queries that are answered by one run; None: they are not
+    """
+    defined = Defined({}, {}, {})
     for source in pipeline.sources:
-        frame = _built(f"sources.{source.name}", lambda s=source: read(spark, s))
+        frame = _built(f"sources.{source.name}", partial(_source, spark, source))[0].df
         frame.createOrReplaceTempView(source.name)
-        yield source.name, frame
+        defined.frames[source.name] = frame
+    queries = NamedQueries(
+        spark,
+        {query.name: query.sql for query in pipeline.queries},
+        [sink.query for sink in pipeline.sinks],
+        None if shared is None else shared.share,
+    )
     for query in pipeline.queries:
-        frame = _built(f"queries.{query.name}.sql", lambda q=query: sf.sql(spark, q.sql))
-        if isinstance(frame, list):
+        planned = _built(f"queries.{query.name}.sql", partial(queries.frames, query.name))
+        if len(planned) != 1:
             raise PipelineError(
-                f"`queries.{query.name}.sql` must be one statement; got {len(frame)}: give each "
+                f"`queries.{query.name}.sql` must be one statement; got {len(planned)}: give each "
                 "a [queries.NAME] of its own"
             )
+        frame = planned[0].df
         frame.createOrReplaceTempView(query.name)
-        yield query.name, frame
+        defined.frames[query.name] = frame
+        defined.steps[query.name] = planned[0].step
+        defined.plans[query.name] = _described(query.name, planned[0], queries)
+    return defined
+
+
+def _described(name: str, frame: Frame, queries: NamedQueries) -> str:
+    others = [other for other in queries.with_(name) if other != name]
+    plan = explained(frame.step)
+    return f"{plan}\nanswered in one run with {', '.join(others)}" if others else plan
 
 
 def read(spark: SparkSession, source: Source) -> DataFrame:
@@ -114,17 +160,22 @@ def read(spark: SparkSession, source: Source) -> DataFrame:
     return reader.load(source.path) if source.path is not None else reader.load()
 
 
-def _built(place: str, make: Any) -> Any:
-    """What `make` gives; its errors are told with their place in the file."""
+def _source(spark: SparkSession, source: Source) -> list[Frame]:
+    """A source as a table of the language."""
+    return [Frame(read(spark, source), Table(source.name, not source.static, ()))]
+
+
+def _built(place: str, make: Callable[[], list[Frame]]) -> list[Frame]:
+    """The frames that `make` gives; its errors are told with their place in the file."""
     try:
-        frame = make()
-        for part in frame if isinstance(frame, list) else [frame]:
-            _ = part.schema  # analysed now, so that the error names its place
+        frames = make()
+        for frame in frames:
+            _ = frame.df.schema  # analysed now, so that the error names its place
     except (ValueError, TypeError) as error:
         raise PipelineError(f"`{place}`: {error}") from error
     except spark_errors() as error:
         raise PipelineError(f"`{place}`: {first_cause(error)}") from error
-    return frame
+    return frames
 
 
 def spark_errors() -> tuple[type[Exception], ...]:
@@ -202,17 +253,23 @@ def _show(console: Console, sink: Sink, frame: DataFrame) -> None:
     )
 
 
-def follow(running: list[Running], console: Console) -> int:
+def follow(
+    running: list[Running], console: Console, then: Callable[[], object] | None = None
+) -> int:
     """Show the progress of started sinks until they end; 1 if one failed, else 0.
 
+    then : starts more of them, once these have ended
     The first failure stops the others. An interrupt stops all, and is no failure.
     """
     failed = None
     try:
         with Live(console=console, refresh_per_second=4, transient=True) as live:
-            while failed is None and _look(running):
+            while failed is None and (_look(running) or then is not None):
                 failed = next((s for s in running if s.failure is not None), None)
                 live.update(_view(running))
+                if then is not None and failed is None and not _look(running):
+                    then()
+                    then = None
                 time.sleep(LOOK_EVERY)
             failed = failed or next((s for s in running if s.failure is not None), None)
     except KeyboardInterrupt:
@@ -259,7 +316,4 @@ def _report(running: list[Running], console: Console) -> None:
 
 def explanations(spark: SparkSession, pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     """What each query of a pipeline will do, in words; nothing is started."""
-    for _ in define(spark, pipeline):
-        pass
-    for query in pipeline.queries:
-        yield query.name, sf.explain(spark, query.sql)
+    yield from define(spark, pipeline).plans.items()

@@ -57,3 +57,25 @@ def best_of_columns(values, ks):
             order[:] = np.argsort(value, kind="mergesort")
         places[offsets[c] : offsets[c + 1]] = order[: offsets[c + 1] - offsets[c]]
     return offsets, places
+
+
+@njit(cache=True, nogil=True)
+def best_rows(values, ks, owner, scores):
+    """best_of_columns as rows of answers, column after column.
+
+    owner : int64[n], what stands at each place;  scores : float64[], of the owners, or empty
+    Returns offsets int64[c + 1], and for each row its rank from 1, owner, score (0 if none are
+    given) and value.  Cost: as best_of_columns.
+    """
+    offsets, places = best_of_columns(values, ks)
+    rank, owners = np.empty(places.size, dtype=np.int64), np.empty(places.size, dtype=np.int64)
+    score, value = np.zeros(places.size), np.empty(places.size)
+    for c in range(ks.size):
+        for i in range(offsets[c], offsets[c + 1]):
+            rank[i] = i - offsets[c] + 1
+            owners[i] = owner[places[i]]
+            value[i] = values[places[i], c]
+    if scores.size:
+        for i in range(places.size):
+            score[i] = scores[owners[i]]
+    return offsets, rank, owners, score, value

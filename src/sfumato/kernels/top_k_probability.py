@@ -9,6 +9,7 @@ from sfumato.kernels.banded_law import MARGIN
 from sfumato.kernels.rank_tree import LEVELS, enter, plant
 
 BLOCK = 32
+MANY = 8  # from so many k on, a row of them is added up at once
 
 
 @njit(cache=True, nogil=True)
@@ -37,7 +38,7 @@ def partial_law(tree, depth, mass, after, x, q):
 
 @njit(cache=True, nogil=True)
 def below(tree, depth, ks, first, width, cumulative, windows):
-    """windows[c, d] = Pr(fewer than ks[c] - d of the leaf's factors exist), d < width, c >= first.
+    """windows[d, c] = Pr(fewer than ks[c] - d of the leaf's factors exist), d < width, c >= first.
 
     cumulative : scratch, float64 as long as the law.  Cost: O(band + ks.size * width).
     """
@@ -46,19 +47,41 @@ def below(tree, depth, ks, first, width, cumulative, windows):
     for j in range(low, high):
         total += law[j + MARGIN]
         cumulative[j] = total
-    for c in range(first, ks.size):
-        for d in range(width):
+    for d in range(width):
+        for c in range(first, ks.size):
             j = ks[c] - 1 - d
             if j >= high:
-                windows[c, d] = total
+                windows[d, c] = total
             elif j >= low:
-                windows[c, d] = cumulative[j]
+                windows[d, c] = cumulative[j]
             else:
-                windows[c, d] = 0.0
+                windows[d, c] = 0.0
 
 
 @njit(cache=True, nogil=True)
-def fill_leaf(tree, depth, a, b, prob, mass, after, ks, q, ends, cumulative, windows, out):
+def tails(p, q, degree, windows, first, out):
+    """out[c] = p times the chance that q's and the leaf's factors together are below ks[c]."""
+    if out.size < MANY:
+        for c in range(first, out.size):
+            total = 0.0
+            for d in range(degree + 1):
+                total += q[d] * windows[d, c]
+            out[c] = p * min(total, 1.0)
+        return
+    some, weight = windows[0, first : out.size], q[0]  # the same sums, so that many go at once
+    row = out[first:]
+    for c in range(row.size):
+        row[c] = weight * some[c]
+    for d in range(1, degree + 1):
+        some, weight = windows[d, first : out.size], q[d]
+        for c in range(row.size):
+            row[c] += weight * some[c]
+    for c in range(row.size):
+        row[c] = p * min(row[c], 1.0)
+
+
+@njit(cache=True, nogil=True)
+def fill_leaf(tree, depth, a, b, prob, mass, after, ks, q, ends, cumulative, windows, place, out):
     """Pr_k of the positions of a leaf, for all k of `ks`.
 
     The factors that hold on parts of the leaf are multiplied into a small polynomial q, one by
@@ -83,34 +106,30 @@ def fill_leaf(tree, depth, a, b, prob, mass, after, ks, q, ends, cumulative, win
         elif x > a and after[x - 1] > x:
             multiply_small(q, degree, mass[x - 1])
             degree += 1
-        for c in range(first, ks.size):
-            total = 0.0
-            for d in range(degree + 1):
-                total += q[d] * windows[c, d]
-            out[x, c] = prob[x] * min(total, 1.0)
+        tails(prob[x], q, degree, windows, first, out[place[x]])
 
 
 @njit(cache=True, nogil=True)
-def top_k_tails(prob, mass, after, begin, end, ks, block):
+def top_k_tails(prob, mass, after, begin, end, ks, block, place, out):
     """Pr_k of every position for every k of `ks`, in one descent of the tree.
 
     prob, mass, after : of the items in rank order, as in rule_factors
     begin, end : what `undecided` says for the least and the greatest k
     ks : int64[c], ascending, at least 1;  block : int in [1, BLOCK], the leaves' size
-    Returns float64[end, c]; the positions from `end` on have Pr_k < 4e-18.
+    place : int64[>= end], in which row of `out` each position's values go
+    out : float64[..., c] of zeros, filled; the positions from `end` on have Pr_k < 4e-18
     Cost: O(m band + (end - begin) log(end - begin) band), band about 10 standard deviations.
     Error: absolute, below (m + k) (1e-20 + 4 u) with u = 2**-53; measured 5e-15 at m = 10,000.
     Source: D, (1) and (2), offline as a segment tree over the rank positions.
     """
     most = ks[ks.size - 1]
-    out = np.zeros((end, ks.size))
     for x in range(begin):
-        out[x, :] = prob[x]
+        out[place[x], :] = prob[x]
     if begin >= end:
-        return out
+        return
     tree = plant(begin, end, most, block)
     q, ends = np.empty(block + 1), np.empty(block, dtype=np.bool_)
-    cumulative, windows = np.empty(most + 1), np.empty((ks.size, block))
+    cumulative, windows = np.empty(most + 1), np.empty((block, ks.size))
     waiting = np.empty((LEVELS, 3), dtype=np.int64)
     waiting[0] = (begin, end, 1)
     top = 1
@@ -119,10 +138,11 @@ def top_k_tails(prob, mass, after, begin, end, ks, block):
         a, b, depth = waiting[top, 0], waiting[top, 1], waiting[top, 2]
         enter(tree, depth, a, b, mass, after, most)
         if b - a <= block:
-            fill_leaf(tree, depth, a, b, prob, mass, after, ks, q, ends, cumulative, windows, out)
+            fill_leaf(
+                tree, depth, a, b, prob, mass, after, ks, q, ends, cumulative, windows, place, out
+            )
         else:
             middle = (a + b + 1) // 2
             waiting[top] = (middle, b, depth + 1)
             waiting[top + 1] = (a, middle, depth + 1)
             top += 2
-    return out

@@ -20,6 +20,7 @@ from sfumato.operators.numbered_answers import (
     RULE,
     NumberedAnswers,
     by_code,
+    counted,
 )
 from sfumato.operators.row_store import RowStore
 from sfumato.operators.snapshot import Snapshot, pack, unpack
@@ -29,8 +30,9 @@ from sfumato.operators.top_k_window import NEVER, TopKWindow
 from sfumato.operators.tuple_batch import gathered
 from sfumato.windows import Range, Rows
 
-KIND, VERSION = "top-k bucket", 1
+KIND, VERSION = "top-k bucket", 2
 FAR = 2**62  # no instant is due
+OF_ANSWERS = ("answers", "answered", "late_answers", "latency")
 FROM_WINDOWS = ("out_of_order", "rejected", "overflow", "executions", "cost")
 OF_GROUPS = {"scope_of": 0, "due": FAR, "newest": NEVER, "closed": NEVER}
 OF_SCOPES = {"clock": NEVER, "punctuation": np.iinfo(np.int64).min, "seen": 0}
@@ -73,6 +75,9 @@ class TopKSettings:
         "executions",
         "cost",
         "answers",
+        "answered",
+        "late_answers",
+        "latency",
     )
 
     def make(self) -> TableTopK:
@@ -98,10 +103,11 @@ class TopKSettings:
         return TableTopK.restored(self, data)
 
     def fingerprint(self) -> str:
+        """All but the queries: others may take their place at a restart."""
         window = {"window": type(self.window).__name__, **asdict(self.window)}
-        return json.dumps(
-            {"operator": "top-k", **asdict(self), "window": window}, sort_keys=True, default=str
-        )
+        known = {"operator": "top-k", **asdict(self), "window": window}
+        del known["queries"]
+        return json.dumps(known, sort_keys=True, default=str)
 
 
 class TableTopK:
@@ -128,6 +134,8 @@ class TableTopK:
         self.of_scope = {name: np.empty(0, np.int64) for name in OF_SCOPES}
         self.counts = dict.fromkeys(settings.counters, 0)
         self.places = {name: i for i, (name, *_) in enumerate(settings.queries)}
+        self.every = np.array([every for *_, every in settings.queries], np.int64)
+        self.clocks: dict[int, np.ndarray] = {}  # of a scope, after each of its rows of this batch
         self.row_type: pa.DataType | None = None
 
     # ---- rows in
@@ -154,7 +162,8 @@ class TableTopK:
             clock = self.of_scope["clock"][self.of_group["scope_of"]]
             for g in np.flatnonzero(self.of_group["due"] <= clock).tolist():
                 with self._watched(g) as window:
-                    out.add(g, window.advance(int(clock[g])), self.held[g])
+                    answers = window.advance(int(clock[g]))
+                    out.add(g, answers, self.held[g], clock=self._clock_of(g))
         tables = self._tables(out)
         self._forget()
         return tables
@@ -187,6 +196,7 @@ class TableTopK:
     ) -> np.ndarray:
         """bool[n]: rows that come too late; moves the clocks of the scopes."""
         late = time < self.of_group["closed"][group]
+        self.clocks = {}
         if self.settings.scope is None:
             return late
         late |= as_numbers(rows.column("late")) != 0
@@ -200,6 +210,7 @@ class TableTopK:
                 np.concatenate([self.of_scope["clock"][s : s + 1], shown])
             )
             late[at] |= time[at] < np.maximum(clock[:-1], settled)
+            self.clocks[s] = clock[1:]
             self.of_scope["punctuation"][s], self.of_scope["clock"][s] = newest[-1], clock[-1]
         return late
 
@@ -242,8 +253,12 @@ class TableTopK:
                     rules=None if rule is None else rule[of],
                     streams=None if stream is None else stream[of],
                 )
-                out.add(g, answers, self.held[g])
+                out.add(g, answers, self.held[g], clock=self._clock_of(g))
             self.of_group["newest"][g] = max(self.of_group["newest"][g], time[of].max())
+
+    def _clock_of(self, g: int) -> np.ndarray | None:
+        """The times known in a group's scope after each of its rows; None: without a scope."""
+        return self.clocks.get(int(self.of_group["scope_of"][g]))
 
     def _watched(self, g: int) -> _Watched:
         return _Watched(self, g)
@@ -274,7 +289,7 @@ class TableTopK:
 
     def _close(self, groups: np.ndarray) -> list[pa.Table]:
         """Each query's first answer after the newest row of some groups, unless it was given."""
-        out = NumberedAnswers(self.places)
+        out, nothing = NumberedAnswers(self.places), np.empty(0, np.int64)
         longest = max(every for *_, every in self.settings.queries)
         fresh = self.of_group["newest"] >= self.of_group["closed"]
         for g in groups[fresh[groups]].tolist():
@@ -283,11 +298,11 @@ class TableTopK:
                 last = max(last, int(self.of_scope["clock"][self.of_group["scope_of"][g]]))
             waiting = set(self.places)
             with self._watched(g) as window:
-                out.add(g, window.advance(last), self.held[g])
+                out.add(g, window.advance(last), self.held[g], clock=nothing)
                 due = window.next_due
                 while waiting and due is not None and due <= last + longest:
                     answers = window.advance(due)
-                    out.add(g, answers, self.held[g], only=waiting)
+                    out.add(g, answers, self.held[g], only=waiting, clock=nothing)
                     waiting -= set(answers.names)
                     last_due, due = due, window.next_due
                     self.of_group["closed"][g] = last_due
@@ -300,8 +315,10 @@ class TableTopK:
     def _tables(self, out: NumberedAnswers) -> list[pa.Table]:
         if not out.parts:
             return []
-        group, query, k, time, rank, number, stream, score, probability = out.sorted()
-        self.counts["answers"] += len(group)
+        group, query, k, time, answered, rank, number, stream, score, probability = out.sorted()
+        found = counted(group, query, time, answered, self.every)
+        for name, count in zip(OF_ANSWERS, (len(group), *found), strict=True):
+            self.counts[name] += count
         columns = {}
         if self.settings.keys:
             assert self.groups.table is not None
@@ -315,12 +332,15 @@ class TableTopK:
             "score": pa.array(score),
             "probability": pa.array(probability),
         }
+        shown = {"answered": as_times(answered, TIMES[self.settings.time])}
         if not self.settings.streams:
-            return [pa.table(columns | {"row": self.rows.take(number).column("row")})]
+            columns["row"] = self.rows.take(number).column("row")
+            return [pa.table(columns | shown)]
         assert self.stream_ids.table is not None
         names = self.stream_ids.table.column("stream")
         columns["row"] = pa.nulls(len(group), self.row_type)
-        return [pa.table(columns | {"stream": names.take(pa.array(stream))})]
+        columns["stream"] = names.take(pa.array(stream))
+        return [pa.table(columns | shown)]
 
     def counters(self) -> dict[str, int]:
         return dict(self.counts)
@@ -355,7 +375,11 @@ class TableTopK:
 
     @classmethod
     def restored(cls, settings: TopKSettings, data: bytes) -> TableTopK:
-        """The operator of a snapshot. Raises SnapshotError for other bytes."""
+        """The operator of a snapshot, which then answers the queries of `settings`: those that
+        are new as of what it knew last, those that are gone no more.
+
+        Raises SnapshotError for other bytes.
+        """
         saved = unpack(data, KIND, VERSION)
         bucket, arrays, tables = cls(settings), saved.arrays, saved.tables
         bucket.groups = KeyIndex(tables.get("groups"))
@@ -369,12 +393,28 @@ class TableTopK:
         ends = np.cumsum(arrays["window_sizes"])[:-1]
         for part in np.split(arrays["windows"], ends) if len(arrays["window_sizes"]) else ():
             bucket.windows.append(TopKWindow.restore(part.tobytes()))
+            _register(settings.queries, bucket.windows[-1])
         if bucket.windows:
             ends = np.cumsum(arrays["held_sizes"])[:-1]
             bucket.held = np.split(arrays["held"], ends, axis=1)
         bucket.of_group = {name: arrays[f"group_{name}"] for name in OF_GROUPS}
         bucket.of_scope = {name: arrays[f"scope_{name}"] for name in OF_SCOPES}
+        for g, window in enumerate(bucket.windows):
+            if bucket.of_group["due"][g] != FAR and window.next_due is not None:
+                bucket.of_group["due"][g] = window.next_due
         return bucket
+
+
+def _register(queries: Sequence[tuple[str, int, int]], window: TopKWindow) -> None:
+    """Let a window answer just these queries (see Schedule: no bound is missed)."""
+    wanted, known = {name: (k, every) for name, k, every in queries}, window.queries
+    for name in [name for name in wanted if name not in known]:
+        window.add(name, *wanted[name])
+    for name, query in known.items():
+        if wanted.get(name) != query:
+            window.remove(name)
+            if name in wanted:
+                window.add(name, *wanted[name])
 
 
 class _Watched:

@@ -21,7 +21,7 @@ from sfumato.operators.poisson_binomial import Floats
 from sfumato.operators.ranked_items import Ints, RankedItems, checked_k
 
 MANY = 8  # from so many k on, smaller leaves of the tree are quicker
-BLOCKS = (32, 8)
+BLOCKS = (32, 16)
 
 
 class Likeliest(NamedTuple):
@@ -224,11 +224,15 @@ def probabilities(items: RankedItems, k: Any) -> Floats:
     if np.ndim(k) > 1 or not wanted.size:
         raise ValueError(f"`k` must be a whole number or a list of them; got {k!r:.80}")
     ks, column = np.unique(wanted, return_inverse=True)
-    tuples, values = front_probabilities(items, ks)
+    if items.single:  # straight into place: with many k, a copy takes longer than the kernel
+        out = np.zeros((items.tuples, ks.size))
+        _tails(items, ks, out)
+    else:
+        tuples, values = front_probabilities(items, ks)
+        out = np.zeros((items.tuples, ks.size))
+        out[tuples] = values
     if not np.array_equal(ks, wanted):
-        values = values[:, column.reshape(-1)]
-    out = np.zeros((items.tuples, wanted.size))
-    out[tuples] = values
+        out = out[:, column.reshape(-1)]
     return out[:, 0] if np.ndim(k) == 0 else out
 
 
@@ -237,14 +241,24 @@ def front_probabilities(items: RankedItems, ks: Ints) -> tuple[Ints, Floats]:
 
     ks : int64[c], ascending, each at least 1.  There are at least min(k, all) such tuples.
     """
-    ranked = items.factored(int(ks[0]), int(ks[-1]))
-    block = BLOCKS[ks.size >= MANY]
-    begin, end, order = ranked.begin, ranked.end, ranked.order[: ranked.end]
-    tails = top_k_tails(ranked.prob, ranked.mass, ranked.after, begin, end, ks, block)
+    order, tails = _tails(items, ks)
     if items.single or not order.size:
         return order, tails
     tuples, begins, members = items.first_tuples(order)
     return tuples, np.add.reduceat(tails[members], begins[:-1], axis=0)
+
+
+def _tails(items: RankedItems, ks: Ints, out: Floats | None = None) -> tuple[Ints, Floats]:
+    """The items whose Pr_k is not negligible, in rank order, and their Pr_k.
+
+    out : float64[items, c] of zeros, filled and returned; None: a row for each of these only
+    """
+    ranked = items.factored(int(ks[0]), int(ks[-1]))
+    block, end = BLOCKS[ks.size >= MANY], ranked.end
+    place = ranked.order if out is not None else np.arange(end)
+    out = np.zeros((end, ks.size)) if out is None else out
+    top_k_tails(ranked.prob, ranked.mass, ranked.after, ranked.begin, end, ks, block, place, out)
+    return ranked.order[:end], out
 
 
 def best(items: RankedItems, values: Floats, k: int, *, least: bool = False) -> Likeliest:

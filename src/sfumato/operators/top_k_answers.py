@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.best_of_columns import best_of_columns
+from sfumato.kernels.best_of_columns import best_of_columns, best_rows
 from sfumato.operators.poisson_binomial import Floats
 from sfumato.operators.ranked_items import Ints, RankedItems, checked_k
 from sfumato.operators.top_k import (
@@ -27,6 +27,7 @@ from sfumato.operators.top_k import (
 )
 
 SEMANTICS = ("pk_topk", "pt_k", "u_topk", "u_kranks", "expected_rank", "prf", "prfe")
+NO_SCORES = np.empty(0)
 ALIASES = {"global_topk": "pk_topk", "expected_ranks": "expected_rank"}
 
 
@@ -107,9 +108,10 @@ def rankings(items: RankedItems, ks: Ints, semantics: Semantics) -> Rankings:
         return _vectors(items, ks)
     if name == "pk_topk":
         front, values = front_probabilities(items, ks)
-        offsets, places = best_of_columns(values, ks)
-        columns = np.repeat(np.arange(ks.size), np.diff(offsets))
-        return _rankings(items, offsets, front[places], values[places, columns])
+        scores = items.scores if items.single else NO_SCORES
+        offsets, rank, tuples, score, value = best_rows(values, ks, front, scores)
+        score = score if items.single else _scores(items, tuples)
+        return Rankings(offsets, rank, tuples, score, value, np.full(rank.size, -1))
     if name == "pt_k":
         assert semantics.threshold is not None
         front, values = front_probabilities(items, ks)

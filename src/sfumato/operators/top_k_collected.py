@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sfumato.kernels.answer_rows import answer_rows
 from sfumato.operators.poisson_binomial import Floats
 from sfumato.operators.ranked_items import Ints
 from sfumato.operators.schedule import Due
@@ -16,6 +17,9 @@ class Answers(NamedTuple):
     """Rows of answers, by due time, then query, then rank: parallel arrays.
 
     query : int64, place in `names`;  k : int64;  time : int64 microseconds, the due instant
+    answered : int64 microseconds, the time that was known when it was answered: that of the first
+        tuple (or call of `advance`) that showed the instant to be past. What lies between the two
+        is the answer's latency
     rank : int64, from 1;  row : int64, the tuple's arrival number
     stream : int64, -1 unless streams are ranked;  score, probability : float64, as in Rankings
     rejected : int64, arrival numbers of tuples left out because they overfill their rule
@@ -25,6 +29,7 @@ class Answers(NamedTuple):
     query: Ints
     k: Ints
     time: Ints
+    answered: Ints
     rank: Ints
     row: Ints
     stream: Ints
@@ -38,37 +43,32 @@ class CollectedAnswers:
 
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
-        self.parts: list[tuple[np.ndarray, ...]] = []
         self.rejected: list[Ints] = []
+        self._numbers: dict[tuple[str, ...], Ints] = {}
+        self._parts: list[tuple[Ints, ...]] = []
+        self._found: list[Rankings] = []
+        self._size = 0
 
-    def add(self, due: Due, ks: Ints, place: Ints, found: Rankings, rows: Ints) -> None:
+    def add(
+        self, due: Due, answered: int, ks: Ints, place: Ints, found: Rankings, rows: Ints
+    ) -> None:
         """The answers of one run to each of its queries.
 
         ks : each query's k;  place : where in `found`;  rows : the ranked tuples' arrival numbers
         """
-        names = [self.names.setdefault(name, len(self.names)) for name in due.queries]
-        sizes = np.diff(found.offsets)[place]
-        before = np.cumsum(sizes) - sizes
-        at = np.arange(sizes.sum()) + np.repeat(found.offsets[place] - before, sizes)
-        self.parts.append(
-            (
-                np.repeat(np.array(names), sizes),
-                np.repeat(ks, sizes),
-                np.full(at.size, due.time),
-                found.rank[at],
-                rows[found.tuples[at]],
-                found.stream[at],
-                found.score[at],
-                found.value[at],
-            )
-        )
+        if due.queries not in self._numbers:
+            numbers = [self.names.setdefault(name, len(self.names)) for name in due.queries]
+            self._numbers[due.queries] = np.array(numbers)
+        times = np.array([due.time, answered])
+        self._parts.append((self._numbers[due.queries], ks, place, times, rows))
+        self._found.append(found)
+        self._size += int(np.diff(found.offsets)[place].sum())
 
     def answers(self) -> Answers:
         """All of them as one."""
-        empty: tuple[np.ndarray, ...] = (np.empty(0, np.int64),) * 6 + (np.empty(0),) * 2
-        query, k, time, rank, row, stream, score, value = (
-            np.concatenate(column) for column in zip(empty, *self.parts, strict=True)
-        )
-        rejected = np.concatenate([empty[0], *self.rejected])
-        names = tuple(self.names)
-        return Answers(names, query, k, time, rank, row, stream, score, value, rejected)
+        # Written once, into their place: there are more of them than of anything else here.
+        whole, real, at = np.empty((7, self._size), np.int64), np.empty((2, self._size)), 0
+        for (numbers, ks, place, times, rows), found in zip(self._parts, self._found, strict=True):
+            at = answer_rows(whole, real, at, numbers, ks, place, times, *found, rows)
+        rejected = np.concatenate([np.empty(0, np.int64), *self.rejected])
+        return Answers._make((tuple(self.names), *whole, *real, rejected))

@@ -263,7 +263,7 @@ class TopKWindow:
                 self._schedule.skip(int(newest[reached]))  # nothing to answer until it is in
                 continue
             for due in self._schedule.take(instant):
-                window = self._run(due, window, out)
+                window = self._run(due, int(newest[reached]), window, out)
         self._schedule.skip(last)
         self._latest = max(self._latest, last)
         self._forget()
@@ -294,8 +294,9 @@ class TopKWindow:
         """Whether no tuple that has arrived can be in a later window."""
         return not bool((self._held.time[:visible] >= instant).any()) and self.length is not None
 
-    def _run(self, due: Due, window: Ints, out: CollectedAnswers) -> Ints:
-        """Answer the queries of one run; the window without tuples that overfill their rule."""
+    def _run(self, due: Due, now: int, window: Ints, out: CollectedAnswers) -> Ints:
+        """Answer the queries of one run, the time being `now`; the window without the tuples that
+        overfill their rule."""
         assert self._schedule is not None
         self.executions += 1
         self.cost += due.k
@@ -311,7 +312,7 @@ class TopKWindow:
             found = stream_rankings(items, self._held.stream[window], ks)
         else:
             found = rankings(items, ks, self.semantics)
-        out.add(due, asked, place, found, self._held.row[window])
+        out.add(due, now, asked, place, found, self._held.row[window])
         return window
 
     def _asked(self, names: tuple[str, ...]) -> tuple[Ints, Ints, Ints]:

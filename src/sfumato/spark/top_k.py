@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 METRICS = itertools.count(1)
-ANSWER = ("query", "k", "time", "rank", "score", "probability", "row", "stream")
+MOST_COUNTED = 100  # queries whose answers are counted one by one: each is a column of a metric
+ANSWER = ("query", "k", "time", "rank", "score", "probability", "row", "stream", "answered")
 
 
 def top_k(
@@ -83,8 +84,9 @@ def top_k(
     Rows of answers: the key columns, `query`, `k`, `time` (the instant, of the order's type),
     `rank` from 1, `score` (of the most probable alternative, or the one that the U-Topk vector
     has), `probability` (Pr_k; of the vector, of that rank, or the expected rank or weighed sum,
-    whichever the semantics rank by) and `row`, a struct of the tuple's certain columns. With
-    `streams`, `row` is NULL and `stream` the stream.
+    whichever the semantics rank by), `row`, a struct of the tuple's certain columns, and
+    `answered`: the event time that was known when the answer was given, so that answered - time
+    is its latency. With `streams`, `row` is NULL and `stream` the stream.
 
     After sf.reorder, whose columns `late` and `punctuation` must be there, an instant is answered
     once a row shows that the punctuation has reached it, late rows take no part, and `key` must
@@ -92,13 +94,19 @@ def top_k(
     answered once a row of that time or a later one came, and an older row than those before it
     counts as out_of_order and takes part in the instants still to come. When a static frame ends,
     and after `window.idle_timeout` without rows, each query is answered once more, at its first
-    instant after the newest row; rows before such an instant that come later are late.
+    instant after the newest row (`answered` is NULL then, for no row called for it); rows before
+    such an instant that come later are late.
 
     Rows with invalid probabilities, without order or without a finite score take no part; the
     observed metrics ``sfumato_top_k_N_input`` count them (`invalid`). ``sfumato_top_k_N`` counts
     rows, late, out_of_order, rejected (left out for good because their rule has more than
     probability 1 in a window; the later arrivals), overflow (evicted by `max_tuples`), executions,
-    cost (their k in all) and answers.
+    cost (their k in all), answers (rows), answered (answers to a query at an instant), late_answers
+    (those whose latency is above their `every`) and latency (its sum, in microseconds of event
+    time). ``sfumato_top_k_N_answers`` counts the answers to each query, of up to 100, by name.
+
+    A stopped streaming query may go on from its checkpoint with other `queries` (names, k or
+    `every`): they take effect as of its last micro-batch, and no bound is missed.
 
     Cost: one shuffle by key (after a controller without key: one task); a ranking and a kernel run
     for the greatest k due an instant and key. State: the tuples of a window and their rows.
@@ -147,7 +155,16 @@ def top_k(
         f"sfumato_top_k_{number}",
         None if timeout is None else max(1, timeout // 1000),
     )
-    return chunks.unpack(answers, ranking.answers())
+    return _counted(chunks.unpack(answers, ranking.answers()), list(named), number)
+
+
+def _counted(answers: DataFrame, names: list[str], number: int) -> DataFrame:
+    """The answers, with the number of each query's observed."""
+    if len(names) > MOST_COUNTED:
+        return answers
+    first = F.col("rank") == 1  # every answer has a first row
+    each = [F.count_if(first & (F.col("query") == F.lit(name))).alias(name) for name in names]
+    return answers.observe(f"sfumato_top_k_{number}_answers", *each)
 
 
 @dataclass(frozen=True)
@@ -203,7 +220,7 @@ class Ranking(WindowPlan):
         output = output.add("row", row if row.fields else StructType().add("col1", LongType()))
         if self.streams is not None:
             output = output.add("stream", schema[self.streams].dataType)
-        return output
+        return output.add("answered", output["time"].dataType)
 
 
 def timetables(queries: Sequence[tuple[str, int, int]], plan: str) -> tuple[Timetable, Timetable]:

@@ -16,11 +16,11 @@ from sfumato.sql.block import Block, Rewriting, Scope
 from sfumato.sql.edits import Edits
 from sfumato.sql.errors import SqlError, near
 from sfumato.sql.plan import Select, Table, at
-from sfumato.sql.ranking import Together
 from sfumato.sql.scan import check_is_query, table_names, uses_ours
 from sfumato.sql.sources import Frame
 from sfumato.sql.spark_errors import checked_by_spark
 from sfumato.sql.syntax import Body, Name, Node, Statement, plain, quoted, start_of
+from sfumato.sql.together import Together
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,20 +29,21 @@ if TYPE_CHECKING:
 class Planner:
     """Plans the statements of one script over the tables of a session; runs nothing."""
 
-    def __init__(self, spark: SparkSession, text: str) -> None:
+    def __init__(self, spark: SparkSession, text: str, together: Together | None = None) -> None:
+        """together : the TOP queries of several texts, this one's gathered; None: this one's"""
         self.spark = spark
         self.text = text
         self._tables: dict[tuple[str, ...], Frame | None] = {}
-        self.together = Together(
-            text, fold=spark.conf.get("spark.sql.caseSensitive", "false") != "true"
-        )
+        self._gathered = together is not None
+        self.together = Together(fold=folds_case(spark)) if together is None else together
 
     def script(self, statements: Iterable[Statement]) -> list[Frame]:
         """All statements as frames, TOP queries that can share their work planned together."""
         listed = list(statements)
         for statement in listed:
             check_is_query(statement.body, self.text)
-            self.together.gather(statement.body)
+            if not self._gathered:
+                self.together.gather(statement.body, self.text)
         return [self.statement(statement) for statement in listed]
 
     def statement(self, statement: Statement) -> Frame:
@@ -121,3 +122,8 @@ class Planner:
 
         known = [name for df in frames.values() for name in df.columns]
         return checked_by_spark(run, self.spark, self.text, node, known=known)
+
+
+def folds_case(spark: SparkSession) -> bool:
+    """Whether names that differ in case only are the same in a session."""
+    return spark.conf.get("spark.sql.caseSensitive", "false") != "true"

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.queries import Top
 from sfumato.sql.aggregation import grouped_by
 from sfumato.sql.edits import Edits
 from sfumato.sql.names import AGGREGATES, is_measure, is_word, references
-from sfumato.sql.parse import parser
 from sfumato.sql.plan import Ranked, at
 from sfumato.sql.ranking_words import Asked, asked
 from sfumato.sql.sources import Frame, Source, found, ours, unknown_column
 from sfumato.sql.spark_errors import checked_by_spark
-from sfumato.sql.syntax import (
-    Body,
-    Clause,
-    FromClause,
-    Relation,
-    SimilarityJoin,
-    end_of,
-    quoted,
-    start_of,
-)
+from sfumato.sql.syntax import Clause, Relation, SimilarityJoin, end_of, quoted, start_of
+from sfumato.sql.together import Group
 from sfumato.windows import Delta, Range, Rows
 
 if TYPE_CHECKING:
@@ -33,79 +23,15 @@ if TYPE_CHECKING:
     from sfumato.sql.block import Block
 
 SCORE = "score"  # the column or attribute that ranks a stream where there is no RANK BY
-ANSWER = ("query", "k", "time", "rank", "score", "probability")
-SPANS = (("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000), ("ms", 1_000), ("us", 1))
-
-
-@dataclass
-class Group:
-    """TOP queries that share everything but k and FREQUENCY, and what answers them."""
-
-    wanted: list[tuple[int, int | None]] = field(default_factory=list)
-    frame: Frame | None = None
-
-    def names(self) -> dict[tuple[int, int | None], str]:
-        """What the queries are called: top_3, and `top_3 every 2 min` to tell two apart."""
-        several = {k for k, _ in self.wanted if sum(k == other for other, _ in self.wanted) > 1}
-        return {
-            (k, every): f"top_{k}" + (f" every {_span(every)}" if k in several and every else "")
-            for k, every in self.wanted
-        }
-
-
-class Together:
-    """The TOP queries of a script, grouped by what they rank: planned before any is answered."""
-
-    def __init__(self, text: str, *, fold: bool) -> None:
-        """fold : whether names that differ in case only are the same"""
-        self.text, self.fold = text, fold
-        self._groups: dict[tuple[str, ...], Group] = {}
-        self._of: dict[int, Group] = {}  # by where the query's TOP stands
-
-    def gather(self, body: Body) -> None:
-        """Note the TOP queries of a statement. Those in nested queries, and those over common
-        tables, which another statement may define otherwise, are planned by themselves."""
-        if body.ctes or not body.is_query:
-            return
-        for block in body.blocks():
-            clauses = [clause for clause in block if isinstance(clause, Clause)]
-            wish = asked(clauses, self.text)
-            if wish is None:
-                continue
-            group = self._groups.setdefault(self._signature(block), Group())
-            self._add(group, wish)
-
-    def group_of(self, wish: Asked) -> Group:
-        """The queries that are planned with this one."""
-        place = start_of(wish.top[0])
-        if place not in self._of:
-            self._add(Group(), wish)
-        return self._of[place]
-
-    def _add(self, group: Group, wish: Asked) -> None:
-        if (wish.k, wish.every) not in group.wanted:
-            group.wanted.append((wish.k, wish.every))
-        self._of[start_of(wish.top[0])] = group
-
-    def _signature(self, block: Sequence[Clause | FromClause]) -> tuple[str, ...]:
-        """The words that say what is ranked."""
-        parts = []
-        for word in ("FROM", "WHERE", "GROUP_BY", "HAVING", "RANK_BY"):
-            for clause in block:
-                if clause.word == word:
-                    tokens = parser().lex(self.text[clause.start : clause.end])
-                    exact = ("STRING",) if self.fold else ("STRING", "NAME", "BACKQUOTED")
-                    parts += [str(t) if t.type in exact else t.lower() for t in tokens]
-                    parts.append(";")
-        return tuple(parts)
+ANSWER = ("query", "k", "time", "rank", "score", "probability", "answered")
 
 
 class Ranking:
     """A block with TOP: its one windowed table becomes the answers of `sf.top_k`.
 
-    The answers' columns are `query`, `k`, `time`, `rank`, `score`, `probability` and the certain
-    columns of the tuple; where the table has a column of such a name, that one keeps it and the
-    answer's is called `top_` and the name.
+    The answers' columns are `query`, `k`, `time`, `rank`, `score`, `probability`, `answered` and
+    the certain columns of the tuple; where the table has a column of such a name, that one keeps
+    it and the answer's is called `top_` and the name.
     """
 
     def __init__(self, block: Block, wish: Asked, source: Source) -> None:
@@ -232,9 +158,10 @@ class Ranking:
     def apply(self) -> None:
         """Let this query's answers stand for the table, and enter the edits of the text."""
         source, wish, edits = self.source, self.wish, self.block.edits
-        group = self.block.planner.together.group_of(wish)
+        together = self.block.planner.together
+        group = together.group_of(wish, self.text)
         if group.frame is None:
-            group.frame = self._answers(group)
+            group.frame = together.shared(group, self._answers(group))
         name = group.names()[wish.k, wish.every]
         step = group.frame.step
         assert isinstance(step, Ranked)
@@ -319,8 +246,3 @@ def _equals(column: str, value: str) -> Any:
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.col(quoted(column)) == F.lit(value)
-
-
-def _span(every: int) -> str:
-    unit, length = next((u, n) for u, n in SPANS if every % n == 0)
-    return f"{every // length} {unit}"

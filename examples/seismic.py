@@ -1,0 +1,109 @@
+"""Where does the volcano shake? The top-k streams among sixteen seismic stations.
+
+    python examples/seismic.py [FOLDER]
+
+Every station sends the size of the ground's motion, so many samples a second; a sample counts with
+probability 1 / w, w being the samples of a station in a window. The stations with the highest
+values of the last minute are those whose samples have the largest sum of top-k probabilities, all
+stations' samples ranked together. Six queries are answered together, each within its bound.
+
+There is no recording here that could be shipped, so the motion is made up as such recordings look:
+the hum of the sea with a spectrum around 0.2 Hz, different from station to station, and three small
+earthquakes under the crater, whose waves arrive after distance / speed and fade with the distance.
+"""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+import sfumato as sf
+
+STATIONS, SECONDS, RATE = 16, 260, 2  # 2 samples a second: the envelope, not the wave
+WINDOW = 60
+START = datetime(2026, 1, 1, tzinfo=UTC)
+QUAKES = [(80.0, 1.0), (150.0, 2.5), (230.0, 1.5)]  # seconds, size
+SPEED, FADE = 1.5, 1.3  # km a second; size falls with distance to this power
+QUERIES = [
+    sf.Top(2, every="5 seconds", name="alarm"),
+    sf.Top(3, every="8 seconds"),
+    sf.Top(2, every="12 seconds", name="map"),
+    sf.Top(4, every="20 seconds"),
+    sf.Top(5, every="30 seconds", name="log"),
+    sf.Top(3, every="45 seconds", name="archive"),
+]
+
+
+def distances() -> np.ndarray:
+    """float64[STATIONS], km from the crater, the nearest station first."""
+    return np.geomspace(0.5, 9.0, STATIONS)
+
+
+def motion(seed: int = 1) -> np.ndarray:
+    """float64[STATIONS, samples]: size of the ground's motion in micrometres a second."""
+    rng = np.random.default_rng(seed)
+    samples = SECONDS * RATE
+    time = np.arange(samples) / RATE
+    hum = np.abs(rng.normal(0, 1, (STATIONS, samples)))
+    smooth = np.exp(-np.arange(3 * RATE) / RATE)  # swell: seconds, not samples, go together
+    hum = np.stack([np.convolve(row, smooth / smooth.sum(), "same") for row in hum])
+    hum *= rng.uniform(0.5, 1.5, (STATIONS, 1))
+    for at, size in QUAKES:
+        since = time[None, :] - at - distances()[:, None] / SPEED
+        shape = np.where(since > 0, np.exp(-np.maximum(since, 0) / 6.0), 0.0)
+        hum += 30 * size * shape / np.maximum(distances(), 0.5)[:, None] ** FADE
+    return hum
+
+
+def ranked(spark, seed: int = 1):
+    """The answers to all queries over the samples of all stations."""
+    sizes = motion(seed)
+    rows = [
+        (i, f"S{station + 1:02d}", START + timedelta(seconds=i / RATE), float(sizes[station, i]))
+        for i in range(sizes.shape[1])
+        for station in range(STATIONS)
+    ]
+    samples = spark.createDataFrame(rows, "id long, station string, ts timestamp, size double")
+    return sf.top_k(
+        samples.selectExpr("*", f"{1.0 / (WINDOW * RATE)}D AS existence"),
+        QUERIES,
+        by="size",
+        window=sf.Range(f"{WINDOW} seconds"),
+        order="ts",
+        streams="station",
+    )
+
+
+def main(arguments: list[str]) -> None:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in sf.settings(2, local_disk=True).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    answers = ranked(spark).selectExpr(
+        "query", "time", "rank", "stream AS station", "round(score, 1) AS size",
+        "round(probability, 4) AS probability", "answered",
+    )  # fmt: skip
+    answers.where("query = 'map'").orderBy("time", "rank").show(60, truncate=False)
+    table = sf.timetable([(query.k, query.interval) for query in QUERIES])
+    alone = sf.timetable([(query.k, query.interval) for query in QUERIES], plan="none")
+    saved = alone.cost_per_unit / table.cost_per_unit
+    print(f"One run answers all queries that are due: {saved:.2f} times less than each alone.")
+    if arguments:
+        from pathlib import Path
+
+        from sfumato.charts import save, timetable_chart
+
+        names = [query.label for query in QUERIES]
+        chart = timetable_chart(table, names, unit="second", size=1_000_000, against=("none", "in"))
+        Path(arguments[0]).mkdir(parents=True, exist_ok=True)
+        for ending in (".html", ".png"):
+            print("drawn:", save(chart, Path(arguments[0]) / f"seismic{ending}"))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

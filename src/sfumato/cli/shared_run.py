@@ -1,0 +1,89 @@
+"""One streaming query for all TOP queries of a pipeline that can be answered together.
+
+Every sink is a streaming query of its own, which computes what it reads. So that many sinks of one
+ranking do not rank many times, the ranking is a streaming query too: it writes the answers to all
+of its queries to a folder beside the checkpoints, by Spark's file sink, which commits each
+micro-batch once; the sinks read that folder as a stream, each its own answers. A crash anywhere
+loses and doubles nothing, for each of these queries keeps its own place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.cli.pipeline import WITH_SCHEME, Sink
+from sfumato.duration import microseconds
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sfumato.sql.sources import Frame
+    from sfumato.sql.together import Group
+
+UNSTORABLE = ("void", "interval")  # types that files cannot have
+
+
+@dataclass(frozen=True)
+class SharedRun:
+    """The answers to several queries, and the folder that they go to.
+
+    name : that of the first query;  queries : all of them
+    """
+
+    name: str
+    queries: tuple[str, ...]
+    frame: DataFrame
+    folder: str
+
+    @property
+    def sink(self) -> Sink:
+        """The run as a sink, whose checkpoint is beside its files."""
+        return Sink(f"shared-{self.name}", self.name, "parquet", f"{self.folder}/answers")
+
+    @property
+    def title(self) -> str:
+        """What a table of progress calls it."""
+        return f"{', '.join(self.queries)} together"
+
+
+class SharedRuns:
+    """Those of a pipeline, noted while its queries are planned. `folder`: of the checkpoints."""
+
+    def __init__(self, spark: SparkSession, folder: str) -> None:
+        self.spark, self.folder = spark, folder.rstrip("/")
+        self.runs: list[SharedRun] = []
+
+    def share(self, group: Group, answers: Frame) -> Frame:
+        """Let the queries of a group read the folder of their run, and note the run."""
+        from dataclasses import replace
+
+        frame, name = answers.df, group.members[0]
+        if not frame.isStreaming or any(word in str(frame.dtypes) for word in UNSTORABLE):
+            return answers
+        # One file a micro-batch, and the sinks take one at a time: in the order of the answers.
+        run = SharedRun(
+            name,
+            tuple(dict.fromkeys(group.members)),
+            frame.repartition(1),
+            f"{self.folder}/shared-{name}",
+        )
+        path = run.sink.path
+        assert path is not None
+        if WITH_SCHEME.match(path):
+            self.spark.createDataFrame([], frame.schema).write.mode("append").parquet(path)
+        else:
+            Path(path).mkdir(parents=True, exist_ok=True)
+        self.runs.append(run)
+        reader: Any = self.spark.readStream.schema(frame.schema).option("maxFilesPerTrigger", 1)
+        return replace(answers, df=reader.parquet(path))
+
+
+def quickest(sinks: Sequence[Sink]) -> str | None:
+    """The shortest trigger of some sinks; None if one of them has none."""
+    triggers = [sink.trigger for sink in sinks]
+    if not triggers or None in triggers:
+        return None
+    return min((t for t in triggers if t is not None), key=lambda t: microseconds("trigger", t))

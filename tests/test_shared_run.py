@@ -1,0 +1,110 @@
+"""Several TOP queries of a pipeline file: one streaming query ranks for all of their sinks."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from datetime import UTC, datetime, timedelta
+
+import pyarrow.dataset as ds
+import pytest
+from rich.console import Console
+
+import sfumato as sf
+from sfumato.cli.pipeline import Sink, parse_pipeline
+from sfumato.cli.run import define, explanations, run
+from sfumato.cli.shared_run import quickest
+
+START = datetime(2026, 1, 1, 9, tzinfo=UTC)
+SCHEMA = "id long, at timestamp, speed double, existence double"
+PIPELINE = """
+checkpoint = "state"
+
+[sources.readings]
+format = "json"
+path = "in"
+schema = "id long, at timestamp, speed double, existence double"
+options = { maxFilesPerTrigger = 1 }
+
+[queries.fast]
+sql = "SELECT * FROM readings WHERE speed > 5"
+
+[queries.best]
+sql = "SELECT TOP 1 id, time, probability FROM fast [RANGE 20 s WATTR at] RANK BY speed FREQUENCY 4 s"
+
+[queries.often]
+sql = "select top 3 id, time, probability, answered from fast [range 20 s wattr at] rank by speed frequency 2 s"
+
+[queries.first]
+sql = "SELECT id, probability FROM often WHERE id % 2 = 0"
+
+[queries.slow]
+sql = "SELECT TOP 1 id, time FROM readings [RANGE 20 s WATTR at] RANK BY speed ASC FREQUENCY 4 s"
+
+[sinks.best]
+query = "best"
+format = "parquet"
+path = "best"
+
+[sinks.first]
+query = "first"
+rows = 3
+"""  # noqa: E501
+
+
+def put(folder, name, ids):
+    folder.mkdir(exist_ok=True)
+    lines = [
+        json.dumps(
+            {"id": i, "at": (START + timedelta(seconds=i)).isoformat(), "speed": float(i * 7 % 31),
+             "existence": 0.5}
+        )
+        for i in ids
+    ]  # fmt: skip
+    (folder / name).write_text("\n".join(lines))
+
+
+def test_of_several_triggers_the_shortest_wins():
+    sinks = [Sink("a", "q", trigger="1 minute"), Sink("b", "q", trigger="2 seconds")]
+    assert quickest(sinks) == "2 seconds"
+    assert quickest([*sinks, Sink("c", "q")]) is None
+
+
+@pytest.mark.spark
+def test_one_run_answers_the_sinks_of_all_queries_and_goes_on_after_a_restart(spark, tmp_path):
+    whole = parse_pipeline(PIPELINE, tmp_path / "p.toml")
+    put(tmp_path / "in", "a.json", range(30))
+    os.utime(tmp_path / "in" / "a.json", (1, 1))
+    for part in ("a", "b"):
+        if part == "b":
+            put(tmp_path / "in", "b.json", range(30, 45))
+            os.utime(tmp_path / "in" / "b.json", (2, 2))
+            put(tmp_path / "in", "c.json", range(45, 60))  # a micro-batch of its own
+        console = Console(file=io.StringIO(), width=200)
+        assert run(spark, whole, console, once=True) == 0
+        said = console.file.getvalue()
+        assert "best, often together" in said  # and not `slow`, which no sink asks for
+        assert "first: the newest 3 rows" in said
+    shown = [line.split("│")[1].strip() for line in said.splitlines() if line.startswith("│")]
+    assert shown == ["44", "48", "44"]  # the last ones: at 56 s 53, 44 and 48, at 58 s 53, 44, 57
+    together = next(line.split() for line in said.splitlines() if line.startswith("best, often"))
+    assert together[4] == str(len([i for i in range(30, 60) if i * 7 % 31 > 5]))  # rows in, once
+    came = ds.dataset(list(map(str, (tmp_path / "best").glob("*.parquet")))).to_table().to_pylist()
+    static = spark.read.schema(SCHEMA).json(str(tmp_path / "in")).where("speed > 5")
+    queries = [sf.Top(1, every="4 s"), sf.Top(3, every="2 s")]
+    answers = sf.top_k(static, queries, by="speed", window=sf.Range("20 s"), order="at").where(
+        "query = 'top_1' AND answered IS NOT NULL"
+    )
+    expected = answers.selectExpr("row.id", "time", "probability").collect()
+    assert sorted((r["id"], r["time"].replace(tzinfo=None), r["probability"]) for r in came) == (
+        sorted((r["id"], r["time"], r["probability"]) for r in expected)
+    )
+    assert len(came) > 10
+    plans = dict(explanations(spark, whole))
+    assert plans["best"].endswith("answered in one run with often")
+    assert "one run" not in plans["slow"]
+    frames = define(spark, whole).frames
+    assert "answered" in frames["often"].columns
+    for name in [s.name for s in whole.sources] + [q.name for q in whole.queries]:
+        spark.catalog.dropTempView(name)
