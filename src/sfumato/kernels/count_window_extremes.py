@@ -1,0 +1,275 @@
+"""Laws of the largest value of the w newest existing tuples, at a cost that does not grow with w.
+
+Values are passed from the largest on. When all down to x are passed, tuple i takes its passed part
+(exists with a passed value) with probability k_i; the largest inside value is below x if no inside
+tuple takes its passed part. Of the tuples that take theirs, let a be the newest:
+
+    Pr(none inside) = prod (1 - k_i) + sum over a of k_a D_a Pr(at least w others newer than a)
+    Pr(one inside)  =                  sum over a of k_a D_a Pr(fewer than w others newer than a)
+
+D_a the product of the 1 - k_i of newer tuples, and the others counted given that none takes its
+passed part. All terms are positive: the smaller of the two sums keeps its digits, and the law's
+probabilities are the differences of that. Only for the few candidates near the window's old end
+is the first probability not 0; the candidates and counts are those of `extreme_planes`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from sfumato.kernels.extreme_planes import (
+    BAND_HIGH,
+    BAND_LOW,
+    BUILT,
+    END,
+    EXISTENCE,
+    FIRST,
+    FLOOR,
+    HIGH,
+    INDEX,
+    KILLED,
+    KILLED_BEFORE,
+    LAST,
+    LEFT,
+    LEFT_BEFORE,
+    LIMIT,
+    LOW,
+    MID,
+    MU,
+    N_MU,
+    N_PQ,
+    OUTCOMES,
+    OVER,
+    PLACE,
+    PQ,
+    PROB,
+    SURE,
+    VALUE,
+    WANT,
+    build,
+    enter,
+    evict,
+    mix,
+)
+
+ROUNDING = 1e-15  # a smaller share of what it was taken from is no outcome but a rounding
+UNLIKELY = 42.0  # exp(-42) = 6e-19 is no probability
+NOTHING = 1e-19
+
+
+@njit(cache=True, nogil=True)
+def _deep(state, w):
+    """End of the candidates that may lie outside, the oldest ones: by Bernstein's inequality."""
+    marks, reals, slot = state.marks, state.reals, state.marks[FIRST]
+    while slot < marks[END] and state.places[slot, INDEX] < marks[MID]:
+        away = w - state.facts[slot, MU] - reals[N_MU]
+        spread = state.facts[slot, PQ] + reals[N_PQ]
+        third = UNLIKELY / 3.0
+        if away > third + np.sqrt(third * third + 2.0 * UNLIKELY * spread):
+            break
+        slot += 1
+    return slot
+
+
+@njit(cache=True, nogil=True)
+def _pass_value(state, j, deep, reached, some):
+    """Pass outcomes of one value from j on; (the next j, Pr(no shallow tuple takes its passed
+    part), Pr(one does), whether a deep one is among them)."""
+    outcomes, facts, x, deeper = state.outcomes, state.facts, state.outcomes[j, VALUE], False
+    while j < state.marks[OUTCOMES] and outcomes[j, VALUE] == x:
+        slot, p = state.owner[j], outcomes[j, PROB]
+        fact = facts[slot]
+        outcomes[j, LEFT_BEFORE], outcomes[j, KILLED_BEFORE] = fact[LEFT], fact[KILLED]
+        absent = 1.0 - fact[EXISTENCE]
+        rest = absent + fact[LEFT]
+        left = fact[LEFT] - p
+        fact[LEFT] = left if left > SURE * fact[EXISTENCE] else 0.0
+        fact[KILLED] = min(fact[KILLED] + p, fact[EXISTENCE])
+        if slot < deep:
+            deeper = True
+        elif rest > 0.0:
+            some += reached * min(p / rest, 1.0)
+            reached *= (absent + fact[LEFT]) / rest
+        j += 1
+    return j, reached, some, deeper
+
+
+# Any order of summation keeps the error bound, so SIMD may choose it.
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _split(law, begin, end, front, low, high):
+    """Pr(count >= w), Pr(count < w): a law over counts begin ... end - 1 with F and G."""
+    reach, stay = 0.0, 0.0
+    for x in range(begin, min(low, end)):
+        stay += law[x - begin]
+    middle = max(begin, low)
+    count = min(end, high) - middle
+    if count > 0:
+        own, f, g = law[middle - begin :], front[0, middle:], front[1, middle:]
+        for x in range(count):
+            reach += own[x] * f[x]
+            stay += own[x] * g[x]
+    for x in range(max(begin, high), end):
+        reach += law[x - begin]
+    return reach, stay
+
+
+@njit(cache=True, nogil=True)
+def _copy(source, low, high, target):
+    for plane in range(2):
+        for x in range(low, high + 1):
+            target[plane, x] = source[plane, x]
+
+
+@njit(cache=True, nogil=True)
+def _deep_terms(state, deep, front, low, high, none, some):
+    """Pr(none inside), Pr(one inside); before : none, some of the shallow tuples alone.
+
+    front : F and G with the shallow tuples, overwritten.  O(deep candidates * band).
+    """
+    oldest = state.marks[FIRST]
+    while oldest < deep and state.facts[oldest, KILLED] == 0.0:
+        oldest += 1
+    total, clear = 0.0, none
+    for slot in range(deep - 1, oldest - 1, -1):
+        fact, place = state.facts[slot], state.places[slot]
+        if clear < NOTHING:
+            break
+        if fact[KILLED] > 0.0:
+            law = state.saved[place[PLACE] :]
+            reach, stay = _split(law, place[BAND_LOW], place[BAND_HIGH], front, low, high)
+            total += clear * fact[KILLED] * (reach + fact[OVER])
+            some += clear * fact[KILLED] * stay
+        rest = 1.0 - fact[EXISTENCE] + fact[LEFT]
+        clear *= rest
+        if slot > oldest and fact[LEFT] > 0.0:
+            low, high = mix(front, low, high, fact[LEFT] / rest)
+    return total + clear, some
+
+
+@njit(cache=True, nogil=True)
+def _look_deep(state, deep, stages, begin, last, none, some, work):
+    """none, some of stages begin ... last - 1, which have deep tuples among the passed.
+
+    From the last stage backwards, so that tuples not passed any more are counted as they come.
+    stages : int64[...], end of each stage's outcomes    work : float64[2, 2, w + 2], overwritten
+    """
+    marks, facts, outcomes = state.marks, state.facts, state.outcomes
+    low, high = marks[LOW], marks[HIGH]
+    base, front = work[0], work[1]
+    _copy(state.front, low, high, base)
+    for slot in range(deep, marks[END]):
+        if facts[slot, LEFT] == facts[slot, EXISTENCE]:
+            low, high = mix(base, low, high, facts[slot, EXISTENCE])
+    for s in range(last - 1, begin - 1, -1):
+        _copy(base, low, high, front)
+        near, far = low, high
+        for slot in range(deep, marks[END]):
+            left = facts[slot, LEFT]
+            if 0.0 < left < facts[slot, EXISTENCE]:
+                p = left / (1.0 - facts[slot, EXISTENCE] + left)
+                near, far = mix(front, near, far, p)
+        none[s], some[s] = _deep_terms(state, deep, front, near, far, none[s], some[s])
+        for j in range(stages[s] - 1, (stages[s - 1] if s > 0 else 0) - 1, -1):
+            slot = state.owner[j]
+            facts[slot, LEFT] = outcomes[j, LEFT_BEFORE]
+            facts[slot, KILLED] = outcomes[j, KILLED_BEFORE]
+            if slot >= deep and facts[slot, LEFT] == facts[slot, EXISTENCE]:
+                low, high = mix(base, low, high, facts[slot, EXISTENCE])
+
+
+@njit(cache=True, nogil=True)
+def _law(state, w, sign, work, to_prob, to_value, at):
+    """Write the law from place `at` on; where it ends, or -1 if there are too few candidates."""
+    marks, facts = state.marks, state.facts
+    deep = _deep(state, w)
+    for slot in range(marks[FIRST], marks[END]):
+        facts[slot, LEFT], facts[slot, KILLED] = facts[slot, EXISTENCE], 0.0
+    stages = np.empty(marks[OUTCOMES], np.int64)
+    none, some = np.empty(stages.size), np.empty(stages.size)
+    j, last, begin, reached, one = np.int64(0), 0, stages.size, 1.0, 0.0
+    while j < marks[OUTCOMES] and reached >= LAST:
+        j, reached, one, deeper = _pass_value(state, j, deep, reached, one)
+        stages[last], none[last], some[last] = j, reached, one
+        if deeper:
+            begin = min(begin, last)
+        last += 1
+    if reached >= LAST and state.reals[FLOOR] > -np.inf:
+        return -1
+    if begin < last:
+        _look_deep(state, deep, stages, begin, last, none, some, work)
+    left, before, size = 1.0, 0.0, at
+    for s in range(last):
+        if left < LAST:
+            break
+        taken = some[s] - before if some[s] < 0.5 else left - none[s]
+        if taken > ROUNDING * (some[s] if some[s] < 0.5 else left):
+            to_prob[size] = taken
+            to_value[size] = sign * state.outcomes[stages[s] - 1, VALUE]
+            size += 1
+        left, before = none[s], some[s]
+    if sign > 0.0:
+        to_prob[at:size] = to_prob[at:size][::-1].copy()
+        to_value[at:size] = to_value[at:size][::-1].copy()
+    return size
+
+
+@njit(cache=True, nogil=True)
+def slide_extremes(
+    state, offsets, prob, value, existence, first, begin, done, heads, w, limit, sign, places,
+    to_prob, to_value,
+):  # fmt: skip
+    """Laws after each of the arrivals at positions begin + done, begin + done + 1, ...
+
+    offsets, prob, value, first, begin, done, heads, w, limit : as in `slide_moments`
+    existence : float64[n]; sign : 1.0 for the largest, -1.0 for the smallest value
+    places : int64[n - begin + 1], written: where each arrival's entries begin in
+    to_prob, to_value : float64[...], written: probabilities and ascending values of the inside
+        tuples' extreme; the rest to 1 is the probability that there is no value
+    Returns how many arrivals are done: n - begin, or less for want of room (sizes in `marks`, or
+    in to_prob, which must have `marks[LIMIT]` places more).
+
+    Cost an arrival: O(values passed * deep candidates * band) amortised, where a share of about
+    band / w of the candidates is deep and the band is about sqrt(w): in all O(c^2) for the c
+    candidates needed, some dozens at ordinary existences and whatever w; and O(band) for the rest.
+    Error: relative 1e-13 of the probabilities, absolute 1e-17.
+    Source: T_j of A, equation (24), for the candidates; the rest this project.
+    """
+    marks, work = state.marks, np.empty((2, 2, w + 2))
+    for t in range(done, heads.size):
+        i, head = begin + t, heads[t]
+        if marks[BUILT] == 1:
+            evict(state, first + head)
+        size = np.int64(-1)
+        while size < 0:
+            arriving = offsets[i + 1] - offsets[i]
+            stale = marks[BUILT] == 0 or first + i - marks[MID] >= limit
+            stale = stale or marks[OUTCOMES] + arriving > marks[LIMIT]
+            if stale and not build(
+                state, offsets, prob, value, existence, first, head, i, w, sign, True
+            ):  # fmt: skip
+                return t
+            if places[t] + marks[LIMIT] > to_prob.size:
+                return t
+            enter(state, offsets, prob, value, existence, i, first + i, sign)
+            size = _law(state, w, sign, work, to_prob, to_value, places[t])
+            if size < 0:
+                marks[WANT], marks[BUILT] = 2 * max(marks[OUTCOMES], 64), 0
+        marks[WANT] = 0
+        places[t + 1] = size
+    return heads.size
+
+
+@njit(cache=True, nogil=True)
+def resume_extremes(state, offsets, prob, value, existence, first, mid, w, sign):
+    """The state of a restored window: older part up to position `mid`, the rest newer.
+
+    reals[FLOOR] and marks[LIMIT] are those saved. False for want of room.
+    """
+    if not build(
+        state, offsets, prob, value, existence, first, np.int64(0), mid, w, sign, False
+    ):  # fmt: skip
+        return False
+    for i in range(mid, offsets.size - 1):
+        enter(state, offsets, prob, value, existence, i, first + i, sign)
+    return True
