@@ -31,6 +31,7 @@ from sfumato.kernels.average_planes import (
     GONE_THROUGH,
     HIGH,
     LEAD,
+    LOW,
     MID,
     SHIFT,
     build,
@@ -71,13 +72,30 @@ def _products(row, front, begin, base, count, first):
     return zero, one, two
 
 
+# Any order of summation keeps the error bound, so SIMD may choose it.
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _spread_alone(state, mean):
+    """Var(r) and Cov(r, M r) of the newer part alone; mean : E[r]."""
+    begin, count = state.marks[LOW], state.marks[HIGH] - state.marks[LOW]
+    law, rest, ratio = state.law[0, begin:], state.law[1, begin:], state.table[0, begin:]
+    away, cross = 0.0, 0.0
+    for c in range(count):
+        apart = ratio[c] - mean
+        away += law[c] * apart * apart
+        cross += rest[c] * ratio[c] * apart
+    return away, cross
+
+
 @njit(cache=True, nogil=True)
 def _short(state, depth, row, w, means):
-    """The six expectations of worlds short of w tuples, written; Pr(no tuple exists)."""
+    """Of worlds short of w tuples, written: E[r], E[M r], E[M^2 r], Var(r), Cov(r, M r), E[M^2 r^2]
+    and the size of what cancelled in Var(r).  Returns Pr(no tuple exists)."""
     marks, means[:] = state.marks, 0.0
     empty = state.law[0, w] if marks[HIGH] == w + 1 else 0.0
     if depth == 0:
         functions_at(state, 0, means)
+        means[3], means[4] = _spread_alone(state, means[0])
+        means[6] = means[3]
         return empty
     low, high = state.bands[row, 0], state.bands[row, 1]
     base = state.bands[0, 0]
@@ -86,8 +104,10 @@ def _short(state, depth, row, w, means):
         if low < marks[FROM]:
             take_cells(state, max(0, low - np.int64(2.0 * np.sqrt(w)) - 16))
         planes, front = state.rows[row], state.front
-        means[0], means[1], means[2] = _products(planes, front, low, base, end - low, 0)
-        means[3], means[4], means[5] = _products(planes, front, low, base, end - low, 3)
+        r, mr, mmr = _products(planes, front, low, base, end - low, 0)
+        rr, mrr, mmrr = _products(planes, front, low, base, end - low, 3)
+        means[0], means[1], means[2] = r, mr, mmr
+        means[3], means[4], means[5], means[6] = rr - r * r, mrr - r * mr, mmrr, rr
     return empty * state.rows[row, 0, LEAD - base] if low == 0 else 0.0
 
 
@@ -95,20 +115,20 @@ def _short(state, depth, row, w, means):
 def _combine(moved, short, empty, held, w, out):
     """Mean, variance and existence, written; whether their digits are certain.
 
-    moved : float64[...], a row of `slide_moments`    short : float64[6], of `_short`
+    moved : float64[...], a row of `slide_moments`    short : float64[7], of `_short`
     """
     if moved[COUNT_VARIANCE] == 0.0:
         n = moved[COUNT]
         out[0], out[1], out[2] = moved[SUM_MEAN] / n, moved[SUM_VARIANCE] / (n * n), 1.0
         return True
     m, e, own = moved[MEANS], moved[OUTSIDE], moved[REST_VARIANCE]
-    r, mr, mmr, rr, mrr, mmrr = short[0], short[1], short[2], short[3], short[4], short[5]
+    r, mr, mmr, mmrr = short[0], short[1], short[2], short[5]
     lost = m * r + mr
     first = ((m - e) + lost) / w
     total = own + 2.0 * (m * mr + mmr + e * lost)
-    total += m * m * (rr - r * r) + 2.0 * m * (mrr - r * mr) + (mmrr - mr * mr)
+    total += m * m * short[3] + 2.0 * m * short[4] + (mmrr - mr * mr)
     size = own + 2.0 * (abs(m) * np.sqrt(r * mmr) + mmr + abs(e * lost))
-    size += m * m * rr + 4.0 * abs(m) * np.sqrt(rr * mmrr) + 2.0 * mmrr
+    size += m * m * short[6] + 4.0 * abs(m) * np.sqrt(short[6] * mmrr) + 2.0 * mmrr
     exists = 1.0 - empty
     mean = first / exists
     variance = total / (w * w * exists) - empty * mean * mean
@@ -135,7 +155,7 @@ def slide_average(
     Error: 1e-10 of the variance; of the mean, 1e-13 of the values' distance from their mean.
     Source: (count; moments) recursion over A, section 4; the rest this project.
     """
-    marks, short = state.marks, np.empty(6)
+    marks, short = state.marks, np.empty(7)
     for t in range(done, heads.size):
         i, head, mid = begin + t, heads[t], np.int64(moved[t, MIDDLE]) - first
         reference = moved[t, REFERENCE_USED]

@@ -39,7 +39,9 @@ from sfumato.kernels.extreme_planes import (
     MU,
     N_MU,
     N_PQ,
+    NEGLIGIBLE,
     OUTCOMES,
+    OUTSIDE,
     OVER,
     PLACE,
     PQ,
@@ -56,43 +58,6 @@ from sfumato.kernels.extreme_planes import (
 ROUNDING = 1e-15  # a smaller share of what it was taken from is no outcome but a rounding
 UNLIKELY = 42.0  # exp(-42) = 6e-19 is no probability
 NOTHING = 1e-19
-
-
-@njit(cache=True, nogil=True)
-def _deep(state, w):
-    """End of the candidates that may lie outside, the oldest ones: by Bernstein's inequality."""
-    marks, reals, slot = state.marks, state.reals, state.marks[FIRST]
-    while slot < marks[END] and state.places[slot, INDEX] < marks[MID]:
-        away = w - state.facts[slot, MU] - reals[N_MU]
-        spread = state.facts[slot, PQ] + reals[N_PQ]
-        third = UNLIKELY / 3.0
-        if away > third + np.sqrt(third * third + 2.0 * UNLIKELY * spread):
-            break
-        slot += 1
-    return slot
-
-
-@njit(cache=True, nogil=True)
-def _pass_value(state, j, deep, reached, some):
-    """Pass outcomes of one value from j on; (the next j, Pr(no shallow tuple takes its passed
-    part), Pr(one does), whether a deep one is among them)."""
-    outcomes, facts, x, deeper = state.outcomes, state.facts, state.outcomes[j, VALUE], False
-    while j < state.marks[OUTCOMES] and outcomes[j, VALUE] == x:
-        slot, p = state.owner[j], outcomes[j, PROB]
-        fact = facts[slot]
-        outcomes[j, LEFT_BEFORE], outcomes[j, KILLED_BEFORE] = fact[LEFT], fact[KILLED]
-        absent = 1.0 - fact[EXISTENCE]
-        rest = absent + fact[LEFT]
-        left = fact[LEFT] - p
-        fact[LEFT] = left if left > SURE * fact[EXISTENCE] else 0.0
-        fact[KILLED] = min(fact[KILLED] + p, fact[EXISTENCE])
-        if slot < deep:
-            deeper = True
-        elif rest > 0.0:
-            some += reached * min(p / rest, 1.0)
-            reached *= (absent + fact[LEFT]) / rest
-        j += 1
-    return j, reached, some, deeper
 
 
 # Any order of summation keeps the error bound, so SIMD may choose it.
@@ -122,28 +87,93 @@ def _copy(source, low, high, target):
 
 
 @njit(cache=True, nogil=True)
-def _deep_terms(state, deep, front, low, high, none, some):
+def _unlikely(state, slot, w):
+    """Whether candidate `slot` lies inside for certain, by Bernstein's inequality."""
+    away = w - state.facts[slot, MU] - state.reals[N_MU]
+    spread, third = state.facts[slot, PQ] + state.reals[N_PQ], UNLIKELY / 3.0
+    return away > third + np.sqrt(third * third + 2.0 * UNLIKELY * spread)
+
+
+@njit(cache=True, nogil=True)
+def _deep(state, w, base):
+    """End of the candidates that may lie outside, the oldest ones; their OUTSIDE is written."""
+    marks, facts, places, deep = state.marks, state.facts, state.places, state.marks[FIRST]
+    while deep < marks[END] and places[deep, INDEX] < marks[MID] and not _unlikely(state, deep, w):
+        deep += 1
+    if deep == marks[FIRST]:
+        return deep
+    low, high = marks[LOW], marks[HIGH]
+    _copy(state.front, low, high, base)
+    for slot in range(deep, marks[END]):
+        low, high = mix(base, low, high, facts[slot, EXISTENCE], NEGLIGIBLE)
+    end = marks[FIRST]
+    for slot in range(deep - 1, end - 1, -1):
+        law, begin, stop = state.saved[places[slot, PLACE] :], BAND_LOW, BAND_HIGH
+        reach, _ = _split(law, places[slot, begin], places[slot, stop], base, low, high)
+        facts[slot, OUTSIDE] = reach + facts[slot, OVER]
+        if end == marks[FIRST] and facts[slot, OUTSIDE] > NOTHING:
+            end = slot + 1
+        if slot > marks[FIRST]:
+            low, high = mix(base, low, high, facts[slot, EXISTENCE], NEGLIGIBLE)
+    return end
+
+
+@njit(cache=True, nogil=True)
+def _at_most(state, deep, clear):
+    """A bound of Pr(none inside), cheap; clear : that of the shallow tuples alone."""
+    facts, total = state.facts, 0.0
+    for slot in range(deep - 1, state.marks[FIRST] - 1, -1):
+        total += clear * facts[slot, KILLED] * facts[slot, OUTSIDE]
+        clear *= 1.0 - facts[slot, EXISTENCE] + facts[slot, LEFT]
+    return total + clear
+
+
+@njit(cache=True, nogil=True)
+def _pass_value(state, j, deep, reached, some):
+    """Pass outcomes of one value from j on; (the next j, Pr(no shallow tuple takes its passed
+    part), Pr(one does), whether a deep one is among them)."""
+    outcomes, facts, x, deeper = state.outcomes, state.facts, state.outcomes[j, VALUE], False
+    while j < state.marks[OUTCOMES] and outcomes[j, VALUE] == x:
+        slot, p = state.owner[j], outcomes[j, PROB]
+        before, killed, exists = facts[slot, LEFT], facts[slot, KILLED], facts[slot, EXISTENCE]
+        outcomes[j, LEFT_BEFORE], outcomes[j, KILLED_BEFORE] = before, killed
+        left = before - p if before - p > SURE * exists else 0.0
+        facts[slot, LEFT], facts[slot, KILLED] = left, min(killed + p, exists)
+        rest = 1.0 - exists + before
+        if slot < deep:
+            deeper = True
+        elif rest > 0.0:
+            some += reached * min(p / rest, 1.0)
+            reached *= (1.0 - exists + left) / rest
+        j += 1
+    return j, reached, some, deeper
+
+
+@njit(cache=True, nogil=True)
+def _deep_terms(state, deep, front, low, high, none, some, negligible):
     """Pr(none inside), Pr(one inside); before : none, some of the shallow tuples alone.
 
     front : F and G with the shallow tuples, overwritten.  O(deep candidates * band).
     """
-    oldest = state.marks[FIRST]
-    while oldest < deep and state.facts[oldest, KILLED] == 0.0:
+    facts, places, oldest = state.facts, state.places, state.marks[FIRST]
+    while oldest < deep and facts[oldest, KILLED] == 0.0:
         oldest += 1
     total, clear = 0.0, none
     for slot in range(deep - 1, oldest - 1, -1):
-        fact, place = state.facts[slot], state.places[slot]
         if clear < NOTHING:
             break
-        if fact[KILLED] > 0.0:
-            law = state.saved[place[PLACE] :]
-            reach, stay = _split(law, place[BAND_LOW], place[BAND_HIGH], front, low, high)
-            total += clear * fact[KILLED] * (reach + fact[OVER])
-            some += clear * fact[KILLED] * stay
-        rest = 1.0 - fact[EXISTENCE] + fact[LEFT]
+        killed, left = clear * facts[slot, KILLED], facts[slot, LEFT]
+        if killed > 0.0:
+            law = state.saved[places[slot, PLACE] :]
+            reach, stay = _split(
+                law, places[slot, BAND_LOW], places[slot, BAND_HIGH], front, low, high
+            )  # fmt: skip
+            total += killed * (reach + facts[slot, OVER])
+            some += killed * stay
+        rest = 1.0 - facts[slot, EXISTENCE] + left
         clear *= rest
-        if slot > oldest and fact[LEFT] > 0.0:
-            low, high = mix(front, low, high, fact[LEFT] / rest)
+        if slot > oldest and left > 0.0:
+            low, high = mix(front, low, high, left / rest, negligible)
     return total + clear, some
 
 
@@ -154,50 +184,63 @@ def _look_deep(state, deep, stages, begin, last, none, some, work):
     From the last stage backwards, so that tuples not passed any more are counted as they come.
     stages : int64[...], end of each stage's outcomes    work : float64[2, 2, w + 2], overwritten
     """
-    marks, facts, outcomes = state.marks, state.facts, state.outcomes
+    marks, facts, outcomes, owner = state.marks, state.facts, state.outcomes, state.owner
     low, high = marks[LOW], marks[HIGH]
     base, front = work[0], work[1]
     _copy(state.front, low, high, base)
     for slot in range(deep, marks[END]):
         if facts[slot, LEFT] == facts[slot, EXISTENCE]:
-            low, high = mix(base, low, high, facts[slot, EXISTENCE])
+            low, high = mix(base, low, high, facts[slot, EXISTENCE], NEGLIGIBLE)
     for s in range(last - 1, begin - 1, -1):
-        _copy(base, low, high, front)
+        # Where less is at stake, less of the ends matters.
+        negligible = min(NEGLIGIBLE / max(none[s], NEGLIGIBLE), 1e-3)
         near, far = low, high
+        while near < far and base[0, near] < negligible:
+            near += 1
+        while far > near and base[1, far - 1] < negligible:
+            far -= 1
+        _copy(base, near, far, front)
+        front[0, far], front[1, far] = 1.0, 0.0
         for slot in range(deep, marks[END]):
-            left = facts[slot, LEFT]
-            if 0.0 < left < facts[slot, EXISTENCE]:
-                p = left / (1.0 - facts[slot, EXISTENCE] + left)
-                near, far = mix(front, near, far, p)
-        none[s], some[s] = _deep_terms(state, deep, front, near, far, none[s], some[s])
+            left, exists = facts[slot, LEFT], facts[slot, EXISTENCE]
+            if 0.0 < left < exists:
+                near, far = mix(front, near, far, left / (1.0 - exists + left), negligible)
+        none[s], some[s] = _deep_terms(
+            state, deep, front, near, far, none[s], some[s], negligible
+        )  # fmt: skip
         for j in range(stages[s] - 1, (stages[s - 1] if s > 0 else 0) - 1, -1):
-            slot = state.owner[j]
+            slot = owner[j]
             facts[slot, LEFT] = outcomes[j, LEFT_BEFORE]
             facts[slot, KILLED] = outcomes[j, KILLED_BEFORE]
             if slot >= deep and facts[slot, LEFT] == facts[slot, EXISTENCE]:
-                low, high = mix(base, low, high, facts[slot, EXISTENCE])
+                low, high = mix(base, low, high, facts[slot, EXISTENCE], NEGLIGIBLE)
 
 
 @njit(cache=True, nogil=True)
-def _law(state, w, sign, work, to_prob, to_value, at):
-    """Write the law from place `at` on; where it ends, or -1 if there are too few candidates."""
-    marks, facts = state.marks, state.facts
-    deep = _deep(state, w)
+def _pass_values(state, w, stages, none, some, work):
+    """Pr(none inside), Pr(one inside) when each value is passed, written; how many values there
+    are, or -1 if the candidates do not suffice."""
+    marks, facts, deep = state.marks, state.facts, _deep(state, w, work[0])
     for slot in range(marks[FIRST], marks[END]):
         facts[slot, LEFT], facts[slot, KILLED] = facts[slot, EXISTENCE], 0.0
-    stages = np.empty(marks[OUTCOMES], np.int64)
-    none, some = np.empty(stages.size), np.empty(stages.size)
-    j, last, begin, reached, one = np.int64(0), 0, stages.size, 1.0, 0.0
-    while j < marks[OUTCOMES] and reached >= LAST:
+    j, last, begin, most, reached, one = np.int64(0), 0, -1, 1.0, 1.0, 0.0
+    while j < marks[OUTCOMES] and most >= LAST:
         j, reached, one, deeper = _pass_value(state, j, deep, reached, one)
         stages[last], none[last], some[last] = j, reached, one
-        if deeper:
-            begin = min(begin, last)
+        if deeper and begin < 0:
+            begin = last
+        most = reached if begin < 0 else _at_most(state, deep, reached)
         last += 1
-    if reached >= LAST and state.reals[FLOOR] > -np.inf:
+    if most >= LAST and state.reals[FLOOR] > -np.inf:
         return -1
-    if begin < last:
+    if begin >= 0:
         _look_deep(state, deep, stages, begin, last, none, some, work)
+    return last
+
+
+@njit(cache=True, nogil=True)
+def _write_law(state, sign, last, stages, none, some, to_prob, to_value, at):
+    """Write the law of `last` values from place `at` on, ascending; where it ends."""
     left, before, size = 1.0, 0.0, at
     for s in range(last):
         if left < LAST:
@@ -209,8 +252,10 @@ def _law(state, w, sign, work, to_prob, to_value, at):
             size += 1
         left, before = none[s], some[s]
     if sign > 0.0:
-        to_prob[at:size] = to_prob[at:size][::-1].copy()
-        to_value[at:size] = to_value[at:size][::-1].copy()
+        for k in range((size - at) // 2):
+            a, b = at + k, size - 1 - k
+            to_prob[a], to_prob[b] = to_prob[b], to_prob[a]
+            to_value[a], to_value[b] = to_value[b], to_value[a]
     return size
 
 
@@ -236,12 +281,14 @@ def slide_extremes(
     Source: T_j of A, equation (24), for the candidates; the rest this project.
     """
     marks, work = state.marks, np.empty((2, 2, w + 2))
+    room = state.owner.size
+    stages, none, some = np.empty(room, np.int64), np.empty(room), np.empty(room)
     for t in range(done, heads.size):
         i, head = begin + t, heads[t]
         if marks[BUILT] == 1:
             evict(state, first + head)
-        size = np.int64(-1)
-        while size < 0:
+        last, size = np.int64(-1), places[t]
+        while last < 0:
             arriving = offsets[i + 1] - offsets[i]
             stale = marks[BUILT] == 0 or first + i - marks[MID] >= limit
             stale = stale or marks[OUTCOMES] + arriving > marks[LIMIT]
@@ -252,8 +299,11 @@ def slide_extremes(
             if places[t] + marks[LIMIT] > to_prob.size:
                 return t
             enter(state, offsets, prob, value, existence, i, first + i, sign)
-            size = _law(state, w, sign, work, to_prob, to_value, places[t])
-            if size < 0:
+            last = _pass_values(state, w, stages, none, some, work)
+            size = _write_law(
+                state, sign, last, stages, none, some, to_prob, to_value, places[t]
+            )  # fmt: skip
+            if last < 0:
                 marks[WANT], marks[BUILT] = 2 * max(marks[OUTCOMES], 64), 0
         marks[WANT] = 0
         places[t + 1] = size

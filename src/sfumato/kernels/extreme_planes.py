@@ -2,7 +2,7 @@
 
 The largest value of a window is one of few: those reached before the probability that nothing
 larger is inside falls below 1e-17. The candidates are the held tuples with a value of at least
-`FLOOR`, chosen so that there are about twice as many as needed; they are kept sorted. All other
+`FLOOR`, chosen so that there are half as many again as needed; they are kept sorted. All other
 tuples only count, and that is kept in two parts, as in `count_window`:
 
     held:    head ................. mid ................. tail
@@ -29,7 +29,7 @@ MID, BUILT, LOW, HIGH, FIRST, END, OUTCOMES, LIMIT, WANT, SAVED_NEEDED, MARKS = 
 FLOOR, N_MU, N_PQ, REALS = range(4)
 # Columns of a candidate, and of an outcome (a value of at least FLOOR).
 INDEX, PLACE, BAND_LOW, BAND_HIGH = range(4)
-EXISTENCE, OVER, MU, PQ, LEFT, KILLED, FACTS = range(7)
+EXISTENCE, OVER, MU, PQ, LEFT, KILLED, OUTSIDE, FACTS = range(8)
 VALUE, PROB, LEFT_BEFORE, KILLED_BEFORE, COLUMNS = range(5)
 
 
@@ -41,8 +41,9 @@ class ExtremePlanes(NamedTuple):
     places : int64[room, 4], of candidates in order of arrival: stream index; where S_a is, its
         least count and the one after its last
     facts : float64[room, FACTS], of candidates: existence; Pr(S_a's count >= w), mean and variance
-        of the count of all tuples between it and mid; then LEFT and KILLED, what of its existence
-        has not been passed, or has, while values are gone through
+        of the count of all tuples between it and mid; then, at each arrival, LEFT and KILLED, what
+        of its existence has not been passed, or has, while values are gone through, and
+        Pr(it is not among the w newest existing ones)
     outcomes : float64[room, COLUMNS], descending values, sign * value; owner : int64[room], row of
         the candidate
     marks : int64[MARKS]; reals : float64[REALS], N_MU and N_PQ those of the newer part's count
@@ -59,7 +60,7 @@ class ExtremePlanes(NamedTuple):
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def mix(front, low, high, p):
+def mix(front, low, high, p, negligible):
     """F and G with one more tuple of existence p counted; the new (low, high).  O(band)."""
     q = 1.0 - p
     if low > 0:
@@ -69,9 +70,9 @@ def mix(front, low, high, p):
     for x in range(high - low):
         reach[x] = q * reach[x] + p * reach[x + 1]
         stay[x] = q * stay[x] + p * stay[x + 1]
-    while low < high and front[0, low] < NEGLIGIBLE:
+    while low < high and front[0, low] < negligible:
         low += 1
-    while high > low and front[1, high - 1] < NEGLIGIBLE:
+    while high > low and front[1, high - 1] < negligible:
         high -= 1
         front[0, high], front[1, high] = 1.0, 0.0
     return low, high
@@ -89,7 +90,7 @@ def largest(offsets, value, i, sign):
 
 @njit(cache=True, nogil=True)
 def _choose_floor(offsets, prob, value, head, end, existence, sign, want):
-    """A value that at least `want` outcomes, or about twice as many as needed, reach; else -inf."""
+    """A value that at least `want` outcomes, or half as many again as needed, reach; else -inf."""
     first, size = offsets[head], offsets[end] - offsets[head]
     owner = np.empty(size, np.int64)
     for i in range(head, end):
@@ -104,7 +105,7 @@ def _choose_floor(offsets, prob, value, head, end, existence, sign, want):
         left[i] = max(left[i] - prob[first + order[c]], 0.0)
         reached *= (absent + left[i]) / rest if rest > 0.0 else 0.0
         c += 1
-    place = max(want, 2 * c + 16)
+    place = max(want, c + c // 2 + 8)
     if place >= size or np.isnan(value[first + order[place]]):
         return -np.inf
     return sign * value[first + order[place]]
@@ -174,7 +175,7 @@ def enter(state, offsets, prob, value, existence, i, index, sign):
         marks[END] += 1
         _insert(state, offsets, prob, value, i, slot, sign)
     else:
-        marks[LOW], marks[HIGH] = mix(state.front, marks[LOW], marks[HIGH], p)
+        marks[LOW], marks[HIGH] = mix(state.front, marks[LOW], marks[HIGH], p, NEGLIGIBLE)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
@@ -209,7 +210,7 @@ def build(state, offsets, prob, value, existence, first, head, mid, w, sign, cho
         return False
     law = np.zeros(w + 2)
     law[w] = 1.0
-    low, high = np.int64(w), np.int64(w + 1)
+    low, high = w, w + 1  # cells in use
     over, mu, pq = 0.0, 0.0, 0.0
     place, candidates = np.int64(0), np.int64(0)
     for i in range(head, mid):
@@ -219,7 +220,8 @@ def build(state, offsets, prob, value, existence, first, head, mid, w, sign, cho
         p = existence[i]
         if largest(offsets, value, i, sign) >= reals[FLOOR]:
             slot -= 1
-            size, facts, places = high - low, state.facts[slot], state.places[slot]
+            facts, places = state.facts[slot], state.places[slot]
+            size = high - low
             facts[EXISTENCE], facts[OVER], facts[MU], facts[PQ] = p, over, mu, pq
             places[INDEX], places[PLACE] = first + i, place
             places[BAND_LOW], places[BAND_HIGH] = w + 1 - high, w + 1 - low
@@ -229,7 +231,7 @@ def build(state, offsets, prob, value, existence, first, head, mid, w, sign, cho
             place += size
         elif high > low:
             over += p * law[1]
-            low = np.int64(max(low - 1, 1))
+            low = max(low - 1, 1)
             _count(law, low, high, p)
             while high > low and law[high - 1] < NEGLIGIBLE:
                 high -= 1
@@ -243,7 +245,7 @@ def build(state, offsets, prob, value, existence, first, head, mid, w, sign, cho
     if place > state.saved.size:
         return False
     marks[FIRST], marks[END], marks[OUTCOMES] = 0, candidates, 0
-    slot = 0
+    slot = np.int64(0)
     for i in range(head, mid):
         if largest(offsets, value, i, sign) >= reals[FLOOR]:
             _insert(state, offsets, prob, value, i, slot, sign)

@@ -40,6 +40,11 @@ class MovingAverage:
             self._grow()
 
     @property
+    def gone_through(self) -> int:
+        """Arrivals so far whose window was gone through, tuple by tuple."""
+        return int(self._state.marks[kernel.GONE_THROUGH])
+
+    @property
     def memo(self) -> Ints:
         """int64[k, 2], what does not follow from the held tuples: see `grown` of AveragePlanes."""
         return self._state.grown[: self._state.marks[kernel.GROWN]].copy()
