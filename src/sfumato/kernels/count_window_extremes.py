@@ -53,10 +53,10 @@ from sfumato.kernels.extreme_planes import (
     enter,
     evict,
     mix,
+    unlikely,
 )
 
 ROUNDING = 1e-15  # a smaller share of what it was taken from is no outcome but a rounding
-UNLIKELY = 42.0  # exp(-42) = 6e-19 is no probability
 NOTHING = 1e-19
 
 
@@ -87,18 +87,13 @@ def _copy(source, low, high, target):
 
 
 @njit(cache=True, nogil=True)
-def _unlikely(state, slot, w):
-    """Whether candidate `slot` lies inside for certain, by Bernstein's inequality."""
-    away = w - state.facts[slot, MU] - state.reals[N_MU]
-    spread, third = state.facts[slot, PQ] + state.reals[N_PQ], UNLIKELY / 3.0
-    return away > third + np.sqrt(third * third + 2.0 * UNLIKELY * spread)
-
-
-@njit(cache=True, nogil=True)
 def _deep(state, w, base):
     """End of the candidates that may lie outside, the oldest ones; their OUTSIDE is written."""
     marks, facts, places, deep = state.marks, state.facts, state.places, state.marks[FIRST]
-    while deep < marks[END] and places[deep, INDEX] < marks[MID] and not _unlikely(state, deep, w):
+    while deep < marks[END] and places[deep, INDEX] < marks[MID]:
+        newer = facts[deep, MU] + state.reals[N_MU]
+        if unlikely(w - newer, facts[deep, PQ] + state.reals[N_PQ]):
+            break
         deep += 1
     if deep == marks[FIRST]:
         return deep
@@ -286,7 +281,7 @@ def slide_extremes(
     for t in range(done, heads.size):
         i, head = begin + t, heads[t]
         if marks[BUILT] == 1:
-            evict(state, first + head)
+            evict(state, first + head, w)
         last, size = np.int64(-1), places[t]
         while last < 0:
             arriving = offsets[i + 1] - offsets[i]

@@ -24,6 +24,7 @@ NEGLIGIBLE = 1e-20  # probabilities at a law's ends below this are dropped
 LAST = 1e-17  # a distribution function is 0 from here on
 SURE = 2.0**-50  # a smaller share of a tuple is nothing left of it
 SPARE = 64
+UNLIKELY = 42.0  # exp(-42) = 6e-19 is no probability
 # Places in `marks` and `reals`; candidates FIRST ... END - 1, their OUTCOMES sorted.
 MID, BUILT, LOW, HIGH, FIRST, END, OUTCOMES, LIMIT, WANT, SAVED_NEEDED, MARKS = range(11)
 FLOOR, N_MU, N_PQ, REALS = range(4)
@@ -57,6 +58,13 @@ class ExtremePlanes(NamedTuple):
     owner: np.ndarray
     marks: np.ndarray
     reals: np.ndarray
+
+
+@njit(cache=True, nogil=True)
+def unlikely(away, variance):
+    """Whether a count is that far from its mean, to one side, with no probability (Bernstein)."""
+    third = UNLIKELY / 3.0
+    return away > third + np.sqrt(third * third + 2.0 * UNLIKELY * variance)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
@@ -132,17 +140,25 @@ def _insert(state, offsets, prob, value, i, slot, sign):
 
 
 @njit(cache=True, nogil=True)
-def evict(state, oldest):
-    """Candidates of a stream index below `oldest` go.  O(outcomes) for each."""
-    marks, places, owner, outcomes = state.marks, state.places, state.owner, state.outcomes
+def evict(state, oldest, w):
+    """Candidates of a stream index below `oldest`, or outside for certain, go.
+
+    O(outcomes) for an arrival at which any goes.
+    """
+    marks, reals, owner, outcomes = state.marks, state.reals, state.owner, state.outcomes
     first = marks[FIRST]
-    while marks[FIRST] < marks[END] and places[marks[FIRST], INDEX] < oldest:
-        marks[FIRST] += 1
+    while first < marks[END] and state.places[first, INDEX] < marks[MID]:
+        newer = state.facts[first, MU] + reals[N_MU]
+        outside = unlikely(newer - w + 1.0, state.facts[first, PQ] + reals[N_PQ])
+        if state.places[first, INDEX] >= oldest and not outside:
+            break
+        first += 1
     if marks[FIRST] == first:
         return
+    marks[FIRST] = first
     kept = 0
     for j in range(marks[OUTCOMES]):
-        if owner[j] >= marks[FIRST]:
+        if owner[j] >= first:
             owner[kept] = owner[j]
             outcomes[kept, VALUE], outcomes[kept, PROB] = outcomes[j, VALUE], outcomes[j, PROB]
             kept += 1
@@ -187,6 +203,18 @@ def _count(law, low, high, p):
 
 
 @njit(cache=True, nogil=True)
+def _inside(existence, head, mid, w):
+    """The oldest of tuples head ... mid - 1 that is not outside for certain."""
+    mu, pq = 0.0, 0.0
+    for i in range(mid - 1, head - 1, -1):
+        if unlikely(mu - w + 1.0, pq):
+            return i + 1
+        mu += existence[i]
+        pq += existence[i] * (1.0 - existence[i])
+    return head
+
+
+@njit(cache=True, nogil=True)
 def build(state, offsets, prob, value, existence, first, head, mid, w, sign, choose):
     """Make tuples head ... mid - 1 (positions) the older part, and the newer part empty.
 
@@ -196,7 +224,7 @@ def build(state, offsets, prob, value, existence, first, head, mid, w, sign, cho
     Cost: O(tuples * band + outcomes log outcomes).
     """
     marks, reals = state.marks, state.reals
-    marks[BUILT] = 0
+    marks[BUILT], head = 0, _inside(existence, head, mid, w)
     if choose:
         reals[FLOOR] = _choose_floor(
             offsets, prob, value, head, mid, existence, sign, marks[WANT]
