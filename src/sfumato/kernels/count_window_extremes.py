@@ -22,6 +22,7 @@ from sfumato.kernels.extreme_planes import (
     BAND_HIGH,
     BAND_LOW,
     BUILT,
+    CERTAIN,
     END,
     EXISTENCE,
     FIRST,
@@ -53,15 +54,32 @@ from sfumato.kernels.extreme_planes import (
     enter,
     evict,
     mix,
+    mix_reach,
     unlikely,
 )
+from sfumato.kernels.uncertain_tuples import LEAN
 
 ROUNDING = 1e-15  # a smaller share of what it was taken from is no outcome but a rounding
 NOTHING = 1e-19
 
 
 # Any order of summation keeps the error bound, so SIMD may choose it.
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@njit(**LEAN, fastmath={"reassoc", "contract"})
+def _reach(law, begin, end, front, low, high):
+    """Pr(count >= w): a law over counts begin ... end - 1 with F."""
+    reach, middle = 0.0, max(begin, low)
+    count = min(end, high) - middle
+    if count > 0:
+        own, f = law[middle - begin :], front[0, middle:]
+        for x in range(count):
+            reach += own[x] * f[x]
+    for x in range(max(begin, high), end):
+        reach += law[x - begin]
+    return reach
+
+
+# Any order of summation keeps the error bound, so SIMD may choose it.
+@njit(**LEAN, fastmath={"reassoc", "contract"})
 def _split(law, begin, end, front, low, high):
     """Pr(count >= w), Pr(count < w): a law over counts begin ... end - 1 with F and G."""
     reach, stay = 0.0, 0.0
@@ -79,14 +97,14 @@ def _split(law, begin, end, front, low, high):
     return reach, stay
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _copy(source, low, high, target):
     for plane in range(2):
         for x in range(low, high + 1):
             target[plane, x] = source[plane, x]
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _deep(state, w, base):
     """End of the candidates that may lie outside, the oldest ones; their OUTSIDE is written."""
     marks, facts, places, deep = state.marks, state.facts, state.places, state.marks[FIRST]
@@ -100,20 +118,20 @@ def _deep(state, w, base):
     low, high = marks[LOW], marks[HIGH]
     _copy(state.front, low, high, base)
     for slot in range(deep, marks[END]):
-        low, high = mix(base, low, high, facts[slot, EXISTENCE], NEGLIGIBLE)
+        low, high = mix_reach(base, low, high, facts[slot, EXISTENCE], NEGLIGIBLE)
     end = marks[FIRST]
     for slot in range(deep - 1, end - 1, -1):
         law, begin, stop = state.saved[places[slot, PLACE] :], BAND_LOW, BAND_HIGH
-        reach, _ = _split(law, places[slot, begin], places[slot, stop], base, low, high)
+        reach = _reach(law, places[slot, begin], places[slot, stop], base, low, high)
         facts[slot, OUTSIDE] = reach + facts[slot, OVER]
         if end == marks[FIRST] and facts[slot, OUTSIDE] > NOTHING:
             end = slot + 1
         if slot > marks[FIRST]:
-            low, high = mix(base, low, high, facts[slot, EXISTENCE], NEGLIGIBLE)
+            low, high = mix_reach(base, low, high, facts[slot, EXISTENCE], NEGLIGIBLE)
     return end
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _at_most(state, deep, clear):
     """A bound of Pr(none inside), cheap; clear : that of the shallow tuples alone."""
     facts, total = state.facts, 0.0
@@ -123,7 +141,7 @@ def _at_most(state, deep, clear):
     return total + clear
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _pass_value(state, j, deep, reached, some):
     """Pass outcomes of one value from j on; (the next j, Pr(no shallow tuple takes its passed
     part), Pr(one does), whether a deep one is among them)."""
@@ -144,13 +162,22 @@ def _pass_value(state, j, deep, reached, some):
     return j, reached, some, deeper
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
+def _mixed(front, low, high, p, negligible, both):
+    """One more tuple counted, by F alone or by both F and G."""
+    if both:
+        return mix(front, low, high, p, negligible)
+    return mix_reach(front, low, high, p, negligible)
+
+
+@njit(**LEAN)
 def _deep_terms(state, deep, front, low, high, none, some, negligible):
     """Pr(none inside), Pr(one inside); before : none, some of the shallow tuples alone.
 
+    Above 1/2 the second is not computed: nobody asks, and G is not needed then.
     front : F and G with the shallow tuples, overwritten.  O(deep candidates * band).
     """
-    facts, places, oldest = state.facts, state.places, state.marks[FIRST]
+    facts, places, oldest, both = state.facts, state.places, state.marks[FIRST], some < 0.5
     while oldest < deep and facts[oldest, KILLED] == 0.0:
         oldest += 1
     total, clear = 0.0, none
@@ -160,19 +187,21 @@ def _deep_terms(state, deep, front, low, high, none, some, negligible):
         killed, left = clear * facts[slot, KILLED], facts[slot, LEFT]
         if killed > 0.0:
             law = state.saved[places[slot, PLACE] :]
-            reach, stay = _split(
-                law, places[slot, BAND_LOW], places[slot, BAND_HIGH], front, low, high
-            )  # fmt: skip
+            begin, end, stay = places[slot, BAND_LOW], places[slot, BAND_HIGH], 0.0
+            if both:
+                reach, stay = _split(law, begin, end, front, low, high)
+            else:
+                reach = _reach(law, begin, end, front, low, high)
             total += killed * (reach + facts[slot, OVER])
             some += killed * stay
         rest = 1.0 - facts[slot, EXISTENCE] + left
         clear *= rest
         if slot > oldest and left > 0.0:
-            low, high = mix(front, low, high, left / rest, negligible)
+            low, high = _mixed(front, low, high, left / rest, negligible, both)
     return total + clear, some
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _look_deep(state, deep, stages, begin, last, none, some, work):
     """none, some of stages begin ... last - 1, which have deep tuples among the passed.
 
@@ -183,23 +212,25 @@ def _look_deep(state, deep, stages, begin, last, none, some, work):
     low, high = marks[LOW], marks[HIGH]
     base, front = work[0], work[1]
     _copy(state.front, low, high, base)
+    # Where less is at stake, less of the ends matters.
+    least, alone = min(NOTHING / max(none[begin], NOTHING), 1e-3), some[begin] >= 0.5
     for slot in range(deep, marks[END]):
         if facts[slot, LEFT] == facts[slot, EXISTENCE]:
-            low, high = mix(base, low, high, facts[slot, EXISTENCE], NEGLIGIBLE)
+            low, high = _mixed(base, low, high, facts[slot, EXISTENCE], least, not alone)
     for s in range(last - 1, begin - 1, -1):
-        # Where less is at stake, less of the ends matters.
-        negligible = min(NEGLIGIBLE / max(none[s], NEGLIGIBLE), 1e-3)
+        negligible, both = min(NOTHING / max(none[s], NOTHING), 1e-3), some[s] < 0.5
         near, far = low, high
         while near < far and base[0, near] < negligible:
             near += 1
-        while far > near and base[1, far - 1] < negligible:
+        while far > near and not both and base[0, far - 1] >= CERTAIN:
             far -= 1
         _copy(base, near, far, front)
         front[0, far], front[1, far] = 1.0, 0.0
         for slot in range(deep, marks[END]):
             left, exists = facts[slot, LEFT], facts[slot, EXISTENCE]
             if 0.0 < left < exists:
-                near, far = mix(front, near, far, left / (1.0 - exists + left), negligible)
+                p = left / (1.0 - exists + left)
+                near, far = _mixed(front, near, far, p, negligible, both)
         none[s], some[s] = _deep_terms(
             state, deep, front, near, far, none[s], some[s], negligible
         )  # fmt: skip
@@ -208,10 +239,10 @@ def _look_deep(state, deep, stages, begin, last, none, some, work):
             facts[slot, LEFT] = outcomes[j, LEFT_BEFORE]
             facts[slot, KILLED] = outcomes[j, KILLED_BEFORE]
             if slot >= deep and facts[slot, LEFT] == facts[slot, EXISTENCE]:
-                low, high = mix(base, low, high, facts[slot, EXISTENCE], NEGLIGIBLE)
+                low, high = _mixed(base, low, high, facts[slot, EXISTENCE], least, not alone)
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _pass_values(state, w, stages, none, some, work):
     """Pr(none inside), Pr(one inside) when each value is passed, written; how many values there
     are, or -1 if the candidates do not suffice."""
@@ -233,7 +264,7 @@ def _pass_values(state, w, stages, none, some, work):
     return last
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _write_law(state, sign, last, stages, none, some, to_prob, to_value, at):
     """Write the law of `last` values from place `at` on, ascending; where it ends."""
     left, before, size = 1.0, 0.0, at

@@ -20,9 +20,12 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from sfumato.kernels.uncertain_tuples import LEAN
+
 NEGLIGIBLE = 1e-20  # probabilities at a law's ends below this are dropped
 LAST = 1e-17  # a distribution function is 0 from here on
 SURE = 2.0**-50  # a smaller share of a tuple is nothing left of it
+CERTAIN = 1.0 - 2.0**-53
 SPARE = 64
 UNLIKELY = 42.0  # exp(-42) = 6e-19 is no probability
 # Places in `marks` and `reals`; candidates FIRST ... END - 1, their OUTCOMES sorted.
@@ -60,14 +63,14 @@ class ExtremePlanes(NamedTuple):
     reals: np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def unlikely(away, variance):
     """Whether a count is that far from its mean, to one side, with no probability (Bernstein)."""
     third = UNLIKELY / 3.0
     return away > third + np.sqrt(third * third + 2.0 * UNLIKELY * variance)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@njit(**LEAN, fastmath={"contract"})
 def mix(front, low, high, p, negligible):
     """F and G with one more tuple of existence p counted; the new (low, high).  O(band)."""
     q = 1.0 - p
@@ -83,6 +86,24 @@ def mix(front, low, high, p, negligible):
     while high > low and front[1, high - 1] < negligible:
         high -= 1
         front[0, high], front[1, high] = 1.0, 0.0
+    return low, high
+
+
+@njit(**LEAN, fastmath={"contract"})
+def mix_reach(front, low, high, p, negligible):
+    """`mix` for F alone."""
+    q = 1.0 - p
+    if low > 0:
+        low -= 1
+        front[0, low] = 0.0
+    reach = front[0, low : high + 1]
+    for x in range(high - low):
+        reach[x] = q * reach[x] + p * reach[x + 1]
+    while low < high and front[0, low] < negligible:
+        low += 1
+    while high > low and front[0, high - 1] >= CERTAIN:
+        high -= 1
+        front[0, high] = 1.0
     return low, high
 
 
