@@ -1,4 +1,4 @@
-"""Laws of the largest value of the w newest existing tuples, at a cost that does not grow with w.
+"""Laws of the largest value of the w newest existing tuples, by the few candidates for it.
 
 Values are passed from the largest on. When all down to x are passed, tuple i takes its passed part
 (exists with a passed value) with probability k_i; the largest inside value is below x if no inside
@@ -300,9 +300,10 @@ def slide_extremes(
     Returns how many arrivals are done: n - begin, or less for want of room (sizes in `marks`, or
     in to_prob, which must have `marks[LIMIT]` places more).
 
-    Cost an arrival: O(values passed * deep candidates * band) amortised, where a share of about
-    band / w of the candidates is deep and the band is about sqrt(w): in all O(c^2) for the c
-    candidates needed, some dozens at ordinary existences and whatever w; and O(band) for the rest.
+    Cost an arrival: O(values passed * (deep candidates + those passed in part) * band) amortised
+    and O(c * band) for c candidates, the band about sqrt(w). A share of about band / w of the
+    candidates is deep, so that with one alternative a tuple this is O(c^2 + c sqrt(w)), c some
+    dozens at ordinary existences whatever w.
     Error: relative 1e-13 of the probabilities, absolute 1e-17.
     Source: T_j of A, equation (24), for the candidates; the rest this project.
     """

@@ -53,9 +53,10 @@ class CountWindowAggregate:
     Outcomes of a law rarer than 1e-15 may be left out; equal sums are those within 1e-12.
 
     Cost an arrival: sum, count and avg O(sqrt(rows)) amortised; boundary_sum O(1); min and max,
-    laws included, O(c^2 + sqrt(rows)) amortised, c the number of most extreme values down to a
-    probability of 1e-17, some dozens at ordinary existences; avg O(held * rows^2) while a NaN is
-    held; laws of count O(held * sqrt(rows)); sampled worlds O(samples * held).
+    laws included, O(c^2 + c sqrt(rows)) amortised, c the number of most extreme values down to a
+    probability of 1e-17, some dozens at ordinary existences (O(c^2 sqrt(rows)) where tuples have
+    several alternatives among them); avg O(held * rows^2) while a NaN is held; laws of count
+    O(held * sqrt(rows)); sampled worlds O(samples * held).
 
     Raises ValueError for arguments outside these ranges.
     Source: A, sections 4 and 7.3, for windows and boundary_sum; the rest this project.
