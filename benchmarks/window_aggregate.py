@@ -1,8 +1,9 @@
-"""Sum with mean and standard deviation over uncertain count windows, against recomputation.
+"""Aggregates with mean and standard deviation over uncertain count windows, against recomputation.
 
-Ours is the whole operator, finding the window included; the C++ peer is given where each window
-begins and recomputes the recursion over (count; moments) at every arrival, O(w w'), so it is timed
-on fewer arrivals. Both answers are compared first.
+Ours is the whole operator, finding the window included; the C++ peers are given where each window
+begins and recompute at every arrival the recursion over (count; moments), O(w w'), for sum and
+avg, and one over the count for each value, O(values w w'), for max; so they are timed on fewer
+arrivals. Both answers are compared first.
 """
 
 from __future__ import annotations
@@ -18,25 +19,35 @@ from windows import CONFIDENCE, FLOATS, INTS, existences, min_time
 
 REPEATS = 5
 BATCH = 10_000
-# rows: arrivals of ours, arrivals of the peer, goal in tuples a second, goal against the peer
+# function and rows: arrivals of ours, of the peer, goal in tuples a second, goal against the peer
 SETTINGS = {
-    100: (30_000, 2_000, 400_000, 4),
-    1_000: (30_000, 40, 200_000, 100),
-    5_000: (30_000, 4, 50_000, 500),
+    ("sum", 100): (30_000, 2_000, 400_000, 4),
+    ("sum", 1_000): (30_000, 40, 200_000, 100),
+    ("sum", 5_000): (30_000, 4, 50_000, 500),
+    ("avg", 100): (30_000, 2_000, 200_000, 2),
+    ("avg", 1_000): (30_000, 40, 100_000, 50),
+    ("avg", 5_000): (30_000, 4, 40_000, 400),
+    ("max", 100): (5_000, 200, 5_000, 1.5),
+    ("max", 1_000): (5_000, 4, 10_000, 100),
+}
+PEERS = {
+    "sum": ("window_sum", "window_sums"),
+    "avg": ("window_sum", "window_averages"),
+    "max": ("window_extreme", "window_maxima"),
 }
 
 
 def run() -> list[dict]:
     """Two rows a setting: tuples a second, and the peer's time over ours."""
-    return [row for w in SETTINGS for kind in ("near 1", "uniform") for row in compare(w, kind)]
+    return [row for of in SETTINGS for kind in ("near 1", "uniform") for row in compare(*of, kind)]
 
 
-def compare(w: int, kind: str) -> list[dict]:
-    many, few, rate_goal, ratio_goal = SETTINGS[w]
+def compare(function: str, w: int, kind: str) -> list[dict]:
+    many, few, rate_goal, ratio_goal = SETTINGS[function, w]
     warm = 4 * w
     existence = np.maximum(existences(kind, warm + many, seed=w), 1e-9)
     value = np.random.default_rng(w).normal(20.0, 5.0, existence.size)
-    window = CountWindowAggregate(w, CONFIDENCE, [Aggregate("sum", 0)])
+    window = CountWindowAggregate(w, CONFIDENCE, [Aggregate(function, 0)])
     held = [take(window, existence, value, 0, warm)[0]]
     snapshot, ours_ns, peer_ns = window.snapshot(), np.inf, np.inf
     first = warm - held[0][-1]
@@ -54,7 +65,7 @@ def compare(w: int, kind: str) -> list[dict]:
         starts = np.zeros(existence.size, np.int64)
         starts[warm:] = np.arange(warm, warm + many) + 1 - counts
         peer_ns, expected = min_time(
-            peer_ns, few, lambda s=starts: peer(existence, value, s, warm, warm + few, w)
+            peer_ns, few, lambda s=starts: peer(function, existence, value, s, warm, warm + few, w)
         )
     assert (starts[warm:] >= first).all()
     np.testing.assert_allclose(mean[:few], expected[:, 0], rtol=1e-10)
@@ -63,14 +74,14 @@ def compare(w: int, kind: str) -> list[dict]:
     common = {"setting": setting, "ours": f"{ours_ns:,.0f} ns", "peer": f"{peer_ns:,.0f} ns"}
     return [
         {
-            "name": "window sum / recomputation in C++",
+            "name": f"window {function} / recomputation in C++",
             **common,
             "ratio": faster,
             "goal": f">= {ratio_goal:,}",
             "met": faster >= ratio_goal,
         },
         {
-            "name": "window sum, tuples a second",
+            "name": f"window {function}, tuples a second",
             **common,
             "ratio": rate,
             "goal": f">= {rate_goal:,}",
@@ -86,14 +97,21 @@ def take(
     answers = window.process(
         np.zeros(n, np.int64), np.arange(n + 1), existence[begin:end], value[begin:end, None]
     )
-    return answers.held, answers.measured[0].mean, answers.measured[0].stddev
+    return answers.held, answers.results[0].mean, answers.results[0].stddev
 
 
 def peer(
-    existence: np.ndarray, value: np.ndarray, starts: np.ndarray, begin: int, end: int, w: int
+    name: str,
+    existence: np.ndarray,
+    value: np.ndarray,
+    starts: np.ndarray,
+    begin: int,
+    end: int,
+    w: int,
 ) -> np.ndarray:
-    function, size = load("window_sum").window_sums, ctypes.c_int64
-    function.argtypes = [FLOATS, FLOATS, INTS, size, size, size, FLOATS]
+    library, function = PEERS[name]
+    call, size = getattr(load(library), function), ctypes.c_int64
+    call.argtypes = [FLOATS, FLOATS, INTS, size, size, size, FLOATS]
     out = np.empty((end - begin, 2))
-    function(existence, value, starts, begin, end, w, out)
+    call(existence, value, starts, begin, end, w, out)
     return out

@@ -1,15 +1,13 @@
-// Mean and variance of the sum of the w newest existing tuples of a count window, recomputed at
-// every arrival by the recursion over (count; probability, first and second moment), newest tuple
+// Mean and variance of the sum, or of the average given that there is one, of the w newest existing
+// tuples of a count window, recomputed at every arrival by the recursion over (count; probability, first and second moment), newest tuple
 // first. Plain, with the loops in the order that lets the compiler vectorise them.
 #include <cstdint>
 #include <vector>
 
-extern "C" {
-
 // p[i], v[i]: existence and value of tuple i; starts[i]: oldest tuple held after arrival i.
 // out[2 (i - begin)], out[2 (i - begin) + 1]: mean and variance after arrivals begin ... n - 1.
-void window_sums(const double* p, const double* v, const int64_t* starts, int64_t begin, int64_t n,
-                 int64_t w, double* out) {
+static void recompute(const double* p, const double* v, const int64_t* starts, int64_t begin,
+                      int64_t n, int64_t w, bool average, double* out) {
     // Count k lies at w - k, so that the updates in place read ahead of what they write.
     std::vector<double> law(w + 2), first(w + 2), second(w + 2);
     double *l = law.data(), *m = first.data(), *s = second.data();
@@ -30,13 +28,31 @@ void window_sums(const double* p, const double* v, const int64_t* starts, int64_
                 l[k] = y * l[k] + x * l[k + 1];
             }
         }
-        double mean = 0.0, square = 0.0;
-        for (int64_t k = 0; k <= w; ++k) {
-            mean += m[k];
-            square += s[k];
+        double mean = 0.0, square = 0.0, exists = 0.0;  // a count of 0 adds nothing to a sum
+        for (int64_t k = 0; k < w; ++k) {
+            const double share = average ? 1.0 / (w - k) : 1.0;
+            mean += m[k] * share;
+            square += s[k] * share * share;
+            exists += l[k];
+        }
+        if (average) {
+            mean /= exists;
+            square /= exists;
         }
         out[2 * (i - begin)] = mean;
         out[2 * (i - begin) + 1] = square - mean * mean;
     }
+}
+
+extern "C" {
+
+void window_sums(const double* p, const double* v, const int64_t* starts, int64_t begin, int64_t n,
+                 int64_t w, double* out) {
+    recompute(p, v, starts, begin, n, w, false, out);
+}
+
+void window_averages(const double* p, const double* v, const int64_t* starts, int64_t begin,
+                     int64_t n, int64_t w, double* out) {
+    recompute(p, v, starts, begin, n, w, true, out);
 }
 }

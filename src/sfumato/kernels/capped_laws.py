@@ -12,7 +12,6 @@ from numba import njit
 
 NEGLIGIBLE = 1e-20  # entries at a law's ends below this are dropped
 ROUNDING = 1e-15  # a smaller share of what it was taken from is no outcome but a rounding
-LAST = 1e-17  # a distribution function is 0 from here on
 
 
 @njit(cache=True, nogil=True)
@@ -112,54 +111,6 @@ def value_existences(offsets, prob, value, heads, begin, w):
             killed[i - head] = min(killed[i - head], existence[i - head])
         out[t] = _killed(existence, killed, head, end, head, w, law)[1]
     return out
-
-
-@njit(cache=True, nogil=True)
-def extreme_laws(offsets, prob, value, heads, begin, w, sign):
-    """Law of the largest (sign 1.0) or smallest (-1.0) value of the inside tuples.
-
-    offsets, prob, value, heads, begin : as in average_moments
-    Returns (int64[k + 1], float64[...], float64[...]): where each arrival's entries begin, their
-    probabilities and values, ascending; the rest to 1 is the probability that there is no value.
-
-    Value after value from the most extreme on, until what is left has probability < 1e-17.
-    Cost: O(candidates * held * band) an arrival, the candidates those few most extreme values; a
-    candidate costs O(1) while no more extreme value lies beyond the w newest tuples.
-    """
-    places = np.zeros(heads.size + 1, np.int64)
-    probs, values = np.empty(64), np.empty(64)
-    law = np.empty(w + 2)
-    for t in range(heads.size):
-        head, end, at = heads[t], begin + t + 1, places[t]
-        first, size = offsets[head], offsets[end] - offsets[head]
-        order = np.argsort(-sign * value[first : first + size], kind="mergesort")  # NaN at the end
-        owner = np.empty(size, np.int64)
-        existence, killed = np.empty(end - head), np.zeros(end - head)
-        for i in range(head, end):
-            existence[i - head] = existence_of(offsets, prob, i)
-            for a in range(offsets[i], offsets[i + 1]):
-                owner[a - first] = i
-        left, before, oldest, c = 1.0, 0.0, end, 0
-        while c < size and not np.isnan(value[first + order[c]]) and left >= LAST:
-            x = value[first + order[c]]
-            while c < size and value[first + order[c]] == x:
-                i = owner[order[c]]
-                killed[i - head] = min(killed[i - head] + prob[first + order[c]], 1.0)
-                oldest = min(oldest, i)
-                c += 1
-            none, some = _killed(existence, killed, head, end, oldest, w, law)
-            here, of = (some - before, some) if some < 0.5 else (left - none, left)
-            if here > ROUNDING * of:
-                if at == probs.size:
-                    probs, values = np.append(probs, probs), np.append(values, values)
-                probs[at], values[at] = here, x
-                at += 1
-            left, before = none, some
-        if sign > 0.0:
-            probs[places[t] : at] = probs[places[t] : at][::-1].copy()
-            values[places[t] : at] = values[places[t] : at][::-1].copy()
-        places[t + 1] = at
-    return places, probs[: places[-1]], values[: places[-1]]
 
 
 @njit(cache=True, nogil=True)

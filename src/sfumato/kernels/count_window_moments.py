@@ -74,6 +74,12 @@ from sfumato.kernels.moment_planes import (
     load,
 )  # fmt: skip
 
+# Columns of the answers: mean and variance of the sum and of the count; then, for the average,
+# with M, m_i and e as above: sum of the m_i, e, variance of the sum of the rest, the reference c,
+# and the stream index of mid.
+SUM_MEAN, SUM_VARIANCE, COUNT, COUNT_VARIANCE, MEANS, OUTSIDE, REST_VARIANCE = range(7)
+REFERENCE_USED, MIDDLE, MOVED = range(7, 10)
+
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _mix(front, low, high, p, mq):
@@ -154,7 +160,7 @@ def _short(row, front, reals, base, begin, zone, end, w):
 
 @njit(cache=True, nogil=True)
 def _answer(state, row, w, out):
-    """Mean and variance of the sum, and of the count, with `row` the depth of the head."""
+    """One row of answers, with `row` the depth of the head."""
     front, reals, marks = state.front, state.reals, state.marks
     base, floor = state.extent[marks[BLOCK], BASE], state.extent[marks[BLOCK], FLOOR]
     planes, facts = state.rows[row], state.row_facts[row]
@@ -179,10 +185,12 @@ def _answer(state, row, w, out):
         cross = -(cross + e * deficit)
         count = w - deficit
     variance = spread + reference * (2.0 * cross + reference * pq)
-    out[0] = total - e + reference * count
-    out[1] = max(variance, 0.0)
-    out[2] = count
-    out[3] = max(pq, 0.0)
+    out[SUM_MEAN] = total - e + reference * count
+    out[SUM_VARIANCE] = max(variance, 0.0)
+    out[COUNT] = count
+    out[COUNT_VARIANCE] = max(pq, 0.0)
+    out[MEANS], out[OUTSIDE], out[REST_VARIANCE] = total, e, max(spread, 0.0)
+    out[REFERENCE_USED], out[MIDDLE] = reference, marks[MID]
 
 
 @njit(cache=True, nogil=True)
@@ -194,8 +202,7 @@ def slide_moments(state, offsets, prob, value, first, begin, done, heads, w, lim
         position 0
     heads : int64[n - begin], position of the oldest tuple held after each arrival
     w : int64; limit : int64, most tuples of the newer part, at most w and what the window holds
-    out : float64[n - begin, 4], written: mean and variance of the sum, mean and variance of the
-        count, of the w newest existing tuples held
+    out : float64[n - begin, MOVED], written: of the w newest existing tuples held, see above
     Returns how many arrivals are done: n - begin, or less for want of room (sizes in `marks`).
 
     When the older part is built anew depends on the stream alone, not on the calls.

@@ -18,26 +18,22 @@ from sfumato.kernels.capped_laws import NEGLIGIBLE, existence_of
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def average_moments(offsets, prob, value, heads, begin, w):
+def average_of(offsets, prob, value, head, end, w):
     """Mean, variance and existence of the average of the inside tuples' values.
 
-    offsets : int64[n + 1], prob, value : float64[...], NaN for no value; heads : int64[k],
-    position of the oldest tuple held when tuple begin + t is the newest; w : int64
-    Returns float64[k, 3]: mean and variance given that there is a value, and its probability.
-    Cost: O(held * band) an arrival; windows with a NaN O(held * w^2): the number of values is
-    then a state of its own.
+    offsets : int64[n + 1], prob, value : float64[...], NaN for no value; head, end : int64, the
+    tuples held are head ... end - 1; w : int64
+    Returns float64[3]: mean and variance given that there is a value, and its probability.
+    Cost: O(held * band); windows with a NaN O(held * w^2): the number of values is then a state
+    of its own.
     Error: relative to the spread of the values, about held * 2**-53.
     """
-    out = np.empty((heads.size, 3))
-    for t in range(heads.size):
-        missing = False
-        for a in range(offsets[heads[t]], offsets[begin + t + 1]):
-            missing = missing or np.isnan(value[a])
-        if missing:
-            out[t] = _with_missing(offsets, prob, value, heads[t], begin + t + 1, w)
-        else:
-            out[t] = _without_missing(offsets, prob, value, heads[t], begin + t + 1, w)
-    return out
+    missing = False
+    for a in range(offsets[head], offsets[end]):
+        missing = missing or np.isnan(value[a])
+    if missing:
+        return _with_missing(offsets, prob, value, head, end, w)
+    return _without_missing(offsets, prob, value, head, end, w)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

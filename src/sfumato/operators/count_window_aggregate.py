@@ -10,19 +10,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.held_sums import held_sums, tuple_means
 from sfumato.kernels.outcome_law import shorten_all, summaries
 from sfumato.kernels.uncertain_tuples import existences
-from sfumato.kernels.window_average import average_moments
 from sfumato.operators.aggregate import Aggregate, Floats, Ints, Measured
-from sfumato.operators.moving_moments import MovingMoments
+from sfumato.operators.moving_aggregates import Kept, Moments, MovingAggregates
 from sfumato.operators.snapshot import Snapshot, SnapshotError, pack, unpack
 from sfumato.operators.uncertain_window import UncertainWindow
 from sfumato.operators.window_groups import WindowGroup, join, offsets_of, take
 from sfumato.operators.window_laws import Arrivals, LawMaker, Laws
 
-KIND, VERSION = "count_window_aggregate", 1
-MOMENTS_OF = ("sum", "count")
+KIND, VERSION = "count_window_aggregate", 2
 
 
 @dataclass(frozen=True)
@@ -55,10 +52,11 @@ class CountWindowAggregate:
 
     Outcomes of a law rarer than 1e-15 may be left out; equal sums are those within 1e-12.
 
-    Cost an arrival: sum and count O(sqrt(rows)) amortised; boundary_sum O(1); avg O(held *
-    sqrt(rows)), O(held * rows^2) while a NaN is held; min and max O(candidates * held *
-    sqrt(rows)), the candidates the most extreme values down to a probability of 1e-17; sampled
-    worlds O(samples * held).
+    Cost an arrival: sum, count and avg O(sqrt(rows)) amortised; boundary_sum O(1); min and max,
+    laws included, O(c^2 + c sqrt(rows)) amortised, c the number of most extreme values down to a
+    probability of 1e-17, some dozens at ordinary existences (O(c^2 sqrt(rows)) where tuples have
+    several alternatives among them); avg O(held * rows^2) while a NaN is held; laws of count
+    O(held * sqrt(rows)); sampled worlds O(samples * held).
 
     Raises ValueError for arguments outside these ranges.
     Source: A, sections 4 and 7.3, for windows and boundary_sum; the rest this project.
@@ -97,11 +95,7 @@ class CountWindowAggregate:
         self.samples = _whole("samples", samples)
         self._maker = LawMaker(self.rows, self.seed, self.samples)
         self._attributes: int | None = None
-        # The moments kept: one window's sums for each distinct attribute of a sum or count.
-        asked = [a for a in self.aggregates if a.function in MOMENTS_OF]
-        sums = [a for a in asked if a.attribute is not None]
-        self._kept = list(dict.fromkeys(sums if sums else asked))
-        self._bounds = [a for a in dict.fromkeys(self.aggregates) if a.function == "boundary_sum"]
+        self._kept = Kept.of(self.aggregates)
         self._groups: dict[int, WindowGroup] = {}
 
     def process(
@@ -157,8 +151,7 @@ class CountWindowAggregate:
         """The state as versioned bytes: the held tuples and settings of every group."""
         groups = list(self._groups.values())
         windows = [np.frombuffer(group.window.snapshot(), np.uint8) for group in groups]
-        memos = [[moments.memo for moments in group.moments] for group in groups]
-        shape = (len(groups), len(self._kept))
+        memos = [group.moving.memo for group in groups]
         return pack(
             KIND,
             VERSION,
@@ -181,15 +174,9 @@ class CountWindowAggregate:
                     "samples": _joined([np.diff(g.offsets) for g in groups], np.int64),
                     "prob": _joined([g.prob for g in groups], np.float64),
                     "values": _joined([g.values.ravel() for g in groups], np.float64),
-                    "middles": np.array(
-                        [[memo[0] for memo in row] for row in memos], dtype=np.int64
-                    ).reshape(shape),
-                    "numbers": np.array(
-                        [[memo[1:] for memo in row] for row in memos], dtype=np.float64
-                    ).reshape(*shape, 2),
-                    "bounds": np.array([g.bounds for g in groups], dtype=np.int64).reshape(
-                        len(groups), len(self._bounds)
-                    ),
+                    "memos": _joined([memo for memo, _ in memos], np.int64),
+                    "memo_sizes": np.array([len(memo) for memo, _ in memos], dtype=np.int64),
+                    "numbers": _joined([numbers for _, numbers in memos], np.float64),
                 },
             ),
         )
@@ -208,10 +195,13 @@ class CountWindowAggregate:
             distribution=v["distribution"], seed=v["seed"], samples=v["samples"],
         )  # fmt: skip
         made._attributes = v["attributes"]
-        if a["codes"].shape != a["window_sizes"].shape or len(a["bounds"]) != len(a["codes"]):
+        if not a["codes"].shape == a["window_sizes"].shape == a["memo_sizes"].shape:
             raise SnapshotError("the snapshot's arrays do not belong together")
         values = a["values"].reshape(a["prob"].size, made._attributes or 0)
         sizes, byte, tuple_, alternative = a["window_sizes"], 0, 0, 0
+        groups = max(1, len(a["codes"]))
+        memos = np.split(a["memos"], np.cumsum(a["memo_sizes"])[:-1])
+        numbers = a["numbers"].reshape(groups, -1)
         for g, code in enumerate(a["codes"]):
             group = made._group(int(code))
             window = a["windows"][byte : byte + sizes[g]]
@@ -220,16 +210,10 @@ class CountWindowAggregate:
             group.offsets = offsets_of(samples)
             end = alternative + int(group.offsets[-1])
             group.prob, group.values = a["prob"][alternative:end], values[alternative:end]
-            group.bounds = a["bounds"][g].tolist()
             byte, tuple_, alternative = byte + sizes[g], tuple_ + len(samples), end
-            held = Arrivals(
-                group.offsets, group.prob, group.values, group.first, 0, np.empty(0, np.int64)
-            )
-            for kept, moments, middle, numbers in zip(
-                made._kept, group.moments, a["middles"][g], a["numbers"][g], strict=True
-            ):
-                memo = (int(middle), float(numbers[0]), float(numbers[1]))
-                moments.resume(memo, held.offsets, held.prob, held.column(kept), held.first)
+            none = np.empty(0, np.int64)
+            held = Arrivals(group.offsets, group.prob, group.values, group.first, 0, none)
+            group.moving.resume((memos[g], numbers[g]), held)
         return made
 
     def _group(self, code: int) -> WindowGroup:
@@ -242,8 +226,7 @@ class CountWindowAggregate:
                 np.zeros(1, np.int64),
                 np.empty(0),
                 np.empty((0, self._attributes or 0)),
-                [MovingMoments(self.rows, limit) for _ in self._kept],
-                [0] * len(self._bounds),
+                MovingAggregates(self._kept, self.rows, limit),
             )
         return group
 
@@ -262,42 +245,31 @@ class CountWindowAggregate:
             starts - first,
         )
         a = arrivals
-        moved = [
-            kept.extend(a.offsets, a.prob, a.column(of), first, before, a.heads)
-            for of, kept in zip(self._kept, group.moments, strict=True)
-        ]
-        for i, aggregate in enumerate(self._bounds):
-            total, group.bounds[i] = _boundary_sum(a, aggregate, group.bounds[i])
-            moved.append(total)
+        moved = group.moving.extend(a)
         measured = [self._measure(a, aggregate, moved) for aggregate in self.aggregates]
         group.keep(a)
         return before + 1 + np.arange(a.heads.size) - a.heads, measured
 
-    def _measure(self, a: Arrivals, aggregate: Aggregate, moved: list[Floats]) -> Measured:
+    def _measure(
+        self, a: Arrivals, aggregate: Aggregate, moved: dict[Aggregate, Moments | Laws]
+    ) -> Measured:
         """One aggregate's answers: its moments, then, only if asked for, its law.
 
-        moved : what is kept up with every arrival, the moments and then the boundary sums
+        moved : what is kept up with every arrival
         """
-        function, k = aggregate.function, a.heads.size
-        if function == "boundary_sum":
-            total = moved[len(self._kept) + self._bounds.index(aggregate)]
-            certain = Laws(np.arange(k + 1), np.ones(k), total, np.full(k, np.nan))
-            return self._finish(certain, (total, np.zeros(k), np.ones(k)))
+        kept, k = moved.get(aggregate), a.heads.size
+        if isinstance(kept, Laws):
+            return self._finish(kept, None)
+        if aggregate.function == "boundary_sum":
+            assert kept is not None
+            certain = Laws(np.arange(k + 1), np.ones(k), kept[0], np.full(k, np.nan))
+            return self._finish(certain, kept)
         laws = None
-        if self.quantiles.size or self.distribution or function in ("min", "max", "quantile"):
+        if self.quantiles.size or self.distribution or kept is None:
             laws = self._maker.laws(aggregate, a)
-        if function == "count" and aggregate.attribute is None:
-            return self._finish(laws, (moved[0][:, 2], np.sqrt(moved[0][:, 3]), np.ones(k)))
-        if function in MOMENTS_OF:
-            of = moved[self._kept.index(aggregate)]
-            return self._finish(laws, (of[:, 0], np.sqrt(of[:, 1]), np.ones(k)))
-        if function == "avg":
-            column = a.column(aggregate)
-            of = average_moments(a.offsets, a.prob, column, a.heads, a.begin, self.rows)
-            return self._finish(laws, (of[:, 0], np.sqrt(of[:, 1]), of[:, 2]))
-        return self._finish(laws, None)
+        return self._finish(laws, kept)
 
-    def _finish(self, laws: Laws | None, moments: tuple[Floats, Floats, Floats] | None) -> Measured:
+    def _finish(self, laws: Laws | None, moments: Moments | None) -> Measured:
         """Quantiles and distribution from the laws, and the moments too where none are given."""
         if laws is None:
             assert moments is not None
@@ -342,13 +314,6 @@ class CountWindowAggregate:
         if self._attributes is None:
             self._attributes = values.shape[1]
         return codes, offsets, np.minimum(prob, 1.0), values
-
-
-def _boundary_sum(a: Arrivals, aggregate: Aggregate, middle: int) -> tuple[Floats, int]:
-    """A's 7.3 after each arrival, and where the older part of the running sum now ends."""
-    out = np.empty(a.heads.size)
-    x = tuple_means(a.offsets, a.prob, a.column(aggregate))
-    return out, int(held_sums(x, a.first, middle, a.heads, a.begin, out))
 
 
 def _joined(arrays: list[npt.NDArray[Any]], dtype: Any) -> npt.NDArray[Any]:

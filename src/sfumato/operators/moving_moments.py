@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.kernels import moment_planes as kernel
-from sfumato.kernels.count_window_moments import resume_moments, slide_moments
+from sfumato.kernels.count_window_moments import MOVED, resume_moments, slide_moments
 from sfumato.kernels.moment_planes import WindowMoments
 from sfumato.operators.aggregate import Floats, Ints
 
@@ -28,8 +28,8 @@ class MovingMoments:
     def extend(
         self, offsets: Ints, prob: Floats, value: Floats, first: int, begin: int, heads: Ints
     ) -> Floats:
-        """Answers after each arrival: float64[k, 4], see `slide_moments` for all arguments."""
-        out = np.empty((heads.size, 4))
+        """Answers after each arrival: float64[k, MOVED], see `slide_moments` for all arguments."""
+        out = np.empty((heads.size, MOVED))
         rows, limit, done = self.rows, self.limit, 0
         while True:
             done = slide_moments(

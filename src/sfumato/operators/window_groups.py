@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.operators.aggregate import Floats, Ints, Measured
-from sfumato.operators.moving_moments import MovingMoments
+from sfumato.operators.moving_aggregates import MovingAggregates
 from sfumato.operators.uncertain_window import UncertainWindow
 from sfumato.operators.window_laws import Arrivals
 
@@ -22,8 +22,7 @@ class WindowGroup:
     offsets: Ints
     prob: Floats
     values: Floats
-    moments: list[MovingMoments]
-    bounds: list[int]  # stream index where the older part of each boundary sum ends
+    moving: MovingAggregates
 
     @property
     def first(self) -> int:
@@ -33,11 +32,8 @@ class WindowGroup:
     @property
     def nbytes(self) -> int:
         arrays = (self.offsets, self.prob, self.values)
-        return (
-            sum(array.nbytes for array in arrays)
-            + self.window.nbytes
-            + sum(moments.nbytes for moments in self.moments)
-        )
+        held = sum(array.nbytes for array in arrays)
+        return held + self.window.nbytes + self.moving.nbytes
 
     def keep(self, a: Arrivals) -> None:
         """Only what the window still holds."""

@@ -10,7 +10,6 @@ import numpy as np
 from sfumato.kernels import sampled_worlds
 from sfumato.kernels.capped_laws import (
     count_laws,
-    extreme_laws,
     order_statistic_law,
     value_existences,
 )
@@ -46,6 +45,11 @@ class Arrivals:
         column = np.ascontiguousarray(self.values[:, aggregate.attribute])
         return np.where(np.isnan(column), 0.0, 1.0) if aggregate.function == "count" else column
 
+    def of(self, aggregate: Aggregate) -> tuple[Ints, Floats, Floats, int, int, Ints]:
+        """What kernels take: offsets, prob, the aggregate's values, first, begin, heads."""
+        column = self.column(aggregate)
+        return self.offsets, self.prob, column, self.first, self.begin, self.heads
+
 
 @dataclass(frozen=True)
 class Laws:
@@ -66,17 +70,11 @@ class LawMaker:
     samples: int
 
     def laws(self, aggregate: Aggregate, arrivals: Arrivals) -> Laws:
-        """The law of `aggregate` after each arrival."""
+        """The law of `aggregate`, not min or max, after each arrival."""
         a, function = arrivals, aggregate.function
         column = a.column(aggregate)
         if function == "count" and (aggregate.attribute is None or column.all()):
             return self._counts(a)
-        if function in ("min", "max"):
-            sign = 1.0 if function == "max" else -1.0
-            places, prob, value = extreme_laws(
-                a.offsets, a.prob, column, a.heads, a.begin, self.rows, sign
-            )
-            return Laws(places, prob, value, np.full(a.heads.size, np.nan))
         existences = np.ones(a.heads.size)
         if function in ("avg", "quantile"):
             existences = value_existences(a.offsets, a.prob, column, a.heads, a.begin, self.rows)
