@@ -24,8 +24,8 @@ def average_of(offsets, prob, value, head, end, w):
     offsets : int64[n + 1], prob, value : float64[...], NaN for no value; head, end : int64, the
     tuples held are head ... end - 1; w : int64
     Returns float64[3]: mean and variance given that there is a value, and its probability.
-    Cost: O(held * band); windows with a NaN O(held * w^2): the number of values is then a state
-    of its own.
+    Cost: O(held * band); windows where g tuples have a NaN O(held * w * min(g, w)): the number of
+    values is then a state of its own.
     Error: relative to the spread of the values, about held * 2**-53.
     """
     missing = False
@@ -127,14 +127,18 @@ def _with_missing(offsets, prob, value, head, end, w):
         np.zeros((w + 1, w + 1)),
     )
     law[0, 0] = 1.0
-    least = 0
+    least, gaps = 0, 0  # gaps : tuples so far that may have no value
     for i in range(end - 1, head - 1, -1):
         existence = existence_of(offsets, prob, i)
         p, m, v = _of_values(offsets, prob, value, i)
         empty = max(existence - p, 0.0)
+        for a in range(offsets[i], offsets[i + 1]):
+            if np.isnan(value[a]):
+                gaps += 1
+                break
         for n in range(min(end - i, w), least - 1, -1):
             stay = 1.0 if n == w else 1.0 - existence
-            for k in range(n, -1, -1):
+            for k in range(n, max(n - gaps, 0) - 1, -1):
                 total, centre, spread = stay * law[n, k], mean[n, k], variance[n, k]
                 if n > 0:
                     total, centre, spread = _mix(

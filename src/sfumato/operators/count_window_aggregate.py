@@ -55,7 +55,8 @@ class CountWindowAggregate:
     Cost an arrival: sum, count and avg O(sqrt(rows)) amortised; boundary_sum O(1); min and max,
     laws included, O(c^2 + c sqrt(rows)) amortised, c the number of most extreme values down to a
     probability of 1e-17, some dozens at ordinary existences (O(c^2 sqrt(rows)) where tuples have
-    several alternatives among them); avg O(held * rows^2) while a NaN is held; laws of count
+    several alternatives among them); avg O(held * rows * g) while g tuples
+    with a NaN are held; laws of count
     O(held * sqrt(rows)); sampled worlds O(samples * held).
 
     Raises ValueError for arguments outside these ranges.
