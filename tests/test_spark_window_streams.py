@@ -142,56 +142,6 @@ def test_join_filter_and_window_run_in_one_streaming_query(spark, tmp_path):
             assert row[name]["stddev"] == pytest.approx(other[name]["stddev"], abs=1e-9)
 
 
-def test_reorder_windows_and_top_k_run_in_one_streaming_query(spark, tmp_path):
-    ids = [i + 3 * (i % 4 == 0) for i in range(48)]  # some come three seconds late
-    for number in range(4):
-        put(tmp_path / "in", number, ids[12 * number : 12 * number + 12])
-
-    def peaks(df):
-        stamped = df.selectExpr("*", "timestamp_seconds(unix_seconds(ts) + id % 4) AS at")
-        ordered = sf.reorder(stamped, event_time="ts", arrival="at", slack=3)
-        largest = sf.window_aggregate(
-            ordered, {"alternatives": "max(x)"}, window=sf.Range("4 seconds"), order="ts",
-            distribution=8,
-        )  # fmt: skip
-        return largest.selectExpr("window.end AS ts", "alternatives")
-
-    def chained(df):
-        return sf.top_k(
-            peaks(df), sf.Top(2, every="8 seconds"), by="x", window=sf.Range("16 seconds"),
-            order="ts",
-        )  # fmt: skip
-
-    query = (
-        chained(stream_of(spark, tmp_path / "in")).writeStream.format("parquet")
-        .option("path", str(tmp_path / "out")).option("checkpointLocation", str(tmp_path / "c"))
-        .trigger(availableNow=True).start()
-    )  # fmt: skip
-    query.awaitTermination()
-    came = answers(spark.read.parquet(str(tmp_path / "out")))
-    df = spark.read.schema(SCHEMA).json(str(tmp_path / "in"))
-    whole = answers(chained(df))
-    assert len(came) >= 2
-    assert whole[: len(came)] == came
-    extents = [(row["ts"], row["alternatives"]) for row in peaks(df).collect()]
-    for end, best in whole:
-        inside = [a for ts, a in extents if end - timedelta(seconds=16) <= ts < end]
-        pairs = [(pair.x, pair.prob, i) for i, a in enumerate(inside) for pair in a]
-        chances = sf.top_k_probabilities(
-            [p[0] for p in pairs], [p[1] for p in pairs], k=2, tuples=[p[2] for p in pairs]
-        )
-        tops = sorted(chances.tolist(), reverse=True)
-        assert best == pytest.approx(tops[: len(best)], abs=1e-9)
-
-
-def answers(df):
-    """[(time, probabilities of its top tuples)], in time."""
-    found = {}
-    for row in df.orderBy("time", "rank").collect():
-        found.setdefault(row["time"], []).append(row["probability"])
-    return list(found.items())
-
-
 def test_a_silent_stream_gives_out_its_open_extents_once(spark, tmp_path):
     put(tmp_path / "in", 0, range(10))
     out = sf.window_aggregate(
