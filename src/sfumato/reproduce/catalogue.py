@@ -7,7 +7,10 @@ from importlib import import_module
 from sfumato.reproduce.experiment import Experiment
 
 # A module holds the experiments of one system in its tuple EXPERIMENTS.
-_MODULES = ("uncertain_windows",)
+_MODULES = (
+    "uncertain_windows",
+    "pruned_joins",
+)
 
 
 def experiments() -> dict[str, Experiment]:
