@@ -10,6 +10,7 @@ from sfumato.reproduce.experiment import Experiment
 _MODULES = (
     "uncertain_windows",
     "pruned_joins",
+    "ranking",
 )
 
 
