@@ -148,7 +148,7 @@ def compared(
 def pruned(setting: Setting) -> pd.DataFrame:
     """Shares of the pairs that each pruning rules out, for alpha and three ranges of radii."""
     rows = setting.pick(500, ROWS)
-    n = setting.pick(30, 1_000)
+    n = setting.pick(30, 500)
     result = []
     sets = [(name, most) for name in ("sensor_rUrG", "GPS_rUrG") for most in MOSTS]
     for name, most in setting.steps(sets):
@@ -171,7 +171,7 @@ def measured(
     setting: Setting, parameter: str, values: tuple[Any, ...], names: tuple[str, ...]
 ) -> pd.DataFrame:
     """Time a timestamp of each method over one parameter, the others at their defaults."""
-    n, scanned = setting.pick(30, 1_000), setting.pick(2, 50)
+    n, scanned = setting.pick(30, 300), setting.pick(2, 10)
     rows = setting.pick(min(WINDOWS), ROWS)
     longest = max(values) if parameter == "w" else rows
     ready: dict[tuple[str, int], tuple[Streams, float]] = {}
