@@ -11,6 +11,7 @@ _MODULES = (
     "uncertain_windows",
     "pruned_joins",
     "ranking",
+    "planning",
     "incomplete_joins",
 )
 

@@ -47,9 +47,7 @@ PARTS = ("pruned by object (OP)", "pruned by sample (SP)", "left to refine")
 def centres(setting: Setting, kind: str, dimensions: int) -> Floats:
     """The real readings, each dimension scaled to [0, 1]: float64[n, dimensions]."""
     if kind == "sensor":
-        table = setting.load(
-            "Intel lab, grid", datasets.intel_lab_grid, stand_ins.intel_lab_grid
-        )
+        table = setting.load("Intel lab, grid", datasets.intel_lab_grid, stand_ins.intel_lab_grid)
         return scaled(table.filter(like="mote").to_numpy(np.float64)[:, :dimensions])
     table = setting.load("GeoLife", datasets.geolife, stand_ins.geolife)
     table = table[table.alt_ft > -700]  # -777: unknown
@@ -288,10 +286,12 @@ def judge_times(
         said += f" From the smallest {parameter} to the largest Grid's time is multiplied by "
         said += f"{min(ends):.2f} to {max(ends):.2f}."
         trend = max(ends) < 1.05 if parameter == "alpha" else min(ends) > 1
+        left = 100 * (1 - rows.groupby(parameter).pruned.mean())
+        said += f" Pairs left to refine: {left.iloc[0]:.1f}% there, {left.iloc[-1]:.1f}% here."
     if gain.median() >= gains[0] and gain.max() <= gains[1] and found.grid.max() < slowest:
         if trend:
             return Verdict("reproduced", said)
-        return Verdict("differs", said + " The trend is not the one reported.")
+        return Verdict("differs", said + " That is not the trend reported.")
     if gain.median() < 2:
         return Verdict("refuted", said)
     left = 100 * (1 - rows.pruned)

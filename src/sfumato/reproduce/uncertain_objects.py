@@ -1,4 +1,4 @@
-"""B's two streams: real readings as centres, with samples in a ball of random radius around each."""
+"""B's two streams: real readings as centres, samples in a ball of random radius around each."""
 
 from __future__ import annotations
 
