@@ -1,8 +1,8 @@
 """E's experiments: pairs found in spite of missing attributes, and the time they take.
 
 The text of E at hand breaks off within section 6.1, before its figures: they are numbered here in
-the order of its table of parameters. Its defaults are not marked: the middle values serve, but for
-the window, which is the smallest.
+the order of its table of parameters. Its defaults are not marked: middle values serve, but for
+the window and the repository, which are the smallest.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from sfumato.reproduce.drawing import lines, side_by_side
 from sfumato.reproduce.experiment import Experiment, Setting, Verdict
 from sfumato.reproduce.incomplete_objects import SETS, Floats, Objects, complete_rows, split
 
-ALPHA, DIMENSIONS, WITHIN, ROWS, REPOSITORY, MISSING = 0.5, 4, 0.3, 500, 30_000, 1
-JUDGED = 500  # arrivals whose pairs are counted and timed, after those that fill the windows
+ALPHA, DIMENSIONS, WITHIN, ROWS, REPOSITORY, MISSING = 0.5, 4, 0.3, 500, 10_000, 1
+JUDGED = 300  # arrivals whose pairs are counted and timed, after those that fill the windows
 NEAR = (0.02, 0.1)  # of the determinants of dependencies
 MOST_ALTERNATIVES = 64
 FUSED, SEPARATE = "DD, at once (Join-iDS)", "DD, then join"
@@ -210,7 +210,7 @@ def draw(parameter: str, x_title: str, title: str) -> Callable[[pd.DataFrame], A
             for name, own in shown.dropna(subset=column).groupby("data", sort=False):
                 part = lines(
                     own, parameter, column, "way", x_title=x_title, y_title=y_title,
-                    series_title="missing attributes", title="", log_y=log,
+                    series_title="way to the pairs", title="", log_y=log,
                 )  # fmt: skip
                 parts.append((str(name), part))
         return side_by_side(parts, title, columns=rows.data.nunique())
