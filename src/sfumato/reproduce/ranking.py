@@ -219,7 +219,9 @@ def moved(base: Point, axis: str, value: int) -> Point:
 def swept(name: str, kind: str, axis: str, values: tuple[int, ...]) -> Experiment:
     """One of Figures 7 to 16."""
     over, x_title = AXES[axis]
-    data = {"synthetic": "synthetic tuples", "icebergs": "icebergs", "streams": "streams"}[kind]
+    data = {"synthetic": "synthetic tuples", "icebergs": "icebergs", "streams": "several streams"}[
+        kind
+    ]
     base = Point(kind, most_k=MOST_K_OF_STREAMS if kind == "streams" else MOST_K)
     claim = "DP and GA cost alike, less than INCO, IN and NS; the same order in answers a second "
     title = f"Cost, throughput and latency over {over}: {data}"
