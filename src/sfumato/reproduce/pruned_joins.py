@@ -202,7 +202,13 @@ def judge_times(
     if gain.median() >= gains[0] and gain.max() <= gains[1] and found.grid.max() < slowest:
         if trend:
             return Verdict("reproduced", said)
-        return Verdict("differs", said + " That is not the trend reported.")
+        because = (
+            " The time does not grow throughout: what a larger window adds is older and lies "
+            "elsewhere, where the grid does not look."
+            if parameter == "w"
+            else " That is not the trend reported."
+        )
+        return Verdict("differs", said + because)
     if gain.median() < 2:
         return Verdict("refuted", said)
     left = 100 * (1 - rows.pruned)
