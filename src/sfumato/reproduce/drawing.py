@@ -11,7 +11,6 @@ import pandas as pd
 # Okabe and Ito's palette, told apart by colour-blind eyes too.
 PALETTE = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000", "#F0E442"]
 WIDTH, HEIGHT = 420, 280
-PANEL_WIDTH, PANEL_HEIGHT = 270, 210  # of one chart among several
 
 
 def lines(
@@ -59,69 +58,3 @@ def save(chart: Any, folder: Path, name: str) -> None:
 
 def _scale(log: bool) -> alt.Scale:
     return alt.Scale(type="log") if log else alt.Scale(zero=False)
-
-
-def side_by_side(charts: list[tuple[str, Any]], title: str, columns: int = 3) -> Any:
-    """Charts made by `lines` or `bars`, smaller, each under its own heading, with one legend."""
-    parts = [
-        chart.properties(title=heading, width=PANEL_WIDTH, height=PANEL_HEIGHT)
-        for heading, chart in charts
-    ]
-    return alt.concat(*parts, columns=columns).properties(title=title)
-
-
-def bars(
-    rows: pd.DataFrame,
-    x: str,
-    y: str,
-    part: str,
-    parts: list[str],
-    *,
-    x_title: str,
-    y_title: str,
-    part_title: str,
-) -> Any:
-    """A bar for each value of x, stacked from the given values of the column `part`, first lowest.
-
-    The legend lists them as they are stacked.
-    """
-    place = {name: i for i, name in enumerate(parts)}
-    ordered = rows.assign(place=rows[part].map(place))
-    colour = alt.Scale(domain=parts[::-1], range=PALETTE[: len(parts)][::-1])
-    return (
-        alt.Chart(ordered)
-        .mark_bar()
-        .encode(
-            x=alt.X(f"{x}:O", title=x_title, axis=alt.Axis(labelAngle=0)),
-            y=alt.Y(f"{y}:Q", title=y_title),
-            color=alt.Color(f"{part}:N", title=part_title, scale=colour),
-            order=alt.Order("place:Q"),
-        )
-        .properties(width=WIDTH, height=HEIGHT)
-    )
-
-
-def dots(
-    rows: pd.DataFrame,
-    x: str,
-    y: str,
-    series: str,
-    *,
-    x_title: str,
-    y_title: str,
-    series_title: str,
-    title: str,
-    log_y: bool = False,
-) -> Any:
-    """Points over named places on the x axis, told apart by colour and shape."""
-    return (
-        alt.Chart(rows)
-        .mark_point(filled=True, size=110, opacity=1)
-        .encode(
-            x=alt.X(f"{x}:N", title=x_title, axis=alt.Axis(labelAngle=0), sort=None),
-            y=alt.Y(f"{y}:Q", title=y_title, scale=_scale(log_y)),
-            color=alt.Color(f"{series}:N", title=series_title, scale=alt.Scale(range=PALETTE)),
-            shape=alt.Shape(f"{series}:N", title=series_title),
-        )
-        .properties(title=title, width=WIDTH, height=HEIGHT)
-    )

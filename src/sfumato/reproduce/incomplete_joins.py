@@ -25,9 +25,10 @@ from sfumato.operators.imputation_baselines import (
 )
 from sfumato.operators.incomplete_join import IncompleteArrivals, IncompleteJoin
 from sfumato.operators.similarity_join import Answers, Arrivals, SimilarityJoin
-from sfumato.reproduce.drawing import lines, side_by_side
+from sfumato.reproduce.drawing import lines
 from sfumato.reproduce.experiment import Experiment, Setting, Verdict
 from sfumato.reproduce.incomplete_objects import SETS, Floats, Objects, complete_rows, split
+from sfumato.reproduce.panels import side_by_side
 
 ALPHA, DIMENSIONS, WITHIN, ROWS, REPOSITORY, MISSING = 0.5, 4, 0.3, 500, 10_000, 1
 JUDGED = 300  # arrivals whose pairs are counted and timed, after those that fill the windows

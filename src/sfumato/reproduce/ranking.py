@@ -15,8 +15,9 @@ import pandas as pd
 from sfumato.operators.timetable import timetable
 from sfumato.operators.top_k import top_k_probabilities
 from sfumato.operators.top_k_answers import top_k_streams
-from sfumato.reproduce.drawing import lines, side_by_side
+from sfumato.reproduce.drawing import lines
 from sfumato.reproduce.experiment import Experiment, Setting, Verdict
+from sfumato.reproduce.panels import side_by_side
 from sfumato.reproduce.query_load import carried_out
 from sfumato.reproduce.ranked_windows import (
     MOST_K,
