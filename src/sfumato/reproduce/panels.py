@@ -38,13 +38,14 @@ def bars(
     """
     place = {name: i for i, name in enumerate(parts)}
     ordered = rows.assign(place=rows[part].map(place))
+    top = round(float(rows.groupby(x)[y].sum().max()), 6)  # shares add up to 100.00000000000001
     colour = alt.Scale(domain=parts[::-1], range=PALETTE[: len(parts)][::-1])
     return (
         alt.Chart(ordered)
         .mark_bar()
         .encode(
             x=alt.X(f"{x}:O", title=x_title, axis=alt.Axis(labelAngle=0)),
-            y=alt.Y(f"{y}:Q", title=y_title),
+            y=alt.Y(f"{y}:Q", title=y_title, scale=alt.Scale(domain=[0, top])),
             color=alt.Color(f"{part}:N", title=part_title, scale=colour),
             order=alt.Order("place:Q"),
         )
