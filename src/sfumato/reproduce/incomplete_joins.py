@@ -232,8 +232,8 @@ def judge(rows: pd.DataFrame) -> Verdict:
         f"Mean F-score {mean[FUSED]:.3f} with DDs, "
         + ", ".join(f"{mean[name]:.3f} {short}" for name, short in rivals.items())
         + f"; imputing at once takes {times[FUSED].median() * 1e6:.0f} µs an arrival (median), "
-        f"{faster.min():.2f} to {faster.max():.1f} times faster than imputing first (median "
-        f"{faster.median():.1f}), {slower.min():.1f} to {slower.max():,.0f} times faster than kNN."
+        f"imputing first {faster.min():.2g} to {faster.max():.2g} times as long (median "
+        f"{faster.median():.2g}), kNN {slower.min():.2g} to {slower.max():.2g} times."
     )
     better = all(mean[FUSED] >= mean[name] - 0.005 for name in BASELINES)
     quicker = faster.median() >= 1.0
@@ -250,8 +250,8 @@ def judge(rows: pd.DataFrame) -> Verdict:
         ]
         because.append(
             f"Better than DDs: {', '.join(beaten)}. An object with many donors spreads its "
-            "probability over values of which few lie on the true side of ε, while rows that "
-            "follow each other hardly differ, which interpolation uses and DDs do not."
+            "probability over values of which few lie on the true side of ε (hence the fall with α, "
+            "E1), while rows that follow each other hardly differ, which interpolation uses and DDs do not."
         )
     if not quicker:
         because.append("Imputing at once saves nothing where nearly every object is near another.")
