@@ -250,8 +250,9 @@ def judge(rows: pd.DataFrame) -> Verdict:
         ]
         because.append(
             f"Better than DDs: {', '.join(beaten)}. An object with many donors spreads its "
-            "probability over values of which few lie on the true side of ε (hence the fall with α, "
-            "E1), while rows that follow each other hardly differ, which interpolation uses and DDs do not."
+            "probability over values of which few lie on the true side of ε (hence the fall with "
+            "α, E1), while rows that follow each other hardly differ, which interpolation uses and "
+            "DDs do not."
         )
     if not quicker:
         because.append("Imputing at once saves nothing where nearly every object is near another.")
