@@ -12,7 +12,11 @@ _MODULES = (
     "join_accuracy",
     "uncertain_windows",
     "join_speed",
+    "pruned_joins",
     "disorder",
+    "ranking",
+    "planning",
+    "incomplete_joins",
 )
 
 

@@ -1,0 +1,79 @@
+"""Charts of several panels, stacked bars, and points over named places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from sfumato.reproduce.drawing import HEIGHT, PALETTE, WIDTH
+
+PANEL_WIDTH, PANEL_HEIGHT = 270, 210  # of one chart among several
+
+
+def side_by_side(charts: list[tuple[str, Any]], title: str, columns: int = 3) -> Any:
+    """Charts made by `lines` or `bars`, smaller, each under its own heading, with one legend."""
+    parts = [
+        chart.properties(title=heading, width=PANEL_WIDTH, height=PANEL_HEIGHT)
+        for heading, chart in charts
+    ]
+    return alt.concat(*parts, columns=columns).properties(title=title)
+
+
+def bars(
+    rows: pd.DataFrame,
+    x: str,
+    y: str,
+    part: str,
+    parts: list[str],
+    *,
+    x_title: str,
+    y_title: str,
+    part_title: str,
+) -> Any:
+    """A bar for each value of x, stacked from the given values of the column `part`, first lowest.
+
+    The legend lists them as they are stacked.
+    """
+    place = {name: i for i, name in enumerate(parts)}
+    ordered = rows.assign(place=rows[part].map(place))
+    top = round(float(rows.groupby(x)[y].sum().max()), 6)  # shares add up to 100.00000000000001
+    colour = alt.Scale(domain=parts[::-1], range=PALETTE[: len(parts)][::-1])
+    return (
+        alt.Chart(ordered)
+        .mark_bar()
+        .encode(
+            x=alt.X(f"{x}:O", title=x_title, axis=alt.Axis(labelAngle=0)),
+            y=alt.Y(f"{y}:Q", title=y_title, scale=alt.Scale(domain=[0, top])),
+            color=alt.Color(f"{part}:N", title=part_title, scale=colour),
+            order=alt.Order("place:Q"),
+        )
+        .properties(width=WIDTH, height=HEIGHT)
+    )
+
+
+def named_points(
+    rows: pd.DataFrame,
+    x: str,
+    y: str,
+    series: str,
+    *,
+    x_title: str,
+    y_title: str,
+    series_title: str,
+    title: str,
+    log_y: bool = False,
+) -> Any:
+    """Points over named places on the x axis, told apart by colour and shape."""
+    return (
+        alt.Chart(rows)
+        .mark_point(filled=True, size=110, opacity=1)
+        .encode(
+            x=alt.X(f"{x}:N", title=x_title, axis=alt.Axis(labelAngle=0), sort=None),
+            y=alt.Y(f"{y}:Q", title=y_title, scale=alt.Scale(type="log" if log_y else "linear")),
+            color=alt.Color(f"{series}:N", title=series_title, scale=alt.Scale(range=PALETTE)),
+            shape=alt.Shape(f"{series}:N", title=series_title),
+        )
+        .properties(title=title, width=WIDTH, height=HEIGHT)
+    )

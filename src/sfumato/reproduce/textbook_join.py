@@ -1,0 +1,201 @@
+"""B's own algorithms, plainly coded: joining without pruning (WoP), and Grid with both prunings.
+
+Two streams x and y of objects with l equally probable samples, in columns: float64[n, d, l].
+At timestamp t first x[t] arrives, then y[t]; each is matched with the newest objects held on the
+other side, at most `rows`, and then enters its own window. Arrival 2t is x[t], 2t + 1 is y[t].
+"""
+
+# mypy: allow-untyped-defs, allow-untyped-decorators
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from sfumato.kernels.trimmed_radius import sample_level_prunes
+
+# Places in what `grid_join` counts, all in pairs of objects.
+PAIRS, BY_OBJECT, BY_SAMPLE, ANSWERS = range(4)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _near_pairs(one, other, limit, squared):
+    """How many pairs of samples lie within the distance: int64.
+
+    one, other : float64[d, l]    limit : float64, the distance squared    squared : float64[l]
+    """
+    d, samples = one.shape
+    near = 0
+    for k in range(samples):
+        squared[:] = 0.0
+        for a in range(d):
+            value = one[a, k]
+            for j in range(samples):
+                squared[j] += (value - other[a, j]) * (value - other[a, j])
+        for j in range(samples):
+            near += squared[j] <= limit
+    return near
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _keep(found, n, arrival, other):
+    if n == len(found):
+        more = np.empty((2 * n, 2), np.int64)
+        for i in range(n):
+            more[i, 0], more[i, 1] = found[i, 0], found[i, 1]
+        found = more
+    found[n, 0], found[n, 1] = arrival, other
+    return found
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def scan_join(x, y, rows, begin, limit, share):
+    """WoP: every pair of an arrival and an object held opposite, by all their samples.
+
+    x, y : float64[n, d, l]    rows : int, the window    begin : int, first timestamp matched
+    limit : float64, distance squared    share : float64, a pair is an answer iff Pr >= share
+    Returns int64[m, 2]: the arrival, and the timestamp of the object it matches.
+    Cost: O(rows d l**2) an arrival.  Source: B, sections 3 and 7 (WoP).
+    """
+    n, _, samples = x.shape
+    squared = np.empty(samples)
+    least = share * samples * samples
+    found, count = np.empty((64, 2), np.int64), 0
+    for t in range(begin, n):
+        for side in range(2):
+            one, others = (x[t], y) if side == 0 else (y[t], x)
+            # When y[t] arrives, x[t] has entered, and the oldest x may have left.
+            for i in range(max(0, t + side - rows), t + side):
+                if _near_pairs(one, others[i], limit, squared) >= least:
+                    found = _keep(found, count, 2 * t + side, i)
+                    count += 1
+    return found[:count]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _ball(points, centre, radii):
+    """The centroid of an object, and its samples' distances to it, ascending; all written."""
+    d, samples = points.shape
+    for a in range(d):
+        centre[a] = 0.0
+        for k in range(samples):
+            centre[a] += points[a, k]
+        centre[a] /= samples
+    for k in range(samples):
+        radii[k] = 0.0
+        for a in range(d):
+            radii[k] += (points[a, k] - centre[a]) * (points[a, k] - centre[a])
+        radii[k] = math.sqrt(radii[k])
+    radii.sort()
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _cell(value, low, side, cells):
+    return min(max(np.int64(math.floor((value - low) / side)), 0), cells - 1)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _visit(centre, reach, low, side, cells, heads, after, slots):
+    """Write the objects in cells that reach into the ball to `slots`; how many."""
+    d = centre.size
+    first, last, at = np.empty(d, np.int64), np.empty(d, np.int64), np.empty(d, np.int64)
+    for a in range(d):
+        first[a] = _cell(centre[a] - reach, low[a], side[a], cells)
+        last[a] = _cell(centre[a] + reach, low[a], side[a], cells)
+        at[a] = first[a]
+    n = 0
+    while at[0] <= last[0]:
+        number = 0
+        for a in range(d):
+            number = number * cells + at[a]
+        slot = heads[number]
+        while slot >= 0:
+            slots[n] = slot
+            n += 1
+            slot = after[slot]
+        a = d - 1
+        at[a] += 1
+        while a > 0 and at[a] > last[a]:
+            at[a] = first[a]
+            a -= 1
+            at[a] += 1
+    return n
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def grid_join(x, y, rows, begin, within, limit, share, low, side, cells):
+    """Grid: objects by centre in a grid; pruned by object, then by sample, then refined.
+
+    x, y, rows, begin, limit, share : as in `scan_join`    within : float64, the distance
+    low, side : float64[d], where the grid begins and its cells' sides    cells : int, a dimension
+    Returns (found, counts): found as in `scan_join`, each arrival's matches in no order; counts
+    int64[4] of pairs, those pruned by object (Lemma 5.1), by sample (Lemma 5.2), and answers.
+    Cost: O(l log l) an arrival, O(1) to index, then what is visited, O(l) a candidate of the
+    objects' pruning and O(d l**2) one of the samples'.  Source: B, sections 5 and 6.
+    """
+    n, d, samples = x.shape
+    points = (x, y)
+    centre, radii = np.empty((2, n, d)), np.empty((2, n, samples))
+    mass = np.arange(1, samples + 1) / samples
+    heads = np.full((2, cells**d), -1)
+    after, before = np.empty((2, n), np.int64), np.empty((2, n), np.int64)
+    number = np.empty((2, n), np.int64)
+    queue = np.empty((2, n), np.int64)  # r_max: objects in order of arrival, radii falling
+    front, back = np.zeros(2, np.int64), np.zeros(2, np.int64)
+    slots, squared = np.empty(n, np.int64), np.empty(samples)
+    counts, least = np.zeros(4, np.int64), share * samples * samples
+    found, count = np.empty((64, 2), np.int64), 0
+    for t in range(n):
+        for s in range(2):
+            o = 1 - s
+            _ball(points[s][t], centre[s, t], radii[s, t])
+            reach = radii[s, t, samples - 1]
+            if t >= begin and front[o] < back[o]:
+                held = min(rows, t + s)
+                counts[PAIRS] += held
+                counts[BY_OBJECT] += held
+                bound = within + reach + radii[o, queue[o, front[o]], samples - 1]
+                near = _visit(centre[s, t], bound, low, side, cells, heads[o], after[o], slots)
+                for j in range(near):
+                    i = slots[j]
+                    distance = 0.0
+                    for a in range(d):
+                        distance += (centre[s, t, a] - centre[o, i, a]) ** 2
+                    distance = math.sqrt(distance)
+                    if distance > (within + reach + radii[o, i, samples - 1]) * (1.0 + 1e-9):
+                        continue
+                    counts[BY_OBJECT] -= 1
+                    if sample_level_prunes(
+                        distance, radii[s, t], mass, radii[o, i], mass, within, share
+                    ):
+                        counts[BY_SAMPLE] += 1
+                    elif _near_pairs(points[s][t], points[o][i], limit, squared) >= least:
+                        found = _keep(found, count, 2 * t + s, i)
+                        count += 1
+            place = 0
+            for a in range(d):
+                place = place * cells + _cell(centre[s, t, a], low[a], side[a], cells)
+            first = heads[s, place]
+            number[s, t], after[s, t], before[s, t] = place, first, -1
+            if first >= 0:
+                before[s, first] = t
+            heads[s, place] = t
+            while back[s] > front[s] and radii[s, queue[s, back[s] - 1], samples - 1] <= reach:
+                back[s] -= 1
+            queue[s, back[s]] = t
+            back[s] += 1
+            old = t - rows
+            if old >= 0:
+                later, earlier = after[s, old], before[s, old]
+                if earlier < 0:
+                    heads[s, number[s, old]] = later
+                else:
+                    after[s, earlier] = later
+                if later >= 0:
+                    before[s, later] = earlier
+                if queue[s, front[s]] == old:
+                    front[s] += 1
+    counts[ANSWERS] = count
+    return found[:count], counts

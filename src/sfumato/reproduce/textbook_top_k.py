@@ -1,0 +1,110 @@
+"""D's own algorithms, plainly coded: top-k probabilities tuple by tuple, and its two planners."""
+
+# mypy: allow-untyped-defs, allow-untyped-decorators
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fold(law, mass, first):
+    """One more rule above, in place: Pr(count = j) lies at law[law.size - 2 - j]."""
+    rest, one = 1.0 - mass, np.uint64(1)
+    # Unsigned places: no test for negative ones, which would keep the loop from becoming SIMD.
+    for j in range(np.uint64(first), np.uint64(law.size - 1)):
+        law[j] = rest * law[j] + mass * law[j + one]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def top_k_from_scratch(prob, rule, k, begin, step):
+    """Pr_k of every `step`-th tuple from place `begin` on, each computed from scratch.
+
+    prob : float64[n] by rank    rule : int64[n] in [0, n), a tuple without a rule is its own
+    k : int >= 1    begin, step : 0 and 1 for all tuples; a sample of them costs its share
+    Returns float64[n], 0 where not asked for.
+    Cost: O(n k) a tuple.  Source: D, section 3, (1) and (2) after compressing the rules.
+    """
+    n = prob.size
+    out, law = np.zeros(n), np.empty(k + 1)
+    mass, owner, place = np.zeros(n), np.empty(n, np.int64), np.full(n, -1)
+    rules = 0
+    for i in range(n):
+        if i >= begin and (i - begin) % step == 0:
+            law[:] = 0.0
+            law[k - 1] = 1.0
+            seen = 0
+            for r in range(rules):
+                if owner[r] != rule[i]:
+                    seen += 1
+                    _fold(law, mass[r], max(0, k - 1 - seen))
+            out[i] = prob[i] * law[:k].sum()
+        r = place[rule[i]]
+        if r < 0:
+            r = place[rule[i]] = rules
+            owner[r] = rule[i]
+            rules += 1
+        mass[r] = min(mass[r] + prob[i], 1.0)
+    return out
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def dynamic_program(f, k):
+    """Algorithm 1 (DP): the least cost per unit of time, with the times of the last runs kept.
+
+    f, k : int64[g], ascending, bounds and costs of the groups after combination
+    Returns float64.  Cost: O(g f[-1]**2).  Source: D, section 7, Algorithm 1.
+    """
+    g, size = f.size, f[-1]
+    cost, last = np.zeros((g, size), np.int64), np.full((g, size), -1)
+    for t in range(size):
+        cost[0, t] = t // f[0] * k[0]
+        last[0, t] = -1 if t < f[0] else t // f[0] * f[0]
+    backwards = np.empty(size, np.int64)
+    for i in range(1, g):
+        row = cost[i]
+        for t in range(min(f[i], size)):
+            row[t] = cost[i - 1, t]
+        # The costs once more in reverse, so that both terms are read forwards: SIMD.
+        for t in range(size):
+            backwards[size - 1 - t] = row[t]
+        for t in range(f[i], size):
+            begin = t - f[i] + 1
+            before, after = row[begin - 1 : t], backwards[size - f[i] : size]
+            best = np.iinfo(np.int64).max
+            for s in range(f[i]):
+                best = min(best, before[s] + after[s])
+            for s in range(f[i]):
+                if before[s] + after[s] == best:
+                    last[i, t] = begin + s
+                    break
+            row[t] = best + k[i]
+            backwards[size - 1 - t] = row[t]
+    least = np.inf
+    for t in range(1, size + 1):
+        least = min(least, (cost[g - 1, t - 1] + k[g - 1]) / t)
+    return least
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def greedy_program(f, k):
+    """Algorithm 2 (GA): the cost per unit of time of its plan, with the group run at each time.
+
+    f, k : as in `dynamic_program`.  Cost: O(f[-1]).
+    Source: D, section 8, Algorithm 2; the first run costs k[0], not f[0] as printed there.
+    """
+    cost, group = np.zeros(f[-1] + 1, np.int64), np.zeros(f[-1] + 1, np.int64)
+    run = f[0]
+    cost[run], group[run] = k[0], 1
+    for i in range(1, f.size):
+        cycle = run
+        run = f[i] // cycle * cycle
+        for t in range(cycle + 1, run):
+            cost[t], group[t] = cost[cycle] + cost[t - cycle], group[t - cycle]
+        if run > cycle:
+            cost[run] = cost[run - 1] + k[i]
+        else:  # the run of the group before becomes one of this group
+            cost[run] += k[i] - k[i - 1]
+        group[run] = i + 1
+    return cost[run] / run
