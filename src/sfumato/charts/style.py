@@ -6,8 +6,9 @@ from types import ModuleType
 from typing import Any
 
 # Okabe and Ito (2008): Color universal design.
-BLUE, ORANGE, GREEN, PINK, BLACK = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#444444"
-PALETTE = (BLUE, ORANGE, GREEN, PINK, BLACK)
+BLUE, ORANGE, GREEN, RED, PINK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"
+SKY, BLACK, YELLOW = "#56B4E9", "#000000", "#F0E442"
+PALETTE = (BLUE, ORANGE, GREEN, RED, PINK, SKY, BLACK, YELLOW)
 
 
 def altair() -> ModuleType:

@@ -8,8 +8,11 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-# Okabe and Ito's palette, told apart by colour-blind eyes too.
-PALETTE = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000", "#F0E442"]
+from sfumato.charts.save import KINDS
+from sfumato.charts.save import save as write
+from sfumato.charts.style import PALETTE as COLOURS
+
+PALETTE = list(COLOURS)
 WIDTH, HEIGHT = 420, 280
 
 
@@ -85,9 +88,8 @@ def dots(
 
 def save(chart: Any, folder: Path, name: str) -> None:
     """Write NAME.html, which opens without a network, NAME.svg and NAME.png into the folder."""
-    chart.save(folder / f"{name}.html", inline=True)
-    chart.save(folder / f"{name}.svg")
-    chart.save(folder / f"{name}.png", scale_factor=2)
+    for kind in KINDS:
+        write(chart, folder / f"{name}{kind}")
 
 
 def _scale(log: bool) -> alt.Scale:

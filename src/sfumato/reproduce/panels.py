@@ -1,4 +1,4 @@
-"""Charts of several panels, stacked bars, and points over named places."""
+"""Charts of several panels, and stacked bars."""
 
 from __future__ import annotations
 
@@ -50,30 +50,4 @@ def bars(
             order=alt.Order("place:Q"),
         )
         .properties(width=WIDTH, height=HEIGHT)
-    )
-
-
-def named_points(
-    rows: pd.DataFrame,
-    x: str,
-    y: str,
-    series: str,
-    *,
-    x_title: str,
-    y_title: str,
-    series_title: str,
-    title: str,
-    log_y: bool = False,
-) -> Any:
-    """Points over named places on the x axis, told apart by colour and shape."""
-    return (
-        alt.Chart(rows)
-        .mark_point(filled=True, size=110, opacity=1)
-        .encode(
-            x=alt.X(f"{x}:N", title=x_title, axis=alt.Axis(labelAngle=0), sort=None),
-            y=alt.Y(f"{y}:Q", title=y_title, scale=alt.Scale(type="log" if log_y else "linear")),
-            color=alt.Color(f"{series}:N", title=series_title, scale=alt.Scale(range=PALETTE)),
-            shape=alt.Shape(f"{series}:N", title=series_title),
-        )
-        .properties(title=title, width=WIDTH, height=HEIGHT)
     )

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from sfumato.reproduce import datasets, stand_ins
-from sfumato.reproduce.drawing import lines
+from sfumato.reproduce.drawing import dots, lines
 from sfumato.reproduce.experiment import Experiment, Setting, Verdict
 from sfumato.reproduce.join_times import METHODS, compared, grid
-from sfumato.reproduce.panels import bars, named_points, side_by_side
+from sfumato.reproduce.panels import bars, side_by_side
 from sfumato.reproduce.textbook_join import ANSWERS, BY_OBJECT, BY_SAMPLE, PAIRS
 from sfumato.reproduce.uncertain_objects import (
     Floats,
@@ -118,7 +118,7 @@ def draw_pruned(rows: pd.DataFrame) -> Any:
 
 
 def draw_sets(rows: pd.DataFrame) -> Any:
-    return named_points(
+    return dots(
         rows, "data", "timestamp_seconds", "method",
         x_title="data set", y_title="processor time a timestamp (s)", series_title="method",
         title="B8: time a timestamp, without pruning and with", log_y=True,
