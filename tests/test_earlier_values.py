@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -36,8 +38,8 @@ def test_each_row_gets_the_newest_known_values_of_its_key_in_any_split_and_acros
     key, time, values = drawn(seed, n)
     given = values.copy()
     operator, parts = EarlierValues(3), []
-    ends = sorted({0, n, *(min(cut, n) for cut in cuts)})
-    for begin, end in zip(ends[:-1], ends[1:], strict=True):
+    ends = [0, *sorted(min(cut, n) for cut in cuts), n]
+    for begin, end in pairwise(ends):
         saved = operator.snapshot()
         parts.append(operator.process(key[begin:end], time[begin:end], values[begin:end]))
         operator = EarlierValues.restore(saved)  # a crash: the part is taken again

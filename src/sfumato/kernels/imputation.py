@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from sfumato.kernels.donor_tree import most_rows, nodes_in_box, rows_in_nodes
+from sfumato.kernels.donor_tree import LEAF, most_rows, nodes_in_box, rows_in_nodes
 from sfumato.kernels.merge_nearest import merge_nearest
 from sfumato.kernels.similarity_nested import sort_slots
+from sfumato.kernels.uncertain_tuples import LEAN
 
 # How an attribute of an object was found, unless it is the number of a rule.
 PRESENT, MARGINAL, NOTHING = -1, -2, -3
@@ -76,6 +77,8 @@ class Scratch(NamedTuple):
     moved: np.ndarray
     limits: np.ndarray
     none: np.ndarray
+    stack: np.ndarray
+    near: np.ndarray
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -101,10 +104,12 @@ def new_scratch(repository):
         moved=np.empty(trees),
         limits=np.empty(trees, np.int64),
         none=np.empty(0, np.int64),
+        stack=np.empty((64, 2), np.int64),
+        near=np.empty(LEAF, np.uint8),
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**LEAN)
 def scale(repository, raw, scaled):
     """Write the scaled attributes of an object; False if one is infinite. NaN stays NaN."""
     finite = True
@@ -114,7 +119,7 @@ def scale(repository, raw, scaled):
     return finite
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**LEAN)
 def add_rule(repository, rule, asked, attributes, reach):
     """Narrow a box by a rule: smaller reach for shared attributes; how many are asked about."""
     for i in range(repository.rule_begin[rule], repository.rule_begin[rule + 1]):
@@ -131,26 +136,26 @@ def add_rule(repository, rule, asked, attributes, reach):
     return asked
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**LEAN)
 def nodes_of_box(repository, t, asked, scaled, scratch):
     """Nodes of tree t that hold what is in the box of `scratch`; their number."""
     return nodes_in_box(
         repository.low[t], repository.high[t], scratch.attributes, asked,
-        scaled, scratch.reach, scratch.nodes, scratch.unsure,
+        scaled, scratch.reach, scratch.nodes, scratch.unsure, scratch.stack,
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**LEAN)
 def rows_of_nodes(repository, t, count, scaled, scratch, enough, out):
     """Rows among `count` nodes of tree t that are in the box of `scratch`, as places in `out`."""
     return rows_in_nodes(
         repository.columns[t], repository.begin, repository.end,
         scratch.nodes, scratch.unsure, count,
-        scratch.attributes, scaled, scratch.reach, enough, out, 0,
+        scratch.attributes, scaled, scratch.reach, enough, out, 0, scratch.near,
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**LEAN)
 def choose_rule(repository, t, scaled, least_donors, scratch):
     """The first rule for attribute t whose determinants are present and that has donors.
 
@@ -176,7 +181,7 @@ def choose_rule(repository, t, scaled, least_donors, scratch):
     return NOTHING, applied
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**LEAN)
 def _distinct(codes, places, n, values, tally, ranks, law, weight):
     """Distinct values of n places, ascending, and how often each stands; their number."""
     least, most = tally.size, -1
@@ -202,7 +207,7 @@ def _distinct(codes, places, n, values, tally, ranks, law, weight):
     return k
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**LEAN)
 def attribute_law(repository, t, rule, scaled, scratch):
     """Values of attribute t under a rule (or MARGINAL) and how many donors have each.
 
@@ -230,7 +235,7 @@ def attribute_law(repository, t, rule, scaled, scratch):
     return n
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**LEAN)
 def share_limits(sizes, chosen, most, limits):
     """How many values each of several attributes may keep, so that their product is <= most.
 
@@ -437,24 +442,45 @@ def impute_object(
     return prob, points, at, False
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def judge(repository, scratch, raw, scaled, marginal, least_donors, rule):
+@njit(**LEAN)
+def interval_of_nodes(repository, t, scratch, count):
+    """Least and greatest value of attribute t in `count` index nodes of `scratch`; 0: in all."""
+    first = repository.first_value[t]
+    least, most = np.int64(0), repository.first_value[t + 1] - first - 1
+    if count > 0:
+        least, most = most, least
+        for i in range(count):
+            node = scratch.nodes[i]
+            least = min(least, repository.code_low[t, node])
+            most = max(most, repository.code_high[t, node])
+    return repository.values[first + least], repository.values[first + most]
+
+
+@njit(**LEAN)
+def judge(repository, scratch, raw, scaled, marginal, least_donors, rule, low, high):
     """Scale an object and choose a rule for each missing attribute; what becomes of it.
 
     rule : int64[T], written: PRESENT, a rule, MARGINAL (if `marginal` allows), or NOTHING
+    low, high : float64[T] or [0] (not wanted), written where a rule was found, as `judge_batch`
     Returns COMPLETE or IMPUTED, else why it cannot be imputed. Attributes missing outside the T
     only keep rules from applying.
     """
     finite = scale(repository, raw, scaled)
     reason = COMPLETE
     for t in range(rule.size):
-        rule[t] = PRESENT
-        if not np.isnan(raw[repository.column_of[t]]):
+        rule[t], value = PRESENT, raw[repository.column_of[t]]
+        if not np.isnan(value):
+            if low.size > 0:
+                low[t], high[t] = value, value
             continue
         if not finite:
             rule[t] = NOTHING
             continue
         found, applied = choose_rule(repository, t, scaled, least_donors, scratch)
+        if low.size > 0:
+            low[t], high[t] = interval_of_nodes(
+                repository, t, scratch, 0 if found == NOTHING else applied
+            )
         rule[t] = MARGINAL if found == NOTHING and marginal else found
         if rule[t] == NOTHING:
             reason = max(reason, NO_DONORS if applied else NO_RULE)
@@ -471,7 +497,7 @@ def judge_batch(repository, objects, marginal, least_donors, low, high):
     low, high : float64[n, T], written: least and greatest value of each attribute in the index
         nodes that its rule's box meets; float64[0, T]: not wanted
     Returns (rule int64[n, T], reason uint8[n]).
-    Cost: box queries until a rule has donors, then one without looking at rows.
+    Cost: box queries until a rule has donors.
     Source: E, sections 3 and 5.2 (initial MBR).
     """
     n, trees = objects.shape[0], repository.column_of.size
@@ -479,31 +505,12 @@ def judge_batch(repository, objects, marginal, least_donors, low, high):
     rule, reason = np.empty((n, trees), np.int64), np.empty(n, np.uint8)
     scaled = np.empty(repository.shift.size)
     for i in range(n):
-        reason[i] = judge(repository, scratch, objects[i], scaled, marginal, least_donors, rule[i])
-        if low.shape[0] > 0 and reason[i] <= IMPUTED:
-            for t in range(trees):
-                low[i, t], high[i, t] = coarse_interval(
-                    repository, scratch, objects[i], scaled, t, rule[i, t]
-                )
+        box = min(i, low.shape[0])
+        reason[i] = judge(
+            repository, scratch, objects[i], scaled, marginal, least_donors, rule[i],
+            low[box : box + 1].reshape(-1), high[box : box + 1].reshape(-1),
+        )  # fmt: skip
     return rule, reason
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def coarse_interval(repository, scratch, raw, scaled, t, rule):
-    """Least and greatest value of attribute t in the index nodes that a rule's box meets."""
-    if rule == PRESENT:
-        return raw[repository.column_of[t]], raw[repository.column_of[t]]
-    first = repository.first_value[t]
-    least, most = np.int64(0), repository.first_value[t + 1] - first - 1
-    if rule != MARGINAL:
-        asked = add_rule(repository, rule, 0, scratch.attributes, scratch.reach)
-        count = nodes_of_box(repository, t, asked, scaled, scratch)
-        least, most = most, least
-        for i in range(count):
-            node = scratch.nodes[i]
-            least = min(least, repository.code_low[t, node])
-            most = max(most, repository.code_high[t, node])
-    return repository.values[first + least], repository.values[first + most]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
