@@ -32,6 +32,14 @@ pairs = sf.similarity_join(
     rows, rows, on="x", within=0.5, probability=0.9, window=sf.Rows(10), order="id"
 )
 print("pairs", sf.where(pairs, "left_x > 3.5").count())
+lacking = rows.select("id", (F.col("id") % 5).cast("double").alias("x"),
+    F.when(F.col("id") % 3 > 0, F.col("id") % 5 + 0.5).alias("y"))
+how = dict(repository=lacking.where("y IS NOT NULL"), dependencies="x -> y : 0 -> 0.1")
+imputed = sf.impute(lacking, attributes="y", **how)
+print("imputed", sf.where(imputed, "y > 2").count())
+fused = sf.similarity_join(lacking, lacking, on="y", within=0.1, probability=0.9,
+    window=sf.Rows(10), order="id", impute=dict(attributes="y", **how))
+print("fused", fused.count())
 rows.write.parquet({folder!r} + "/in")
 stream = spark.readStream.schema(rows.schema).parquet({folder!r} + "/in")
 query = (
@@ -65,4 +73,6 @@ def test_static_and_streaming_operators_run_through_a_connect_client(tmp_path):
     assert total == 40
     assert late > 0
     assert int(lines["pairs"]) > 0
+    assert int(lines["imputed"]) == 24  # of every five rows those with y = 2.5, 3.5 and 4.5
+    assert int(lines["fused"]) == 40 + 2 * 35  # a row meets itself and that five rows before it
     assert int(lines["streamed"]) == 40 - 3  # the sort buffer still holds three rows

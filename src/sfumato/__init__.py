@@ -32,6 +32,7 @@ _HOME = {
     "explain": "sfumato.sql",
     "extent_join": "sfumato.spark.extent_join",
     "impute": "sfumato.spark.impute",
+    "join_streams": "sfumato.spark.join_streams",
     "pk_topk": "sfumato.operators.top_k",
     "prf": "sfumato.operators.top_k",
     "prfe": "sfumato.operators.top_k",
