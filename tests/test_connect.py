@@ -74,5 +74,6 @@ def test_static_and_streaming_operators_run_through_a_connect_client(tmp_path):
     assert late > 0
     assert int(lines["pairs"]) > 0
     assert int(lines["imputed"]) == 24  # of every five rows those with y = 2.5, 3.5 and 4.5
-    assert int(lines["fused"]) == 40 + 2 * 35  # a row meets itself and that five rows before it
+    # A left row meets the right ones 5 and 10 before it, a right row its equal and that 5 before.
+    assert int(lines["fused"]) == (35 + 30) + (40 + 35)
     assert int(lines["streamed"]) == 40 - 3  # the sort buffer still holds three rows

@@ -12,6 +12,7 @@ from typing import Any
 _HOME = {
     "Delta": "sfumato.windows",
     "Dependency": "sfumato.operators.dependency",
+    "EarlierValues": "sfumato.operators.earlier_values",
     "Imputation": "sfumato.spark.imputation",
     "Imputer": "sfumato.operators.imputation",
     "PoissonBinomial": "sfumato.operators.poisson_binomial",

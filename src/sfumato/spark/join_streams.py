@@ -40,8 +40,7 @@ def join_streams(streams: Mapping[str, DataFrame], **options: Any) -> DataFrame:
     first = next(iter(streams.values()))
     kinds = [(f.name, f.dataType) for f in first.schema.fields]
     for name, frame in streams.items():
-        other = [(f.name, f.dataType) for f in frame.schema.fields]
-        if other != kinds:
+        if [(f.name, f.dataType) for f in frame.schema.fields] != kinds:
             raise ValueError(
                 f"`streams` must have the same columns: `{next(iter(streams))}` has "
                 f"{first.schema.simpleString()}, `{name}` has {frame.schema.simpleString()}"
