@@ -109,8 +109,18 @@ def test_windows_hold_the_imputed_tuples(spark, tables):
     assert len(got) == 60
 
 
+@pytest.fixture(scope="module")
+def in_two_steps(tables):
+    """{(left, right): probability} of both tables imputed, then joined."""
+    joined = sf.similarity_join(
+        imputed(tables, "s"), imputed(tables, "u"), on=["temperature", "light"], within=0.2,
+        probability=0.4, window=sf.Rows(10), order="arrival", key="room",
+    )  # fmt: skip
+    return {(r.left.arrival, r.right.arrival): r.probability for r in joined.collect()}
+
+
 @pytest.mark.parametrize("sides", [(IMPUTE, ""), ("", IMPUTE), (IMPUTE, IMPUTE)])
-def test_beside_a_similarity_join_the_join_is_the_fused_one(spark, tables, sides):
+def test_beside_a_similarity_join_the_join_is_the_fused_one(spark, tables, in_two_steps, sides):
     text = (
         f"SELECT a.arrival AS one, b.arrival AS other, probability FROM s a [ROWS 10] {sides[0]} "
         f"SIMILARITY JOIN u b {sides[1]} ON (temperature, light) WITHIN 0.2 PROBABILITY 0.4 "
@@ -119,13 +129,8 @@ def test_beside_a_similarity_join_the_join_is_the_fused_one(spark, tables, sides
     plan = explain(spark, text)
     assert "imputed as they meet" in plan
     assert "repository, read when" in plan
-    joined = sf.similarity_join(
-        imputed(tables, "s"), imputed(tables, "u"), on=["temperature", "light"], within=0.2,
-        probability=0.4, window=sf.Rows(10), order="arrival", key="room",
-    )  # fmt: skip
-    expected = {(r.left.arrival, r.right.arrival): r.probability for r in joined.collect()}
     got = {(r["one"], r["other"]): r["probability"] for r in sql(spark, text).collect()}
-    assert got == pytest.approx(expected, abs=1e-12)
+    assert got == pytest.approx(in_two_steps, abs=1e-12)
     assert len(got) > 20
 
 
