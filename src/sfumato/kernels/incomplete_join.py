@@ -17,30 +17,20 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from sfumato.kernels.imputation import (
-    COMPLETE,
-    IMPUTED,
-    PRESENT,
-    impute_object,
-    new_scratch,
-    scale,
+from sfumato.kernels.box_distance import (
+    box_squares,
+    boxes_in_reach,
+    certain_pairs,
+    squares_in_window,
 )
-from sfumato.kernels.match_probability import (
-    FEW_PAIRS,
-    SLACK,
-    defining_sum,
-    match_probability,
-    match_probability_in_balls,
-    matching_pairs,
-)
-from sfumato.kernels.single_gap import sum_over_gap
-from sfumato.kernels.trimmed_radius import prunes, summarise
-from sfumato.kernels.two_gaps import sum_over_one_gap, sum_over_two_gaps
+from sfumato.kernels.imputation import impute_object
+from sfumato.kernels.match_probability import SLACK, matching_pairs
+from sfumato.kernels.pair_refinement import UNKNOWN, pair_probability, refine
+from sfumato.kernels.rule_choice import COMPLETE, IMPUTED, PRESENT, new_scratch, scale
+from sfumato.kernels.trimmed_radius import summarise
 from sfumato.kernels.uncertain_tuples import LEAN, Tuples, existences, padded, write_tuples
 
 COARSE, WHOLE, KEPT = 0, 1, 2  # states of an object: a box; imputed; imputed by other rows
-UNKNOWN = -2.0  # no probability: to be found in another way
-MANY = 24  # samples: from here on it pays to sift them before they are paired
 
 # Places in `counters`: pairs of an arrival and an object held opposite; those whose boxes are
 # within reach; those accepted for certain by their boxes; those whose samples were paired; objects
@@ -84,51 +74,6 @@ class Match(NamedTuple):
     numbers: np.ndarray
     shift: np.ndarray
     span: np.ndarray
-
-
-@njit(**LEAN)
-def squares_in_window(low, high, u, base, held, nearest, farthest):
-    """As `box_squares`, of slot u's box and every one of a window, by place in the window.
-
-    nearest, farthest : float64[>= held], written.  O(held * T), in SIMD.
-    """
-    # Unsigned places: no test for negative ones, which would keep the lanes from becoming SIMD.
-    first, count = np.uint64(base), np.uint64(held)
-    for j in range(count):
-        nearest[j], farthest[j] = 0.0, 0.0
-    for a in range(low.shape[0]):
-        lows, highs, axis = low[a, u], high[a, u], np.uint64(a)
-        for j in range(count):
-            ahead, behind = low[axis, first + j] - highs, lows - high[axis, first + j]
-            gap = max(ahead, behind, 0.0)
-            reach = max(high[axis, first + j] - lows, highs - low[axis, first + j])
-            nearest[j] += gap * gap
-            farthest[j] += reach * reach
-
-
-@njit(**LEAN)
-def boxes_in_reach(nearest, base, held, bound, out):
-    """Slots of a window whose boxes are within sqrt(bound); their number.
-
-    nearest : of `squares_in_window`    out : int64[> held], written.  Source: E, Lemma 4.1.
-    """
-    n = 0
-    for j in range(held):
-        out[n] = base + j
-        n += nearest[j] <= bound
-    return n
-
-
-@njit(**LEAN)
-def box_squares(low, high, u, v):
-    """Squares of the least and the greatest distance of two boxes."""
-    near, far = 0.0, 0.0
-    for a in range(low.shape[0]):
-        gap = max(low[a, v] - high[a, u], low[a, u] - high[a, v], 0.0)
-        reach = max(high[a, u] - low[a, v], high[a, v] - low[a, u])
-        near += gap * gap
-        far += reach * reach
-    return near, far
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -245,70 +190,6 @@ def refill(repository, tuples, rings, objects, match, offsets, prob, points, joi
     return tuples.blocks, used
 
 
-@njit(**LEAN)
-def gap_probability(blocks, x, x_count, x_gap, y, y_count, y_gap, d, limit, least, probability):
-    """Pr(match) of two objects of which one lacks at most one attribute, or both do: if it is at
-    least `probability`, else -1; UNKNOWN if both lack several or d is 1.
-
-    x, y : places of the blocks of the arriving and of the held object    x_gap, y_gap : see
-    `Objects`
-    """
-    few = x_count * y_count <= FEW_PAIRS
-    if few:
-        total = defining_sum(blocks, x, x_count, y, y_count, d, limit)
-    elif d == 1 or max(x_gap, y_gap) < 0:
-        return UNKNOWN
-    elif x_gap >= 0 and x_gap == y_gap:
-        total = sum_over_one_gap(blocks, x, x_count, y, y_count, x_gap, d, limit)
-    elif x_gap >= 0 and y_gap >= 0:
-        total = sum_over_two_gaps(blocks, x, x_count, x_gap, y, y_count, y_gap, d, limit, least)
-    elif x_gap >= 0:
-        total = sum_over_gap(blocks, y, y_count, x, x_count, x_gap, d, limit, least)
-    else:
-        total = sum_over_gap(blocks, x, x_count, y, y_count, y_gap, d, limit, least)
-    if not few and abs(total - probability) <= 2.0 * SLACK * probability:
-        total = defining_sum(blocks, x, x_count, y, y_count, d, limit)
-    return total if total >= probability else -1.0
-
-
-@njit(**LEAN)
-def refine(
-    blocks, at, samples, summary, gap, nearest, farthest, u, begin, open_pairs, near, numbers, d,
-    totals, counters,
-):  # fmt: skip
-    """Pr of slot u with near[:open_pairs], to totals: -1 for no answer, UNKNOWN for another way.
-
-    Boxes first, then regions of most of the probability (E, Lemma 4.2), then samples.
-    """
-    within, limit, least, probability = numbers[0], numbers[1], numbers[2], numbers[3]
-    bound, sure = numbers[4], numbers[5]
-    for i in range(open_pairs):
-        v = near[i]
-        totals[i] = -1.0
-        if nearest[v - begin] > bound:
-            continue
-        if farthest[v - begin] <= sure:
-            totals[i] = 1.0
-            counters[CERTAIN] += 1
-        elif not prunes(summary, u, v, d, within):
-            counters[REFINED] += 1
-            totals[i] = gap_probability(
-                blocks, at[u], samples[u], gap[u], at[v], samples[v], gap[v],
-                d, limit, least, probability,
-            )  # fmt: skip
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def pair_probability(tuples, u, v, d, within, limit, least, probability):
-    """Pr(match) of two imputed objects if it is at least `probability`, else -1."""
-    if d == 1 or min(tuples.samples[u], tuples.samples[v]) < MANY:
-        return match_probability(tuples, u, v, d, limit, least, probability)
-    return match_probability_in_balls(
-        tuples, u, v, tuples.summary[u, d + 1], tuples.summary[v, d + 1],
-        d, within, limit, least, probability,
-    )  # fmt: skip
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def _longer(array, needed):
     if needed <= array.size:
@@ -339,21 +220,6 @@ def enter(rings, w, rows):
     s = rings.base[w] + rings.oldest[w]
     rings.oldest[w] = (rings.oldest[w] + 1) % rows
     return s
-
-
-@njit(**LEAN)
-def certain_pairs(farthest, begin, sure, near, reached, others):
-    """Split near[:reached]: those certainly within reach go to `others`; (how many, the rest)."""
-    n, open_pairs = 0, 0
-    for i in range(reached):
-        v = near[i]
-        if farthest[v - begin] <= sure:
-            others[n] = v
-            n += 1
-        else:
-            near[open_pairs] = v
-            open_pairs += 1
-    return n, open_pairs
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -409,10 +275,12 @@ def match_arrival(
         repository, scratch, tuples, rings, objects, match, u, begin, open_pairs, joint, most, room,
         used, nearest, farthest, near, counters,
     )  # fmt: skip
-    refine(
+    certain, refined = refine(
         tuples.blocks, tuples.at, tuples.samples, tuples.summary, objects.gap, nearest, farthest,
-        u, begin, open_pairs, near, number, d, pr, counters,
+        u, begin, open_pairs, near, number, d, pr,
     )  # fmt: skip
+    counters[CERTAIN] += certain
+    counters[REFINED] += refined
     for i in range(open_pairs):
         if pr[i] == UNKNOWN:
             pr[i] = pair_probability(
