@@ -36,6 +36,14 @@ best = sf.top_k(
     rows, [sf.Top(2, every=100), sf.Top(5, every=200)], by="x", window=sf.Range(100), order="event"
 )
 print("ranked", best.where("query = 'top_2'").count(), best.count())
+lacking = rows.select("id", (F.col("id") % 5).cast("double").alias("x"),
+    F.when(F.col("id") % 3 > 0, F.col("id") % 5 + 0.5).alias("y"))
+how = dict(repository=lacking.where("y IS NOT NULL"), dependencies="x -> y : 0 -> 0.1")
+imputed = sf.impute(lacking, attributes="y", **how)
+print("imputed", sf.where(imputed, "y > 2").count())
+fused = sf.similarity_join(lacking, lacking, on="y", within=0.1, probability=0.9,
+    window=sf.Rows(10), order="id", impute=dict(attributes="y", **how))
+print("fused", fused.count())
 rows.write.parquet({folder!r} + "/in")
 stream = spark.readStream.schema(rows.schema).parquet({folder!r} + "/in")
 query = (
@@ -71,4 +79,7 @@ def test_static_and_streaming_operators_run_through_a_connect_client(tmp_path):
     assert int(lines["pairs"]) > 0
     # 400 microseconds: at 100, 200, 300 and 400 the best two, at 200 and 400 the best five
     assert lines["ranked"].split() == ["8", "18"]
+    assert int(lines["imputed"]) == 24  # of every five rows those with y = 2.5, 3.5 and 4.5
+    # A left row meets the right ones 5 and 10 before it, a right row its equal and that 5 before.
+    assert int(lines["fused"]) == (35 + 30) + (40 + 35)
     assert int(lines["streamed"]) == 40 - 3  # the sort buffer still holds three rows

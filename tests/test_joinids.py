@@ -127,6 +127,55 @@ def test_fused_equals_imputed_then_joined(data):
 
 
 @given(st.data())
+@settings(max_examples=15)
+def test_of_several_streams_each_pair_is_joined(data):
+    """Against joins of two streams, for each pair of them; in two calls, a snapshot between."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    imputer, rows = imputer_for(rng, 3, max_alternatives=8)
+    streams, window = data.draw(st.integers(3, 4)), data.draw(st.integers(1, 6))
+    output = data.draw(st.sampled_from(["append", "changes"]))
+    given = arrivals_for(rng, rows, 40, keys=2)
+    side = rng.integers(0, streams, 40).astype(np.uint8)
+    numbers = np.array([streams * np.sum(side[:i] == side[i]) + side[i] for i in range(40)])
+    expected = set()
+    for one in range(streams):
+        for other in range(one + 1, streams):
+            places = np.flatnonzero((side == one) | (side == other))
+            part = IncompleteArrivals(
+                (side[places] == other).astype(np.uint8), given.key[places], given.values[places]
+            )
+            pairs, _ = IncompleteJoin(imputer, 0.2, 0.3, window, output=output).process(part)
+            expected |= {
+                (places[a], c, streams * u + one, streams * v + other, p)
+                for a, c, u, v, p in columns_of(pairs)
+            }
+    join = IncompleteJoin(imputer, 0.2, 0.3, window, output=output, streams=streams)
+    got = []
+    for begin, end in [(0, 17), (17, 40)]:
+        answers, _ = join.process(
+            IncompleteArrivals(side[begin:end], given.key[begin:end], given.values[begin:end])
+        )
+        got += [(begin + a, *rest) for a, *rest in columns_of(answers)]
+        join = IncompleteJoin.restore(join.snapshot(), imputer)
+    assert len(got) == len(expected)
+    assert set(got) == expected
+    for s in range(streams):
+        live = join.live(s)
+        assert set(live.tolist()) <= set(numbers[side == s].tolist())
+        assert live.size >= min(window, 1) * bool(np.isfinite(given.values[side == s]).any())
+
+
+def columns_of(answers):
+    return list(
+        zip(
+            *(getattr(answers, name).tolist()
+              for name in ("arrival", "change", "left", "right", "probability")),
+            strict=True,
+        )
+    )  # fmt: skip
+
+
+@given(st.data())
 @settings(max_examples=10)
 def test_answers_are_those_of_plain_nested_loops(data):
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from sfumato.operators.incomplete_join import IncompleteArrivals, IncompleteJoin
 
 pytestmark = pytest.mark.spark
 
@@ -88,6 +89,38 @@ def test_static_frames_give_the_pairs_of_imputing_first(spark, case):
     pair = out.schema["alternatives"].dataType.elementType
     assert pair.names == ["prob", "left_b", "left_c", "right_b", "right_c"]
     check(out.collect(), expected)
+
+
+def test_of_three_streams_each_pair_is_joined_as_by_one_operator(spark):
+    rows = {name: incomplete(40, seed) for seed, name in enumerate("xyz", 20)}
+    imputing = imputation(spark)
+    frames = {name: spark.createDataFrame(own, SCHEMA) for name, own in rows.items()}
+    out = sf.join_streams(frames, **JOIN, impute=imputing)
+    got = {
+        (r.left_stream, r.left.id, r.right_stream, r.right.id): r.probability for r in out.collect()
+    }
+    given = {name: value for name, value in imputing.items() if name != "repository"}
+    imputer = sf.Imputer(REPOSITORY, names=NAMES, **given)
+    join = IncompleteJoin(imputer, JOIN["within"], JOIN["probability"], 15, streams=3)
+    arriving = [rows[name][i][2:] for i in range(40) for name in "xyz"]  # simultaneous: by stream
+    answers, _ = join.process(
+        IncompleteArrivals(
+            np.tile(np.arange(3, dtype=np.uint8), 40), np.zeros(120, np.int64),
+            np.array(arriving, float),
+        )
+    )  # fmt: skip
+    expected = {
+        ("xyz"[u % 3], u // 3, "xyz"[v % 3], v // 3): p
+        for u, v, p in zip(
+            answers.left.tolist(), answers.right.tolist(), answers.probability.tolist(), strict=True
+        )
+    }
+    assert got == pytest.approx(expected, abs=1e-12)
+    assert {(one, other) for one, _, other, _ in got} == {("x", "y"), ("x", "z"), ("y", "z")}
+    with pytest.raises(ValueError, match="same columns"):
+        sf.join_streams({**frames, "w": frames["x"].drop("a")}, **JOIN)
+    with pytest.raises(TypeError, match="at least two"):
+        sf.join_streams({"x": frames["x"]}, **JOIN)
 
 
 def add_files(rows, cuts, folder):

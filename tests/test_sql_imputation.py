@@ -75,6 +75,28 @@ def test_imputed_attributes_are_filtered_and_measured_like_any_uncertain_ones(sp
     assert 0 < out.count() < 60
 
 
+def test_options_in_brackets_are_those_of_the_function(spark, tables):
+    how = "[JOINT MAX_ALTERNATIVES 4 FALLBACK reject SCALING humidity -0.5 2 SCALING light 0 1]"
+    by = "'humidity -> temperature : 0.02 -> 0.3', 'humidity -> light : 0.01 -> 0.3'"
+    text = f"FROM s IMPUTE (temperature, light) FROM repository BY {by} {how}"
+    expected = sf.impute(
+        tables["s"],
+        repository=tables["repository"],
+        dependencies=[part.strip().strip("'") for part in by.split("',")],
+        attributes=["temperature", "light"],
+        joint=True,
+        max_alternatives=4,
+        fallback="reject",
+        scaling={"humidity": (-0.5, 2.0), "light": (0.0, 1.0)},
+    )
+    got = rows_of(sql(spark, f"SELECT * {text}"))
+    assert got == rows_of(expected)
+    assert 0 < sum(row.alternatives is not None for row in got) < 60
+    plan = explain(spark, f"SELECT * {text}")
+    for part in ("the row is unimputable", "same rows", "at most 4", "(humidity - -0.5) / 2"):
+        assert part in plan
+
+
 def test_windows_hold_the_imputed_tuples(spark, tables):
     text = f"SELECT arrival, room, AVG(light) AS m FROM s [ROWS 5] {IMPUTE} GROUP BY room"
     out = sql(spark, text)
@@ -87,8 +109,18 @@ def test_windows_hold_the_imputed_tuples(spark, tables):
     assert len(got) == 60
 
 
+@pytest.fixture(scope="module")
+def in_two_steps(tables):
+    """{(left, right): probability} of both tables imputed, then joined."""
+    joined = sf.similarity_join(
+        imputed(tables, "s"), imputed(tables, "u"), on=["temperature", "light"], within=0.2,
+        probability=0.4, window=sf.Rows(10), order="arrival", key="room",
+    )  # fmt: skip
+    return {(r.left.arrival, r.right.arrival): r.probability for r in joined.collect()}
+
+
 @pytest.mark.parametrize("sides", [(IMPUTE, ""), ("", IMPUTE), (IMPUTE, IMPUTE)])
-def test_beside_a_similarity_join_the_join_is_the_fused_one(spark, tables, sides):
+def test_beside_a_similarity_join_the_join_is_the_fused_one(spark, tables, in_two_steps, sides):
     text = (
         f"SELECT a.arrival AS one, b.arrival AS other, probability FROM s a [ROWS 10] {sides[0]} "
         f"SIMILARITY JOIN u b {sides[1]} ON (temperature, light) WITHIN 0.2 PROBABILITY 0.4 "
@@ -97,13 +129,8 @@ def test_beside_a_similarity_join_the_join_is_the_fused_one(spark, tables, sides
     plan = explain(spark, text)
     assert "imputed as they meet" in plan
     assert "repository, read when" in plan
-    joined = sf.similarity_join(
-        imputed(tables, "s"), imputed(tables, "u"), on=["temperature", "light"], within=0.2,
-        probability=0.4, window=sf.Rows(10), order="arrival", key="room",
-    )  # fmt: skip
-    expected = {(r.left.arrival, r.right.arrival): r.probability for r in joined.collect()}
     got = {(r["one"], r["other"]): r["probability"] for r in sql(spark, text).collect()}
-    assert got == pytest.approx(expected, abs=1e-12)
+    assert got == pytest.approx(in_two_steps, abs=1e-12)
     assert len(got) > 20
 
 
@@ -143,6 +170,11 @@ WRONG = [
     ("IMPUTE (light) FROM repository BY 'damp -> light : 0.1 -> 1'", None, "`damp` that the frame"),
     ("IMPUTE (room) FROM repository BY 'light -> room : 0.1 -> 1'", None, "must be of numbers"),
     ("IMPUTE () FROM repository BY 'light -> room : 0.1 -> 1'", ")", "not expected"),
+    (f"{IMPUTE} [FALLBACK mean]", "mean", "no such fallback"),
+    (f"{IMPUTE} [MAX_ALTERNATIVES 2.5]", "2.5", "whole number"),
+    (f"{IMPUTE} [JOINT JOINT]", "JOINT", "given twice"),
+    (f"{IMPUTE} [JOINED]", "JOINED", "options of IMPUTE"),
+    (f"{IMPUTE} [SCALING light 0 0]", None, "span above 0"),
     ("IMPUTE (light) BY 'humidity -> light : 0.1 -> 1'", "IMPUTE", "IMPUTE is written"),
 ]
 
@@ -155,10 +187,10 @@ def test_what_is_wrong_in_it_is_pointed_at(spark, tables, clause, word, reason):
 
 
 def test_two_imputations_of_one_join_must_agree(spark, tables):
-    other = IMPUTE.replace("0.3'", "0.4'", 1)
-    with pytest.raises(SqlError, match="must be the same"):
-        sql(
-            spark,
-            f"SELECT * FROM s a [ROWS 10] {IMPUTE} SIMILARITY JOIN u b {other} "
-            "ON (temperature, light) WITHIN 0.2 PROBABILITY 0.4",
-        )
+    for other in (IMPUTE.replace("0.3'", "0.4'", 1), f"{IMPUTE} [JOINT]"):
+        with pytest.raises(SqlError, match="must be the same"):
+            sql(
+                spark,
+                f"SELECT * FROM s a [ROWS 10] {IMPUTE} SIMILARITY JOIN u b {other} "
+                "ON (temperature, light) WITHIN 0.2 PROBABILITY 0.4",
+            )

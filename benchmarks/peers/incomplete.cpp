@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <ctime>
 #include <deque>
 #include <limits>
 #include <map>
@@ -181,16 +182,25 @@ void* incomplete_index(const double* points, int64_t n, int d, const int64_t* ax
 
 void incomplete_free(void* trees) { delete static_cast<std::vector<RTree>*>(trees); }
 
-// Arrivals from `timed` on count; returns the number of answers, (arrival, held number, Pr) each.
+double seconds() {
+    timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return now.tv_sec + now.tv_nsec * 1e-9;
+}
+
+// Arrivals from `timed` on count: those before fill the windows, untested and untimed. Writes the
+// answers, (arrival, held number, Pr) each, and the processor's seconds; returns their number.
 int64_t incomplete_join(void* index, const double* points, int d, const double* reach, int grid,
                         int64_t n, const uint8_t* sides, const double* values, double within,
                         double probability, int64_t rows, double cell, int64_t timed,
-                        int64_t room, int64_t* arrival, int64_t* held, double* pr) {
+                        int64_t room, int64_t* arrival, int64_t* held, double* pr, double* spent) {
     auto& trees = *static_cast<std::vector<RTree>*>(index);
     Join join{d, within, probability, cell};
     Window windows[2];
     int64_t numbers[2] = {0, 0}, answers = 0;
+    double began = 0;
     for (int64_t i = 0; i < n; i++) {
+        if (i == timed) began = seconds();
         int side = sides[i];
         auto* object = new Object;
         object->number = numbers[side]++;
@@ -229,16 +239,17 @@ int64_t incomplete_join(void* index, const double* points, int d, const double* 
             }
         auto test = [&](Object* other) {
             double total = join.match(*object, *other);
-            if (total >= probability && i >= timed && answers < room) {
+            if (total >= probability && answers < room) {
                 arrival[answers] = i, held[answers] = other->number, pr[answers] = total;
                 answers++;
             }
         };
         Window &opposite = windows[1 - side], &own = windows[side];
         if (!grid) {
-            for (Object* other : opposite.held) test(other);
+            if (i >= timed)
+                for (Object* other : opposite.held) test(other);
         } else {
-            join.cells(object->box, within, [&](Cell c) {
+            if (i >= timed) join.cells(object->box, within, [&](Cell c) {
                 auto found = opposite.cells.find(c);
                 if (found == opposite.cells.end()) return;
                 for (Object* other : found->second) {
@@ -262,6 +273,7 @@ int64_t incomplete_join(void* index, const double* points, int d, const double* 
             delete old;
         }
     }
+    *spent = seconds() - began;
     for (Window& window : windows)
         for (Object* object : window.held) delete object;
     return answers;

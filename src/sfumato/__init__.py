@@ -12,6 +12,7 @@ from typing import Any
 _HOME = {
     "Delta": "sfumato.windows",
     "Dependency": "sfumato.operators.dependency",
+    "EarlierValues": "sfumato.operators.earlier_values",
     "Imputation": "sfumato.spark.imputation",
     "Imputer": "sfumato.operators.imputation",
     "PoissonBinomial": "sfumato.operators.poisson_binomial",
@@ -32,6 +33,7 @@ _HOME = {
     "explain": "sfumato.sql",
     "extent_join": "sfumato.spark.extent_join",
     "impute": "sfumato.spark.impute",
+    "join_streams": "sfumato.spark.join_streams",
     "pk_topk": "sfumato.operators.top_k",
     "prf": "sfumato.operators.top_k",
     "prfe": "sfumato.operators.top_k",

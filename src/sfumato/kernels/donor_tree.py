@@ -21,6 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from sfumato.kernels.uncertain_tuples import LEAN
+
 LEAF = 64
 
 
@@ -93,19 +95,19 @@ def build_tree(points, order):
     return DonorTree(columns, rows, low, high, begin, end)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def nodes_in_box(low, high, attributes, asked, centre, reach, nodes, unsure):
+@njit(**LEAN)
+def nodes_in_box(low, high, attributes, asked, centre, reach, nodes, unsure, stack):
     """Nodes that together hold every row in the box: whole ones, and leaves to be filtered.
 
     low, high : of a tree    attributes : int64[k], the first `asked` (<= 62) are constrained
     centre, reach : float64[D], finite where constrained
     nodes, unsure : int64[nodes of the tree], written: the nodes by place, and for each a bit mask
         of the positions in `attributes` that its rows must still be tested on, 0 for whole nodes
+    stack : int64[64, 2], to work in: a waiting node and its mask, at most one a level
     Returns their number. O(leaves that the box's edge crosses * asked).
     """
     leaves = low.shape[0] // 2
     count, top = 0, 0
-    stack = np.empty((64, 2), np.int64)  # a waiting node and its mask: at most one a level
     stack[0, 0], stack[0, 1] = 1, (1 << asked) - 1
     while top >= 0:
         node, mask = stack[top, 0], stack[top, 1]
@@ -132,7 +134,7 @@ def nodes_in_box(low, high, attributes, asked, centre, reach, nodes, unsure):
     return count
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**LEAN)
 def filter_leaf(columns, begin, attributes, mask, centre, reach, near):
     """Which of a leaf's 64 rows are near in the attributes of `mask`: near, uint8[64]."""
     # Unsigned places: no test for negative ones, which would keep the lanes from becoming SIMD.
@@ -153,17 +155,17 @@ def filter_leaf(columns, begin, attributes, mask, centre, reach, near):
         i += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**LEAN)
 def rows_in_nodes(
-    columns, begin, end, nodes, unsure, count, attributes, centre, reach, enough, out, n
+    columns, begin, end, nodes, unsure, count, attributes, centre, reach, enough, out, n, near
 ):
     """Write the places of the rows in the box to out[n:], ascending; the position after them.
 
     nodes, unsure, count : of `nodes_in_box`    enough : int64, stop once so many are found
     out : int64[], with room for all rows of the nodes; of size 0: only counted
+    near : uint8[64], to work in
     O(64 * attributes in doubt) a leaf in doubt, in SIMD; O(rows) for whole nodes.
     """
-    near = np.empty(LEAF, np.uint8)
     stop = n + enough
     for i in range(count):
         first, last = begin[nodes[i]], end[nodes[i]]
@@ -189,7 +191,7 @@ def rows_in_nodes(
     return n
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**LEAN)
 def most_rows(begin, end, nodes, count):
     """Rows of these nodes together: an upper bound on the rows in the box."""
     total = 0
@@ -221,6 +223,7 @@ def query_tree(tree, centres, reaches, counting):
     nodes, unsure = np.empty(begin.size, np.int64), np.empty(begin.size, np.int64)
     offsets, out = np.zeros(n + 1, np.int64), np.empty(0 if counting else 1024, np.int64)
     attributes = np.empty(d, np.int64)
+    stack, near = np.empty((64, 2), np.int64), np.empty(LEAF, np.uint8)
     found = 0
     for i in range(n):
         centre, reach = centres[i], reaches[i]
@@ -229,12 +232,14 @@ def query_tree(tree, centres, reaches, counting):
             if reach[a] < np.inf:
                 attributes[asked] = a
                 asked += 1
-        count = nodes_in_box(tree.low, tree.high, attributes, asked, centre, reach, nodes, unsure)
+        count = nodes_in_box(
+            tree.low, tree.high, attributes, asked, centre, reach, nodes, unsure, stack
+        )
         if not counting:
             out = longer(out, found + most_rows(begin, end, nodes, count) + 1)
         found = rows_in_nodes(
             columns, begin, end, nodes, unsure, count,
-            attributes, centre, reach, row.size + 1, out, found,
+            attributes, centre, reach, row.size + 1, out, found, near,
         )  # fmt: skip
         offsets[i + 1] = found
     for i in range(0 if counting else found):

@@ -17,29 +17,20 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from sfumato.kernels.imputation import (
-    COMPLETE,
-    IMPUTED,
-    PRESENT,
-    impute_object,
-    new_scratch,
-    scale,
+from sfumato.kernels.box_distance import (
+    box_squares,
+    boxes_in_reach,
+    certain_pairs,
+    squares_in_window,
 )
-from sfumato.kernels.match_probability import (
-    FEW_PAIRS,
-    SLACK,
-    decided,
-    defining_sum,
-    match_probability,
-    match_probability_in_balls,
-    matching_pairs,
-)
-from sfumato.kernels.single_gap import sum_over_gap
-from sfumato.kernels.trimmed_radius import prunes, summarise
-from sfumato.kernels.uncertain_tuples import Tuples, existences, padded, write_tuples
+from sfumato.kernels.imputation import impute_object
+from sfumato.kernels.match_probability import SLACK, matching_pairs
+from sfumato.kernels.pair_refinement import UNKNOWN, pair_probability, refine
+from sfumato.kernels.rule_choice import COMPLETE, IMPUTED, PRESENT, new_scratch, scale
+from sfumato.kernels.trimmed_radius import summarise
+from sfumato.kernels.uncertain_tuples import LEAN, Tuples, existences, padded, write_tuples
 
 COARSE, WHOLE, KEPT = 0, 1, 2  # states of an object: a box; imputed; imputed by other rows
-MANY = 24  # samples: from here on it pays to sift them before they are paired
 
 # Places in `counters`: pairs of an arrival and an object held opposite; those whose boxes are
 # within reach; those accepted for certain by their boxes; those whose samples were paired; objects
@@ -83,41 +74,6 @@ class Match(NamedTuple):
     numbers: np.ndarray
     shift: np.ndarray
     span: np.ndarray
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def boxes_in_reach(low, high, u, base, held, bound, square, out):
-    """Slots of a window whose boxes are within sqrt(bound) of slot u's; their number.
-
-    square : float64[>= held], to work in    out : int64[> held], written
-    O(held * T), in SIMD.  Source: E, Lemma 4.1.
-    """
-    # Unsigned places: no test for negative ones, which would keep the lanes from becoming SIMD.
-    first, count = np.uint64(base), np.uint64(held)
-    for j in range(count):
-        square[j] = 0.0
-    for a in range(low.shape[0]):
-        lows, highs, axis = low[a, u], high[a, u], np.uint64(a)
-        for j in range(count):
-            gap = max(low[axis, first + j] - highs, lows - high[axis, first + j], 0.0)
-            square[j] += gap * gap
-    n = 0
-    for j in range(count):
-        out[n] = first + j
-        n += square[j] <= bound
-    return n
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def box_squares(low, high, u, v):
-    """Squares of the least and the greatest distance of two boxes."""
-    near, far = 0.0, 0.0
-    for a in range(low.shape[0]):
-        gap = max(low[a, v] - high[a, u], low[a, u] - high[a, v], 0.0)
-        reach = max(high[a, u] - low[a, v], high[a, v] - low[a, u])
-        near += gap * gap
-        far += reach * reach
-    return near, far
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -235,32 +191,6 @@ def refill(repository, tuples, rings, objects, match, offsets, prob, points, joi
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def pair_probability(tuples, gap, u, v, d, within, limit, least, probability):
-    """Pr(match) of two imputed objects if it is at least `probability`, else -1."""
-    u_count, v_count = tuples.samples[u], tuples.samples[v]
-    if u_count * v_count <= FEW_PAIRS:
-        total = defining_sum(tuples.blocks, tuples.at[u], u_count, tuples.at[v], v_count, d, limit)
-        return total if total >= probability else -1.0
-    if d > 1 and max(gap[u], gap[v]) >= 0:
-        x, y = u, v
-        if gap[v] < 0 or (gap[u] >= 0 and u_count > v_count):
-            x, y = v, u
-        total = sum_over_gap(
-            tuples.blocks, tuples.at[x], tuples.samples[x],
-            tuples.at[y], tuples.samples[y], gap[y], d, limit, least,
-        )  # fmt: skip
-        if total < least:
-            return -1.0
-        return decided(tuples, u, v, d, limit, probability, total)
-    if d == 1 or min(u_count, v_count) < MANY:
-        return match_probability(tuples, u, v, d, limit, least, probability)
-    return match_probability_in_balls(
-        tuples, u, v, tuples.summary[u, d + 1], tuples.summary[v, d + 1],
-        d, within, limit, least, probability,
-    )  # fmt: skip
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def _longer(array, needed):
     if needed <= array.size:
         return array
@@ -270,7 +200,7 @@ def _longer(array, needed):
     return more
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**LEAN)
 def _by_number(number, slots, totals, n):
     """Sort an arrival's answers by the held objects' numbers: few, by insertion."""
     for i in range(1, n):
@@ -293,9 +223,29 @@ def enter(rings, w, rows):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def complete_opposite(
+    repository, scratch, tuples, rings, objects, match, u, begin, open_pairs, joint, most, room,
+    used, nearest, farthest, near, counters,
+):  # fmt: skip
+    """Impute the objects of near[:open_pairs] that u leaves in doubt; (tuples, room, used)."""
+    state, low, high = objects.state, objects.low, objects.high
+    bound, sure = match.numbers[4], match.numbers[5]
+    for i in range(open_pairs):
+        v = near[i]
+        j = v - begin
+        if state[v] == COARSE and nearest[j] <= bound and farthest[j] > sure:
+            tuples, room, used = complete(
+                repository, scratch, tuples, rings, objects, match, v, joint, most, room, used
+            )
+            counters[COMPLETED] += 1
+            nearest[j], farthest[j] = box_squares(low, high, u, v)
+    return tuples, room, used
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def match_arrival(
     repository, scratch, tuples, rings, objects, match, u, window, joint, most, room, used,
-    square, near, others, totals, counters,
+    nearest, farthest, near, others, pr, totals, counters,
 ):  # fmt: skip
     """Answers of slot u among one other window: slots and Pr in near and totals[:n], by number.
 
@@ -303,56 +253,43 @@ def match_arrival(
     Source: E, Algorithm 2 and Lemmas 4.1, 4.2.
     """
     number = match.numbers
-    within, limit, least, probability = number[0], number[1], number[2], number[3]
-    bound, sure = number[4], number[5]
     low, high, d = objects.low, objects.high, objects.low.shape[0]
     begin, held = rings.base[window], rings.held[window]
     counters[PAIRS] += held
-    reached = boxes_in_reach(low, high, u, begin, held, bound, square, near)
+    squares_in_window(low, high, u, begin, held, nearest, farthest)
+    reached = boxes_in_reach(nearest, begin, held, number[4], near)
     counters[CANDIDATES] += reached
     # Two passes, so that what is imputed does not depend on the order of slots: first all by the
     # box that u has now, then, with u imputed, each of the others for itself.
-    n, open_pairs = 0, 0
-    for i in range(reached):
-        v = near[i]
-        if box_squares(low, high, u, v)[1] <= sure:
-            totals[n], others[n] = 1.0, v
-            n += 1
-        else:
-            near[open_pairs] = v
-            open_pairs += 1
+    n, open_pairs = certain_pairs(farthest, begin, number[5], near, reached, others)
     counters[CERTAIN] += n
+    for i in range(n):
+        totals[i] = 1.0
     if open_pairs > 0 and objects.state[u] == COARSE:
         tuples, room, used = complete(
             repository, scratch, tuples, rings, objects, match, u, joint, most, room, used
         )
         counters[COMPLETED] += 1
+        squares_in_window(low, high, u, begin, held, nearest, farthest)
+    tuples, room, used = complete_opposite(
+        repository, scratch, tuples, rings, objects, match, u, begin, open_pairs, joint, most, room,
+        used, nearest, farthest, near, counters,
+    )  # fmt: skip
+    certain, refined = refine(
+        tuples.blocks, tuples.at, tuples.samples, tuples.summary, objects.gap, nearest, farthest,
+        u, begin, open_pairs, near, number, d, pr,
+    )  # fmt: skip
+    counters[CERTAIN] += certain
+    counters[REFINED] += refined
     for i in range(open_pairs):
-        v = near[i]
-        closest, farthest = box_squares(low, high, u, v)
-        if objects.state[v] == COARSE and closest <= bound and farthest > sure:
-            tuples, room, used = complete(
-                repository, scratch, tuples, rings, objects, match, v, joint, most, room, used
+        if pr[i] == UNKNOWN:
+            pr[i] = pair_probability(
+                tuples, u, near[i], d, number[0], number[1], number[2], number[3]
             )
-            counters[COMPLETED] += 1
-            closest, farthest = box_squares(low, high, u, v)
-        if closest > bound:
-            continue
-        total = 1.0
-        if farthest <= sure:
-            counters[CERTAIN] += 1
-        elif prunes(tuples.summary, u, v, d, within):
-            continue
-        else:
-            counters[REFINED] += 1
-            total = pair_probability(
-                tuples, objects.gap, u, v, d, within, limit, least, probability
-            )
-        if total >= 0.0:
-            others[n], totals[n] = v, total
+        if pr[i] >= 0.0:
+            others[n], totals[n] = near[i], pr[i]
             n += 1
-    for i in range(n):
-        near[i] = others[i]
+    near[:n] = others[:n]
     _by_number(tuples.number, near, totals, n)
     return n, tuples, room, used
 
@@ -379,7 +316,8 @@ def join_incomplete(
     scratch, room, longest = new_scratch(repository), new_room(repository), 1
     for w in range(rings.capacity.size):
         longest = max(longest, rings.capacity[w])
-    square, totals = np.empty(longest), np.empty(longest)
+    nearest, farthest = np.empty(longest), np.empty(longest)
+    open_pr, totals = np.empty(longest), np.empty(longest)
     near, others = np.empty(longest + 1, np.int64), np.empty(longest, np.int64)
     found, pr, answers = np.empty((64, 3), np.int64), np.empty(64), 0
     left, gone = np.empty((n, 3), np.int64), 0
@@ -419,7 +357,7 @@ def join_incomplete(
                 continue
             m, tuples, room, used = match_arrival(
                 repository, scratch, tuples, rings, objects, match, u, o, joint, most, room, used,
-                square, near, others, totals, counters,
+                nearest, farthest, near, others, open_pr, totals, counters,
             )  # fmt: skip
             if answers + m > pr.size:
                 more = np.empty((2 * (answers + m), 3), np.int64)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels import imputation as kernel
+from sfumato.kernels import rule_choice
 from sfumato.operators.dependency import Dependency, as_dependencies
 from sfumato.operators.donor_index import MOST_ATTRIBUTES, finite
 from sfumato.operators.lattice import (
@@ -32,7 +33,7 @@ Reasons = npt.NDArray[np.uint8]
 KIND, VERSION = "imputer", 1
 FALLBACKS = ("marginal", "reject")
 NO_LIMIT = 2**62
-PRESENT, MARGINAL, NOTHING = kernel.PRESENT, kernel.MARGINAL, kernel.NOTHING
+PRESENT, MARGINAL, NOTHING = rule_choice.PRESENT, rule_choice.MARGINAL, rule_choice.NOTHING
 REASONS = (
     "complete",
     "imputed",
@@ -175,7 +176,7 @@ class Imputer:
         """
         shape = (len(objects) if boxes else 0, len(self.attributes))
         low, high = np.empty(shape), np.empty(shape)
-        rule, reason = kernel.judge_batch(
+        rule, reason = rule_choice.judge_batch(
             self.prepared, objects, self.fallback == "marginal", self.least_donors, low, high
         )
         return rule, reason, low, high
@@ -197,7 +198,7 @@ class Imputer:
 
     def explain(self, imputed: Imputed, i: int) -> str:
         """How object i was imputed, in words: `imputed_by`."""
-        if imputed.reason[i] != kernel.IMPUTED:
+        if imputed.reason[i] != rule_choice.IMPUTED:
             return REASONS[imputed.reason[i]]
         parts = []
         for name, rule in zip(self.attributes, imputed.rule[i].tolist(), strict=True):

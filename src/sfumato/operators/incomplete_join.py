@@ -29,7 +29,7 @@ from sfumato.operators.snapshot import Snapshot, SnapshotError, pack, unpack
 
 KIND, VERSION = "incomplete_join", 1
 OUTPUTS = ("append", "changes")
-STREAMS = 2
+MOST_STREAMS = 256
 CHUNK = 8192  # arrivals taken at once
 
 Ints = npt.NDArray[np.int64]
@@ -38,9 +38,10 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class IncompleteArrivals:
-    """Objects of both streams in one arrival order.
+    """Objects of all streams in one arrival order.
 
-    side : uint8[n], 0 left, 1 right    key : int64[n], codes 0, 1, 2, ... kept for ever
+    side : uint8[n], the stream: 0 left, 1 right, or more of them
+    key : int64[n], codes 0, 1, 2, ... kept for ever
     values : float64[n, D], in the order of the imputer's `names`, NaN = missing
     """
 
@@ -50,7 +51,7 @@ class IncompleteArrivals:
 
 
 class IncompleteJoin:
-    """Pairs of a left and a right object, attributes missing, that are similar enough (JoiniDS).
+    """Pairs of objects of different streams, attributes missing, that are similar enough (JoiniDS).
 
     imputer : `Imputer`; its `attributes` are the coordinates of an object
     within : float > 0, the Euclidean distance of a match: of the values themselves, or with
@@ -59,11 +60,13 @@ class IncompleteJoin:
     rows : int >= 1, each window holds the newest `rows` objects of its side and key
     output : "append", answers as they are found; "changes", also their leaving
     alternatives : whether answers come with their pairs of samples, numbered as in `Imputed`
+    streams : int >= 2, each pair of which is joined; an answer's left object is of the lower one
 
     Answers are those of imputing every object (`Imputer.impute`) and joining the results by
     `SimilarityJoin` with windows of `rows` tuples, to the last bit in what is an answer and to
     1e-12 in its probability. An object that cannot be imputed has a number and a reason but
-    enters no window. Objects have numbers: the i-th ever given of a side, over all keys, from 0.
+    enters no window. Objects have numbers: the i-th ever given of a side, over all keys, from 0;
+    of more than two streams, streams * i + stream, so that a number says which stream it is of.
     Results do not depend on how arrivals are split into calls, nor on snapshot and restore.
 
     Cost: only objects that come within reach of another one are imputed in full (`counters` tells
@@ -83,6 +86,7 @@ class IncompleteJoin:
         scaled: bool = False,
         output: str = "append",
         alternatives: bool = False,
+        streams: int = 2,
     ) -> None:
         self.imputer = imputer
         self.within = float(within)
@@ -94,13 +98,16 @@ class IncompleteJoin:
             raise ValueError(f"`rows` must be a whole number of at least 1; got {rows!r}")
         if output not in OUTPUTS:
             raise ValueError(f"`output` must be one of {', '.join(OUTPUTS)}; got {output!r}")
+        if isinstance(streams, bool) or streams not in range(2, MOST_STREAMS + 1):
+            raise ValueError(f"`streams` must be from 2 to {MOST_STREAMS}; got {streams!r}")
+        self.streams = int(streams)
         self.probability, self.rows = float(probability), int(rows)
         self.scaled, self.output, self.alternatives = bool(scaled), output, bool(alternatives)
         self.dimensions = len(imputer.attributes)
         self._match = self._units(imputer)
-        self._pool = ObjectPool(self.rows, len(imputer.names), self.dimensions, STREAMS)
+        self._pool = ObjectPool(self.rows, len(imputer.names), self.dimensions, self.streams)
         self._answers = AnswerSet()
-        self._given = np.zeros(STREAMS, np.int64)
+        self._given = np.zeros(self.streams, np.int64)
         self._counted = np.zeros(COUNTERS, np.int64)
         self._reasons = np.zeros(len(REASONS), np.int64)
         self._found = 0
@@ -125,7 +132,7 @@ class IncompleteJoin:
 
     def _process(self, arrivals: IncompleteArrivals) -> tuple[Answers, npt.NDArray[np.uint8]]:
         side, pool, imputer = arrivals.side.astype(np.int64), self._pool, self.imputer
-        code = STREAMS * arrivals.key + side
+        code = self.streams * arrivals.key + side
         pool.reserve(code)
         numbers = self._number(side)
         rule, reason, low, high = imputer.judge(arrivals.values, boxes=True)
@@ -135,14 +142,14 @@ class IncompleteJoin:
         ) = join_incomplete(
             imputer.prepared, pool.tuples, pool.rings, pool.objects, self._match,
             code, arrivals.values, rule, reason, low, high, numbers,
-            STREAMS, self.rows, imputer.joint, imputer.most,
+            self.streams, self.rows, imputer.joint, imputer.most,
             self.alternatives, pool.used, self._counted,
         )  # fmt: skip
         pool.tuples = pool.tuples._replace(blocks=blocks)
         self._reasons += np.bincount(reason, minlength=len(REASONS))
         self._found += totals.size
         arrival, own, other = found[:, 0].copy(), numbers[found[:, 0]], found[:, 2]
-        on_left = side[arrival] == 0
+        on_left = side[arrival] < found[:, 1]
         by_left = np.repeat(on_left, np.diff(offsets))
         answers = Answers(
             arrival=arrival,
@@ -156,9 +163,15 @@ class IncompleteJoin:
             right_sample=np.where(by_left, held, arriving),
         )
         if self.output == "changes" and (len(answers) or len(left)):
-            leaving = (left[:, 0].copy(), left[:, 1] % STREAMS, left[:, 2].copy())
-            answers = self._answers.update(answers, leaving)
+            answers = self._answers.update(answers, self._leaving(left))
         return answers, reason
+
+    def _leaving(self, left: Ints) -> tuple[Ints, Ints, Ints]:
+        """(arrival, side, number) of objects that left; of many streams, on either side."""
+        arrival, stream, number = left[:, 0].copy(), left[:, 1] % self.streams, left[:, 2].copy()
+        if self.streams == 2:
+            return arrival, stream, number
+        return np.tile(arrival, 2), np.repeat([0, 1], arrival.size), np.tile(number, 2)
 
     def replace_imputer(self, imputer: Imputer) -> None:
         """Impute later arrivals by another imputer; objects already held stay as they arrived.
@@ -187,6 +200,9 @@ class IncompleteJoin:
         if self.output == "append":
             return held
         current = self._answers.current
+        if self.streams > 2:
+            named = np.concatenate([current.left, current.right])
+            return np.union1d(held, named[named % self.streams == side])
         return np.union1d(held, current.right if side else current.left)
 
     def answers(self) -> Answers:
@@ -236,6 +252,7 @@ class IncompleteJoin:
             "scaled": self.scaled,
             "output": self.output,
             "alternatives": self.alternatives,
+            "streams": self.streams,
             "found": self._found,
             "imputer": self.imputer.fingerprint,
         }
@@ -305,10 +322,12 @@ class IncompleteJoin:
 
     def _number(self, side: Ints) -> Ints:
         numbers = np.empty(side.size, np.int64)
-        for s in range(STREAMS):
+        for s in range(self.streams):
             own = np.flatnonzero(side == s)
             numbers[own] = self._given[s] + np.arange(own.size)
             self._given[s] += own.size
+        if self.streams > 2:
+            numbers = self.streams * numbers + side
         return numbers
 
     def _checked(self, arrivals: IncompleteArrivals) -> IncompleteArrivals:
@@ -325,8 +344,8 @@ class IncompleteJoin:
                     f"`{name}` must have shape {shape} for {n} objects; "
                     f"got {getattr(arrivals, name).shape}"
                 )
-        if n and (arrivals.side.max() >= STREAMS or arrivals.key.min() < 0):
-            raise ValueError("`side` must be 0 or 1 and `key` at least 0")
+        if n and (arrivals.side.max() >= self.streams or arrivals.key.min() < 0):
+            raise ValueError(f"`side` must be from 0 to {self.streams - 1} and `key` at least 0")
         values = np.require(arrivals.values, requirements=["C", "W"])
         return IncompleteArrivals(arrivals.side, arrivals.key, values)
 

@@ -106,14 +106,24 @@ def correlation_dimension(points: Floats) -> float:
     logs: list[tuple[float, float]] = []
     for step in range(1, max(2, min(20, 62 // k)) + 1):
         cells = np.floor((points - low) * float(1 << step)).astype(np.int64)
-        _, counts = np.unique(cells, axis=0, return_counts=True)
-        share = float(np.sum((counts / n) ** 2))
+        share = float(np.sum((_occupied(cells) / n) ** 2))
         if len(logs) >= 2 and share < FEWEST_IN_CELLS / n:
             break
         logs.append((-step * math.log(2.0), math.log(share)))
     x, y = np.array(logs).T
     x = x - x.mean()
     return float(np.clip((x @ (y - y.mean())) / (x @ x), 0.0, k))
+
+
+def _occupied(cells: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """How many rows of int64[n, k] >= 0 are equal, for each different one."""
+    sides = [int(side) + 1 for side in cells.max(axis=0)]
+    if math.prod(sides) >= 2**62:
+        return np.unique(cells, axis=0, return_counts=True)[1]
+    code = np.zeros(len(cells), np.int64)  # sorts a hundred times faster than rows do
+    for column, side in zip(cells.T, sides, strict=True):
+        code = code * side + column
+    return np.unique(code, return_counts=True)[1]
 
 
 def expected_donors(dependency: Dependency, rows: int, dimension: float) -> float:

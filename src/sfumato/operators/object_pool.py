@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.imputation import PRESENT
 from sfumato.kernels.incomplete_join import Objects, Rings
+from sfumato.kernels.rule_choice import PRESENT
 from sfumato.kernels.trimmed_radius import summary_columns
 from sfumato.kernels.uncertain_tuples import Tuples
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.donor_tree import build_tree, tree_order
-from sfumato.kernels.imputation import Repository
+from sfumato.kernels.rule_choice import Repository
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -227,11 +227,21 @@ def _tuples_of(window: Rows) -> str:
 # ---- imputation ----------------------------------------------------------------------------------
 
 
+def _without_donors(arguments: ImputeArguments) -> str:
+    if arguments.fallback == "reject":
+        return "the row is unimputable"
+    return "the attribute's distribution in the repository"
+
+
 def _imputation(arguments: ImputeArguments) -> list[tuple[str, str]]:
+    most, scaling = arguments.max_alternatives, arguments.scaling
     return [
         ("repository", f"{arguments.repository}, read when the query is made"),
         ("by", "; ".join(arguments.dependencies)),
-        ("without donors", "the attribute's distribution in the repository"),
+        ("without donors", _without_donors(arguments)),
+        *([("together", "missing attributes from the same rows")] if arguments.joint else []),
+        *((("alternatives", f"at most {most}, near values merged"),) if most else ()),
+        *(("scaling", f"({name} - {shift:g}) / {span:g}") for name, shift, span in scaling),
         ("state", "none; every worker keeps the prepared repository"),
     ]
 

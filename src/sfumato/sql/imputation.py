@@ -11,7 +11,7 @@ from lark import Token
 from sfumato.sql.errors import SqlError
 from sfumato.sql.plan import ImputeArguments, Imputed, at
 from sfumato.sql.sources import Frame, called, column, ours
-from sfumato.sql.syntax import Impute, Name, Relation, start_of
+from sfumato.sql.syntax import Impute, Name, Relation, plain, start_of
 
 if TYPE_CHECKING:
     from sfumato.spark.imputation import Imputation
@@ -40,12 +40,46 @@ def imputation_plan(
     attributes = tuple(column(name, frame, of, text) for name in node.attributes)
     dependencies = [_dependency(token, text) for token in node.dependencies]
     repository = repository_of(node.repository).df
+    how = _options(node, text)
     try:
-        imputation = Imputation(repository, dependencies, attributes)
+        imputation = Imputation(repository, dependencies, attributes, **how)
     except (ValueError, TypeError) as error:
         raise at(text, node, str(error)) from error
     texts = tuple(str(dependency) for dependency in dependencies)
-    return imputation, ImputeArguments(attributes, str(node.repository), texts)
+    how["scaling"] = tuple((name, *units) for name, units in how.get("scaling", {}).items())
+    return imputation, ImputeArguments(attributes, str(node.repository), texts, **how)
+
+
+def _options(node: Impute, text: str) -> dict[str, Any]:
+    """The options in brackets as arguments of `sf.Imputation`; each at most once."""
+    how: dict[str, Any] = {}
+    for option in node.options:
+        word = option.word.lower()
+        if word == "scaling":
+            assert option.name is not None
+            scaling, name = how.setdefault("scaling", {}), str(plain(option.name.parts[-1]))
+            if name in scaling:
+                raise at(text, option, f"SCALING of {name} is given twice")
+            shift, span = (number.value for number in option.numbers)
+            scaling[name] = (shift, span)
+            continue
+        if word in how:
+            raise at(text, option, f"{option.word} is given twice")
+        if word == "joint":
+            how[word] = True
+        elif word == "fallback":
+            assert option.name is not None
+            how[word] = str(plain(option.name.parts[-1])).lower()
+            if how[word] not in ("marginal", "reject"):
+                raise at(text, option.name, "no such fallback", expected=("marginal", "reject"))
+        else:
+            value = option.numbers[0].value
+            if not value.is_integer() or value < 1:
+                raise at(
+                    text, option.numbers[0], "MAX_ALTERNATIVES is a whole number of at least 1"
+                )
+            how[word] = int(value)
+    return how
 
 
 def agreed(relations: tuple[Relation, Relation], text: str) -> tuple[int, Impute] | None:
@@ -60,7 +94,11 @@ def agreed(relations: tuple[Relation, Relation], text: str) -> tuple[int, Impute
 
 def _said(node: Impute) -> tuple[Any, ...]:
     names = tuple(name.parts for name in node.attributes)
-    return names, node.repository.parts, tuple(unquoted(token) for token in node.dependencies)
+    options = sorted(
+        (o.word, str(o.name).lower(), [number.value for number in o.numbers]) for o in node.options
+    )
+    texts = tuple(unquoted(token) for token in node.dependencies)
+    return names, node.repository.parts, texts, str(options)
 
 
 def _dependency(token: Token, text: str) -> Any:

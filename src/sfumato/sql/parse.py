@@ -18,6 +18,7 @@ from sfumato.sql.syntax import (
     FromClause,
     Group,
     Impute,
+    ImputeOption,
     Index,
     Item,
     Measure,
@@ -57,6 +58,7 @@ WINDOW_WORDS = words(
     "RANGE SLIDE ROWS CONFIDENCE MAX_TUPLES ORDER WATTR ARRIVAL KEY SLACK DRATIO MAX ESTIMATOR "
     "BSIZE IDLE DELTA THRESHOLD"
 )
+IMPUTE_WORDS = words("JOINT MAX_ALTERNATIVES FALLBACK SCALING")
 JOIN_WORDS = words("WITHIN PROBABILITY USING OUTPUT AND")
 CLAUSE_WORDS = words("SELECT FROM WHERE GROUP HAVING ORDER LIMIT UNION JOIN")
 CLOSES = {"LPAR": "RPAR", "LSQB": "RSQB"}
@@ -123,7 +125,7 @@ def explained(error: UnexpectedInput, text: str) -> SqlError:
     if opened is None and token.type in CLOSES.values():
         reason = f"this {token} closes nothing"
         return SqlError(reason, text=text, start=start, end=start + 1)
-    ours = [w for w in (*WINDOW_WORDS, *JOIN_WORDS) if w in accepts]
+    ours = [w for w in (*WINDOW_WORDS, *IMPUTE_WORDS, *JOIN_WORDS) if w in accepts]
     others = sorted({SPELLED.get(t, t) for t in accepts - set(ours) - NEVER_NAMED})
     if ours:  # what else could follow is Spark's, and too much to list
         others = [word for word in others if word == "]"]
@@ -142,6 +144,8 @@ def unexpected(token: Token, ours: list[str]) -> str:
     in_window = any(word in WINDOW_WORDS for word in ours)
     if in_window and token.upper().split()[0] in CLAUSE_WORDS:
         return f"{token} inside a window: its ] is missing"
+    if any(word in IMPUTE_WORDS for word in ours):
+        return f"{token} is not expected in the options of IMPUTE"
     place = " in a window" if in_window else " after SIMILARITY JOIN" if ours else " here"
     return f"{token} is not expected{place}"
 
@@ -314,9 +318,15 @@ class ToSyntax(Transformer[Token, Any]):
     def imputation(self, meta: Meta, children: list[Any]) -> Impute:
         *attributes, repository = (c for c in children if isinstance(c, Name))
         texts = tuple(c for c in children if isinstance(c, Token) and c.type == "STRING")
+        options = tuple(c for c in children if isinstance(c, ImputeOption))
         return Impute(
-            meta.start_pos, meta.end_pos, children[0], tuple(attributes), repository, texts
+            meta.start_pos, meta.end_pos, children[0], tuple(attributes), repository, texts, options
         )
+
+    def impute_option(self, meta: Meta, children: list[Any]) -> ImputeOption:
+        name = next((c for c in children if isinstance(c, Name)), None)
+        numbers = tuple(c for c in children if isinstance(c, Measure))
+        return ImputeOption(meta.start_pos, meta.end_pos, children[0].type, name, numbers)
 
     def similarity_join(self, meta: Meta, children: list[Any]) -> SimilarityJoin:
         keyword, side = children[0], children[1]

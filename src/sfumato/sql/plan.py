@@ -188,11 +188,15 @@ class Aggregated:
 
 @dataclass(frozen=True)
 class ImputeArguments:
-    """What IMPUTE says: attributes, repository and dependencies, as written."""
+    """What IMPUTE says: attributes, repository and dependencies, as written, and its options."""
 
     attributes: tuple[str, ...]
     repository: str
     dependencies: tuple[str, ...]
+    joint: bool = False
+    max_alternatives: int | None = None
+    fallback: str = "marginal"
+    scaling: tuple[tuple[str, float, float], ...] = ()
 
 
 @dataclass(frozen=True)

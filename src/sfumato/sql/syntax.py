@@ -99,6 +99,15 @@ class Window(Node):
 
 
 @dataclass(frozen=True)
+class ImputeOption(Node):
+    """One of the `[JOINT MAX_ALTERNATIVES 8 FALLBACK reject SCALING x -10 50]` after IMPUTE."""
+
+    word: str
+    name: Name | None
+    numbers: tuple[Measure, ...]
+
+
+@dataclass(frozen=True)
 class Impute(Node):
     """`IMPUTE (x, y) FROM repository BY 'a -> x : 0.1 -> 0.2', ...` after a table."""
 
@@ -106,6 +115,7 @@ class Impute(Node):
     attributes: tuple[Name, ...]
     repository: Name
     dependencies: tuple[Token, ...]
+    options: tuple[ImputeOption, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,52 @@
+"""The similarity join of several streams: each pair of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from sfumato.spark.similarity_join import similarity_join
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+STREAMS = ("left_stream", "right_stream")
+
+
+def join_streams(streams: Mapping[str, DataFrame], **options: Any) -> DataFrame:
+    """Pairs of tuples of different streams that are close with at least the wanted probability.
+
+    streams : {name: frame}, two or more, with the same columns of the same types
+    options : the keyword arguments of ``sf.similarity_join``, `impute` among them
+
+    Every two streams are joined by ``sf.similarity_join``, the one named first on the left; never
+    a stream with itself. Each stream has windows of its own, of the same kind. Columns: those of
+    ``sf.similarity_join``, and before them `left_stream` and `right_stream`, the names.
+
+    Cost: n (n - 1) / 2 joins of two streams, in one query: each row is shuffled and held n - 1
+    times, and a repository is read once for each pair. `sfumato.operators.incomplete_join` joins
+    incomplete streams in one pass, each row held once, for those without Spark.
+    Raises ValueError or TypeError for wrong arguments. Source: E, section 5.2 (n streams).
+    """
+    if not isinstance(streams, Mapping) or len(streams) < 2:
+        raise TypeError(
+            "`streams` must be a dict {name: DataFrame} of at least two streams; "
+            f"got {streams!r:.80}"
+        )
+    first = next(iter(streams.values()))
+    kinds = [(f.name, f.dataType) for f in first.schema.fields]
+    for name, frame in streams.items():
+        if [(f.name, f.dataType) for f in frame.schema.fields] != kinds:
+            raise ValueError(
+                f"`streams` must have the same columns: `{next(iter(streams))}` has "
+                f"{first.schema.simpleString()}, `{name}` has {frame.schema.simpleString()}"
+            )
+    joined = []
+    for (one, left), (other, right) in combinations(streams.items(), 2):
+        names = [F.lit(n).alias(column) for n, column in zip((one, other), STREAMS, strict=True)]
+        joined.append(similarity_join(left, right, **options).select(*names, "*"))
+    return reduce(lambda a, b: a.union(b), joined)
