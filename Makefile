@@ -16,7 +16,7 @@ demo: $(VENV)/kernels.stamp
 	$(BIN)/sfumato demo
 
 test: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
