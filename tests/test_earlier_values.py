@@ -50,6 +50,12 @@ def test_each_row_gets_the_newest_known_values_of_its_key_in_any_split_and_acros
     np.testing.assert_array_equal(values, given)
 
 
+def test_the_newest_is_the_newest_by_time():
+    earlier, age = EarlierValues(1).process([0] * 4, [0, 9, 4, 9], [[1.0], [2.0], [3.0], [4.0]])
+    np.testing.assert_array_equal(earlier[:, 0], [np.nan, 1.0, 2.0, 2.0])
+    np.testing.assert_array_equal(age[:, 0], [np.nan, 9.0, -5.0, 0.0])
+
+
 def test_what_cannot_be_is_refused():
     with pytest.raises(ValueError, match="attributes"):
         EarlierValues(0)
@@ -58,5 +64,7 @@ def test_what_cannot_be_is_refused():
         operator.process([0], [0.0], [[1.0]])
     with pytest.raises(ValueError, match="key"):
         operator.process([-1], [0.0], [[1.0, 2.0]])
+    with pytest.raises(ValueError, match="time"):
+        operator.process([0], [np.nan], [[1.0, 2.0]])
     with pytest.raises(SnapshotError):
         EarlierValues.restore(b"nothing")

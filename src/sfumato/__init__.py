@@ -27,6 +27,7 @@ _HOME = {
     "alternatives": "sfumato.spark.alternatives",
     "checked": "sfumato.spark.checked",
     "discover_dependencies": "sfumato.spark.discovery",
+    "earlier_values": "sfumato.spark.earlier_values",
     "existence": "sfumato.spark.alternatives",
     "expected": "sfumato.spark.alternatives",
     "expected_ranks": "sfumato.operators.top_k",

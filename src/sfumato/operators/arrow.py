@@ -41,12 +41,14 @@ def as_times(times: np.ndarray, kind: pa.DataType) -> pa.Array:
 
 
 def complete(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
-    """bool[n]: rows that have a value in each of `columns`."""
+    """bool[n]: rows that have a value, and not NaN, in each of `columns`."""
     whole = np.ones(table.num_rows, bool)
     for name in columns:
         column = table.column(name)
         if column.null_count:
             whole &= ~pc.is_null(column).to_numpy()
+        if pa.types.is_floating(column.type):
+            whole &= ~pc.is_nan(pc.fill_null(column, 0.0)).to_numpy()
     return whole
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.kernels import earlier_values as kernel
 from sfumato.operators.snapshot import Snapshot, pack, unpack
 
 KIND, VERSION = "earlier_values", 1
@@ -24,6 +25,8 @@ class EarlierValues:
     now. Dependencies like `earlier, age -> value : 0.01, 0.1 -> 0.02` say how far that holds. The
     repository needs the same columns, as old as the stream's are: give its rows the stream's gaps,
     process them here, and put the results beside its complete rows.
+
+    Newest by time: a row that is older than what is known (its age is negative) changes nothing.
 
     State: 2 T numbers a key. Results do not depend on how rows are split into calls, nor on
     snapshot and restore. Raises ValueError for arguments outside these ranges.
@@ -48,8 +51,8 @@ class EarlierValues:
         """Earlier values and their ages, float64[n, T] each; NaN where nothing is known yet.
 
         key : int64[n], codes 0, 1, 2, ...    time : float64[n]    values : float64[n, T], NaN =
-        missing. Rows are taken as they come; an age is negative where time steps back.
-        O(n log n + n T).  Raises ValueError, with nothing taken, for other shapes.
+        missing. Rows are taken as they come; an age is negative where time steps back. O(n T).
+        Raises ValueError, with nothing taken, for other shapes.
         """
         keys, times = np.asarray(key, np.int64), np.asarray(time, np.float64)
         rows = np.asarray(values, np.float64)
@@ -61,24 +64,12 @@ class EarlierValues:
             )
         if n and keys.min() < 0:
             raise ValueError(f"`key` must be at least 0; got {keys.min()}")
+        if np.isnan(times).any():
+            raise ValueError("`time` must be known for every row; got NaN")
         self._grow(int(keys.max(initial=-1)) + 1)
-        order = np.argsort(keys, kind="stable")
-        keys, times, rows = keys[order], times[order], rows[order]
-        first = np.searchsorted(keys, keys)  # where each row's key begins
-        earlier, since = self._known[keys], self._since[keys]
-        for a in range(self.attributes):
-            places = np.where(np.isnan(rows[:, a]), -1, np.arange(n))
-            newest = np.maximum.accumulate(places) if n else places
-            before = np.concatenate([[-1], newest[:-1]])[:n]
-            own = before >= first
-            earlier[own, a], since[own, a] = rows[before[own], a], times[before[own]]
-            ends = np.flatnonzero(np.diff(keys, append=-1))  # the last row of each key
-            ends = ends[newest[ends] >= first[ends]]
-            self._known[keys[ends], a] = rows[newest[ends], a]
-            self._since[keys[ends], a] = times[newest[ends]]
-        result, age = np.empty_like(earlier), np.empty_like(since)
-        result[order], age[order] = earlier, times[:, None] - since
-        return result, age
+        return kernel.earlier_values(
+            *map(np.ascontiguousarray, (keys, times, rows)), self._known, self._since
+        )
 
     def snapshot(self) -> bytes:
         """The newest known values as versioned bytes."""

@@ -1,0 +1,26 @@
+"""The newest known value of every attribute before each row, key by key."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def earlier_values(key, time, values, known, since):
+    """(earlier, age) of n rows, float64[n, T] each; NaN where nothing is known yet.
+
+    key : int64[n] in [0, keys)    time : float64[n]    values : float64[n, T], NaN = missing
+    known, since : float64[keys, T], newest known value by time and its time, NaN before the first;
+        brought up to date in place. A row older than that leaves them as they are.
+    O(n T).
+    """
+    n, attributes = values.shape
+    earlier, age = np.empty((n, attributes)), np.empty((n, attributes))
+    for i in range(n):
+        for a in range(attributes):
+            newest = since[key[i], a]
+            earlier[i, a], age[i, a] = known[key[i], a], time[i] - newest
+            if not np.isnan(values[i, a]) and not time[i] < newest:
+                known[key[i], a], since[key[i], a] = values[i, a], time[i]
+    return earlier, age
