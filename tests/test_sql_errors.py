@@ -59,7 +59,7 @@ def test_an_error_underlines_the_word_and_names_the_likely_one():
         "    \tFROM s [ROWS 500 CONFIDNCE 95%]",
         "    \t                 ^^^^^^^^^",
         "expected RANGE, SLIDE, ROWS, CONFIDENCE, MAX_TUPLES, ORDER, WATTR, ARRIVAL or one of "
-        "10 more",
+        "11 more",
         "did you mean CONFIDENCE?",
     ]
 
@@ -102,6 +102,9 @@ WINDOWS = [
     ("DELTA -5 ON temperature", "-5", "0 or more"),
     ("DELTA 5 ON temperature THRESHOLD 0", "0", "above 0"),
     ("DELTA 5 ON temperature ROWS 4", "ROWS 4", "exclude each other"),
+    ("EARLIER temperature ROWS 4", "ROWS 4", "EARLIER is no window: take it in a subquery first"),
+    ("EARLIER temperature SLIDE 4 s", "SLIDE 4 s", "take EARLIER in a subquery first"),
+    ("EARLIER temperature ORDER ts, id", "id", "EARLIER goes by one column"),
     ("ROWS 4 THRESHOLD 5%", "THRESHOLD 5%", "belongs to a DELTA window"),
     ("RANGE 300 SECONDS", "[RANGE 300 SECONDS]", "lacks its event time"),
     ("RANGE 0 s WATTR ts", "0 s", "longer than nothing"),

@@ -194,3 +194,47 @@ def test_two_imputations_of_one_join_must_agree(spark, tables):
                 f"SELECT * FROM s a [ROWS 10] {IMPUTE} SIMILARITY JOIN u b {other} "
                 "ON (temperature, light) WITHIN 0.2 PROBABILITY 0.4",
             )
+
+
+OWN = ["earlier_light, age_light -> light : 0.1, 0.2 -> 0.3", "humidity -> light : 0.1 -> 0.3"]
+
+
+def test_earlier_values_are_determinants_of_what_is_imputed_and_joined(tables):
+    spark = tables["s"].sparkSession
+    known = "(SELECT * FROM {} [EARLIER light KEY room])"
+    by = ", ".join(f"'{text}'" for text in OWN)
+    query = (
+        f"WITH past AS {known.format('u')} SELECT x.arrival AS x, y.arrival AS y, probability "
+        f"FROM {known.format('s')} x [ROWS 20] IMPUTE (light) FROM past BY {by} "
+        f"SIMILARITY JOIN {known.format('u')} y ON (light) WITHIN 0.05 PROBABILITY 0.3"
+    )
+    frames = {
+        name: sf.earlier_values(tables[name], "light", order="arrival", key="room")
+        for name in ("s", "u")
+    }
+    expected = sf.similarity_join(
+        frames["s"], frames["u"], on="light", within=0.05, probability=0.3, order="arrival",
+        window=sf.Rows(20),
+        impute={"repository": frames["u"], "dependencies": OWN, "attributes": "light"},
+    ).selectExpr("left.arrival AS x", "right.arrival AS y", "probability")  # fmt: skip
+    got = rows_of(sql(spark, query))
+    assert got == rows_of(expected)
+    assert len(got) > 20
+    assert "earlier values of light" in explain(spark, query)
+    at_once = f"SELECT * FROM s [EARLIER light KEY room] IMPUTE (light) FROM past BY {by}"
+    df = sql(spark, f"WITH past AS {known.format('u')} {at_once}")
+    assert df.columns == [*frames["s"].columns, "alternatives", "imputed_by"]
+
+
+@pytest.mark.parametrize(
+    ("bracket", "word", "reason"),
+    [
+        ("EARLIER lihgt", "lihgt", "no column lihgt"),
+        ("EARLIER room", "[EARLIER room]", "must be of numbers"),
+        ("EARLIER light ORDER room", "[EARLIER", "must be a timestamp or a number"),
+    ],
+)
+def test_what_is_wrong_with_earlier_values_is_pointed_at(tables, bracket, word, reason):
+    with pytest.raises(SqlError, match=reason) as caught:
+        sql(tables["s"].sparkSession, f"SELECT * FROM s [{bracket}]")
+    assert caught.value.word.startswith(word)

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from sfumato.sql.aggregation import Aggregation
+from sfumato.sql.earlier import remembered
 from sfumato.sql.edits import Edits
 from sfumato.sql.extents import extent_join_source
 from sfumato.sql.imputation import imputed
@@ -15,7 +16,7 @@ from sfumato.sql.join import similarity_join_source
 from sfumato.sql.measures import Measures, is_ours
 from sfumato.sql.names import Reference, is_measure, is_word, nested_queries, references, stars
 from sfumato.sql.options import CONTROLS, is_uncontrolled, window_plan
-from sfumato.sql.plan import Count, Disorder, Reorder, Table, Where, at
+from sfumato.sql.plan import Count, Disorder, Earlier, Reorder, Table, Where, at
 from sfumato.sql.ranking import Ranking
 from sfumato.sql.refusals import (
     refuse_later_work,
@@ -158,9 +159,11 @@ class Block:
         uncontrolled: Frame | None = None
         if relation.window is not None:
             plan = window_plan(relation.window, self.text, declared)
+        if isinstance(plan, Earlier):
+            frame = remembered(frame, relation, self.text)
         if not isinstance(plan, Disorder):
             frame = imputed(frame, relation, self._stored, self.text)
-        if plan is not None:
+        if isinstance(plan, Count | Disorder):
             if isinstance(plan, Count):
                 window, order = self._counted(frame, plan, relation)
             else:

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 from sfumato.sql.plan import (
     Aggregated,
     Disorder,
+    Earlier,
     ExtentJoin,
     ImputeArguments,
     Imputed,
     JoinStep,
     Ranked,
+    Remembered,
     Reorder,
     Select,
     Step,
@@ -62,6 +64,10 @@ def _lines(step: Step) -> Iterator[str]:
     elif isinstance(step, Imputed):
         yield f"impute {', '.join(step.arguments.attributes)}"
         yield from _table(_imputation(step.arguments))
+        yield from _indented(step.input)
+    elif isinstance(step, Remembered):
+        yield f"earlier values of {', '.join(step.arguments.attributes)}"
+        yield from _table(_remembered(step.arguments))
         yield from _indented(step.input)
     elif isinstance(step, Ranked):
         yield f"top-k answers of {step.name}"
@@ -243,6 +249,16 @@ def _imputation(arguments: ImputeArguments) -> list[tuple[str, str]]:
         *((("alternatives", f"at most {most}, near values merged"),) if most else ()),
         *(("scaling", f"({name} - {shift:g}) / {span:g}") for name, shift, span in scaling),
         ("state", "none; every worker keeps the prepared repository"),
+    ]
+
+
+def _remembered(arguments: Earlier) -> list[tuple[str, str]]:
+    each = 16 * len(arguments.attributes)
+    return [
+        ("columns", "earlier_ATTR, the newest known value before a row, and age_ATTR"),
+        ("order", str(arguments.order)),
+        ("keys", _per_key(arguments.key, "one, in one task")),
+        ("state", f"{each} bytes a key"),
     ]
 
 

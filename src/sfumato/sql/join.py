@@ -11,7 +11,7 @@ from lark import Token
 from sfumato.sql.errors import near
 from sfumato.sql.imputation import agreed, imputation_plan
 from sfumato.sql.options import join_plan, window_plan
-from sfumato.sql.plan import Count, Disorder, JoinStep, at
+from sfumato.sql.plan import Count, Earlier, JoinStep, at
 from sfumato.sql.sources import Frame, Source, called, found, ours, unknown_column
 from sfumato.sql.syntax import Name, Node, Relation, SimilarityJoin, Window, plain
 from sfumato.windows import Rows
@@ -147,8 +147,9 @@ def _window(sides: list[Side], join: SimilarityJoin, text: str) -> Count:
         if window is None:
             continue
         plan = window_plan(window, text)
-        if isinstance(plan, Disorder) or not isinstance(plan.window, Rows):
-            hint = "to reorder a stream first, join (SELECT * FROM stream [WATTR ...])"
+        if not isinstance(plan, Count) or not isinstance(plan.window, Rows):
+            word = "EARLIER" if isinstance(plan, Earlier) else "WATTR"
+            hint = f"what comes first, join from (SELECT * FROM stream [{word} ...])"
             raise at(text, window, f"a SIMILARITY JOIN compares ROWS windows; {hint}")
         counts.append((plan, window))
     if not counts:

@@ -16,6 +16,7 @@ from sfumato.sql.plan import (
     STRATEGIES,
     Count,
     Disorder,
+    Earlier,
     Extent,
     Join,
     PlanError,
@@ -38,14 +39,24 @@ UNIT_WORDS = tuple(f"{unit}s" for unit in UNITS)
 DISORDER_WORDS = words("RANGE SLIDE WATTR ARRIVAL KEY SLACK DRATIO MAX ESTIMATOR BSIZE IDLE")
 ROWS_WORDS = words("ROWS CONFIDENCE MAX_TUPLES ORDER")
 DELTA_WORDS = words("DELTA THRESHOLD MAX_TUPLES ORDER")
-KINDS = {"RANGE": DISORDER_WORDS, "ROWS": ROWS_WORDS, "DELTA": DELTA_WORDS}
+EARLIER_WORDS = words("EARLIER ORDER KEY")
+KINDS = {
+    "RANGE": DISORDER_WORDS,
+    "ROWS": ROWS_WORDS,
+    "DELTA": DELTA_WORDS,
+    "EARLIER": EARLIER_WORDS,
+}
+SUBQUERY = "FROM (SELECT * FROM s [EARLIER ...]) [...]"
 CONTROLS = ("SLACK", "DRATIO", "MAX")
 
 T = TypeVar("T")
 
 
-def window_plan(window: Window, text: str, event_time: str | None = None) -> Disorder | Count:
-    """What a window bracket asks for: reordering (with or without extents) or a count window.
+def window_plan(
+    window: Window, text: str, event_time: str | None = None
+) -> Disorder | Count | Earlier:
+    """What a bracket asks for: reordering (with or without extents), a window over arrivals, or
+    earlier values.
 
     event_time : the column to order by where there is no WATTR
     Raises SqlError for options that contradict each other, are given twice or out of range.
@@ -59,7 +70,9 @@ def window_plan(window: Window, text: str, event_time: str | None = None) -> Dis
         raise at(
             text,
             max(kinds[:2], key=lambda kind: kind.start),
-            f"a window is by time, by count or by a value: {words_given} exclude each other",
+            f"a window is by time, by count or by a value: {words_given} exclude each other"
+            if "EARLIER" not in words_given
+            else f"EARLIER is no window: take it in a subquery first, {SUBQUERY}",
         )
     family = kinds[0].word if kinds else "RANGE"
     for option in window.options:
@@ -67,6 +80,8 @@ def window_plan(window: Window, text: str, event_time: str | None = None) -> Dis
             raise at(text, option, _misplaced(option.word, family))
     if family == "RANGE":
         return _disorder(window, text, event_time)
+    if family == "EARLIER":
+        return _earlier(window, text)
     return _count(window, text) if family == "ROWS" else _moved(window, text)
 
 
@@ -76,11 +91,26 @@ def is_uncontrolled(window: Window) -> bool:
 
 
 def _misplaced(word: str, kind: str) -> str:
+    if kind == "EARLIER":
+        return f"{word} belongs to a window: take EARLIER in a subquery first, {SUBQUERY}"
     if kind == "RANGE" or word not in DISORDER_WORDS:
         home = "DELTA" if word == "THRESHOLD" else "ROWS"
         return f"{word} belongs to a {home} window, and this one has no {home}"
     hint = f"reorder in a subquery first, FROM (SELECT * FROM s [WATTR ...]) [{kind} ...]"
     return f"{word} orders by time and has no meaning in a {kind} window: {hint}"
+
+
+def _earlier(window: Window, text: str) -> Earlier:
+    order, key = window.get("ORDER"), window.get("KEY")
+    attributes = window.get("EARLIER")
+    assert attributes is not None
+    if order is not None and len(order.names) > 1:
+        raise at(text, order.names[1], "EARLIER goes by one column: a time or a number")
+    return Earlier(
+        tuple(str(name) for name in attributes.names),
+        None if order is None else str(order.names[0]),
+        () if key is None else tuple(str(name) for name in key.names),
+    )
 
 
 def _disorder(window: Window, text: str, event_time: str | None) -> Disorder:

@@ -101,6 +101,15 @@ class Count:
 
 
 @dataclass(frozen=True)
+class Earlier:
+    """The arguments of `sf.earlier_values`; `order` is None for a column `arrival`."""
+
+    attributes: tuple[str, ...]
+    order: str | None = None
+    key: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Join:
     """The arguments of `sf.similarity_join` that do not depend on the tables."""
 
@@ -208,6 +217,14 @@ class Imputed:
 
 
 @dataclass(frozen=True)
+class Remembered:
+    """`sf.earlier_values` over its input."""
+
+    input: Step
+    arguments: Earlier
+
+
+@dataclass(frozen=True)
 class Ranked:
     """`sf.top_k` over its input: all queries, as (name, k, every), and which of them is meant."""
 
@@ -240,7 +257,16 @@ class Select:
 
 
 Step: TypeAlias = (
-    Table | Reorder | JoinStep | ExtentJoin | Aggregated | Imputed | Ranked | Where | Select
+    Table
+    | Reorder
+    | JoinStep
+    | ExtentJoin
+    | Aggregated
+    | Imputed
+    | Remembered
+    | Ranked
+    | Where
+    | Select
 )
 
 
