@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lark import Lark, logger
 
-from sfumato.sql.describe import expected_tuples, size, span
 from sfumato.sql.edits import Edits
 from sfumato.sql.names import references, stars
 from sfumato.sql.options import join_plan, window_plan
@@ -19,6 +18,7 @@ from sfumato.sql.parse import GRAMMAR, JOIN_WORDS, WINDOW_WORDS, parse
 from sfumato.sql.plan import Count, Disorder, Extent, Join
 from sfumato.sql.scan import table_names, uses_ours
 from sfumato.sql.syntax import Clause, FromClause, Relation, SimilarityJoin
+from sfumato.sql.wording import expected_tuples, size, span
 from sfumato.windows import Rows
 
 SECOND = 1_000_000

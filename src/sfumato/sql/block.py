@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from sfumato.sql import brackets
 from sfumato.sql.aggregation import Aggregation
-from sfumato.sql.earlier import remembered
 from sfumato.sql.edits import Edits
 from sfumato.sql.extents import extent_join_source
 from sfumato.sql.imputation import imputed
 from sfumato.sql.join import similarity_join_source
 from sfumato.sql.measures import Measures, is_ours
 from sfumato.sql.names import Reference, is_measure, is_word, nested_queries, references, stars
-from sfumato.sql.options import CONTROLS, is_uncontrolled, window_plan
-from sfumato.sql.plan import Count, Disorder, Earlier, Reorder, Table, Where, at
+from sfumato.sql.options import is_uncontrolled, window_plan
+from sfumato.sql.plan import Count, Disorder, Earlier, Where, at
 from sfumato.sql.ranking import Ranking
 from sfumato.sql.refusals import (
     refuse_later_work,
@@ -24,7 +24,7 @@ from sfumato.sql.refusals import (
     refuse_per_extent,
     refuse_uncertain_operands,
 )
-from sfumato.sql.sources import Frame, Source, called, column, found, ours, unknown_column
+from sfumato.sql.sources import Frame, Source, found
 from sfumato.sql.spark_errors import checked_by_spark
 from sfumato.sql.syntax import (
     Clause,
@@ -32,7 +32,6 @@ from sfumato.sql.syntax import (
     Group,
     Item,
     Name,
-    Node,
     Relation,
     SimilarityJoin,
     end_of,
@@ -43,8 +42,6 @@ from sfumato.sql.syntax import (
 from sfumato.windows import Delta, Range, Rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from sfumato.sql.planner import Planner
 
 EVENT_TIME = "event_time"  # the column that is the event time of a stream unless WATTR says other
@@ -160,18 +157,18 @@ class Block:
         if relation.window is not None:
             plan = window_plan(relation.window, self.text, declared)
         if isinstance(plan, Earlier):
-            frame = remembered(frame, relation, self.text)
+            frame = brackets.remembered(frame, relation, self.text)
         if not isinstance(plan, Disorder):
             frame = imputed(frame, relation, self._stored, self.text)
         if isinstance(plan, Count | Disorder):
             if isinstance(plan, Count):
-                window, order = self._counted(frame, plan, relation)
+                window, order = brackets.counted(frame, plan, relation, self.text)
             else:
                 assert relation.window is not None
                 if is_uncontrolled(relation.window):
                     uncontrolled = imputed(frame, relation, self._stored, self.text)
-                frame = self.reordered(frame, plan, relation)
-                window, order = self.ranged(frame, plan)
+                frame = brackets.reordered(frame, plan, relation, self.text)
+                window, order = brackets.ranged(frame, plan)
                 frame = imputed(frame, relation, self._stored, self.text)
         alias = relation.alias
         name = plain(alias) if alias is not None else self._implied(relation)
@@ -226,91 +223,6 @@ class Block:
     @staticmethod
     def _implied(relation: Relation) -> str:
         return relation.head.parts[-1] if isinstance(relation.head, Name) else ""
-
-    def _counted(
-        self, frame: Frame, plan: Count, relation: Relation
-    ) -> tuple[Rows | Delta, list[str]]:
-        """A window over arrivals with its columns as the frame spells them."""
-        of, bracket, window = called(relation), relation.window, plan.window
-        assert bracket is not None
-        option = bracket.get("ORDER")
-        if option is not None:
-            order = [column(name, frame, of, self.text) for name in option.names]
-        else:
-            default = found("arrival", frame.df.columns)
-            if default is None:
-                reason = f"{of} has no column `arrival` to order it by"
-                raise at(self.text, bracket, reason, expected=("ORDER column in the window",))
-            order = [default]
-        delta = bracket.get("DELTA")
-        if isinstance(window, Delta) and delta is not None:
-            known = frame.attributes or frame.df.columns
-            on = found(window.on, known)
-            if on is None:
-                raise unknown_column(delta.names[0], known, of, self.text)
-            window = replace(window, on=on)
-        return window, order
-
-    @staticmethod
-    def ranged(frame: Frame, plan: Disorder) -> tuple[Range | None, list[str]]:
-        """The extents of a reordered frame, if it has any, and its event time."""
-        if plan.extent is None:
-            return None, []
-        assert isinstance(frame.step, Reorder)
-        extents = Range(plan.extent.length, plan.extent.slide, plan.idle_timeout)
-        return extents, [frame.step.arguments.event_time]
-
-    def reordered(self, frame: Frame, plan: Disorder, relation: Relation) -> Frame:
-        from sfumato.spark.reorder import reorder
-
-        window, of = relation.window, called(relation)
-        assert window is not None
-
-        def resolved(word: str) -> list[str]:
-            option = window.get(word)
-            names = option.names if option is not None else ()
-            return [column(name, frame, of, self.text) for name in names]
-
-        event_time = (resolved("WATTR") or [plan.event_time])[0]
-        arrival, key = resolved("ARRIVAL"), resolved("KEY")
-        if not arrival:
-            default = found("arrival", frame.df.columns)
-            uncontrolled = not any(window.get(word) for word in CONTROLS)
-            if default is None and uncontrolled and not frame.df.isStreaming:
-                default = event_time  # the rows are all there, and come in order of event time
-            if default is None:
-                frame, default = self._with_arrival(frame, window), "arrival"
-            arrival = [default]
-        plan = replace(plan, event_time=event_time, arrival=arrival[0], key=tuple(key))
-        # A slack has no estimator, so that is left to the function's default.
-        named: dict[str, Any] = {} if plan.slack is not None else {"estimator": plan.estimator}
-        df = ours(
-            lambda: reorder(
-                frame.df,
-                event_time=plan.event_time,
-                arrival=arrival[0],
-                key=key or None,
-                drop_ratio=plan.drop_ratio,
-                slack=plan.slack,
-                max_buffer=plan.max_buffer,
-                idle_timeout=plan.idle_timeout,
-                **named,
-            ),
-            window,
-            self.text,
-        )
-        return Frame(df, Reorder(frame.step, plan, row_bytes(frame.df)))
-
-    def _with_arrival(self, frame: Frame, window: Node) -> Frame:
-        """The stream with `arrival`: the time of the micro-batch in which Spark received a row."""
-        from pyspark.sql import functions as F  # noqa: N812
-
-        if not frame.df.isStreaming:
-            reason = "the table has no column `arrival`: say when its rows arrived"
-            raise at(self.text, window, reason, expected=("ARRIVAL column",))
-        step = frame.step
-        step = replace(step, received=True) if isinstance(step, Table) else step
-        return Frame(frame.df.withColumn("arrival", F.current_timestamp()), step)
 
     # ---- filter
 
@@ -444,15 +356,3 @@ class Block:
 
 def _nowhere(place: int) -> bool:
     return False
-
-
-def row_bytes(df: DataFrame) -> int:
-    """About how many bytes a row takes in a buffer: 8 a number or time, 20 a text, 16 an item."""
-    total = 0
-    for declared in df.schema.fields:
-        kind = declared.dataType.simpleString()
-        if kind.startswith(("array", "map", "struct")):
-            total += 16 * max(1, kind.count(":"))
-        else:
-            total += 20 if kind in ("string", "binary") else 8
-    return total

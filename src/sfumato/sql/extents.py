@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lark import Token
 
+from sfumato.sql.brackets import ranged, reordered
 from sfumato.sql.join import named, side_name
 from sfumato.sql.names import is_name, is_word
 from sfumato.sql.options import is_uncontrolled, join_plan, window_plan
@@ -98,8 +99,8 @@ def _extents(block: Block, relation: Relation) -> Frame | None:
         if not isinstance(plan, Disorder) or plan.extent is None:
             return None
         table = block.needed(relation)
-        frame = block.reordered(table, plan, relation)
-        window, order = block.ranged(frame, plan)
+        frame = reordered(table, plan, relation, block.text)
+        window, order = ranged(frame, plan)
         assert window is not None
         key = list(frame.step.arguments.key)  # type: ignore[union-attr]
         if is_uncontrolled(relation.window):
