@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from sfumato.cli.main import app
 from sfumato.reproduce.catalogue import experiments
 from sfumato.reproduce.experiment import AbsentDataError, Setting
-from sfumato.reproduce.perturbation import existence
 from sfumato.reproduce.record import page, provenance, read, run, write
+from sfumato.reproduce.uncertain_windows.perturbation import existence
 
 
 def cli(*arguments: str):

@@ -11,16 +11,25 @@ import pytest
 from sfumato.operators.similarity_join import SimilarityJoin
 from sfumato.operators.timetable import timetable
 from sfumato.operators.top_k import top_k_probabilities
-from sfumato.reproduce import incomplete_joins, planning, pruned_joins, ranking
 from sfumato.reproduce.catalogue import experiments
 from sfumato.reproduce.experiment import Setting
-from sfumato.reproduce.incomplete_objects import complete_rows, split
-from sfumato.reproduce.query_load import carried_out
-from sfumato.reproduce.ranked_windows import Point, icebergs, window
+from sfumato.reproduce.incomplete_joins import pairs_found
+from sfumato.reproduce.incomplete_joins.incomplete_streams import complete_rows, split
+from sfumato.reproduce.multi_top_k import plan_loads, planning
+from sfumato.reproduce.multi_top_k.plain_planners import dynamic_program, greedy_program
+from sfumato.reproduce.multi_top_k.plain_top_k import top_k_from_scratch
+from sfumato.reproduce.multi_top_k.query_load import carried_out
+from sfumato.reproduce.multi_top_k.ranked_windows import Point, icebergs, window
 from sfumato.reproduce.record import run
-from sfumato.reproduce.textbook_join import BY_OBJECT, BY_SAMPLE, PAIRS, grid_join, scan_join
-from sfumato.reproduce.textbook_top_k import dynamic_program, greedy_program, top_k_from_scratch
-from sfumato.reproduce.uncertain_objects import distance_for, radii, scaled, streams
+from sfumato.reproduce.uncertain_joins import pruning
+from sfumato.reproduce.uncertain_joins.uncertain_objects import distance_for, radii, scaled, streams
+from sfumato.reproduce.uncertain_joins.wop_and_grid import (
+    BY_OBJECT,
+    BY_SAMPLE,
+    PAIRS,
+    grid_join,
+    scan_join,
+)
 
 CHEAP = ("D7", "D13", "D17", "DT9", "E2")
 
@@ -204,10 +213,10 @@ def test_streams_and_repository_share_no_row():
 
 def test_f_score_of_some_pairs():
     found, true = np.array([1, 2, 3]), np.array([2, 3, 4, 5, 6])
-    assert incomplete_joins.f_score(found, true) == pytest.approx(2 * (2 / 3) * (2 / 5) / (16 / 15))
+    assert pairs_found.f_score(found, true) == pytest.approx(2 * (2 / 3) * (2 / 5) / (16 / 15))
     nothing = np.empty(0, np.int64)
-    assert incomplete_joins.f_score(nothing, nothing) == 1.0
-    assert incomplete_joins.f_score(found, nothing) == 0.0
+    assert pairs_found.f_score(nothing, nothing) == 1.0
+    assert pairs_found.f_score(found, nothing) == 0.0
 
 
 def pruned_rows(by_object: float, by_sample: tuple[float, float]) -> pd.DataFrame:
@@ -222,7 +231,7 @@ def pruned_rows(by_object: float, by_sample: tuple[float, float]) -> pd.DataFram
             }
             for alpha, sampled in zip((0.1, 0.9), by_sample, strict=True)
             for part, percent in zip(
-                pruned_joins.PARTS,
+                pruning.PARTS,
                 (by_object, sampled, 100 - by_object - sampled),
                 strict=True,
             )
@@ -231,7 +240,7 @@ def pruned_rows(by_object: float, by_sample: tuple[float, float]) -> pd.DataFram
 
 
 def test_verdicts_on_the_share_pruned():
-    judge = pruned_joins.judge_pruned
+    judge = pruning.judge_pruned
     assert judge(pruned_rows(86, (6, 9))).status == "reproduced"
     assert judge(pruned_rows(86, (9, 6))).status == "differs"
     assert judge(pruned_rows(96, (0.1, 2))).status == "differs"
@@ -249,14 +258,14 @@ def timed_rows(grid: tuple[float, float], scan: float) -> pd.DataFrame:
                 "pruned": 0.95,
             }
             for alpha, by_grid in zip((0.1, 0.9), grid, strict=True)
-            for method, seconds in zip(pruned_joins.METHODS, (by_grid, scan, 1e-4), strict=True)
+            for method, seconds in zip(pruning.METHODS, (by_grid, scan, 1e-4), strict=True)
         ]
     )
 
 
 def test_verdicts_on_the_gain_of_pruning():
     def status(*rows):
-        return pruned_joins.judge_times(timed_rows(*rows), "alpha", (100.0, 10_000.0), 0.01).status
+        return pruning.judge_times(timed_rows(*rows), "alpha", (100.0, 10_000.0), 0.01).status
 
     assert status((2e-3, 1e-3), 0.5) == "reproduced"
     assert status((1e-3, 2e-3), 0.5) == "differs"  # the trend
@@ -273,7 +282,7 @@ def load_rows(**changes: tuple[float, float, float, float]) -> pd.DataFrame:
         "INCO": (1.5, 0.15, 0.2, 0.0),
         "IN": (2.0, 0.2, 0.3, 1.0),
         "NS": (3.0, 0.3, 0.4, 2.0),
-        ranking.OURS: (1.0, 1e-4, 0.1, 0.0),
+        plan_loads.OURS: (1.0, 1e-4, 0.1, 0.0),
         **changes,
     }
     names = ("cost", "work_seconds", "per_answer_seconds", "late_seconds")
@@ -289,7 +298,7 @@ def load_rows(**changes: tuple[float, float, float, float]) -> pd.DataFrame:
 
 def test_verdicts_on_the_cost_of_plans():
     def status(**changes):
-        return ranking.judge_loads(load_rows(**changes), "x").status
+        return plan_loads.judge_loads(load_rows(**changes), "x").status
 
     assert status() == "reproduced"
     assert status(GA=(1.3, 0.13, 0.1, 0.0)) == "differs"
@@ -351,7 +360,7 @@ def test_verdicts_on_what_sharing_saves(ratios, status):
 def test_verdicts_on_incomplete_joins(score, separate, status):
     scores = (score, score, 0.85, 0.75, 0.7)
     seconds = (1.0, separate, 30.0, 0.5, 0.5)
-    ways = (incomplete_joins.FUSED, incomplete_joins.SEPARATE, *incomplete_joins.BASELINES)
+    ways = (pairs_found.FUSED, pairs_found.SEPARATE, *pairs_found.BASELINES)
     rows = pd.DataFrame(
         [
             {"data": "gas", "alpha": alpha, "way": way, "f_score": f, "arrival_seconds": s}
@@ -359,4 +368,4 @@ def test_verdicts_on_incomplete_joins(score, separate, status):
             for way, f, s in zip(ways, scores, seconds, strict=True)
         ]
     )
-    assert incomplete_joins.judge(rows).status == status
+    assert pairs_found.judge(rows).status == status

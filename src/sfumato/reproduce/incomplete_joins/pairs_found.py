@@ -25,9 +25,15 @@ from sfumato.operators.imputation_baselines import (
 )
 from sfumato.operators.incomplete_join import IncompleteArrivals, IncompleteJoin
 from sfumato.operators.similarity_join import Answers, Arrivals, SimilarityJoin
-from sfumato.reproduce.drawing import lines
+from sfumato.reproduce.drawing import Titles, lines
 from sfumato.reproduce.experiment import Experiment, Setting, Verdict
-from sfumato.reproduce.incomplete_objects import SETS, Floats, Objects, complete_rows, split
+from sfumato.reproduce.incomplete_joins.incomplete_streams import (
+    SETS,
+    Floats,
+    Objects,
+    complete_rows,
+    split,
+)
 from sfumato.reproduce.panels import side_by_side
 
 ALPHA, DIMENSIONS, WITHIN, ROWS, REPOSITORY, MISSING = 0.5, 4, 0.3, 500, 10_000, 1
@@ -210,8 +216,7 @@ def draw(parameter: str, x_title: str, title: str) -> Callable[[pd.DataFrame], A
         ):
             for name, own in shown.dropna(subset=column).groupby("data", sort=False):
                 part = lines(
-                    own, parameter, column, "way", x_title=x_title, y_title=y_title,
-                    series_title="way to the pairs", title="", log_y=log,
+                    own, parameter, column, "way", Titles(x_title, y_title, "way to the pairs"), title="", log_y=log,
                 )  # fmt: skip
                 parts.append((str(name), part))
         return side_by_side(parts, title, columns=rows.data.nunique())
