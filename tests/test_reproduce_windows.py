@@ -12,6 +12,7 @@ from sfumato.operators.poisson_binomial import PoissonBinomial
 from sfumato.operators.similarity_join import Arrivals, SimilarityJoin
 from sfumato.operators.uncertain_window import UncertainWindow
 from sfumato.reproduce.catalogue import experiments
+from sfumato.reproduce.continuation import continued
 from sfumato.reproduce.experiment import Setting
 from sfumato.reproduce.record import provenance, run
 from sfumato.reproduce.repeats import interval, seconds
@@ -32,7 +33,6 @@ from sfumato.reproduce.uncertain_windows.perturbed_streams import (
 from sfumato.reproduce.uncertain_windows.plain_joins import (
     IndexMatchJoin,
     PlainNestedJoin,
-    continued,
 )
 
 probabilities = st.lists(st.floats(0.01, 1.0), min_size=1, max_size=12).map(np.array)
@@ -115,7 +115,7 @@ def test_a_join_continued_by_another_strategy_goes_on_where_the_first_stood():
     first = SimilarityJoin(1, 0.6, 0.3, rows=20, confidence=0.9)
     before = first.process(some(arrivals, 0, 70))
     for kind, strategy in join_speed.WAYS.values():
-        after = continued(first, kind, strategy).process(some(arrivals, 70, 120))
+        after = continued(first, kind, strategy=strategy).process(some(arrivals, 70, 120))
         np.testing.assert_array_equal(np.append(before.left, after.left), expected.left)
         np.testing.assert_array_equal(np.append(before.right, after.right), expected.right)
 

@@ -10,6 +10,7 @@ import pandas as pd
 
 from sfumato.operators.similarity_join import Arrivals, SimilarityJoin
 from sfumato.reproduce import datasets, stand_ins
+from sfumato.reproduce.continuation import continued
 from sfumato.reproduce.drawing import Titles, dots, lines, microseconds
 from sfumato.reproduce.experiment import Experiment, Setting, Verdict
 from sfumato.reproduce.repeats import interval, seconds
@@ -23,7 +24,6 @@ from sfumato.reproduce.uncertain_windows.perturbed_streams import (
 from sfumato.reproduce.uncertain_windows.plain_joins import (
     IndexMatchJoin,
     PlainNestedJoin,
-    continued,
 )
 
 CONFIDENCE, PROBABILITY, ROWS = 0.95, 0.5, 500
@@ -51,7 +51,7 @@ def times(arrivals: Arrivals, within: float, rows: int) -> dict[str, float]:
     chunks = [some(arrivals, begin, begin + CHUNK) for begin in begins]
     spent, answers = {}, set()
     for name, (kind, strategy) in WAYS.items():
-        join = continued(filled, kind, strategy)
+        join = continued(filled, kind, strategy=strategy)
         join.process(some(arrivals, fill, fill + WARM))
         took = [seconds(partial(join.process, chunk)) for chunk in chunks]
         spent[name] = float(np.median(took)) / CHUNK  # other programs disturb some of the chunks

@@ -11,8 +11,7 @@ from sfumato.kernels.match_probability import defining_sum
 from sfumato.kernels.similarity_nested import CANDIDATES, PAIRS, VISITED, keep
 from sfumato.kernels.uncertain_tuples import Tuples, Windows, padded
 from sfumato.operators.join_strategy import Batch, Floats, Ints, Match, Nested, Strategy
-from sfumato.operators.similarity_join import KIND, VERSION, SimilarityJoin
-from sfumato.operators.snapshot import Snapshot, pack, unpack
+from sfumato.operators.similarity_join import SimilarityJoin
 
 
 @njit(cache=True)
@@ -84,13 +83,6 @@ class IndexMatchJoin(SimilarityJoin):
 
     def _strategy(self) -> Strategy:
         return _Plain(self._match, bounded=True)
-
-
-def continued(join: SimilarityJoin, kind: type[SimilarityJoin], strategy: str) -> SimilarityJoin:
-    """A join that goes on from where another stands, as another kind or by another strategy."""
-    saved = unpack(join.snapshot(), KIND, VERSION)
-    values = {**saved.values, "strategy": strategy}
-    return kind.restore(pack(KIND, VERSION, Snapshot(values=values, arrays=dict(saved.arrays))))
 
 
 class _Plain(Nested):
