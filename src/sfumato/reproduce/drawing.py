@@ -14,6 +14,7 @@ from sfumato.charts.style import PALETTE as COLOURS
 
 PALETTE = list(COLOURS)
 WIDTH, HEIGHT = 420, 280
+MOST_TICKS = 6
 
 
 class Titles(NamedTuple):
@@ -43,10 +44,10 @@ def lines(
     values of zero or below cannot be shown: leave them out before. `order`: of the series, which
     then keep their colours where some are not among the rows.
     """
-    axis = alt.X(f"{x}:Q", title=titles.x, scale=_scale(log_x))
+    axis = alt.X(f"{x}:Q", title=titles.x, scale=_scale(log_x), axis=_ticks(rows[x], log_x))
     base = alt.Chart(rows).encode(x=axis, color=_colours(series, titles, order))
     up = alt.Y(f"{y}:Q", title=titles.y, scale=_scale(log_y))
-    shape = alt.Shape(f"{series}:N", legend=None, scale=_domain(order))
+    shape = alt.Shape(f"{series}:N", legend=None)
     points = base.mark_point(filled=True, size=45, opacity=1).encode(y=up, shape=shape)
     return _framed([base.mark_line().encode(y=up), points, *_bars(base, interval)], title)
 
@@ -89,11 +90,8 @@ def save(chart: Any, folder: Path, name: str) -> None:
 
 def _colours(series: str, titles: Titles, order: list[str] | None = None) -> alt.Color:
     scale = alt.Scale(range=PALETTE) if order is None else alt.Scale(domain=order, range=PALETTE)
-    return alt.Color(f"{series}:N", title=titles.series, scale=scale)
-
-
-def _domain(order: list[str] | None) -> Any:
-    return alt.Undefined if order is None else alt.Scale(domain=order)
+    legend = alt.Legend(labelLimit=320)
+    return alt.Color(f"{series}:N", title=titles.series, scale=scale, legend=legend)
 
 
 def _bars(base: Any, interval: tuple[str, str] | None) -> list[Any]:
@@ -105,6 +103,12 @@ def _bars(base: Any, interval: tuple[str, str] | None) -> list[Any]:
 
 def _framed(layers: list[Any], title: str) -> Any:
     return alt.layer(*layers).properties(title=title, width=WIDTH, height=HEIGHT)
+
+
+def _ticks(values: pd.Series, log: bool) -> alt.Axis:
+    """At the values measured, where these are few."""
+    known = sorted(values.unique().tolist())
+    return alt.Axis() if log or len(known) > MOST_TICKS else alt.Axis(values=known, format=",~g")
 
 
 def _scale(log: bool) -> alt.Scale:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ from sfumato.operators.imputation import Imputer
 from sfumato.operators.incomplete_join import IncompleteArrivals, IncompleteJoin
 from sfumato.operators.similarity_join import Answers, Arrivals, SimilarityJoin
 from sfumato.reproduce.continuation import continued
+from sfumato.reproduce.repeats import timed
 
 Floats = npt.NDArray[np.float64]
 Sides = npt.NDArray[np.uint8]
@@ -92,9 +92,7 @@ def found(join: Join, first: int, n: int) -> tuple[Pairs, float]:
     warm = max(first - WARM, 0)
     join.fill(slice(0, warm))
     join.match(slice(warm, first))
-    begin = time.thread_time()
-    answers = join.match(slice(first, n))
-    spent = time.thread_time() - begin
+    answers, spent = timed(lambda: join.match(slice(first, n)))
     return np.sort(answers.left * 2**31 + answers.right), spent / (n - first)
 
 

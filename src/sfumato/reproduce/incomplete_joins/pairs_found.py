@@ -8,7 +8,6 @@ its time.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -43,6 +42,7 @@ from sfumato.reproduce.incomplete_joins.pairs import (
     separate_join,
 )
 from sfumato.reproduce.panels import side_by_side
+from sfumato.reproduce.repeats import timed
 
 ALPHA, DIMENSIONS, WITHIN, ROWS, REPOSITORY, MISSING = 0.5, 4, 0.3, 2_000, 30_000, 1
 JUDGED = 300  # arrivals whose pairs are counted and timed, after those that fill the windows
@@ -88,17 +88,12 @@ def imputations(setting: Setting, objects: Objects, place: int, m: int) -> Imput
     ready.dependent[FUSED] = Incomplete(plain, gaps, 0.0)
     rows = objects.repository_with_history(setting.rng(place, m, 1), m)
     known, spent = timed(lambda: with_history(gaps, gaps, objects.at, objects.side))
-    ready.dependent[OURS] = Incomplete(imputer_of(rows, names, setting.seed), known, spent)
+    imputer = imputer_of(rows, names, setting.seed)
+    ready.dependent[OURS] = Incomplete(imputer, known, spent / len(gaps))
     for name, fill in baselines.ways(objects.repository, gaps, objects.at).items():
-        ready.certain[name] = timed(fill)
+        values, spent = timed(fill)
+        ready.certain[name] = values, spent / len(gaps)
     return ready
-
-
-def timed(fill: Callable[[], Floats]) -> tuple[Floats, float]:
-    """Values, and processor seconds for each of their rows."""
-    begin = time.thread_time()
-    values = fill()
-    return values, (time.thread_time() - begin) / len(values)
 
 
 def compared(ready: Imputations, within: float, alpha: float, rows: int) -> list[dict[str, Any]]:

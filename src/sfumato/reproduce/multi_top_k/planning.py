@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,6 +15,7 @@ from sfumato.reproduce.drawing import Titles, lines
 from sfumato.reproduce.experiment import Experiment, Setting, Verdict
 from sfumato.reproduce.multi_top_k.plain_planners import dynamic_program, greedy_program
 from sfumato.reproduce.multi_top_k.ranked_windows import MOST_K, QUERIES, queries
+from sfumato.reproduce.repeats import timed
 
 TABLE_9 = {40: 5.3671, 60: 5.9647, 80: 8.6833, 100: 8.1622}
 FAMILIES = ("uu", "ug", "gu", "gg")  # laws of f, then of k: uniform or Gaussian
@@ -44,9 +44,8 @@ def planning(setting: Setting) -> pd.DataFrame:
                 "GA, ours": partial(planned, drawn, "greedy"),
             }
             for name, call in planners.items():
-                begin = time.thread_time()
-                cost = call()
-                times.setdefault(name, []).append(time.thread_time() - begin)
+                cost, spent = timed(call)
+                times.setdefault(name, []).append(spent)
                 costs.setdefault(name, []).append(cost)
         for name in times:
             rows.append(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from sfumato.operators.similarity_join import SimilarityJoin
-from sfumato.reproduce.repeats import seconds
+from sfumato.reproduce.repeats import seconds, timed
 from sfumato.reproduce.uncertain_joins.uncertain_objects import Streams
 from sfumato.reproduce.uncertain_joins.wop_and_grid import (
     ANSWERS,
@@ -71,9 +70,8 @@ def ours(pair: Streams, begin: int, rows: int, within: float, alpha: float, n: i
     full, arrivals, times = join.snapshot(), pair.arrivals(begin, begin + n), []
     for _ in range(2):
         join = SimilarityJoin.restore(full)
-        started = time.thread_time()
-        answers = join.process(arrivals)
-        times.append(time.thread_time() - started)
+        answers, spent = timed(partial(join.process, arrivals))
+        times.append(spent)
     return len(answers), min(times) / n
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -143,9 +146,10 @@ def judge_policy(measured: pd.DataFrame) -> Verdict:
     return Verdict("refuted" if saved < 1 else "differs", said)
 
 
-def _of_paper(rows: pd.DataFrame) -> pd.DataFrame:
+def _over_confidence(y: str, series: str, titles: Titles, title: str, rows: pd.DataFrame) -> Any:
     """The windows that refined normal decides; ours differ visibly at confidence 1 only."""
-    return rows[rows.way == PAPER]
+    own, ends = rows[rows.way == PAPER], ("low", "high")
+    return lines(own, "confidence", y, series, titles, title=title, interval=ends)
 
 
 EXPERIMENTS = (
@@ -175,14 +179,12 @@ EXPERIMENTS = (
         "average; at 1 there is a steep rise.",
         source="A, section 7.4.2, Figure 11",
         measure=held_by_confidence,
-        chart=lambda rows: lines(
-            _of_paper(rows),
-            "confidence",
+        chart=partial(
+            _over_confidence,
             "held",
             "sd",
             Titles("confidence α", "tuples held w' (mean)", "sd of existence"),
-            title="A11: tuples held for growing confidence, w = 500",
-            interval=("low", "high"),
+            "A11: tuples held for growing confidence, w = 500",
         ),
         judge=judge_confidence,
     ),
@@ -192,14 +194,12 @@ EXPERIMENTS = (
         claim="uncert-evict-beta holds up to 18% fewer tuples than uncert-evict at w = 500.",
         source="A, section 7.4.2, Figure 12",
         measure=held_by_policy,
-        chart=lambda rows: lines(
-            _of_paper(rows),
-            "confidence",
+        chart=partial(
+            _over_confidence,
             "ratio",
             "beta",
             Titles("confidence α", "tuples held, with β over without", "reported from β"),
-            title="A12: tuples held with uncert-evict-beta, w = 500",
-            interval=("low", "high"),
+            "A12: tuples held with uncert-evict-beta, w = 500",
         ),
         judge=judge_policy,
     ),
