@@ -8,8 +8,7 @@ drawn one by one. An arrival's pairs are answers if their probability is at leas
 thresholds of paper E; `half` is the same at 0.5. The ways compared:
 
 dependencies   of every attribute on every other one, in three degrees of nearness, and on its own
-               earlier value (see below), in the same degrees; of these the ones whose bound is at
-               most twice the tightest
+               earlier value (see below), in the same degrees
 no history     the same without the earlier values
 kNN            the mean of the five nearest rows of the repository
 interpolation  between the stream's own rows before and after: it waits for the next, as no join
@@ -129,7 +128,9 @@ def scores(values: np.ndarray, kind: str, m: int) -> list[dict[str, float]]:
     stream, gaps = values[at], with_gaps(np.random.default_rng(m), values[at], m)
     repository = lenders(values[others], others.astype(float), kind, m, seed=m)
     objects = with_history(gaps, gaps, at.astype(float), side_of(gaps))
-    full, plain = (imputer_of(repository, NAMES, m, history=history) for history in (True, False))
+    full, plain = (
+        imputer_of(repository, NAMES, m, history=history, tight=np.inf) for history in (True, False)
+    )
     ways = baselines.ways(repository[:, :4], gaps, at.astype(float))
     certain = {name: fill() for name, fill in ways.items()}
     result = []
