@@ -108,7 +108,11 @@ def _framed(layers: list[Any], title: str) -> Any:
 def _ticks(values: pd.Series, log: bool) -> alt.Axis:
     """At the values measured, where these are few."""
     known = sorted(values.unique().tolist())
-    return alt.Axis() if log or len(known) > MOST_TICKS else alt.Axis(values=known, format=",~g")
+    if log or len(known) > MOST_TICKS:
+        return alt.Axis()
+    # A format alone would be given as many digits as the ticks' steps need, were they equal.
+    told = "format(datum.value, ',~r')"
+    return alt.Axis(values=known, labelExpr=told, labelOverlap="greedy", labelSeparation=6)
 
 
 def _scale(log: bool) -> alt.Scale:
