@@ -23,8 +23,8 @@ Floats = npt.NDArray[np.float64]
 NEAR = (0.005, 0.02, 0.08)  # of the determinants, attributes scaled to [0, 1]
 # Dependencies with wider bounds than that many times the tightest of their attribute are left out:
 # combined with it they take away donors that it needs. That pays where rows follow each other; of
-# rows drawn one by one, far apart, the wide ones are often all that applies. Chosen on short streams
-# of E's sets, of which 1.5 to 3 did nearly as well.
+# rows drawn one by one, far apart, the wide ones are often all that applies. The factor was chosen
+# on short streams of E's own sets; 1.5 to 3 did nearly as well.
 TIGHT = 2.0
 SAME_AGE = 1.0  # of the logarithm to base 2: from half to twice as old
 
