@@ -10,7 +10,7 @@ thresholds of paper E; `half` is the same at 0.5. The ways compared:
 dependencies   of every attribute on every other one, in three degrees of nearness, and on its own
                earlier value (see below), in the same degrees
 no history     the same without the earlier values
-nearest        the mean of the five nearest rows of the repository
+kNN            the mean of the five nearest rows of the repository
 interpolation  between the stream's own rows before and after: it waits for the next, as no join
                could
 last value     of the stream itself, which does not wait
@@ -32,17 +32,21 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from sfumato.operators.dependency import Dependency
-from sfumato.operators.discovery import discover_dependencies
-from sfumato.operators.earlier_values import EarlierValues
 from sfumato.operators.imputation import Imputer
-from sfumato.operators.imputation_baselines import (
-    impute_mean,
-    impute_nearest,
-    interpolate_stream,
+from sfumato.reproduce.incomplete_joins import baselines
+from sfumato.reproduce.incomplete_joins.baselines import BASELINES
+from sfumato.reproduce.incomplete_joins.earlier_dependencies import (
+    imputer_of,
+    with_gaps,
+    with_history,
 )
-from sfumato.operators.incomplete_join import IncompleteArrivals, IncompleteJoin
-from sfumato.operators.similarity_join import Arrivals, SimilarityJoin
+from sfumato.reproduce.incomplete_joins.pairs import (
+    Pairs,
+    certain_join,
+    f_score,
+    found,
+    fused_join,
+)
 
 SETS = {
     "Intel lab": ("intel_lab_9motes", "ts", ["temperature", "humidity", "light", "voltage"]),
@@ -55,20 +59,12 @@ SETS = {
     "stocks": ("sp500_stocks_5yr", "date", ["open", "high", "low", "close"]),
 }  # fmt: skip
 NAMES = ("a", "b", "c", "d")
-EARLIER = tuple(f"earlier {name}" for name in NAMES)
-AGES = tuple(f"age {name}" for name in NAMES)
-NEAR = (0.005, 0.02, 0.08)
-SAME_AGE = 1.0  # of the logarithm to base 2: from half to twice as old
 REPOSITORY = 10_000
 STRETCHES, LENGTH = 10, 60  # every second row is of the left side
 WITHIN, ALPHA, HALF, ROWS = (0.1, 0.3), 0.2, 0.5, 100
-LEAST_DONORS, MOST = 3, 24
 KINDS = ("stretches", "scattered")
 
 OURS = ("dependencies", "no history", "half")
-OTHERS = ("nearest", "interpolation", "last value", "mean")
-
-Pairs = set[tuple[int, int]]
 
 
 def load(name: str) -> np.ndarray | None:
@@ -95,22 +91,8 @@ def split(n: int, kind: str, seed: int) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).choice(n, STRETCHES * LENGTH, replace=False))
 
 
-def with_gaps(values: np.ndarray, m: int, seed: int) -> np.ndarray:
-    """Every row without m of its attributes, chosen at random."""
-    gaps = values.copy()
-    lost = np.argsort(np.random.default_rng(seed).random(values.shape), axis=1)[:, :m]
-    np.put_along_axis(gaps, lost, np.nan, axis=1)
-    return gaps
-
-
 def side_of(values: np.ndarray) -> np.ndarray:
     return (np.arange(len(values)) % 2).astype(np.uint8)
-
-
-def with_history(values: np.ndarray, gaps: np.ndarray, at: np.ndarray, key: Any) -> np.ndarray:
-    """float64[n, 12]: values beside what their streams, with these gaps, knew before."""
-    earlier, age = EarlierValues(values.shape[1]).process(key, at, gaps)
-    return np.column_stack([values, earlier, np.log2(1.0 + age)])
 
 
 def lenders(rest: np.ndarray, at: np.ndarray, kind: str, m: int, seed: int) -> np.ndarray:
@@ -120,7 +102,7 @@ def lenders(rest: np.ndarray, at: np.ndarray, kind: str, m: int, seed: int) -> n
     dealt: list[np.ndarray] = []
     while sum(map(len, dealt)) < REPOSITORY:
         key = rng.permutation(len(rest)) if kind == "scattered" else np.arange(len(rest))
-        gaps = with_gaps(rest, m, seed + len(dealt))
+        gaps = with_gaps(np.random.default_rng(seed + len(dealt)), rest, m)
         rows = with_history(rest, gaps, at, key % streams)
         dealt.append(rows[np.isfinite(rows).all(axis=1)])
     rows = np.concatenate(dealt)
@@ -129,85 +111,28 @@ def lenders(rest: np.ndarray, at: np.ndarray, kind: str, m: int, seed: int) -> n
 
 def certain_pairs(values: np.ndarray, within: float) -> Pairs:
     """The join of objects with one value each."""
-    n = len(values)
-    join = SimilarityJoin(values.shape[1], within, HALF, ROWS, 1.0)
-    points = np.ascontiguousarray(values)
-    answers = join.process(
-        Arrivals(side_of(values), np.zeros(n, np.int64), np.arange(n + 1), np.ones(n), points)
-    )
-    return set(zip(answers.left.tolist(), answers.right.tolist(), strict=True))
+    return found(certain_join(side_of(values), values, within, ROWS), 0, len(values))[0]
 
 
 def uncertain_pairs(imputer: Imputer, objects: np.ndarray, within: float, alpha: float) -> Pairs:
     """The fused join of incomplete objects."""
-    join = IncompleteJoin(imputer, within, alpha, ROWS)
-    n, columns = len(objects), len(imputer.names)
-    answers, _ = join.process(
-        IncompleteArrivals(
-            side_of(objects), np.zeros(n, np.int64), np.ascontiguousarray(objects[:, :columns])
-        )
-    )
-    return set(zip(answers.left.tolist(), answers.right.tolist(), strict=True))
-
-
-def f_score(found: Pairs, true: Pairs) -> float:
-    """2 precision recall / (precision + recall) = 2 both / (found + true)."""
-    return 2 * len(found & true) / max(len(found) + len(true), 1)
-
-
-def interpolated(
-    repository: np.ndarray, gaps: np.ndarray, at: np.ndarray, ahead: bool
-) -> np.ndarray:
-    """Each side from its own rows; what no row of a stream has, from the mean."""
-    result = gaps.copy()
-    for side in (0, 1):
-        result[side::2] = interpolate_stream(gaps[side::2], at[side::2], ahead=ahead)
-    return impute_mean(repository, result)
-
-
-def discovered(repository: np.ndarray, seed: int, history: bool) -> list[Dependency]:
-    """Dependencies with the bound that half of the near pairs obey."""
-    found = []
-    for epsilon in NEAR:
-        how = {"epsilons": (epsilon,), "within": 1.0, "confidence": 0.5, "seed": seed}
-        found += discover_dependencies(
-            repository[:, :4], names=NAMES, max_determinants=1, **how
-        )  # fmt: skip
-        for a, (name, earlier, age) in enumerate(zip(NAMES, EARLIER, AGES, strict=True)):
-            own = discover_dependencies(
-                repository[:, [a, 4 + a]], names=(name, earlier), dependents=[name],
-                max_determinants=1, **how,
-            )  # fmt: skip
-            for dependency in own if history else []:
-                determinants = (*dependency.determinants, (age, SAME_AGE))
-                found.append(Dependency(determinants, name, dependency.epsilon))
-    return found
-
-
-def imputer_of(repository: np.ndarray, seed: int, history: bool) -> Imputer:
-    names = (*NAMES, *EARLIER, *AGES) if history else NAMES
-    return Imputer(
-        repository[:, : len(names)], discovered(repository, seed, history), NAMES,
-        names=names, max_alternatives=MOST, least_donors=LEAST_DONORS, max_rules=512,
-        scaling=dict.fromkeys(names, (0.0, 1.0)),
-    )  # fmt: skip
+    own = objects[:, : len(imputer.names)]
+    join = fused_join(imputer, side_of(objects), own, within, alpha, ROWS)
+    return found(join, 0, len(objects))[0]
 
 
 def scores(values: np.ndarray, kind: str, m: int) -> list[dict[str, float]]:
     """F-scores of every way, for each distance of WITHIN."""
     at = split(len(values), kind, seed=m)
     others = np.setdiff1d(np.arange(len(values)), at)
-    stream, gaps = values[at], with_gaps(values[at], m, seed=m)
+    stream, gaps = values[at], with_gaps(np.random.default_rng(m), values[at], m)
     repository = lenders(values[others], others.astype(float), kind, m, seed=m)
     objects = with_history(gaps, gaps, at.astype(float), side_of(gaps))
-    full, plain = (imputer_of(repository, m, history) for history in (True, False))
-    rows = repository[:, :4]
-    certain = {
-        "nearest": impute_nearest(rows, gaps),
-        "interpolation": interpolated(rows, gaps, at.astype(float), True),
-        "last value": interpolated(rows, gaps, at.astype(float), False),
-        "mean": impute_mean(rows, gaps),
-    }
+    full, plain = (
+        imputer_of(repository, NAMES, m, history=history, tight=np.inf) for history in (True, False)
+    )
+    ways = baselines.ways(repository[:, :4], gaps, at.astype(float))
+    certain = {name: fill() for name, fill in ways.items()}
     result = []
     for within in WITHIN:
         true = certain_pairs(stream, within)
@@ -225,8 +150,8 @@ def scores(values: np.ndarray, kind: str, m: int) -> list[dict[str, float]]:
 def averaged(rows: list[dict[str, Any]], kind: str, within: float) -> dict[str, Any]:
     """The mean of the rows of one kind and distance; met: dependencies beat every other way."""
     own = [row for row in rows if row["kind"] == kind and row["within"] == within]
-    means = {way: float(np.mean([row[way] for row in own])) for way in (*OURS, *OTHERS)}
-    met = means["dependencies"] > max(means[way] for way in OTHERS)
+    means = {way: float(np.mean([row[way] for row in own])) for way in (*OURS, *BASELINES)}
+    met = means["dependencies"] > max(means[way] for way in BASELINES)
     about = {"name": "average", "setting": "", "kind": kind, "within": within}
     return {**about, "pairs": sum(row["pairs"] for row in own), **means, "met": met}
 

@@ -35,6 +35,15 @@ def test_the_nearest_rows_by_what_is_present():
     assert two.tolist() == [[0.4, 15.0, 1.5]]
 
 
+def test_of_rows_equally_near_the_earlier_ones_count():
+    rng = np.random.default_rng(1)
+    repository = np.column_stack([rng.integers(0, 4, 200) / 4, np.arange(200.0)])
+    for wanted in (0.0, 0.25, 0.5, 0.75):
+        nearest = np.flatnonzero(repository[:, 0] == wanted)[:5]
+        [done] = impute_nearest(repository, [[wanted, np.nan]])
+        assert done[1] == nearest.mean()
+
+
 def test_it_agrees_with_the_maintained_one():
     pytest.importorskip("sklearn")
     rng = np.random.default_rng(1)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+import io
 import re
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from sfumato.cli.main import app
+from sfumato.cli.reproduce import reproduce
 from sfumato.reproduce.catalogue import experiments
-from sfumato.reproduce.experiment import AbsentDataError, Setting
-from sfumato.reproduce.perturbation import existence
+from sfumato.reproduce.experiment import AbsentDataError, Experiment, Setting
 from sfumato.reproduce.record import page, provenance, read, run, write
+from sfumato.reproduce.uncertain_windows.perturbation import existence
 
 
 def cli(*arguments: str):
@@ -64,6 +68,49 @@ def test_the_page_in_the_documentation_is_the_one_of_the_numbers_beside_it():
     for path in (docs / "results").glob("*.parquet"):
         assert path.stem in experiments()
         assert path.with_suffix(".svg").exists()
+
+
+def made_up(name: str, measure) -> Experiment:
+    return dataclasses.replace(experiments()["D17"], name=name, measure=measure)
+
+
+def planned(setting: Setting) -> pd.DataFrame:
+    plans = ("DP (Algorithm 1)", "GA (Algorithm 2)", "DP, ours")
+    return pd.DataFrame(
+        [
+            {"longest": longest, "plan": plan, "planning_seconds": 1e-3 * longest / (1 + place)}
+            for longest in (10_000, 40_000)
+            for place, plan in enumerate(plans)
+        ]
+    )
+
+
+def failing(setting: Setting) -> pd.DataFrame:
+    raise OSError("the disk is full")
+
+
+def interrupted(setting: Setting) -> pd.DataFrame:
+    raise KeyboardInterrupt
+
+
+def test_an_experiment_that_fails_is_told_and_the_others_are_run(tmp_path):
+    console = Console(record=True, width=200, file=io.StringIO())
+    wanted = [made_up("X1", failing), made_up("X2", planned)]
+    failed = reproduce(wanted, Setting(), tmp_path, console, None)
+    said = console.export_text()
+    assert failed == ["X1"]
+    assert "OSError: the disk is full" in said
+    assert re.search(r"1 of 2 experiments in [\d.]+ s", said)
+    assert read(wanted[1], tmp_path).rows.equals(planned(Setting()))
+
+
+def test_a_run_that_is_interrupted_leaves_what_was_done(tmp_path):
+    wanted = [made_up("X1", planned), made_up("X2", interrupted), made_up("X3", planned)]
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(wanted, Setting(), tmp_path, Console(file=io.StringIO()), None)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "X1.html", "X1.parquet", "X1.png", "X1.svg",
+    ]  # fmt: skip
 
 
 def test_results_read_back_say_how_they_were_measured(tmp_path):

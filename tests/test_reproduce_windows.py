@@ -11,21 +11,36 @@ from hypothesis import strategies as st
 from sfumato.operators.poisson_binomial import PoissonBinomial
 from sfumato.operators.similarity_join import Arrivals, SimilarityJoin
 from sfumato.operators.uncertain_window import UncertainWindow
-from sfumato.reproduce import count_laws, join_accuracy, join_speed, papers_kernels, streams
-from sfumato.reproduce import uncertain_windows as windows
 from sfumato.reproduce.catalogue import experiments
+from sfumato.reproduce.continuation import continued
 from sfumato.reproduce.experiment import Setting
-from sfumato.reproduce.perturbation import noise
-from sfumato.reproduce.plain_joins import IndexMatchJoin, PlainNestedJoin, continued
 from sfumato.reproduce.record import provenance, run
 from sfumato.reproduce.repeats import interval, seconds
+from sfumato.reproduce.uncertain_windows import (
+    count_laws,
+    join_accuracy,
+    join_speed,
+    plain_count_laws,
+    tuples_held,
+)
+from sfumato.reproduce.uncertain_windows.perturbation import noise
+from sfumato.reproduce.uncertain_windows.perturbed_streams import (
+    distance_of_selectivity,
+    some,
+    subsequences,
+    uncertain_pair,
+)
+from sfumato.reproduce.uncertain_windows.plain_joins import (
+    IndexMatchJoin,
+    PlainNestedJoin,
+)
 
 probabilities = st.lists(st.floats(0.01, 1.0), min_size=1, max_size=12).map(np.array)
 
 
 def pair(seed: int, n: int = 60, samples: int = 4):
     rng = np.random.default_rng(seed)
-    return streams.uncertain_pair(rng, np.cumsum(rng.normal(0, 0.3, (5, 50)), axis=1), samples, n)
+    return uncertain_pair(rng, np.cumsum(rng.normal(0, 0.3, (5, 50)), axis=1), samples, n)
 
 
 # --- parts ---------------------------------------------------------------------------------------
@@ -33,7 +48,7 @@ def pair(seed: int, n: int = 60, samples: int = 4):
 
 @given(probabilities, st.integers(0, 12))
 def test_the_plain_recursion_is_the_law_of_the_count(p, k):
-    assert papers_kernels.rf1(p, k) == pytest.approx(PoissonBinomial(p).cdf(k), abs=1e-12)
+    assert plain_count_laws.rf1(p, k) == pytest.approx(PoissonBinomial(p).cdf(k), abs=1e-12)
 
 
 @given(st.integers(0, 60), st.floats(0.5, 40))
@@ -42,20 +57,20 @@ def test_poisson_in_doubles_is_poisson_until_it_overflows(k, mu):
     for i in range(k + 1):
         law += term
         term *= mu / (i + 1)
-    assert papers_kernels.poisson_in_doubles(k, mu) == pytest.approx(law, rel=1e-9)
-    assert np.isnan(papers_kernels.poisson_in_doubles(400, 300.0))
+    assert plain_count_laws.poisson_in_doubles(k, mu) == pytest.approx(law, rel=1e-9)
+    assert np.isnan(plain_count_laws.poisson_in_doubles(400, 300.0))
 
 
 @given(probabilities, st.integers(1, 5))
 def test_windows_decided_by_poisson_in_doubles_are_those_of_the_library(p, w):
-    starts = papers_kernels.starts_in_doubles(p, w, 0.6)
+    starts = plain_count_laws.starts_in_doubles(p, w, 0.6)
     expected = UncertainWindow(w, 0.6, method="poisson").extend(p)
     np.testing.assert_array_equal(starts, expected)
 
 
 def test_subsequences_keep_neighbours_together():
     series = np.arange(400.0).reshape(4, 100)
-    stream = streams.subsequences(np.random.default_rng(1), series, 1_000)
+    stream = subsequences(np.random.default_rng(1), series, 1_000)
     assert stream.size == 1_000
     assert (np.diff(stream) == 1).mean() > 0.97
     assert set(stream // 100) == {0, 1, 2, 3}
@@ -71,7 +86,7 @@ def test_noise_of_values_has_mean_0_and_the_deviation_asked_for(law):
 def test_within_the_distance_of_a_selectivity_that_share_of_pairs_match():
     arrivals = pair(1, n=300)
     rng = np.random.default_rng(2)
-    within = streams.distance_of_selectivity(rng, arrivals, 0.5, selectivity=0.02, pairs=50_000)
+    within = distance_of_selectivity(rng, arrivals, 0.5, selectivity=0.02, pairs=50_000)
     values = arrivals.points.reshape(600, 4)
     weight = arrivals.prob.reshape(600, 4)[:, 0]
     near = np.abs(values[0::2, None, :, None] - values[None, 1::2, None, :]) <= within
@@ -98,9 +113,9 @@ def test_a_join_continued_by_another_strategy_goes_on_where_the_first_stood():
     whole = SimilarityJoin(1, 0.6, 0.3, rows=20, confidence=0.9)
     expected = whole.process(arrivals)
     first = SimilarityJoin(1, 0.6, 0.3, rows=20, confidence=0.9)
-    before = first.process(streams.some(arrivals, 0, 70))
+    before = first.process(some(arrivals, 0, 70))
     for kind, strategy in join_speed.WAYS.values():
-        after = continued(first, kind, strategy).process(streams.some(arrivals, 70, 120))
+        after = continued(first, kind, strategy=strategy).process(some(arrivals, 70, 120))
         np.testing.assert_array_equal(np.append(before.left, after.left), expected.left)
         np.testing.assert_array_equal(np.append(before.right, after.right), expected.right)
 
@@ -158,7 +173,7 @@ def test_an_experiment_run_again_gives_the_same_numbers(name):
 
 
 def test_windows_of_the_paper_are_as_long_as_it_says():
-    verdict = experiments()["A12"].judge(windows.held_by_policy(Setting(quick=True)))
+    verdict = experiments()["A12"].judge(tuples_held.held_by_policy(Setting(quick=True)))
     assert verdict.status == "reproduced", verdict.because
 
 
@@ -213,7 +228,7 @@ def test_a_claim_on_overheads_is_judged_by_both_numbers(little, much, status):
         for sd, overhead in ((0.025, little), (0.25, much))
         for w in (100, 1_000)
     ]
-    assert windows.judge_held(pd.DataFrame(rows)).status == status
+    assert tuples_held.judge_held(pd.DataFrame(rows)).status == status
 
 
 def joins(nested: float, index: float, sort: float) -> pd.DataFrame:

@@ -171,7 +171,9 @@ def reproduce(
     if everything:
         wanted = list(command.experiments().values())
     setting = Setting(quick=quick, data=data, seed=seed)
-    command.reproduce(wanted, setting, out, console, page)
+    if failed := command.reproduce(wanted, setting, out, console, page):
+        _say_error(RuntimeError(f"failed: {', '.join(failed)}"))
+        raise typer.Exit(FAILED)
 
 
 @contextmanager

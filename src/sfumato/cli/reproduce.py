@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -50,8 +51,13 @@ def list_experiments(console: Console) -> None:
 
 def reproduce(
     wanted: list[Experiment], setting: Setting, out: Path, console: Console, page_at: Path | None
-) -> None:
-    """Run them one after the other; say claim, numbers and verdict; write into the folder `out`."""
+) -> list[str]:
+    """Run them one after the other; say claim, numbers and verdict; write into the folder `out`.
+
+    Each is written as soon as it is measured, so that a run cut short leaves what was done. One
+    that fails is told and passed over. Returns the names of those that failed.
+    """
+    failed, began = [], time.monotonic()
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         whole = progress.add_task("all", total=len(wanted))
@@ -60,20 +66,41 @@ def reproduce(
             setting.advance = lambda done, total, task=task: progress.update(
                 task, completed=done, total=total
             )
-            result = run(experiment, setting)
-            write(experiment, result, out)
-            verdict = experiment.judge(result.rows)
-            colour = _COLOUR[verdict.status]
             console.print(f"[bold]{experiment.name}[/bold] {escape(experiment.title)}")
-            console.print(f"  claim    {escape(experiment.claim)}")
-            console.print(f"  measured {escape(verdict.because)}")
-            console.print(f"  verdict  [{colour}]{verdict.status}[/{colour}]")
-            if note := provenance(result):
-                console.print(f"  note     [yellow]{escape(note)}[/yellow]")
+            try:
+                _one(experiment, setting, out, console)
+            except Exception as error:
+                failed.append(experiment.name)
+                said = escape(f"{type(error).__name__}: {error}")
+                console.print(f"  [red]failed[/red]   {said}")
             progress.remove_task(task)
             progress.advance(whole)
+    if wanted:
+        took = _duration(time.monotonic() - began)
+        console.print(f"{len(wanted) - len(failed)} of {len(wanted)} experiments in {took}")
     console.print(f"Raw numbers and charts: {escape(str(out))}", soft_wrap=True)
     if page_at is not None:
         charts = os.path.relpath(out, page_at.parent).replace(os.sep, "/")
         page_at.write_text(page(experiments().values(), out, charts) + "\n")
         console.print(f"Page: {escape(str(page_at))}", soft_wrap=True)
+    return failed
+
+
+def _one(experiment: Experiment, setting: Setting, out: Path, console: Console) -> None:
+    began = time.monotonic()
+    result = run(experiment, setting)
+    write(experiment, result, out)
+    verdict = experiment.judge(result.rows)
+    colour = _COLOUR[verdict.status]
+    console.print(f"  claim    {escape(experiment.claim)}")
+    console.print(f"  measured {escape(verdict.because)}")
+    console.print(f"  verdict  [{colour}]{verdict.status}[/{colour}]")
+    if note := provenance(result):
+        console.print(f"  note     [yellow]{escape(note)}[/yellow]")
+    console.print(f"  took     {_duration(time.monotonic() - began)}")
+
+
+def _duration(seconds: float) -> str:
+    """75.2 as "1 min 15 s"."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"

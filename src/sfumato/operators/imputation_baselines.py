@@ -58,7 +58,7 @@ def impute_nearest(
         for begin in range(0, places.size, step):
             part = places[begin : begin + step]
             distance = _squared(wanted[part][:, ~pattern], near[:, ~pattern])
-            nearest = np.argsort(distance, axis=1, kind="stable")[:, :k]
+            nearest = _least(distance, k)
             for a in np.flatnonzero(pattern):
                 result[part, a] = rows[nearest, a].mean(axis=1)
     return result
@@ -114,6 +114,20 @@ def interpolate_stream(
         else:
             last = np.searchsorted(known, np.arange(column.size), side="right") - 1
             column[:] = np.where(last >= 0, column[known[np.maximum(last, 0)]], np.nan)
+    return result
+
+
+def _least(distance: Floats, k: int) -> npt.NDArray[np.int64]:
+    """Places of the k least of each row, rising, the earlier of equal ones first: int64[n, k]."""
+    if k >= distance.shape[1]:
+        return np.argsort(distance, axis=1, kind="stable")
+    places = np.sort(np.argpartition(distance, k - 1, axis=1)[:, :k], axis=1)
+    values = np.take_along_axis(distance, places, axis=1)
+    order = np.argsort(values, axis=1, kind="stable")
+    result = np.take_along_axis(places, order, axis=1)
+    # Of several that are equal at the k-th place the partition takes any.
+    tied = np.count_nonzero(distance <= values.max(axis=1, keepdims=True), axis=1) > k
+    result[tied] = np.argsort(distance[tied], axis=1, kind="stable")[:, :k]
     return result
 
 

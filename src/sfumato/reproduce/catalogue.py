@@ -6,17 +6,19 @@ from importlib import import_module
 
 from sfumato.reproduce.experiment import Experiment
 
-# A module holds the experiments of one system in its tuple EXPERIMENTS.
+# A module holds the experiments of one question in its tuple EXPERIMENTS.
 _MODULES = (
-    "count_laws",
-    "join_accuracy",
-    "uncertain_windows",
-    "join_speed",
-    "pruned_joins",
-    "disorder",
-    "ranking",
-    "planning",
-    "incomplete_joins",
+    "uncertain_windows.count_laws",
+    "uncertain_windows.join_accuracy",
+    "uncertain_windows.window_sums",
+    "uncertain_windows.tuples_held",
+    "uncertain_windows.join_speed",
+    "uncertain_joins.pruning",
+    "disorder.drops",
+    "disorder.bursts",
+    "multi_top_k.plan_loads",
+    "multi_top_k.planning",
+    "incomplete_joins.pairs_found",
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from sfumato.reproduce.drawing import HEIGHT, PALETTE, WIDTH
+from sfumato.reproduce.drawing import HEIGHT, PALETTE, WIDTH, Titles
 
 PANEL_WIDTH, PANEL_HEIGHT = 270, 210  # of one chart among several
 
@@ -27,10 +27,7 @@ def bars(
     y: str,
     part: str,
     parts: list[str],
-    *,
-    x_title: str,
-    y_title: str,
-    part_title: str,
+    titles: Titles,
 ) -> Any:
     """A bar for each value of x, stacked from the given values of the column `part`, first lowest.
 
@@ -44,9 +41,9 @@ def bars(
         alt.Chart(ordered)
         .mark_bar()
         .encode(
-            x=alt.X(f"{x}:O", title=x_title, axis=alt.Axis(labelAngle=0)),
-            y=alt.Y(f"{y}:Q", title=y_title, scale=alt.Scale(domain=[0, top])),
-            color=alt.Color(f"{part}:N", title=part_title, scale=colour),
+            x=alt.X(f"{x}:O", title=titles.x, axis=alt.Axis(labelAngle=0)),
+            y=alt.Y(f"{y}:Q", title=titles.y, scale=alt.Scale(domain=[0, top])),
+            color=alt.Color(f"{part}:N", title=titles.series, scale=colour),
             order=alt.Order("place:Q"),
         )
         .properties(width=WIDTH, height=HEIGHT)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
+
+Result = TypeVar("Result")
 
 
 def interval(values: Sequence[float], name: str = "mean") -> dict[str, float]:
@@ -21,14 +24,16 @@ def interval(values: Sequence[float], name: str = "mean") -> dict[str, float]:
     return {name: mean, f"low{unit}": mean - error, f"high{unit}": mean + error}
 
 
-def seconds(call: Callable[[], object], tries: int = 1) -> float:
-    """Processor time of a call in this thread; the shortest of some tries.
+def timed(call: Callable[[], Result]) -> tuple[Result, float]:
+    """What a call gives back, and the processor seconds it takes in this thread.
 
     Not the clock on the wall, which counts the time of other programs too.
     """
-    best = float("inf")
-    for _ in range(tries):
-        begin = time.thread_time()
-        call()
-        best = min(best, time.thread_time() - begin)
-    return best
+    begin = time.thread_time()
+    result = call()
+    return result, time.thread_time() - begin
+
+
+def seconds(call: Callable[[], object], tries: int = 1) -> float:
+    """Processor time of a call; the shortest of some tries."""
+    return min(timed(call)[1] for _ in range(tries))

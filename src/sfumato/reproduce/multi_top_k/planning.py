@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -12,10 +11,11 @@ import numpy as np
 import pandas as pd
 
 from sfumato.operators.timetable import Query, timetable
-from sfumato.reproduce.drawing import lines
+from sfumato.reproduce.drawing import Titles, lines
 from sfumato.reproduce.experiment import Experiment, Setting, Verdict
-from sfumato.reproduce.ranked_windows import MOST_K, QUERIES, queries
-from sfumato.reproduce.textbook_top_k import dynamic_program, greedy_program
+from sfumato.reproduce.multi_top_k.plain_planners import dynamic_program, greedy_program
+from sfumato.reproduce.multi_top_k.ranked_windows import MOST_K, QUERIES, queries
+from sfumato.reproduce.repeats import timed
 
 TABLE_9 = {40: 5.3671, 60: 5.9647, 80: 8.6833, 100: 8.1622}
 FAMILIES = ("uu", "ug", "gu", "gg")  # laws of f, then of k: uniform or Gaussian
@@ -44,9 +44,8 @@ def planning(setting: Setting) -> pd.DataFrame:
                 "GA, ours": partial(planned, drawn, "greedy"),
             }
             for name, call in planners.items():
-                begin = time.thread_time()
-                cost = call()
-                times.setdefault(name, []).append(time.thread_time() - begin)
+                cost, spent = timed(call)
+                times.setdefault(name, []).append(spent)
                 costs.setdefault(name, []).append(cost)
         for name in times:
             rows.append(
@@ -95,8 +94,8 @@ def saved(setting: Setting) -> pd.DataFrame:
 def draw_planning(rows: pd.DataFrame) -> Any:
     return lines(
         rows, "longest", "planning_seconds", "plan",
-        x_title="longest bound f (units of time)", y_title="processor time to plan (s)",
-        series_title="planner", title="D17: time to plan 20 queries", log_y=True,
+        Titles("longest bound f (units of time)", "processor time to plan (s)", "planner"),
+        title="D17: time to plan 20 queries", log_y=True,
     )  # fmt: skip
 
 
@@ -108,7 +107,7 @@ def draw_saved(rows: pd.DataFrame) -> Any:
     ]
     return lines(
         pd.concat([rows, *extra], ignore_index=True), "queries", "ratio", "family",
-        x_title="queries x", y_title="cost of NS / cost of DP", series_title="laws of f, k",
+        Titles("queries x", "cost of NS / cost of DP", "laws of f, k"),
         title="DT9: what sharing saves", log_y=True, interval=("low", "high"),
     )  # fmt: skip
 

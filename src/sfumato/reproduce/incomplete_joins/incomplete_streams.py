@@ -11,6 +11,7 @@ import pandas as pd
 from sfumato.reproduce import datasets, stand_ins
 from sfumato.reproduce.datasets import GAS_COLUMNS
 from sfumato.reproduce.experiment import Setting
+from sfumato.reproduce.incomplete_joins.earlier_dependencies import with_gaps, with_history
 
 Floats = npt.NDArray[np.float64]
 
@@ -24,27 +25,43 @@ CITIES = ["Vancouver", "Portland", "San_Francisco", "Seattle", "Los_Angeles", "S
 
 @dataclass(frozen=True)
 class Objects:
-    """A stream of objects that follow each other in time, and a repository from the rest.
+    """A stream of objects that follow each other in time, and a repository from the other rows.
 
-    complete : float64[n, d], sides in turn    repository : float64[R, d]    first : of the arrivals
-    that are judged and timed, those before fill the windows
+    complete : float64[n, d], sides in turn    begin : int, place of the first in the data
+    others : float64[N, d], all other rows     lent : int64[R], those of them in the repository
+    first : of the arrivals that are judged and timed, those before fill the windows
     """
 
     complete: Floats
-    repository: Floats
+    begin: int
+    others: Floats
+    lent: npt.NDArray[np.int64]
     first: int
 
     @property
     def side(self) -> npt.NDArray[np.uint8]:
         return (np.arange(len(self.complete)) % 2).astype(np.uint8)
 
-    def with_gaps(self, rng: np.random.Generator, m: int) -> Floats:
-        """Every object without m of its attributes, drawn at random (one always stays)."""
-        gaps = self.complete.copy()
-        m = min(m, gaps.shape[1] - 1)
-        lost = np.argsort(rng.random(gaps.shape), axis=1)[:, :m]
-        np.put_along_axis(gaps, lost, np.nan, axis=1)
-        return gaps
+    @property
+    def at(self) -> Floats:
+        """The objects' times: their places in the data."""
+        return np.arange(self.begin, self.begin + len(self.complete), dtype=np.float64)
+
+    @property
+    def repository(self) -> Floats:
+        return self.others[self.lent]
+
+    def repository_with_history(self, rng: np.random.Generator, m: int) -> Floats:
+        """float64[<= R, 3 d]: its rows beside what was known before them, where anything was.
+
+        The other rows, in turn of two streams as the objects are, lose m attributes each, too.
+        """
+        n, length = len(self.others), len(self.complete)
+        at = np.arange(n, dtype=np.float64)
+        at[self.begin :] += length
+        rows = with_history(self.others, with_gaps(rng, self.others, m), at, np.arange(n) % 2)
+        known: Floats = rows[self.lent]
+        return known[np.isfinite(known).all(axis=1)]
 
 
 def complete_rows(setting: Setting, name: str, d: int = 4) -> Floats:
@@ -90,4 +107,5 @@ def split(
     begin = (len(values) - length) // 2
     rest = np.delete(values, slice(begin, begin + length), axis=0)
     chosen = np.sort(rng.choice(len(rest), min(repository, len(rest)), replace=False))
-    return Objects(values[begin : begin + length], rest[chosen], length - min(judged, length // 2))
+    first = length - min(judged, length // 2)
+    return Objects(values[begin : begin + length], begin, rest, chosen, first)

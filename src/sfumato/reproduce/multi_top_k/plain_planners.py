@@ -1,4 +1,4 @@
-"""D's own algorithms, plainly coded: top-k probabilities tuple by tuple, and its two planners."""
+"""D's two planners, plainly coded: dynamic programming (DP) and greedy (GA)."""
 
 # mypy: allow-untyped-defs, allow-untyped-decorators
 
@@ -6,47 +6,6 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _fold(law, mass, first):
-    """One more rule above, in place: Pr(count = j) lies at law[law.size - 2 - j]."""
-    rest, one = 1.0 - mass, np.uint64(1)
-    # Unsigned places: no test for negative ones, which would keep the loop from becoming SIMD.
-    for j in range(np.uint64(first), np.uint64(law.size - 1)):
-        law[j] = rest * law[j] + mass * law[j + one]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def top_k_from_scratch(prob, rule, k, begin, step):
-    """Pr_k of every `step`-th tuple from place `begin` on, each computed from scratch.
-
-    prob : float64[n] by rank    rule : int64[n] in [0, n), a tuple without a rule is its own
-    k : int >= 1    begin, step : 0 and 1 for all tuples; a sample of them costs its share
-    Returns float64[n], 0 where not asked for.
-    Cost: O(n k) a tuple.  Source: D, section 3, (1) and (2) after compressing the rules.
-    """
-    n = prob.size
-    out, law = np.zeros(n), np.empty(k + 1)
-    mass, owner, place = np.zeros(n), np.empty(n, np.int64), np.full(n, -1)
-    rules = 0
-    for i in range(n):
-        if i >= begin and (i - begin) % step == 0:
-            law[:] = 0.0
-            law[k - 1] = 1.0
-            seen = 0
-            for r in range(rules):
-                if owner[r] != rule[i]:
-                    seen += 1
-                    _fold(law, mass[r], max(0, k - 1 - seen))
-            out[i] = prob[i] * law[:k].sum()
-        r = place[rule[i]]
-        if r < 0:
-            r = place[rule[i]] = rules
-            owner[r] = rule[i]
-            rules += 1
-        mass[r] = min(mass[r] + prob[i], 1.0)
-    return out
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

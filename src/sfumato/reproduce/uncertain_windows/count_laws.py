@@ -8,19 +8,19 @@ import numpy as np
 import pandas as pd
 
 from sfumato.operators.poisson_binomial import PoissonBinomial
-from sfumato.reproduce import papers_kernels
-from sfumato.reproduce.drawing import lines
+from sfumato.reproduce.drawing import Titles, lines, microseconds
 from sfumato.reproduce.experiment import Experiment, Setting, Verdict
-from sfumato.reproduce.perturbation import existence
 from sfumato.reproduce.repeats import interval, seconds
+from sfumato.reproduce.uncertain_windows import plain_count_laws
+from sfumato.reproduce.uncertain_windows.perturbation import existence
 
 APPROXIMATIONS = {"poisson": "Poisson", "normal": "normal", "refined_normal": "refined normal"}
 WAYS = {
-    papers_kernels.RF1: "RF1 (paper, exact)",
-    papers_kernels.POISSON: "Poisson",
-    papers_kernels.NORMAL: "normal",
-    papers_kernels.REFINED_NORMAL: "refined normal",
-    papers_kernels.BANDED: "banded law (ours, exact)",
+    plain_count_laws.RF1: "RF1 (paper, exact)",
+    plain_count_laws.POISSON: "Poisson",
+    plain_count_laws.NORMAL: "normal",
+    plain_count_laws.REFINED_NORMAL: "refined normal",
+    plain_count_laws.BANDED: "banded law (ours, exact)",
 }
 
 
@@ -62,7 +62,7 @@ def cost_of_approximations(setting: Setting) -> pd.DataFrame:
     """Seconds for one value Pr(N <= mu) by each way, over n tuples."""
     rows = []
     runs = setting.pick(3, 15)
-    papers_kernels.sum_of_cdfs(0, np.full((2, 2), 0.5), 1)  # compiled by now
+    plain_count_laws.sum_of_cdfs(0, np.full((2, 2), 0.5), 1)  # compiled by now
     for i, n in enumerate(setting.steps([10, 25, 50, 100, 200, 300, 400, 500, 700, 1_000])):
         spent: dict[str, list[float]] = {name: [] for name in WAYS.values()}
         for run in range(runs):
@@ -70,8 +70,8 @@ def cost_of_approximations(setting: Setting) -> pd.DataFrame:
             tuples = existence(setting.rng(i, run), n * laws, 0.1).reshape(laws, n)
             k = int(tuples.mean() * n)
             for way, name in WAYS.items():
-                some = tuples[:20] if way == papers_kernels.RF1 else tuples
-                call = partial(papers_kernels.sum_of_cdfs, way, some, k)
+                some = tuples[:20] if way == plain_count_laws.RF1 else tuples
+                call = partial(plain_count_laws.sum_of_cdfs, way, some, k)
                 took = seconds(call, tries=3)
                 spent[name].append(took / len(some))
         rows += [{"n": n, "way": name, **interval(s, "cdf_seconds")} for name, s in spent.items()]
@@ -122,9 +122,7 @@ EXPERIMENTS = (
             "n",
             "rmse",
             "law",
-            x_title="window size n (tuples)",
-            y_title="root mean square error of the CDF",
-            series_title="approximation",
+            Titles("window size n (tuples)", "root mean square error of the CDF", "approximation"),
             title="A4: error of the approximate laws of a window's count",
             log_y=True,
             interval=("low", "high"),
@@ -139,15 +137,11 @@ EXPERIMENTS = (
         source="A, section 7.2.2, Figure 5",
         measure=cost_of_approximations,
         chart=lambda rows: lines(
-            rows.assign(
-                us=rows.cdf_seconds * 1e6, low=rows.low_seconds * 1e6, high=rows.high_seconds * 1e6
-            ),
+            microseconds(rows, "cdf_seconds"),
             "n",
             "us",
             "way",
-            x_title="window size n (tuples)",
-            y_title="time per value (microseconds)",
-            series_title="algorithm",
+            Titles("window size n (tuples)", "time per value (microseconds)", "algorithm"),
             title="A5: time for one value of the count's distribution function",
             log_x=True,
             log_y=True,

@@ -10,12 +10,21 @@ import pandas as pd
 
 from sfumato.operators.similarity_join import Arrivals, SimilarityJoin
 from sfumato.reproduce import datasets, stand_ins
-from sfumato.reproduce.drawing import dots, lines
+from sfumato.reproduce.continuation import continued
+from sfumato.reproduce.drawing import Titles, dots, lines, microseconds
 from sfumato.reproduce.experiment import Experiment, Setting, Verdict
-from sfumato.reproduce.perturbation import Floats
-from sfumato.reproduce.plain_joins import IndexMatchJoin, PlainNestedJoin, continued
 from sfumato.reproduce.repeats import interval, seconds
-from sfumato.reproduce.streams import SAMPLES, distance_of_selectivity, some, uncertain_pair
+from sfumato.reproduce.uncertain_windows.perturbation import Floats
+from sfumato.reproduce.uncertain_windows.perturbed_streams import (
+    SAMPLES,
+    distance_of_selectivity,
+    some,
+    uncertain_pair,
+)
+from sfumato.reproduce.uncertain_windows.plain_joins import (
+    IndexMatchJoin,
+    PlainNestedJoin,
+)
 
 CONFIDENCE, PROBABILITY, ROWS = 0.95, 0.5, 500
 NESTED, INDEX, SORT = "nested (paper)", "Index-Match (paper)", "Sort-Match (paper)"
@@ -42,7 +51,7 @@ def times(arrivals: Arrivals, within: float, rows: int) -> dict[str, float]:
     chunks = [some(arrivals, begin, begin + CHUNK) for begin in begins]
     spent, answers = {}, set()
     for name, (kind, strategy) in WAYS.items():
-        join = continued(filled, kind, strategy)
+        join = continued(filled, kind, strategy=strategy)
         join.process(some(arrivals, fill, fill + WARM))
         took = [seconds(partial(join.process, chunk)) for chunk in chunks]
         spent[name] = float(np.median(took)) / CHUNK  # other programs disturb some of the chunks
@@ -188,21 +197,13 @@ def judge_samples(measured: pd.DataFrame) -> Verdict:
     )
 
 
-def _microseconds(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows.assign(
-        us=rows.tuple_seconds * 1e6, low=rows.low_seconds * 1e6, high=rows.high_seconds * 1e6
-    )
-
-
 def _lines(x: str, x_title: str, title: str, rows: pd.DataFrame) -> Any:
     return lines(
-        _microseconds(rows),
+        microseconds(rows, "tuple_seconds"),
         x,
         "us",
         "way",
-        x_title=x_title,
-        y_title="time per arriving tuple (microseconds)",
-        series_title="strategy",
+        Titles(x_title, "time per arriving tuple (microseconds)", "strategy"),
         title=title,
         log_y=True,
         interval=("low", "high"),
@@ -211,13 +212,11 @@ def _lines(x: str, x_title: str, title: str, rows: pd.DataFrame) -> Any:
 
 def _dots(rows: pd.DataFrame) -> Any:
     return dots(
-        _microseconds(rows),
+        microseconds(rows, "tuple_seconds"),
         "dataset",
         "us",
         "way",
-        x_title="data set",
-        y_title="time per arriving tuple (microseconds)",
-        series_title="strategy",
+        Titles("data set", "time per arriving tuple (microseconds)", "strategy"),
         title="A15: time per tuple on 17 sets, w = 500, 10 samples",
         log_y=True,
         interval=("low", "high"),

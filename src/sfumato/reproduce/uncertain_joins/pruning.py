@@ -10,12 +10,11 @@ import numpy as np
 import pandas as pd
 
 from sfumato.reproduce import datasets, stand_ins
-from sfumato.reproduce.drawing import dots, lines
+from sfumato.reproduce.drawing import Titles, dots, lines
 from sfumato.reproduce.experiment import Experiment, Setting, Verdict
-from sfumato.reproduce.join_times import METHODS, compared, grid
 from sfumato.reproduce.panels import bars, side_by_side
-from sfumato.reproduce.textbook_join import ANSWERS, BY_OBJECT, BY_SAMPLE, PAIRS
-from sfumato.reproduce.uncertain_objects import (
+from sfumato.reproduce.uncertain_joins.compared_joins import METHODS, compared, grid
+from sfumato.reproduce.uncertain_joins.uncertain_objects import (
     Floats,
     Radii,
     Streams,
@@ -23,6 +22,7 @@ from sfumato.reproduce.uncertain_objects import (
     scaled,
     streams,
 )
+from sfumato.reproduce.uncertain_joins.wop_and_grid import ANSWERS, BY_OBJECT, BY_SAMPLE, PAIRS
 
 # B's table of parameters is not in the text at hand: its defaults are read as the middle values,
 # and the radii, which it does not tell, are shares of the data's extent.
@@ -111,7 +111,7 @@ def draw_pruned(rows: pd.DataFrame) -> Any:
             heading = f"{name}, radii up to {most:.0%} of the extent"
             chart = bars(
                 own, "alpha", "percent", "part", list(PARTS),
-                x_title="probability threshold α", y_title="pairs (%)", part_title="pairs",
+                Titles("probability threshold α", "pairs (%)", "pairs"),
             )  # fmt: skip
             parts.append((heading, chart))
     return side_by_side(parts, "B7: pairs ruled out by the two prunings", columns=2)
@@ -120,7 +120,7 @@ def draw_pruned(rows: pd.DataFrame) -> Any:
 def draw_sets(rows: pd.DataFrame) -> Any:
     return dots(
         rows, "data", "timestamp_seconds", "method",
-        x_title="data set", y_title="processor time a timestamp (s)", series_title="method",
+        Titles("data set", "processor time a timestamp (s)", "method"),
         title="B8: time a timestamp, without pruning and with", log_y=True,
     )  # fmt: skip
 
@@ -132,7 +132,7 @@ def draw_parameter(parameter: str, x_title: str, title: str) -> Callable[[pd.Dat
                 str(name),
                 lines(
                     own, parameter, "timestamp_seconds", "method",
-                    x_title=x_title, y_title="time a timestamp (s)", series_title="method",
+                    Titles(x_title, "time a timestamp (s)", "method"),
                     title="", log_y=True,
                 ),
             )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from sfumato.operators.similarity_join import SimilarityJoin
-from sfumato.reproduce.textbook_join import (
+from sfumato.reproduce.repeats import seconds, timed
+from sfumato.reproduce.uncertain_joins.uncertain_objects import Streams
+from sfumato.reproduce.uncertain_joins.wop_and_grid import (
     ANSWERS,
     BY_OBJECT,
     BY_SAMPLE,
@@ -18,7 +18,6 @@ from sfumato.reproduce.textbook_join import (
     grid_join,
     scan_join,
 )
-from sfumato.reproduce.uncertain_objects import Streams
 
 METHODS = ("Grid", "WoP", "ours (index)")
 CELLS = {1: 500, 2: 24, 3: 10, 4: 6, 5: 4}  # a dimension: about as many cells as objects
@@ -40,7 +39,9 @@ def grid(pair: Streams, begin: int, rows: int, within: float, alpha: float, n: i
         return grid_join(x, y, rows, begin, within, within**2, least, low, side, cells)
 
     result = run(begin + n)  # compiled by now, or read from the cache
-    return *result, (seconds(partial(run, begin + n)) - seconds(partial(run, begin))) / n
+    return *result, (
+        seconds(partial(run, begin + n), tries=2) - seconds(partial(run, begin), tries=2)
+    ) / n
 
 
 def scan(pair: Streams, begin: int, rows: int, within: float, alpha: float, n: int) -> Any:
@@ -51,7 +52,7 @@ def scan(pair: Streams, begin: int, rows: int, within: float, alpha: float, n: i
         return scan_join(x, y, rows, begin, within**2, share(alpha, pair))
 
     run(begin)
-    return run(begin + n), seconds(partial(run, begin + n)) / n
+    return run(begin + n), seconds(partial(run, begin + n), tries=2) / n
 
 
 def ours(pair: Streams, begin: int, rows: int, within: float, alpha: float, n: int) -> Any:
@@ -69,20 +70,9 @@ def ours(pair: Streams, begin: int, rows: int, within: float, alpha: float, n: i
     full, arrivals, times = join.snapshot(), pair.arrivals(begin, begin + n), []
     for _ in range(2):
         join = SimilarityJoin.restore(full)
-        started = time.thread_time()
-        answers = join.process(arrivals)
-        times.append(time.thread_time() - started)
+        answers, spent = timed(partial(join.process, arrivals))
+        times.append(spent)
     return len(answers), min(times) / n
-
-
-def seconds(call: Callable[[], object]) -> float:
-    """Processor time of the better of two calls."""
-    times = []
-    for _ in range(2):
-        begin = time.thread_time()
-        call()
-        times.append(time.thread_time() - begin)
-    return min(times)
 
 
 def compared(

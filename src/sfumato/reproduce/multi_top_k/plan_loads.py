@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -15,11 +14,11 @@ import pandas as pd
 from sfumato.operators.timetable import timetable
 from sfumato.operators.top_k import top_k_probabilities
 from sfumato.operators.top_k_answers import top_k_streams
-from sfumato.reproduce.drawing import lines
+from sfumato.reproduce.drawing import Titles, lines
 from sfumato.reproduce.experiment import Experiment, Setting, Verdict
-from sfumato.reproduce.panels import side_by_side
-from sfumato.reproduce.query_load import carried_out
-from sfumato.reproduce.ranked_windows import (
+from sfumato.reproduce.multi_top_k.plain_top_k import top_k_from_scratch
+from sfumato.reproduce.multi_top_k.query_load import carried_out
+from sfumato.reproduce.multi_top_k.ranked_windows import (
     MOST_K,
     MOST_K_OF_STREAMS,
     Data,
@@ -27,7 +26,8 @@ from sfumato.reproduce.ranked_windows import (
     queries,
     window,
 )
-from sfumato.reproduce.textbook_top_k import top_k_from_scratch
+from sfumato.reproduce.panels import side_by_side
+from sfumato.reproduce.repeats import seconds
 
 # D's table of parameters is not in the text at hand; what its running text does not name of the
 # axes' values is ours: the number of streams, their tuples and k over several streams.
@@ -76,12 +76,7 @@ def curve(ks: np.ndarray, times: np.ndarray) -> Price:
 def spent(call: Callable[[], object]) -> float:
     """Processor time of the better of two calls, after one that compiles."""
     call()
-    times = []
-    for _ in range(2):
-        begin = time.thread_time()
-        call()
-        times.append(time.thread_time() - begin)
-    return min(times)
+    return seconds(call, tries=2)
 
 
 def loads(setting: Setting, point: Point, priced: tuple[Price, Price]) -> list[dict[str, Any]]:
@@ -143,8 +138,8 @@ def draw_loads(axis: str, x_title: str, title: str) -> Callable[[pd.DataFrame], 
             (
                 heading,
                 lines(
-                    shown, axis, column, "plan", x_title=x_title, y_title=y_title,
-                    series_title="plan", title="", log_y=log,
+                    shown, axis, column, "plan", Titles(x_title, y_title, "plan"),
+                    title="", log_y=log,
                 ),
             )
             for heading, column, y_title, log in about

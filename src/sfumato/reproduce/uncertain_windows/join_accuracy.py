@@ -12,12 +12,16 @@ import pandas as pd
 from sfumato.kernels.position import positions
 from sfumato.operators.similarity_join import Arrivals, SimilarityJoin
 from sfumato.operators.uncertain_window import UncertainWindow
-from sfumato.reproduce import datasets, papers_kernels, stand_ins
-from sfumato.reproduce.drawing import lines
+from sfumato.reproduce import datasets, stand_ins
+from sfumato.reproduce.drawing import Titles, lines
 from sfumato.reproduce.experiment import Experiment, Setting, Verdict
-from sfumato.reproduce.perturbation import Floats
 from sfumato.reproduce.repeats import interval
-from sfumato.reproduce.streams import distance_of_selectivity, uncertain_pair
+from sfumato.reproduce.uncertain_windows import plain_count_laws
+from sfumato.reproduce.uncertain_windows.perturbation import Floats
+from sfumato.reproduce.uncertain_windows.perturbed_streams import (
+    distance_of_selectivity,
+    uncertain_pair,
+)
 
 CONFIDENCE, PROBABILITY = 0.95, 0.5
 WINDOWS = (20, 40, 60, 80, 100, 200, 300, 400, 500)
@@ -74,7 +78,7 @@ def answers(pairs: Candidates, exists: list[Floats], w: int, method: str | None)
         if method == "exact":
             inside = positions(opposite, first, last, w)
         else:
-            inside = papers_kernels.positions_by(NUMBERS[method], opposite, first, last, w)
+            inside = plain_count_laws.positions_by(NUMBERS[method], opposite, first, last, w)
         result[of] = pairs.match[of] * inside
     return result
 
@@ -82,7 +86,7 @@ def answers(pairs: Candidates, exists: list[Floats], w: int, method: str | None)
 def _starts(p: Floats, w: int, method: str | None) -> Ints:
     if method is None:
         target = min(CONFIDENCE, 1 - PROBABILITY)
-        starts: Ints = papers_kernels.starts_in_doubles(p, w, target)
+        starts: Ints = plain_count_laws.starts_in_doubles(p, w, target)
         return starts
     return UncertainWindow(w, CONFIDENCE, PROBABILITY, method=method).extend(p)
 
@@ -192,9 +196,7 @@ def chart(column: str, name: str, y_title: str, rows: pd.DataFrame) -> Any:
         "rows",
         column,
         "law",
-        x_title="window size w (tuples)",
-        y_title=y_title,
-        series_title="law",
+        Titles("window size w (tuples)", y_title, "law"),
         title=f"{name} of a similarity join under approximate laws",
         interval=(f"{column}_low", f"{column}_high"),
     )

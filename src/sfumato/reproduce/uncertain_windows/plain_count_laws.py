@@ -1,4 +1,4 @@
-"""Algorithms of the papers that the library has no use for, compiled for a fair comparison."""
+"""A's ways to the law of a window's count that the library has no use for, compiled."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from numba import njit
 
 from sfumato.kernels.approximate_law import approximate_tails, moments
 from sfumato.kernels.banded_law import law_of_sum
-from sfumato.kernels.match_probability import defining_sum
-from sfumato.kernels.similarity_nested import CANDIDATES, PAIRS, VISITED, keep
-from sfumato.kernels.uncertain_tuples import padded
 
 # Ways to Pr(N <= k); 1 to 3 are those of `approximate_law`.
 RF1, POISSON, NORMAL, REFINED_NORMAL, BANDED = range(5)
@@ -95,54 +92,3 @@ def positions_by(method: int, p: Any, first: Any, last: Any, w: int) -> Any:
         else:
             result[i] = poisson_in_doubles(w - 1, mu)
     return result
-
-
-@njit(cache=True)
-def bound(tuples: Any, slots: Any) -> None:
-    """Write the least and the greatest sample of each slot to its summary."""
-    for s in slots:
-        length = padded(tuples.samples[s])
-        values = tuples.blocks[tuples.at[s] + length : tuples.at[s] + length + tuples.samples[s]]
-        tuples.summary[s, 0], tuples.summary[s, 1] = values.min(), values.max()
-
-
-@njit(cache=True)
-def join_plainly(
-    tuples: Any,
-    windows: Any,
-    code: Any,
-    slots: Any,
-    begins: Any,
-    within: float,
-    probability: float,
-    bounded: bool,
-    counters: Any,
-) -> Any:
-    """As `join_nested` in one dimension, by plain loops over the pairs of samples.
-
-    bounded : whether tuples whose regions are farther apart than `within` are passed over. In one
-        dimension a region is the interval of all samples; a scan of the intervals stands for the
-        paper's grid: the pairs of samples cost far more.
-    Source: A, section 5 (the baseline) and 6.2.1 (Index-Match).
-    """
-    found, totals, n = np.empty((64, 3), np.int64), np.empty(64), 0
-    for i in range(code.size):
-        w, u = code[i], slots[i]
-        begin, end = windows.head[w ^ 1], windows.tail[w ^ 1]
-        low, high = tuples.summary[u, 0] - within, tuples.summary[u, 1] + within
-        for v in range(begin, end):
-            if bounded and (tuples.summary[v, 0] > high or tuples.summary[v, 1] < low):
-                continue
-            counters[CANDIDATES] += 1
-            total = defining_sum(
-                tuples.blocks, tuples.at[u], tuples.samples[u], tuples.at[v], tuples.samples[v],
-                1, within,
-            )  # fmt: skip
-            if total >= probability:
-                found, totals = keep(found, totals, n, i, v, end, total)
-                n += 1
-        counters[PAIRS] += end - begin
-        counters[VISITED] += end - begin
-        windows.tail[w] = u + 1
-        windows.head[w] = begins[i]
-    return found[:n], totals[:n]

@@ -1,0 +1,1 @@
+"""Paper C: how long to wait for late tuples (C7 and C8)."""
