@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
 from sfumato.kernels.moment_planes import BASE, BLOCK, HIGH, LEAD, LOW, S_W, C, S

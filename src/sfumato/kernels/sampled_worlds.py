@@ -52,6 +52,17 @@ def taken(offsets, prob, hashes, i, world):
 
 
 @njit(cache=True, nogil=True)
+def take_all(offsets, prob, hashes, begin, end, world, places):
+    """`taken` for tuples begin ... end - 1, written to the first places."""
+    if prob.size == offsets.size - 1:  # one alternative each: a loop without branches
+        for i in range(begin, end):
+            places[i - begin] = i if uniform(hashes[i], world) < prob[i] else -1
+    else:
+        for i in range(begin, end):
+            places[i - begin] = taken(offsets, prob, hashes, i, world)
+
+
+@njit(cache=True, nogil=True)
 def laws_of_samples(samples, existence):
     """Laws with equal weights on k rows of samples.
 

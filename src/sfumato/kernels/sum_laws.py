@@ -116,6 +116,13 @@ def sum_law(offsets, prob, value, head, end, w, average, most):
             absent -= prob[a]
         if absent < 1e-15:
             absent = 0.0
+        a = offsets[i]
+        if absent == 0.0 and offsets[i + 1] - a == 1 and movable == states:  # all move alike
+            none = np.isnan(value[a])
+            for s in range(states):
+                now[0][s] += stride + (1 if average and not none else 0)
+                now[1][s] += 0.0 if none else value[a]
+            continue
         old = now
         for a in range(offsets[i], offsets[i + 1]):
             none = np.isnan(value[a])

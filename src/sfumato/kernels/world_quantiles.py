@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from sfumato.kernels.capped_laws import rank_of
-from sfumato.kernels.sampled_worlds import taken
+from sfumato.kernels.sampled_worlds import take_all, taken
 
 # Columns of the state. HEAD: stream index from which on all that exists is inside; COUNT, VALUES:
 # of inside tuples, and of those with a value; BELOW: inside values before the quantile;
@@ -48,7 +48,7 @@ def slide_quantiles(
     Cost: O(1 + a) amortised an arrival and world, a alternatives in `order` to one inside.
     Error: none.
     """
-    rank = np.full(value.size, -1)
+    rank, places = np.full(value.size, -1), np.empty(heads.size, np.int64)
     for r in range(order.size):
         rank[order[r]] = r
     for s in range(state.shape[0]):
@@ -57,9 +57,9 @@ def slide_quantiles(
         at = np.int64(0)
         if values > 0:
             at = rank[offsets[world[OWNER] - first] + world[WHICH]]
+        take_all(offsets, prob, hashes, begin, begin + heads.size, s, places)
         for t in range(heads.size):
-            i = begin + t
-            a = taken(offsets, prob, hashes, i, s)
+            i, a = begin + t, places[t]
             if a >= 0:
                 count += 1
                 if rank[a] >= 0:

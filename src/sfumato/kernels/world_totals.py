@@ -7,8 +7,9 @@ tuples by their index; with the oldest inside tuple in block h and the newest in
     total = (values from the oldest to the end of h) + (blocks h + 1 ... t - 1) + (t so far)
 
 each of which is one number in every world. As the oldest moves through a block it takes its part
-of the total from a row of sums from the right, written when it comes to the block; then, too, the
-blocks between are added up again. With blocks of about sqrt(w) tuples both cost O(1) an arrival.
+of the total from a row of sums from the right, written when it comes to the block, together with
+where the next existing tuple is; then, too, the blocks between are added up again. With blocks of
+about sqrt(w) tuples both cost O(1) an arrival; they have at most 64, so that places fit a byte.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from sfumato.kernels.sampled_worlds import taken
+from sfumato.kernels.sampled_worlds import take_all, taken
 
 # Columns of `whole` and `real`. HEAD: stream index from which on all that exists is inside;
 # COUNT, VALUES: of inside tuples, and of those with a value; BLOCK: the one `rest` is of.
@@ -32,36 +33,51 @@ class WorldTotals(NamedTuple):
     whole : int64[n, WHOLE], real : float64[n, REAL], sums of the blocks between and of the newest
     blocks : float64[n, 2**r], sums of whole blocks, the block of number c at c % 2**r
     rest : float64[n, 2**b + 1], sums from the right of the oldest tuple's block
+    following : uint8[n, 2**b + 1], the place in that block of the first existing tuple from each
+        place on (2**b: none), times 2, plus 1 if it has a value
     """
 
     whole: np.ndarray
     real: np.ndarray
     blocks: np.ndarray
     rest: np.ndarray
+    following: np.ndarray
 
 
 @njit(cache=True, nogil=True)
-def _value_of(offsets, prob, value, hashes, i, s):
-    """What tuple i adds to the total of world s."""
-    a = taken(offsets, prob, hashes, i, s)
-    return value[a] if a >= 0 and not np.isnan(value[a]) else 0.0
-
-
-@njit(cache=True, nogil=True)
-def _come_to_block(blocks, rest, offsets, prob, value, hashes, head, first, newest, s):
-    """Sums of the rest of the block of position `head`, written; that of the blocks between.
+def _come_to_block(blocks, rest, following, offsets, prob, value, hashes, head, first, newest, s):
+    """Write what is kept of the block of position `head`, from there on; sum of those between.
 
     newest : int64, the block of the newest tuple
     """
     size = rest.size - 1
     begin = ((first + head) & -size) - first
-    rest[size] = 0.0
-    for i in range(begin + size - 1, head - 1, -1):
-        rest[i - begin] = _value_of(offsets, prob, value, hashes, i, s) + rest[i - begin + 1]
+    places = np.empty(size, np.int64)
+    take_all(offsets, prob, hashes, head, begin + size, s, places)
+    rest[size], following[size] = 0.0, 2 * size
+    for x in range(size - 1, head - begin - 1, -1):
+        a = places[x - (head - begin)]
+        rest[x], following[x] = rest[x + 1], following[x + 1]
+        if a >= 0:
+            valued = not np.isnan(value[a])
+            following[x] = 2 * x + valued
+            if valued:
+                rest[x] = value[a] + rest[x + 1]
     middle = 0.0
     for block in range(1 + (first + head) // size, newest):
         middle += blocks[block & (blocks.size - 1)]
     return middle
+
+
+@njit(cache=True, nogil=True)
+def _total(offsets, prob, value, hashes, head, end, s):
+    """Sum of the values of tuples head ... end - 1 in world s, one by one."""
+    total = 0.0
+    for i in range(head, end):
+        a = taken(offsets, prob, hashes, i, s)
+        if a >= 0 and not np.isnan(value[a]):
+            total += value[a]
+    return total
 
 
 @njit(cache=True, nogil=True)
@@ -75,50 +91,61 @@ def slide_totals(state, offsets, prob, value, hashes, first, begin, heads, w, av
     out : float64[k, worlds], written unless it has no rows: sum or average, NaN where there is none
     The blocks of all held tuples must fit state.blocks.
 
-    Cost: O(1) amortised an arrival and world.  Error: sums of at most held values.
+    Cost: O(1) amortised an arrival and world.  Error: that of adding the inside values once.
     """
-    size, places = state.rest.shape[1] - 1, state.blocks.shape[1] - 1
-    shift = np.int64(0)
+    size, cells = state.rest.shape[1] - 1, state.blocks.shape[1] - 1
+    shift, places = np.int64(0), np.empty(heads.size, np.int64)
     while 1 << shift < size:
         shift += 1
     for s in range(state.whole.shape[0]):
-        whole, blocks, rest = state.whole[s], state.blocks[s], state.rest[s]
+        whole, blocks, rest, following = (
+            state.whole[s], state.blocks[s], state.rest[s], state.following[s],
+        )  # fmt: skip
         head, count, values, block = whole[HEAD] - first, whole[COUNT], whole[VALUES], whole[BLOCK]
         middle, newest = state.real[s, MIDDLE], state.real[s, NEWEST]
+        take_all(offsets, prob, hashes, begin, begin + heads.size, s, places)
         for t in range(heads.size):
-            i = begin + t
+            i, a = begin + t, places[t]
             last = (first + i) >> shift
             if last << shift == first + i:  # a new block, the one before is whole
-                blocks[(last - 1) & places] = newest
+                blocks[(last - 1) & cells] = newest
                 middle += newest
                 newest = 0.0
-            a = taken(offsets, prob, hashes, i, s)
             if a >= 0:
                 count += 1
                 if not np.isnan(value[a]):
                     values += 1
                     newest += value[a]
-            while count > w or head < heads[t]:
-                a = taken(offsets, prob, hashes, head, s)
-                if a >= 0:
-                    count -= 1
-                    if not np.isnan(value[a]):
-                        values -= 1
-                head += 1
-            if out.shape[0] == 0:
-                continue
-            oldest = (first + head) >> shift
-            if oldest < last:
-                if oldest != block:
+            while True:
+                oldest = (first + head) >> shift
+                if oldest < last and oldest != block:
                     middle = _come_to_block(
-                        blocks, rest, offsets, prob, value, hashes, head, first, last, s
+                        blocks, rest, following, offsets, prob, value, hashes, head, first, last, s
                     )
                     block = oldest
+                if count <= w and head >= heads[t]:
+                    break
+                if oldest < last:
+                    start = (oldest << shift) - first
+                    after = np.int64(following[head - start])
+                    leaving = start + (after >> 1)
+                    if count <= w and leaving >= heads[t]:
+                        head = heads[t]
+                    elif after >> 1 == size:
+                        head = leaving
+                    else:
+                        head, count, values = leaving + 1, count - 1, values - (after & 1)
+                else:
+                    a = taken(offsets, prob, hashes, head, s)
+                    if a >= 0:
+                        count, values = count - 1, values - (not np.isnan(value[a]))
+                    head += 1
+            if out.shape[0] == 0:
+                continue
+            if oldest < last:
                 total = (rest[first + head - (oldest << shift)] + middle) + newest
             else:
-                total = 0.0
-                for j in range(head, i + 1):
-                    total += _value_of(offsets, prob, value, hashes, j, s)
+                total = _total(offsets, prob, value, hashes, head, i + 1, s)
             if not average:
                 out[t, s] = total
             else:

@@ -19,6 +19,7 @@ from sfumato.operators.snapshot import Snapshot, SnapshotError, pack, unpack
 from sfumato.operators.uncertain_window import UncertainWindow
 from sfumato.operators.window_groups import WindowGroup, join, offsets_of, take
 from sfumato.operators.window_laws import Arrivals
+from sfumato.operators.world_budget import WorldBudget
 
 KIND, VERSION = "count_window_aggregate", 3
 
@@ -99,6 +100,7 @@ class CountWindowAggregate:
         self._attributes: int | None = None
         self._kept = Kept.of(self.aggregates, self._wanted.laws)
         self._groups: dict[int, WindowGroup] = {}
+        self._budget = WorldBudget()
 
     def process(
         self,
@@ -121,9 +123,11 @@ class CountWindowAggregate:
         parts, begin = [], 0
         for end in (ends + 1).tolist():
             rows = order[begin:end]
-            group = self._group(int(group_of[rows[0]]))
+            code = int(group_of[rows[0]])
+            group = self._group(code)
             mine = batch if rows.size == group_of.size else take(rows, *batch)
             held[rows], answers = self._extend(group, *mine)
+            self._budget.arrived(code, group.moving)
             parts.append(answers)
             begin = end
         back = np.empty(group_of.size, np.int64)
@@ -228,9 +232,7 @@ class CountWindowAggregate:
                 np.zeros(1, np.int64),
                 np.empty(0),
                 np.empty((0, self._attributes or 0)),
-                MovingAggregates(
-                    self._kept, self.rows, limit, Sampling(self.seed, self.samples)
-                ),
+                MovingAggregates(self._kept, self.rows, limit, Sampling(self.seed, self.samples)),
             )
         return group
 

@@ -35,11 +35,10 @@ class Wanted:
         parts, at = [], 0
         for some in laws:
             begin, at = at, at + some.error.size
-            mine = tuple(x[begin:at] for x in moments) if moments else all_moments_of(some)
-            parts.append(self._of(some, mine))
+            parts.append(self._of(some, _some(moments, begin, at) if moments else _own(some)))
         return join(parts, np.arange(at), self.quantiles.size, self.distribution)
 
-    def _of(self, laws: Laws, moments: tuple[Floats, ...]) -> Measured:
+    def _of(self, laws: Laws, moments: Moments) -> Measured:
         quantiles = all_quantiles(laws.places, laws.prob, laws.value, self.quantiles)
         if self.distribution is None:
             return Measured(*moments, quantiles, laws.error)
@@ -47,7 +46,11 @@ class Wanted:
         return Measured(*moments, quantiles, laws.error, *short)
 
 
-def all_moments_of(laws: Laws) -> tuple[Floats, ...]:
-    """Mean, standard deviation and existence of each."""
+def _some(moments: Moments, begin: int, end: int) -> Moments:
+    mean, stddev, existence = (x[begin:end] for x in moments)
+    return mean, stddev, existence
+
+
+def _own(laws: Laws) -> Moments:
     of = all_moments(laws.places, laws.prob, laws.value)
     return of[:, 0], np.sqrt(of[:, 1]), of[:, 2]

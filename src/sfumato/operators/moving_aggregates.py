@@ -53,7 +53,7 @@ class Kept:
             [
                 a
                 for a in asked
-                if a.function == "quantile" or a.function in large and a.attribute is not None
+                if a.function == "quantile" or (a.function in large and a.attribute is not None)
             ],
             laws and any(a.function == "count" for a in asked),
         )
@@ -155,6 +155,16 @@ class MovingAggregates:
                 value, first,
             )  # fmt: skip
             at = end
+
+    def forget_worlds(self) -> None:
+        """Free the memory of all sampled worlds; see `forget_worlds` of MovingLaw."""
+        for law in self._laws:
+            law.forget_worlds()
+
+    @property
+    def world_bytes(self) -> int:
+        """Bytes of all sampled worlds."""
+        return sum(law.nbytes for law in self._laws)
 
     @property
     def nbytes(self) -> int:

@@ -54,13 +54,13 @@ def worlds_of(aggregate: Aggregate, rows: int, limit: int, sampling: Sampling) -
 class TotalWorlds:
     """Sums, averages or counts of values in sampled worlds; arguments as of `worlds_of`.
 
-    Some 24 samples * sqrt(limit) bytes.
+    Up to 1,000 bytes a world for windows of 1,000 rows; O(sqrt(limit) + tuples held / 64).
     """
 
     def __init__(self, aggregate: Aggregate, rows: int, limit: int, sampling: Sampling) -> None:
         self.aggregate, self.rows, self.sampling = aggregate, rows, sampling
-        self._shift = 0  # tuples of a block: the power of 2 from sqrt(limit) on
-        while 4**self._shift < limit:
+        self._shift = 0  # tuples of a block: the power of 2 from sqrt(limit) on, at most 64
+        while 4**self._shift < limit and self._shift < 6:
             self._shift += 1
         self._state: WorldTotals | None = None
 
@@ -98,6 +98,7 @@ class TotalWorlds:
             real=np.zeros((samples, world_totals.REAL)),
             blocks=np.zeros((samples, 1 << (room - 1).bit_length())),
             rest=np.zeros((samples, (1 << self._shift) + 1)),
+            following=np.zeros((samples, (1 << self._shift) + 1), np.uint8),
         )
 
 
