@@ -259,7 +259,7 @@ def test_a_count_of_values_is_exact_while_no_value_is_missing(monkeypatch):
 
 def test_worlds_beyond_the_budget_are_begun_anew_and_stay_the_same(monkeypatch):
     n, samples, asked = 400, 50, [SUM, AVG, MEDIAN]
-    offsets, prob, value = stream(9, n, most=1)
+    _, prob, value = stream(9, n, most=1)
     codes = np.random.default_rng(1).integers(0, 4, n)
 
     def answers(most):

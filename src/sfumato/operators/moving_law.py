@@ -109,7 +109,8 @@ class MovingLaw:
             held = a.begin + t + 1 - int(a.heads[t])
             some = a.part(t, min(end, t + min(most, max(held, 64))))
             t += some.heads.size
-            samples = np.sort(self._worlds.slide(some), axis=1)
+            samples = self._worlds.slide(some)
+            samples.sort(axis=1)
             existence = np.ones(some.heads.size)
             if self.aggregate.function in ("avg", "quantile"):
                 column = some.column(self.aggregate)
