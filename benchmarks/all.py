@@ -18,6 +18,7 @@ from rich.table import Table
 SUITES = (
     "windows",
     "window_aggregate",
+    "window_laws",
     "extents",
     "cdf",
     "similarity_join",

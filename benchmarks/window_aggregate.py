@@ -70,18 +70,26 @@ def compare(function: str, w: int, kind: str) -> list[dict]:
     assert (starts[warm:] >= first).all()
     np.testing.assert_allclose(mean[:few], expected[:, 0], rtol=1e-10)
     np.testing.assert_allclose(stddev[:few], np.sqrt(expected[:, 1]), rtol=1e-6)
-    setting, rate, faster = f"w = {w:,}, existence {kind}", 1e9 / ours_ns, peer_ns / ours_ns
+    setting = f"w = {w:,}, existence {kind}"
+    return rows_of(f"window {function}", setting, ours_ns, peer_ns, rate_goal, ratio_goal)
+
+
+def rows_of(
+    name: str, setting: str, ours_ns: float, peer_ns: float, rate_goal: float, ratio_goal: float
+) -> list[dict]:
+    """The peer's time over ours, and tuples a second."""
+    rate, faster = 1e9 / ours_ns, peer_ns / ours_ns
     common = {"setting": setting, "ours": f"{ours_ns:,.0f} ns", "peer": f"{peer_ns:,.0f} ns"}
     return [
         {
-            "name": f"window {function} / recomputation in C++",
+            "name": f"{name} / recomputation in C++",
             **common,
             "ratio": faster,
             "goal": f">= {ratio_goal:,}",
             "met": faster >= ratio_goal,
         },
         {
-            "name": f"window {function}, tuples a second",
+            "name": f"{name}, tuples a second",
             **common,
             "ratio": rate,
             "goal": f">= {rate_goal:,}",

@@ -24,92 +24,49 @@ def existence_of(offsets, prob, i):
 
 
 @njit(cache=True, nogil=True)
-def count_laws(offsets, prob, heads, begin, w):
-    """Law of the number of inside tuples after each arrival, min(N, w).
+def _valued(offsets, prob, value, head, end, w, law):
+    """Probability that one of the inside tuples held (head ... end - 1) has a value.
 
-    offsets : int64[n + 1], prob : float64[...]; heads : int64[k], position of the oldest tuple
-    held when tuple begin + t is the newest
-    Returns float64[k, w + 1].  Cost: O(held * band) an arrival.
+    law : float64[w + 2], scratch: of the count in worlds without a value so far, count n at w - n
     """
-    laws = np.zeros((heads.size, w + 1))
-    law = np.empty(w + 1)  # count n at w - n, so that updates in place run forward
-    for t in range(heads.size):
-        law[:] = 0.0
-        law[w] = 1.0
-        low, high = w, w + 1
-        for i in range(begin + t, heads[t] - 1, -1):
-            p = existence_of(offsets, prob, i)
-            law[0] += p * law[1]
-            if low > 1:
-                low -= 1
-            for x in range(low, high - 1):
-                law[x] = (1.0 - p) * law[x] + p * law[x + 1]
-            law[high - 1] *= 1.0 - p
-            while high > low and law[high - 1] < NEGLIGIBLE:
-                high -= 1
-                law[high] = 0.0
-            if high == low:
-                break
-        for n in range(w + 1):
-            laws[t, n] = law[w - n]
-    return laws
-
-
-@njit(cache=True, nogil=True)
-def _killed(existence, killed, head, end, oldest, w, law):
-    """Pr(no inside tuple takes its killed part), Pr(one does); no killed one before `oldest`.
-
-    Both are sums of their own worlds, so that the smaller one keeps its digits.
-    """
-    if end - oldest <= w:  # these are all inside if they exist
-        none, some = 1.0, 0.0
-        for i in range(oldest, end):
-            some += none * killed[i - head]
-            none *= 1.0 - killed[i - head]
-        return none, some
     law[:] = 0.0
     law[w] = 1.0
-    low, high, none, some = w, w + 1, 0.0, 0.0
-    for i in range(end - 1, oldest - 1, -1):
-        p = max(existence[i - head] - killed[i - head], 0.0)
-        q = 1.0 - existence[i - head]
-        if killed[i - head] > 0.0:
-            here = 0.0
-            for x in range(low, high):
-                here += law[x]
-            some += killed[i - head] * here
-        none += p * law[1]
-        if low > 1:
+    low, high, some = w, w + 1, 0.0  # cell 0 is of full worlds, and not looked at
+    for i in range(end - 1, head - 1, -1):
+        valued, none = 0.0, 0.0
+        for a in range(offsets[i], offsets[i + 1]):
+            if np.isnan(value[a]):
+                none += prob[a]
+            else:
+                valued += prob[a]
+        here = 0.0
+        for x in range(low, high):
+            here += law[x]
+        some += min(valued, 1.0) * here
+        stay = max(1.0 - valued - none, 0.0)
+        if low > 1 and none > 0.0:
             low -= 1
         for x in range(low, high):
-            law[x] = q * law[x] + p * law[x + 1]
+            law[x] = stay * law[x] + none * law[x + 1]
         while high > low and law[high - 1] < NEGLIGIBLE:
             high -= 1
             law[high] = 0.0
         if high == low:
             break
-    for x in range(low, high):
-        none += law[x]
-    return min(none, 1.0), min(some, 1.0)
+    return min(some, 1.0)
 
 
 @njit(cache=True, nogil=True)
 def value_existences(offsets, prob, value, heads, begin, w):
     """Probability that an inside tuple has a value (that is not NaN), after each arrival.
 
-    Arguments as in average_moments; float64[k].  Cost: O(held * band), O(held) without NaN.
+    offsets : int64[n + 1], prob, value : float64[...]; heads : int64[k], position of the oldest
+    tuple held when tuple begin + t is the newest
+    Returns float64[k].  Cost: O(tuples until no world is likely to be without a value * band).
     """
     out, law = np.empty(heads.size), np.empty(w + 2)
     for t in range(heads.size):
-        head, end = heads[t], begin + t + 1
-        existence, killed = np.empty(end - head), np.zeros(end - head)
-        for i in range(head, end):
-            existence[i - head] = existence_of(offsets, prob, i)
-            for a in range(offsets[i], offsets[i + 1]):
-                if not np.isnan(value[a]):
-                    killed[i - head] += prob[a]
-            killed[i - head] = min(killed[i - head], existence[i - head])
-        out[t] = _killed(existence, killed, head, end, head, w, law)[1]
+        out[t] = _valued(offsets, prob, value, heads[t], begin + t + 1, w, law)
     return out
 
 

@@ -34,6 +34,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from sfumato.kernels.count_law import write_count_law
 from sfumato.kernels.moment_planes import (
     BAND_HIGH,
     BASE,
@@ -194,7 +195,9 @@ def _answer(state, row, w, out):
 
 
 @njit(cache=True, nogil=True)
-def slide_moments(state, offsets, prob, value, first, begin, done, heads, w, limit, out):
+def slide_moments(
+    state, offsets, prob, value, first, begin, done, heads, w, limit, out, places, to_prob, to_count
+):  # fmt: skip
     """Answers after each of the arrivals at positions begin + done, begin + done + 1, ...
 
     offsets : int64[n + 1], prob, value : float64[...], the alternatives of the tuples, those held
@@ -203,14 +206,21 @@ def slide_moments(state, offsets, prob, value, first, begin, done, heads, w, lim
     heads : int64[n - begin], position of the oldest tuple held after each arrival
     w : int64; limit : int64, most tuples of the newer part, at most w and what the window holds
     out : float64[n - begin, MOVED], written: of the w newest existing tuples held, see above
-    Returns how many arrivals are done: n - begin, or less for want of room (sizes in `marks`).
+    places : int64[n - begin + 1], where the laws of the count begin in to_prob, to_count :
+        float64[...], written; or int64[0], no laws of the count are wanted
+    Returns how many arrivals are done: n - begin, or less for want of room (sizes in `marks`; of a
+    law, w + 1 entries).
 
     When the older part is built anew depends on the stream alone, not on the calls.
-    Cost: O(band) amortised an arrival, the band about 20 standard deviations of the count.
+    Cost: O(band) amortised an arrival, the band about 20 standard deviations of the count; with
+    laws O(band of the older part * band of the newer).
     Error: about 1e-13 of the terms above.  Source: (count; moments) recursion over A, section 4.
     """
     marks = state.marks
+    laws, newer = places.size > 0, np.empty(w + 1 if places.size > 0 else 0)
     for t in range(done, heads.size):
+        if laws and places[t] + w + 1 > to_prob.size:
+            return t
         i, head, mid = begin + t, heads[t], marks[MID] - first
         stale = marks[BUILT] == 0 or i - mid >= limit
         if not stale:
@@ -230,6 +240,8 @@ def slide_moments(state, offsets, prob, value, first, begin, done, heads, w, lim
         if block != marks[BLOCK]:
             load(state, offsets, prob, value, mid, block, row, w)
         _answer(state, row, w, out[t])
+        if laws:
+            places[t + 1] = write_count_law(state, row, w, newer, to_prob, to_count, places[t])
     return heads.size
 
 

@@ -31,17 +31,27 @@ def law_quantiles(prob, value, q, out):
     """The smallest outcome v with Pr(outcome <= v) >= q, given that there is one.
 
     prob, value : float64[k], values ascending; q, out : float64[nq]; NaN for no outcome.
-    Shares within 1e-12 count as reached.  O(k nq).
+    Shares within 1e-12 count as reached.  O(k + nq log k).
     """
-    total = prob.sum()
+    out[:] = np.nan
+    if prob.size == 0:
+        return
+    below, total = np.cumsum(prob), prob.sum()
     for j in range(q.size):
-        out[j] = np.nan
-        below = 0.0
-        for i in range(prob.size):
-            below += prob[i]
-            out[j] = value[i]
-            if q[j] < 1.0 and below >= (q[j] - 1e-12) * total:
-                break
+        i = prob.size - 1
+        if q[j] < 1.0:
+            i = min(i, np.searchsorted(below, (q[j] - 1e-12) * total))
+        out[j] = value[i]
+
+
+@njit(cache=True, nogil=True)
+def _renew(tree, gap, place):
+    """Smallest gaps over the leaf of this place and above: of equal ones the first."""
+    node = (tree.size // 2 + place) // 2
+    while node >= 1:
+        left, right = tree[2 * node], tree[2 * node + 1]
+        tree[node] = left if gap[left] <= gap[right] else right
+        node //= 2
 
 
 @njit(cache=True, nogil=True)
@@ -51,39 +61,64 @@ def shorten(prob, value, most):
     prob, value : float64[k], values ascending and different; most : int64 >= 1
     Returns (prob, value, moved): a merged outcome has the weighted mean for value; moved is the
     largest distance of an outcome from the one it went into.
-    Cost: O(k (k - most)).
+    Cost: O(k log k): a tournament tree holds the smallest gap.
     """
     k = prob.size
     p, v, low, high = prob.copy(), value.copy(), value.copy(), value.copy()
-    while k > most:
-        nearest = 0
-        for i in range(1, k - 1):
-            if v[i + 1] - v[i] < v[nearest + 1] - v[nearest]:
-                nearest = i
-        weight = p[nearest] + p[nearest + 1]
-        v[nearest] += (v[nearest + 1] - v[nearest]) * (p[nearest + 1] / weight)
-        p[nearest], high[nearest] = weight, high[nearest + 1]
-        k -= 1
-        for i in range(nearest + 1, k):
-            p[i], v[i], low[i], high[i] = p[i + 1], v[i + 1], low[i + 1], high[i + 1]
-    moved = 0.0
-    for i in range(k):
+    leaves = 1
+    while leaves < k:
+        leaves *= 2
+    gap, tree = np.full(leaves, np.inf), np.arange(-leaves, leaves)
+    after, before = np.arange(1, k + 1), np.arange(-1, k - 1)
+    if k > most:
+        gap[: k - 1] = value[1:] - value[:-1]
+        for node in range(leaves - 1, 0, -1):
+            left, right = tree[2 * node], tree[2 * node + 1]
+            tree[node] = left if gap[left] <= gap[right] else right
+    for _ in range(k - most):
+        i = tree[1]
+        j = after[i]
+        weight = p[i] + p[j]
+        v[i] += (v[j] - v[i]) * (p[j] / weight)
+        p[i], high[i], after[i], gap[j], p[j] = weight, high[j], after[j], np.inf, 0.0
+        if after[i] < k:
+            before[after[i]] = i
+        gap[i] = v[after[i]] - v[i] if after[i] < k else np.inf
+        _renew(tree, gap, j)
+        _renew(tree, gap, i)
+        if before[i] >= 0:
+            gap[before[i]] = v[i] - v[before[i]]
+            _renew(tree, gap, before[i])
+    kept, moved, i = 0, 0.0, 0
+    while i < k:
         moved = max(moved, v[i] - low[i], high[i] - v[i])
-    return p[:k], v[:k], moved
+        p[kept], v[kept] = p[i], v[i]
+        kept += 1
+        i = after[i]
+    return p[:kept], v[:kept], moved
 
 
 @njit(cache=True, nogil=True)
-def summaries(places, prob, value, q):
-    """law_moments float64[k, 3] and law_quantiles float64[k, nq] of k laws.
+def all_moments(places, prob, value):
+    """`law_moments`, float64[k, 3], of k laws.
 
     places : int64[k + 1], where each law's entries begin in prob and value
     """
-    moments, quantiles = np.empty((places.size - 1, 3)), np.empty((places.size - 1, q.size))
+    moments = np.empty((places.size - 1, 3))
     for t in range(places.size - 1):
-        p, v = prob[places[t] : places[t + 1]], value[places[t] : places[t + 1]]
-        moments[t] = law_moments(p, v)
-        law_quantiles(p, v, q, quantiles[t])
-    return moments, quantiles
+        begin, end = places[t], places[t + 1]
+        moments[t] = law_moments(prob[begin:end], value[begin:end])
+    return moments
+
+
+@njit(cache=True, nogil=True)
+def all_quantiles(places, prob, value, q):
+    """`law_quantiles`, float64[k, nq], of k laws; places : as in `all_moments`."""
+    quantiles = np.empty((places.size - 1, q.size))
+    for t in range(places.size - 1):
+        begin, end = places[t], places[t + 1]
+        law_quantiles(prob[begin:end], value[begin:end], q, quantiles[t])
+    return quantiles
 
 
 @njit(cache=True, nogil=True)

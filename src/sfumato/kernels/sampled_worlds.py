@@ -1,58 +1,92 @@
-"""Seeded possible worlds of a count window: the sum, average or a quantile of the inside tuples."""
+"""Seeded possible worlds of a stream: which of its alternatives a tuple takes in world s."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-from sfumato.kernels.capped_laws import rank_of
-
-SUM, AVERAGE, QUANTILE = range(3)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 @njit(cache=True, nogil=True)
-def uniform(seed, tuple_index, world):
-    """A number in [0, 1) that is a function of its three int64 arguments (SplitMix64's mixing)."""
-    z = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(tuple_index)
-    for _ in range(2):
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z = (z ^ (z >> np.uint64(31))) + np.uint64(world) * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+def _mixed(z):
+    z = (z ^ (z >> np.uint64(30))) * FIRST
+    z = (z ^ (z >> np.uint64(27))) * SECOND
+    return z ^ (z >> np.uint64(31))
+
+
+@njit(cache=True, nogil=True)
+def tuple_hashes(seed, first, n):
+    """uint64[n], what all draws for the tuples of stream index first ... first + n - 1 share."""
+    out = np.empty(n, np.uint64)
+    for i in range(n):
+        out[i] = _mixed(np.uint64(seed) * GOLDEN + np.uint64(first + i))
+    return out
+
+
+@njit(cache=True, nogil=True)
+def uniform(hashed, world):
+    """A number in [0, 1) that is a function of seed, tuple and world (SplitMix64's mixing).
+
+    hashed : uint64, of `tuple_hashes`; world : int64
+    """
+    step = np.uint64(world) * GOLDEN
+    z = _mixed(hashed + step) + step
+    z = (z ^ (z >> np.uint64(30))) * FIRST
     return np.float64((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
 
 
 @njit(cache=True, nogil=True)
-def sampled_values(offsets, prob, value, head, end, first, w, function, q, seed, samples):
-    """The aggregate's value in `samples` worlds, NaN where it is undefined; ascending, NaN last.
+def taken(offsets, prob, hashes, i, world):
+    """Place of the alternative that tuple i takes in this world, -1 where it does not exist.
 
-    first : int64, stream index of position 0: world s takes of each tuple what (seed, stream
-        index, s) says, so it stays the same world from one arrival to the next
-    function : SUM, AVERAGE or QUANTILE (then q in [0, 1])
-    Cost: O(samples * held).
+    offsets : int64[n + 1], prob : float64[...]; hashes : uint64[n].  O(alternatives).
     """
-    results, inside = np.empty(samples), np.empty(w)
-    for s in range(samples):
-        count, values, total = 0, 0, 0.0
-        for i in range(end - 1, head - 1, -1):
-            left = uniform(seed, first + i, s)
-            for a in range(offsets[i], offsets[i + 1]):
-                left -= prob[a]
-                if left < 0.0:
-                    count += 1
-                    if not np.isnan(value[a]):
-                        inside[values] = value[a]
-                        values += 1
-                        total += value[a]
-                    break
-            if count == w:
+    left = uniform(hashes[i], world)
+    for a in range(offsets[i], offsets[i + 1]):
+        left -= prob[a]
+        if left < 0.0:
+            return a
+    return np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def take_all(offsets, prob, hashes, begin, end, world, places):
+    """`taken` for tuples begin ... end - 1, written to the first places."""
+    if prob.size == offsets.size - 1:  # one alternative each: a loop without branches
+        for i in range(begin, end):
+            places[i - begin] = i if uniform(hashes[i], world) < prob[i] else -1
+    else:
+        for i in range(begin, end):
+            places[i - begin] = taken(offsets, prob, hashes, i, world)
+
+
+@njit(cache=True, nogil=True)
+def laws_of_samples(samples, existence):
+    """Laws with equal weights on k rows of samples.
+
+    samples : float64[k, n], each row ascending, NaN (last) for worlds without a result
+    existence : float64[k], what each law's probabilities sum to
+    Returns (places int64[k + 1], prob, value, used int64[k]): ascending different values, and how
+    many samples each law is made of.  O(k n).
+    """
+    k, n = samples.shape
+    places, used = np.zeros(k + 1, np.int64), np.zeros(k, np.int64)
+    prob, value = np.empty(k * n), np.empty(k * n)
+    at = 0
+    for t in range(k):
+        row, begin = samples[t], at
+        for x in row:
+            if np.isnan(x):
                 break
-        if function == SUM:
-            results[s] = total
-        elif values == 0:
-            results[s] = np.nan
-        elif function == AVERAGE:
-            results[s] = total / values
-        else:
-            results[s] = np.sort(inside[:values])[rank_of(q, values) - 1]
-    return np.sort(results)
+            used[t] += 1
+            if at > begin and value[at - 1] == x:
+                prob[at - 1] += 1.0
+            else:
+                prob[at], value[at] = 1.0, x
+                at += 1
+        for j in range(begin, at):
+            prob[j] *= existence[t] / used[t]
+        places[t + 1] = at
+    return places, prob[:at], value[:at], used

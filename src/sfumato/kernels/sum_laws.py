@@ -10,21 +10,83 @@ NEGLIGIBLE = 1e-19
 
 
 @njit(cache=True, nogil=True)
-def merge(key, value, prob, size, tolerance):
-    """Sort the first `size` states by (key, value) and add up equal ones; how many remain."""
-    order = np.argsort(value[:size], kind="mergesort")
-    order = order[np.argsort(key[order], kind="mergesort")]
-    keys, values, probs = key[order], value[order], prob[order]
-    kept = 0
-    for i in range(size):
-        if probs[i] < NEGLIGIBLE:
-            continue
-        if kept > 0 and key[kept - 1] == keys[i] and values[i] - value[kept - 1] <= tolerance:
-            prob[kept - 1] += probs[i]
+def _merge(old, size, movable, absent, source, alternative, target, tolerance, most):
+    """States of `old` and those of a tuple's alternative, in one ascending list without equals.
+
+    old, source, target : (key int64[...], value, probability), the first of which are states,
+        ascending by key, then value; the movable ones are the first of `old` and of `source`
+    absent : float64, factor of the movable ones of `old`, which go if it is 0
+    alternative : (int64, float64, float64), added to key and value of the movable ones of
+        `source`, and the factor of their probability
+    Returns how many states `target` has, or `most` + 1 for more.  O(states).
+    """
+    key, value, prob = old
+    from_key, from_value, from_prob = source
+    to_key, to_value, to_prob = target
+    more, x, share = alternative
+    i, j, kept = movable if absent == 0.0 else 0, 0, 0
+    while i < size or j < movable:
+        first = j == movable
+        if not first and i < size:
+            other = from_key[j] + more
+            first = key[i] < other or (key[i] == other and value[i] <= from_value[j] + x)
+        if first:
+            k, v, p = key[i], value[i], prob[i] * (absent if i < movable else 1.0)
+            i += 1
         else:
-            key[kept], value[kept], prob[kept] = keys[i], values[i], probs[i]
+            k, v, p = from_key[j] + more, from_value[j] + x, from_prob[j] * share
+            j += 1
+        if p < NEGLIGIBLE:
+            continue
+        if kept > 0 and to_key[kept - 1] == k and v - to_value[kept - 1] <= tolerance:
+            to_prob[kept - 1] += p
+        elif kept == most:
+            return most + 1
+        else:
+            to_key[kept], to_value[kept], to_prob[kept] = k, v, p
             kept += 1
     return kept
+
+
+@njit(cache=True, nogil=True)
+def _room(states):
+    return np.empty(states, np.int64), np.empty(states), np.empty(states)
+
+
+@njit(cache=True, nogil=True)
+def _scale(offsets, value, head, end):
+    """Sum of the tuples' largest absolute values."""
+    scale = 0.0
+    for i in range(head, end):
+        top = 0.0
+        for a in range(offsets[i], offsets[i + 1]):
+            if not np.isnan(value[a]):
+                top = max(top, abs(value[a]))
+        scale += top
+    return scale
+
+
+@njit(cache=True, nogil=True)
+def _outcomes(states, size, average, stride, tolerance):
+    """Probabilities and different values, ascending, of the sums or averages of these states."""
+    key, total, law = states
+    outcomes = np.empty(size)
+    for s in range(size):
+        values = key[s] % stride
+        if not average:
+            outcomes[s] = total[s]
+        else:
+            outcomes[s] = total[s] / values if values > 0 else np.nan
+    prob, value, kept = np.empty(size), np.empty(size), 0
+    for s in np.argsort(outcomes):
+        if np.isnan(outcomes[s]):
+            break
+        if kept > 0 and outcomes[s] - value[kept - 1] <= tolerance:
+            prob[kept - 1] += law[s]
+        else:
+            prob[kept], value[kept] = law[s], outcomes[s]
+            kept += 1
+    return prob[:kept].copy(), value[:kept].copy()
 
 
 @njit(cache=True, nogil=True)
@@ -36,59 +98,45 @@ def sum_law(offsets, prob, value, head, end, w, average, most):
     Returns (bool done, probabilities, values), ascending; the probabilities of an average fall
     short of 1 by that of a window without a value.
 
-    Cost: O(held * states log states); a certain tuple of one value costs O(states).
+    Cost: O(held * states * a), a alternatives a tuple, and sorting the states once.
     Error: sums within 1e-12 of the largest are merged, states below 1e-19 are dropped.
     """
-    widest, scale = 1, 0.0
-    for i in range(head, end):
-        widest = max(widest, offsets[i + 1] - offsets[i])
-        top = 0.0
-        for a in range(offsets[i], offsets[i + 1]):
-            if not np.isnan(value[a]):
-                top = max(top, abs(value[a]))
-        scale += top
-    room = (most + 1) * (widest + 1)
-    key, total, law = np.empty(room, np.int64), np.empty(room), np.empty(room)
-    key[0], total[0], law[0] = 0, 0.0, 1.0
+    tolerance = SAME * _scale(offsets, value, head, end)
+    now, aside, spare = _room(most), _room(most), _room(most)
+    now[0][0], now[1][0], now[2][0] = 0, 0.0, 1.0
     states, stride = 1, w + 1  # key: count * stride + number of values (0 for sums)
-    tolerance = SAME * scale
     for i in range(end - 1, head - 1, -1):
-        first, last = offsets[i], offsets[i + 1]
+        movable = states  # not those that are full
+        if now[0][states - 1] >= w * stride:
+            movable = np.searchsorted(now[0][:states], w * stride)
+        if movable == 0:
+            break
         absent = 1.0
-        for a in range(first, last):
+        for a in range(offsets[i], offsets[i + 1]):
             absent -= prob[a]
         if absent < 1e-15:
             absent = 0.0
-        size = states
-        for s in range(states):
-            if key[s] >= w * stride:
-                continue
-            n, x, p = key[s], total[s], law[s]
-            for a in range(first, last):
-                none = np.isnan(value[a])
-                to = s if a == first and absent == 0.0 else size
-                size += to == size
-                key[to] = n + stride + (1 if average and not none else 0)
-                total[to] = x if none else x + value[a]
-                law[to] = p * prob[a]
-            if absent > 0.0:
-                law[s] = p * absent
-        if size > states or last - first > 1:
-            states = merge(key, total, law, size, tolerance)
-            if states > most:
-                return False, law[:0], total[:0]
-        if states > 0 and key[0] >= w * stride:  # sorted, unless only certain tuples came since
-            full = True
+        a = offsets[i]
+        if absent == 0.0 and offsets[i + 1] - a == 1 and movable == states:  # all move alike
+            none = np.isnan(value[a])
             for s in range(states):
-                full = full and key[s] >= w * stride
-            if full:
-                break
-    for s in range(states):
-        values = key[s] % stride
-        if average:
-            total[s] = total[s] / values if values > 0 else np.nan
-        key[s] = 1 if average and values == 0 else 0  # no value: to the end
-    states = merge(key, total, law, states, tolerance / w if average else tolerance)
-    while states > 0 and key[states - 1] == 1:
-        states -= 1
-    return True, law[:states].copy(), total[:states].copy()
+                now[0][s] += stride + (1 if average and not none else 0)
+                now[1][s] += 0.0 if none else value[a]
+            continue
+        old = now
+        for a in range(offsets[i], offsets[i + 1]):
+            none = np.isnan(value[a])
+            step = stride + (1 if average and not none else 0)
+            moved = step, 0.0 if none else value[a], prob[a]
+            states = _merge(old, states, movable, absent, now, moved, aside, tolerance, most)
+            if states > most:
+                return False, now[2][:0], now[1][:0]
+            if a == offsets[i]:
+                old, aside = aside, spare
+            else:
+                old, aside = aside, old
+            absent = 1.0
+        now, spare = old, now
+    tolerance = tolerance / w if average else tolerance
+    chances, outcomes = _outcomes(now, states, average, stride, tolerance)
+    return True, chances, outcomes

@@ -15,29 +15,39 @@ class MovingMoments:
 
     rows : int >= 1
     limit : int in [1, rows], most tuples of the newer part: what the window may hold, if less
+    laws : whether laws of the count are wanted as well
 
     The tuples themselves are the caller's. Between two calls this keeps where its older part
     ends and the laws of both parts; `memo` and `resume` save and bring back the little that does
     not follow from the held tuples.
     """
 
-    def __init__(self, rows: int, limit: int) -> None:
-        self.rows, self.limit = rows, limit
+    def __init__(self, rows: int, limit: int, laws: bool = False) -> None:
+        self.rows, self.limit, self.laws = rows, limit, laws
         self._state = _empty(rows)
 
     def extend(
         self, offsets: Ints, prob: Floats, value: Floats, first: int, begin: int, heads: Ints
-    ) -> Floats:
-        """Answers after each arrival: float64[k, MOVED], see `slide_moments` for all arguments."""
-        out = np.empty((heads.size, MOVED))
-        rows, limit, done = self.rows, self.limit, 0
+    ) -> tuple[Floats, tuple[Ints, Floats, Floats]]:
+        """Answers after each arrival: float64[k, MOVED], see `slide_moments` for all arguments;
+        and laws of the count: where each one's entries begin, int64[k + 1] (int64[0] for no laws
+        at all), their probabilities and values."""
+        out, done = np.empty((heads.size, MOVED)), 0
+        places = np.zeros(heads.size + 1 if self.laws else 0, np.int64)
+        to_prob = np.empty(self.laws * (self.rows + 1 + 32 * heads.size))
+        to_count = np.empty_like(to_prob)
         while True:
             done = slide_moments(
-                self._state, offsets, prob, value, first, begin, done, heads, rows, limit, out
-            )
+                self._state, offsets, prob, value, first, begin, done, heads, self.rows,
+                self.limit, out, places, to_prob, to_count,
+            )  # fmt: skip
             if done == heads.size:
-                return out
+                end = int(places[-1]) if self.laws else 0
+                return out, (places, to_prob[:end], to_count[:end])
             self._grow()
+            if self.laws and places[done] + self.rows + 1 > to_prob.size:
+                more = np.empty(self.rows + 1 + to_prob.size // 2)
+                to_prob, to_count = np.append(to_prob, more), np.append(to_count, more)
 
     @property
     def memo(self) -> tuple[int, float, float]:

@@ -1,25 +1,13 @@
-"""Laws of aggregates over a count window: exact while they are small, else sampled worlds."""
+"""The tuples of a count window as kernels take them, and the laws of its aggregates."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.kernels import sampled_worlds
-from sfumato.kernels.capped_laws import (
-    count_laws,
-    order_statistic_law,
-    value_existences,
-)
-from sfumato.kernels.sampled_worlds import sampled_values
-from sfumato.kernels.sum_laws import sum_law
 from sfumato.operators.aggregate import Aggregate, Floats, Ints
-
-MOST_STATES = 4_096  # of the exact law of a sum or average; beyond, worlds are sampled
-MOST_WORK = 4_000_000  # cell updates of the exact law of a quantile; beyond, worlds are sampled
-CONFIDENCE = 0.99  # of the stated error of sampled worlds
 
 
 @dataclass(frozen=True)
@@ -50,6 +38,23 @@ class Arrivals:
         column = self.column(aggregate)
         return self.offsets, self.prob, column, self.first, self.begin, self.heads
 
+    def gaps(self, attribute: int) -> np.ndarray:
+        """bool[n - begin], whether a tuple held after the arrival may be without a value."""
+        missing = np.zeros(self.prob.size + 1, np.int64)
+        np.cumsum(np.isnan(self.values[:, attribute]), out=missing[1:])
+        ends = self.offsets[self.begin + 1 :]
+        return missing[ends] > missing[self.offsets[self.heads]]
+
+    def part(self, begin: int, end: int) -> Arrivals:
+        """Arrivals begin ... end - 1 alone, after the tuples held just before them."""
+        head = int(self.heads[begin - 1]) if begin else 0
+        offsets = self.offsets[head : self.begin + end + 1]
+        some = slice(offsets[0], offsets[-1])
+        return Arrivals(
+            offsets - offsets[0], self.prob[some], self.values[some], self.first + head,
+            self.begin + begin - head, self.heads[begin:end] - head,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Laws:
@@ -60,76 +65,15 @@ class Laws:
     value: Floats
     error: Floats
 
+    @classmethod
+    def exact(cls, laws: Sequence[tuple[Floats, Floats]]) -> Laws:
+        """Those of these probabilities and values."""
+        places = np.zeros(len(laws) + 1, np.int64)
+        np.cumsum([len(prob) for prob, _ in laws], out=places[1:])
+        prob, value = (np.concatenate([law[i] for law in laws]) for i in range(2))
+        return cls(places, prob, value, np.full(len(laws), np.nan))
 
-@dataclass(frozen=True)
-class LawMaker:
-    """How laws are made. rows : the window's size; seed, samples : of sampled worlds."""
-
-    rows: int
-    seed: int
-    samples: int
-
-    def laws(self, aggregate: Aggregate, arrivals: Arrivals) -> Laws:
-        """The law of `aggregate`, not min or max, after each arrival."""
-        a, function = arrivals, aggregate.function
-        column = a.column(aggregate)
-        if function == "count" and (aggregate.attribute is None or column.all()):
-            return self._counts(a)
-        existences = np.ones(a.heads.size)
-        if function in ("avg", "quantile"):
-            existences = value_existences(a.offsets, a.prob, column, a.heads, a.begin, self.rows)
-        parts = [
-            self._law(aggregate, a, column, int(head), a.begin + t + 1, float(existences[t]))
-            for t, head in enumerate(a.heads)
-        ]
-        places = np.zeros(len(parts) + 1, np.int64)
-        np.cumsum([len(prob) for prob, _, _ in parts], out=places[1:])
-        nothing = [np.empty(0)]
-        return Laws(
-            places,
-            np.concatenate([prob for prob, _, _ in parts] or nothing),
-            np.concatenate([value for _, value, _ in parts] or nothing),
-            np.array([error for _, _, error in parts], dtype=np.float64),
-        )
-
-    def _counts(self, a: Arrivals) -> Laws:
-        laws = count_laws(a.offsets, a.prob, a.heads, a.begin, self.rows)
-        row, count = np.nonzero(laws)
-        places = np.searchsorted(row, np.arange(len(laws) + 1)).astype(np.int64)
-        return Laws(places, laws[row, count], count.astype(np.float64), np.full(len(laws), np.nan))
-
-    def _law(
-        self, aggregate: Aggregate, a: Arrivals, column: Floats, head: int, end: int, exists: float
-    ) -> tuple[Floats, Floats, float]:
-        q = 0.0
-        if aggregate.function == "quantile":
-            function, q = sampled_worlds.QUANTILE, float(aggregate.argument or 0.0)
-            done = _quantile_work(a.offsets, column, head, end, self.rows) <= MOST_WORK
-            if done:
-                prob, value = order_statistic_law(
-                    a.offsets, a.prob, column, head, end, self.rows, q
-                )
-        else:
-            average = aggregate.function == "avg"
-            function = sampled_worlds.AVERAGE if average else sampled_worlds.SUM
-            done, prob, value = sum_law(
-                a.offsets, a.prob, column, head, end, self.rows, average, MOST_STATES
-            )
-        if done:
-            some = prob > 0.0
-            return prob[some], value[some], math.nan
-        worlds = sampled_values(
-            a.offsets, a.prob, column, head, end, a.first, self.rows, function, q,
-            self.seed, self.samples,
-        )  # fmt: skip
-        worlds = worlds[~np.isnan(worlds)]
-        value, times = np.unique(worlds, return_counts=True)
-        error = math.sqrt(math.log(2.0 / (1.0 - CONFIDENCE)) / (2.0 * max(1, worlds.size)))
-        return times * (exists / max(1, worlds.size)), value, error
-
-
-def _quantile_work(offsets: Ints, column: Floats, head: int, end: int, rows: int) -> int:
-    span = column[offsets[head] : offsets[end]]
-    counts = min(rows, end - head) + 1
-    kinds = counts if np.isnan(span).any() else 1
-    return span.size * (end - head) * counts * counts * kinds
+    def __getitem__(self, t: int) -> tuple[Floats, Floats]:
+        """Probabilities and values of law t."""
+        span = slice(self.places[t], self.places[t + 1])
+        return self.prob[span], self.value[span]
