@@ -9,17 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.incomplete_join import (
-    COARSE,
-    COMPLETED,
-    COUNTERS,
-    KEPT,
-    WHOLE,
-    Match,
-    join_incomplete,
-    refill,
-    squares_of,
-)
+from sfumato.kernels.incomplete_join import COMPLETED, COUNTERS, join_incomplete
+from sfumato.kernels.incomplete_objects import COARSE, KEPT, WHOLE, Match, squares_of
+from sfumato.kernels.lazy_completion import refill
 from sfumato.kernels.match_probability import SLACK, distance_limit
 from sfumato.kernels.uncertain_tuples import read_tuples
 from sfumato.operators.answer_set import Answers, AnswerSet, concatenate
@@ -190,7 +182,8 @@ class IncompleteJoin:
         state = pool.objects.state[held]
         self._counted[COMPLETED] += np.count_nonzero(state == COARSE)
         pool.objects.state[held] = np.where(state == COARSE, WHOLE, state)
-        self._refill(*read_tuples(pool.tuples, held[state == KEPT], self.dimensions))
+        kept = held[state == KEPT]
+        self._refill(kept, *read_tuples(pool.tuples, kept, self.dimensions))
         pool.objects.state[held] = KEPT
         self.imputer = imputer
 
@@ -291,7 +284,8 @@ class IncompleteJoin:
         rule, _, low, high = imputer.judge(arrays["raw"], boxes=True)
         low, high = ((ends - join._match.shift) / join._match.span for ends in (low, high))
         pool.load(arrays["code"], arrays["number"], arrays["state"], arrays["raw"], rule, low, high)
-        join._refill(arrays["offsets"], arrays["prob"], arrays["points"])
+        kept = pool.slots()[arrays["state"] == KEPT]
+        join._refill(kept, arrays["offsets"], arrays["prob"], arrays["points"])
         join._answers = AnswerSet(
             Answers(**{f.name: arrays[f"answers_{f.name}"] for f in _COLUMNS})
         )
@@ -311,12 +305,12 @@ class IncompleteJoin:
         shift, span = (np.array(column) for column in zip(*units, strict=True))
         return Match(np.array(numbers), shift, span)
 
-    def _refill(self, offsets: Ints, prob: Floats, points: Floats) -> None:
-        """Write the samples of all imputed objects; those of state KEPT are given."""
+    def _refill(self, kept: Ints, offsets: Ints, prob: Floats, points: Floats) -> None:
+        """Write the samples of all imputed objects; those of state KEPT, in `kept`, are given."""
         pool, imputer = self._pool, self.imputer
         blocks, pool.used = refill(
             imputer.prepared, pool.tuples, pool.rings, pool.objects, self._match,
-            offsets, prob, points, imputer.joint, imputer.most, 0,
+            kept, offsets, prob, points, imputer.joint, imputer.most, 0,
         )  # fmt: skip
         pool.tuples = pool.tuples._replace(blocks=blocks)
 

@@ -1,0 +1,308 @@
+"""Pr(match) of an object that lacks one attribute and of many others: their samples side by side.
+
+Let u lack attribute a alone; in all others it has one value. A sample of another object, whatever
+that one lacks, is then near those of u's samples x whose value in a is near its own:
+
+    (x - place)² <= budget       place: the sample's value in a
+                                 budget: within² less what all other attributes add
+
+so that a pair of samples costs one comparison. Places and budgets of the samples of all candidates
+are gathered, and u's samples are held against all of them at once, in SIMD: one pair of objects
+has too few samples for that. A sample whose budget is below 0 is near nothing; what is left bounds
+Pr(match), and most pairs go before they are compared (a form of E, Lemma 4.2).
+
+Budgets round. They decide where they do so by more than that; else the defining sum does.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from sfumato.kernels.box_distance import NONE, OPEN
+from sfumato.kernels.match_probability import SLACK, defining_sum
+from sfumato.kernels.uncertain_tuples import LANES, LEAN, padded
+
+ULP = 2.0**-52
+ROUND = 1e-12  # roots are taken a little wider, or narrower, than they are
+ROOM = 512  # samples compared at once: what stays in the processor's nearest cache
+STEP = 128  # samples of one candidate gathered at once; even
+MANY = 128  # samples of u: from here on ranges of them are searched for instead
+
+
+class Entries(NamedTuple):
+    """Samples of candidates, at most ROOM, and two more that are written before they are judged.
+
+    place, budget, weight : float64, see above, and the sample's probability
+    sure, possible : float64, probability of u's samples that are surely, and possibly, near
+    owner, begin : int64, runs of entries: the candidate, and where the run begins
+    """
+
+    place: np.ndarray
+    budget: np.ndarray
+    weight: np.ndarray
+    sure: np.ndarray
+    possible: np.ndarray
+    owner: np.ndarray
+    begin: np.ndarray
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def new_entries():
+    """Room for `sums_over_gap`."""
+    return Entries(
+        np.empty(ROOM + 2), np.empty(ROOM + 2), np.empty(ROOM + 2), np.empty(ROOM),
+        np.empty(ROOM), np.empty(ROOM + 1, np.int64), np.empty(ROOM + 2, np.int64),
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def cumulated(blocks, x, count):
+    """Probability of a block's samples before each, and of all: float64[count + 1]; [0] if few.
+
+    Error: one rounding each (compensated).
+    """
+    if count < MANY:
+        return np.empty(0)
+    result, total, lost = np.empty(count + 1), 0.0, 0.0
+    for k in range(count):
+        term = blocks[x + k]
+        result[k] = total + lost
+        larger = total + term
+        lost += (max(total, term) - larger) + min(total, term)
+        total = larger
+    result[count] = total + lost
+    return result
+
+
+@njit(**LEAN)
+def _number_below(blocks, row, count, place, bound, equal):
+    """How many of a row's samples, ascending, are below place + bound, or at it if `equal`."""
+    begin, rest = row, count
+    while rest > 0:
+        half = rest // 2
+        difference = blocks[begin + half] - place
+        below = (difference < bound) | (equal & (difference == bound))
+        begin += (half + 1) * below
+        rest = half * (1 - below) + (rest - half - 1) * below
+    return begin - row
+
+
+@njit(**LEAN)
+def _mass_between(blocks, row, count, cumulative, place, reach):
+    """Probability of a row's samples, ascending, within `reach` of a place. O(log count)."""
+    first = _number_below(blocks, row, count, place, -reach, False)
+    return cumulative[_number_below(blocks, row, count, place, reach, True)] - cumulative[first]
+
+
+@njit(**LEAN)
+def _mass_near(blocks, x, row, count, cumulative, place, high):
+    """Probability of u's samples whose squared difference from a place may be <= high >= 0."""
+    if cumulative.size > 0:
+        reach = np.sqrt(high) * (1.0 + ROUND)
+        return _mass_between(blocks, row, count, cumulative, place, reach)
+    one, two, three, four = 0.0, 0.0, 0.0, 0.0  # which the processor adds at the same time
+    for k in range(0, count, LANES):
+        a, b = blocks[row + k] - place, blocks[row + k + 1] - place
+        c, d = blocks[row + k + 2] - place, blocks[row + k + 3] - place
+        one += blocks[x + k] if a * a <= high else 0.0
+        two += blocks[x + k + 1] if b * b <= high else 0.0
+        three += blocks[x + k + 2] if c * c <= high else 0.0
+        four += blocks[x + k + 3] if d * d <= high else 0.0
+    return (one + two) + (three + four)
+
+
+@njit(**LEAN)
+def _compare_all(blocks, x, row, count, band, entries, n):
+    """sure and possible of n entries, from all of u's samples. O(count * n), in SIMD."""
+    place, budget, sure, possible = entries.place, entries.budget, entries.sure, entries.possible
+    # Unsigned places: no test for negative ones, which would keep the lanes from becoming SIMD.
+    last = np.uint64(n)
+    for e in range(last):
+        sure[e], possible[e] = 0.0, 0.0
+    for k in range(0, count, LANES):
+        p, q, r, s = blocks[x + k], blocks[x + k + 1], blocks[x + k + 2], blocks[x + k + 3]
+        a, b = blocks[row + k], blocks[row + k + 1]
+        c, d = blocks[row + k + 2], blocks[row + k + 3]
+        for e in range(last):
+            at, low, high = place[e], budget[e] - band, budget[e] + band
+            one, two, three, four = a - at, b - at, c - at, d - at
+            one, two, three, four = one * one, two * two, three * three, four * four
+            sure[e] += ((p if one <= low else 0.0) + (q if two <= low else 0.0)) + (
+                (r if three <= low else 0.0) + (s if four <= low else 0.0)
+            )
+            possible[e] += ((p if one <= high else 0.0) + (q if two <= high else 0.0)) + (
+                (r if three <= high else 0.0) + (s if four <= high else 0.0)
+            )
+
+
+@njit(**LEAN)
+def _search_all(blocks, row, count, cumulative, band, entries, n):
+    """The same by searching. O(n log count)."""
+    for e in range(n):
+        place, low, high = entries.place[e], entries.budget[e] - band, entries.budget[e] + band
+        wide = np.sqrt(high) * (1.0 + ROUND)
+        entries.possible[e] = _mass_between(blocks, row, count, cumulative, place, wide)
+        entries.sure[e] = 0.0
+        if low >= 0.0:
+            narrow = np.sqrt(low) * (1.0 - ROUND)
+            entries.sure[e] = _mass_between(blocks, row, count, cumulative, place, narrow)
+
+
+@njit(**LEAN)
+def _settle(blocks, x, row, count, cumulative, band, entries, runs, n, sure, possible):
+    """Add what n entries, in so many runs, contribute to the sums of their owners."""
+    if cumulative.size > 0:
+        _search_all(blocks, row, count, cumulative, band, entries, n)
+    else:
+        _compare_all(blocks, x, row, count, band, entries, n)
+    entries.begin[runs] = n
+    for i in range(runs):
+        one, other = 0.0, 0.0
+        for e in range(entries.begin[i], entries.begin[i + 1]):
+            one += entries.weight[e] * entries.sure[e]
+            other += entries.weight[e] * entries.possible[e]
+        sure[entries.owner[i]] += one
+        possible[entries.owner[i]] += other
+
+
+@njit(**LEAN)
+def _rest(low, u, v, a, b):
+    """What the attributes but a and b add to the squared distance, of boxes that are points."""
+    rest = 0.0
+    for c in range(low.shape[0]):
+        difference = low[c, u] - low[c, v]
+        rest += difference * difference if c != a and c != b else 0.0
+    return rest
+
+
+@njit(**LEAN)
+def _gather_gap(blocks, y, row, first, last, same, rest, there, here, limit, band, entries, n):
+    """Add samples [first, last) of a candidate that lacks one attribute to the entries.
+
+    same : bool, whether u lacks the same one    rest : of the attributes that neither lacks
+    there : the candidate's value in what u lacks    here : u's value in what the candidate lacks
+    Returns (n, probability of those added).
+    """
+    place, budget, weight = entries.place, entries.budget, entries.weight
+    one, other = 0.0, 0.0
+    # Unsigned places: no test for negative ones.
+    at, values, to, step = np.uint64(y + first), np.uint64(row + first), np.uint64(n), np.uint64(1)
+    for _ in range(first, last, 2):  # of an odd number of samples the last one is padding
+        value, following = blocks[values], blocks[values + step]
+        p, q = blocks[at], blocks[at + step]
+        a, b = value - here, following - here
+        left = limit - (rest if same else rest + a * a)
+        right = limit - (rest if same else rest + b * b)
+        keep, keep_next = left + band >= 0.0, right + band >= 0.0
+        place[to], budget[to], weight[to] = value if same else there, left, p
+        to += np.uint64(keep)
+        place[to], budget[to], weight[to] = following if same else there, right, q
+        to += np.uint64(keep_next)
+        one += p if keep else 0.0
+        other += q if keep_next else 0.0
+        at += np.uint64(2)
+        values += np.uint64(2)
+    return np.int64(to), one + other
+
+
+@njit(**LEAN)
+def _gather_any(blocks, y, length, first, last, low, u, a, limit, band, entries, n):
+    """The same for a candidate that lacks several attributes, or none."""
+    mass = 0.0
+    for j in range(first, last):
+        budget = limit
+        for c in range(low.shape[0]):
+            difference = low[c, u] - blocks[y + (c + 1) * length + j]
+            budget -= difference * difference if c != a else 0.0
+        entries.place[n], entries.budget[n] = blocks[y + (a + 1) * length + j], budget
+        entries.weight[n] = blocks[y + j]
+        mass += blocks[y + j] if budget + band >= 0.0 else 0.0
+        n += budget + band >= 0.0
+    return n, mass
+
+
+@njit(**LEAN)
+def _touch(blocks, at, samples, gap, near, reached, totals):
+    """Read a number of each row that is gathered next.
+
+    The rows lie far apart, in slow memory. A loop that does nothing else waits for many of them at
+    the same time; `_gather_gap` would wait for one after the other.
+    """
+    total = 0.0
+    for i in range(reached):
+        v = near[i]
+        if totals[i] == OPEN:
+            total += blocks[at[v]] + blocks[at[v] + (gap[v] + 1) * padded(samples[v])]
+    return total
+
+
+@njit(**LEAN)
+def _bound(blocks, x, row, count, cumulative, low, u, v, a, b, rest, limit, band):
+    """An upper bound of Pr(match) from u's samples alone; v lacks attribute b, or -1."""
+    budget = limit - rest + band
+    if b < 0 or a == b:
+        return 1.0 if budget >= 0.0 else 0.0
+    if budget < 0.0:
+        return 0.0
+    return _mass_near(blocks, x, row, count, cumulative, low[a, v], budget)
+
+
+@njit(**LEAN)
+def sums_over_gap(
+    blocks, at, samples, gap, low, u, a, near, reached, limit, least, probability, cumulative,
+    entries, sure, possible, totals,
+):  # fmt: skip
+    """Pr(match) of slot u, whose samples differ in attribute a alone, and near[:reached].
+
+    low : float64[T, slots], T > 1, boxes    gap : see `Objects`    near : slots, int64
+    totals : float64, where OPEN written: Pr(match) if it is at least `probability`, else NONE
+    cumulative : of u, see `cumulated`    entries, sure, possible : to work in; the latter two
+        float64[reached]
+    Cost: O(samples of candidates * (T + samples of u)), the latter in SIMD.
+    Error: nearness is decided as by the definition; summed in another order.
+    """
+    x, x_count, d, n, runs = at[u], samples[u], low.shape[0], 0, 0
+    row, band = x + (a + 1) * padded(x_count), (2.0 * d + 4.0) * ULP * limit
+    sure[0] = _touch(blocks, at, samples, gap, near, reached, totals)  # kept: else not computed
+    for i in range(reached):
+        if totals[i] != OPEN:
+            continue
+        v, y = near[i], at[near[i]]
+        b, y_count = gap[v], samples[v]
+        rest = _rest(low, u, v, a, b) if b >= 0 else 0.0
+        left = _bound(blocks, x, row, x_count, cumulative, low, u, v, a, b, rest, limit, band)
+        if left < least:
+            totals[i] = NONE
+            continue
+        sure[i], possible[i] = 0.0, 0.0
+        length, right = padded(y_count), 0.0
+        start, start_run = n, runs
+        for first in range(0, y_count, STEP):
+            if n > ROOM - STEP:
+                _settle(blocks, x, row, x_count, cumulative, band, entries, runs, n, sure, possible)
+                n = runs = start = start_run = 0
+            last = min(y_count, first + STEP)
+            entries.owner[runs], entries.begin[runs] = i, n
+            runs += 1
+            if b >= 0:
+                n, mass = _gather_gap(
+                    blocks, y, y + (b + 1) * length, first, last, a == b, rest, low[a, v],
+                    low[b, u], limit, band, entries, n,
+                )  # fmt: skip
+            else:
+                n, mass = _gather_any(
+                    blocks, y, length, first, last, low, u, a, limit, band, entries, n
+                )
+            right += mass
+        if left * right < least:
+            totals[i], n, runs = NONE, start, start_run
+    _settle(blocks, x, row, x_count, cumulative, band, entries, runs, n, sure, possible)
+    for i in range(reached):
+        if totals[i] == OPEN:
+            total, v = sure[i], near[i]
+            if possible[i] != total or abs(total - probability) <= 2.0 * SLACK * probability:
+                total = defining_sum(blocks, x, x_count, at[v], samples[v], d, limit)
+            totals[i] = total if total >= probability else NONE
