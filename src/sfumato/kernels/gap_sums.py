@@ -23,13 +23,12 @@ from numba import njit
 
 from sfumato.kernels.box_distance import NONE, OPEN
 from sfumato.kernels.match_probability import SLACK, defining_sum
-from sfumato.kernels.uncertain_tuples import LANES, LEAN, padded
+from sfumato.kernels.near_masses import compare_all, mass_near, search_all
+from sfumato.kernels.uncertain_tuples import LEAN, padded
 
 ULP = 2.0**-52
-ROUND = 1e-12  # roots are taken a little wider, or narrower, than they are
 ROOM = 512  # samples compared at once: what stays in the processor's nearest cache
 STEP = 128  # samples of one candidate gathered at once; even
-MANY = 128  # samples of u: from here on ranges of them are searched for instead
 
 
 class Entries(NamedTuple):
@@ -58,106 +57,13 @@ def new_entries():
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def cumulated(blocks, x, count):
-    """Probability of a block's samples before each, and of all: float64[count + 1]; [0] if few.
-
-    Error: one rounding each (compensated).
-    """
-    if count < MANY:
-        return np.empty(0)
-    result, total, lost = np.empty(count + 1), 0.0, 0.0
-    for k in range(count):
-        term = blocks[x + k]
-        result[k] = total + lost
-        larger = total + term
-        lost += (max(total, term) - larger) + min(total, term)
-        total = larger
-    result[count] = total + lost
-    return result
-
-
-@njit(**LEAN)
-def _number_below(blocks, row, count, place, bound, equal):
-    """How many of a row's samples, ascending, are below place + bound, or at it if `equal`."""
-    begin, rest = row, count
-    while rest > 0:
-        half = rest // 2
-        difference = blocks[begin + half] - place
-        below = (difference < bound) | (equal & (difference == bound))
-        begin += (half + 1) * below
-        rest = half * (1 - below) + (rest - half - 1) * below
-    return begin - row
-
-
-@njit(**LEAN)
-def _mass_between(blocks, row, count, cumulative, place, reach):
-    """Probability of a row's samples, ascending, within `reach` of a place. O(log count)."""
-    first = _number_below(blocks, row, count, place, -reach, False)
-    return cumulative[_number_below(blocks, row, count, place, reach, True)] - cumulative[first]
-
-
-@njit(**LEAN)
-def _mass_near(blocks, x, row, count, cumulative, place, high):
-    """Probability of u's samples whose squared difference from a place may be <= high >= 0."""
-    if cumulative.size > 0:
-        reach = np.sqrt(high) * (1.0 + ROUND)
-        return _mass_between(blocks, row, count, cumulative, place, reach)
-    one, two, three, four = 0.0, 0.0, 0.0, 0.0  # which the processor adds at the same time
-    for k in range(0, count, LANES):
-        a, b = blocks[row + k] - place, blocks[row + k + 1] - place
-        c, d = blocks[row + k + 2] - place, blocks[row + k + 3] - place
-        one += blocks[x + k] if a * a <= high else 0.0
-        two += blocks[x + k + 1] if b * b <= high else 0.0
-        three += blocks[x + k + 2] if c * c <= high else 0.0
-        four += blocks[x + k + 3] if d * d <= high else 0.0
-    return (one + two) + (three + four)
-
-
-@njit(**LEAN)
-def _compare_all(blocks, x, row, count, band, entries, n):
-    """sure and possible of n entries, from all of u's samples. O(count * n), in SIMD."""
-    place, budget, sure, possible = entries.place, entries.budget, entries.sure, entries.possible
-    # Unsigned places: no test for negative ones, which would keep the lanes from becoming SIMD.
-    last = np.uint64(n)
-    for e in range(last):
-        sure[e], possible[e] = 0.0, 0.0
-    for k in range(0, count, LANES):
-        p, q, r, s = blocks[x + k], blocks[x + k + 1], blocks[x + k + 2], blocks[x + k + 3]
-        a, b = blocks[row + k], blocks[row + k + 1]
-        c, d = blocks[row + k + 2], blocks[row + k + 3]
-        for e in range(last):
-            at, low, high = place[e], budget[e] - band, budget[e] + band
-            one, two, three, four = a - at, b - at, c - at, d - at
-            one, two, three, four = one * one, two * two, three * three, four * four
-            sure[e] += ((p if one <= low else 0.0) + (q if two <= low else 0.0)) + (
-                (r if three <= low else 0.0) + (s if four <= low else 0.0)
-            )
-            possible[e] += ((p if one <= high else 0.0) + (q if two <= high else 0.0)) + (
-                (r if three <= high else 0.0) + (s if four <= high else 0.0)
-            )
-
-
-@njit(**LEAN)
-def _search_all(blocks, row, count, cumulative, band, entries, n):
-    """The same by searching. O(n log count)."""
-    for e in range(n):
-        place, low, high = entries.place[e], entries.budget[e] - band, entries.budget[e] + band
-        wide = np.sqrt(high) * (1.0 + ROUND)
-        entries.possible[e] = _mass_between(blocks, row, count, cumulative, place, wide)
-        entries.sure[e] = 0.0
-        if low >= 0.0:
-            narrow = np.sqrt(low) * (1.0 - ROUND)
-            entries.sure[e] = _mass_between(blocks, row, count, cumulative, place, narrow)
-
-
 @njit(**LEAN)
 def _settle(blocks, x, row, count, cumulative, band, entries, runs, n, sure, possible):
     """Add what n entries, in so many runs, contribute to the sums of their owners."""
     if cumulative.size > 0:
-        _search_all(blocks, row, count, cumulative, band, entries, n)
+        search_all(blocks, row, count, cumulative, band, entries, n)
     else:
-        _compare_all(blocks, x, row, count, band, entries, n)
+        compare_all(blocks, x, row, count, band, entries, n)
     entries.begin[runs] = n
     for i in range(runs):
         one, other = 0.0, 0.0
@@ -247,7 +153,7 @@ def _bound(blocks, x, row, count, cumulative, low, u, v, a, b, rest, limit, band
         return 1.0 if budget >= 0.0 else 0.0
     if budget < 0.0:
         return 0.0
-    return _mass_near(blocks, x, row, count, cumulative, low[a, v], budget)
+    return mass_near(blocks, x, row, count, cumulative, low[a, v], budget)
 
 
 @njit(**LEAN)

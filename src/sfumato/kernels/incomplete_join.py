@@ -16,10 +16,11 @@ from sfumato.kernels.box_distance import (
     certain_pairs,
     squares_in_window,
 )
-from sfumato.kernels.gap_sums import cumulated, new_entries
+from sfumato.kernels.gap_sums import new_entries
 from sfumato.kernels.incomplete_objects import COARSE, enter, place_object
 from sfumato.kernels.lazy_completion import complete, new_room
 from sfumato.kernels.match_probability import matching_pairs
+from sfumato.kernels.near_masses import cumulated
 from sfumato.kernels.pair_refinement import prune, refine
 from sfumato.kernels.rule_choice import COMPLETE, IMPUTED, new_scratch
 from sfumato.kernels.uncertain_tuples import LEAN

@@ -13,7 +13,6 @@ from sfumato.kernels.gap_sums import ULP
 from sfumato.kernels.uncertain_tuples import LEAN, padded
 
 
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def _at_most(x, y, bound):
     return (x - y) * (x - y) <= bound
