@@ -23,7 +23,7 @@ from numba import njit
 
 from sfumato.kernels.box_distance import NONE, OPEN
 from sfumato.kernels.match_probability import SLACK, defining_sum
-from sfumato.kernels.near_masses import compare_all, mass_near, search_all
+from sfumato.kernels.near_masses import compare_all, search_all
 from sfumato.kernels.uncertain_tuples import LEAN, padded
 
 ULP = 2.0**-52
@@ -131,60 +131,82 @@ def _gather_any(blocks, y, length, first, last, low, u, a, limit, band, entries,
 
 
 @njit(**LEAN)
-def _touch(blocks, at, samples, gap, near, reached, totals):
-    """Read a number of each row that is gathered next.
+def _bounds(
+    blocks, x, row, count, gap, low, u, a, near, reached, limit, band, cumulative, entries, rests,
+    sure, possible, totals,
+):  # fmt: skip
+    """Upper bounds of Pr(match) from u's samples alone: to possible; in rests see `_rest`.
+
+    NONE in totals where the attributes that neither lacks are out of reach.
+    """
+    n = 0
+    for i in range(reached):
+        if totals[i] != OPEN:
+            continue
+        v, b = near[i], gap[near[i]]
+        rests[i] = _rest(low, u, v, a, b) if b >= 0 else 0.0
+        sure[i], possible[i] = 0.0, 0.0
+        if limit - rests[i] + band < 0.0:
+            totals[i] = NONE
+        elif b < 0 or a == b:
+            possible[i] = 1.0
+        else:
+            entries.place[n], entries.budget[n] = low[a, v], limit - rests[i]
+            entries.weight[n], entries.owner[n], entries.begin[n] = 1.0, i, n
+            n += 1
+            if n == ROOM:
+                _settle(blocks, x, row, count, cumulative, band, entries, n, n, sure, possible)
+                n = 0
+    _settle(blocks, x, row, count, cumulative, band, entries, n, n, sure, possible)
+
+
+@njit(**LEAN)
+def _touch(blocks, at, samples, gap, near, reached, possible, least, totals):
+    """Drop what the bounds exclude; read a number of each row that is gathered next.
 
     The rows lie far apart, in slow memory. A loop that does nothing else waits for many of them at
     the same time; `_gather_gap` would wait for one after the other.
     """
     total = 0.0
     for i in range(reached):
-        v = near[i]
         if totals[i] == OPEN:
-            total += blocks[at[v]] + blocks[at[v] + (gap[v] + 1) * padded(samples[v])]
+            v = near[i]
+            if possible[i] < least:
+                totals[i] = NONE
+            else:
+                total += blocks[at[v]] + blocks[at[v] + (gap[v] + 1) * padded(samples[v])]
     return total
-
-
-@njit(**LEAN)
-def _bound(blocks, x, row, count, cumulative, low, u, v, a, b, rest, limit, band):
-    """An upper bound of Pr(match) from u's samples alone; v lacks attribute b, or -1."""
-    budget = limit - rest + band
-    if b < 0 or a == b:
-        return 1.0 if budget >= 0.0 else 0.0
-    if budget < 0.0:
-        return 0.0
-    return mass_near(blocks, x, row, count, cumulative, low[a, v], budget)
 
 
 @njit(**LEAN)
 def sums_over_gap(
     blocks, at, samples, gap, low, u, a, near, reached, limit, least, probability, cumulative,
-    entries, sure, possible, totals,
+    entries, rests, sure, possible, totals,
 ):  # fmt: skip
     """Pr(match) of slot u, whose samples differ in attribute a alone, and near[:reached].
 
     low : float64[T, slots], T > 1, boxes    gap : see `Objects`    near : slots, int64
     totals : float64, where OPEN written: Pr(match) if it is at least `probability`, else NONE
-    cumulative : of u, see `cumulated`    entries, sure, possible : to work in; the latter two
+    cumulative : of u, see `cumulated`    entries, rests, sure, possible : to work in; the latter
         float64[reached]
     Cost: O(samples of candidates * (T + samples of u)), the latter in SIMD.
     Error: nearness is decided as by the definition; summed in another order.
     """
     x, x_count, d, n, runs = at[u], samples[u], low.shape[0], 0, 0
     row, band = x + (a + 1) * padded(x_count), (2.0 * d + 4.0) * ULP * limit
-    sure[0] = _touch(blocks, at, samples, gap, near, reached, totals)  # kept: else not computed
+    _bounds(
+        blocks, x, row, x_count, gap, low, u, a, near, reached, limit, band, cumulative, entries,
+        rests, sure, possible, totals,
+    )  # fmt: skip
+    touched = _touch(blocks, at, samples, gap, near, reached, possible, least, totals)
+    entries.weight[ROOM + 1] = touched  # kept, so that it is computed
     for i in range(reached):
         if totals[i] != OPEN:
             continue
         v, y = near[i], at[near[i]]
-        b, y_count = gap[v], samples[v]
-        rest = _rest(low, u, v, a, b) if b >= 0 else 0.0
-        left = _bound(blocks, x, row, x_count, cumulative, low, u, v, a, b, rest, limit, band)
-        if left < least:
-            totals[i] = NONE
-            continue
+        b, y_count, left, right = gap[v], samples[v], possible[i], 0.0
+        length = padded(y_count)
         sure[i], possible[i] = 0.0, 0.0
-        length, right = padded(y_count), 0.0
         start, start_run = n, runs
         for first in range(0, y_count, STEP):
             if n > ROOM - STEP:
@@ -195,7 +217,7 @@ def sums_over_gap(
             runs += 1
             if b >= 0:
                 n, mass = _gather_gap(
-                    blocks, y, y + (b + 1) * length, first, last, a == b, rest, low[a, v],
+                    blocks, y, y + (b + 1) * length, first, last, a == b, rests[i], low[a, v],
                     low[b, u], limit, band, entries, n,
                 )  # fmt: skip
             else:

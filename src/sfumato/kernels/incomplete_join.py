@@ -87,7 +87,7 @@ def match_arrival(
 ):  # fmt: skip
     """Answers of slot u among one other window: slots[:n] and their Pr, by age.
 
-    work : (float64[5, held], `Entries`)    near, slots, pr : [held + 1], written
+    work : (float64[6, held], `Entries`)    near, slots, pr : [held + 1], written
     Returns (n, tuples, room, used).  Object level, then completion, sample level, refinement.
     Source: E, Algorithm 2 and Lemmas 4.1, 4.2.
     """
@@ -129,7 +129,7 @@ def match_arrival(
             cumulative = cumulated(tuples.blocks, tuples.at[u], tuples.samples[u])
             refine(
                 tuples, objects, numbers, u, near, reached, cumulative,
-                entries, lines[3], lines[4], totals,
+                entries, lines[3:], totals,
             )  # fmt: skip
     n = _answers_by_age(near, reached, begin + rings.oldest[window], totals, slots, pr)
     return n, tuples, room, used
@@ -157,7 +157,7 @@ def join_incomplete(
     scratch, room, longest = new_scratch(repository), new_room(repository), 1
     for w in range(rings.capacity.size):
         longest = max(longest, rings.capacity[w])
-    work = np.empty((5, longest)), new_entries()
+    work = np.empty((6, longest)), new_entries()
     near, slots = np.empty(longest + 1, np.int64), np.empty(longest + 1, np.int64)
     totals = np.empty(longest + 1)
     found, pr, answers = np.empty((64, 3), np.int64), np.empty(64), 0

@@ -55,23 +55,6 @@ def _mass_between(blocks, row, count, cumulative, place, reach):
 
 
 @njit(**LEAN)
-def mass_near(blocks, x, row, count, cumulative, place, high):
-    """Probability of u's samples whose squared difference from a place may be <= high >= 0."""
-    if cumulative.size > 0:
-        reach = np.sqrt(high) * (1.0 + ROUND)
-        return _mass_between(blocks, row, count, cumulative, place, reach)
-    one, two, three, four = 0.0, 0.0, 0.0, 0.0  # which the processor adds at the same time
-    for k in range(0, count, LANES):
-        a, b = blocks[row + k] - place, blocks[row + k + 1] - place
-        c, d = blocks[row + k + 2] - place, blocks[row + k + 3] - place
-        one += blocks[x + k] if a * a <= high else 0.0
-        two += blocks[x + k + 1] if b * b <= high else 0.0
-        three += blocks[x + k + 2] if c * c <= high else 0.0
-        four += blocks[x + k + 3] if d * d <= high else 0.0
-    return (one + two) + (three + four)
-
-
-@njit(**LEAN)
 def compare_all(blocks, x, row, count, band, entries, n):
     """sure and possible of n entries, from all of u's samples. O(count * n), in SIMD."""
     place, budget, sure, possible = entries.place, entries.budget, entries.sure, entries.possible

@@ -78,10 +78,10 @@ def pair_probability(tuples, u, v, d, within, limit, least, probability):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def refine(tuples, objects, numbers, u, near, reached, cumulative, entries, sure, possible, totals):
+def refine(tuples, objects, numbers, u, near, reached, cumulative, entries, lines, totals):
     """Pr of slot u and those of near[:reached] that are OPEN, to totals; NONE: no answer.
 
-    cumulative : of u, see `cumulated`    entries, sure, possible : as for `sums_over_gap`
+    cumulative : of u, see `cumulated`    entries, lines : to work in; float64[>= 3, >= reached]
     """
     d, gap = objects.low.shape[0], objects.gap
     if d > 1 and (gap[u] >= 0 or tuples.samples[u] == 1):
@@ -89,7 +89,7 @@ def refine(tuples, objects, numbers, u, near, reached, cumulative, entries, sure
         sums_over_gap(
             tuples.blocks, tuples.at, tuples.samples, gap, objects.low, u, max(gap[u], 0),
             near, reached, numbers[1], numbers[2], numbers[3], cumulative,
-            entries, sure, possible, totals,
+            entries, lines[0], lines[1], lines[2], totals,
         )  # fmt: skip
         return
     if d > 1:

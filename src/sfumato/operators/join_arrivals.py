@@ -118,4 +118,5 @@ class Numbers:
 
 def _check_codes(side: npt.NDArray[np.uint8], key: Ints, streams: int) -> None:
     if side.size and (side.max() >= streams or key.min() < 0):
-        raise ValueError(f"`side` must be from 0 to {streams - 1} and `key` at least 0")
+        sides = "0 or 1" if streams == 2 else f"from 0 to {streams - 1}"
+        raise ValueError(f"`side` must be {sides} and `key` at least 0")
