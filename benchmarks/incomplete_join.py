@@ -3,6 +3,12 @@
 Peers: straightforward C++ (R-tree imputation, then nested loops or a grid), and our own imputer
 followed by our own join with an index. All give the same answers; that is checked before anything
 is timed. Every object lacks one attribute of four, the defaults of paper E otherwise.
+
+Goals are those for E's synthetic defaults. On Intel lab the one against nested loops cannot be met
+by any method, and stands without a goal: 7% of all pairs are answers (`answers`), 30 times E's
+share, and objects have a dozen alternatives, so that nested loops cost little. A hundredth of
+their time is hardly more than imputing the arrival alone takes (the row `own imputer alone`),
+which no method can avoid, as the probabilities of its answers are wanted.
 """
 
 from __future__ import annotations
@@ -41,6 +47,7 @@ class Setting:
     rows: int
     timed: int
     nested: int  # arrivals that nested loops are timed on
+    nested_goal: float | None = 100.0
 
     @property
     def side(self) -> np.ndarray:
@@ -89,7 +96,7 @@ def settings() -> list[Setting]:
         stream = with_gaps(real[np.sort(chosen[REPOSITORY:])], 5)
         cases.append(
             Setting("Intel lab, w = 1,000, eps = 0.1", real[chosen[:REPOSITORY]], stream,
-                    0.01, 0.1, 1000, 2000, 100)
+                    0.01, 0.1, 1000, 2000, 100, nested_goal=None)
         )  # fmt: skip
     return cases
 
@@ -188,9 +195,12 @@ def separate(setting: Setting, imputer: Imputer, begin: int) -> Callable[[], Any
     return lambda: run(slice(begin, None))
 
 
-def check(setting: Setting, imputer: Imputer, peer: Peer, begin: int) -> IncompleteJoin:
+def check(setting: Setting, imputer: Imputer, peer: Peer, begin: int) -> dict[str, int]:
+    """Compare all answers; what the fused join did for the arrivals that count."""
     join, rest = fused(setting, imputer, begin)
+    before = join.counters
     answers, _ = join.process(rest)
+    done = {name: count - before[name] for name, count in join.counters.items()}
     held = np.where(rest.side[answers.arrival] == 0, answers.right, answers.left)
     mine = sorted(zip((answers.arrival + begin).tolist(), held.tolist(), strict=True))
     _, (arrival, number, pr) = peer.join(len(setting.values), True, setting.within, begin)
@@ -200,14 +210,14 @@ def check(setting: Setting, imputer: Imputer, peer: Peer, begin: int) -> Incompl
     other = separate(setting, imputer, begin)()
     np.testing.assert_array_equal(other.left, answers.left)
     np.testing.assert_allclose(other.probability, answers.probability, atol=1e-9)
-    return join
+    return done
 
 
 def case(setting: Setting) -> list[dict[str, Any]]:
     imputer, peer = imputer_of(setting), Peer(setting)
     n = len(setting.values)
     begin = n - setting.timed
-    join = check(setting, imputer, peer, begin)
+    counters = check(setting, imputer, peer, begin)
 
     def prepare() -> Callable[[], Any]:
         own, rest = fused(setting, imputer, begin)
@@ -218,15 +228,17 @@ def case(setting: Setting) -> list[dict[str, Any]]:
     nested_begin = 2 * setting.rows
     nested = peer.cost(nested_begin, nested_begin + setting.nested, False, 1.0)
     apart = timed(lambda: separate(setting, imputer, begin), setting.timed)
-    counters = join.counters
+    alone = timed(lambda: lambda: imputer.impute(setting.values[begin:]), setting.timed)
     about = {
+        "answers": f"{counters['answers'] / max(counters['pairs'], 1):.2%}",
         "imputed": f"{counters['completed'] / max(counters['imputed'], 1):.0%}",
         "refined": f"{counters['refined'] / max(counters['pairs'], 1):.2%}",
     }
     rows = [
         ("C++ R-tree, then grid", index, 5.0),
-        ("C++ R-tree, then nested loops", nested, 100.0),
+        ("C++ R-tree, then nested loops", nested, setting.nested_goal),
         ("own imputer, then own index", apart, None),
+        ("own imputer alone", alone, None),
     ]
     return [
         {

@@ -164,7 +164,8 @@ def reorder_rows(spark: Any, folder: Path, keys: int, size: int) -> list[dict[st
 def join_rows(spark: Any, folder: Path, size: int) -> list[dict[str, Any]]:
     """Half of the rows left, half right; w = 1,000, ten samples."""
     import sfumato as sf
-    from sfumato.operators.table_similarity_join import TIE, SimilarityJoinSettings
+    from sfumato.operators.table_join import TIE
+    from sfumato.operators.table_similarity_join import SimilarityJoinSettings
 
     count = SIZES[size]
     table = readings(size * count, 1, 10, seed=2)

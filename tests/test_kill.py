@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.operators.reorder import Reorder
-from sfumato.operators.table_similarity_join import TIE, SimilarityJoinSettings
+from sfumato.operators.table_join import TIE
+from sfumato.operators.table_similarity_join import SimilarityJoinSettings
 
 KILLS, FILES, ROWS = 10, 80, 75
 STAMP = pa.timestamp("us", tz="UTC")

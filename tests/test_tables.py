@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.operators import table_similarity_join as join_tables
+from sfumato.operators import table_join as join_tables
 from sfumato.operators.snapshot import SnapshotError
 from sfumato.operators.table_reorder import TIE, ReorderSettings
 from sfumato.operators.table_similarity_join import SimilarityJoinSettings

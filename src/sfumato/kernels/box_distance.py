@@ -7,6 +7,8 @@ from numba import njit
 
 from sfumato.kernels.uncertain_tuples import LEAN
 
+OPEN, NONE = -3.0, -1.0  # in place of a probability: to be found; below the threshold
+
 
 @njit(**LEAN)
 def squares_in_window(low, high, u, base, held, nearest, farthest):
@@ -54,15 +56,11 @@ def box_squares(low, high, u, v):
 
 
 @njit(**LEAN)
-def certain_pairs(farthest, begin, sure, near, reached, others):
-    """Split near[:reached]: those certainly within reach go to `others`; (how many, the rest)."""
-    n, open_pairs = 0, 0
+def certain_pairs(farthest, begin, sure, near, reached, totals):
+    """Which of near[:reached] are certainly within reach: 1 in totals, else OPEN; how many."""
+    certain = 0
     for i in range(reached):
-        v = near[i]
-        if farthest[v - begin] <= sure:
-            others[n] = v
-            n += 1
-        else:
-            near[open_pairs] = v
-            open_pairs += 1
-    return n, open_pairs
+        is_near = farthest[near[i] - begin] <= sure
+        totals[i] = 1.0 if is_near else OPEN
+        certain += is_near
+    return certain

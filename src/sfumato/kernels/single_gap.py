@@ -9,9 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from sfumato.kernels.gap_sums import ULP
 from sfumato.kernels.uncertain_tuples import LEAN, padded
-
-ULP = 2.0**-52
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

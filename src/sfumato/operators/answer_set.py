@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -95,6 +95,30 @@ class AnswerSet:
 
     def __init__(self, current: Answers | None = None) -> None:
         self.current = Answers.none() if current is None else current
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, np.ndarray]) -> AnswerSet:
+        """The set whose `arrays` these are, among others."""
+        return cls(Answers(**{f.name: arrays[f"answers_{f.name}"] for f in fields(Answers)}))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The current answers by column, for a snapshot."""
+        return {f"answers_{f.name}": getattr(self.current, f.name) for f in fields(Answers)}
+
+    def asked(self, output: str) -> Answers:
+        """The current answers, by arrival. Raises ValueError unless `output` is "changes"."""
+        if output != "changes":
+            raise ValueError(
+                f'the current answers are kept only with output="changes"; got output="{output}"'
+            )
+        return self.current
+
+    def named(self, side: int, streams: int = 2) -> Ints:
+        """Numbers of a stream's tuples in current answers; of many streams see `Numbers`."""
+        if streams == 2:
+            return self.current.right if side else self.current.left
+        both = np.concatenate([self.current.left, self.current.right])
+        return both[both % streams == side]
 
     def update(self, found: Answers, expired: tuple[Ints, Ints, Ints]) -> Answers:
         """Take new answers in, and those of expired tuples out; all changes in order.

@@ -2,52 +2,32 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.incomplete_join import (
-    COARSE,
-    COMPLETED,
-    COUNTERS,
-    KEPT,
-    WHOLE,
-    Match,
-    join_incomplete,
-    refill,
-    squares_of,
-)
+from sfumato.kernels.incomplete_join import COMPLETED, COUNTERS, join_incomplete
+from sfumato.kernels.incomplete_objects import COARSE, KEPT, WHOLE, Match, squares_of
+from sfumato.kernels.lazy_completion import refill
 from sfumato.kernels.match_probability import SLACK, distance_limit
 from sfumato.kernels.uncertain_tuples import read_tuples
 from sfumato.operators.answer_set import Answers, AnswerSet, concatenate
 from sfumato.operators.imputation import REASONS, Imputer
+from sfumato.operators.join_arguments import OUTPUTS, distance, one_of, share, whole
+from sfumato.operators.join_arrivals import IncompleteArrivals, Numbers
 from sfumato.operators.object_pool import ObjectPool
 from sfumato.operators.snapshot import Snapshot, SnapshotError, pack, unpack
 
+__all__ = ["IncompleteArrivals", "IncompleteJoin"]
+
 KIND, VERSION = "incomplete_join", 1
-OUTPUTS = ("append", "changes")
 MOST_STREAMS = 256
 CHUNK = 8192  # arrivals taken at once
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class IncompleteArrivals:
-    """Objects of all streams in one arrival order.
-
-    side : uint8[n], the stream: 0 left, 1 right, or more of them
-    key : int64[n], codes 0, 1, 2, ... kept for ever
-    values : float64[n, D], in the order of the imputer's `names`, NaN = missing
-    """
-
-    side: npt.NDArray[np.uint8]
-    key: npt.NDArray[np.int64]
-    values: npt.NDArray[np.float64]
 
 
 class IncompleteJoin:
@@ -89,25 +69,18 @@ class IncompleteJoin:
         streams: int = 2,
     ) -> None:
         self.imputer = imputer
-        self.within = float(within)
-        if not (math.isfinite(self.within) and self.within > 0.0):
-            raise ValueError(f"`within` must be a positive, finite distance; got {within!r}")
-        if not isinstance(probability, int | float) or not 0.0 < probability <= 1.0:
-            raise ValueError(f"`probability` must be in (0, 1]; got {probability!r}")
-        if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1:
-            raise ValueError(f"`rows` must be a whole number of at least 1; got {rows!r}")
-        if output not in OUTPUTS:
-            raise ValueError(f"`output` must be one of {', '.join(OUTPUTS)}; got {output!r}")
+        self.within = distance("within", within)
+        self.probability, self.rows = share("probability", probability), whole("rows", rows)
+        self.output = one_of("output", output, OUTPUTS)
         if isinstance(streams, bool) or streams not in range(2, MOST_STREAMS + 1):
             raise ValueError(f"`streams` must be from 2 to {MOST_STREAMS}; got {streams!r}")
         self.streams = int(streams)
-        self.probability, self.rows = float(probability), int(rows)
-        self.scaled, self.output, self.alternatives = bool(scaled), output, bool(alternatives)
+        self.scaled, self.alternatives = bool(scaled), bool(alternatives)
         self.dimensions = len(imputer.attributes)
         self._match = self._units(imputer)
         self._pool = ObjectPool(self.rows, len(imputer.names), self.dimensions, self.streams)
         self._answers = AnswerSet()
-        self._given = np.zeros(self.streams, np.int64)
+        self._numbers = Numbers(self.streams)
         self._counted = np.zeros(COUNTERS, np.int64)
         self._reasons = np.zeros(len(REASONS), np.int64)
         self._found = 0
@@ -119,13 +92,10 @@ class IncompleteJoin:
         each arrival what became of it: a place in `imputation.REASONS`, uint8[n].
         Raises TypeError or ValueError, with nothing taken, for arrays of wrong dtype or shape.
         """
-        arrivals = self._checked(arrivals)
+        arrivals = arrivals.checked(self.streams, len(self.imputer.names))
         parts, reasons = [Answers.none()], [np.empty(0, np.uint8)]
         for begin in range(0, arrivals.side.size, CHUNK):
-            part = slice(begin, begin + CHUNK)
-            answers, reason = self._process(
-                IncompleteArrivals(arrivals.side[part], arrivals.key[part], arrivals.values[part])
-            )
+            answers, reason = self._process(arrivals.part(begin, begin + CHUNK))
             parts.append(replace(answers, arrival=answers.arrival + begin))
             reasons.append(reason)
         return concatenate(parts), np.concatenate(reasons)
@@ -134,7 +104,7 @@ class IncompleteJoin:
         side, pool, imputer = arrivals.side.astype(np.int64), self._pool, self.imputer
         code = self.streams * arrivals.key + side
         pool.reserve(code)
-        numbers = self._number(side)
+        numbers = self._numbers.next(side)
         rule, reason, low, high = imputer.judge(arrivals.values, boxes=True)
         low, high = ((ends - self._match.shift) / self._match.span for ends in (low, high))
         (
@@ -190,7 +160,8 @@ class IncompleteJoin:
         state = pool.objects.state[held]
         self._counted[COMPLETED] += np.count_nonzero(state == COARSE)
         pool.objects.state[held] = np.where(state == COARSE, WHOLE, state)
-        self._refill(*read_tuples(pool.tuples, held[state == KEPT], self.dimensions))
+        kept = held[state == KEPT]
+        self._refill(kept, *read_tuples(pool.tuples, kept, self.dimensions))
         pool.objects.state[held] = KEPT
         self.imputer = imputer
 
@@ -199,19 +170,11 @@ class IncompleteJoin:
         held = self._pool.numbers(side)
         if self.output == "append":
             return held
-        current = self._answers.current
-        if self.streams > 2:
-            named = np.concatenate([current.left, current.right])
-            return np.union1d(held, named[named % self.streams == side])
-        return np.union1d(held, current.right if side else current.left)
+        return np.union1d(held, self._answers.named(side, self.streams))
 
     def answers(self) -> Answers:
         """The current answers, by arrival. Raises ValueError unless `output` is "changes"."""
-        if self.output != "changes":
-            raise ValueError(
-                'the current answers are kept only with output="changes"; got output="append"'
-            )
-        return self._answers.current
+        return self._answers.asked(self.output)
 
     @property
     def counters(self) -> dict[str, int]:
@@ -224,7 +187,7 @@ class IncompleteJoin:
         """
         pairs, candidates, certain, refined, _, completed = self._counted.tolist()
         return {
-            "objects": int(self._given.sum()),
+            "objects": int(self._numbers.given.sum()),
             **dict(zip(REASONS, self._reasons.tolist(), strict=True)),
             "held": int(self._pool.rings.held.sum()),
             "answers": self._found,
@@ -264,10 +227,10 @@ class IncompleteJoin:
             "offsets": offsets,
             "prob": prob,
             "points": points,
-            "given": self._given,
+            "given": self._numbers.given,
             "counted": self._counted,
             "reasons": self._reasons,
-            **{f"answers_{f.name}": getattr(self._answers.current, f.name) for f in _COLUMNS},
+            **self._answers.arrays(),
         }
         return pack(KIND, VERSION, Snapshot(values=values, arrays=arrays))
 
@@ -291,12 +254,11 @@ class IncompleteJoin:
         rule, _, low, high = imputer.judge(arrays["raw"], boxes=True)
         low, high = ((ends - join._match.shift) / join._match.span for ends in (low, high))
         pool.load(arrays["code"], arrays["number"], arrays["state"], arrays["raw"], rule, low, high)
-        join._refill(arrays["offsets"], arrays["prob"], arrays["points"])
-        join._answers = AnswerSet(
-            Answers(**{f.name: arrays[f"answers_{f.name}"] for f in _COLUMNS})
-        )
-        join._given, join._counted = arrays["given"], arrays["counted"]
-        join._reasons, join._found = arrays["reasons"], found
+        kept = pool.slots()[arrays["state"] == KEPT]
+        join._refill(kept, arrays["offsets"], arrays["prob"], arrays["points"])
+        join._answers, join._found = AnswerSet.of(arrays), found
+        join._numbers.given, join._counted = arrays["given"], arrays["counted"]
+        join._reasons = arrays["reasons"]
         return join
 
     def _units(self, imputer: Imputer) -> Match:
@@ -311,43 +273,11 @@ class IncompleteJoin:
         shift, span = (np.array(column) for column in zip(*units, strict=True))
         return Match(np.array(numbers), shift, span)
 
-    def _refill(self, offsets: Ints, prob: Floats, points: Floats) -> None:
-        """Write the samples of all imputed objects; those of state KEPT are given."""
+    def _refill(self, kept: Ints, offsets: Ints, prob: Floats, points: Floats) -> None:
+        """Write the samples of all imputed objects; those of state KEPT, in `kept`, are given."""
         pool, imputer = self._pool, self.imputer
         blocks, pool.used = refill(
             imputer.prepared, pool.tuples, pool.rings, pool.objects, self._match,
-            offsets, prob, points, imputer.joint, imputer.most, 0,
+            kept, offsets, prob, points, imputer.joint, imputer.most, 0,
         )  # fmt: skip
         pool.tuples = pool.tuples._replace(blocks=blocks)
-
-    def _number(self, side: Ints) -> Ints:
-        numbers = np.empty(side.size, np.int64)
-        for s in range(self.streams):
-            own = np.flatnonzero(side == s)
-            numbers[own] = self._given[s] + np.arange(own.size)
-            self._given[s] += own.size
-        if self.streams > 2:
-            numbers = self.streams * numbers + side
-        return numbers
-
-    def _checked(self, arrivals: IncompleteArrivals) -> IncompleteArrivals:
-        for name, dtype in {"side": "u1", "key": "i8", "values": "f8"}.items():
-            array = getattr(arrivals, name)
-            if not isinstance(array, np.ndarray) or array.dtype != np.dtype(dtype):
-                got = getattr(array, "dtype", type(array).__name__)
-                raise TypeError(f"`{name}` must be an array of {np.dtype(dtype)}; got {got}")
-        n = arrivals.side.size
-        shapes = {"side": (n,), "key": (n,), "values": (n, len(self.imputer.names))}
-        for name, shape in shapes.items():
-            if getattr(arrivals, name).shape != shape:
-                raise ValueError(
-                    f"`{name}` must have shape {shape} for {n} objects; "
-                    f"got {getattr(arrivals, name).shape}"
-                )
-        if n and (arrivals.side.max() >= self.streams or arrivals.key.min() < 0):
-            raise ValueError(f"`side` must be from 0 to {self.streams - 1} and `key` at least 0")
-        values = np.require(arrivals.values, requirements=["C", "W"])
-        return IncompleteArrivals(arrivals.side, arrivals.key, values)
-
-
-_COLUMNS = fields(Answers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.incomplete_join import Objects, Rings
+from sfumato.kernels.incomplete_objects import Objects, Rings
 from sfumato.kernels.rule_choice import PRESENT
 from sfumato.kernels.trimmed_radius import summary_columns
 from sfumato.kernels.uncertain_tuples import Tuples
@@ -15,7 +15,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class ObjectPool:
-    """Rings of at most `rows` slots, one for each window (see `kernels.incomplete_join`).
+    """Rings of at most `rows` slots, one for each window (see `kernels.incomplete_objects`).
 
     names, dimensions : columns D of an object, and T of them joined
     streams : windows of a key, of codes key * streams + stream

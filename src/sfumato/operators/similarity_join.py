@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.match_probability import (
-    SLACK,
-    distance_limit,
-    matching_pairs,
-)
+from sfumato.kernels.match_probability import SLACK, distance_limit, matching_pairs
 from sfumato.kernels.position import positions
 from sfumato.kernels.similarity_nested import ARRIVAL, COUNTERS, HELD, NEWEST
 from sfumato.kernels.uncertain_tuples import existences, expired
 from sfumato.operators.answer_set import Answers, AnswerSet, concatenate
+from sfumato.operators.join_arguments import OUTPUTS, distance, one_of, share, whole
+from sfumato.operators.join_arrivals import Arrivals, Numbers
 from sfumato.operators.join_strategy import Batch, Index, Match, Nested, Sort, Strategy
 from sfumato.operators.join_windows import JoinWindows
 from sfumato.operators.snapshot import Snapshot, pack, unpack
@@ -26,27 +23,10 @@ __all__ = ["Answers", "Arrivals", "SimilarityJoin"]
 
 KIND, VERSION = "similarity_join", 1
 STRATEGIES = ("auto", "nested", "index", "sort")
-OUTPUTS = ("append", "changes")
 CHUNK = 8192  # arrivals taken at once: more would leave the processor's cache between two steps
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Arrivals:
-    """Tuples of both streams in one arrival order; n tuples, m samples.
-
-    side : uint8[n], 0 left, 1 right    key : int64[n], codes 0, 1, 2, ... kept for ever
-    offsets : int64[n + 1], of each tuple's samples
-    prob : float64[m], probabilities in (0, 1], valid alternatives    points : float64[m, d], finite
-    """
-
-    side: npt.NDArray[np.uint8]
-    key: npt.NDArray[np.int64]
-    offsets: npt.NDArray[np.int64]
-    prob: npt.NDArray[np.float64]
-    points: npt.NDArray[np.float64]
 
 
 class SimilarityJoin:
@@ -98,16 +78,14 @@ class SimilarityJoin:
         max_tuples: int | None = None,
         alternatives: bool = True,
     ) -> None:
-        self.dimensions = _whole("dimensions", dimensions)
-        self.within = float(within)
-        if not (math.isfinite(self.within) and self.within > 0):
-            raise ValueError(f"`within` must be a positive, finite distance; got {within!r}")
-        self.probability = _share("probability", probability)
-        self.rows = _whole("rows", rows)
-        self.confidence = _share("confidence", confidence)
-        self.max_tuples = None if max_tuples is None else _whole("max_tuples", max_tuples)
-        self.strategy = _one_of("strategy", strategy, STRATEGIES)
-        self.output = _one_of("output", output, OUTPUTS)
+        self.dimensions = whole("dimensions", dimensions)
+        self.within = distance("within", within)
+        self.probability = share("probability", probability)
+        self.rows = whole("rows", rows)
+        self.confidence = share("confidence", confidence)
+        self.max_tuples = None if max_tuples is None else whole("max_tuples", max_tuples)
+        self.strategy = one_of("strategy", strategy, STRATEGIES)
+        self.output = one_of("output", output, OUTPUTS)
         self.alternatives = alternatives
         self._match = Match(
             dimensions=self.dimensions,
@@ -125,7 +103,7 @@ class SimilarityJoin:
             self._strategy(),
         )
         self._answers = AnswerSet()
-        self._given = np.zeros(2, np.int64)  # tuples of each side so far
+        self._numbers = Numbers(2)
         self._counted = np.zeros(COUNTERS, np.int64)
         self._found = 0
 
@@ -136,24 +114,24 @@ class SimilarityJoin:
         other tuple), then those that leave (by left, then right number).
         Raises TypeError or ValueError, with nothing taken, for arrays of wrong dtype or shape.
         """
-        arrivals = self._checked(arrivals)
+        arrivals = arrivals.checked(self.dimensions)
         n, step = arrivals.side.size, CHUNK
         if n <= 2 * step:
             return self._process(arrivals)
         parts = []
         for begin in range(0, n, step):
-            part = self._process(_some(arrivals, begin, min(begin + step, n)))
+            part = self._process(arrivals.part(begin, min(begin + step, n)))
             parts.append(replace(part, arrival=part.arrival + begin))
         return concatenate(parts)
 
     def _process(self, arrivals: Arrivals) -> Answers:
         side = arrivals.side.astype(np.int64)
-        numbers = self._number(side)
+        numbers = self._numbers.next(side)
         existence = existences(arrivals.offsets, arrivals.prob)
         places = None
         if not existence.all():
             places = np.flatnonzero(existence)
-            arrivals, side, numbers = _only(places, arrivals), side[places], numbers[places]
+            arrivals, side, numbers = arrivals.take(places), side[places], numbers[places]
             existence = existence[places]
         batch = self._windows.admit(
             2 * arrivals.key + side,
@@ -181,16 +159,11 @@ class SimilarityJoin:
         held = self._windows.numbers(side)
         if self.output == "append":
             return held
-        current = self._answers.current
-        return np.union1d(held, current.right if side else current.left)
+        return np.union1d(held, self._answers.named(side))
 
     def answers(self) -> Answers:
         """The current answers, by arrival. Raises ValueError unless `output` is "changes"."""
-        if self.output != "changes":
-            raise ValueError(
-                'the current answers are kept only with output="changes"; got output="append"'
-            )
-        return self._answers.current
+        return self._answers.asked(self.output)
 
     @property
     def counters(self) -> dict[str, int]:
@@ -202,7 +175,7 @@ class SimilarityJoin:
         """
         pairs, visited, candidates = self._counted.tolist()
         return {
-            "tuples": int(self._given.sum()),
+            "tuples": int(self._numbers.given.sum()),
             "held": self._windows.size,
             "answers": self._found,
             "overflow": self._windows.overflow,
@@ -214,7 +187,6 @@ class SimilarityJoin:
     def snapshot(self) -> bytes:
         """Settings, held tuples and current answers as versioned bytes."""
         held = self._windows.held()
-        current = {f"answers_{f.name}": getattr(self._answers.current, f.name) for f in _COLUMNS}
         values: dict[str, Any] = {
             "dimensions": self.dimensions,
             "within": self.within,
@@ -228,7 +200,12 @@ class SimilarityJoin:
             "found": self._found,
             "overflow": self._windows.overflow,
         }
-        arrays = {**held, **current, "given": self._given, "counted": self._counted}
+        arrays = {
+            **held,
+            **self._answers.arrays(),
+            "given": self._numbers.given,
+            "counted": self._counted,
+        }
         return pack(KIND, VERSION, Snapshot(values=values, arrays=arrays))
 
     @classmethod
@@ -250,10 +227,8 @@ class SimilarityJoin:
             arrays["points"],
         )
         join._windows.overflow = overflow
-        join._answers = AnswerSet(
-            Answers(**{f.name: arrays[f"answers_{f.name}"] for f in _COLUMNS})
-        )
-        join._given, join._counted, join._found = arrays["given"], arrays["counted"], found
+        join._answers, join._found = AnswerSet.of(arrays), found
+        join._numbers.given, join._counted = arrays["given"], arrays["counted"]
         return join
 
     def _strategy(self) -> Strategy:
@@ -301,93 +276,3 @@ class SimilarityJoin:
             left_sample=left_sample,
             right_sample=right_sample,
         )
-
-    def _number(self, side: Ints) -> Ints:
-        right = np.cumsum(side)
-        numbers = np.where(
-            side == 1, self._given[1] + right - 1, self._given[0] + np.arange(side.size) - right
-        )
-        count = int(right[-1]) if side.size else 0
-        self._given = self._given + np.array([side.size - count, count])
-        return numbers
-
-    def _checked(self, arrivals: Arrivals) -> Arrivals:
-        expected = {"side": "u1", "key": "i8", "offsets": "i8", "prob": "f8", "points": "f8"}
-        for name, dtype in expected.items():
-            array = getattr(arrivals, name)
-            if not isinstance(array, np.ndarray) or array.dtype != np.dtype(dtype):
-                got = getattr(array, "dtype", type(array).__name__)
-                raise TypeError(f"`{name}` must be an array of {np.dtype(dtype)}; got {got}")
-        n, m = arrivals.side.size, arrivals.prob.size
-        shapes = {
-            "side": (n,),
-            "key": (n,),
-            "offsets": (n + 1,),
-            "prob": (m,),
-            "points": (m, self.dimensions),
-        }
-        for name, shape in shapes.items():
-            if getattr(arrivals, name).shape != shape:
-                raise ValueError(
-                    f"`{name}` must have shape {shape} for {n} tuples with {m} samples; "
-                    f"got {getattr(arrivals, name).shape}"
-                )
-        offsets = arrivals.offsets
-        if offsets[0] != 0 or offsets[-1] != m or (np.diff(offsets) < 0).any():
-            raise ValueError(f"`offsets` must rise from 0 to the number of samples, {m}")
-        if n and (arrivals.side.max() > 1 or arrivals.key.min() < 0):
-            raise ValueError("`side` must be 0 or 1 and `key` at least 0")
-        # Kernels are compiled for one kind of array: contiguous and writable (they do not write).
-        plain = {
-            name: np.require(getattr(arrivals, name), requirements=["C", "W"]) for name in expected
-        }
-        return Arrivals(**plain)
-
-
-_COLUMNS = fields(Answers)
-
-
-def _some(arrivals: Arrivals, begin: int, end: int) -> Arrivals:
-    """Consecutive tuples."""
-    offsets = arrivals.offsets
-    samples = slice(offsets[begin], offsets[end])
-    return Arrivals(
-        side=arrivals.side[begin:end],
-        key=arrivals.key[begin:end],
-        offsets=offsets[begin : end + 1] - offsets[begin],
-        prob=arrivals.prob[samples],
-        points=arrivals.points[samples],
-    )
-
-
-def _only(places: Ints, arrivals: Arrivals) -> Arrivals:
-    """Some of the tuples, in order, with their samples."""
-    counts = np.diff(arrivals.offsets)
-    wanted = np.zeros(counts.size, bool)
-    wanted[places] = True
-    samples = np.repeat(wanted, counts)
-    return Arrivals(
-        side=arrivals.side[places],
-        key=arrivals.key[places],
-        offsets=np.concatenate([[0], np.cumsum(counts[places])]),
-        prob=arrivals.prob[samples],
-        points=arrivals.points[samples],
-    )
-
-
-def _whole(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"`{name}` must be a whole number of at least 1; got {value!r}")
-    return int(value)
-
-
-def _share(name: str, value: Any) -> float:
-    if not isinstance(value, int | float | np.number) or not 0.0 < value <= 1.0:
-        raise ValueError(f"`{name}` must be a probability in (0, 1]; got {value!r}")
-    return float(value)
-
-
-def _one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
-    if value not in choices:
-        raise ValueError(f"`{name}` must be one of {', '.join(choices)}; got {value!r}")
-    return value

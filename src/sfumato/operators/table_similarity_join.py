@@ -5,22 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from sfumato.operators.arrival_order import arrival_order, count_out_of_order
-from sfumato.operators.arrow import as_numbers, joined
-from sfumato.operators.keys import KeyIndex
+from sfumato.operators.answer_set import Answers
+from sfumato.operators.join_arrivals import Arrivals
 from sfumato.operators.ragged import chosen, offsets_of
 from sfumato.operators.row_store import RowStore
-from sfumato.operators.similarity_join import Answers, Arrivals, SimilarityJoin
-from sfumato.operators.snapshot import Snapshot, pack, unpack
-
-SIDES = ("left", "right")
-ALTERNATIVES = "alternatives"
-TIE = "__tie"
+from sfumato.operators.similarity_join import SimilarityJoin
+from sfumato.operators.table_join import ALTERNATIVES, Arriving, TableJoin
 
 
 @dataclass(frozen=True)
@@ -62,130 +57,36 @@ class SimilarityJoinSettings:
         return TableSimilarityJoin(self, operator)
 
     def restore(self, data: bytes) -> TableSimilarityJoin:
-        saved = unpack(data, "similarity join bucket", 1)
-        bucket = TableSimilarityJoin(
-            self, SimilarityJoin.restore(saved.arrays["operator"].tobytes())
-        )
-        bucket.index = KeyIndex(saved.tables.get("keys"))
-        for side, store in enumerate(SIDES):
-            bucket.stores[side] = RowStore(
-                saved.tables.get(store), saved.arrays[store], saved.values[store]
-            )
-        latest = saved.values["latest"]
-        bucket.latest = None if latest is None else tuple(latest)
-        bucket.counts = saved.values["counts"]
-        return bucket
+        return TableSimilarityJoin.restored(self, data, SimilarityJoin.restore)
 
     def fingerprint(self) -> str:
         return json.dumps({"operator": "similarity join", **asdict(self)}, sort_keys=True)
 
 
-class TableSimilarityJoin:
-    """`SimilarityJoin` over Arrow tables, for the keys of one bucket; keeps its live tuples' rows.
+class TableSimilarityJoin(TableJoin[SimilarityJoin]):
+    """`SimilarityJoin` over Arrow tables: rows are the certain columns, beside `alternatives`."""
 
-    Tables of a side have the columns row (a struct: the certain columns), alternatives, order0..,
-    key0.. and __tie (which decides between simultaneous rows of one side).
-    """
+    kind, version = "similarity join bucket", 1
+    kept = (ALTERNATIVES,)
+    settings: SimilarityJoinSettings
 
-    def __init__(self, settings: SimilarityJoinSettings, operator: SimilarityJoin) -> None:
-        self.settings = settings
-        self.operator = operator
-        self.index = KeyIndex()
-        self.stores = [RowStore(), RowStore()]
-        self.latest: tuple | None = None  # order of the newest row
-        self.counts = {"rows": 0, "pairs": 0, "out_of_order": 0}
+    def _join(self, arriving: Arriving) -> Answers:
+        samples = [_samples(table, self.settings.on) for table in arriving.tables]
+        offsets, prob, points = _ragged(samples, arriving.order)
+        return self.operator.process(Arrivals(arriving.side, arriving.code, offsets, prob, points))
 
-    def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
-        sides = [(side, joined([t for s, t in batch if s == side])) for side in _present(batch)]
-        columns = [
-            np.concatenate([as_numbers(t.column(f"order{i}")) for _, t in sides])
-            for i in range(self.settings.orders)
-        ]
-        tie = np.concatenate([as_numbers(t.column(TIE)) for _, t in sides])
-        side = np.concatenate([np.full(t.num_rows, s, np.uint8) for s, t in sides])
-        order = arrival_order(columns, [side, tie])
-        codes = np.concatenate(
-            [
-                self.index.encode(t.select([f"key{i}" for i in range(self.settings.keys)]))
-                for _, t in sides
-            ]
-        )
-        self._count_order([c[order] for c in columns])
-        offsets, prob, points = _ragged([_samples(t, self.settings.on) for _, t in sides], order)
-        for number, table in sides:
-            places = order[side[order] == number] - (
-                0 if number == sides[0][0] else sides[0][1].num_rows
-            )
-            self.stores[number].append(table.select(["row", ALTERNATIVES]).take(pa.array(places)))
-        answers = self.operator.process(Arrivals(side[order], codes[order], offsets, prob, points))
-        self.counts["rows"] += len(order)
-        self.counts["pairs"] += int((answers.change > 0).sum())
-        output = self._rows(answers)
-        for number, store in enumerate(self.stores):
-            store.forget(self.operator.live(number))
-        return [output] if output.num_rows else []
-
-    def _count_order(self, columns: list[np.ndarray]) -> None:
-        self.counts["out_of_order"] += count_out_of_order(columns, self.latest)
-        newest = tuple(column[-1].item() for column in columns)
-        self.latest = newest if self.latest is None else max(newest, self.latest)
-
-    def _rows(self, answers: Answers) -> pa.Table:
-        counts = np.diff(answers.offsets)
-        columns: dict[str, Any] = {}
-        pair: dict[str, Any] = {"prob": pa.array(answers.prob)}
-        if len(answers.left) == 0:
-            return pa.table({"left": pa.array([], pa.null())})
-        for store, side, numbers, sample in (
-            (self.stores[0], "left", answers.left, answers.left_sample),
-            (self.stores[1], "right", answers.right, answers.right_sample),
-        ):
-            rows = store.take(numbers)
-            columns[side] = rows.column("row")
-            alternatives = rows.column(ALTERNATIVES).combine_chunks()
-            starts = alternatives.offsets.to_numpy()[:-1]
-            chosen = alternatives.values.take(pa.array(np.repeat(starts, counts) + sample))
-            for field in chosen.type:
-                if field.name != "prob":
-                    pair[f"{side}_{field.name}"] = chosen.field(field.name)
-        columns["probability"] = pa.array(answers.probability)
-        flat = pa.StructArray.from_arrays(list(pair.values()), names=list(pair))
-        columns[ALTERNATIVES] = pa.ListArray.from_arrays(
-            pa.array(answers.offsets, pa.int32()), flat
-        )
-        if self.settings.output == "changes":
-            columns["change"] = pa.array(np.where(answers.change > 0, "+", "-"), pa.string())
-        return pa.table(columns)
-
-    def idle(self, now: int) -> list[pa.Table]:
-        return []
-
-    def flush(self) -> list[pa.Table]:
-        return []
+    def _side(
+        self, store: RowStore, numbers: np.ndarray, sample: np.ndarray, lengths: np.ndarray
+    ) -> tuple[pa.ChunkedArray, dict[str, pa.Array]]:
+        rows = store.take(numbers)
+        alternatives = rows.column(ALTERNATIVES).combine_chunks()
+        starts = alternatives.offsets.to_numpy()[:-1]
+        chosen = alternatives.values.take(pa.array(np.repeat(starts, lengths) + sample))
+        names = [field.name for field in chosen.type if field.name != "prob"]
+        return rows.column("row"), {name: chosen.field(name) for name in names}
 
     def counters(self) -> dict[str, int]:
         return {**self.counts, "overflow": self.operator.counters["overflow"]}
-
-    def snapshot(self) -> bytes:
-        tables: dict[str, pa.Table] = {}
-        arrays = {"operator": np.frombuffer(self.operator.snapshot(), np.uint8)}
-        values: dict[str, Any] = {
-            "latest": None if self.latest is None else list(self.latest),
-            "counts": self.counts,
-        }
-        if self.index.table is not None:
-            tables["keys"] = self.index.table
-        for number, name in enumerate(SIDES):
-            store = self.stores[number]
-            store.keep(self.operator.live(number))
-            arrays[name], values[name] = store.numbers, store.next
-            if len(store.numbers):
-                tables[name] = store.rows()
-        return pack("similarity join bucket", 1, Snapshot(values, arrays, tables))
-
-
-def _present(batch: Sequence[tuple[int, pa.Table]]) -> list[int]:
-    return sorted({side for side, _ in batch})
 
 
 def _samples(table: pa.Table, on: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.operators.table_incomplete_join import IncompleteJoinSettings
-from sfumato.operators.table_similarity_join import TIE
+from sfumato.operators.table_join import TIE
 from sfumato.spark.alternatives import ALTERNATIVES
 from sfumato.spark.columns import with_tie
 from sfumato.spark.imputation import Imputation, require_numbers

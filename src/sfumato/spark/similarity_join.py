@@ -16,7 +16,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from sfumato.operators.table_similarity_join import SIDES, TIE, SimilarityJoinSettings
+from sfumato.operators.table_join import SIDES, TIE
+from sfumato.operators.table_similarity_join import SimilarityJoinSettings
 from sfumato.spark import bucket_state, chunks
 from sfumato.spark.alternatives import ALTERNATIVES
 from sfumato.spark.checked import invalid_reason

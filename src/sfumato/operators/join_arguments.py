@@ -1,0 +1,62 @@
+"""Checks of the arguments of joins; errors name the argument, what is expected and what came."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+OUTPUTS = ("append", "changes")
+
+
+def distance(name: str, value: Any) -> float:
+    """A positive, finite number."""
+    number = float(value)
+    if not (math.isfinite(number) and number > 0.0):
+        raise ValueError(f"`{name}` must be a positive, finite distance; got {value!r}")
+    return number
+
+
+def whole(name: str, value: Any) -> int:
+    """A whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"`{name}` must be a whole number of at least 1; got {value!r}")
+    return int(value)
+
+
+def share(name: str, value: Any) -> float:
+    """A number in (0, 1]."""
+    if not isinstance(value, int | float | np.number) or not 0.0 < value <= 1.0:
+        raise ValueError(f"`{name}` must be a probability in (0, 1]; got {value!r}")
+    return float(value)
+
+
+def one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
+    """One of some words."""
+    if value not in choices:
+        raise ValueError(f"`{name}` must be one of {', '.join(choices)}; got {value!r}")
+    return value
+
+
+def arrays_of(batch: object, dtypes: Mapping[str, str]) -> dict[str, np.ndarray]:
+    """The arrays of a batch by name, contiguous and writable. Raises TypeError for another dtype.
+
+    Kernels are compiled for one kind of array: contiguous and writable (they do not write).
+    """
+    for name, dtype in dtypes.items():
+        array = getattr(batch, name)
+        if not isinstance(array, np.ndarray) or array.dtype != np.dtype(dtype):
+            got = getattr(array, "dtype", type(array).__name__)
+            raise TypeError(f"`{name}` must be an array of {np.dtype(dtype)}; got {got}")
+    return {name: np.require(getattr(batch, name), requirements=["C", "W"]) for name in dtypes}
+
+
+def check_shapes(
+    arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]], of: str
+) -> None:
+    """Raise ValueError unless arrays have these shapes; `of` says what they are for."""
+    for name, shape in shapes.items():
+        if arrays[name].shape != shape:
+            raise ValueError(f"`{name}` must have shape {shape} for {of}; got {arrays[name].shape}")

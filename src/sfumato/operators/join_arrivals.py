@@ -1,0 +1,122 @@
+"""What arrives at a join: tuples of all its streams in one order, as arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.operators.join_arguments import arrays_of, check_shapes
+from sfumato.operators.ragged import chosen
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Tuples of both streams in one arrival order; n tuples, m samples.
+
+    side : uint8[n], 0 left, 1 right    key : int64[n], codes 0, 1, 2, ... kept for ever
+    offsets : int64[n + 1], of each tuple's samples
+    prob : float64[m], probabilities in (0, 1], valid alternatives    points : float64[m, d], finite
+    """
+
+    side: npt.NDArray[np.uint8]
+    key: npt.NDArray[np.int64]
+    offsets: npt.NDArray[np.int64]
+    prob: npt.NDArray[np.float64]
+    points: npt.NDArray[np.float64]
+
+    def part(self, begin: int, end: int) -> Arrivals:
+        """Consecutive tuples."""
+        samples = slice(self.offsets[begin], self.offsets[end])
+        return Arrivals(
+            side=self.side[begin:end],
+            key=self.key[begin:end],
+            offsets=self.offsets[begin : end + 1] - self.offsets[begin],
+            prob=self.prob[samples],
+            points=self.points[samples],
+        )
+
+    def take(self, places: Ints) -> Arrivals:
+        """Some of the tuples, with their samples."""
+        offsets, samples = chosen(self.offsets, places)
+        return Arrivals(
+            self.side[places], self.key[places], offsets, self.prob[samples], self.points[samples]
+        )
+
+    def checked(self, dimensions: int) -> Arrivals:
+        """The same as kernels take it.
+
+        Raises TypeError or ValueError for arrays of wrong dtype or shape, or wrong content.
+        """
+        dtypes = {"side": "u1", "key": "i8", "offsets": "i8", "prob": "f8", "points": "f8"}
+        arrays = arrays_of(self, dtypes)
+        n, m = self.side.size, self.prob.size
+        shapes = {
+            "side": (n,), "key": (n,), "offsets": (n + 1,), "prob": (m,), "points": (m, dimensions)
+        }  # fmt: skip
+        check_shapes(arrays, shapes, f"{n} tuples with {m} samples")
+        if self.offsets[0] != 0 or self.offsets[-1] != m or (np.diff(self.offsets) < 0).any():
+            raise ValueError(f"`offsets` must rise from 0 to the number of samples, {m}")
+        _check_codes(self.side, self.key, 2)
+        return Arrivals(**arrays)
+
+
+@dataclass(frozen=True)
+class IncompleteArrivals:
+    """Objects of all streams in one arrival order.
+
+    side : uint8[n], the stream: 0 left, 1 right, or more of them
+    key : int64[n], codes 0, 1, 2, ... kept for ever
+    values : float64[n, D], in the order of the imputer's `names`, NaN = missing
+    """
+
+    side: npt.NDArray[np.uint8]
+    key: npt.NDArray[np.int64]
+    values: npt.NDArray[np.float64]
+
+    def part(self, begin: int, end: int) -> IncompleteArrivals:
+        """Consecutive objects."""
+        return IncompleteArrivals(self.side[begin:end], self.key[begin:end], self.values[begin:end])
+
+    def checked(self, streams: int, columns: int) -> IncompleteArrivals:
+        """The same as kernels take it.
+
+        Raises TypeError or ValueError for arrays of wrong dtype or shape, or wrong content.
+        """
+        arrays = arrays_of(self, {"side": "u1", "key": "i8", "values": "f8"})
+        n = self.side.size
+        check_shapes(arrays, {"side": (n,), "key": (n,), "values": (n, columns)}, f"{n} objects")
+        _check_codes(self.side, self.key, streams)
+        return IncompleteArrivals(**arrays)
+
+
+class Numbers:
+    """Running numbers of a join's tuples: the i-th of a stream, over all keys, from 0.
+
+    Of more than two streams, streams * i + stream, so that a number says which stream it is of.
+    given : int64[streams], how many each stream had so far
+    """
+
+    def __init__(self, streams: int) -> None:
+        self.streams = streams
+        self.given = np.zeros(streams, np.int64)
+
+    def next(self, side: Ints) -> Ints:
+        """Numbers for arrivals of these streams, int64[n]."""
+        numbers = np.empty(side.size, np.int64)
+        given = self.given.copy()
+        for stream in range(self.streams):
+            own = np.flatnonzero(side == stream)
+            numbers[own] = given[stream] + np.arange(own.size)
+            given[stream] += own.size
+        self.given = given
+        return self.streams * numbers + side if self.streams > 2 else numbers
+
+
+def _check_codes(side: npt.NDArray[np.uint8], key: Ints, streams: int) -> None:
+    if side.size and (side.max() >= streams or key.min() < 0):
+        sides = "0 or 1" if streams == 2 else f"from 0 to {streams - 1}"
+        raise ValueError(f"`side` must be {sides} and `key` at least 0")
