@@ -7,7 +7,55 @@ the kernels and operators it runs, does not pay for the rest.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # the same names for type checkers and editors
+    from sfumato.operators.dependency import Dependency as Dependency
+    from sfumato.operators.earlier_values import EarlierValues as EarlierValues
+    from sfumato.operators.imputation import Imputer as Imputer
+    from sfumato.operators.poisson_binomial import PoissonBinomial as PoissonBinomial
+    from sfumato.operators.punctuator import Punctuator as Punctuator
+    from sfumato.operators.timetable import Timetable as Timetable
+    from sfumato.operators.timetable import timetable as timetable
+    from sfumato.operators.top_k import expected_ranks as expected_ranks
+    from sfumato.operators.top_k import pk_topk as pk_topk
+    from sfumato.operators.top_k import prf as prf
+    from sfumato.operators.top_k import prfe as prfe
+    from sfumato.operators.top_k import pt_k as pt_k
+    from sfumato.operators.top_k import rank_probabilities as rank_probabilities
+    from sfumato.operators.top_k import top_k_probabilities as top_k_probabilities
+    from sfumato.operators.top_k import u_kranks as u_kranks
+    from sfumato.operators.top_k import u_topk as u_topk
+    from sfumato.operators.top_k_answers import top_k_streams as top_k_streams
+    from sfumato.operators.uncertain_window import UncertainWindow as UncertainWindow
+    from sfumato.queries import Top as Top
+    from sfumato.spark.alternatives import alternatives as alternatives
+    from sfumato.spark.alternatives import existence as existence
+    from sfumato.spark.alternatives import expected as expected
+    from sfumato.spark.alternatives import quantile as quantile
+    from sfumato.spark.alternatives import samples as samples
+    from sfumato.spark.alternatives import stddev as stddev
+    from sfumato.spark.checked import checked as checked
+    from sfumato.spark.checked import rejected as rejected
+    from sfumato.spark.discovery import discover_dependencies as discover_dependencies
+    from sfumato.spark.earlier_values import earlier_values as earlier_values
+    from sfumato.spark.extent_join import extent_join as extent_join
+    from sfumato.spark.imputation import Imputation as Imputation
+    from sfumato.spark.impute import impute as impute
+    from sfumato.spark.join_streams import join_streams as join_streams
+    from sfumato.spark.reorder import reorder as reorder
+    from sfumato.spark.replay import ReplaySource as ReplaySource
+    from sfumato.spark.settings import settings as settings
+    from sfumato.spark.similarity_join import similarity_join as similarity_join
+    from sfumato.spark.top_k import top_k as top_k
+    from sfumato.spark.where import where as where
+    from sfumato.spark.window_aggregate import window_aggregate as window_aggregate
+    from sfumato.sql import explain as explain
+    from sfumato.sql import sql as sql
+    from sfumato.sql.errors import SqlError as SqlError
+    from sfumato.windows import Delta as Delta
+    from sfumato.windows import Range as Range
+    from sfumato.windows import Rows as Rows
 
 _HOME = {
     "Delta": "sfumato.windows",
