@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
+from sfumato.operators.aggregate import Aggregate
+from sfumato.operators.count_window_aggregate import CountWindowAggregate
 from sfumato.sql import explain, sql
 
 pytestmark = pytest.mark.spark
@@ -204,8 +208,22 @@ def test_explain_shows_extents_held_tuples_and_state(tables):
         assert part in text
     text = explain(spark, "SELECT AVG(x) FROM u [ROWS 500 CONFIDENCE 95% ORDER id]")
     assert "w' = least n" in text
-    assert "bytes" in text
     assert "0.9: about" in text
+
+
+def test_the_bytes_that_explain_tells_are_those_that_are_stored(tables):
+    text = explain(tables["spark"], "SELECT AVG(x) FROM u [ROWS 500 CONFIDENCE 95% ORDER id]")
+    held, kilobytes = re.search(
+        r"w' = (\d+) .existence 0.9.: .* = ([\d.]+) kB a group", text
+    ).groups()
+    window = CountWindowAggregate(500, 0.95, [Aggregate("avg", 0)])
+    arrivals = 2_000
+    window.process(
+        np.zeros(arrivals, int), np.arange(0, 10 * arrivals + 1, 10), np.full(10 * arrivals, 0.09),
+        np.random.default_rng(1).normal(size=(10 * arrivals, 1)),
+    )  # fmt: skip
+    assert window.held[0] == pytest.approx(int(held), rel=0.01)
+    assert len(window.snapshot()) == pytest.approx(1_000 * float(kilobytes), rel=0.25)
 
 
 def toll_pairs(cars, key):

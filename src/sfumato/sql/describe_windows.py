@@ -105,9 +105,15 @@ def aggregates(step: Aggregated) -> Iterator[tuple[str, str]]:
         yield "answers", "one for each tuple that arrives"
         held = expected_tuples(window.rows, 0.9, window.confidence)
         of = "w'" if held is None else f"w' = {held} (existence 0.9)"
-        ten = 16 * 10
+        ten = 10 * 8 * (1 + _operands(step))
         total = "" if held is None else f" = {size(held * ten)}"
-        yield "state", f"with 10 alternatives and {of}: w' × {ten} bytes{total} a group"
+        yield (
+            "state",
+            (
+                f"stored, with 10 alternatives and {of}: w' × {ten} bytes{total} a group; in a "
+                "worker's memory about 1 kB a tuple more for each aggregate"
+            ),
+        )
     else:
         broken = f"differs by more than {window.delta:g} from another's"
         below = f"with probability below {percent(window.threshold)}"
@@ -123,6 +129,11 @@ def aggregates(step: Aggregated) -> Iterator[tuple[str, str]]:
             "while values are few, else sampled with a stated error"
         ),
     )
+
+
+def _operands(step: Aggregated) -> int:
+    """How many different things are aggregated: of `sum(x)`, `avg(x)` and `count(*)` one."""
+    return len({text.partition("(")[2] for text in step.aggregates} - {"*)"})
 
 
 def _tuples_of(window: Rows) -> str:
