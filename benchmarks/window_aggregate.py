@@ -44,9 +44,7 @@ def run() -> list[dict]:
 
 def compare(function: str, w: int, kind: str) -> list[dict]:
     many, few, rate_goal, ratio_goal = SETTINGS[function, w]
-    warm = 4 * w
-    existence = np.maximum(existences(kind, warm + many, seed=w), 1e-9)
-    value = np.random.default_rng(w).normal(20.0, 5.0, existence.size)
+    warm, existence, value = stream(w, kind, many)
     window = CountWindowAggregate(w, CONFIDENCE, [Aggregate(function, 0)])
     held = [take(window, existence, value, 0, warm)[0]]
     snapshot, ours_ns, peer_ns = window.snapshot(), np.inf, np.inf
@@ -72,6 +70,12 @@ def compare(function: str, w: int, kind: str) -> list[dict]:
     np.testing.assert_allclose(stddev[:few], np.sqrt(expected[:, 1]), rtol=1e-6)
     setting = f"w = {w:,}, existence {kind}"
     return rows_of(f"window {function}", setting, ours_ns, peer_ns, rate_goal, ratio_goal)
+
+
+def stream(w: int, kind: str, many: int) -> tuple[int, np.ndarray, np.ndarray]:
+    """How many tuples come first to fill the window; existences and values of these and `many`."""
+    existence = np.maximum(existences(kind, 4 * w + many, seed=w), 1e-9)
+    return 4 * w, existence, np.random.default_rng(w).normal(20.0, 5.0, existence.size)
 
 
 def rows_of(

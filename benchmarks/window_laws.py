@@ -16,8 +16,8 @@ import numpy as np
 from peers.build import load
 from sfumato.operators.aggregate import Aggregate
 from sfumato.operators.count_window_aggregate import CountWindowAggregate, CountWindowAnswers
-from window_aggregate import rows_of
-from windows import CONFIDENCE, FLOATS, INTS, existences, min_time
+from window_aggregate import rows_of, stream
+from windows import CONFIDENCE, FLOATS, INTS, min_time
 
 REPEATS = 3
 SHARES = np.array([0.1, 0.5, 0.9])
@@ -53,9 +53,7 @@ def run() -> list[dict]:
 
 def compare(function: str, w: int, kind: str) -> list[dict]:
     many, few, rate_goal, ratio_goal = SETTINGS[function, w]
-    warm = 4 * w
-    existence = np.maximum(existences(kind, warm + many, seed=w), 1e-9)
-    value = np.random.default_rng(w).normal(20.0, 5.0, existence.size)
+    warm, existence, value = stream(w, kind, many)
     window = CountWindowAggregate(
         w, CONFIDENCE, [AGGREGATES[function]], quantiles=SHARES.tolist(), samples=SAMPLES
     )

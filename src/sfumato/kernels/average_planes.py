@@ -23,6 +23,7 @@ import numpy as np
 from numba import njit
 
 from sfumato.kernels.moment_planes import NEGLIGIBLE, centred
+from sfumato.kernels.strided_planes import bring_back, keep, stride_of
 
 LEAD = 1  # cells before the first count, so that count l - 1 always exists
 PAD = 8
@@ -170,9 +171,8 @@ def build(state, offsets, prob, value, first, head, mid, reference, w):
     False, with the sizes needed in `marks`, when there is no room.  Cost: O(tuples * band).
     """
     marks, work = state.marks, state.work
-    tuples, shift = mid - head, np.int64(3)
-    while tuples >> (2 * shift + 2) > 0:
-        shift += 1
+    tuples = mid - head
+    shift = stride_of(tuples)
     marks[SHIFT], marks[BLOCK], marks[BUILT] = shift, -1, 0
     marks[BLOCKS_NEEDED] = (tuples >> shift) + 1
     if state.extent.shape[0] < marks[BLOCKS_NEEDED]:
@@ -187,13 +187,7 @@ def build(state, offsets, prob, value, first, head, mid, reference, w):
             block, size = depth >> shift, high - low
             extent = state.extent[block]
             extent[PLACE], extent[BAND_LOW], extent[BAND_HIGH] = place, low, high
-            if place + 3 * size <= state.saved.size:
-                for plane in range(3):
-                    source = work[side, plane, low + LEAD :]
-                    target = state.saved[place + plane * size :]
-                    for x in range(size):
-                        target[x] = source[x]
-            place += 3 * size
+            place = keep(work[side], low + LEAD, size, state.saved, place)
             width = max(width, size)
         if depth < tuples:
             p, m, s = deviations(offsets, prob, value, mid - 1 - depth, reference)
@@ -219,12 +213,8 @@ def load(state, offsets, prob, value, mid, block, last, reference, w):
     marks, rows, bands = state.marks, state.rows, state.bands
     extent = state.extent[block]
     low, high = extent[BAND_LOW], extent[BAND_HIGH]
-    base, size = low, high - low
-    for plane in range(3):
-        target = rows[0, plane, LEAD:]
-        source = state.saved[extent[PLACE] + plane * size :]
-        for x in range(size):
-            target[x] = source[x]
+    base = low
+    bring_back(state.saved, extent[PLACE], high - low, rows[0], LEAD)
     bands[0, 0], bands[0, 1] = low, high
     newest = mid - 1 - (block << marks[SHIFT])
     for r in range(last):

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from sfumato.kernels.strided_planes import bring_back, keep, stride_of
+
 NEGLIGIBLE = 1e-20  # probabilities at a law's ends below this are dropped
 REACH = 10.0  # standard deviations within which a law is above NEGLIGIBLE
 LEAD = 1  # cells before the first count, so that count l - 1 always exists
@@ -188,9 +190,7 @@ def build(state, offsets, prob, value, first, head, mid, w, choose):
     if choose:
         _choose_reference(offsets, prob, value, head, max(mid, head + 1), reals)
     tuples = mid - head
-    shift = np.int64(3)
-    while tuples >> (2 * shift + 2) > 0:
-        shift += 1
+    shift = stride_of(tuples)
     marks[SHIFT], marks[BLOCK], marks[BUILT] = shift, -1, 0
     marks[BLOCKS_NEEDED] = (tuples >> shift) + 1
     if state.extent.shape[0] < marks[BLOCKS_NEEDED]:
@@ -210,13 +210,7 @@ def build(state, offsets, prob, value, first, head, mid, w, choose):
             extent[PLACE], extent[BASE], extent[BAND_LOW] = place, begin, low
             extent[BAND_HIGH], extent[FLOOR] = high, floor
             state.facts[block, :] = facts[side]
-            if place + 4 * size <= state.saved.size:
-                for plane in range(4):
-                    source = work[side, plane, begin + LEAD :]
-                    target = state.saved[place + plane * size :]
-                    for x in range(size):
-                        target[x] = source[x]
-            place += 4 * size
+            place = keep(work[side], begin + LEAD, size, state.saved, place)
             width = max(width, size)
         if depth < tuples:
             p, m, v = centred(offsets, prob, value, mid - 1 - depth, reals[REFERENCE])
@@ -243,12 +237,7 @@ def load(state, offsets, prob, value, mid, block, last, w):
     marks, rows, bands = state.marks, state.rows, state.bands
     extent = state.extent[block]
     base, low, high = extent[BASE], extent[BAND_LOW], extent[BAND_HIGH]
-    size = high - base
-    for plane in range(4):
-        target = rows[0, plane, LEAD:]
-        source = state.saved[extent[PLACE] + plane * size :]
-        for x in range(size):
-            target[x] = source[x]
+    bring_back(state.saved, extent[PLACE], high - base, rows[0], LEAD)
     bands[0, 0], bands[0, 1] = low, high
     state.row_facts[0, :] = state.facts[block]
     newest = mid - 1 - (block << marks[SHIFT])

@@ -8,6 +8,7 @@ from sfumato.kernels import average_planes as kernel
 from sfumato.kernels.average_planes import AveragePlanes
 from sfumato.kernels.count_window_average import resume_average, slide_average
 from sfumato.operators.aggregate import Floats, Ints
+from sfumato.operators.two_parts import with_room
 
 
 class MovingAverage:
@@ -74,20 +75,7 @@ class MovingAverage:
         return sum(array.nbytes for array in self._state)
 
     def _grow(self) -> None:
-        state, marks = self._state, self._state.marks
-        blocks = int(marks[kernel.BLOCKS_NEEDED]) + 1
-        if blocks > len(state.extent):
-            state = state._replace(extent=np.zeros((blocks, 3), np.int64))
-        needed, width = int(marks[kernel.SAVED_NEEDED]), int(marks[kernel.WIDTH_NEEDED])
-        if needed > state.saved.size:
-            state = state._replace(saved=np.zeros(needed * 5 // 4))
-        stride = 1 << int(marks[kernel.SHIFT])
-        if stride > state.rows.shape[0] or width > state.rows.shape[2]:
-            width = max(width * 5 // 4, state.rows.shape[2])
-            state = state._replace(
-                rows=np.zeros((stride, 3, width)), bands=np.zeros((stride, 2), np.int64)
-            )
-        self._state = state
+        self._state = with_room(self._state, kernel)
 
 
 def _empty(rows: int) -> AveragePlanes:

@@ -9,17 +9,15 @@ from sfumato.kernels.count_window_extremes import resume_extremes, slide_extreme
 from sfumato.kernels.extreme_planes import ExtremePlanes
 from sfumato.kernels.uncertain_tuples import existences
 from sfumato.operators.aggregate import Floats, Ints
+from sfumato.operators.two_parts import TwoParts
 
 
-class MovingExtremes:
+class MovingExtremes(TwoParts):
     """Laws of the largest (or smallest) value of the `rows` newest existing tuples.
 
     rows : int >= 1
     limit : int in [1, rows], most tuples of the newer part: what the window may hold, if less
     sign : 1.0 for the largest, -1.0 for the smallest
-
-    The tuples themselves are the caller's; `memo` and `resume` save and bring back the little
-    that does not follow from the held tuples.
     """
 
     def __init__(self, rows: int, limit: int, sign: float) -> None:
@@ -49,36 +47,19 @@ class MovingExtremes:
 
     @property
     def memo(self) -> tuple[int, float, float]:
-        """Stream index where the older part ends, and two numbers the values do not tell; the
-        index is -1 before the first arrival."""
         marks = self._state.marks
         middle = int(marks[kernel.MID]) if marks[kernel.BUILT] else -1
         return middle, float(self._state.reals[kernel.FLOOR]), float(marks[kernel.LIMIT])
 
-    def resume(
-        self,
-        memo: tuple[int, float, float],
-        offsets: Ints,
-        prob: Floats,
-        value: Floats,
-        first: int,
-    ) -> None:
-        """Go on as the one whose `memo` this is, over the tuples it held."""
-        middle, floor, limit = memo
-        if middle < 0:
-            return
-        self._state.reals[kernel.FLOOR] = floor
-        self._state.marks[kernel.LIMIT] = int(limit)
-        middle, existence = max(middle - first, 0), existences(offsets, prob)
-        while not resume_extremes(
-            self._state, offsets, prob, value, existence, first, middle, self.rows, self.sign
-        ):
-            self._grow()
+    def _recall(self, first: float, second: float) -> None:
+        self._state.reals[kernel.FLOOR] = first
+        self._state.marks[kernel.LIMIT] = int(second)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all arrays of the state."""
-        return sum(array.nbytes for array in self._state)
+    def _rebuilt(self, offsets: Ints, prob: Floats, value: Floats, first: int, middle: int) -> bool:
+        return resume_extremes(
+            self._state, offsets, prob, value, existences(offsets, prob), first, middle,
+            self.rows, self.sign,
+        )  # fmt: skip
 
     def _grow(self) -> None:
         state, marks = self._state, self._state.marks

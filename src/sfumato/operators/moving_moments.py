@@ -8,18 +8,15 @@ from sfumato.kernels import moment_planes as kernel
 from sfumato.kernels.count_window_moments import MOVED, resume_moments, slide_moments
 from sfumato.kernels.moment_planes import WindowMoments
 from sfumato.operators.aggregate import Floats, Ints
+from sfumato.operators.two_parts import TwoParts, with_room
 
 
-class MovingMoments:
+class MovingMoments(TwoParts):
     """Mean and variance of the sum, and of the count, of the `rows` newest existing tuples.
 
     rows : int >= 1
     limit : int in [1, rows], most tuples of the newer part: what the window may hold, if less
     laws : whether laws of the count are wanted as well
-
-    The tuples themselves are the caller's. Between two calls this keeps where its older part
-    ends and the laws of both parts; `memo` and `resume` save and bring back the little that does
-    not follow from the held tuples.
     """
 
     def __init__(self, rows: int, limit: int, laws: bool = False) -> None:
@@ -51,54 +48,19 @@ class MovingMoments:
 
     @property
     def memo(self) -> tuple[int, float, float]:
-        """Stream index where the older part ends, and two numbers the values do not tell; the
-        index is -1 before the first arrival."""
         marks, reals = self._state.marks, self._state.reals
         middle = int(marks[kernel.MID]) if marks[kernel.BUILT] else -1
         return middle, float(reals[kernel.REFERENCE]), float(reals[kernel.RATIO])
 
-    def resume(
-        self,
-        memo: tuple[int, float, float],
-        offsets: Ints,
-        prob: Floats,
-        value: Floats,
-        first: int,
-    ) -> None:
-        """Go on as the one whose `memo` this is, over the tuples it held."""
-        middle, reference, ratio = memo
-        if middle < 0:
-            return
+    def _recall(self, first: float, second: float) -> None:
         reals = self._state.reals
-        reals[kernel.REFERENCE], reals[kernel.RATIO] = reference, ratio
-        middle = max(middle - first, 0)
-        while not resume_moments(self._state, offsets, prob, value, first, middle, self.rows):
-            self._grow()
+        reals[kernel.REFERENCE], reals[kernel.RATIO] = first, second
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all arrays of the state."""
-        return sum(array.nbytes for array in self._state)
+    def _rebuilt(self, offsets: Ints, prob: Floats, value: Floats, first: int, middle: int) -> bool:
+        return resume_moments(self._state, offsets, prob, value, first, middle, self.rows)
 
     def _grow(self) -> None:
-        state, marks = self._state, self._state.marks
-        blocks = int(marks[kernel.BLOCKS_NEEDED]) + 1
-        if blocks > len(state.extent):
-            state = state._replace(
-                extent=np.zeros((blocks, 5), np.int64), facts=np.zeros((blocks, kernel.FACTS))
-            )
-        needed, width = int(marks[kernel.SAVED_NEEDED]), int(marks[kernel.WIDTH_NEEDED])
-        if needed > state.saved.size:
-            state = state._replace(saved=np.zeros(needed * 5 // 4))
-        stride = 1 << int(marks[kernel.SHIFT])
-        if stride > state.rows.shape[0] or width > state.rows.shape[2]:
-            width = max(width * 5 // 4, state.rows.shape[2])
-            state = state._replace(
-                rows=np.zeros((stride, 4, width)),
-                bands=np.zeros((stride, 2), np.int64),
-                row_facts=np.zeros((stride, kernel.FACTS)),
-            )
-        self._state = state
+        self._state = with_room(self._state, kernel)
 
 
 def _empty(rows: int) -> WindowMoments:
