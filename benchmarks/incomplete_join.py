@@ -4,11 +4,11 @@ Peers: straightforward C++ (R-tree imputation, then nested loops or a grid), and
 followed by our own join with an index. All give the same answers; that is checked before anything
 is timed. Every object lacks one attribute of four, the defaults of paper E otherwise.
 
-Goals are those for E's synthetic defaults. On Intel lab the one against nested loops cannot be met
-by any method, and stands without a goal: 7% of all pairs are answers (`answers`), 30 times E's
-share, and objects have a dozen alternatives, so that nested loops cost little. A hundredth of
-their time is hardly more than imputing the arrival alone takes (the row `own imputer alone`),
-which no method can avoid, as the probabilities of its answers are wanted.
+Goals are those for E's defaults, synthetic. On Intel lab the one against nested loops cannot be
+met by any method, and stands without a goal: 7% of all pairs are answers (`answers`), ten times as
+many as on synthetic data, and an object has a dozen alternatives instead of 44, so that nested
+loops cost little. A hundredth of their time is hardly more than imputing the arrival alone takes
+(the row `own imputer alone`), which no method can avoid: its answers come with probabilities.
 """
 
 from __future__ import annotations

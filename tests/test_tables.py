@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.operators import table_join as join_tables
+from sfumato.operators.imputation import Imputer
 from sfumato.operators.snapshot import SnapshotError
+from sfumato.operators.table_incomplete_join import IncompleteJoinSettings
 from sfumato.operators.table_reorder import TIE, ReorderSettings
 from sfumato.operators.table_similarity_join import SimilarityJoinSettings
 
@@ -37,6 +39,22 @@ JOIN = SimilarityJoinSettings(
     strategy="auto",
     output="changes",
     on=("x",),
+    orders=1,
+    keys=1,
+    columns=("", ""),
+    buckets=1,
+)
+
+REPOSITORY = np.random.default_rng(0).random((60, 1)) + np.random.default_rng(1).random((60, 2))
+INCOMPLETE = IncompleteJoinSettings(
+    imputer=Imputer(
+        REPOSITORY, ["x -> y : 0.2 -> 1", "y -> x : 0.2 -> 1"], names=["x", "y"], fallback="reject"
+    ).to_bytes(),
+    within=0.3,
+    probability=0.3,
+    rows=4,
+    output="changes",
+    on=("y", "x"),
     orders=1,
     keys=1,
     columns=("", ""),
@@ -164,6 +182,39 @@ def test_join_answers_do_not_depend_on_cuts_restarts_or_order_within_a_batch(
     assert parts.counters()["rows"] == 200
 
 
+def incomplete(rows, seed):
+    """Both sides of a join of rows with gaps, NULL or NaN, as (table, side of each row)."""
+    rng = np.random.default_rng(seed)
+    values = np.round(rng.random((rows, 1)) + rng.random((rows, 2)), 2)
+    values[np.arange(rows), rng.integers(0, 2, rows)] = np.nan
+    values[rng.random(rows) < 0.2] = [0.8, 0.9]
+    values[rng.random(rows) < 0.1] = np.nan
+    table, sides = uncertain(rows, seed)
+    return (
+        table.drop_columns(["alternatives"])
+        .append_column("value0", pa.array(values[:, 0], from_pandas=True))
+        .append_column("value1", pa.array(values[:, 1])),
+        sides,
+    )
+
+
+@settings(max_examples=30)
+@given(cuts=cuts, seed=st.integers(0, 5), restart=st.integers(0, 9), shuffle=st.integers(0, 9))
+def test_answers_of_incomplete_rows_do_not_depend_on_cuts_restarts_or_order_within_a_batch(
+    cuts, seed, restart, shuffle
+):
+    table, sides = incomplete(200, seed)
+    mixed = np.random.default_rng(shuffle)
+    whole, expected = run(INCOMPLETE, list(pieces_of(table, sides, [0, 200], mixed)), restart=-1)
+    parts, got = run(INCOMPLETE, list(pieces_of(table, sides, cuts, mixed)), restart)
+    assert pa.concat_tables(got).to_pylist() == pa.concat_tables(expected).to_pylist()
+    assert len(expected[0]) > 20
+    assert parts.counters() == whole.counters()
+    counts = parts.counters()
+    assert counts["rows"] == 200 == sum(counts[n] for n in ("complete", "imputed", "unimputable"))
+    assert counts["unimputable"] > 0
+
+
 def test_the_join_forgets_rows_that_left_their_windows():
     table, sides = uncertain(3000, 7)
     cuts = list(range(0, 3001, 100))
@@ -176,7 +227,7 @@ def test_the_join_forgets_rows_that_left_their_windows():
     assert len(operator.snapshot()) < 40_000
 
 
-@pytest.mark.parametrize("settings_", [REORDER, JOIN], ids=["reorder", "join"])
+@pytest.mark.parametrize("settings_", [REORDER, JOIN, INCOMPLETE], ids=["reorder", "join", "gaps"])
 def test_damaged_state_is_refused(settings_):
     data = bytearray(settings_.make().snapshot())
     data[-1] ^= 1
@@ -190,3 +241,6 @@ def test_settings_of_another_query_have_another_fingerprint():
     assert REORDER.fingerprint() != replace(REORDER, drop_ratio=0.2).fingerprint()
     assert JOIN.fingerprint() != replace(JOIN, buckets=8).fingerprint()
     assert JOIN.fingerprint() == replace(JOIN).fingerprint()
+    other = Imputer(REPOSITORY[1:], [], names=["x", "y"]).to_bytes()
+    assert INCOMPLETE.fingerprint() != replace(INCOMPLETE, imputer=other).fingerprint()
+    assert JOIN.fingerprint() != INCOMPLETE.fingerprint()
