@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from sfumato.kernels.uncertain_tuples import existences
 from sfumato.operators.aggregate import Aggregate, Floats, Ints, Measured
+from sfumato.operators.arguments import whole
 from sfumato.operators.measured_laws import Wanted
 from sfumato.operators.moving_aggregates import Kept, MovingAggregates
 from sfumato.operators.sampled_window import Sampling
@@ -96,9 +97,9 @@ class CountWindowAggregate:
         if not self.aggregates:
             raise ValueError("`aggregates` must name at least one aggregate; got none")
         self.quantiles = np.array([_share("quantiles", q) for q in quantiles], dtype=np.float64)
-        self.distribution = None if distribution is None else _whole("distribution", distribution)
+        self.distribution = None if distribution is None else whole("distribution", distribution)
         self.seed = _integer("seed", seed)
-        self.samples = _whole("samples", samples)
+        self.samples = whole("samples", samples)
         self._wanted = Wanted(self.quantiles, self.distribution)
         self._attributes: int | None = None
         self._kept = Kept.of(self.aggregates, self._wanted.laws)
@@ -305,13 +306,6 @@ def _integer(name: str, value: Any) -> int:
         return operator.index(value)
     except TypeError:
         raise ValueError(f"`{name}` must be a whole number; got {value!r}") from None
-
-
-def _whole(name: str, value: Any) -> int:
-    number = _integer(name, value)
-    if isinstance(value, bool) or number < 1:
-        raise ValueError(f"`{name}` must be a whole number, at least 1; got {value!r}")
-    return number
 
 
 def _share(name: str, value: Any) -> float:

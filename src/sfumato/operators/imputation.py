@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from sfumato.kernels import imputation as kernel
 from sfumato.kernels import rule_choice
+from sfumato.operators.arguments import NO_LIMIT, whole
 from sfumato.operators.dependency import Dependency, as_dependencies
 from sfumato.operators.donor_index import MOST_ATTRIBUTES, finite
 from sfumato.operators.lattice import (
@@ -32,7 +33,6 @@ Reasons = npt.NDArray[np.uint8]
 
 KIND, VERSION = "imputer", 1
 FALLBACKS = ("marginal", "reject")
-NO_LIMIT = 2**62
 PRESENT, MARGINAL, NOTHING = rule_choice.PRESENT, rule_choice.MARGINAL, rule_choice.NOTHING
 REASONS = (
     "complete",
@@ -136,7 +136,7 @@ class Imputer:
         self._settings(joint, max_alternatives, fallback, least_donors)
         self._scale(rows, scaling)
         scaled = (rows - self._shift) / self._span
-        self._lattices = self._build(scaled, _whole("max_rules", max_rules))
+        self._lattices = self._build(scaled, whole("max_rules", max_rules))
         self._finish(rows, None)
 
     def impute(self, values: Mapping[str, npt.ArrayLike] | npt.ArrayLike) -> Imputed:
@@ -290,8 +290,8 @@ class Imputer:
         if fallback not in FALLBACKS:
             raise ValueError(f"`fallback` must be one of {', '.join(FALLBACKS)}; got {fallback!r}")
         self.joint, self.fallback = joint, fallback
-        self.max_alternatives = None if most is None else _whole("max_alternatives", most)
-        self.least_donors = _whole("least_donors", least)
+        self.max_alternatives = None if most is None else whole("max_alternatives", most)
+        self.least_donors = whole("least_donors", least)
         self.most = NO_LIMIT if self.max_alternatives is None else self.max_alternatives
 
     def _known(self, argument: str, chosen: Sequence[str]) -> tuple[str, ...]:
@@ -394,9 +394,3 @@ def columns_of(
     if len(names) > MOST_ATTRIBUTES:
         raise ValueError(f"`repository` must have at most {MOST_ATTRIBUTES} columns")
     return tuple(names), rows
-
-
-def _whole(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"`{name}` must be a whole number of at least 1; got {value!r}")
-    return int(value)

@@ -14,8 +14,8 @@ from sfumato.kernels.lazy_completion import refill
 from sfumato.kernels.match_probability import SLACK, distance_limit
 from sfumato.kernels.uncertain_tuples import read_tuples
 from sfumato.operators.answer_set import Answers, AnswerSet, concatenate
+from sfumato.operators.arguments import OUTPUTS, distance, one_of, share, whole
 from sfumato.operators.imputation import REASONS, Imputer
-from sfumato.operators.join_arguments import OUTPUTS, distance, one_of, share, whole
 from sfumato.operators.join_arrivals import IncompleteArrivals, Numbers
 from sfumato.operators.object_pool import ObjectPool
 from sfumato.operators.snapshot import Snapshot, SnapshotError, pack, unpack

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.operators.join_arguments import arrays_of, check_shapes
+from sfumato.operators.arguments import arrays_of, check_shapes
 from sfumato.operators.ragged import chosen
 
 Ints = npt.NDArray[np.int64]

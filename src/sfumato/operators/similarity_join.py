@@ -13,7 +13,7 @@ from sfumato.kernels.position import positions
 from sfumato.kernels.similarity_nested import ARRIVAL, COUNTERS, HELD, NEWEST
 from sfumato.kernels.uncertain_tuples import existences, expired
 from sfumato.operators.answer_set import Answers, AnswerSet, concatenate
-from sfumato.operators.join_arguments import OUTPUTS, distance, one_of, share, whole
+from sfumato.operators.arguments import OUTPUTS, distance, one_of, share, whole
 from sfumato.operators.join_arrivals import Arrivals, Numbers
 from sfumato.operators.join_strategy import Batch, Index, Match, Nested, Sort, Strategy
 from sfumato.operators.join_windows import JoinWindows

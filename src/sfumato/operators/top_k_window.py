@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.operators.arguments import whole
 from sfumato.operators.ranked_items import Ints, RankedItems, RuleMassError
 from sfumato.operators.schedule import Due, Schedule
 from sfumato.operators.snapshot import Snapshot, SnapshotError, pack, unpack
@@ -74,8 +74,8 @@ class TopKWindow:
     ) -> None:
         if (length is None) == (rows is None):
             raise ValueError("give either `length` in microseconds or `rows`, and not both")
-        self.length = None if length is None else _positive("length", length)
-        self.rows = None if rows is None else _positive("rows", rows)
+        self.length = None if length is None else whole("length", length)
+        self.rows = None if rows is None else whole("rows", rows)
         if confidence is None and max_tuples is not None:
             raise ValueError("`max_tuples` bounds a window of `rows` with a `confidence`")
         self._count: UncertainWindow | None = None
@@ -348,16 +348,6 @@ class TopKWindow:
             wanted[np.flatnonzero(held.valid)[-(self.rows or 0) :]] = True
         if not wanted.all():
             self._held = held.keep(wanted)
-
-
-def _positive(name: str, value: Any) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = 0
-    if isinstance(value, bool) or not 1 <= number < 2**62:
-        raise ValueError(f"`{name}` must be a whole number of at least 1; got {value!r}")
-    return number
 
 
 def _query(query: Sequence[int], plan: str) -> Query:

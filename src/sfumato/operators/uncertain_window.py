@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
@@ -13,11 +12,11 @@ from sfumato.kernels.approximate_law import approximate_cdf, moments
 from sfumato.kernels.approximate_window import slide_approximately
 from sfumato.kernels.count_window import CountWindow, slide
 from sfumato.kernels.position import positions
+from sfumato.operators.arguments import NO_LIMIT, share, whole
 from sfumato.operators.poisson_binomial import Floats, checked_existence, method_number
 from sfumato.operators.snapshot import Snapshot, SnapshotError, pack, unpack
 
 KIND, VERSION = "uncertain_window", 1
-NO_LIMIT = 2**62
 FIRST_CAPACITY = 16
 
 Ints = npt.NDArray[np.int64]
@@ -66,10 +65,10 @@ class UncertainWindow:
         method: str = "exact",
         max_tuples: int | None = None,
     ) -> None:
-        self.rows = _whole("rows", rows)
-        self.confidence = _share("confidence", confidence)
-        self.probability = None if probability is None else _share("probability", probability)
-        self.max_tuples = None if max_tuples is None else _whole("max_tuples", max_tuples)
+        self.rows = whole("rows", rows)
+        self.confidence = share("confidence", confidence)
+        self.probability = None if probability is None else share("probability", probability)
+        self.max_tuples = None if max_tuples is None else whole("max_tuples", max_tuples)
         self.method = method
         self._number = method_number(method)
         self._target = self.confidence
@@ -294,23 +293,3 @@ def _longer(array: Any, length: int) -> Any:
     longer = np.empty((length, *array.shape[1:]), dtype=array.dtype)
     longer[: len(array)] = array
     return longer
-
-
-def _whole(name: str, value: Any) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = 0
-    if isinstance(value, bool) or not 1 <= number < NO_LIMIT:
-        raise ValueError(f"`{name}` must be a whole number of tuples, at least 1; got {value!r}")
-    return number
-
-
-def _share(name: str, value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = 0.0
-    if not 0.0 < number <= 1.0:
-        raise ValueError(f"`{name}` must be a probability in (0, 1]; got {value!r}")
-    return number

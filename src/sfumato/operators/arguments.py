@@ -1,4 +1,4 @@
-"""Checks of the arguments of joins; errors name the argument, what is expected and what came."""
+"""Checks of arguments; errors name the argument, what is expected and what came."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 OUTPUTS = ("append", "changes")
+NO_LIMIT = 2**62  # above every count
 
 
 def distance(name: str, value: Any) -> float:
@@ -21,7 +22,8 @@ def distance(name: str, value: Any) -> float:
 
 def whole(name: str, value: Any) -> int:
     """A whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+    number = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not number or not 1 <= value < NO_LIMIT:
         raise ValueError(f"`{name}` must be a whole number of at least 1; got {value!r}")
     return int(value)
 
