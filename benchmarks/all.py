@@ -1,5 +1,8 @@
 """Every comparison in one run: `make bench`, or `python benchmarks/all.py windows cdf` for some.
 
+`--out FOLDER` keeps the rows of each suite as NAME.json, `--page FILE` writes a page of all that
+are kept there and, without suites, measures nothing.
+
 Ratios are the peer's time over ours (greater is better) unless a line says otherwise. Peers are
 straightforward C++ versions of the papers' algorithms, compiled here, and the named libraries.
 Each comparison first checks that both sides agree.
@@ -9,11 +12,14 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
+from typer import Argument, BadParameter, Exit, Option, run
+
+from page import TEXTS, columns_of, keep, plain, shown, written
 
 SUITES = (
     "windows",
@@ -24,50 +30,54 @@ SUITES = (
     "similarity_join",
     "top_k",
     "donors",
+    "discovery",
     "incomplete_join",
     "imputation_quality",
     "disorder",
     "spark_path",
 )
-COMPARED = ("name", "setting", "ours", "peer", "ratio", "goal", "met")
 
 
 def cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, (bool, np.bool_)):
+    if isinstance(value, bool):
         return "[green]met[/]" if value else "[red]not met[/]"
-    if isinstance(value, (float, np.floating)):
-        return f"{value:,.2f}" if value < 100 else f"{value:,.0f}"
-    return str(value)
+    return shown(value)
 
 
 def show(console: Console, title: str, rows: list[dict[str, Any]]) -> None:
-    columns = [name for name in COMPARED if name in rows[0]] or list(rows[0])
-    columns += [name for name in rows[0] if name not in columns]
     table = Table(title=title, title_justify="left")
-    for name in columns:
-        table.add_column(name, justify="left" if name in ("name", "setting", "trace") else "right")
+    for name in columns_of(rows):
+        table.add_column(name, justify="left" if name in TEXTS else "right")
     for row in rows:
-        table.add_row(*(cell(row.get(name)) for name in columns))
+        table.add_row(*(cell(row.get(name)) for name in columns_of(rows)))
     console.print(table)
 
 
-def main(suites: list[str]) -> int:
-    unknown = [name for name in suites if name not in SUITES]
+def main(
+    suites: Annotated[list[str] | None, Argument(help="Some of the suites; none: all.")] = None,
+    out: Annotated[Path | None, Option(help="Folder that keeps the rows of each suite.")] = None,
+    page: Annotated[Path | None, Option(help="Write a Markdown page of all rows in --out.")] = None,
+) -> None:
+    """Measure, and exit with 1 where a goal is missed."""
+    if page is not None and out is None:
+        raise BadParameter("`--page` is made of what --out holds: name it too")
+    unknown = [name for name in suites or () if name not in SUITES]
     if unknown:
-        print(f"expected any of {', '.join(SUITES)}; got {', '.join(unknown)}", file=sys.stderr)
-        return 2
+        raise BadParameter(f"expected any of {', '.join(SUITES)}; got {', '.join(unknown)}")
     console = Console(width=None if sys.stdout.isatty() else 160)
-    failed = []
-    for name in suites or SUITES:
-        rows = import_module(name).run()
+    missed = 0
+    for name in suites or (() if page is not None else SUITES):
+        rows = plain(import_module(name).run())
         show(console, name.replace("_", " "), rows)
-        failed += [row for row in rows if row.get("met") is False]
-    if failed:
-        console.print(f"{len(failed)} goals not met", style="red")
-    return 1 if failed else 0
+        missed += sum(row.get("met") is False for row in rows)
+        if out is not None:
+            keep(out, name, rows)
+    if page is not None and out is not None:
+        page.write_text(written(out, SUITES))
+    if missed:
+        console.print(f"{missed} goals not met", style="red")
+        raise Exit(1)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run(main)

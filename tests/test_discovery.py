@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
@@ -59,13 +59,15 @@ def test_relations_are_found_and_nothing_else():
     assert not any(names == ("e",) for names, _ in sets)
 
 
-def test_the_largest_epsilon_is_taken_and_superfluous_sets_are_left_out():
-    found = discover_dependencies(related(), dependents=["d"], epsilons=[0.01, 0.02, 0.04])
-    alone = [dependency for dependency in found if dependency.names == ("a",)]
-    assert [epsilon for _, epsilon in alone[0].determinants] == [0.04]
-    assert not any(
-        dependency.epsilon >= alone[0].epsilon for dependency in found if dependency != alone[0]
-    )
+def test_each_epsilon_is_taken_unless_another_dependency_promises_as_much():
+    found = discover_dependencies(related(), dependents=["d"], epsilons=[0.02, 0.01, 0.04])
+    alone = [d for d in found if d.names == ("a",)]
+    assert [dict(d.determinants)["a"] for d in alone] == [0.01, 0.02, 0.04]
+    assert alone[0].epsilon < alone[1].epsilon < alone[2].epsilon
+    for one, other in permutations(found, 2):
+        bounds = dict(other.determinants)
+        promised = all(e >= bounds.get(name, np.inf) for name, e in one.determinants)
+        assert not (promised and one.epsilon <= other.epsilon)
 
 
 def test_too_few_donors_rule_a_dependency_out():

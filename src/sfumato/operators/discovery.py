@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -43,12 +43,12 @@ def discover_dependencies(
     max_determinants : int >= 1    least_donors : float >= 0, see below
     sample, seed : so many rows, drawn at random, are compared in pairs (all, if there are fewer)
 
-    For every set of determinants the largest of `epsilons` is taken at which at least `confidence`
-    of the pairs near on the determinants lie within `within` on the dependent. The dependent's
-    epsilon is then the smallest, rounded up to four digits, that has this confidence. Sets near on
-    fewer than 30 pairs, or that expect fewer than `least_donors` donors in the whole repository,
-    are passed over, and so are those that one with fewer determinants makes superfluous: with as
-    large an epsilon for the determinants and as small a one for the dependent.
+    For every set of determinants each of `epsilons` is taken at which at least `confidence` of the
+    pairs near on the determinants lie within `within` on the dependent. The dependent's epsilon is
+    then the smallest, rounded up to four digits, that has this confidence. Sets near on fewer than
+    30 pairs, or that expect fewer than `least_donors` donors in the whole repository, are passed
+    over, and so are those that another makes superfluous: with no other determinants, epsilons of
+    these as large and one of the dependent as small.
 
     Returns dependencies with `confidence`, `support` and `spread` as seen in the sample, for each
     dependent those with the smallest epsilon first. They describe this repository; that others
@@ -77,12 +77,12 @@ def discover_dependencies(
                 if known.index(name) in chosen_columns:
                     continue
                 determinants = [known[a] for a in chosen_columns]
-                best = _largest(
+                for dependency in _holding(
                     reach, differences[known.index(name)], determinants, name, within, confidence,
                     sorted(epsilons, reverse=True), least_donors / max(total - 1, 1),
-                )  # fmt: skip
-                if best is not None and not any(_implies(d, best) for d in found[name]):
-                    found[name].append(best)
+                ):  # fmt: skip
+                    if not any(_implies(d, dependency) for d in found[name]):
+                        found[name].append(dependency)
     return [
         dependency
         for name in chosen
@@ -104,7 +104,7 @@ def _differences(
     return result
 
 
-def _largest(
+def _holding(
     reach: Floats,
     difference: Floats,
     determinants: list[str],
@@ -113,19 +113,19 @@ def _largest(
     confidence: float,
     epsilons: list[float],
     least_support: float,
-) -> Dependency | None:
-    """The dependency of the largest epsilon that has the confidence, or None."""
+) -> Iterator[Dependency]:
+    """The dependencies that have the confidence, one an epsilon; epsilons descend."""
     for epsilon in epsilons:
         near = difference[reach <= epsilon]
         support = near.size / difference.size
         if near.size < FEWEST_PAIRS or support < least_support:
-            return None  # and smaller epsilons have fewer still
+            return  # and smaller epsilons have fewer still
         if np.count_nonzero(near <= within) < confidence * near.size:
             continue
         needed = min(math.ceil(confidence * near.size), near.size)
         bound = float(np.partition(near, needed - 1)[needed - 1])
         bound = min(math.ceil(bound * DIGITS) / DIGITS, within)
-        return Dependency(
+        yield Dependency(
             tuple((name, epsilon) for name in determinants),
             dependent,
             bound,
@@ -133,11 +133,10 @@ def _largest(
             support=support,
             spread=float(near.max()),
         )
-    return None
 
 
 def _implies(smaller: Dependency, larger: Dependency) -> bool:
-    """Whether a dependency with fewer determinants promises all that another does."""
+    """Whether a dependency with no other determinants promises all that another does."""
     bounds = dict(larger.determinants)
     return smaller.epsilon <= larger.epsilon and all(
         name in bounds and epsilon >= bounds[name] for name, epsilon in smaller.determinants
