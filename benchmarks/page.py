@@ -24,8 +24,14 @@ vary by a fifth.
 
 
 def plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows with Python's own numbers in place of NumPy's."""
-    return [{name: _own(value) for name, value in row.items()} for row in rows]
+    """The rows with Python's own numbers in place of NumPy's, and `met` only where a goal is."""
+    return [
+        {
+            name: None if name == "met" and not row.get("goal", True) else _own(value)
+            for name, value in row.items()
+        }
+        for row in rows
+    ]
 
 
 def _own(value: Any) -> Any:

@@ -28,4 +28,5 @@ def test_rows_come_back_as_they_were_measured(tmp_path):
     lines = written(tmp_path, ["cdf", "windows"]).split("\n")
     assert [line for line in lines if line.startswith("## ")] == ["## Cdf"]
     assert "| cdf | 312 | met |  |" in lines
+    assert plain([{"goal": "", "met": True}]) == [{"goal": "", "met": None}]
     assert table([{"name": "a|b", "met": False}]).endswith("| a\\|b | **not met** |")
