@@ -72,7 +72,7 @@ def impute_nearest_maintained(
     Raises ImportError that says what to install where scikit-learn is missing.
     """
     try:
-        from sklearn.impute import KNNImputer  # type: ignore[import-not-found, unused-ignore]
+        from sklearn.impute import KNNImputer
     except ImportError:
         raise ImportError(
             "`impute_nearest_maintained` needs scikit-learn: pip install scikit-learn, "
