@@ -56,6 +56,12 @@ def test_the_newest_is_the_newest_by_time():
     np.testing.assert_array_equal(age[:, 0], [np.nan, 9.0, -5.0, 0.0])
 
 
+def test_an_infinite_reading_is_not_known():
+    earlier, age = EarlierValues(1).process([0] * 3, [0, 1, 2], [[5.0], [np.inf], [-np.inf]])
+    np.testing.assert_array_equal(earlier[:, 0], [np.nan, 5.0, 5.0])
+    np.testing.assert_array_equal(age[:, 0], [np.nan, 1.0, 2.0])
+
+
 def test_what_cannot_be_is_refused():
     with pytest.raises(ValueError, match="attributes"):
         EarlierValues(0)

@@ -10,7 +10,8 @@ from numba import njit
 def earlier_values(key, time, values, known, since):
     """(earlier, age) of n rows, float64[n, T] each; NaN where nothing is known yet.
 
-    key : int64[n] in [0, keys)    time : float64[n]    values : float64[n, T], NaN = missing
+    key : int64[n] in [0, keys)    time : float64[n]    values : float64[n, T], missing where
+        not finite
     known, since : float64[keys, T], newest known value by time and its time, NaN before the first;
         brought up to date in place. A row older than that leaves them as they are.
     O(n T).
@@ -21,6 +22,6 @@ def earlier_values(key, time, values, known, since):
         for a in range(attributes):
             newest = since[key[i], a]
             earlier[i, a], age[i, a] = known[key[i], a], time[i] - newest
-            if not np.isnan(values[i, a]) and not time[i] < newest:
+            if np.isfinite(values[i, a]) and not time[i] < newest:
                 known[key[i], a], since[key[i], a] = values[i, a], time[i]
     return earlier, age

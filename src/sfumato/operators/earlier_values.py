@@ -50,9 +50,9 @@ class EarlierValues:
     ) -> tuple[Floats, Floats]:
         """Earlier values and their ages, float64[n, T] each; NaN where nothing is known yet.
 
-        key : int64[n], codes 0, 1, 2, ...    time : float64[n]    values : float64[n, T], NaN =
-        missing. Rows are taken as they come; an age is negative where time steps back. O(n T).
-        Raises ValueError, with nothing taken, for other shapes.
+        key : int64[n], codes 0, 1, 2, ...    time : float64[n]    values : float64[n, T], NaN or
+        infinite = missing. Rows are taken as they come; an age is negative where time steps back.
+        O(n T).  Raises ValueError, with nothing taken, for other shapes.
         """
         keys, times = np.asarray(key, np.int64), np.asarray(time, np.float64)
         rows = np.asarray(values, np.float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from sfumato.operators.aggregate import Floats, Ints
 
 
-class TwoParts:
+class TwoParts(ABC):
     """Laws of both parts of a window; the tuples themselves are the caller's.
 
     Between two calls it is kept where the older part ends and the laws of both parts; `memo` and
@@ -19,10 +20,10 @@ class TwoParts:
     _state: Any  # NamedTuple of arrays
 
     @property
+    @abstractmethod
     def memo(self) -> tuple[int, float, float]:
         """Stream index where the older part ends, and two numbers the values do not tell; the
         index is -1 before the first arrival."""
-        raise NotImplementedError
 
     def resume(
         self,
@@ -45,17 +46,17 @@ class TwoParts:
         """Bytes of all arrays of the state."""
         return sum(array.nbytes for array in self._state)
 
+    @abstractmethod
     def _recall(self, first: float, second: float) -> None:
         """Take the two numbers of a memo."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _rebuilt(self, offsets: Ints, prob: Floats, value: Floats, first: int, middle: int) -> bool:
         """Build both parts, the older one up to position `middle`; False for want of room."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _grow(self) -> None:
         """Make the room that was wanting."""
-        raise NotImplementedError
 
 
 def with_room(state: Any, kernel: Any) -> Any:

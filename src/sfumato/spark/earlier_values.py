@@ -39,7 +39,7 @@ def earlier_values(
 ) -> DataFrame:
     """Each row beside what its key's earlier rows knew: determinants for an imputation.
 
-    attributes : column(s) of numbers, in which NULL (or NaN) is a missing value
+    attributes : column(s) of numbers, in which NULL (NaN, infinite) is a missing value
     order : the column by which rows follow each other, a timestamp or a number; simultaneous rows
         are in an order of their contents. On streams it must not decrease from one micro-batch to
         the next (``sf.reorder`` sees to that, but for late rows): a row that comes after later
