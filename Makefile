@@ -44,9 +44,9 @@ $(VENV)/dev.stamp: pyproject.toml | $(VENV)/bin/python
 
 # Numba keeps compiled kernels beside their sources, and does not see that a function called from
 # another file has changed: when one changes, all are compiled again.
-$(VENV)/kernels.stamp: $(wildcard src/sfumato/kernels/*.py) | $(VENV)/demo.stamp
+$(VENV)/kernels.stamp: $(shell find src/sfumato/kernels -name "*.py") | $(VENV)/demo.stamp
 	@echo "Compiling the kernels, once"
-	rm -f src/sfumato/kernels/__pycache__/*.nb[ci]
+	find src/sfumato/kernels -name "*.nb[ci]" -delete
 	$(BIN)/python -c 'from sfumato.cli.demo import warm_up; warm_up()'
 	touch $@
 

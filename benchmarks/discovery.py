@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from imputation_quality import SETS, load
-from sfumato.operators.discovery import discover_dependencies
-from sfumato.operators.imputation import Imputer
+from sfumato.operators.imputation.discovery import discover_dependencies
+from sfumato.operators.imputation.imputer import Imputer
 
 NAMES = ("a", "b", "c", "d")
 SEEN, LENT, JUDGED = 1_000, 10_000, 500

@@ -23,8 +23,8 @@ import pyarrow as pa
 
 import hindsight
 import traces
-from sfumato.operators.punctuator import Punctuator
-from sfumato.operators.reorder import Reorder
+from sfumato.operators.disorder.punctuator import Punctuator
+from sfumato.operators.disorder.reorder import Reorder
 
 ESTIMATORS = ("conformal", "normal", "max")
 

@@ -13,8 +13,8 @@ import ctypes
 import numpy as np
 
 from peers.build import load
-from sfumato.operators.aggregate import Aggregate
-from sfumato.operators.extent_aggregate import ExtentAggregate
+from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from windows import min_time
 
 ROWS = 200_000

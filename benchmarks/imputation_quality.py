@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from sfumato.operators.imputation import Imputer
+from sfumato.operators.imputation.imputer import Imputer
 from sfumato.reproduce.incomplete_joins import baselines
 from sfumato.reproduce.incomplete_joins.baselines import BASELINES
 from sfumato.reproduce.incomplete_joins.earlier_dependencies import (

@@ -25,9 +25,9 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from peers.build import load
-from sfumato.operators.imputation import Imputer
-from sfumato.operators.incomplete_join import IncompleteArrivals, IncompleteJoin
-from sfumato.operators.similarity_join import Arrivals, SimilarityJoin
+from sfumato.operators.imputation.imputer import Imputer
+from sfumato.operators.joins.incomplete_join import IncompleteArrivals, IncompleteJoin
+from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
 
 REPOSITORY = 30_000
 ALPHA = 0.49995  # not 1/2, which sums of shares often meet but for rounding

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from peers.build import load
-from sfumato.operators.similarity_join import Arrivals, SimilarityJoin
+from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
 
 NESTED, NESTED_SIMD, GRID, SORTED = range(4)
 PEERS = ("C++ nested", "C++ nested, SIMD", "C++ index", "C++ sort")

@@ -106,7 +106,7 @@ def stream_of(spark: Any, source: str) -> Any:
 def echo(stream: Any) -> Any:
     from pyspark.sql import functions as F  # noqa: N812
 
-    from sfumato.spark import bucket_state, chunks
+    from sfumato.spark.runtime import bucket_state, chunks
 
     class Echo:  # in here, so that it goes to the workers by value
         def process(self, batch: Any, now: int) -> list[pa.Table]:
@@ -136,7 +136,7 @@ def echo(stream: Any) -> Any:
 
 def reorder_rows(spark: Any, folder: Path, keys: int, size: int) -> list[dict[str, Any]]:
     import sfumato as sf
-    from sfumato.operators.table_reorder import ReorderSettings
+    from sfumato.tables.disorder.reorder import ReorderSettings
 
     count = SIZES[size]
     table = readings(size * count, keys, 10, seed=1)
@@ -164,8 +164,8 @@ def reorder_rows(spark: Any, folder: Path, keys: int, size: int) -> list[dict[st
 def join_rows(spark: Any, folder: Path, size: int) -> list[dict[str, Any]]:
     """Half of the rows left, half right; w = 1,000, ten samples."""
     import sfumato as sf
-    from sfumato.operators.table_join import TIE
-    from sfumato.operators.table_similarity_join import SimilarityJoinSettings
+    from sfumato.tables.joins.join import TIE
+    from sfumato.tables.joins.similarity_join import SimilarityJoinSettings
 
     count = SIZES[size]
     table = readings(size * count, 1, 10, seed=2)

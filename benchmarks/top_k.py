@@ -14,9 +14,9 @@ import numpy as np
 
 from peers.build import load
 from sfumato import timetable, top_k_probabilities
-from sfumato.operators.ranked_items import RankedItems
-from sfumato.operators.top_k import probabilities
-from sfumato.operators.top_k_window import TopKWindow
+from sfumato.operators.ranking.ranked_items import RankedItems
+from sfumato.operators.ranking.top_k import probabilities
+from sfumato.operators.ranking.top_k_window import TopKWindow
 
 # n, k: repeats of the peer, goals against it without and with the cut
 SETTINGS = {

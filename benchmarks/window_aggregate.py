@@ -13,8 +13,8 @@ import ctypes
 import numpy as np
 
 from peers.build import load
-from sfumato.operators.aggregate import Aggregate
-from sfumato.operators.count_window_aggregate import CountWindowAggregate
+from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.windows.count_window_aggregate import CountWindowAggregate
 from windows import CONFIDENCE, FLOATS, INTS, existences, min_time
 
 REPEATS = 5

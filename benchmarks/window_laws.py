@@ -14,8 +14,11 @@ import ctypes
 import numpy as np
 
 from peers.build import load
-from sfumato.operators.aggregate import Aggregate
-from sfumato.operators.count_window_aggregate import CountWindowAggregate, CountWindowAnswers
+from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.windows.count_window_aggregate import (
+    CountWindowAggregate,
+    CountWindowAnswers,
+)
 from window_aggregate import rows_of, stream
 from windows import CONFIDENCE, FLOATS, INTS, min_time
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # error in a test, not a crash somewhere else. Before anything imports Numba. The cache is named
 # after the kernels' text, because Numba does not see that a function called from another file
 # has changed.
-KERNELS = sorted((ROOT / "src" / "sfumato" / "kernels").glob("*.py"))
+KERNELS = sorted((ROOT / "src" / "sfumato" / "kernels").rglob("*.py"))
 TEXT = hashlib.sha256(b"".join(path.read_bytes() for path in KERNELS)).hexdigest()[:16]
 os.environ.setdefault("NUMBA_BOUNDSCHECK", "1")
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba_cache" / TEXT))

@@ -10,41 +10,41 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names for type checkers and editors
-    from sfumato.operators.dependency import Dependency as Dependency
-    from sfumato.operators.earlier_values import EarlierValues as EarlierValues
-    from sfumato.operators.imputation import Imputer as Imputer
-    from sfumato.operators.poisson_binomial import PoissonBinomial as PoissonBinomial
-    from sfumato.operators.punctuator import Punctuator as Punctuator
-    from sfumato.operators.timetable import Timetable as Timetable
-    from sfumato.operators.timetable import timetable as timetable
-    from sfumato.operators.top_k import expected_ranks as expected_ranks
-    from sfumato.operators.top_k import pk_topk as pk_topk
-    from sfumato.operators.top_k import prf as prf
-    from sfumato.operators.top_k import prfe as prfe
-    from sfumato.operators.top_k import pt_k as pt_k
-    from sfumato.operators.top_k import rank_probabilities as rank_probabilities
-    from sfumato.operators.top_k import top_k_probabilities as top_k_probabilities
-    from sfumato.operators.top_k import u_kranks as u_kranks
-    from sfumato.operators.top_k import u_topk as u_topk
-    from sfumato.operators.top_k_answers import top_k_streams as top_k_streams
-    from sfumato.operators.uncertain_window import UncertainWindow as UncertainWindow
+    from sfumato.operators.disorder.punctuator import Punctuator as Punctuator
+    from sfumato.operators.imputation.dependency import Dependency as Dependency
+    from sfumato.operators.imputation.earlier_values import EarlierValues as EarlierValues
+    from sfumato.operators.imputation.imputer import Imputer as Imputer
+    from sfumato.operators.laws.poisson_binomial import PoissonBinomial as PoissonBinomial
+    from sfumato.operators.ranking.timetable import Timetable as Timetable
+    from sfumato.operators.ranking.timetable import timetable as timetable
+    from sfumato.operators.ranking.top_k import expected_ranks as expected_ranks
+    from sfumato.operators.ranking.top_k import pk_topk as pk_topk
+    from sfumato.operators.ranking.top_k import prf as prf
+    from sfumato.operators.ranking.top_k import prfe as prfe
+    from sfumato.operators.ranking.top_k import pt_k as pt_k
+    from sfumato.operators.ranking.top_k import rank_probabilities as rank_probabilities
+    from sfumato.operators.ranking.top_k import top_k_probabilities as top_k_probabilities
+    from sfumato.operators.ranking.top_k import u_kranks as u_kranks
+    from sfumato.operators.ranking.top_k import u_topk as u_topk
+    from sfumato.operators.ranking.top_k_answers import top_k_streams as top_k_streams
+    from sfumato.operators.windows.uncertain_window import UncertainWindow as UncertainWindow
     from sfumato.queries import Top as Top
-    from sfumato.spark.alternatives import alternatives as alternatives
-    from sfumato.spark.alternatives import existence as existence
-    from sfumato.spark.alternatives import expected as expected
-    from sfumato.spark.alternatives import quantile as quantile
-    from sfumato.spark.alternatives import samples as samples
-    from sfumato.spark.alternatives import stddev as stddev
     from sfumato.spark.checked import checked as checked
     from sfumato.spark.checked import rejected as rejected
     from sfumato.spark.discovery import discover_dependencies as discover_dependencies
     from sfumato.spark.earlier_values import earlier_values as earlier_values
     from sfumato.spark.extent_join import extent_join as extent_join
-    from sfumato.spark.imputation import Imputation as Imputation
     from sfumato.spark.impute import impute as impute
     from sfumato.spark.join_streams import join_streams as join_streams
+    from sfumato.spark.model.alternatives import alternatives as alternatives
+    from sfumato.spark.model.alternatives import existence as existence
+    from sfumato.spark.model.alternatives import expected as expected
+    from sfumato.spark.model.alternatives import quantile as quantile
+    from sfumato.spark.model.alternatives import samples as samples
+    from sfumato.spark.model.alternatives import stddev as stddev
+    from sfumato.spark.model.imputation import Imputation as Imputation
     from sfumato.spark.reorder import reorder as reorder
-    from sfumato.spark.replay import ReplaySource as ReplaySource
+    from sfumato.spark.replay.source import ReplaySource as ReplaySource
     from sfumato.spark.settings import settings as settings
     from sfumato.spark.similarity_join import similarity_join as similarity_join
     from sfumato.spark.top_k import top_k as top_k
@@ -52,56 +52,56 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from sfumato.spark.window_aggregate import window_aggregate as window_aggregate
     from sfumato.sql import explain as explain
     from sfumato.sql import sql as sql
-    from sfumato.sql.errors import SqlError as SqlError
+    from sfumato.sql.text.errors import SqlError as SqlError
     from sfumato.windows import Delta as Delta
     from sfumato.windows import Range as Range
     from sfumato.windows import Rows as Rows
 
 _HOME = {
     "Delta": "sfumato.windows",
-    "Dependency": "sfumato.operators.dependency",
-    "EarlierValues": "sfumato.operators.earlier_values",
-    "Imputation": "sfumato.spark.imputation",
-    "Imputer": "sfumato.operators.imputation",
-    "PoissonBinomial": "sfumato.operators.poisson_binomial",
-    "Punctuator": "sfumato.operators.punctuator",
+    "Dependency": "sfumato.operators.imputation.dependency",
+    "EarlierValues": "sfumato.operators.imputation.earlier_values",
+    "Imputation": "sfumato.spark.model.imputation",
+    "Imputer": "sfumato.operators.imputation.imputer",
+    "PoissonBinomial": "sfumato.operators.laws.poisson_binomial",
+    "Punctuator": "sfumato.operators.disorder.punctuator",
     "Range": "sfumato.windows",
-    "ReplaySource": "sfumato.spark.replay",
+    "ReplaySource": "sfumato.spark.replay.source",
     "Rows": "sfumato.windows",
-    "SqlError": "sfumato.sql.errors",
-    "Timetable": "sfumato.operators.timetable",
+    "SqlError": "sfumato.sql.text.errors",
+    "Timetable": "sfumato.operators.ranking.timetable",
     "Top": "sfumato.queries",
-    "UncertainWindow": "sfumato.operators.uncertain_window",
-    "alternatives": "sfumato.spark.alternatives",
+    "UncertainWindow": "sfumato.operators.windows.uncertain_window",
+    "alternatives": "sfumato.spark.model.alternatives",
     "checked": "sfumato.spark.checked",
     "discover_dependencies": "sfumato.spark.discovery",
     "earlier_values": "sfumato.spark.earlier_values",
-    "existence": "sfumato.spark.alternatives",
-    "expected": "sfumato.spark.alternatives",
-    "expected_ranks": "sfumato.operators.top_k",
+    "existence": "sfumato.spark.model.alternatives",
+    "expected": "sfumato.spark.model.alternatives",
+    "expected_ranks": "sfumato.operators.ranking.top_k",
     "explain": "sfumato.sql",
     "extent_join": "sfumato.spark.extent_join",
     "impute": "sfumato.spark.impute",
     "join_streams": "sfumato.spark.join_streams",
-    "pk_topk": "sfumato.operators.top_k",
-    "prf": "sfumato.operators.top_k",
-    "prfe": "sfumato.operators.top_k",
-    "pt_k": "sfumato.operators.top_k",
-    "quantile": "sfumato.spark.alternatives",
-    "rank_probabilities": "sfumato.operators.top_k",
+    "pk_topk": "sfumato.operators.ranking.top_k",
+    "prf": "sfumato.operators.ranking.top_k",
+    "prfe": "sfumato.operators.ranking.top_k",
+    "pt_k": "sfumato.operators.ranking.top_k",
+    "quantile": "sfumato.spark.model.alternatives",
+    "rank_probabilities": "sfumato.operators.ranking.top_k",
     "rejected": "sfumato.spark.checked",
     "reorder": "sfumato.spark.reorder",
-    "samples": "sfumato.spark.alternatives",
+    "samples": "sfumato.spark.model.alternatives",
     "settings": "sfumato.spark.settings",
     "similarity_join": "sfumato.spark.similarity_join",
     "sql": "sfumato.sql",
-    "stddev": "sfumato.spark.alternatives",
-    "timetable": "sfumato.operators.timetable",
+    "stddev": "sfumato.spark.model.alternatives",
+    "timetable": "sfumato.operators.ranking.timetable",
     "top_k": "sfumato.spark.top_k",
-    "top_k_probabilities": "sfumato.operators.top_k",
-    "top_k_streams": "sfumato.operators.top_k_answers",
-    "u_kranks": "sfumato.operators.top_k",
-    "u_topk": "sfumato.operators.top_k",
+    "top_k_probabilities": "sfumato.operators.ranking.top_k",
+    "top_k_streams": "sfumato.operators.ranking.top_k_answers",
+    "u_kranks": "sfumato.operators.ranking.top_k",
+    "u_topk": "sfumato.operators.ranking.top_k",
     "where": "sfumato.spark.where",
     "window_aggregate": "sfumato.spark.window_aggregate",
 }

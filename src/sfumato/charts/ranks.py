@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.charts.style import BLUE, altair, styled
-from sfumato.operators.top_k import rank_probabilities
+from sfumato.operators.ranking.top_k import rank_probabilities
 
 MOST_TUPLES = 25
 LEAST = 0.0005  # below this a chance is not drawn

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sfumato.charts.style import PALETTE, altair, styled
-from sfumato.operators.timetable import Timetable, first_runs, timetable
+from sfumato.operators.ranking.timetable import Timetable, first_runs, timetable
 
 WIDTH = 640
 MOST_QUERIES, MOST_RUNS = 40, 120

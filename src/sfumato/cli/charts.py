@@ -9,7 +9,7 @@ from typing import Any
 
 from sfumato.charts import save, timetable_chart
 from sfumato.spark.top_k import timetables
-from sfumato.sql.plan import Ranked, Step
+from sfumato.sql.plan.nodes import Ranked, Step
 
 UNITS = (("hour", 3_600_000_000), ("minute", 60_000_000), ("second", 1_000_000))
 

@@ -57,8 +57,8 @@ def warm_up() -> None:
     """Compile (or load) what the demo's operators run, so that Spark's workers find it compiled."""
     import pyarrow as pa
 
-    from sfumato.operators.reorder import Reorder
-    from sfumato.operators.similarity_join import Arrivals, SimilarityJoin
+    from sfumato.operators.disorder.reorder import Reorder
+    from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
 
     few = np.arange(64, dtype=np.int64)
     reorder = Reorder(drop_ratio=DROP_RATIO, estimator="conformal")

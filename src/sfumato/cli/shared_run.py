@@ -20,8 +20,8 @@ from sfumato.duration import microseconds
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from sfumato.sql.sources import Frame
-    from sfumato.sql.together import Group
+    from sfumato.sql.plan.sources import Frame
+    from sfumato.sql.plan.together import Group
 
 UNSTORABLE = ("void", "interval")  # types that files cannot have
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sfumato.operators.similarity_join import KIND, VERSION, SimilarityJoin
-from sfumato.operators.snapshot import Snapshot, pack, unpack
+from sfumato.operators.joins.similarity_join import KIND, VERSION, SimilarityJoin
+from sfumato.operators.state.snapshot import Snapshot, pack, unpack
 
 
 def continued(join: SimilarityJoin, kind: type[SimilarityJoin], **changed: Any) -> SimilarityJoin:

@@ -1,1 +1,5 @@
-"""Adapters to Spark: columns to arrays, state to bytes; nothing is decided here."""
+"""The public functions from DataFrame to DataFrame, one a file; nothing is decided here.
+
+`model` reads frames, `runtime` runs operators on them, `replay` plays files as streams.
+Open to `sql` and `cli`; users import the names from the package.
+"""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, NumericType, StructType
 
-from sfumato.spark.alternatives import ALTERNATIVES
-from sfumato.spark.columns import attributes_of, names, require
+from sfumato.spark.model.alternatives import ALTERNATIVES
+from sfumato.spark.model.columns import attributes_of, names, require
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

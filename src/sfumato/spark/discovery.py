@@ -10,12 +10,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import NumericType
 
-from sfumato.operators.dependency import Dependency
-from sfumato.operators.discovery import EPSILONS
-from sfumato.operators.discovery import discover_dependencies as discover
-from sfumato.operators.table_imputation import complete_columns
-from sfumato.spark.columns import names
-from sfumato.spark.imputation import arrow_of, check_repository, frame_of, require_numbers
+from sfumato.operators.imputation.dependency import Dependency
+from sfumato.operators.imputation.discovery import EPSILONS
+from sfumato.operators.imputation.discovery import discover_dependencies as discover
+from sfumato.spark.model.columns import names
+from sfumato.spark.model.imputation import arrow_of, check_repository, frame_of, require_numbers
+from sfumato.tables.imputation.imputation import complete_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,7 +43,7 @@ def discover_dependencies(
     dependents : those of them to infer (None: all)
     max_rows : at most so many complete rows are collected (chosen by a hash of their values and
         `seed`, so always the same ones); pairs of `sample` of them are compared
-    within, ..., sample, seed : see `sfumato.operators.discovery`; by default attributes are scaled
+    within, ..., sample, seed : see `operators.imputation.discovery`; by default scaled
         by their minimum and extent over the whole repository, as `sfumato.impute` does
 
     Returns `sfumato.Dependency` with confidence, support and spread as seen in the sample. Runs

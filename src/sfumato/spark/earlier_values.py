@@ -14,15 +14,15 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from sfumato.operators.table_earlier_values import (
+from sfumato.spark.model.columns import bucket_count, names, require, with_bucket, with_tie
+from sfumato.spark.model.imputation import require_numbers
+from sfumato.spark.runtime import bucket_state, chunks
+from sfumato.tables.imputation.earlier_values import (
     TIE,
     EarlierValuesSettings,
     age_name,
     earlier_name,
 )
-from sfumato.spark import bucket_state, chunks
-from sfumato.spark.columns import bucket_count, names, require, with_bucket, with_tie
-from sfumato.spark.imputation import require_numbers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

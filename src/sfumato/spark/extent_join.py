@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from sfumato.operators.table_extent_join import SIDES, ExtentJoinSettings
-from sfumato.spark import bucket_state, chunks
-from sfumato.spark.alternatives import ALTERNATIVES
-from sfumato.spark.columns import attributes_of, bucket_count, names, require, with_bucket
+from sfumato.spark.model.alternatives import ALTERNATIVES
+from sfumato.spark.model.columns import attributes_of, bucket_count, names, require, with_bucket
 from sfumato.spark.reorder import CONTROLLED_BY
+from sfumato.spark.runtime import bucket_state, chunks
+from sfumato.tables.joins.extent_join import SIDES, ExtentJoinSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

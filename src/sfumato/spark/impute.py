@@ -11,14 +11,14 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, BooleanType, DoubleType, StringType, StructType
 
-from sfumato.operators.table_imputation import UNIMPUTABLE, impute_table, numbers_of
-from sfumato.spark.alternatives import ALTERNATIVES
-from sfumato.spark.imputation import Imputation, PreparedRepository, require_numbers
+from sfumato.spark.model.alternatives import ALTERNATIVES
+from sfumato.spark.model.imputation import Imputation, PreparedRepository, require_numbers
+from sfumato.tables.imputation.imputation import UNIMPUTABLE, impute_table, numbers_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from sfumato.operators.dependency import Dependency
+    from sfumato.operators.imputation.dependency import Dependency
 
 METRICS = itertools.count(1)
 IMPUTED_BY, BEYOND, EXISTENCE = "imputed_by", "__beyond", "__existence"

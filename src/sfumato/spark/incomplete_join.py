@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from sfumato.operators.table_incomplete_join import IncompleteJoinSettings
-from sfumato.operators.table_join import TIE
-from sfumato.spark.alternatives import ALTERNATIVES
-from sfumato.spark.columns import with_tie
-from sfumato.spark.imputation import Imputation, require_numbers
+from sfumato.spark.model.alternatives import ALTERNATIVES
+from sfumato.spark.model.columns import with_tie
+from sfumato.spark.model.imputation import Imputation, require_numbers
 from sfumato.spark.similarity_join import Side
+from sfumato.tables.joins.incomplete_join import IncompleteJoinSettings
+from sfumato.tables.joins.join import TIE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -28,7 +28,7 @@ def join_streams(streams: Mapping[str, DataFrame], **options: Any) -> DataFrame:
     ``sf.similarity_join``, and before them `left_stream` and `right_stream`, the names.
 
     Cost: n (n - 1) / 2 joins of two streams, in one query: each row is shuffled and held n - 1
-    times, and a repository is read once for each pair. `sfumato.operators.incomplete_join` joins
+    times, and a repository is read once for each pair. `operators.joins.incomplete_join` joins
     incomplete streams in one pass, each row held once, for those without Spark.
     Raises ValueError or TypeError for wrong arguments. Source: E, section 5.2 (n streams).
     """

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import BooleanType, IntegralType, StructType, TimestampNTZType, TimestampType
 
 from sfumato.duration import microseconds
-from sfumato.operators.table_reorder import TIE, ReorderSettings
-from sfumato.spark import bucket_state, chunks
-from sfumato.spark.columns import bucket_count, names, require, with_bucket, with_tie
+from sfumato.spark.model.columns import bucket_count, names, require, with_bucket, with_tie
+from sfumato.spark.runtime import bucket_state, chunks
+from sfumato.tables.disorder.reorder import TIE, ReorderSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

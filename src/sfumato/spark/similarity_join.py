@@ -16,12 +16,9 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from sfumato.operators.table_join import SIDES, TIE
-from sfumato.operators.table_similarity_join import SimilarityJoinSettings
-from sfumato.spark import bucket_state, chunks
-from sfumato.spark.alternatives import ALTERNATIVES
 from sfumato.spark.checked import invalid_reason
-from sfumato.spark.columns import (
+from sfumato.spark.model.alternatives import ALTERNATIVES
+from sfumato.spark.model.columns import (
     ORDERABLE,
     attributes_of,
     bucket_count,
@@ -30,13 +27,16 @@ from sfumato.spark.columns import (
     with_bucket,
     with_tie,
 )
+from sfumato.spark.runtime import bucket_state, chunks
+from sfumato.tables.joins.join import SIDES, TIE
+from sfumato.tables.joins.similarity_join import SimilarityJoinSettings
 from sfumato.windows import Rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from sfumato.operators.table_incomplete_join import IncompleteJoinSettings
-    from sfumato.spark.imputation import Imputation
+    from sfumato.spark.model.imputation import Imputation
+    from sfumato.tables.joins.incomplete_join import IncompleteJoinSettings
 
 METRICS = itertools.count(1)
 

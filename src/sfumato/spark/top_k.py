@@ -18,15 +18,15 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from sfumato.operators.table_top_k import TopKSettings
-from sfumato.operators.timetable import Timetable, timetable
-from sfumato.operators.top_k_answers import Semantics
+from sfumato.operators.ranking.timetable import Timetable, timetable
+from sfumato.operators.ranking.top_k_answers import Semantics
 from sfumato.queries import Top, registered
-from sfumato.spark import bucket_state, chunks
-from sfumato.spark.aggregates import Wanted
-from sfumato.spark.alternatives import ALTERNATIVES
-from sfumato.spark.columns import bucket_count, require, with_bucket
-from sfumato.spark.window_plan import WindowPlan
+from sfumato.spark.model.aggregates import Wanted
+from sfumato.spark.model.alternatives import ALTERNATIVES
+from sfumato.spark.model.columns import bucket_count, require, with_bucket
+from sfumato.spark.model.window_plan import WindowPlan
+from sfumato.spark.runtime import bucket_state, chunks
+from sfumato.tables.ranking.top_k import TopKSettings
 from sfumato.windows import Range, Rows
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from sfumato.spark.alternatives import ALTERNATIVES
-from sfumato.spark.per_alternative import kept, mentioned
+from sfumato.spark.model.alternatives import ALTERNATIVES
+from sfumato.spark.model.per_alternative import kept, mentioned
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

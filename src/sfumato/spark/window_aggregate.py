@@ -6,11 +6,11 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sfumato.operators.table_window_aggregate import WindowAggregateSettings
-from sfumato.spark import bucket_state, chunks
-from sfumato.spark.aggregates import wanted
-from sfumato.spark.columns import bucket_count, with_bucket
-from sfumato.spark.window_plan import WindowPlan
+from sfumato.spark.model.aggregates import wanted
+from sfumato.spark.model.columns import bucket_count, with_bucket
+from sfumato.spark.model.window_plan import WindowPlan
+from sfumato.spark.runtime import bucket_state, chunks
+from sfumato.tables.windows.window_aggregate import WindowAggregateSettings
 from sfumato.windows import Delta, Range, Rows
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from sfumato.sql.errors import SqlError
+from sfumato.sql.text.errors import SqlError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,9 +34,9 @@ def sql(spark: SparkSession, text: str) -> DataFrame | list[DataFrame]:
     Raises SqlError (a ValueError) with line, column and likely word for what cannot be understood
     in it, an unknown stream or column included; other errors of Spark's are raised as they are.
     """
-    from sfumato.sql.describe import explained
-    from sfumato.sql.parse import parse
-    from sfumato.sql.planner import Planner
+    from sfumato.sql.explain.describe import explained
+    from sfumato.sql.plan.planner import Planner
+    from sfumato.sql.text.parse import parse
 
     script = parse(text)
     planned = Planner(spark, text).script(script.statements)
@@ -54,9 +54,9 @@ def explain(spark: SparkSession, text: str) -> str:
 
     Arguments and errors as for `sql`; nothing is started, the tables are only looked up.
     """
-    from sfumato.sql.describe import explained
-    from sfumato.sql.parse import parse
-    from sfumato.sql.planner import Planner
+    from sfumato.sql.explain.describe import explained
+    from sfumato.sql.plan.planner import Planner
+    from sfumato.sql.text.parse import parse
 
     script = parse(text)
     planned = Planner(spark, text).script(script.statements)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.operators.punctuator import Punctuator
+from sfumato.operators.disorder.punctuator import Punctuator
 
 Times = npt.NDArray[np.int64]
 SECOND = 1_000_000

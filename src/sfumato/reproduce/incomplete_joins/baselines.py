@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.operators.imputation_baselines import (
+from sfumato.operators.imputation.baselines import (
     impute_mean,
     impute_nearest,
     interpolate_stream,

@@ -13,10 +13,10 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.operators.dependency import Dependency
-from sfumato.operators.discovery import discover_dependencies
-from sfumato.operators.earlier_values import EarlierValues
-from sfumato.operators.imputation import Imputer
+from sfumato.operators.imputation.dependency import Dependency
+from sfumato.operators.imputation.discovery import discover_dependencies
+from sfumato.operators.imputation.earlier_values import EarlierValues
+from sfumato.operators.imputation.imputer import Imputer
 
 Floats = npt.NDArray[np.float64]
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.operators.imputation import Imputer
-from sfumato.operators.incomplete_join import IncompleteArrivals, IncompleteJoin
-from sfumato.operators.similarity_join import Answers, Arrivals, SimilarityJoin
+from sfumato.operators.imputation.imputer import Imputer
+from sfumato.operators.joins.incomplete_join import IncompleteArrivals, IncompleteJoin
+from sfumato.operators.joins.similarity_join import Answers, Arrivals, SimilarityJoin
 from sfumato.reproduce.continuation import continued
 from sfumato.reproduce.repeats import timed
 

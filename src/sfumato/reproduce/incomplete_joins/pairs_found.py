@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from sfumato.operators.imputation import Imputer
+from sfumato.operators.imputation.imputer import Imputer
 from sfumato.reproduce.drawing import Titles, lines
 from sfumato.reproduce.experiment import Experiment, Setting, Verdict
 from sfumato.reproduce.incomplete_joins import baselines

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sfumato.operators.timetable import Query, timetable
+from sfumato.operators.ranking.timetable import Query, timetable
 from sfumato.reproduce.drawing import Titles, lines
 from sfumato.reproduce.experiment import Experiment, Setting, Verdict
 from sfumato.reproduce.multi_top_k.plain_planners import dynamic_program, greedy_program

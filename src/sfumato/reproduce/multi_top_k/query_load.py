@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from heapq import heapify, heapreplace
 from itertools import repeat
 
-from sfumato.operators.timetable import Timetable
+from sfumato.operators.ranking.timetable import Timetable
 
 Step = tuple[float, int, tuple[int, ...]]  # time since the run before, k, queries answered
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from sfumato.operators.timetable import Query
+from sfumato.operators.ranking.timetable import Query
 from sfumato.reproduce import datasets, stand_ins
 from sfumato.reproduce.experiment import Setting
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.operators.similarity_join import SimilarityJoin
+from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.reproduce.repeats import seconds, timed
 from sfumato.reproduce.uncertain_joins.uncertain_objects import Streams
 from sfumato.reproduce.uncertain_joins.wop_and_grid import (

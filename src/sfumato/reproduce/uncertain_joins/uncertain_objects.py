@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.operators.similarity_join import Arrivals
+from sfumato.operators.joins.similarity_join import Arrivals
 
 Floats = npt.NDArray[np.float64]
 Radii = Literal["rU", "rG"]

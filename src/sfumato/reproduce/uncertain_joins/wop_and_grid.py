@@ -14,7 +14,7 @@ import math
 import numpy as np
 from numba import njit
 
-from sfumato.kernels.trimmed_radius import sample_level_prunes
+from sfumato.kernels.joins.regions import sample_level_prunes
 
 # Places in what `grid_join` counts, all in pairs of objects.
 PAIRS, BY_OBJECT, BY_SAMPLE, ANSWERS = range(4)

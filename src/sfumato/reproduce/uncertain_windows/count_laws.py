@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from sfumato.operators.poisson_binomial import PoissonBinomial
+from sfumato.operators.laws.poisson_binomial import PoissonBinomial
 from sfumato.reproduce.drawing import Titles, lines, microseconds
 from sfumato.reproduce.experiment import Experiment, Setting, Verdict
 from sfumato.reproduce.repeats import interval, seconds

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from sfumato.kernels.position import positions
-from sfumato.operators.similarity_join import Arrivals, SimilarityJoin
-from sfumato.operators.uncertain_window import UncertainWindow
+from sfumato.kernels.windows.position import positions
+from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
+from sfumato.operators.windows.uncertain_window import UncertainWindow
 from sfumato.reproduce import datasets, stand_ins
 from sfumato.reproduce.drawing import Titles, lines
 from sfumato.reproduce.experiment import Experiment, Setting, Verdict

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sfumato.operators.similarity_join import Arrivals, SimilarityJoin
+from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
 from sfumato.reproduce import datasets, stand_ins
 from sfumato.reproduce.continuation import continued
 from sfumato.reproduce.drawing import Titles, dots, lines, microseconds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.operators.similarity_join import Arrivals
+from sfumato.operators.joins.similarity_join import Arrivals
 from sfumato.reproduce.uncertain_windows.perturbation import Floats, existence, noise
 
 LENGTH, EXISTENCE_SD, VALUE_SD, SAMPLES = 2_000, 0.1, 0.5, 10

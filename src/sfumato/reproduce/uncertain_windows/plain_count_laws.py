@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from sfumato.kernels.approximate_law import approximate_tails, moments
-from sfumato.kernels.banded_law import law_of_sum
+from sfumato.kernels.laws.approximate_law import approximate_tails, moments
+from sfumato.kernels.laws.poisson_binomial import law_of_sum
 
 # Ways to Pr(N <= k); 1 to 3 are those of `approximate_law`.
 RF1, POISSON, NORMAL, REFINED_NORMAL, BANDED = range(5)

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from sfumato.kernels.match_probability import defining_sum
-from sfumato.kernels.similarity_nested import CANDIDATES, PAIRS, VISITED, keep
-from sfumato.kernels.uncertain_tuples import Tuples, Windows, padded
-from sfumato.operators.join_strategy import Batch, Floats, Ints, Match, Nested, Strategy
-from sfumato.operators.similarity_join import SimilarityJoin
+from sfumato.kernels.joins.match_probability import defining_sum
+from sfumato.kernels.joins.similarity_nested import CANDIDATES, PAIRS, VISITED, keep
+from sfumato.kernels.joins.tuple_store import Tuples, Windows, padded
+from sfumato.operators.joins.join_strategy import Batch, Floats, Ints, Match, Nested, Strategy
+from sfumato.operators.joins.similarity_join import SimilarityJoin
 
 
 @njit(cache=True)

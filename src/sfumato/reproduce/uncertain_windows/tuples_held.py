@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sfumato.operators.uncertain_window import UncertainWindow
+from sfumato.operators.windows.uncertain_window import UncertainWindow
 from sfumato.reproduce.drawing import Titles, lines
 from sfumato.reproduce.experiment import Experiment, Setting, Verdict
 from sfumato.reproduce.repeats import interval

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from sfumato.operators.uncertain_window import UncertainWindow
+from sfumato.operators.windows.uncertain_window import UncertainWindow
 from sfumato.reproduce import datasets, stand_ins
 from sfumato.reproduce.drawing import Titles, lines
 from sfumato.reproduce.experiment import Experiment, Setting, Verdict

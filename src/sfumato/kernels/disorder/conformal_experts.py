@@ -1,0 +1,88 @@
+"""The experts' lists of lateness, one behind the other in one array, and what each remembers.
+
+An expert's number modulo 4 is its measure of lateness; the first four remember a short window of
+rows, the next four a long one, the last four the whole stream, of which they list the tail of a
+sample that gets thinner as the stream gets longer.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from sfumato.kernels.disorder.conformal_sample import LARGEST_SAMPLE
+from sfumato.kernels.disorder.conformal_tail import expire
+from sfumato.kernels.disorder.state import EXPERTS, FED, LEVEL, LISTED, STRIDE
+
+MEASURES = 4
+FORGETFUL = 2 * MEASURES  # experts that forget; those from here on remember the whole stream
+SHORT, LONG = 16.0, 96.0  # memories, in rows times drop ratio
+SHORT_LIST, LONG_LIST = 64, 320  # the tail kept: up to three times the drop ratio
+MOST = 3.0  # the largest share of rows that is looked at, in drop ratios
+FIRST = 16  # rows before the first punctuation
+
+
+@njit(cache=True)
+def list_place(e, level):
+    """Where expert e's tail list starts in the area, and its capacity. O(1)."""
+    short = min(level, SHORT_LIST)
+    long = min(level, LONG_LIST)
+    start = min(level, LARGEST_SAMPLE)
+    if e < MEASURES:
+        return start + 2 * e * short, short
+    return start + 2 * MEASURES * short + 2 * (e - MEASURES) * long, long
+
+
+def make_room(area: np.ndarray, level: int, rows: int) -> tuple[np.ndarray, int]:
+    """(area, level) with room for `rows` rows in all: the sample, then each expert's list.
+
+    The area doubles as rows arrive, up to 6,656 numbers; what is in it does not depend on when.
+    """
+    wanted = min(LARGEST_SAMPLE, 1 << max(rows, FIRST).bit_length())
+    if level >= wanted:
+        return area, level
+    start, capacity = list_place(EXPERTS - 1, wanted)
+    wider = np.zeros(start + 2 * capacity, np.int64)
+    wider[:level] = area[:level]
+    for e in range(EXPERTS if level else 0):
+        (old, had), (new, has) = list_place(e, level), list_place(e, wanted)
+        for half in range(2):
+            wider[new + half * has : new + half * has + had] = area[
+                old + half * had : old + half * had + had
+            ]
+    return wider, wanted
+
+
+@njit(cache=True)
+def rows_listed(e, d, ints):
+    """How many rows expert e's list is the tail of, as a float64. O(1)."""
+    rows = float(ints[FED])
+    if e >= FORGETFUL:
+        return rows / ints[STRIDE]
+    return min(rows, (SHORT if e < MEASURES else LONG) / d)
+
+
+@njit(cache=True)
+def forget(d, ints, area):
+    """Remove lateness that is too old; thin the lists of the whole stream out if they overflow.
+
+    Every second lateness of a sorted list stays, and from then on every second row is listed.
+    Cost: O(lists).
+    """
+    for e in range(FORGETFUL):
+        at, capacity = list_place(e, ints[LEVEL])
+        ints[LISTED + e] = expire(
+            area[at : at + capacity],
+            area[at + capacity : at + 2 * capacity],
+            ints[LISTED + e],
+            ints[FED] - int((SHORT if e < MEASURES else LONG) / d),
+        )
+    if MOST * d * rows_listed(EXPERTS - 1, d, ints) <= LONG_LIST:
+        return
+    ints[STRIDE] *= 2
+    for e in range(FORGETFUL, EXPERTS):
+        at, capacity = list_place(e, ints[LEVEL])
+        ints[LISTED + e] //= 2
+        for i in range(ints[LISTED + e]):
+            area[at + i] = area[at + 2 * i + 1]
+            area[at + capacity + i] = area[at + capacity + 2 * i + 1]

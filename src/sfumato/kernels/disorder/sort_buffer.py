@@ -1,0 +1,72 @@
+"""SLACK n: a sort buffer of n rows; the one that leaves it is the punctuation (Aurora)."""
+
+from __future__ import annotations
+
+from numba import njit
+
+from sfumato.kernels.disorder.state import NEVER, SIZE
+
+
+@njit(cache=True)
+def sift_up(heap, place):
+    """Restore the order of a min-heap whose entry at `place` may be too small. O(log n)."""
+    value = heap[place]
+    while place > 0:
+        parent = (place - 1) >> 1
+        if heap[parent] <= value:
+            break
+        heap[place] = heap[parent]
+        place = parent
+    heap[place] = value
+
+
+@njit(cache=True)
+def sift_down(heap, size):
+    """Restore the order of a min-heap of `size` whose top may be too large. O(log n)."""
+    value = heap[0]
+    place = 0
+    child = 1
+    while child < size:
+        if child + 1 < size and heap[child + 1] < heap[child]:
+            child += 1
+        if heap[child] >= value:
+            break
+        heap[place] = heap[child]
+        place = child
+        child = 2 * place + 1
+    heap[place] = value
+
+
+@njit(cache=True)
+def slack_step(tau, slack, ints, area):
+    """Put an on-time row into the sort buffer; the event time that leaves it, or NEVER.
+
+    tau : int64 microseconds     slack : rows the buffer keeps
+    ints, area : the key's state; area[:ints[SIZE]] is the heap and has room for one more
+    Cost: O(log slack).  Error: none.  Source: C section 4, after Aurora.
+    """
+    size = ints[SIZE]
+    area[size] = tau
+    sift_up(area, size)
+    if size < slack:
+        ints[SIZE] = size + 1
+        return NEVER
+    top = area[0]
+    area[0] = area[size]
+    sift_down(area, size)
+    return top
+
+
+@njit(cache=True)
+def slack_forget(low, high, ints, area):
+    """Take the rows out of the sort buffer that left by other ways: event times not in (low, high].
+
+    Cost: O(n log n).  Error: none.  Source: ours.
+    """
+    kept = 0
+    for i in range(ints[SIZE]):
+        if low < area[i] <= high:
+            area[kept] = area[i]
+            sift_up(area, kept)
+            kept += 1
+    ints[SIZE] = kept

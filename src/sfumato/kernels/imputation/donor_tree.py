@@ -1,0 +1,247 @@
+"""Static k-d trees over a repository's rows: which rows lie in a box.
+
+A tree is implicit. Its rows are put in an order in which every node's rows are consecutive places,
+and a leaf is 64 places:
+
+    places   | 0 ... 63 | 64 ... 127 | ... | ... N - 1 (NaN to the end of the leaf) |
+    nodes    1: all; 2i and 2i + 1: the two halves of node i, cut at a multiple of 64
+
+so that a leaf is filtered as 64 consecutive numbers of each attribute, in SIMD, and a node that
+lies in the box as a whole is taken without looking at its rows.
+
+A row lies in a box iff |row[a] - centre[a]| <= reach[a] in float64, for every attribute asked for,
+edges included. Subtraction rounds monotonically: what holds for both ends of a node's extent holds
+for all of its rows, and what a node excludes none of its rows satisfies, to the last bit.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from sfumato.kernels.joins.tuple_store import LEAN
+
+LEAF = 64
+
+
+class DonorTree(NamedTuple):
+    """One tree over N rows with D attributes; P = N rounded up to whole leaves.
+
+    columns : float64[D, P], attributes by place, NaN beyond N
+    rows : int64[P], the row at each place, -1 beyond N
+    low, high : float64[nodes, D], extents of nodes; an empty node's are inf, -inf
+    begin, end : int64[nodes], places of nodes
+    """
+
+    columns: np.ndarray
+    rows: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    begin: np.ndarray
+    end: np.ndarray
+
+
+def tree_order(points, weight):
+    """Order of rows for a tree: int64[N], row by place. NumPy; O(N log N).
+
+    points : float64[N, D], finite    weight : float64[D] >= 0, an attribute is cut where its
+    extent times its weight is largest, so 1 / (usual reach) suits; 0 is never cut
+    """
+    order = np.arange(len(points))
+    stack = [(0, len(points))]
+    while stack:
+        begin, end = stack.pop()
+        if end - begin <= LEAF:
+            continue
+        rows = order[begin:end]
+        inside = points[rows]
+        # Halves, not the difference of whole values, which could overflow.
+        extent = (inside.max(axis=0) * 0.5 - inside.min(axis=0) * 0.5) * weight
+        leaves = -(-(end - begin) // LEAF)
+        half = LEAF * (1 << (leaves - 1).bit_length() - 1)
+        if extent.max() > 0.0:
+            chosen = np.argpartition(inside[:, int(extent.argmax())], half)
+            order[begin:end] = rows[chosen]
+        stack += [(begin, begin + half), (begin + half, end)]
+    return order
+
+
+def build_tree(points, order):
+    """The tree of rows in an order made by `tree_order` (any order serves, only slower). NumPy."""
+    n, d = points.shape
+    leaves = 1
+    while leaves * LEAF < n:
+        leaves *= 2
+    places = -(-n // LEAF) * LEAF
+    columns = np.full((d, places), np.nan)
+    columns[:, :n] = points[order].T
+    rows = np.full(places, -1, np.int64)
+    rows[:n] = order
+    low, high = np.full((2 * leaves, d), np.inf), np.full((2 * leaves, d), -np.inf)
+    begin, end = np.zeros(2 * leaves, np.int64), np.zeros(2 * leaves, np.int64)
+    begin[leaves:] = np.minimum(np.arange(leaves) * LEAF, n)
+    end[leaves:] = np.minimum(begin[leaves:] + LEAF, n)
+    filled = places // LEAF
+    blocks = columns.reshape(d, filled, LEAF)
+    low[leaves : leaves + filled] = np.fmin.reduce(blocks, axis=2).T
+    high[leaves : leaves + filled] = np.fmax.reduce(blocks, axis=2).T
+    for level in range(leaves.bit_length() - 2, -1, -1):
+        nodes = np.arange(1 << level, 2 << level)
+        low[nodes] = np.minimum(low[2 * nodes], low[2 * nodes + 1])
+        high[nodes] = np.maximum(high[2 * nodes], high[2 * nodes + 1])
+        begin[nodes], end[nodes] = begin[2 * nodes], end[2 * nodes + 1]
+    return DonorTree(columns, rows, low, high, begin, end)
+
+
+@njit(**LEAN)
+def nodes_in_box(low, high, attributes, asked, centre, reach, nodes, unsure, stack):
+    """Nodes that together hold every row in the box: whole ones, and leaves to be filtered.
+
+    low, high : of a tree    attributes : int64[k], the first `asked` (<= 62) are constrained
+    centre, reach : float64[D], finite where constrained
+    nodes, unsure : int64[nodes of the tree], written: the nodes by place, and for each a bit mask
+        of the positions in `attributes` that its rows must still be tested on, 0 for whole nodes
+    stack : int64[64, 2], to work in: a waiting node and its mask, at most one a level
+    Returns their number. O(leaves that the box's edge crosses * asked).
+    """
+    leaves = low.shape[0] // 2
+    count, top = 0, 0
+    stack[0, 0], stack[0, 1] = 1, (1 << asked) - 1
+    while top >= 0:
+        node, mask = stack[top, 0], stack[top, 1]
+        top -= 1
+        outside = low[node, 0] > high[node, 0]
+        for i in range(asked):
+            if (mask >> i) & 1:
+                a = attributes[i]
+                first, last = low[node, a] - centre[a], high[node, a] - centre[a]
+                if first > reach[a] or last < -reach[a]:
+                    outside = True
+                    break
+                if first >= -reach[a] and last <= reach[a]:
+                    mask ^= 1 << i
+        if outside:
+            continue
+        if mask == 0 or node >= leaves:
+            nodes[count], unsure[count] = node, mask
+            count += 1
+        else:
+            stack[top + 1, 0], stack[top + 1, 1] = 2 * node + 1, mask
+            stack[top + 2, 0], stack[top + 2, 1] = 2 * node, mask
+            top += 2
+    return count
+
+
+@njit(**LEAN)
+def filter_leaf(columns, begin, attributes, mask, centre, reach, near):
+    """Which of a leaf's 64 rows are near in the attributes of `mask`: near, uint8[64]."""
+    # Unsigned places: no test for negative ones, which would keep the lanes from becoming SIMD.
+    place = np.uint64(begin)
+    fresh, i = True, 0
+    while mask:
+        if mask & 1:
+            a = np.uint64(attributes[i])
+            middle, most = centre[a], reach[a]
+            if fresh:
+                for j in range(np.uint64(LEAF)):
+                    near[j] = abs(columns[a, place + j] - middle) <= most
+            else:
+                for j in range(np.uint64(LEAF)):
+                    near[j] &= abs(columns[a, place + j] - middle) <= most
+            fresh = False
+        mask >>= 1
+        i += 1
+
+
+@njit(**LEAN)
+def rows_in_nodes(
+    columns, begin, end, nodes, unsure, count, attributes, centre, reach, enough, out, n, near
+):
+    """Write the places of the rows in the box to out[n:], ascending; the position after them.
+
+    nodes, unsure, count : of `nodes_in_box`    enough : int64, stop once so many are found
+    out : int64[], with room for all rows of the nodes; of size 0: only counted
+    near : uint8[64], to work in
+    O(64 * attributes in doubt) a leaf in doubt, in SIMD; O(rows) for whole nodes.
+    """
+    stop = n + enough
+    for i in range(count):
+        first, last = begin[nodes[i]], end[nodes[i]]
+        if unsure[i] == 0:
+            if out.size > 0:
+                for place in range(first, last):
+                    out[n + place - first] = place
+            n += last - first
+        else:
+            filter_leaf(columns, first, attributes, unsure[i], centre, reach, near)
+            if out.size > 0:
+                # Written before judged, without a branch; so one place more than rows is needed.
+                for j in range(last - first):
+                    out[n] = first + j
+                    n += near[j]
+            else:
+                found = 0
+                for j in range(LEAF):
+                    found += near[j]
+                n += found
+        if n >= stop:
+            break
+    return n
+
+
+@njit(**LEAN)
+def most_rows(begin, end, nodes, count):
+    """Rows of these nodes together: an upper bound on the rows in the box."""
+    total = 0
+    for i in range(count):
+        total += end[nodes[i]] - begin[nodes[i]]
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def longer(array, needed):
+    """An int64 array of at least `needed` places that begins with `array`'s content."""
+    if needed <= array.size:
+        return array
+    more = np.empty(max(needed, 2 * array.size), np.int64)
+    for i in range(array.size):
+        more[i] = array[i]
+    return more
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def query_tree(tree, centres, reaches, counting):
+    """Rows in each of many boxes: (offsets int64[n + 1], rows int64[m]), by place in the tree.
+
+    centres, reaches : float64[n, D]; a reach of inf asks nothing of its attribute
+    counting : bool, only offsets; rows are then empty
+    """
+    n, d = centres.shape
+    columns, row, begin, end = tree.columns, tree.rows, tree.begin, tree.end
+    nodes, unsure = np.empty(begin.size, np.int64), np.empty(begin.size, np.int64)
+    offsets, out = np.zeros(n + 1, np.int64), np.empty(0 if counting else 1024, np.int64)
+    attributes = np.empty(d, np.int64)
+    stack, near = np.empty((64, 2), np.int64), np.empty(LEAF, np.uint8)
+    found = 0
+    for i in range(n):
+        centre, reach = centres[i], reaches[i]
+        asked = 0
+        for a in range(d):
+            if reach[a] < np.inf:
+                attributes[asked] = a
+                asked += 1
+        count = nodes_in_box(
+            tree.low, tree.high, attributes, asked, centre, reach, nodes, unsure, stack
+        )
+        if not counting:
+            out = longer(out, found + most_rows(begin, end, nodes, count) + 1)
+        found = rows_in_nodes(
+            columns, begin, end, nodes, unsure, count,
+            attributes, centre, reach, row.size + 1, out, found, near,
+        )  # fmt: skip
+        offsets[i + 1] = found
+    for i in range(0 if counting else found):
+        out[i] = row[out[i]]
+    return offsets, out[: 0 if counting else found]

@@ -1,0 +1,66 @@
+"""Boxes of a window that may be within reach of one box, and those that certainly are."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from sfumato.kernels.joins.tuple_store import LEAN
+
+OPEN, NONE = -3.0, -1.0  # in place of a probability: to be found; below the threshold
+
+
+@njit(**LEAN)
+def squares_in_window(low, high, u, base, held, nearest, farthest):
+    """As `box_squares`, of slot u's box and every one of a window, by place in the window.
+
+    nearest, farthest : float64[>= held], written.  O(held * T), in SIMD.
+    """
+    # Unsigned places: no test for negative ones, which would keep the lanes from becoming SIMD.
+    first, count = np.uint64(base), np.uint64(held)
+    for j in range(count):
+        nearest[j], farthest[j] = 0.0, 0.0
+    for a in range(low.shape[0]):
+        lows, highs, axis = low[a, u], high[a, u], np.uint64(a)
+        for j in range(count):
+            ahead, behind = low[axis, first + j] - highs, lows - high[axis, first + j]
+            gap = max(ahead, behind, 0.0)
+            reach = max(high[axis, first + j] - lows, highs - low[axis, first + j])
+            nearest[j] += gap * gap
+            farthest[j] += reach * reach
+
+
+@njit(**LEAN)
+def boxes_in_reach(nearest, base, held, bound, out):
+    """Slots of a window whose boxes are within sqrt(bound); their number.
+
+    nearest : of `squares_in_window`    out : int64[> held], written.  Source: E, Lemma 4.1.
+    """
+    n = 0
+    for j in range(held):
+        out[n] = base + j
+        n += nearest[j] <= bound
+    return n
+
+
+@njit(**LEAN)
+def box_squares(low, high, u, v):
+    """Squares of the least and the greatest distance of two boxes."""
+    near, far = 0.0, 0.0
+    for a in range(low.shape[0]):
+        gap = max(low[a, v] - high[a, u], low[a, u] - high[a, v], 0.0)
+        reach = max(high[a, u] - low[a, v], high[a, v] - low[a, u])
+        near += gap * gap
+        far += reach * reach
+    return near, far
+
+
+@njit(**LEAN)
+def certain_pairs(farthest, begin, sure, near, reached, totals):
+    """Which of near[:reached] are certainly within reach: 1 in totals, else OPEN; how many."""
+    certain = 0
+    for i in range(reached):
+        is_near = farthest[near[i] - begin] <= sure
+        totals[i] = 1.0 if is_near else OPEN
+        certain += is_near
+    return certain

@@ -1,0 +1,78 @@
+"""Pr(match) where one of two objects lacks a single attribute: its samples differ in nothing else.
+
+For a sample of the other object all attributes but that one add the same to every squared
+distance, so that one comparison a pair is left. Where rounding might decide, the definition does.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from sfumato.kernels.joins.incomplete.gap_sums import ULP
+from sfumato.kernels.joins.tuple_store import LEAN, padded
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _at_most(x, y, bound):
+    return (x - y) * (x - y) <= bound
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "nsz"}, _nrt=False)
+def _masses(blocks, place, row, length, value, low, high):
+    """Probability of a block's samples whose squared difference is <= low, and of those <= high."""
+    sure, possible = 0.0, 0.0
+    for j in range(length):
+        p, y = blocks[place + j], blocks[row + j]
+        sure += p if _at_most(value, y, low) else 0.0
+        possible += p if _at_most(value, y, high) else 0.0
+    return sure, possible
+
+
+@njit(**LEAN)
+def _exact_mass(blocks, x, x_length, y, y_count, d, limit):
+    """Probability of a block's samples near one sample, as `defining_sum` decides (d > 1)."""
+    y_length, mass = padded(y_count), 0.0
+    for j in range(y, y + y_count):
+        squared = 0.0
+        for a in range(1, d + 1):
+            difference = blocks[x + a * x_length] - blocks[j + a * y_length]
+            squared += difference * difference
+        if squared <= limit:
+            mass += blocks[j]
+    return mass
+
+
+@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+def sum_over_gap(blocks, x, x_count, y, y_count, gap, d, limit, least):
+    """Sum of Pr(u_k) Pr(v_l) over near pairs, where y's samples differ in attribute `gap` alone.
+
+    x, y : places of the blocks    d : dimensions, > 1    limit : see `distance_limit`
+    least : float64; -1 is returned once the sum cannot reach it any more
+    O(x_count * (d + y_count)), the latter in SIMD.
+    Error: nearness is decided as by the definition; summed in another order.
+    """
+    x_length, y_length = padded(x_count), padded(y_count)
+    total, left, band = 0.0, 1.0, (2.0 * d + 4.0) * ULP * limit
+    for k in range(x, x + x_count):
+        if total + left < least:
+            return -1.0
+        left -= blocks[k]
+        rest = 0.0
+        for a in range(d):
+            if a != gap:
+                difference = blocks[k + (a + 1) * x_length] - blocks[y + (a + 1) * y_length]
+                rest += difference * difference
+        low, high = limit - rest - band, limit - rest + band
+        if high < 0.0:
+            continue
+        value = blocks[k + (gap + 1) * x_length]
+        # Unsigned places: no test for negative ones, which would keep the lanes from being SIMD.
+        row = y + (gap + 1) * y_length
+        sure, possible = _masses(
+            blocks, np.uint64(y), np.uint64(row), np.uint64(y_length), value, low, high
+        )
+        if possible != sure:
+            sure = _exact_mass(blocks, k, x_length, y, y_count, d, limit)
+        total += blocks[k] * sure
+    return total

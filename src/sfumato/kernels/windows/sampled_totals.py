@@ -1,0 +1,154 @@
+"""Sum or average of a count window in sampled worlds, O(1) an arrival and world.
+
+Nothing is ever subtracted, so that nothing drifts and a total is a function of the tuples held and
+their stream indices alone: not of when its world was begun. The stream is cut into blocks of 2**b
+tuples by their index; with the oldest inside tuple in block h and the newest in block t,
+
+    total = (values from the oldest to the end of h) + (blocks h + 1 ... t - 1) + (t so far)
+
+each of which is one number in every world. As the oldest moves through a block it takes its part
+of the total from a row of sums from the right, written when it comes to the block, together with
+where the next existing tuple is; then, too, the blocks between are added up again. With blocks of
+about sqrt(w) tuples both cost O(1) an arrival; they have at most 64, so that places fit a byte.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from sfumato.kernels.laws.sampled_worlds import take_all, taken
+
+# Columns of `whole` and `real`. HEAD: stream index from which on all that exists is inside;
+# COUNT, VALUES: of inside tuples, and of those with a value; BLOCK: the one `rest` is of.
+HEAD, COUNT, VALUES, BLOCK, WHOLE = range(5)
+MIDDLE, NEWEST, REAL = range(3)
+
+
+class WorldTotals(NamedTuple):
+    """State of n worlds.
+
+    whole : int64[n, WHOLE], real : float64[n, REAL], sums of the blocks between and of the newest
+    blocks : float64[n, 2**r], sums of whole blocks, the block of number c at c % 2**r
+    rest : float64[n, 2**b + 1], sums from the right of the oldest tuple's block
+    following : uint8[n, 2**b + 1], the place in that block of the first existing tuple from each
+        place on (2**b: none), times 2, plus 1 if it has a value
+    """
+
+    whole: np.ndarray
+    real: np.ndarray
+    blocks: np.ndarray
+    rest: np.ndarray
+    following: np.ndarray
+
+
+@njit(cache=True, nogil=True)
+def _come_to_block(blocks, rest, following, offsets, prob, value, hashes, head, first, newest, s):
+    """Write what is kept of the block of position `head`, from there on; sum of those between.
+
+    newest : int64, the block of the newest tuple
+    """
+    size = rest.size - 1
+    begin = ((first + head) & -size) - first
+    places = np.empty(size, np.int64)
+    take_all(offsets, prob, hashes, head, begin + size, s, places)
+    rest[size], following[size] = 0.0, 2 * size
+    for x in range(size - 1, head - begin - 1, -1):
+        a = places[x - (head - begin)]
+        rest[x], following[x] = rest[x + 1], following[x + 1]
+        if a >= 0:
+            valued = not np.isnan(value[a])
+            following[x] = 2 * x + valued
+            if valued:
+                rest[x] = value[a] + rest[x + 1]
+    middle = 0.0
+    for block in range(1 + (first + head) // size, newest):
+        middle += blocks[block & (blocks.size - 1)]
+    return middle
+
+
+@njit(cache=True, nogil=True)
+def _total(offsets, prob, value, hashes, head, end, s):
+    """Sum of the values of tuples head ... end - 1 in world s, one by one."""
+    total = 0.0
+    for i in range(head, end):
+        a = taken(offsets, prob, hashes, i, s)
+        if a >= 0 and not np.isnan(value[a]):
+            total += value[a]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def slide_totals(state, offsets, prob, value, hashes, first, begin, heads, w, average, out):
+    """Let the tuples at positions begin, begin + 1, ... enter every world.
+
+    offsets : int64[n + 1], prob, value : float64[...], NaN for no value; hashes : uint64[n]
+    first : int64, stream index of position 0
+    heads : int64[k], position of the oldest tuple held after each arrival
+    w : int64, inside are the w newest existing ones of the held; average : bool, else the sum
+    out : float64[k, worlds], written unless it has no rows: sum or average, NaN where there is none
+    The blocks of all held tuples must fit state.blocks.
+
+    Cost: O(1) amortised an arrival and world.  Error: that of adding the inside values once.
+    """
+    size, cells = state.rest.shape[1] - 1, state.blocks.shape[1] - 1
+    shift, places = np.int64(0), np.empty(heads.size, np.int64)
+    while 1 << shift < size:
+        shift += 1
+    for s in range(state.whole.shape[0]):
+        whole, blocks, rest, following = (
+            state.whole[s], state.blocks[s], state.rest[s], state.following[s],
+        )  # fmt: skip
+        head, count, values, block = whole[HEAD] - first, whole[COUNT], whole[VALUES], whole[BLOCK]
+        middle, newest = state.real[s, MIDDLE], state.real[s, NEWEST]
+        take_all(offsets, prob, hashes, begin, begin + heads.size, s, places)
+        for t in range(heads.size):
+            i, a = begin + t, places[t]
+            last = (first + i) >> shift
+            if last << shift == first + i:  # a new block, the one before is whole
+                blocks[(last - 1) & cells] = newest
+                middle += newest
+                newest = 0.0
+            if a >= 0:
+                count += 1
+                if not np.isnan(value[a]):
+                    values += 1
+                    newest += value[a]
+            while True:
+                oldest = (first + head) >> shift
+                if oldest < last and oldest != block:
+                    middle = _come_to_block(
+                        blocks, rest, following, offsets, prob, value, hashes, head, first, last, s
+                    )
+                    block = oldest
+                if count <= w and head >= heads[t]:
+                    break
+                if oldest < last:
+                    start = (oldest << shift) - first
+                    after = np.int64(following[head - start])
+                    leaving = start + (after >> 1)
+                    if count <= w and leaving >= heads[t]:
+                        head = heads[t]
+                    elif after >> 1 == size:
+                        head = leaving
+                    else:
+                        head, count, values = leaving + 1, count - 1, values - (after & 1)
+                else:
+                    a = taken(offsets, prob, hashes, head, s)
+                    if a >= 0:
+                        count, values = count - 1, values - (not np.isnan(value[a]))
+                    head += 1
+            if out.shape[0] == 0:
+                continue
+            if oldest < last:
+                total = (rest[first + head - (oldest << shift)] + middle) + newest
+            else:
+                total = _total(offsets, prob, value, hashes, head, i + 1, s)
+            if not average:
+                out[t, s] = total
+            else:
+                out[t, s] = total / values if values > 0 else np.nan
+        whole[HEAD], whole[COUNT], whole[VALUES], whole[BLOCK] = first + head, count, values, block
+        state.real[s, MIDDLE], state.real[s, NEWEST] = middle, newest

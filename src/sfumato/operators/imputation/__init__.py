@@ -1,0 +1,4 @@
+"""Missing attributes as distributions, and the dependencies that say how.
+
+Open: Dependency, Imputer, EarlierValues, discover_dependencies.
+"""

@@ -1,0 +1,168 @@
+"""Dependencies found in a repository by a search over thresholds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.operators.imputation.dependency import Dependency
+from sfumato.operators.imputation.imputer import columns_of
+
+Floats = npt.NDArray[np.float64]
+
+EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2)
+DIGITS = 1e4  # epsilons found are rounded up to so many parts, to be read
+FEWEST_PAIRS = 30  # below, a share of pairs says little
+
+
+def discover_dependencies(
+    repository: Mapping[str, npt.ArrayLike] | npt.ArrayLike,
+    *,
+    names: Sequence[str] | None = None,
+    dependents: Iterable[str] | None = None,
+    within: float = 0.1,
+    confidence: float = 0.95,
+    epsilons: Sequence[float] = EPSILONS,
+    max_determinants: int = 2,
+    least_donors: float = 1.0,
+    scaling: Mapping[str, tuple[float, float]] | None = None,
+    sample: int = 1000,
+    seed: int = 0,
+) -> list[Dependency]:
+    """Differential dependencies that nearly hold in a repository.
+
+    repository, names, scaling : as for `Imputer`; all epsilons are of scaled attributes
+    dependents : names of the attributes to infer (None: all)
+    within : float > 0, the largest epsilon of a dependent    confidence : float in (0, 1]
+    epsilons : to be tried for determinants, one for all of them
+    max_determinants : int >= 1    least_donors : float >= 0, see below
+    sample, seed : so many rows, drawn at random, are compared in pairs (all, if there are fewer)
+
+    For every set of determinants each of `epsilons` is taken at which at least `confidence` of the
+    pairs near on the determinants lie within `within` on the dependent. The dependent's epsilon is
+    then the smallest, rounded up to four digits, that has this confidence. Sets near on fewer than
+    30 pairs, or that expect fewer than `least_donors` donors in the whole repository, are passed
+    over, and so are those that another makes superfluous: with no other determinants, epsilons of
+    these as large and one of the dependent as small.
+
+    Returns dependencies with `confidence`, `support` and `spread` as seen in the sample, for each
+    dependent those with the smallest epsilon first. They describe this repository; that others
+    will obey them is for the user to judge.
+    Cost: O(sample**2) for each set of determinants, dependent and epsilon.
+    Raises ValueError for arguments outside these ranges.
+    Source: threshold search in the manner of Song and Chen (2011), as E, section 6.1, uses it.
+    """
+    known, rows = columns_of(repository, names)
+    chosen = list(known) if dependents is None else list(dependents)
+    _check(known, chosen, within, confidence, epsilons, max_determinants, sample)
+    if len(rows) < 2:
+        return []
+    total = len(rows)
+    if total > sample:
+        picked = np.random.default_rng(seed).choice(total, sample, replace=False)
+        kept = rows[np.sort(picked)]
+    else:
+        kept = rows
+    differences = _differences(kept, rows, known, dict(scaling or {}))
+    found: dict[str, list[Dependency]] = {name: [] for name in chosen}
+    for size in range(1, min(max_determinants, len(known) - 1) + 1):
+        for chosen_columns in combinations(range(len(known)), size):
+            reach = differences[list(chosen_columns)].max(axis=0)
+            for name in chosen:
+                if known.index(name) in chosen_columns:
+                    continue
+                determinants = [known[a] for a in chosen_columns]
+                for dependency in _holding(
+                    reach, differences[known.index(name)], determinants, name, within, confidence,
+                    sorted(epsilons, reverse=True), least_donors / max(total - 1, 1),
+                ):  # fmt: skip
+                    if not any(_implies(d, dependency) for d in found[name]):
+                        found[name].append(dependency)
+    return [
+        dependency
+        for name in chosen
+        for dependency in sorted(found[name], key=lambda d: (d.epsilon, len(d.names), str(d)))
+    ]
+
+
+def _differences(
+    kept: Floats, rows: Floats, names: Sequence[str], scaling: dict[str, tuple[float, float]]
+) -> Floats:
+    """|difference| of every pair of rows on each scaled attribute: float64[D, pairs]."""
+    first, second = np.triu_indices(len(kept), 1)
+    result = np.empty((len(names), first.size))
+    for a, name in enumerate(names):
+        low, high = rows[:, a].min(), rows[:, a].max()
+        shift, span = scaling.get(name, (low, (high - low) or 1.0))
+        scaled = (kept[:, a] - shift) / span
+        np.abs(scaled[first] - scaled[second], out=result[a])
+    return result
+
+
+def _holding(
+    reach: Floats,
+    difference: Floats,
+    determinants: list[str],
+    dependent: str,
+    within: float,
+    confidence: float,
+    epsilons: list[float],
+    least_support: float,
+) -> Iterator[Dependency]:
+    """The dependencies that have the confidence, one an epsilon; epsilons descend."""
+    for epsilon in epsilons:
+        near = difference[reach <= epsilon]
+        support = near.size / difference.size
+        if near.size < FEWEST_PAIRS or support < least_support:
+            return  # and smaller epsilons have fewer still
+        if np.count_nonzero(near <= within) < confidence * near.size:
+            continue
+        needed = min(math.ceil(confidence * near.size), near.size)
+        bound = float(np.partition(near, needed - 1)[needed - 1])
+        bound = min(math.ceil(bound * DIGITS) / DIGITS, within)
+        yield Dependency(
+            tuple((name, epsilon) for name in determinants),
+            dependent,
+            bound,
+            confidence=np.count_nonzero(near <= bound) / near.size,
+            support=support,
+            spread=float(near.max()),
+        )
+
+
+def _implies(smaller: Dependency, larger: Dependency) -> bool:
+    """Whether a dependency with no other determinants promises all that another does."""
+    bounds = dict(larger.determinants)
+    return smaller.epsilon <= larger.epsilon and all(
+        name in bounds and epsilon >= bounds[name] for name, epsilon in smaller.determinants
+    )
+
+
+def _check(
+    known: Sequence[str],
+    dependents: list[str],
+    within: Any,
+    confidence: Any,
+    epsilons: Any,
+    max_determinants: Any,
+    sample: Any,
+) -> None:
+    unknown = [name for name in dependents if name not in known]
+    if unknown:
+        raise ValueError(f"`dependents` must be columns of {list(known)}; got {unknown}")
+    if not (within > 0.0 and math.isfinite(within)):
+        raise ValueError(f"`within` must be a positive, finite distance; got {within!r}")
+    if not 0.0 < confidence <= 1.0:
+        raise ValueError(f"`confidence` must be a share in (0, 1]; got {confidence!r}")
+    if not len(epsilons) or not all(e >= 0.0 and math.isfinite(e) for e in epsilons):
+        raise ValueError(f"`epsilons` must be finite numbers of at least 0; got {epsilons!r}")
+    if max_determinants < 1 or sample < 2:
+        raise ValueError(
+            "`max_determinants` must be at least 1 and `sample` at least 2; "
+            f"got {max_determinants!r} and {sample!r}"
+        )

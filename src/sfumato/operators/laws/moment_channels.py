@@ -1,0 +1,74 @@
+"""Which attributes' moments are kept for which aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sfumato.kernels.laws.existence import existences
+from sfumato.kernels.laws.mergeable_moments import (
+    AVG_OF,
+    BOUNDARY_OF,
+    COUNT_OF,
+    NODES,
+    SCALARS,
+    SUM_OF,
+    lift,
+)
+from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints
+from sfumato.operators.state.tuple_batch import TupleBatch
+
+MEASURED = {"count": COUNT_OF, "sum": SUM_OF, "avg": AVG_OF, "boundary_sum": BOUNDARY_OF}
+EXTREMES = {"min": -1.0, "max": 1.0}
+
+
+class Channels:
+    """Channels of some aggregates: averaged attributes first, count(*) last (see `set_moments`).
+
+    what, channel : int64[r], what is measured of which channel; -1 for min, max and quantile
+    extremes : (sign, attribute) of each min and max    extreme : per aggregate its place there
+    """
+
+    def __init__(self, aggregates: Sequence[Aggregate]) -> None:
+        def attributes(*functions: str) -> set[int]:
+            return {
+                a.attribute for a in aggregates
+                if a.function in functions and a.attribute is not None
+            }  # fmt: skip
+
+        averaged = attributes("avg")
+        self.attributes = sorted(averaged) + sorted(attributes(*MEASURED) - averaged)
+        self.averages = len(averaged)
+        self.count = len(self.attributes) + 1
+        what, channel = [], []
+        for aggregate in aggregates:
+            what.append(MEASURED.get(aggregate.function, -1))
+            known = what[-1] >= 0 and aggregate.attribute is not None
+            place = self.attributes.index(aggregate.attribute) if known else -1  # type: ignore[arg-type]
+            channel.append(place if known else self.count - 1)
+        self.what, self.channel = np.array(what, np.int64), np.array(channel, np.int64)
+        pairs = [(EXTREMES.get(a.function, 0.0), a.attribute or 0) for a in aggregates]
+        self.extremes = sorted({pair for pair in pairs if pair[0]})
+        self.extreme = [self.extremes.index(pair) if pair[0] else -1 for pair in pairs]
+
+    def lifted(self, batch: TupleBatch) -> tuple[Floats, bool]:
+        """(float64[channels, 3, n], see `lift`; whether an averaged one is of existence < 1)."""
+        existence = existences(batch.offsets, batch.prob)
+        result = np.zeros((self.count, 3, batch.size))
+        for c, attribute in enumerate(self.attributes):
+            values = batch.values[attribute]
+            lift(batch.offsets, batch.prob, values, existence, *result[c])
+        result[-1, 0] = existence
+        e = result[: self.averages, 0]
+        return result, bool(((e > 0.0) & (e < 1.0)).any())
+
+    def room(self, slots: int, nodes: bool) -> tuple[Floats, Floats]:
+        """(scalars, nodes) of partials for some slots; without `nodes`, of one slot."""
+        shape = (slots if nodes else 1, max(self.averages, 1), 6, NODES if self.averages else 0)
+        return np.zeros((slots, self.count, SCALARS)), np.empty(shape)
+
+
+def places(sizes: Ints) -> Ints:
+    """Where consecutive parts of some sizes begin, and the last one ends: int64[n + 1]."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])

@@ -1,0 +1,240 @@
+"""A timetable at run time: the next instant, and queries that come and go."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sfumato.operators.ranking.timetable import PLANS, Query, Timetable, timetable
+from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
+
+KIND, VERSION = "schedule", 1
+
+
+class Due(NamedTuple):
+    """One run: at `time` (microseconds) these queries are answered, the greatest k being `k`."""
+
+    time: int
+    k: int
+    queries: tuple[str, ...]
+
+
+class Schedule:
+    """Instants at which named queries are due, from a start on.
+
+    queries : name -> (k, every), `every` in microseconds;  start : int, microseconds
+    plan : as in `timetable`
+
+    Bound: from `start`, or its registration, on no query waits longer than its `every`.
+
+    A query added at `now` enters where the running cycle ends. If that were too late for it, the
+    cycle ends early: at the last run that is soon enough, which then answers all queries, or at
+    now + every if there is none. A removed query is not answered any more; the timetable without
+    it begins where the cycle ends. So no bound is missed: wherever a timetable begins, all
+    queries were just answered.
+    Which instants are taken together, and snapshot and restore, do not matter.
+
+    Raises ValueError for queries or a plan that `timetable` does not take.
+    Source: D, sections 6-8 (timetables); the change at run time is ours.
+
+    >>> schedule = Schedule({"a": (3, 2), "b": (4, 3), "c": (5, 5)}, start=100)
+    >>> [(due.time, due.queries) for due in schedule.take(104)]
+    [(102, ('a', 'b')), (104, ('a', 'b', 'c'))]
+    """
+
+    def __init__(self, queries: Mapping[str, Sequence[int]], start: int, plan: str = "dp") -> None:
+        self.plan = plan
+        self.queries: dict[str, Query] = {}  # answered now
+        self.waiting: dict[str, Query] = {}  # from the next timetable on
+        self._clock = self._origin = operator.index(start)
+        self._switch: int | None = None
+        self._planned: dict[str, Query] = {}  # what the timetable was made for
+        self._table: Timetable | None = None
+        self._live: dict[int, Due | None] = {}  # by group, until something changes
+        self._check_plan()
+        for name, query in queries.items():
+            self.queries[str(name)] = _checked(query)
+        self._replan(self._origin)
+
+    @property
+    def table(self) -> Timetable | None:
+        """The timetable in force; None while there is no query."""
+        return self._table
+
+    @property
+    def clock(self) -> int:
+        """Every instant up to here was taken."""
+        return self._clock
+
+    def next(self) -> int | None:
+        """The next instant at which a query is due; None while there is no query."""
+        for due in self._runs(self._switch):
+            return due.time
+        return self._switch
+
+    def take(self, until: int) -> list[Due]:
+        """All runs after those taken before, up to and with `until`, in order of time.
+
+        Runs at one instant under a plan without sharing are listed one by one.
+        """
+        taken: list[Due] = []
+        while self._switch is not None and self._switch <= until:
+            taken += self._runs(self._switch)
+            taken += self._answer_all(self._switch)
+            self._begin(self._switch)
+        taken += self._runs(until + 1)
+        self._clock = max(self._clock, until)
+        return taken
+
+    def skip(self, until: int) -> None:
+        """As `take`, without listing the runs: cheap over any span of time."""
+        while self._switch is not None and self._switch <= until:
+            self._begin(self._switch)
+        self._clock = max(self._clock, until)
+
+    def add(self, name: str, k: int, every: int, now: int) -> None:
+        """Register a query at `now`: it is first answered by now + every.
+
+        Raises ValueError for a name in use, numbers out of range, or runs up to `now` not taken.
+        """
+        query = _checked((k, every))
+        if name in self.queries or name in self.waiting:
+            raise ValueError(
+                f"a query named {name!r} is running: remove it, or choose another name"
+            )
+        self._check_taken(now)
+        if not self.queries and not self.waiting:
+            self.queries[name] = query
+            self._replan(now)
+            return
+        self.waiting[name] = query
+        self._switch = self._soon_enough(now, now + query[1])
+
+    def remove(self, name: str, now: int) -> None:
+        """Answer a query no more after `now`.
+
+        Raises KeyError for an unknown name, ValueError for runs up to `now` not taken.
+        """
+        self._check_taken(now)
+        if name not in self.queries and name not in self.waiting:
+            raise KeyError(f"no query is named {name!r}")
+        self._live.clear()
+        self.queries.pop(name, None)
+        self.waiting.pop(name, None)
+        if not self.queries and not self.waiting:
+            self._replan(now)
+        elif self._switch is None:
+            assert self._table is not None
+            cycle = self._table.cycle
+            self._switch = self._origin + ((now - self._origin) // cycle + 1) * cycle
+
+    def snapshot(self) -> bytes:
+        """The schedule as versioned bytes."""
+        return pack(KIND, VERSION, Snapshot(values=self.state()))
+
+    @classmethod
+    def restore(cls, data: bytes) -> Schedule:
+        """The schedule of a snapshot. Raises SnapshotError for damaged or other bytes."""
+        return cls.of_state(unpack(data, KIND, VERSION).values)
+
+    def state(self) -> dict[str, Any]:
+        """What is saved, as plain values for a snapshot of which this is a part."""
+        return {
+            "plan": self.plan,
+            "queries": [[name, *query] for name, query in self.queries.items()],
+            "waiting": [[name, *query] for name, query in self.waiting.items()],
+            "planned": [[name, *query] for name, query in self._planned.items()],
+            "clock": self._clock,
+            "origin": self._origin,
+            "switch": self._switch,
+        }
+
+    @classmethod
+    def of_state(cls, values: Mapping[str, Any]) -> Schedule:
+        """The schedule of `state()`."""
+        try:
+            schedule = cls(_named(values["planned"]), values["origin"], values["plan"])
+            schedule.queries = _named(values["queries"])
+            schedule._live.clear()
+            schedule.waiting = _named(values["waiting"])
+            schedule._clock, schedule._switch = values["clock"], values["switch"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise SnapshotError(f"the snapshot is not one of a schedule: {error}") from None
+        return schedule
+
+    def _runs(self, end: int | None) -> Iterator[Due]:
+        """Runs of this timetable after the clock and before `end`, if they answer any query."""
+        if self._table is None or not self.queries:
+            return
+        for time, group in self._table.after(self._clock - self._origin):
+            if end is not None and self._origin + time >= end:
+                return
+            live = self._live_of(group)
+            if live is not None:
+                yield live._replace(time=self._origin + time)
+
+    def _live_of(self, group: int) -> Due | None:
+        """What a run of this group answers, as things stand; None if nothing."""
+        assert self._table is not None
+        if group not in self._live:
+            names = tuple(self._planned)
+            live = [names[i] for i in self._table.answers(group) if names[i] in self.queries]
+            self._live[group] = _due(0, live, self.queries) if live else None
+        return self._live[group]
+
+    def _answer_all(self, time: int) -> list[Due]:
+        """The runs at the end of a cycle that was set by a change."""
+        everyone = {**self.queries, **self.waiting}
+        names = tuple(everyone)
+        table = timetable(everyone.values(), self.plan)
+        last = len(table.groups)
+        groups = [last] if table.shared else range(1, last + 1)
+        return [_due(time, [names[i] for i in table.answers(each)], everyone) for each in groups]
+
+    def _soon_enough(self, now: int, deadline: int) -> int:
+        """Where to end the cycle so that all queries can be answered there by `deadline`."""
+        assert self._table is not None
+        if self._switch is not None and self._switch <= deadline:
+            return self._switch
+        origin, cycle, limit = self._origin, self._table.cycle, deadline
+        if self._table.shared:
+            limit = min(limit, origin + ((now - origin) // cycle + 1) * cycle)
+        run = self._table.last_before(now - origin, limit - origin)
+        return limit if run is None else origin + run
+
+    def _begin(self, instant: int) -> None:
+        """All queries, the waiting ones too, were just answered: a new timetable begins."""
+        self.queries.update(self.waiting)
+        self.waiting.clear()
+        self._replan(instant)
+
+    def _replan(self, origin: int) -> None:
+        self._switch, self._origin, self._planned = None, origin, dict(self.queries)
+        self._clock = max(self._clock, origin)
+        self._live.clear()
+        self._table = timetable(self.queries.values(), self.plan) if self.queries else None
+
+    def _check_plan(self) -> None:
+        if str(self.plan).lower() not in PLANS:
+            timetable([(1, 1)], self.plan)  # says what is wrong
+
+    def _check_taken(self, now: int) -> None:
+        first = self.next()
+        if now < self._clock or (first is not None and first <= now):
+            raise ValueError(
+                f"`now` must not lie before the clock, {self._clock}, and runs up to it must have "
+                f"been taken; got {now}, and the next run is at {first}: call take({now}) first"
+            )
+
+
+def _due(time: int, names: Sequence[str], queries: Mapping[str, Query]) -> Due:
+    return Due(time, max(queries[name][0] for name in names), tuple(names))
+
+
+def _checked(query: Sequence[int]) -> Query:
+    return timetable([query], "none").queries[0]
+
+
+def _named(rows: Iterable[Sequence[Any]]) -> dict[str, Query]:
+    return {name: (k, every) for name, k, every in rows}

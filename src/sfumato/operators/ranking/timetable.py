@@ -1,0 +1,236 @@
+"""Which queries to answer when, so that every bound holds and runs are shared (D, sections 4-8)."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from heapq import merge
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from sfumato.kernels.ranking.timetable import greedy_timetable, optimal_timetable
+
+# Names of D, and ours.
+PLANS = {
+    "dp": "dp",
+    "ga": "greedy",
+    "greedy": "greedy",
+    "inco": "inco",
+    "in": "in",
+    "ns": "none",
+    "none": "none",
+}
+SHARED = ("dp", "greedy")
+LONGEST = 40_000  # units in a cycle; longer bounds are shortened to it
+FINEST = 50  # units in the least bound, where the greatest common divisor would be too fine
+MOST_RUNS = 1_000_000
+
+Query = tuple[int, int]
+Run = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Timetable:
+    """Runs within one cycle, again and again; nothing runs at instant 0.
+
+    plan : "dp", "greedy", "inco", "in" or "none"
+    queries : (k, every) as given
+    groups : of each group the indices of its queries
+    ks : each group's greatest k, the cost of a run;  bounds : its shortest `every`
+    cycle : after so many units of time everything begins anew
+    cost_per_unit : sum of the runs' k in a cycle, over the cycle
+
+    A run (time, group) has 0 < time <= cycle and a group numbered from 1, as D does. It answers
+    groups 1 ... group under "dp" and "greedy", this group alone under the other plans.
+    """
+
+    plan: str
+    queries: tuple[Query, ...]
+    groups: tuple[tuple[int, ...], ...]
+    ks: tuple[int, ...]
+    bounds: tuple[int, ...]
+    cycle: int
+    cost: Fraction = field(repr=False)
+    times: np.ndarray | None = field(default=None, repr=False, compare=False)
+    numbers: np.ndarray | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def cost_per_unit(self) -> float:
+        """Sum of k over the runs of a cycle, divided by its length (in the units of `every`)."""
+        return float(self.cost)
+
+    @property
+    def shared(self) -> bool:
+        """Whether one run answers several groups."""
+        return self.times is not None
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        """(time, group) of one cycle, in order.
+
+        Raises ValueError where groups run on their own and meet again only after more than
+        1,000,000 runs: `after` lists them piece by piece.
+        """
+        if self.times is not None and self.numbers is not None:
+            return tuple(zip(self.times.tolist(), self.numbers.tolist(), strict=True))
+        if sum(self.cycle // bound for bound in self.bounds) > MOST_RUNS:
+            raise ValueError(
+                f"the groups meet again only after {self.cycle} units, too many runs to list: "
+                'take them from `after`, or use plan="dp"'
+            )
+        return tuple(self.until(0, self.cycle))
+
+    def answers(self, group: int) -> tuple[int, ...]:
+        """Indices of the queries that a run of this group answers, ascending."""
+        groups = self.groups[:group] if self.shared else self.groups[group - 1 : group]
+        return tuple(sorted(query for each in groups for query in each))
+
+    def after(self, instant: int) -> Iterator[Run]:
+        """All runs after an instant >= 0, through the cycles, without end: (time, group)."""
+        if self.times is None:
+            each = [self._multiples(i, instant) for i in range(len(self.groups))]
+            yield from merge(*each)
+            return
+        assert self.numbers is not None
+        turn, rest = divmod(instant, self.cycle)
+        place = int(np.searchsorted(self.times, rest, side="right"))
+        while True:
+            for j in range(place, self.times.size):
+                yield turn * self.cycle + int(self.times[j]), int(self.numbers[j])
+            turn, place = turn + 1, 0
+
+    def until(self, instant: int, last: int) -> Iterator[Run]:
+        """The runs after `instant` and not after `last`."""
+        for run in self.after(instant):
+            if run[0] > last:
+                return
+            yield run
+
+    def last_before(self, instant: int, last: int) -> int | None:
+        """The latest time of a run after `instant` and not after `last`; None if there is none."""
+        if self.times is None:
+            latest = max(last // bound * bound for bound in self.bounds)
+        else:
+            turn, rest = divmod(last, self.cycle)
+            place = int(np.searchsorted(self.times, rest, side="right"))
+            inside = int(self.times[place - 1]) if place else 0
+            latest = turn * self.cycle + inside  # the end of the cycle before, if place is 0
+        return latest if latest > instant else None
+
+    def _multiples(self, group: int, instant: int) -> Iterator[Run]:
+        bound = self.bounds[group]
+        time = (instant // bound + 1) * bound
+        while True:
+            yield time, group + 1
+            time += bound
+
+
+def timetable(queries: Iterable[Sequence[Any]], plan: str = "dp") -> Timetable:
+    """When to answer several top-k queries over the same window.
+
+    queries : (k, every) of each: a cost, and the longest time between two answers; whole numbers
+        of at least 1. `every` in any unit (microseconds at run time)
+    plan : "dp" (default) least cost per unit of time; "greedy" (D's GA) at most twice that,
+        planned sooner; for comparison "none" (NS: every query alone), "in" (IN: queries of equal
+        `every` together) and "inco" (INCO: and those of lower k join more frequent ones)
+
+    Guarantee: from instant 0 on no query waits longer than its `every` for its next answer.
+    Times are multiples of the greatest common divisor of all `every`. Where that makes more than
+    40,000 units of the longest, "dp" and "greedy" round the bounds down: to a unit of at least
+    1/50 of the shortest `every`, and to 40,000 units. Bounds hold all the same; the cost may then
+    be a few percent above the optimum.
+    Cost: "dp" O(f**2) at worst for f units of the longest `every`, usually near O(f); others O(f).
+    Raises ValueError for an empty list, an unknown plan or numbers out of range.
+    Source: D, sections 4 (IN), 5 (INCO), 7 (DP), 8 (GA).
+
+    >>> table = timetable([(3, 2), (2, 2), (4, 3), (3, 5), (5, 5), (2, 7)])
+    >>> table.cost_per_unit, table.cycle, table.runs
+    (2.25, 4, ((2, 2), (4, 3)))
+    """
+    name = PLANS.get(str(plan).lower())
+    if name is None:
+        raise ValueError(f'`plan` must be "dp", "greedy" or "none"; got {plan!r}')
+    return _planned(tuple(_query(query) for query in queries), name)
+
+
+@lru_cache(maxsize=256)
+def _planned(queries: tuple[Query, ...], plan: str) -> Timetable:
+    """The timetable of checked queries; kept, for every key of a stream needs the same one."""
+    if not queries:
+        raise ValueError("`queries` must hold at least one (k, every)")
+    unit = math.gcd(*(every for _, every in queries))
+    if plan in SHARED:
+        unit = _unit(unit, queries)
+        queries_in_units = [(k, min(every // unit, LONGEST)) for k, every in queries]
+    else:
+        queries_in_units = [(k, every // unit) for k, every in queries]
+    groups, ks, bounds = _grouped(queries_in_units, plan)
+    about = (plan, queries, groups, ks, tuple(bound * unit for bound in bounds))
+    if plan not in SHARED:
+        cost = sum((Fraction(k, bound * unit) for k, bound in zip(ks, bounds, strict=True)))
+        return Timetable(*about, math.lcm(*bounds) * unit, Fraction(cost))
+    f = np.array(bounds, dtype=np.int64)
+    times, numbers = (
+        optimal_timetable(f, np.array(ks, np.int64)) if plan == "dp" else greedy_timetable(f)
+    )
+    cycle, total = int(times[-1]) * unit, sum(ks[number] for number in numbers.tolist())
+    times, numbers = times * unit, numbers + 1
+    times.flags.writeable = numbers.flags.writeable = False
+    return Timetable(*about, cycle, Fraction(total, cycle), times, numbers)
+
+
+def _unit(divisor: int, queries: tuple[Query, ...]) -> int:
+    """The unit of time: the greatest common divisor, or a coarser one if the plan were too long."""
+    shortest, longest = (pick(every for _, every in queries) for pick in (min, max))
+    if longest <= LONGEST * divisor:
+        return divisor
+    return max(divisor, min(-(-longest // LONGEST), shortest // FINEST))
+
+
+def _grouped(
+    queries: list[Query], plan: str
+) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...], tuple[int, ...]]:
+    """Groups by ascending bound: their queries, greatest k, and bound."""
+    if plan == "none":
+        members = [[i] for i in sorted(range(len(queries)), key=lambda i: (queries[i][1], i))]
+    else:
+        members = []
+        for i in sorted(range(len(queries)), key=lambda i: (queries[i][1], -queries[i][0])):
+            k, every = queries[i]
+            # Sorted so, the group's first query has its greatest k and its bound.
+            group = members[-1] if members else None
+            if group and (
+                queries[group[0]][1] == every or (plan != "in" and queries[group[0]][0] >= k)
+            ):
+                group.append(i)
+            else:
+                members.append([i])
+    return (
+        tuple(tuple(sorted(group)) for group in members),
+        tuple(queries[group[0]][0] for group in members),
+        tuple(queries[group[0]][1] for group in members),
+    )
+
+
+def _query(query: Sequence[Any]) -> Query:
+    try:
+        k, every = (operator.index(number) for number in query)
+    except (TypeError, ValueError):
+        k, every = 0, 0
+    if not (1 <= k < 2**31 and 1 <= every < 2**53):
+        raise ValueError(
+            "`queries` must be pairs (k, every) of whole numbers of at least 1, every being the "
+            f"longest time between two answers; got {query!r}"
+        )
+    return k, every
+
+
+def first_runs(table: Timetable, count: int) -> list[Run]:
+    """The first runs from instant 0 on, for pictures and EXPLAIN."""
+    return list(islice(table.after(0), count))

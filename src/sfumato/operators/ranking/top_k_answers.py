@@ -1,0 +1,227 @@
+"""The answers of one run: several k over the same ranked tuples, from one computation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.kernels.ranking.best_of_columns import best_of_columns, best_rows
+from sfumato.operators.laws.poisson_binomial import Floats
+from sfumato.operators.ranking.ranked_items import Ints, RankedItems, checked_k
+from sfumato.operators.ranking.top_k import (
+    Likeliest,
+    at_least,
+    best,
+    checked_share,
+    checked_weights,
+    exponential,
+    front_probabilities,
+    likeliest_ranks,
+    rank_means,
+    vector,
+    weighed,
+)
+
+SEMANTICS = ("pk_topk", "pt_k", "u_topk", "u_kranks", "expected_rank", "prf", "prfe")
+NO_SCORES = np.empty(0)
+ALIASES = {"global_topk": "pk_topk", "expected_ranks": "expected_rank"}
+
+
+OPTIONS: tuple[tuple[str, str, Callable[[str, Any], Any]], ...] = (
+    ("threshold", "pt_k", checked_share),
+    ("alpha", "prfe", checked_share),
+    ("weights", "prf", lambda _, weights: tuple(checked_weights(weights).tolist())),
+)
+
+
+@dataclass(frozen=True)
+class Semantics:
+    """What a top-k query answers with.
+
+    name : "pk_topk" (also "global_topk"): the k tuples of highest Pr_k;  "pt_k": all tuples with
+        Pr_k >= threshold;  "u_topk": the most probable top-k vector;  "u_kranks": for each rank
+        to k the tuple most probable there;  "expected_rank": the k tuples of least expected
+        rank;  "prf": the k tuples of greatest sum of weights, weights[0] being that of rank 1;
+        "prfe": the same with alpha**rank
+    threshold : float in (0, 1], for "pt_k" only;  weights : numbers, for "prf" only
+    alpha : float in (0, 1], for "prfe" only
+
+    Raises ValueError for an unknown name, and for a missing or a superfluous number.
+    """
+
+    name: str = "pk_topk"
+    threshold: float | None = None
+    alpha: float | None = None
+    weights: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        name = ALIASES.get(str(self.name).lower(), str(self.name).lower())
+        if name not in SEMANTICS:
+            names = ", ".join(f'"{each}"' for each in SEMANTICS)
+            raise ValueError(f"`semantics` must be one of {names}; got {self.name!r}")
+        object.__setattr__(self, "name", name)
+        for option, owner, check in OPTIONS:
+            value = getattr(self, option)
+            if name == owner:
+                object.__setattr__(self, option, check(option, value))
+            elif value is not None:
+                raise ValueError(
+                    f'`{option}` belongs to the semantics "{owner}"; got {value!r} for "{name}"'
+                )
+
+    def state(self) -> dict[str, Any]:
+        """The arguments that make it again, as plain values for a snapshot."""
+        weights = None if self.weights is None else list(self.weights)
+        return {**asdict(self), "weights": weights}
+
+
+class Rankings(NamedTuple):
+    """The answers to several k, one after the other: k number c has offsets[c] ... offsets[c + 1].
+
+    rank : int64, 1, 2, ...;  tuples : int64
+    score : float64, of the tuple's most probable alternative; under U-Topk of the one that the
+        vector holds
+    value : float64, Pr_k; under U-Topk the probability of the whole vector, under U-kRanks that of
+        having this rank, and the expected rank or the sum where these rank the tuples
+    stream : int64, -1 unless streams are ranked
+    """
+
+    offsets: Ints
+    rank: Ints
+    tuples: Ints
+    score: Floats
+    value: Floats
+    stream: Ints
+
+
+def rankings(items: RankedItems, ks: Ints, semantics: Semantics) -> Rankings:
+    """The answers to all of `ks`, int64[c], ascending.
+
+    Cost: that of the greatest k (and of each k on its own under "u_topk").
+    """
+    name = semantics.name
+    if name == "u_topk":
+        return _vectors(items, ks)
+    if name == "pk_topk":
+        front, values = front_probabilities(items, ks)
+        scores = items.scores if items.single else NO_SCORES
+        offsets, rank, tuples, score, value = best_rows(values, ks, front, scores)
+        score = score if items.single else _scores(items, tuples)
+        return Rankings(offsets, rank, tuples, score, value, np.full(rank.size, -1))
+    if name == "pt_k":
+        assert semantics.threshold is not None
+        front, values = front_probabilities(items, ks)
+        each = [at_least(front, values[:, j], semantics.threshold) for j in range(ks.size)]
+        return _joined(items, each)
+    most = int(ks[-1])
+    if name == "u_kranks":
+        whole = likeliest_ranks(items, most)
+    elif name == "expected_rank":
+        whole = best(items, rank_means(items), most, least=True)
+    elif name == "prf":
+        whole = best(items, weighed(items, np.array(semantics.weights)), most)
+    else:
+        assert semantics.alpha is not None
+        whole = best(items, exponential(items, semantics.alpha), most)
+    return _joined(items, [Likeliest(whole.indices[:k], whole.probability[:k]) for k in ks])
+
+
+def stream_rankings(items: RankedItems, streams: Ints, ks: Ints) -> Rankings:
+    """For each k the k streams of highest Pr_k, the sum over their tuples.
+
+    streams : int64[tuples], the stream of each tuple;  ks : as in `rankings`
+    `score` and `tuples` are those of the stream's tuple of highest Pr_k. Equal sums in ascending
+    order of stream.  Source: D, section 9.
+    """
+    tuples, values = front_probabilities(items, ks)
+    ids, place = np.unique(streams[tuples], return_inverse=True)
+    if ids.size < ks[-1] and tuples.size < items.tuples:  # streams without a chance belong too
+        rest = np.setdiff1d(np.arange(items.tuples), tuples)
+        tuples = np.concatenate([tuples, rest])
+        values = np.concatenate([values, np.zeros((rest.size, ks.size))])
+        ids, place = np.unique(streams[tuples], return_inverse=True)
+    total = np.zeros((ids.size, ks.size))
+    np.add.at(total, place, values)
+    offsets, chosen = best_of_columns(total, ks)
+    columns = np.repeat(np.arange(ks.size), np.diff(offsets))
+    leader = np.empty((ids.size, ks.size), dtype=np.int64)
+    for j in range(ks.size):
+        by_value = np.argsort(-values[:, j], kind="stable")[::-1]
+        leader[place[by_value], j] = tuples[by_value]  # the last one written is the greatest
+    found = _rankings(items, offsets, leader[chosen, columns], total[chosen, columns])
+    return found._replace(stream=ids[chosen])
+
+
+def top_k_streams(
+    scores: npt.ArrayLike,
+    prob: npt.ArrayLike,
+    streams: npt.ArrayLike,
+    rules: npt.ArrayLike | None = None,
+    *,
+    k: int,
+    ascending: bool = False,
+) -> Likeliest:
+    """The k streams of highest Pr_k: the sum over the stream's tuples, all ranked together.
+
+    scores, prob, rules : as top_k_probabilities;  streams : int array [n], the tuples' streams
+    Returns the streams and their sums, the highest first; equal ones by ascending stream. A sum is
+    the expected number of the stream's tuples among the top k.
+    Cost: as top_k_probabilities.  Source: D, section 9.
+    """
+    items = RankedItems(scores, prob, rules, ascending=ascending)
+    ids = np.array(streams)
+    if ids.shape != (items.items,) or (ids.size and ids.dtype.kind not in "iu"):
+        raise ValueError(
+            f"`streams` must be {items.items} whole numbers, as long as `scores`; "
+            f"got shape {ids.shape} of {ids.dtype}"
+        )
+    found = stream_rankings(items, ids.astype(np.int64), np.array([checked_k(k)]))
+    return Likeliest(found.stream, found.value)
+
+
+def _rankings(items: RankedItems, offsets: Ints, tuples: Ints, value: Floats) -> Rankings:
+    """Of tuples in their order, k after k."""
+    rank = np.arange(1, tuples.size + 1) - np.repeat(offsets[:-1], np.diff(offsets))
+    none = np.full(tuples.size, -1)
+    return Rankings(offsets, rank, tuples, _scores(items, tuples), value, none)
+
+
+def _joined(items: RankedItems, answers: Sequence[Likeliest]) -> Rankings:
+    sizes = [answer.indices.size for answer in answers]
+    tuples = np.concatenate([answer.indices for answer in answers])
+    value = np.concatenate([answer.probability for answer in answers])
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    if (tuples >= 0).all():
+        return _rankings(items, offsets, tuples, value)
+    there = tuples >= 0  # U-kRanks leaves ranks open that nothing can have
+    rank = np.arange(1, tuples.size + 1) - np.repeat(offsets[:-1], sizes)
+    kept = np.concatenate([[0], np.cumsum(there)])[offsets]
+    found = _rankings(items, kept, tuples[there], value[there])
+    return found._replace(rank=rank[there])
+
+
+def _vectors(items: RankedItems, ks: Ints) -> Rankings:
+    vectors = [vector(items, int(k)) for k in ks]
+    indices = np.concatenate([each.indices for each in vectors])
+    sizes = [each.indices.size for each in vectors]
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    value = np.repeat([each.probability for each in vectors], sizes)
+    found = _rankings(items, offsets, items.item_tuple[indices], value)
+    return found._replace(score=items.scores[indices])
+
+
+def _scores(items: RankedItems, tuples: Ints) -> Floats:
+    """Score of each tuple's most probable alternative; of the first such."""
+    if items.single:
+        return items.scores[tuples]
+    wanted = np.zeros(items.tuples, dtype=np.bool_)
+    wanted[tuples] = True
+    members = np.flatnonzero(wanted[items.item_tuple])[::-1]
+    members = members[np.argsort(items.prob[members], kind="stable")]
+    score = np.empty(items.tuples)
+    score[items.item_tuple[members]] = items.scores[members]
+    return score[tuples]

@@ -1,0 +1,156 @@
+"""The tuples a top-k window holds: parallel arrays in order of arrival."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.operators.laws.poisson_binomial import EXCESS, Floats
+from sfumato.operators.ranking.ranked_items import (
+    Ints,
+    as_floats,
+    as_probabilities,
+    as_whole_numbers,
+)
+
+
+class HeldTuples(NamedTuple):
+    """n tuples with m alternatives in all; `valid` may be changed, the rest is not.
+
+    row, time, rule, stream : int64[n], arrival number, microseconds, -1 for no rule or stream
+    valid : bool[n], False for a tuple that overfilled its rule
+    begin : int64[n + 1], tuple i's alternatives are score[begin[i] : begin[i + 1]], and prob
+    """
+
+    row: Ints
+    time: Ints
+    rule: Ints
+    stream: Ints
+    valid: npt.NDArray[np.bool_]
+    begin: Ints
+    score: Floats
+    prob: Floats
+
+    @property
+    def size(self) -> int:
+        """How many tuples."""
+        return self.row.size
+
+    @classmethod
+    def empty(cls) -> HeldTuples:
+        """No tuple."""
+        return cls.of_arrivals(0, np.empty(0, np.int64), [], [], None, None, None)
+
+    @classmethod
+    def of_arrivals(
+        cls,
+        number: int,
+        time: npt.ArrayLike,
+        scores: npt.ArrayLike,
+        prob: npt.ArrayLike,
+        offsets: npt.ArrayLike | None,
+        rules: npt.ArrayLike | None,
+        streams: npt.ArrayLike | None,
+    ) -> HeldTuples:
+        """Checked arrivals, the first of them with arrival number `number` (see TopKWindow.extend).
+
+        Raises ValueError naming what is wrong.
+        """
+        score, chance = as_floats("scores", scores), as_floats("prob", prob)
+        if chance.size != score.size:
+            raise ValueError(f"`prob` must be as long as `scores`: {score.size}; got {chance.size}")
+        if not np.isfinite(score).all():
+            raise ValueError("`scores` must be finite: reject or repair such tuples first")
+        chance = as_probabilities(chance)
+        n = score.size if offsets is None else max(np.size(offsets) - 1, 0)
+        begin = np.arange(n + 1)
+        if offsets is not None:
+            begin = _checked_offsets(as_whole_numbers("offsets", offsets, np.size(offsets)), score)
+            existence = np.bincount(np.repeat(np.arange(n), np.diff(begin)), chance, n)
+            if existence.max(initial=0.0) > 1.0 + EXCESS:
+                worst = int(existence.argmax())
+                raise ValueError(
+                    "the alternatives of a tuple must have a probability of at most 1 in all; "
+                    f"got {existence[worst]:.12g} at index {worst}"
+                )
+        none = np.full(n, -1)
+        return cls(
+            row=number + np.arange(n),
+            time=as_whole_numbers("time", time, n),
+            rule=none if rules is None else as_whole_numbers("rules", rules, n),
+            stream=none if streams is None else as_whole_numbers("streams", streams, n),
+            valid=np.ones(n, dtype=np.bool_),
+            begin=begin,
+            score=score,
+            prob=chance,
+        )
+
+    def then(self, later: HeldTuples) -> HeldTuples:
+        """These tuples, and then others. Cost: a copy."""
+        joined = {
+            name: np.concatenate([getattr(self, name), getattr(later, name)])
+            for name in self._fields
+            if name != "begin"
+        }
+        return HeldTuples(
+            **joined, begin=np.concatenate([self.begin, later.begin[1:] + self.begin[-1]])
+        )
+
+    def keep(self, wanted: npt.NDArray[np.bool_]) -> HeldTuples:
+        """Only the tuples marked in `wanted`, bool[n]. Cost: a copy."""
+        counts = np.diff(self.begin)
+        of_items = np.repeat(wanted, counts)
+        return HeldTuples(
+            row=self.row[wanted],
+            time=self.time[wanted],
+            rule=self.rule[wanted],
+            stream=self.stream[wanted],
+            valid=self.valid[wanted],
+            begin=np.concatenate([[0], np.cumsum(counts[wanted])]),
+            score=self.score[of_items],
+            prob=self.prob[of_items],
+        )
+
+    def items(self, places: Ints) -> tuple[Floats, Floats, Ints, Ints | None]:
+        """Alternatives of the tuples at ascending places: scores, probabilities, rules, and the
+        tuple of each, numbered as in `places` (None if every tuple has one)."""
+        if self.score.size == self.size:
+            at: Ints | slice = places
+            if places.size and places[-1] - places[0] + 1 == places.size:
+                at = slice(int(places[0]), int(places[-1]) + 1)  # no copy is needed
+            return self.score[at], self.prob[at], self.rule[at], None
+        counts = np.diff(self.begin)[places]
+        owner = np.repeat(np.arange(places.size), counts)
+        first = np.cumsum(counts) - counts
+        of = np.arange(owner.size) + np.repeat(self.begin[places] - first, counts)
+        return self.score[of], self.prob[of], self.rule[places][owner], owner
+
+
+def accepted_by_rules(held: HeldTuples, places: Ints) -> npt.NDArray[np.bool_]:
+    """Which tuples a window can hold without a rule of probability above 1.
+
+    places : int64[], in order of arrival. A tuple with which its rule would exceed 1 is left out,
+    and does not count for those after it.  Cost: O(n log n).
+    """
+    fine = np.ones(places.size, dtype=np.bool_)
+    existence = np.add.reduceat(held.prob, held.begin[:-1])[places]
+    mass: dict[int, float] = {}
+    for i in np.flatnonzero(held.rule[places] >= 0):
+        rule = int(held.rule[places[i]])
+        total = mass.get(rule, 0.0) + existence[i]
+        fine[i] = total <= 1.0 + 0.999 * EXCESS  # a kernel may add up in another order
+        if fine[i]:
+            mass[rule] = total
+    return fine
+
+
+def _checked_offsets(offsets: Ints, score: Floats) -> Ints:
+    fits = offsets.size and offsets[0] == 0 and offsets[-1] == score.size
+    if not fits or (np.diff(offsets) < 1).any():
+        raise ValueError(
+            "`offsets` must rise from 0 to the number of scores, by at least 1 for each tuple; "
+            f"got {offsets.tolist()!r:.80} for {score.size} scores"
+        )
+    return offsets

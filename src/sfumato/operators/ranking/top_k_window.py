@@ -1,0 +1,354 @@
+"""Many top-k queries over one window of a stream, answered together when they are due."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.operators.arguments import whole
+from sfumato.operators.ranking.ranked_items import Ints, RankedItems, RuleMassError
+from sfumato.operators.ranking.schedule import Due, Schedule
+from sfumato.operators.ranking.timetable import Query, timetable
+from sfumato.operators.ranking.top_k_answers import Semantics, rankings, stream_rankings
+from sfumato.operators.ranking.top_k_collected import Answers, CollectedAnswers
+from sfumato.operators.ranking.top_k_held import HeldTuples, accepted_by_rules
+from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
+from sfumato.operators.windows.uncertain_window import UncertainWindow
+
+KIND, VERSION = "top_k_window", 1
+NEVER = -(2**62)
+
+
+class TopKWindow:
+    """Multi-top-k over a sliding window: each instant of the timetable is one kernel run.
+
+    queries : name -> (k, every), `every` in microseconds
+    length : int microseconds: at instant t the window holds the tuples with t - length <= time < t
+    rows : int, instead of `length`: the window holds the newest `rows` tuples before t, or, with
+        a `confidence`, the uncertain window of `rows` existing tuples before t (UncertainWindow,
+        which takes tuples as independent also where rules bind them)
+    confidence : float in (0, 1], with `rows` only;  max_tuples : int or None, with it only
+    semantics : a Semantics, or its name
+    plan : "dp", "greedy", or another name that `timetable` knows
+    start : int microseconds, the instant from which `every` counts; by default the first tuple's
+        time, rounded down to a multiple of the greatest common divisor of all `every`
+    ascending : whether the least score ranks first
+    streams : whether streams are ranked, by the sum over their tuples (pk_topk only)
+    strict : raise RuleMassError where the members of a rule in one window have more than
+        probability 1 (go on from a snapshot then). Otherwise the latest arrivals that overfill it
+        are left out for good, and listed in `rejected`
+
+    Time is what the tuples say. An instant t is past once a tuple of time >= t arrives, or
+    `advance(t)` says so; it is answered from what arrived before. A tuple older than the newest
+    one before it is taken as it comes, in the windows it still belongs to, and counted.
+    Answers do not depend on how arrivals are split into calls, nor on snapshot and restore.
+    Cost: one ranking and one kernel run for the greatest k, for each instant; memory: one window.
+
+    Raises ValueError for arguments out of range.
+    Source: D, sections 3-8; windows are half open as extents are.
+
+    >>> window = TopKWindow({"best": (1, 10)}, length=20)
+    >>> answers = window.extend([0, 4, 11], scores=[5.0, 7.0, 9.0], prob=[0.9, 0.4, 0.5])
+    >>> answers.time.tolist(), answers.row.tolist(), answers.probability.round(2).tolist()
+    ([10], [0], [0.54])
+    """
+
+    def __init__(
+        self,
+        queries: Mapping[str, Sequence[int]],
+        *,
+        length: int | None = None,
+        rows: int | None = None,
+        confidence: float | None = None,
+        max_tuples: int | None = None,
+        semantics: Semantics | str = "pk_topk",
+        plan: str = "dp",
+        start: int | None = None,
+        ascending: bool = False,
+        streams: bool = False,
+        strict: bool = False,
+    ) -> None:
+        if (length is None) == (rows is None):
+            raise ValueError("give either `length` in microseconds or `rows`, and not both")
+        self.length = None if length is None else whole("length", length)
+        self.rows = None if rows is None else whole("rows", rows)
+        if confidence is None and max_tuples is not None:
+            raise ValueError("`max_tuples` bounds a window of `rows` with a `confidence`")
+        self._count: UncertainWindow | None = None
+        if confidence is not None:
+            if self.rows is None:
+                raise ValueError("`confidence` is that of a window of `rows`: give no `length`")
+            self._count = UncertainWindow(self.rows, confidence, max_tuples=max_tuples)
+        self._reach = np.zeros(1, np.int64)  # oldest tuple held: before a call, after each arrival
+        self.semantics = semantics if isinstance(semantics, Semantics) else Semantics(semantics)
+        if streams and self.semantics.name != "pk_topk":
+            raise ValueError(f'streams are ranked by "pk_topk"; got "{self.semantics.name}"')
+        self.ascending, self.streams, self.strict = bool(ascending), bool(streams), bool(strict)
+        self.plan = plan
+        self._unstarted = {str(name): _query(query, plan) for name, query in queries.items()}
+        self._schedule: Schedule | None = None
+        if start is not None:
+            self._schedule = Schedule(self._unstarted, operator.index(start), plan)
+        self._held = HeldTuples.empty()
+        self._ks: dict[tuple[str, ...], tuple[Ints, Ints, Ints]] = {}  # until a query changes
+        self._ordered = True  # whether the tuples held have ascending times
+        self._latest = NEVER  # no instant up to here is open
+        self.arrived, self.out_of_order, self.rejected = 0, 0, 0
+        self.executions, self.cost = 0, 0
+
+    def extend(
+        self,
+        time: npt.ArrayLike,
+        *,
+        scores: npt.ArrayLike,
+        prob: npt.ArrayLike,
+        offsets: npt.ArrayLike | None = None,
+        rules: npt.ArrayLike | None = None,
+        streams: npt.ArrayLike | None = None,
+    ) -> Answers:
+        """Take arrivals, and answer at every instant that they show to be past.
+
+        time : int64[n] microseconds, in order of arrival
+        scores, prob : float64[m] of the items, with m = n, or with `offsets` int64[n + 1] tuple
+            i's alternatives at offsets[i] ... offsets[i + 1] - 1
+        rules : int64[n] or None, negative for no rule;  streams : int64[n], if streams are ranked
+        Raises ValueError, with nothing taken, for arrays that RankedItems would refuse but for
+        rules, which only meet in a window (see `strict`).
+        """
+        fresh = HeldTuples.of_arrivals(self.arrived, time, scores, prob, offsets, rules, streams)
+        if self.streams and streams is None:
+            raise ValueError("`streams` must say each tuple's stream, for streams are ranked")
+        if fresh.size == 0:
+            return CollectedAnswers().answers()
+        self._begin(int(fresh.time[0]))
+        if self._count is not None:
+            existence = np.add.reduceat(fresh.prob, fresh.begin[:-1])
+            starts = self._count.extend(np.minimum(existence, 1.0))
+            self._reach = np.concatenate([self._reach[-1:], starts])
+        before, self._held = self._held.size, self._held.then(fresh)
+        self.arrived += fresh.size
+        newest = np.maximum.accumulate(np.maximum(fresh.time, self._latest))
+        older = np.concatenate([[self._latest], newest[:-1]])
+        self.out_of_order += int(np.count_nonzero(fresh.time < older))
+        return self._answer_until(before, newest)
+
+    def advance(self, to: int) -> Answers:
+        """Answer at every instant up to `to`: no tuple of an earlier time is to be awaited."""
+        to = operator.index(to)
+        if self._schedule is None or to <= self._latest:
+            return CollectedAnswers().answers()
+        self._reach = self._reach[-1:]
+        return self._answer_until(self._held.size, np.array([to]))
+
+    def add(self, name: str, k: int, every: int) -> None:
+        """Register another query as of now, the newest time known (see Schedule.add)."""
+        self._ks.clear()
+        if self._schedule is not None:
+            self._schedule.add(name, k, every, self._schedule.clock)
+        elif name in self._unstarted:
+            raise ValueError(
+                f"a query named {name!r} is running: remove it, or choose another name"
+            )
+        else:
+            self._unstarted[name] = _query((k, every), self.plan)
+
+    def remove(self, name: str) -> None:
+        """Answer a query no more (see Schedule.remove). Raises KeyError for an unknown name."""
+        self._ks.clear()
+        if self._schedule is not None:
+            self._schedule.remove(name, self._schedule.clock)
+        else:
+            del self._unstarted[name]
+
+    @property
+    def queries(self) -> dict[str, Query]:
+        """The queries that are registered, name -> (k, every)."""
+        if self._schedule is None:
+            return dict(self._unstarted)
+        return {**self._schedule.queries, **self._schedule.waiting}
+
+    @property
+    def overflow(self) -> int:
+        """Tuples that `max_tuples` evicted."""
+        return 0 if self._count is None else self._count.overflow
+
+    @property
+    def next_due(self) -> int | None:
+        """The next instant with a run, in microseconds; None before the first tuple."""
+        return None if self._schedule is None else self._schedule.next()
+
+    @property
+    def held(self) -> Ints:
+        """Arrival numbers of the tuples that can still be in an answer, ascending: a copy."""
+        return self._held.row.copy()
+
+    def snapshot(self) -> bytes:
+        """The operator as versioned bytes: the tuples of one window, and the schedule."""
+        values = {
+            "queries": [[name, *query] for name, query in self._unstarted.items()],
+            "length": self.length,
+            "rows": self.rows,
+            "reach": int(self._reach[-1]),
+            "semantics": self.semantics.state(),
+            "plan": self.plan,
+            "ascending": self.ascending,
+            "streams": self.streams,
+            "strict": self.strict,
+            "schedule": None if self._schedule is None else self._schedule.state(),
+            "latest": self._latest,
+            "arrived": self.arrived,
+            "out_of_order": self.out_of_order,
+            "rejected": self.rejected,
+            "executions": self.executions,
+            "cost": self.cost,
+        }
+        arrays = self._held._asdict()
+        if self._count is not None:
+            arrays["count"] = np.frombuffer(self._count.snapshot(), np.uint8)
+        return pack(KIND, VERSION, Snapshot(values=values, arrays=arrays))
+
+    @classmethod
+    def restore(cls, data: bytes) -> TopKWindow:
+        """The operator of a snapshot. Raises SnapshotError for damaged or other bytes."""
+        saved = unpack(data, KIND, VERSION)
+        values = saved.values
+        try:
+            window = cls(
+                {name: (k, every) for name, k, every in values["queries"]},
+                length=values["length"],
+                rows=values["rows"],
+                semantics=Semantics(**values["semantics"]),
+                plan=values["plan"],
+                ascending=values["ascending"],
+                streams=values["streams"],
+                strict=values["strict"],
+            )
+            if values["schedule"] is not None:
+                window._schedule = Schedule.of_state(values["schedule"])
+            arrays = dict(saved.arrays)
+            if "count" in arrays:
+                window._count = UncertainWindow.restore(arrays.pop("count").tobytes())
+            window._reach = np.array([values["reach"]])
+            window._held = HeldTuples(**arrays)
+            window._latest, window.arrived = values["latest"], values["arrived"]
+            window.out_of_order, window.rejected = values["out_of_order"], values["rejected"]
+            window.executions, window.cost = values["executions"], values["cost"]
+        except (KeyError, TypeError) as error:
+            raise SnapshotError(f"the snapshot is not one of a top-k window: {error}") from None
+        return window
+
+    def _begin(self, first: int) -> None:
+        """The clock starts with the first tuple, at a round time."""
+        if self._schedule is None:
+            unit = math.gcd(*(every for _, every in self._unstarted.values())) or 1
+            self._schedule = Schedule(self._unstarted, first // unit * unit, self.plan)
+
+    def _answer_until(self, before: int, newest: Ints) -> Answers:
+        """Answer the instants up to newest[-1]; of the tuples from place `before` on, the i-th
+        arrives when time newest[i] is reached."""
+        assert self._schedule is not None
+        self._ordered = bool((np.diff(self._held.time) >= 0).all())
+        out, last = CollectedAnswers(), int(newest[-1])
+        while True:
+            instant = self._schedule.next()
+            if instant is None or instant > last:
+                break
+            reached = int(np.searchsorted(newest, instant))  # this tuple shows it is past
+            window = self._window(instant, before, reached)
+            if window.size == 0 and self._is_over(instant, before + reached):
+                self._schedule.skip(int(newest[reached]))  # nothing to answer until it is in
+                continue
+            for due in self._schedule.take(instant):
+                window = self._run(due, int(newest[reached]), window, out)
+        self._schedule.skip(last)
+        self._latest = max(self._latest, last)
+        self._forget()
+        return out.answers()
+
+    def _window(self, instant: int, before: int, reached: int) -> Ints:
+        """Places of the held tuples that are in the window at `instant`, in order of arrival:
+        those held `before` this call and the first `reached` of it are there already."""
+        held, visible = self._held, before + reached
+        if self._count is not None:
+            return np.flatnonzero(held.valid[:visible] & self._near(visible, reached))
+        if self.length is None:
+            return np.flatnonzero(held.valid[:visible])[-(self.rows or 0) :]
+        time = held.time[:visible]
+        if self._ordered:
+            begin, end = np.searchsorted(time, [instant - self.length, instant])
+            places = np.arange(begin, end)
+            valid = held.valid[begin:end]
+            return places if valid.all() else places[valid]
+        inside = (time >= instant - self.length) & (time < instant)
+        return np.flatnonzero(held.valid[:visible] & inside)
+
+    def _near(self, visible: int, reached: int) -> np.ndarray:
+        """bool[visible]: tuples that the uncertain window holds after that arrival of this call."""
+        return self._held.row[:visible] >= self._reach[reached]
+
+    def _is_over(self, instant: int, visible: int) -> bool:
+        """Whether no tuple that has arrived can be in a later window."""
+        return not bool((self._held.time[:visible] >= instant).any()) and self.length is not None
+
+    def _run(self, due: Due, now: int, window: Ints, out: CollectedAnswers) -> Ints:
+        """Answer the queries of one run, the time being `now`; the window without the tuples that
+        overfill their rule."""
+        assert self._schedule is not None
+        self.executions += 1
+        self.cost += due.k
+        try:
+            items = self._ranked(window)
+        except RuleMassError:
+            if self.strict:
+                raise
+            window = self._without_overfull(window, out)
+            items = self._ranked(window)
+        asked, ks, place = self._asked(due.queries)
+        if self.streams:
+            found = stream_rankings(items, self._held.stream[window], ks)
+        else:
+            found = rankings(items, ks, self.semantics)
+        out.add(due, now, asked, place, found, self._held.row[window])
+        return window
+
+    def _asked(self, names: tuple[str, ...]) -> tuple[Ints, Ints, Ints]:
+        """Each query's k, the different ones ascending, and each query's place among these."""
+        assert self._schedule is not None
+        if names not in self._ks:
+            queries = self._schedule.queries
+            asked = np.array([queries[name][0] for name in names], dtype=np.int64)
+            self._ks[names] = (asked, *np.unique(asked, return_inverse=True))
+        return self._ks[names]
+
+    def _ranked(self, window: Ints) -> RankedItems:
+        scores, prob, rules, tuples = self._held.items(window)
+        some = rules if rules.max(initial=-1) >= 0 else None
+        return RankedItems(scores, prob, some, tuples, ascending=self.ascending)
+
+    def _without_overfull(self, window: Ints, out: CollectedAnswers) -> Ints:
+        fine = accepted_by_rules(self._held, window)
+        out.rejected.append(self._held.row[window[~fine]])
+        self._held.valid[window[~fine]] = False
+        self.rejected += int(np.count_nonzero(~fine))
+        return window[fine]
+
+    def _forget(self) -> None:
+        """Drop the tuples that no window of a later instant can hold."""
+        held = self._held
+        if self.length is not None:
+            wanted = held.valid & (held.time > self._latest - self.length)
+        elif self._count is not None:
+            wanted = held.valid & self._near(held.size, -1)
+        else:
+            wanted = np.zeros(held.size, dtype=np.bool_)
+            wanted[np.flatnonzero(held.valid)[-(self.rows or 0) :]] = True
+        if not wanted.all():
+            self._held = held.keep(wanted)
+
+
+def _query(query: Sequence[int], plan: str) -> Query:
+    return timetable([query], plan).queries[0]

@@ -1,0 +1,4 @@
+"""What operators keep and how it is saved: snapshots and batches of uncertain tuples.
+
+Open to all operators and tables.
+"""

@@ -1,0 +1,173 @@
+"""All that is kept up with every arrival in a count window, for the aggregates asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.kernels.windows.running_sum import held_sums, tuple_means
+from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints
+from sfumato.operators.windows.moving_average import MovingAverage
+from sfumato.operators.windows.moving_extremes import MovingExtremes
+from sfumato.operators.windows.moving_law import MovingLaw
+from sfumato.operators.windows.moving_moments import MovingMoments
+from sfumato.operators.windows.sampled_window import Sampling
+from sfumato.operators.windows.window_laws import Arrivals, Laws
+
+SIGN = {"max": 1.0, "min": -1.0}
+Moments = tuple[Floats, Floats, Floats]  # mean, standard deviation, existence
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What the aggregates ask to be kept: one entry for each distinct attribute and kind.
+
+    moments : sums and counts; averages : the sums that averages are made of, all among `moments`;
+    extremes : min and max; bounds : boundary_sum; laws : sums, averages, counts of an attribute and
+    quantiles whose law is wanted; counts : whether laws of counts are
+    """
+
+    moments: list[Aggregate]
+    averages: list[Aggregate]
+    extremes: list[Aggregate]
+    bounds: list[Aggregate]
+    laws: list[Aggregate]
+    counts: bool
+
+    @classmethod
+    def of(cls, aggregates: Sequence[Aggregate], laws: bool) -> Kept:
+        """laws : whether more than means and deviations is wanted."""
+        asked = list(dict.fromkeys(aggregates))
+        averages = [Aggregate("sum", a.attribute) for a in asked if a.function == "avg"]
+        counted = [a for a in asked if a.function in ("sum", "count")]
+        sums = [a for a in counted if a.attribute is not None] + averages
+        large = ("sum", "avg", "count") if laws else ()
+        return cls(
+            # Every one of them counts the tuples too: count(*) alone needs one of its own.
+            list(dict.fromkeys(sums if sums else counted)),
+            averages,
+            [a for a in asked if a.function in SIGN],
+            [a for a in asked if a.function == "boundary_sum"],
+            [
+                a
+                for a in asked
+                if a.function == "quantile" or (a.function in large and a.attribute is not None)
+            ],
+            laws and any(a.function == "count" for a in asked),
+        )
+
+
+@dataclass(frozen=True)
+class Moved:
+    """For each aggregate its moments and its laws, as far as kept, after each arrival.
+
+    The laws of an aggregate come some at a time; they are to be taken, all of them, once.
+    """
+
+    moments: dict[Aggregate, Moments]
+    laws: dict[Aggregate, Iterable[Laws]]
+
+
+class MovingAggregates:
+    """The aggregates of one window, kept up with every arrival.
+
+    kept : what to keep; rows : int >= 1; limit : int in [1, rows], see MovingMoments; sampling : of
+    the laws that are too large
+
+    The tuples themselves are the caller's. `memo` and `resume` save and bring back the little that
+    does not follow from the held tuples.
+    """
+
+    def __init__(self, kept: Kept, rows: int, limit: int, sampling: Sampling) -> None:
+        self.kept = kept
+        self._moments = [
+            MovingMoments(rows, limit, kept.counts and i == 0) for i in range(len(kept.moments))
+        ]
+        self._averages = [MovingAverage(rows) for _ in kept.averages]
+        self._extremes = [MovingExtremes(rows, limit, SIGN[of.function]) for of in kept.extremes]
+        self._with_memo: list[MovingMoments | MovingExtremes] = [*self._moments, *self._extremes]
+        self._bounds = [0] * len(kept.bounds)  # stream index where each sum's older part ends
+        self._laws = [MovingLaw(of, rows, limit, sampling) for of in kept.laws]
+
+    def extend(self, a: Arrivals) -> Moved:
+        """Answers after each arrival; the rest of an aggregate's answer follows from these."""
+        moments: dict[Aggregate, Moments] = {}
+        laws: dict[Aggregate, Iterable[Laws]] = {}
+        k, one = a.heads.size, np.ones(a.heads.size)
+        moved, counts, exact = {}, None, np.full(k, np.nan)
+        for of, kept in zip(self.kept.moments, self._moments, strict=True):
+            row, law = kept.extend(*a.of(of))
+            moved[of] = row
+            if kept.laws:
+                counts = Laws(*law, exact)
+                laws[Aggregate("count")] = [counts]
+            moments[of] = row[:, 0], np.sqrt(row[:, 1]), one
+            moments[Aggregate("count")] = row[:, 2], np.sqrt(row[:, 3]), one
+        for of, average in zip(self.kept.averages, self._averages, strict=True):
+            row = average.extend(*a.of(of), moved[of])
+            moments[Aggregate("avg", of.attribute)] = row[:, 0], np.sqrt(row[:, 1]), row[:, 2]
+        for of, extremes in zip(self.kept.extremes, self._extremes, strict=True):
+            laws[of] = [Laws(*extremes.extend(*a.of(of)), exact)]
+        for i, of in enumerate(self.kept.bounds):
+            total, x = np.empty(k), tuple_means(a.offsets, a.prob, a.column(of))
+            self._bounds[i] = int(held_sums(x, a.first, self._bounds[i], a.heads, a.begin, total))
+            moments[of] = total, np.zeros(k), one
+            laws[of] = [Laws(np.arange(k + 1), one, total, exact)]
+        for of, moving in zip(self.kept.laws, self._laws, strict=True):
+            laws[of] = moving.extend(a, counts if of.function == "count" else None)
+        return Moved(moments, laws)
+
+    @property
+    def memo(self) -> tuple[Ints, Floats]:
+        """What does not follow from the held tuples: int64[...] and float64[2 * (moments +
+        extremes)]. The sampled worlds do."""
+        memos = [kept.memo for kept in self._with_memo]
+        grown = [average.memo for average in self._averages]
+        untried = [law.untried for law in self._laws]
+        whole = [[memo[0] for memo in memos], self._bounds, untried, [of.size for of in grown]]
+        integers = [np.array(part, dtype=np.int64) for part in whole]
+        numbers = np.array([memo[1:] for memo in memos], dtype=np.float64)
+        return np.concatenate([*integers, *(of.ravel() for of in grown)]), numbers.ravel()
+
+    def resume(self, memo: tuple[Ints, Floats], held: Arrivals) -> None:
+        """Go on as the one whose `memo` this is; held : the tuples it held, no arrivals."""
+        integers, numbers = memo
+        of = (*self.kept.moments, *self.kept.extremes)
+        parts = np.cumsum([len(of), len(self._bounds), len(self._laws), len(self._averages)])
+        middles, self._bounds, untried, sizes, _ = (
+            part.tolist() for part in np.split(integers, parts)
+        )
+        for law, index in zip(self._laws, untried, strict=True):
+            law.untried = index
+        pairs = numbers.reshape(-1, 2).tolist()
+        for i, kept in enumerate(self._with_memo):
+            offsets, prob, value, first, _, _ = held.of(of[i])
+            kept.resume((middles[i], *pairs[i]), offsets, prob, value, first)
+        at = int(parts[-1])
+        for i, average in enumerate(self._averages):
+            end = at + sizes[i]
+            own = self.kept.moments.index(self.kept.averages[i])
+            offsets, prob, value, first, _, _ = held.of(self.kept.averages[i])
+            average.resume(
+                integers[at:end].reshape(-1, 2), middles[own], pairs[own][0], offsets, prob,
+                value, first,
+            )  # fmt: skip
+            at = end
+
+    def forget_worlds(self) -> None:
+        """Free the memory of all sampled worlds; see `forget_worlds` of MovingLaw."""
+        for law in self._laws:
+            law.forget_worlds()
+
+    @property
+    def world_bytes(self) -> int:
+        """Bytes of all sampled worlds."""
+        return sum(law.nbytes for law in self._laws)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays of the state."""
+        moving = (self._moments, self._averages, self._extremes, self._laws)
+        return sum(sum(kept.nbytes for kept in some) for some in moving)

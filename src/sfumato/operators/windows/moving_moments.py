@@ -1,0 +1,79 @@
+"""Mean and variance of the sum over a count window, kept up with every arrival."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sfumato.kernels.windows import moments_state as kernel
+from sfumato.kernels.windows.count_window_moments import MOVED, resume_moments, slide_moments
+from sfumato.kernels.windows.moments_state import WindowMoments
+from sfumato.operators.laws.aggregate import Floats, Ints
+from sfumato.operators.windows.resumable_state import TwoParts, with_room
+
+
+class MovingMoments(TwoParts):
+    """Mean and variance of the sum, and of the count, of the `rows` newest existing tuples.
+
+    rows : int >= 1
+    limit : int in [1, rows], most tuples of the newer part: what the window may hold, if less
+    laws : whether laws of the count are wanted as well
+    """
+
+    def __init__(self, rows: int, limit: int, laws: bool = False) -> None:
+        self.rows, self.limit, self.laws = rows, limit, laws
+        self._state = _empty(rows)
+
+    def extend(
+        self, offsets: Ints, prob: Floats, value: Floats, first: int, begin: int, heads: Ints
+    ) -> tuple[Floats, tuple[Ints, Floats, Floats]]:
+        """Answers after each arrival: float64[k, MOVED], see `slide_moments` for all arguments;
+        and laws of the count: where each one's entries begin, int64[k + 1] (int64[0] for no laws
+        at all), their probabilities and values."""
+        out, done = np.empty((heads.size, MOVED)), 0
+        places = np.zeros(heads.size + 1 if self.laws else 0, np.int64)
+        to_prob = np.empty(self.laws * (self.rows + 1 + 32 * heads.size))
+        to_count = np.empty_like(to_prob)
+        while True:
+            done = slide_moments(
+                self._state, offsets, prob, value, first, begin, done, heads, self.rows,
+                self.limit, out, places, to_prob, to_count,
+            )  # fmt: skip
+            if done == heads.size:
+                end = int(places[-1]) if self.laws else 0
+                return out, (places, to_prob[:end], to_count[:end])
+            self._grow()
+            if self.laws and places[done] + self.rows + 1 > to_prob.size:
+                more = np.empty(self.rows + 1 + to_prob.size // 2)
+                to_prob, to_count = np.append(to_prob, more), np.append(to_count, more)
+
+    @property
+    def memo(self) -> tuple[int, float, float]:
+        marks, reals = self._state.marks, self._state.reals
+        middle = int(marks[kernel.MID]) if marks[kernel.BUILT] else -1
+        return middle, float(reals[kernel.REFERENCE]), float(reals[kernel.RATIO])
+
+    def _recall(self, first: float, second: float) -> None:
+        reals = self._state.reals
+        reals[kernel.REFERENCE], reals[kernel.RATIO] = first, second
+
+    def _rebuilt(self, offsets: Ints, prob: Floats, value: Floats, first: int, middle: int) -> bool:
+        return resume_moments(self._state, offsets, prob, value, first, middle, self.rows)
+
+    def _grow(self) -> None:
+        self._state = with_room(self._state, kernel)
+
+
+def _empty(rows: int) -> WindowMoments:
+    width = rows + kernel.LEAD + kernel.PAD
+    return WindowMoments(
+        front=np.zeros((5, width)),
+        work=np.zeros((2, 4, width)),
+        saved=np.zeros(0),
+        extent=np.zeros((0, 5), np.int64),
+        facts=np.zeros((0, kernel.FACTS)),
+        rows=np.zeros((0, 4, 0)),
+        bands=np.zeros((0, 2), np.int64),
+        row_facts=np.zeros((0, kernel.FACTS)),
+        marks=np.zeros(kernel.MARKS, np.int64),
+        reals=np.zeros(kernel.REALS),
+    )

@@ -1,0 +1,87 @@
+"""What the operators share whose window is cut into an older and a newer part."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from sfumato.operators.laws.aggregate import Floats, Ints
+
+
+class TwoParts(ABC):
+    """Laws of both parts of a window; the tuples themselves are the caller's.
+
+    Between two calls it is kept where the older part ends and the laws of both parts; `memo` and
+    `resume` save and bring back the little that does not follow from the held tuples.
+    """
+
+    _state: Any  # NamedTuple of arrays
+
+    @property
+    @abstractmethod
+    def memo(self) -> tuple[int, float, float]:
+        """Stream index where the older part ends, and two numbers the values do not tell; the
+        index is -1 before the first arrival."""
+
+    def resume(
+        self,
+        memo: tuple[int, float, float],
+        offsets: Ints,
+        prob: Floats,
+        value: Floats,
+        first: int,
+    ) -> None:
+        """Go on as the one whose `memo` this is, over the tuples it held."""
+        middle, *numbers = memo
+        if middle < 0:
+            return
+        self._recall(*numbers)
+        while not self._rebuilt(offsets, prob, value, first, max(middle - first, 0)):
+            self._grow()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays of the state."""
+        return sum(array.nbytes for array in self._state)
+
+    @abstractmethod
+    def _recall(self, first: float, second: float) -> None:
+        """Take the two numbers of a memo."""
+
+    @abstractmethod
+    def _rebuilt(self, offsets: Ints, prob: Floats, value: Floats, first: int, middle: int) -> bool:
+        """Build both parts, the older one up to position `middle`; False for want of room."""
+
+    @abstractmethod
+    def _grow(self) -> None:
+        """Make the room that was wanting."""
+
+
+def with_room(state: Any, kernel: Any) -> Any:
+    """A state with planes at a stride, as large as its marks say that it must be.
+
+    state : NamedTuple with `extent` (and `facts`) by block, `saved`, `rows` [stride, planes, width]
+    and `bands` (and `row_facts`) by row of a block; kernel : the module that names its marks
+    """
+    marks = state.marks.tolist()
+    blocks, saved = marks[kernel.BLOCKS_NEEDED] + 1, marks[kernel.SAVED_NEEDED]
+    stride, width = 1 << marks[kernel.SHIFT], marks[kernel.WIDTH_NEEDED]
+    larger: dict[str, np.ndarray] = {}
+    if blocks > len(state.extent):
+        larger |= _longer(state, ("extent", "facts"), blocks)
+    if saved > state.saved.size:
+        larger["saved"] = np.zeros(saved * 5 // 4)
+    rows, planes, cells = state.rows.shape
+    if stride > rows or width > cells:
+        larger["rows"] = np.zeros((stride, planes, max(width * 5 // 4, cells)))
+        larger |= _longer(state, ("bands", "row_facts"), stride)
+    return state._replace(**larger)
+
+
+def _longer(state: Any, names: tuple[str, ...], length: int) -> dict[str, np.ndarray]:
+    arrays = {name: getattr(state, name) for name in names if hasattr(state, name)}
+    return {
+        name: np.zeros((length, *array.shape[1:]), array.dtype) for name, array in arrays.items()
+    }

@@ -1,0 +1,295 @@
+"""Count windows over tuples that may not exist: where the window begins, and who is inside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.kernels.laws.approximate_law import approximate_cdf, moments
+from sfumato.kernels.windows import count_window as kernel
+from sfumato.kernels.windows.approximate_window import slide_approximately
+from sfumato.kernels.windows.count_window import CountWindow, slide
+from sfumato.kernels.windows.position import positions
+from sfumato.operators.arguments import NO_LIMIT, share, whole
+from sfumato.operators.laws.poisson_binomial import Floats, checked_existence, method_number
+from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
+
+KIND, VERSION = "uncertain_window", 1
+FIRST_CAPACITY = 16
+
+Ints = npt.NDArray[np.int64]
+
+
+class UncertainWindow:
+    """Count window W(U, w, alpha): the fewest newest tuples of which `rows` exist, confidently.
+
+    rows : int >= 1, the window's size w in existing tuples
+    confidence : float in (0, 1], alpha. The window holds the fewest newest tuples with
+        Pr(at least `rows` of them exist) >= confidence, and all tuples while none do (Algorithm 1:
+        evict the oldest while Pr(N >= rows) without it is >= confidence)
+    probability : float in (0, 1], beta, or None. For operators that only report results of
+        probability >= beta: evicts at min(confidence, 1 - beta) (Algorithm 2). beta = 1 makes that
+        0; a tuple then leaves when Pr(N >= rows) without it is above 0, so that exactly those
+        stay that can still be inside with probability 1
+    method : "exact" (default), or "poisson", "normal", "refined_normal": the paper's approximate
+        laws, for comparison; they give up the guarantee
+    max_tuples : int >= 1 or None. More than these are never held: the oldest go first, counted in
+        `overflow`; while `guaranteed` is False the window is shorter than its definition says
+
+    Stream indices count every arrival from 0, tuples of existence 0 too, though these never enter.
+    confidence = 1 under "exact" asks for certainty: only tuples of existence exactly 1 count.
+
+    Guarantee of "exact": decisions are those of the recursion over all held tuples (RF1), at a
+    cost of O(sqrt(rows)) amortised an arrival and not O(rows^2). A test whose probability is
+    nearer to its threshold than the fast computation's error bound, which in practice means a
+    structural tie such as existence 1/2 and confidence 1/2, is decided by the plain float64
+    recursion itself, oldest tuple first: O(rows * held) for that test.
+    Decisions never depend on how arrivals are split into calls, nor on snapshot and restore.
+
+    Raises ValueError for arguments outside these ranges.
+    Source: A, section 4 and 6.1, Algorithms 1 and 2.
+
+    >>> window = UncertainWindow(rows=1, confidence=0.75)
+    >>> window.extend([0.5, 0.5, 0.5, 0.0, 1.0]).tolist()
+    [0, 0, 1, 1, 4]
+    """
+
+    def __init__(
+        self,
+        rows: int,
+        confidence: float,
+        probability: float | None = None,
+        *,
+        method: str = "exact",
+        max_tuples: int | None = None,
+    ) -> None:
+        self.rows = whole("rows", rows)
+        self.confidence = share("confidence", confidence)
+        self.probability = None if probability is None else share("probability", probability)
+        self.max_tuples = None if max_tuples is None else whole("max_tuples", max_tuples)
+        self.method = method
+        self._number = method_number(method)
+        self._target = self.confidence
+        if self.probability is not None:
+            self._target = min(self.confidence, 1.0 - self.probability)
+        self._limit = NO_LIMIT if self.max_tuples is None else self.max_tuples
+        self._sums = np.zeros(6)
+        self._state = _empty(FIRST_CAPACITY)
+
+    def extend(self, existence: npt.ArrayLike) -> Ints:
+        """Take arrivals in order; where the window began after each.
+
+        existence : float array [n] in [0, 1] (up to 1 + 1e-9, clipped)
+        Returns int64[n]: the stream index of the oldest tuple held after each arrival, or the
+        next arrival's index while none is held.
+        Raises ValueError, with nothing taken, for a wrong dimension, NaN or values out of range.
+        """
+        arrivals = checked_existence(existence)
+        starts = np.empty(arrivals.size, dtype=np.int64)
+        done = self._slide(arrivals, 0, starts)
+        while done < arrivals.size:
+            self._grow()
+            done = self._slide(arrivals, done, starts)
+        return starts
+
+    def in_window(self, j: Any) -> Any:
+        """T_j: probability that tuple j, if it exists, is among the `rows` newest existing ones.
+
+        j : stream index of a held tuple (gives a float), or an array of them (float64 array)
+        Exactly 1.0 when fewer than `rows` tuples of existence > 0 are newer. Under an approximate
+        `method` the probability is approximate too.
+        Raises ValueError for a tuple that has not arrived, never entered or was evicted.
+        Cost: one pass over the tuples newer than the oldest asked for.
+        Source: A, equation (24).
+        """
+        wanted = np.asarray(j)
+        if wanted.dtype.kind not in "iu":
+            raise ValueError(f"`j` must be a stream index or an array of them; got {j!r:.80}")
+        flat = wanted.reshape(-1).astype(np.int64)
+        held, first = self.existence, self._places(flat) + 1
+        if self._number == 0:
+            last = np.full(flat.size, held.size)
+            values = positions(held, first, last, self.rows)
+        else:
+            values = np.array([self._approximate_position(held[i:]) for i in first])
+        return float(values[0]) if wanted.ndim == 0 else values.reshape(wanted.shape)
+
+    def snapshot(self) -> bytes:
+        """The window as versioned bytes: 16 for each tuple held, and the settings."""
+        marks = self._state.marks
+        return pack(
+            KIND,
+            VERSION,
+            Snapshot(
+                values={
+                    "rows": self.rows,
+                    "confidence": self.confidence,
+                    "probability": self.probability,
+                    "method": self.method,
+                    "max_tuples": self.max_tuples,
+                    "arrived": self.arrived,
+                    "overflow": self.overflow,
+                    "short": int(marks[kernel.SHORT]),
+                },
+                arrays={"existence": self.existence, "indices": self.indices, "sums": self._sums},
+            ),
+        )
+
+    @classmethod
+    def restore(cls, data: bytes) -> UncertainWindow:
+        """The window of a snapshot: it goes on as the one that was saved.
+
+        The laws are not saved but built again from the held tuples at the first test.
+        Raises SnapshotError for bytes that are damaged or not of a window.
+        """
+        saved = unpack(data, KIND, VERSION)
+        values, held = saved.values, saved.arrays["existence"]
+        window = cls(
+            values["rows"],
+            values["confidence"],
+            values["probability"],
+            method=values["method"],
+            max_tuples=values["max_tuples"],
+        )
+        if held.shape != saved.arrays["indices"].shape or saved.arrays["sums"].shape != (6,):
+            raise SnapshotError("the snapshot's arrays do not belong together")
+        state = _empty(max(FIRST_CAPACITY, held.size + 1))
+        state.held[: held.size] = held
+        state.at[: held.size] = saved.arrays["indices"]
+        state.marks[kernel.TAIL] = held.size
+        state.marks[kernel.ONES] = np.count_nonzero(held == 1.0)
+        state.marks[kernel.ARRIVED] = values["arrived"]
+        state.marks[kernel.OVERFLOW] = values["overflow"]
+        state.marks[kernel.SHORT] = values["short"]
+        window._state, window._sums = state, saved.arrays["sums"]
+        return window
+
+    @property
+    def arrived(self) -> int:
+        """Tuples that have arrived: the next one's stream index."""
+        return int(self._state.marks[kernel.ARRIVED])
+
+    @property
+    def held(self) -> int:
+        """Tuples held now, w'."""
+        marks = self._state.marks
+        return int(marks[kernel.TAIL] - marks[kernel.HEAD])
+
+    @property
+    def start(self) -> int:
+        """Stream index of the oldest tuple held; `arrived` when none is."""
+        return int(self.indices[0]) if self.held else self.arrived
+
+    @property
+    def existence(self) -> Floats:
+        """Existence of the tuples held, oldest first: float64[held], a copy."""
+        return self._state.held[self._span()].copy()
+
+    @property
+    def indices(self) -> Ints:
+        """Stream indices of the tuples held, oldest first: int64[held], a copy."""
+        return self._state.at[self._span()].copy()
+
+    @property
+    def overflow(self) -> int:
+        """Tuples evicted so far only because of `max_tuples`."""
+        return int(self._state.marks[kernel.OVERFLOW])
+
+    @property
+    def guaranteed(self) -> bool:
+        """Whether the window is as long as its definition says.
+
+        False from an eviction by `max_tuples` until the algorithm itself next evicts a tuple,
+        which shows that enough of them are held again.
+        """
+        return not self._state.marks[kernel.SHORT]
+
+    @property
+    def recursions(self) -> int:
+        """Tests the plain recursion had to decide, since the window was made or restored."""
+        return int(self._state.marks[kernel.RECURSIONS])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays of the state."""
+        return sum(array.nbytes for array in self._state) + self._sums.nbytes
+
+    def _span(self) -> slice:
+        marks = self._state.marks
+        return slice(int(marks[kernel.HEAD]), int(marks[kernel.TAIL]))
+
+    def _slide(self, arrivals: Floats, done: int, starts: Ints) -> int:
+        rows, target, limit = self.rows, self._target, self._limit
+        if self._number == 0:
+            return slide(self._state, arrivals, done, rows, target, limit, starts)
+        return slide_approximately(
+            self._state, self._sums, self._number, arrivals, done, rows, target, limit, starts
+        )
+
+    def _grow(self) -> None:
+        """Make room for what the kernel missed: more tuples, or the laws of those there are."""
+        state, marks = self._state, self._state.marks
+        held, at = state.held, state.at
+        if marks[kernel.TAIL] == held.size:
+            held, at = _longer(held, 2 * held.size), _longer(at, 2 * held.size)
+        front, saved, extent = state.front, state.saved, state.extent
+        rows, bands = state.rows, state.bands
+        if marks[kernel.SAVED_NEEDED] > saved.size:
+            saved = np.empty(int(marks[kernel.SAVED_NEEDED]) * 5 // 4)
+        stride, width = 1 << int(marks[kernel.SHIFT]), int(marks[kernel.ROWS_NEEDED])
+        if width > rows.shape[1] or stride > rows.shape[0]:
+            rows = np.empty((stride, max(width * 5 // 4, rows.shape[1])))
+            bands = np.empty((stride, 2), dtype=np.int64)
+        if width:
+            front = front if front.size else np.empty(self.rows + kernel.BUFFER)
+            extent = _longer(extent, min(kernel.MOST_SAVED + 1, held.size // 8 + 2))
+        self._state = CountWindow(held, at, front, saved, extent, rows, bands, marks)
+
+    def _places(self, indices: Ints) -> Ints:
+        """Where the tuples of these stream indices are among the held ones."""
+        held = self.indices
+        places = np.searchsorted(held, indices)
+        found = places < held.size
+        found[found] = held[places[found]] == indices[found]
+        if not found.all():
+            raise ValueError(self._why_not_held(int(indices[~found][0])))
+        return places
+
+    def _why_not_held(self, j: int) -> str:
+        if j < 0 or j >= self.arrived:
+            return (
+                f"`j` must be the stream index of a held tuple; got {j}, and {self.arrived} arrived"
+            )
+        if j < self.start:
+            return f"tuple {j} is not held: the window begins at {self.start}"
+        return f"tuple {j} never entered the window: its existence was 0"
+
+    def _approximate_position(self, newer: Floats) -> float:
+        if newer.size < self.rows:
+            return 1.0
+        counts = np.array([self.rows - 1.0])
+        return float(approximate_cdf(self._number, counts, *moments(newer))[0, 0])
+
+
+def _empty(capacity: int) -> CountWindow:
+    """No tuple held; what only a full window needs is made when it is full."""
+    return CountWindow(
+        held=np.empty(capacity),
+        at=np.empty(capacity, dtype=np.int64),
+        front=np.empty(0),
+        saved=np.empty(0),
+        extent=np.empty((0, 3), dtype=np.int64),
+        rows=np.empty((0, 0)),
+        bands=np.empty((0, 2), dtype=np.int64),
+        marks=np.zeros(kernel.MARKS, dtype=np.int64),
+    )
+
+
+def _longer(array: Any, length: int) -> Any:
+    if len(array) >= length:
+        return array
+    longer = np.empty((length, *array.shape[1:]), dtype=array.dtype)
+    longer[: len(array)] = array
+    return longer

@@ -1,0 +1,79 @@
+"""The tuples of a count window as kernels take them, and the laws of its aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """The tuples of one window in order: those held before, then the arrivals.
+
+    offsets : int64[n + 1], prob : float64[...], values : float64[..., a], NaN for no value
+    first : stream index of position 0; begin : position of the first arrival
+    heads : int64[n - begin], position of the oldest tuple held after each arrival
+    """
+
+    offsets: Ints
+    prob: Floats
+    values: Floats
+    first: int
+    begin: int
+    heads: Ints
+
+    def column(self, aggregate: Aggregate) -> Floats:
+        """The values an aggregate is over; to count values is to sum ones, none being 0."""
+        if aggregate.attribute is None:
+            return np.zeros(self.prob.size)
+        column = np.ascontiguousarray(self.values[:, aggregate.attribute])
+        return np.where(np.isnan(column), 0.0, 1.0) if aggregate.function == "count" else column
+
+    def of(self, aggregate: Aggregate) -> tuple[Ints, Floats, Floats, int, int, Ints]:
+        """What kernels take: offsets, prob, the aggregate's values, first, begin, heads."""
+        column = self.column(aggregate)
+        return self.offsets, self.prob, column, self.first, self.begin, self.heads
+
+    def gaps(self, attribute: int) -> np.ndarray:
+        """bool[n - begin], whether a tuple held after the arrival may be without a value."""
+        missing = np.zeros(self.prob.size + 1, np.int64)
+        np.cumsum(np.isnan(self.values[:, attribute]), out=missing[1:])
+        ends = self.offsets[self.begin + 1 :]
+        return missing[ends] > missing[self.offsets[self.heads]]
+
+    def part(self, begin: int, end: int) -> Arrivals:
+        """Arrivals begin ... end - 1 alone, after the tuples held just before them."""
+        head = int(self.heads[begin - 1]) if begin else 0
+        offsets = self.offsets[head : self.begin + end + 1]
+        some = slice(offsets[0], offsets[-1])
+        return Arrivals(
+            offsets - offsets[0], self.prob[some], self.values[some], self.first + head,
+            self.begin + begin - head, self.heads[begin:end] - head,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Laws:
+    """k laws, ascending values; error float64[k] is NaN for exact ones, else as in Measured."""
+
+    places: Ints
+    prob: Floats
+    value: Floats
+    error: Floats
+
+    @classmethod
+    def exact(cls, laws: Sequence[tuple[Floats, Floats]]) -> Laws:
+        """Those of these probabilities and values."""
+        places = np.zeros(len(laws) + 1, np.int64)
+        np.cumsum([len(prob) for prob, _ in laws], out=places[1:])
+        prob, value = (np.concatenate([law[i] for law in laws]) for i in range(2))
+        return cls(places, prob, value, np.full(len(laws), np.nan))
+
+    def __getitem__(self, t: int) -> tuple[Floats, Floats]:
+        """Probabilities and values of law t."""
+        span = slice(self.places[t], self.places[t + 1])
+        return self.prob[span], self.value[span]

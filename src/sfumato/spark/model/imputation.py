@@ -1,0 +1,240 @@
+"""How missing attributes are imputed: the configuration, and its repository made ready."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import NumericType
+
+from sfumato.operators.imputation.dependency import Dependency, as_dependencies
+from sfumato.operators.imputation.imputer import FALLBACKS, Imputer
+from sfumato.spark.model.columns import names, require
+from sfumato.tables.imputation.imputation import ImputationSettings, shared_imputer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, eq=False)
+class Imputation:
+    """Imputation of missing attributes from a complete repository: the arguments of `sf.impute`.
+
+    repository : a static DataFrame, the path of Parquet data (a Path, or a text with a slash or
+        ending in .parquet), or a table's name. It needs the attributes and all determinants, as
+        numbers; rows of it that lack one of them are not used
+    dependencies : `sf.Dependency` or their texts, like "humidity -> temperature : 0.05 -> 0.1";
+        epsilons are of scaled attributes
+    attributes : the attribute(s) to impute, which the alternatives have; the determinants may be
+        other columns
+    joint : take several missing attributes of an object from the same rows of the repository,
+        which keeps their correlation
+    max_alternatives : at most so many for one object, near values merged; None: no bound
+    fallback : where no dependency has donors: "marginal", the attribute's distribution in the
+        repository; "reject", the row has no alternatives, and `imputed_by` says why
+    scaling : {name: (shift, span)}: scaled = (value - shift) / span; by default, and for names
+        not given, minimum and extent in the repository
+
+    Raises ValueError or TypeError for what is wrong without looking at the repository.
+    """
+
+    repository: DataFrame | str | Path
+    dependencies: str | Dependency | Sequence[Dependency | str]
+    attributes: str | Sequence[str]
+    joint: bool = False
+    max_alternatives: int | None = None
+    fallback: str = "marginal"
+    scaling: Mapping[str, tuple[float, float]] | None = None
+
+    def __post_init__(self) -> None:
+        check_repository(self.repository)
+        attributes = tuple(names("attributes", self.attributes))
+        if not attributes:
+            raise ValueError("`attributes` must name at least one attribute; got none")
+        if "prob" in attributes:
+            raise ValueError(
+                "`attributes` names `prob`, which is what an alternative's probability is called: "
+                "rename the column"
+            )
+        if self.fallback not in FALLBACKS:
+            raise ValueError(
+                f"`fallback` must be one of {', '.join(FALLBACKS)}; got {self.fallback!r}"
+            )
+        dependencies = tuple(as_dependencies(self.dependencies))
+        for dependency in dependencies:
+            if dependency.dependent not in attributes:
+                raise ValueError(
+                    f"`dependencies`: `{dependency}` infers `{dependency.dependent}`, which is "
+                    f"not one of the `attributes` {list(attributes)}"
+                )
+        object.__setattr__(self, "attributes", attributes)
+        object.__setattr__(self, "dependencies", dependencies)
+
+    @property
+    def settings(self) -> ImputationSettings:
+        """All but the repository."""
+        attributes, dependencies = tuple(self.attributes), tuple(as_dependencies(self.dependencies))
+        determinants = {name for dependency in dependencies for name in dependency.names}
+        return ImputationSettings(
+            names=(*attributes, *sorted(determinants - set(attributes))),
+            attributes=attributes,
+            dependencies=dependencies,
+            joint=self.joint,
+            max_alternatives=self.max_alternatives,
+            fallback=self.fallback,
+            scaling=tuple(
+                (name, float(shift), float(span))
+                for name, (shift, span) in (self.scaling or {}).items()
+            ),
+        )
+
+    def prepare(self, spark: SparkSession) -> PreparedRepository:
+        """Read the repository, whole, into this process, and prepare it.
+
+        Cost: the rows of the repository in memory, and O(D N log N) for N of them.
+        Raises ValueError or TypeError for a repository that does not have what is needed.
+        """
+        settings = self.settings
+        path = path_of(self.repository)
+        version = None if path is None else version_of(path)  # before reading: rather read twice
+        frame = frame_of(self.repository, spark)
+        imputer = settings.make(arrow_of(frame, settings.names))
+        return PreparedRepository(settings, imputer.to_bytes(), path, version)
+
+
+@dataclass(frozen=True)
+class PreparedRepository:
+    """A repository ready for use, as it goes to workers.
+
+    path, version : where it came from, if that was a path this process can look at, and what
+        stood there when it was read
+    """
+
+    settings: ImputationSettings
+    data: bytes
+    path: str | None
+    version: str | None
+
+    def imputer(self) -> Imputer:
+        """The imputer of the data prepared: made once a process."""
+        return shared_imputer(self.data)
+
+    def newest(self) -> Imputer:
+        """The imputer of what stands at the path now; of the data prepared if there is no path.
+
+        A process reads a new version once. Where nothing can be seen at the path, the last one
+        that could be is used.
+        """
+        if self.path is None:
+            return self.imputer()
+        version = version_of(self.path)
+        if version == self.version:
+            return self.imputer()
+        held = _NEWEST.get((self.path, self.settings))
+        if version is None:
+            return self.imputer() if held is None else held[1]
+        if held is None or held[0] != version:
+            held = version, self.settings.make(read_parquet(self.path, self.settings.names))
+            _NEWEST.clear()
+            _NEWEST[self.path, self.settings] = held
+        return held[1]
+
+
+def parse_dependency(text: str) -> Dependency:
+    """The dependency a text states. Raises ValueError with the `position` of what is wrong."""
+    return Dependency.parse(text)
+
+
+_NEWEST: dict[tuple[str, ImputationSettings], tuple[str, Imputer]] = {}
+
+
+def check_repository(repository: Any) -> None:
+    """Raise TypeError or ValueError unless it can be read as a repository."""
+    if isinstance(repository, str | Path):
+        if not str(repository).strip():
+            raise ValueError("`repository` must be a path or a table's name; got an empty text")
+        return
+    if not hasattr(repository, "toArrow") or not hasattr(repository, "isStreaming"):
+        raise TypeError(
+            "`repository` must be a static DataFrame, a Parquet path or a table's name; "
+            f"got {type(repository).__name__}"
+        )
+    if repository.isStreaming:
+        raise ValueError("`repository` must be a static DataFrame; got a streaming one")
+
+
+def path_of(repository: DataFrame | str | Path) -> str | None:
+    """The path, absolute, if it is one: a Path, or a text with a slash or ending in .parquet."""
+    if not isinstance(repository, str | Path):
+        return None
+    text = str(repository)
+    if isinstance(repository, str) and not ("/" in text or text.endswith(".parquet")):
+        return None
+    return text if ":/" in text else os.path.abspath(text)
+
+
+def frame_of(repository: DataFrame | str | Path, spark: SparkSession) -> DataFrame:
+    """The repository as a DataFrame."""
+    if not isinstance(repository, str | Path):
+        return repository
+    path = path_of(repository)
+    df = spark.table(str(repository)) if path is None else spark.read.parquet(path)
+    check_repository(df)
+    return df
+
+
+def arrow_of(df: DataFrame, wanted: Sequence[str]) -> pa.Table:
+    """The wanted columns as doubles, collected. Raises for columns that lack or are no numbers."""
+    require_numbers(df, "repository", wanted)
+    return df.select(*(F.col(f"`{name}`").cast("double").alias(name) for name in wanted)).toArrow()
+
+
+def require_numbers(df: DataFrame, argument: str, wanted: Sequence[str]) -> None:
+    """Raise ValueError for columns that lack, TypeError for those that are no numbers."""
+    require(df, argument, wanted)
+    for name in wanted:
+        kind = df.schema[name].dataType
+        if not isinstance(kind, NumericType):
+            raise TypeError(
+                f"`{argument}`: column `{name}` must be of numbers; it is {kind.simpleString()}"
+            )
+
+
+def version_of(path: str) -> str | None:
+    """What stands at a path: names, sizes and times of its files; None if nothing can be seen."""
+    files = _files(path)
+    return repr([(f.path, f.size, f.mtime_ns) for f in files]) if files else None
+
+
+def read_parquet(path: str, wanted: Sequence[str]) -> pa.Table:
+    """The wanted columns of Parquet data, read without Spark."""
+    from pyarrow import dataset, fs
+
+    system, _ = fs.FileSystem.from_uri(path)
+    files = [file.path for file in _files(path)]
+    return dataset.dataset(files, format="parquet", filesystem=system).to_table(list(wanted))
+
+
+def _files(path: str) -> list[Any]:
+    """The data files at a path that this process can see, by name."""
+    from pyarrow import fs
+
+    try:
+        system, inside = fs.FileSystem.from_uri(path)
+        found = system.get_file_info([inside])
+        if found[0].type == fs.FileType.Directory:
+            found = system.get_file_info(fs.FileSelector(inside, recursive=True))
+    except (OSError, ValueError):  # another machine's, or a file system Arrow does not know
+        return []
+    files = [f for f in found if f.type == fs.FileType.File and _is_data(f.path[len(inside) :])]
+    return sorted(files, key=lambda f: f.path)
+
+
+def _is_data(below: str) -> bool:
+    """Whether Spark would read the file: no part of its path begins with `_` or a dot."""
+    return not any(part.startswith(("_", ".")) for part in below.split("/"))

@@ -1,0 +1,47 @@
+"""Spark SQL text evaluated for every alternative, its attributes meant by their plain names."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from sfumato.spark.model.alternatives import ALTERNATIVES
+from sfumato.spark.model.columns import attributes_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+WORD = re.compile(r"\w+")
+
+
+def mentioned(df: DataFrame, text: str) -> list[str]:
+    """The attributes of the frame's alternatives whose names occur in `text`."""
+    words = set(WORD.findall(text.lower()))
+    return [name for name in attributes_of(df) if set(WORD.findall(name.lower())) <= words]
+
+
+def kept(df: DataFrame, condition: str) -> Column:
+    """The alternatives that satisfy a condition."""
+    # Spark itself resolves the names: each attribute is a lambda variable bound to its value by a
+    # higher-order function over an array of one, so that the text is parsed as it stands. The line
+    # break ends a trailing comment.
+    bound = f"({condition}\n)"
+    for name in mentioned(df, condition):
+        bound = f"exists(array(`:a`.{quoted(name)}), {quoted(name)} -> {bound})"
+    return F.expr(f"filter({quoted(ALTERNATIVES)}, `:a` -> {bound})")
+
+
+def evaluated(df: DataFrame, expression: str) -> Column:
+    """array<double>: the value of an expression for every alternative; NULL where it has none."""
+    F.expr(expression)  # is one expression by itself
+    bound = f"CAST(({expression}\n) AS DOUBLE)"
+    for name in mentioned(df, expression):
+        bound = f"transform(array(`:a`.{quoted(name)}), {quoted(name)} -> {bound})[0]"
+    return F.expr(f"transform({quoted(ALTERNATIVES)}, `:a` -> {bound})")
+
+
+def quoted(name: str) -> str:
+    """A name in backquotes."""
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,4 @@
+"""A file played back as a stream.
+
+Open: ReplaySource.
+"""

@@ -1,0 +1,336 @@
+"""The file that a replay source plays: its schema, its rows in arrival order, its clock."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+from sfumato.spark.replay.options import Settings, require
+
+LIKE_A_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d")
+TEXT_BLOCK = 16 << 20  # bytes; a JSON row must fit into one block
+FILES_KEPT = 4  # loaded files a process keeps
+
+_loaded: OrderedDict[tuple, pa.Table] = OrderedDict()
+
+
+def load(settings: Settings, schema: StructType) -> pa.Table:
+    """The file's rows in arrival order, as `schema`; loaded once a process while it is unchanged.
+
+    O(n log n) the first time, then one look at the file's size and time.
+    """
+    key = (*_version(settings), settings.order, schema.json())
+    if key in _loaded:
+        _loaded.move_to_end(key)
+        return _loaded[key]
+    raw, order = _needed(settings, schema)
+    table = _converted(raw, _arrow(schema), settings.path)
+    sequence = _arrival_order(raw, order)
+    if sequence is not None:
+        table = table.take(sequence)
+    _loaded[key] = table.combine_chunks()
+    while len(_loaded) > FILES_KEPT:
+        _loaded.popitem(last=False)
+    return _loaded[key]
+
+
+def _needed(settings: Settings, schema: StructType) -> tuple[pa.Table, list[str]]:
+    """The columns that `schema` and `order` name, in file order, and the names in `order`."""
+    if settings.format == "parquet":
+        order = _check_names(settings, schema, _parquet_schema(settings).names)
+        return _read(settings, list(dict.fromkeys([*schema.names, *order]))), order
+    raw = _read(settings, None, _arrow(schema))
+    return raw, _check_names(settings, schema, raw.column_names)
+
+
+def _check_names(settings: Settings, schema: StructType, available: Sequence[str]) -> list[str]:
+    order = settings.order_columns(available)
+    for name in schema.names:
+        require("the given schema", name, available, settings.path)
+    return order
+
+
+def row_count(settings: Settings, schema: StructType) -> int:
+    """Rows of the file; from Parquet's footer without reading them."""
+    if settings.format != "parquet":
+        return _needed(settings, schema)[0].num_rows
+    import pyarrow.parquet as pq
+
+    footer = pq.read_metadata(settings.path)
+    _check_names(settings, schema, footer.schema.to_arrow_schema().names)
+    return footer.num_rows
+
+
+def arrival_clock(settings: Settings, schema: StructType) -> np.ndarray:
+    """int64[n] microseconds of the first order column, in arrival order.
+
+    A row without arrival time arrives with the last that has one.
+    Raises ValueError where the column is neither a timestamp nor whole numbers.
+    """
+    table, order = _needed(settings, schema)
+    column = table.column(order[0])
+    if column.null_count == len(column):
+        return np.zeros(len(column), dtype=np.int64)
+    if pa.types.is_timestamp(column.type):
+        column = pc.cast(column, pa.timestamp("us", tz=column.type.tz), safe=False)
+    elif not pa.types.is_integer(column.type):
+        raise ValueError(
+            f"option `speed` needs an arrival clock: `{order[0]}` must be a timestamp or whole "
+            f"microseconds; it is {column.type}"
+        )
+    known = pc.cast(column.drop_null(), pa.int64()).to_numpy()
+    clock = np.full(len(column), known.max(), dtype=np.int64)
+    clock[: len(known)] = np.sort(known)
+    return clock
+
+
+def inferred(settings: Settings) -> StructType:
+    """The schema of the file in Spark's types; every column nullable."""
+    schema = file_schema(settings)
+    settings.order_columns(schema.names)
+    if not schema.names:
+        raise ValueError(
+            f"{settings.path!r} is empty, without even column names: give the columns with "
+            f'.schema("a double, ...")'
+        )
+    fields = []
+    for field in schema:
+        try:
+            kind = from_arrow_type(_plain(field.type))
+        except TypeError as error:
+            raise ValueError(
+                f"column `{field.name}` of {settings.path!r} is {field.type}, which Spark has no "
+                f"type for: leave it out with .schema(...)"
+            ) from error
+        fields.append(StructField(field.name, kind))
+    return StructType(fields)
+
+
+_inferred: dict[tuple, pa.Schema] = {}
+
+
+def file_schema(settings: Settings) -> pa.Schema:
+    """The names and Arrow types in the file; for any but Parquet it is read, once a process.
+
+    Raises ValueError where two columns have one name.
+    """
+    if settings.format == "parquet":
+        return _parquet_schema(settings)
+    version = _version(settings)
+    if version not in _inferred:
+        _inferred[version] = _read(settings).schema
+    return _inferred[version]
+
+
+def _parquet_schema(settings: Settings) -> pa.Schema:
+    import pyarrow.parquet as pq
+
+    with _named_errors(settings):
+        return _distinct(pq.read_schema(settings.path), settings)
+
+
+def _distinct(schema: pa.Schema, settings: Settings) -> pa.Schema:
+    twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+    if twice:
+        raise ValueError(f"{settings.path!r} has two columns `{twice[0]}`: rename one of them")
+    return schema
+
+
+@contextmanager
+def _named_errors(settings: Settings) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowKeyError, OSError) as error:
+        if isinstance(error, FileNotFoundError | PermissionError):
+            raise
+        raise ValueError(
+            f"{settings.path!r} cannot be read as {settings.format}: {error}"
+        ) from error
+
+
+def _version(settings: Settings) -> tuple[str, str, int, int]:
+    try:
+        status = os.stat(settings.path)
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"option `path`: there is no file {settings.path!r} here; the driver and every worker "
+            f"must see it under this path, as long as the query runs"
+        ) from None
+    return (settings.path, settings.format, status.st_size, status.st_mtime_ns)
+
+
+def _read(
+    settings: Settings, columns: list[str] | None = None, target: pa.Schema | None = None
+) -> pa.Table:
+    """The file's columns (None: all) in file order; where text is parsed, as `target` says."""
+    types = {field.name: field.type for field in target or ()}
+    with _named_errors(settings):
+        if settings.format == "parquet":
+            import pyarrow.parquet as pq
+
+            return pq.read_table(settings.path, columns=columns, partitioning=None)
+        if settings.format == "arrow":
+            table = _read_arrow(settings.path)
+        elif os.path.getsize(settings.path) == 0:
+            table = pa.schema(list(types.items())).empty_table()
+        else:
+            table = (_read_csv if settings.format == "csv" else _read_json)(settings.path, types)
+    _distinct(table.schema, settings)
+    return table
+
+
+def _read_arrow(path: str) -> pa.Table:
+    import pyarrow.feather as feather
+
+    with pa.OSFile(path) as file:
+        start = file.read(6)
+    if start == b"ARROW1" or start[:4] == b"FEA1":
+        return feather.read_table(path)
+    with pa.OSFile(path) as file:
+        return pa.ipc.open_stream(file).read_all()
+
+
+def _read_csv(path: str, types: dict[str, pa.DataType]) -> pa.Table:
+    import pyarrow.csv as csv
+
+    table = csv.read_csv(
+        path,
+        read_options=csv.ReadOptions(block_size=TEXT_BLOCK),
+        parse_options=csv.ParseOptions(newlines_in_values=True),
+        convert_options=csv.ConvertOptions(column_types=_parsed_as_asked(types)),
+    )
+    for place, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            column = table.column(place)
+            empty = pc.equal(pc.binary_length(column), 0)
+            column = pc.if_else(empty, pa.scalar(None, field.type), column)
+            table = table.set_column(place, field.name, column)
+    return table
+
+
+def _read_json(path: str, types: dict[str, pa.DataType]) -> pa.Table:
+    import pyarrow.json as json
+
+    asked = _parsed_as_asked(types)
+    table = json.read_json(
+        path,
+        read_options=json.ReadOptions(block_size=TEXT_BLOCK),
+        parse_options=json.ParseOptions(explicit_schema=pa.schema(asked) if asked else None),
+    )
+    # pyarrow sees times in JSON only where they are whole seconds without zone.
+    for place, field in enumerate(table.schema):
+        column = table.column(place)
+        if field.name not in asked and pa.types.is_string(field.type) and len(column):
+            first = pc.first(column).as_py()
+            if first is not None and LIKE_A_TIME.match(first):
+                table = table.set_column(place, field.name, _as_times(column))
+    return table
+
+
+def _as_times(text: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Text as timestamps if all of it is, with or without zone; else as it was."""
+    for zone in (None, "UTC"):
+        for unit in ("us", "ns"):
+            try:
+                return pc.cast(text, pa.timestamp(unit, tz=zone))
+            except pa.ArrowInvalid:
+                continue
+    return text
+
+
+def _parsed_as_asked(types: dict[str, pa.DataType]) -> dict[str, pa.DataType]:
+    # Times are recognised and then converted: as a zoned type, text without zone is refused.
+    return {name: kind for name, kind in types.items() if not _has_time(kind)}
+
+
+def _has_time(kind: pa.DataType) -> bool:
+    if pa.types.is_temporal(kind):
+        return not pa.types.is_date(kind)
+    return any(_has_time(kind.field(i).type) for i in range(kind.num_fields))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The type, of those that Spark has, that holds every value of the given one."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if types.is_null(kind) or types.is_string_view(kind):
+        return pa.string()
+    if types.is_binary_view(kind):
+        return pa.binary()
+    if types.is_unsigned_integer(kind):
+        wider = {8: pa.int16(), 16: pa.int32(), 32: pa.int64(), 64: pa.decimal128(20, 0)}
+        return wider[kind.bit_width]
+    if types.is_float16(kind):
+        return pa.float32()
+    if types.is_date64(kind):
+        return pa.date32()
+    if types.is_map(kind):
+        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return pa.list_(_plain(kind.value_type))
+    if types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _plain(field.type)) for field in kind])
+    return kind
+
+
+def _arrow(schema: StructType) -> pa.Schema:
+    """The Arrow schema that Spark expects of a source with this schema."""
+    # Spark 4.2 has no argument for the zone; it always takes UTC.
+    zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in _ARROW_ARGUMENTS else {}
+    return to_arrow_schema(schema, **zone)
+
+
+_ARROW_ARGUMENTS = inspect.signature(to_arrow_schema).parameters
+
+
+def _converted(table: pa.Table, target: pa.Schema, path: str) -> pa.Table:
+    columns: list[Any] = []
+    for field in target:
+        column = table.column(field.name)
+        if pa.types.is_timestamp(field.type) and pa.types.is_string(column.type):
+            column = _as_times(column)
+        options = pc.CastOptions(field.type, allow_time_truncate=True)
+        try:
+            columns.append(pc.cast(column, options=options))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise ValueError(
+                f"column `{field.name}` of {path!r} is {column.type} and cannot be converted to "
+                f"{field.type}: {error}"
+            ) from error
+        if not field.nullable and column.null_count:
+            raise ValueError(
+                f"column `{field.name}` of {path!r} has {column.null_count} NULLs, but the given "
+                f"schema says NOT NULL"
+            )
+    return pa.Table.from_arrays(columns, schema=target)
+
+
+def _arrival_order(table: pa.Table, order: list[str]) -> pa.Array | None:
+    """File positions in arrival order, or None when the file is in that order already."""
+    if not order:
+        return None
+    position = pa.array(np.arange(table.num_rows, dtype=np.int64))
+    by = {str(place): table.column(name) for place, name in enumerate(order)}
+    for place, name in enumerate(order):
+        if pa.types.is_dictionary(by[str(place)].type):  # sorted by value, not by code
+            by[str(place)] = pc.cast(by[str(place)], by[str(place)].type.value_type)
+        if pa.types.is_nested(by[str(place)].type):
+            raise ValueError(
+                f"option `order` needs columns that can be compared; `{name}` is "
+                f"{by[str(place)].type}"
+            )
+    keys = pa.table({**by, "position": position})
+    sequence = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names])
+    return None if sequence.equals(position.cast(pa.uint64())) else sequence

@@ -1,0 +1,356 @@
+"""Aggregates over a window: GROUP BY, HAVING and the calls of a block become one operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lark import Token
+
+from sfumato.sql.plan.measures import level as level_of
+from sfumato.sql.plan.nodes import Aggregated, at
+from sfumato.sql.plan.sources import Frame, Source, found, ours, unknown_column
+from sfumato.sql.text.edits import Edits
+from sfumato.sql.text.errors import near
+from sfumato.sql.text.names import (
+    AGGREGATES,
+    Reference,
+    arguments,
+    is_measure,
+    is_name,
+    is_word,
+    references,
+    stars,
+)
+from sfumato.sql.text.syntax import Clause, Group, Item, Name, end_of, plain, quoted, start_of
+from sfumato.windows import Range
+
+if TYPE_CHECKING:
+    from sfumato.sql.plan.block import Block
+
+CALLS = {
+    "count": "count",
+    "sum": "sum",
+    "avg": "avg",
+    "mean": "avg",
+    "min": "min",
+    "max": "max",
+    "percentile": "quantile",
+    "boundary_sum": "boundary_sum",
+}
+"""What a query calls our aggregates."""
+WRAPPERS = ("EXPECTED", "EXISTENCE", "STDDEV", "QUANTILE", "DISTRIBUTION")
+UNBOUNDED = 1_000_000  # values of a distribution: merging would change a probability
+MOST = 64  # values of a distribution that DISTRIBUTION(x) gives by default
+HAVE_CALLS = ("SELECT", "HAVING", "ORDER_BY", "")
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of one of our aggregates: `text` as `sf.window_aggregate` takes it."""
+
+    reference: Reference
+    text: str
+    function: str
+
+
+class Aggregation:
+    """What a block asks of its one windowed table, and how it is answered.
+
+    The table becomes the answers of `sf.window_aggregate`; in the text for Spark, calls become
+    fields of these answers, HAVING becomes WHERE, and GROUP BY, whose work is done, goes.
+    """
+
+    def __init__(self, block: Block, source: Source) -> None:
+        self.block, self.source, self.text = block, source, block.text
+        self.clauses = {clause.word: clause for clause in block.clauses}
+        self.names: dict[str, str] = {}  # result columns by aggregate
+        self.levels: list[float] = []  # quantiles wanted of results
+        self.most: int | None = None  # values of a distribution
+        self.handled: list[tuple[int, int]] = []  # spans that mean something else now
+        self.replacements: list[tuple[int, int, str]] = []
+        attributes = source.frame.attributes
+        columns = source.frame.df.columns
+        self.certain = not attributes and found("existence", columns) is None
+
+    @staticmethod
+    def of(block: Block) -> Aggregation | None:
+        """The aggregation of a block, if it has a windowed table and aggregates or groups."""
+        windowed = [source for source in block.sources if source.window is not None]
+        if not windowed:
+            return None
+        aggregated = any(clause.word in ("GROUP_BY", "HAVING") for clause in block.clauses) or any(
+            _is_ours(reference)
+            for clause in block.clauses
+            if clause.word in HAVE_CALLS
+            for reference in references(clause.items)
+        )
+        if not aggregated:
+            waiting = next((s for s in windowed if not isinstance(s.window, Range)), None)
+            if waiting is not None and waiting.node is not None:
+                reason = "a ROWS or DELTA window serves an aggregate or a SIMILARITY JOIN, and "
+                reason += "there is none"
+                raise at(block.text, waiting.node, reason, expected=("SELECT AVG(x)",))
+            return None
+        if len(block.sources) > 1:
+            other = next(s for s in block.sources if s is not windowed[0])
+            reason = "aggregates over a window beside another table: aggregate in a subquery"
+            raise at(block.text, other.node or windowed[0].node or block.clauses[0], reason)
+        return Aggregation(block, windowed[0])
+
+    # ---- reading
+
+    def read(self) -> None:
+        """Find the calls, the keys and what else is selected; raise SqlError for what is wrong."""
+        if self.source.uncontrolled is not None:
+            # The window itself takes rows in order; a controller without slack would call all but
+            # one of those late that have the same event time.
+            self.source.frame = self.source.uncontrolled
+        self.keys = grouped_by(self.clauses.get("GROUP_BY"), self.source, self.text)
+        for clause in self.block.clauses:
+            if clause.word in HAVE_CALLS:
+                self._read(clause.items, named=clause.word == "SELECT", clause=clause.word)
+        if not self.names:  # groups alone: their extents come out once there is something to count
+            self._name("count(*)")
+
+    def _read(self, items: tuple[Item, ...], *, named: bool, clause: str) -> None:
+        for reference in references(items):
+            if reference.call is None or self._is_handled(reference):
+                continue
+            word = reference.parts[-1].upper()
+            if len(reference.words) == 1 and word == "PROB":
+                self._put(reference, self._probability(reference), named)
+            elif len(reference.words) == 1 and word in WRAPPERS:
+                self._wrapped(reference, word, named)
+            elif _is_ours(reference):
+                call = self._call(reference)
+                by = self._field(call, "mean" if self.certain or clause != "SELECT" else None)
+                self._put(reference, by, named)
+            elif _is_sparks(reference):
+                self._refuse(reference)
+
+    def _refuse(self, reference: Reference) -> None:
+        known = [name.upper() for name in CALLS]
+        word = reference.parts[-1].upper()
+        raise at(
+            self.text,
+            reference.words[0],
+            f"{word} is not computed over windows",
+            expected=known,
+            suggestion=near(word, known),
+        )
+
+    def _is_handled(self, reference: Reference) -> bool:
+        return self.covers(reference.start)
+
+    def covers(self, place: int) -> bool:
+        """Whether a place in the text lies in a call that has been read."""
+        return any(start <= place < end for start, end in self.handled)
+
+    def _put(self, reference: Reference, by: str, named: bool) -> None:
+        if named and reference.whole:
+            by += f" AS {quoted(_squeezed(self.text[reference.start : reference.end]))}"
+        self.replacements.append((reference.start, reference.end, by))
+        self.handled.append((reference.start, reference.end))
+
+    def _call(self, reference: Reference) -> Call:
+        assert reference.call is not None
+        function = CALLS[reference.parts[-1].lower()]
+        for inner in references(_items(reference.call)):
+            if inner.call is not None and (is_measure(inner.words) or _is_ours(inner)):
+                reason = f"{inner.parts[-1].upper()} inside {reference.parts[-1].upper()}: "
+                raise at(self.text, inner.words[0], reason + "compute it in a subquery")
+        local = Edits(self.text)
+        body = reference.call
+        for items in arguments(body):
+            self.block.unqualify(items, self.source, local)
+        inside = local.render(body.start + 1, body.end - 1, braces=False)
+        return Call(reference, f"{function}({inside})", function)
+
+    def _name(self, text: str) -> str:
+        if text not in self.names:
+            taken = {name.lower() for name in self.source.frame.df.columns}
+            name = f"aggregate{len(self.names)}"
+            while name in taken:
+                name += "_"
+            self.names[text] = name
+        return self.names[text]
+
+    def _field(self, call: Call, field: str | None) -> str:
+        name = quoted(self._name(call.text))
+        if field is None:
+            return name
+        by = f"{name}.{field}"
+        whole = self.certain and call.function == "count"
+        return f"CAST({by} AS BIGINT)" if whole else by
+
+    def _wrapped(self, reference: Reference, word: str, named: bool) -> None:
+        assert reference.call is not None
+        given = arguments(reference.call)
+        inner = [r for r in references(given[0]) if _is_ours(r)] if given else []
+        whole = inner and inner[0].start == start_of(given[0][0])
+        if not whole or inner[0].end != end_of(given[0][-1]):
+            return  # a measure of an attribute
+        call = self._call(inner[0])
+        if word == "DISTRIBUTION":
+            self.most = max(self.most or 0, self._bound(given))
+            by = f"{self._field(call, None)}.alternatives"
+        elif word == "QUANTILE":
+            level = level_of(given[1] if len(given) > 1 else (), self.text)
+            if level not in self.levels:
+                self.levels.append(level)
+            from sfumato.spark.model.window_plan import quantile_name
+
+            by = f"{self._field(call, None)}.{quantile_name(level)}"
+        else:
+            field = {"EXPECTED": "mean", "EXISTENCE": "existence", "STDDEV": "stddev"}[word]
+            by = f"{self._field(call, None)}.{field}"
+        self._put(reference, by, named)
+
+    def _bound(self, given: list[tuple[Item, ...]]) -> int:
+        if len(given) < 2:
+            return MOST
+        number = given[1][0] if len(given[1]) == 1 else None
+        if isinstance(number, Token) and number.type == "NUMBER" and float(number).is_integer():
+            return int(float(number))
+        reason = "DISTRIBUTION takes an aggregate and how many values it may have"
+        place = given[1][0] if given[1] else given[0][0]
+        raise at(self.text, place, reason, expected=("DISTRIBUTION(SUM(x), 16)",))
+
+    def _probability(self, reference: Reference) -> str:
+        """PROB(condition on one aggregate): the mass of the values that satisfy it."""
+        assert reference.call is not None
+        items = _items(reference.call)
+        inner = [r for r in references(items) if _is_ours(r)]
+        if len(inner) != 1:
+            reason = "PROB takes a condition on one aggregate"
+            raise at(self.text, reference.call, reason, expected=("PROB(AVG(x) > 80)",))
+        call = self._call(inner[0])
+        self.most = UNBOUNDED
+        local = Edits(self.text)
+        local.replace(inner[0].start, inner[0].end, "`:v`.value")
+        body = reference.call
+        condition = local.render(body.start + 1, body.end - 1, braces=False)
+        values = f"{quoted(self._name(call.text))}.alternatives"
+        kept = f"filter({values}, `:v` -> ({condition}\n))"
+        return f"aggregate({kept}, 0D, (`:s`, `:v`) -> `:s` + `:v`.prob)"
+
+    # ---- answering
+
+    def apply(self) -> None:
+        """Let the answers stand for the table, and enter the edits of the text."""
+        from sfumato.spark.window_aggregate import aggregated
+
+        source, window = self.source, self.source.window
+        assert window is not None
+        members = isinstance(window, Range) and self._selects_rows()
+        step = Aggregated(
+            source.frame.step,
+            window,
+            tuple(self.names),
+            tuple(source.order),
+            tuple(self.keys),
+            members,
+        )
+        frame = source.frame
+        df = ours(
+            lambda: aggregated(
+                frame.df,
+                {name: text for text, name in self.names.items()},
+                window=window,
+                order=source.order,
+                key=self.keys or None,
+                distribution=self.most,
+                quantiles=tuple(sorted(self.levels)),
+                members=members,
+                whole=True,
+            ),
+            source.node or self.block.clauses[0],
+            self.text,
+        )
+        source.frame = Frame(df, step)
+        source.changed = True
+        source.extra += list(self.names.values())
+        for start, end, by in self.replacements:
+            self.block.edits.replace(start, end, by)
+        grouping, having = self.clauses.get("GROUP_BY"), self.clauses.get("HAVING")
+        if grouping is not None:
+            self.block.edits.remove(grouping.start, grouping.end)
+        if having is not None and having.keyword is not None:
+            keyword = having.keyword
+            self.block.edits.replace(start_of(keyword), end_of(keyword), "WHERE")
+
+    def _selects_rows(self) -> bool:
+        """Whether a column is selected that belongs to a row, not to an extent and its group."""
+        of_extents = {"window", "held", "punctuation", "late"}
+        keys = {key.lower() for key in self.keys}
+        columns = [*self.source.frame.df.columns, *self.source.frame.attributes]
+        for clause in self._said():
+            if any(not self.covers(start_of(star.token)) for star in stars(clause.items)):
+                return True
+            for reference in references(clause.items):
+                if self.covers(reference.start) or reference.call is not None:
+                    continue
+                for part in reference.parts[:2]:
+                    match = found(part, columns)
+                    if match is not None and match.lower() not in keys | of_extents:
+                        return True
+        return False
+
+    def _said(self) -> list[Clause]:
+        return [clause for clause in self.block.clauses if clause.word in HAVE_CALLS]
+
+
+def grouped_by(clause: Clause | None, source: Source, text: str) -> list[str]:
+    """The columns of a GROUP BY, as the frame spells them. Raises SqlError for anything else."""
+    if clause is None:
+        return []
+    keys = []
+    columns = source.frame.df.columns
+    for items in _split(clause.items):
+        parts = [item for item in items if is_name(item)]
+        dotted = [is_name(item) or item == "." for item in items] == [True] * len(items)
+        if not parts or not dotted or len(items) > 3:
+            reason = "over a window, GROUP BY takes columns: compute others in a subquery"
+            raise at(text, items[0] if items else clause, reason)
+        match = found(plain(parts[-1]), columns)
+        if match is None:
+            name = Name(start_of(items[0]), end_of(items[-1]), (parts[-1],))
+            raise unknown_column(name, columns, "the stream", text)
+        keys.append(match)
+    return keys
+
+
+def _is_ours(reference: Reference) -> bool:
+    """Whether a reference is a call of one of our aggregates."""
+    return (
+        reference.call is not None
+        and len(reference.words) == 1
+        and reference.parts[0].lower() in CALLS
+        and not is_word(reference.after, "OVER", "FILTER")
+    )
+
+
+def _is_sparks(reference: Reference) -> bool:
+    """Whether a call is of an aggregate that only Spark knows."""
+    known = reference.parts[-1].lower() in AGGREGATES and not is_measure(reference.words)
+    return known and not is_word(reference.after, "OVER")
+
+
+def _items(call: Group) -> tuple[Item, ...]:
+    """All the words of a call's arguments."""
+    return tuple(item for part in arguments(call) for item in part)
+
+
+def _split(items: tuple[Item, ...]) -> list[tuple[Item, ...]]:
+    parts: list[list[Item]] = [[]]
+    for item in items:
+        if isinstance(item, Token) and item.type == "COMMA":
+            parts.append([])
+        else:
+            parts[-1].append(item)
+    return [tuple(part) for part in parts]
+
+
+def _squeezed(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,4 @@
+"""What a plan will do, in words.
+
+Open to `sql` and `cli`.
+"""

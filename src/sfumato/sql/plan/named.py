@@ -1,0 +1,96 @@
+"""Queries with names that may read one another's answers, their TOP queries planned together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sfumato.sql.explain.describe import explained
+from sfumato.sql.plan.planner import Planner, folds_case
+from sfumato.sql.plan.sources import Frame
+from sfumato.sql.plan.together import Group, Together
+from sfumato.sql.text.errors import SqlError
+from sfumato.sql.text.parse import parse
+from sfumato.sql.text.scan import table_names
+from sfumato.sql.text.syntax import Body, Script
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class NamedQueries:
+    """Texts by name. Each becomes frames when the views that it reads are there, in its turn; the
+    TOP queries of all that are wanted, over the same table, window, filter and ranking, are planned
+    together before.
+
+    wanted : names whose answers go somewhere; those they read are wanted too
+    share : see Together
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        texts: Mapping[str, str],
+        wanted: Iterable[str],
+        share: Callable[[Group, Frame], Frame] | None = None,
+    ) -> None:
+        self.spark, self.texts = spark, texts
+        self.together = Together(fold=folds_case(spark), share=share)
+        scripts = {name: _readable(text) for name, text in texts.items()}
+        needed = _needed(scripts, wanted)
+        for name, script in scripts.items():
+            if script is not None and name in needed:
+                for statement in script.statements:
+                    self._gather(statement.body, texts[name], name)
+
+    def frames(self, name: str) -> list[Frame]:
+        """The statements of a text as frames; EXPLAIN of one as a frame with its plan.
+
+        Raises SqlError and Spark's errors, as `sql` does.
+        """
+        text = self.texts[name]
+        script = parse(text)
+        planned = Planner(self.spark, text, self.together).script(script.statements)
+        return [
+            replace(frame, df=self.spark.createDataFrame([(explained(frame.step),)], "plan string"))
+            if statement.explain
+            else frame
+            for statement, frame in zip(script.statements, planned, strict=True)
+        ]
+
+    def with_(self, name: str) -> list[str]:
+        """The names of the queries that are answered with one, itself among them; or none."""
+        groups = [group.members for group in self.together.groups() if name in group.members]
+        return next((list(dict.fromkeys(members)) for members in groups if len(members) > 1), [])
+
+    def _gather(self, body: Body, text: str, name: str) -> None:
+        try:
+            self.together.gather(body, text, name)
+        except SqlError:
+            return  # it is told in its turn, with its place
+
+
+def _readable(text: str) -> Script | None:
+    try:
+        return parse(text)
+    except SqlError:
+        return None
+
+
+def _needed(scripts: Mapping[str, Script | None], wanted: Iterable[str]) -> set[str]:
+    """The wanted names, and those that these read."""
+    by_name = {name.lower(): name for name in scripts}
+    open_, needed = [name for name in wanted if name in scripts], set[str]()
+    while open_:
+        name = open_.pop()
+        script = scripts[name]
+        if name in needed or script is None:
+            continue
+        needed.add(name)
+        for statement in script.statements:
+            for table in table_names(statement.body):
+                other = by_name.get(table.parts[-1].lower())
+                if other is not None:
+                    open_.append(other)
+    return needed

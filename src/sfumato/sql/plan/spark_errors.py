@@ -1,0 +1,91 @@
+"""Spark's complaints about names, told with the place in the user's own text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from sfumato.sql.text.errors import SqlError, near
+from sfumato.sql.text.names import MEASURES
+from sfumato.sql.text.parse import parser
+from sfumato.sql.text.syntax import Node, end_of, plain, start_of
+
+if TYPE_CHECKING:
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import DataFrame, SparkSession
+
+PART = re.compile(r"`((?:[^`]|``)*)`")
+
+
+def checked_by_spark(
+    make: Callable[[], DataFrame],
+    spark: SparkSession,
+    text: str,
+    node: Node,
+    *,
+    known: Sequence[str] = (),
+) -> DataFrame:
+    """The frame `make` gives, analysed now (Connect would wait), so that errors come from here.
+
+    Raises SqlError for a table, column, field or function that Spark cannot find and that the
+    text of `node` names; any other error of Spark's is raised as it is.
+    known : column names that may be meant, beside those Spark proposes
+    """
+    from pyspark.errors import AnalysisException
+
+    try:
+        df = make()
+        _ = df.schema
+    except AnalysisException as error:
+        told = in_our_terms(error, spark, text, node, known)
+        if told is None:
+            raise
+        raise told from error
+    return df
+
+
+def in_our_terms(
+    error: AnalysisException, spark: SparkSession, text: str, node: Node, columns: Sequence[str]
+) -> SqlError | None:
+    """The SqlError that says what Spark's error says, or None where it says it best itself."""
+    condition = error.getCondition() or ""
+    parameters = error.getMessageParameters() or {}
+    if condition.startswith("UNRESOLVED_COLUMN"):
+        name = parameters.get("objectName", "")
+        # Spark proposes what the clause sees; the tables' columns tell more in an ORDER BY.
+        proposed = [part.split(".")[-1] for part in PART.findall(parameters.get("proposal", ""))]
+        known = list(dict.fromkeys([*proposed, *columns]))
+        reason = "there is no column {}"
+    elif condition == "FIELD_NOT_FOUND":
+        name, known = parameters.get("fieldName", ""), PART.findall(parameters.get("fields", ""))
+        reason = "there is no field {}"
+    elif condition == "TABLE_OR_VIEW_NOT_FOUND":
+        name = parameters.get("relationName", "")
+        known = [table.name for table in spark.catalog.listTables()]
+        reason = "there is no stream, table or view {}"
+    elif condition == "UNRESOLVED_ROUTINE":
+        name, known, reason = parameters.get("routineName", ""), [], "there is no function {}"
+    else:
+        return None
+    parts = [part.replace("``", "`") for part in PART.findall(name)] or [name]
+    place = where_named(parts[-1], text, node)
+    if place is None:
+        return None
+    candidates = known or list(MEASURES)
+    return SqlError(
+        reason.format(".".join(parts)),
+        text=text,
+        start=place[0],
+        end=place[1],
+        expected=known,
+        suggestion=near(parts[-1], candidates),
+    )
+
+
+def where_named(name: str, text: str, node: Node) -> tuple[int, int] | None:
+    """Where in the node's text a name stands first."""
+    for token in parser().lex(text[node.start : node.end]):
+        if plain(token).lower() == name.lower() and token.type != "STRING":
+            return node.start + start_of(token), node.start + end_of(token)
+    return None

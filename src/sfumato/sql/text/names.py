@@ -1,0 +1,185 @@
+"""Which names in a query mean what: references, calls, stars, our measures, Spark's aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeGuard
+
+from lark import Token
+
+from sfumato.sql.text.syntax import Body, Clause, Group, Index, Item, end_of, plain, start_of, words
+
+MEASURES = ("EXPECTED", "EXISTENCE", "STDDEV", "QUANTILE")
+"""Numbers of an uncertain attribute. Over anything else STDDEV is Spark's own aggregate."""
+
+# Spark's aggregate functions: over a window by time they are per extent, not per stream.
+AGGREGATES = frozenset(
+    words(
+        "any any_value approx_count_distinct approx_percentile approx_top_k array_agg avg "
+        "bit_and bit_or bit_xor bitmap_construct_agg bitmap_or_agg bool_and bool_or "
+        "collect_list collect_set corr count count_if count_min_sketch covar_pop covar_samp "
+        "every first first_value grouping grouping_id histogram_numeric hll_sketch_agg "
+        "hll_union_agg kurtosis last last_value listagg max max_by mean median min min_by mode "
+        "percentile percentile_approx percentile_cont percentile_disc regr_avgx regr_avgy "
+        "regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness some "
+        "std stddev stddev_pop stddev_samp string_agg sum try_avg try_sum var_pop var_samp "
+        "variance"
+    )
+)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A name in an expression: `x`, `s.x`, or with `call` a function's name and arguments."""
+
+    words: tuple[Token, ...]
+    call: Group | None
+    after: Item | None  # what follows the name or call
+    whole: bool  # it is all of an item of the list, without an alias
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return tuple(plain(word) for word in self.words)
+
+    @property
+    def start(self) -> int:
+        return start_of(self.words[0])
+
+    @property
+    def end(self) -> int:
+        return end_of(self.words[-1] if self.call is None else self.call)
+
+
+def is_name(item: Item | None) -> TypeGuard[Token]:
+    """Whether an item can be (a part of) an identifier."""
+    return isinstance(item, Token) and item.type in ("NAME", "BACKQUOTED")
+
+
+def is_word(item: Item | None, *words: str) -> bool:
+    """Whether an item is one of these unquoted words."""
+    return isinstance(item, Token) and item.type != "STRING" and item.upper() in words
+
+
+def references(
+    items: tuple[Item, ...], *, in_measures: bool = True, outermost: bool = True
+) -> Iterator[Reference]:
+    """The names of an expression, those in nested queries left out: they have tables of their own.
+
+    in_measures : also those among the arguments of our measures
+    """
+    i = 0
+    while i < len(items):
+        item = items[i]
+        if isinstance(item, Group | Index):
+            yield from _inside(item, in_measures)
+            i += 1
+            continue
+        before = items[i - 1] if i else None
+        if not is_name(item) or is_word(before, "AS") or _is(before, "DOT"):
+            i += 1
+            continue
+        chain, i = [item], i + 1
+        while i + 1 < len(items) and _is(items[i], "DOT") and is_name(part := items[i + 1]):
+            chain.append(part)
+            i += 2
+        following = items[i] if i < len(items) else None
+        call = following if isinstance(following, Group) else None
+        after = items[i + 1] if call is not None and i + 1 < len(items) else following
+        begins = before is None or _is(before, "COMMA") or is_word(before, "DISTINCT", "ALL")
+        whole = outermost and begins and (after is None or _is(after, "COMMA"))
+        yield Reference(tuple(chain), call, after, whole)
+        if call is not None:
+            i += 1
+            if in_measures or not is_measure(chain):
+                yield from _inside(call, in_measures)
+
+
+def is_measure(chain: Sequence[Token]) -> bool:
+    """Whether a function's name is that of one of our measures."""
+    return len(chain) == 1 and is_word(chain[0], *MEASURES)
+
+
+def _inside(item: Group | Index, in_measures: bool) -> Iterator[Reference]:
+    body = item.body
+    if body is None or body.is_query:
+        return
+    for clause_items in soups(body):
+        yield from references(clause_items, in_measures=in_measures, outermost=False)
+
+
+def soups(body: Body) -> Iterator[tuple[Item, ...]]:
+    """The word lists of an expression's body, those after an inner FROM too."""
+    for clause in body.clauses:
+        if isinstance(clause, Clause):
+            yield clause.items
+            continue
+        for source in clause.sources:  # extract(year FROM ts)
+            head = getattr(source, "head", None)
+            first: tuple[Item, ...] = ()
+            if isinstance(head, Group):
+                first = (head,)
+            elif head is not None:
+                dotted: list[Item] = []
+                for word in head.words:
+                    dotted += [Token("DOT", "."), word] if dotted else [word]
+                first = tuple(dotted)
+            yield first + tuple(getattr(source, "rest", ()))
+
+
+def nested_queries(items: tuple[Item, ...]) -> Iterator[Body]:
+    """The outermost nested queries of an expression."""
+    for item in items:
+        if isinstance(item, Group | Index) and item.body is not None:
+            if item.body.is_query:
+                yield item.body
+            else:
+                for inner in soups(item.body):
+                    yield from nested_queries(inner)
+
+
+@dataclass(frozen=True)
+class Star:
+    """`*` or `s.*` standing for columns; `but` is the list of an EXCEPT that follows."""
+
+    token: Token
+    qualifier: str | None
+    but: Group | None
+
+
+def stars(items: tuple[Item, ...]) -> Iterator[Star]:
+    """The stars of an expression that stand for columns: not products, not count(*)."""
+    for i, item in enumerate(items):
+        before = items[i - 1] if i else None
+        if isinstance(item, Group | Index):
+            if item.body is not None and not item.body.is_query and not is_word(before, "COUNT"):
+                for inner in soups(item.body):
+                    yield from stars(inner)
+            continue
+        after = items[i + 1] if i + 1 < len(items) else None
+        begins = before is None or _is(before, "COMMA", "DOT") or is_word(before, "DISTINCT", "ALL")
+        ends = after is None or _is(after, "COMMA") or is_word(after, "EXCEPT", "AS")
+        if item == "*" and item.type == "OPERATOR" and begins and ends:
+            qualifier = None
+            if _is(before, "DOT") and i > 1 and is_name(items[i - 2]):
+                qualifier = plain(str(items[i - 2]))
+            but = items[i + 2] if is_word(after, "EXCEPT") and i + 2 < len(items) else None
+            yield Star(item, qualifier, but if isinstance(but, Group) else None)
+
+
+def arguments(call: Group) -> list[tuple[Item, ...]]:
+    """The arguments of a call, split at its commas."""
+    if call.body is None:
+        return []
+    parts: list[list[Item]] = [[]]
+    for items in soups(call.body):
+        for item in items:
+            if _is(item, "COMMA"):
+                parts.append([])
+            else:
+                parts[-1].append(item)
+    return [tuple(part) for part in parts]
+
+
+def _is(item: Item | None, *types: str) -> bool:
+    return isinstance(item, Token) and item.type in types

@@ -1,0 +1,358 @@
+"""From text to syntax tree. Parsing only reads: nothing is resolved and nothing can run."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedToken, v_args
+from lark.exceptions import UnexpectedInput, VisitError
+from lark.tree import Meta
+
+from sfumato.sql.text.errors import SqlError, near
+from sfumato.sql.text.syntax import (
+    Body,
+    Clause,
+    Cte,
+    FromClause,
+    Group,
+    Impute,
+    ImputeOption,
+    Index,
+    Item,
+    Measure,
+    Name,
+    Option,
+    Relation,
+    Script,
+    SimilarityJoin,
+    Statement,
+    Window,
+    end_of,
+    start_of,
+    words,
+)
+
+GRAMMAR = Path(__file__).with_name("grammar.lark")
+
+# How the grammar's terminals are called in messages; the others are called what they are.
+SPELLED = {
+    "RPAR": ")",
+    "LPAR": "(",
+    "RSQB": "]",
+    "LSQB": "[",
+    "COMMA": "a comma",
+    "DOT": "a dot",
+    "NAME": "a name",
+    "BACKQUOTED": "a name",
+    "NUMBER": "a number",
+    "MINUS": "-",
+    "PERCENT": "%",
+    "EQUAL": "=",
+    "$END": "the end",
+    "_SEMICOLON": ";",
+}
+NEVER_NAMED = {"BACKQUOTED", "MINUS", "$END", "_SEMICOLON", "COMMA", "DOT", "STRING"}
+WINDOW_WORDS = words(
+    "RANGE SLIDE ROWS CONFIDENCE MAX_TUPLES ORDER WATTR ARRIVAL KEY SLACK DRATIO MAX ESTIMATOR "
+    "BSIZE IDLE DELTA THRESHOLD EARLIER"
+)
+IMPUTE_WORDS = words("JOINT MAX_ALTERNATIVES FALLBACK SCALING")
+JOIN_WORDS = words("WITHIN PROBABILITY USING OUTPUT AND")
+CLAUSE_WORDS = words("SELECT FROM WHERE GROUP HAVING ORDER LIMIT UNION JOIN")
+CLOSES = {"LPAR": "RPAR", "LSQB": "RSQB"}
+
+# Words that follow a table name without AS and are not its alias: they begin something else.
+NO_ALIAS = frozenset(
+    words(
+        "ANTI ASOF CROSS EXCEPT FOR FULL IMPUTE INNER INTERSECT LATERAL LEFT MINUS NATURAL ON "
+        "OUTER PIVOT RIGHT SEMI SETMINUS TABLESAMPLE TIMESTAMP UNION UNPIVOT USING VERSION "
+        "WATERMARK"
+    )
+)
+
+
+@cache
+def parser() -> Lark:
+    """The parser, built once a process (about 0.1 s)."""
+    return Lark(
+        GRAMMAR.read_text(encoding="utf-8"),
+        parser="lalr",
+        start="script",
+        propagate_positions=True,
+    )
+
+
+def parse(text: str) -> Script:
+    """The statements of a script, separated by `;`.
+
+    Linear time. Raises SqlError where a window or a similarity join is not written as it should
+    be, where a quote, parenthesis or bracket is not closed, or where there is no statement. What
+    is Spark's own is not judged.
+    """
+    try:
+        statements = ToSyntax().transform(parser().parse(text))
+    except UnexpectedInput as error:
+        raise explained(error, text) from None
+    except (VisitError, RecursionError) as error:
+        if isinstance(error, VisitError) and not isinstance(error.orig_exc, RecursionError):
+            raise
+        raise SqlError("parentheses are nested too deeply", text=text, start=0, end=0) from None
+    if not statements:
+        raise SqlError("there is no query here", text=text, start=0, end=0, expected=("SELECT",))
+    return Script(text, tuple(statements))
+
+
+# ---- errors --------------------------------------------------------------------------------------
+
+
+def explained(error: UnexpectedInput, text: str) -> SqlError:
+    """Lark's finding in the user's terms."""
+    if isinstance(error, UnexpectedCharacters):
+        return unreadable(error.pos_in_stream or 0, text)
+    assert isinstance(error, UnexpectedToken)
+    token, accepts = error.token, set(error.accepts or error.expected)
+    at_end = token.type == "$END"
+    start = len(text.rstrip()) if at_end else start_of(token)
+    opened = innermost_open(text, start)
+    if opened is not None and (at_end or token.type in CLOSES.values()):
+        bracket, position = opened
+        if at_end or CLOSES[bracket] != token.type:
+            reason = f"this {SPELLED[bracket]} is not closed"
+            expected = (SPELLED[CLOSES[bracket]],)
+            return SqlError(reason, text=text, start=position, end=position + 1, expected=expected)
+    if opened is None and token.type in CLOSES.values():
+        reason = f"this {token} closes nothing"
+        return SqlError(reason, text=text, start=start, end=start + 1)
+    ours = [w for w in (*WINDOW_WORDS, *IMPUTE_WORDS, *JOIN_WORDS) if w in accepts]
+    others = sorted({SPELLED.get(t, t) for t in accepts - set(ours) - NEVER_NAMED})
+    if ours:  # what else could follow is Spark's, and too much to list
+        others = [word for word in others if word == "]"]
+    return SqlError(
+        "the query ends too early" if at_end else unexpected(token, ours),
+        text=text,
+        start=start,
+        end=start if at_end else end_of(token),
+        expected=ours + others,
+        suggestion=None if at_end else near(str(token), ours),
+    )
+
+
+def unexpected(token: Token, ours: list[str]) -> str:
+    """Why a word cannot stand where it stands."""
+    in_window = any(word in WINDOW_WORDS for word in ours)
+    if in_window and token.upper().split()[0] in CLAUSE_WORDS:
+        return f"{token} inside a window: its ] is missing"
+    if any(word in IMPUTE_WORDS for word in ours):
+        return f"{token} is not expected in the options of IMPUTE"
+    place = " in a window" if in_window else " after SIMILARITY JOIN" if ours else " here"
+    return f"{token} is not expected{place}"
+
+
+def unreadable(position: int, text: str) -> SqlError:
+    """A character no word begins with: mostly a quote that is never closed."""
+    opening = text[position]
+    if opening in "'\"`":
+        reason = f"this {opening} is never closed"
+        return SqlError(reason, text=text, start=position, end=position + 1)
+    reason = f"the character {opening!r} begins no word"
+    return SqlError(reason, text=text, start=position, end=position + 1)
+
+
+def innermost_open(text: str, end: int) -> tuple[str, int] | None:
+    """The last parenthesis or bracket opened and not closed before `end`, and its position."""
+    stack: list[tuple[str, int]] = []
+    for token in parser().lex(text[:end]):
+        if token.type in CLOSES:
+            stack.append((token.type, start_of(token)))
+        elif stack and token.type == CLOSES[stack[-1][0]]:
+            stack.pop()
+    return stack[-1] if stack else None
+
+
+# ---- Lark's tree to ours -------------------------------------------------------------------------
+
+
+class _With(NamedTuple):
+    word: Token | None
+    ctes: tuple[Cte, ...]
+    recursive: bool
+
+
+class _Alias(NamedTuple):
+    token: Token
+    explicit: bool  # written with AS
+
+
+class _Rest(NamedTuple):
+    items: tuple[Item, ...]
+
+
+@v_args(meta=True)
+class ToSyntax(Transformer[Token, Any]):
+    """One method a grammar rule; children arrive already converted."""
+
+    def script(self, meta: Meta, statements: list[Statement]) -> list[Statement]:
+        return statements
+
+    def statement(self, meta: Meta, children: list[Any]) -> Statement:
+        return Statement(meta.start_pos, meta.end_pos, len(children) > 1, children[-1])
+
+    def body(self, meta: Meta, children: list[Any]) -> Body:
+        with_ = children.pop(0) if isinstance(children[0], _With) else _With(None, (), False)
+        span = meta.start_pos, meta.end_pos
+        return Body(*span, with_.word, with_.ctes, with_.recursive, tuple(children))
+
+    def ctes(self, meta: Meta, children: list[Any]) -> _With:
+        recursive = not isinstance(children[1], Cte)
+        return _With(children[0], tuple(children[1 + recursive :]), recursive)
+
+    def cte(self, meta: Meta, children: list[Any]) -> Cte:
+        columns = children[1] if isinstance(children[1], Group) else None
+        return Cte(meta.start_pos, meta.end_pos, children[0], columns, children[-1])
+
+    def after_ctes(self, meta: Meta, children: list[Any]) -> Clause:
+        items = children[1].items if len(children) > 1 else ()
+        return Clause(meta.start_pos, meta.end_pos, None, (children[0], *items))
+
+    def clause(self, meta: Meta, children: list[Any]) -> Clause:
+        items = children[1].items if len(children) > 1 else ()
+        return Clause(meta.start_pos, meta.end_pos, children[0], items)
+
+    def items(self, meta: Meta, children: list[Item]) -> Clause:
+        return Clause(meta.start_pos, meta.end_pos, None, tuple(children))
+
+    def group(self, meta: Meta, children: list[Body]) -> Group:
+        return Group(meta.start_pos, meta.end_pos, children[0] if children else None)
+
+    def index(self, meta: Meta, children: list[Body]) -> Index:
+        return Index(meta.start_pos, meta.end_pos, children[0] if children else None)
+
+    # tables
+
+    def from_clause(self, meta: Meta, children: list[Any]) -> FromClause:
+        keyword, *sources = children
+        pairs = [s if isinstance(s, tuple) else (None, s) for s in sources]
+        joiners, relations = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
+        return FromClause(meta.start_pos, meta.end_pos, keyword, relations, joiners)
+
+    def joined(self, meta: Meta, children: list[Any]) -> tuple[Token, Relation]:
+        return children[0], children[1]
+
+    def relation(self, meta: Meta, children: list[Any]) -> Relation:
+        rest: tuple[Item, ...] = ()
+        if isinstance(children[-1], _Rest):
+            rest = children.pop().items
+        head = children[0] if children else None
+        window = next((c for c in children if isinstance(c, Window)), None)
+        imputation = next((c for c in children if isinstance(c, Impute)), None)
+        alias = next((c for c in children if isinstance(c, _Alias)), None)
+        pieces = [c.token if isinstance(c, _Alias) else c for c in children]
+        own_end = end_of(pieces[-1]) if pieces else meta.start_pos
+        last = alias is not None and pieces[-1] is alias.token and not alias.explicit
+        if alias and last and alias.token.upper() in NO_ALIAS:
+            rest, alias, own_end = (alias.token, *rest), None, end_of(pieces[-2])
+        token = alias.token if alias else None
+        return Relation(
+            meta.start_pos, meta.end_pos, head, token, window, rest, own_end, imputation
+        )
+
+    side = relation
+
+    def head(self, meta: Meta, children: list[Any]) -> Name | Group:
+        if isinstance(children[0], Group):
+            return children[0]
+        return self.column(meta, children)
+
+    def column(self, meta: Meta, children: list[Token]) -> Name:
+        return Name(meta.start_pos, meta.end_pos, tuple(w for w in children if w.type != "DOT"))
+
+    name = column
+
+    def names(self, meta: Meta, children: list[Name]) -> tuple[Name, ...]:
+        return tuple(c for c in children if isinstance(c, Name))
+
+    def alias(self, meta: Meta, children: list[Token]) -> _Alias:
+        return _Alias(children[-1], explicit=len(children) > 1)
+
+    def rest(self, meta: Meta, children: list[Item]) -> _Rest:
+        return _Rest(tuple(children))
+
+    odd = rest
+    after_open = rest
+
+    # windows and joins
+
+    def window(self, meta: Meta, options: list[Option]) -> Window:
+        return Window(meta.start_pos, meta.end_pos, tuple(options))
+
+    def option(self, meta: Meta, children: list[Any]) -> Option:
+        measure = next((c for c in children if isinstance(c, Measure)), None)
+        names: tuple[Name, ...] = ()
+        for child in children[1:]:
+            names += (child,) if isinstance(child, Name) else ()
+            names += child if isinstance(child, tuple) else ()
+        return Option(meta.start_pos, meta.end_pos, children[0].type, measure, names)
+
+    def number(self, meta: Meta, children: list[Token]) -> Measure:
+        return Measure(
+            meta.start_pos,
+            meta.end_pos,
+            tuple(c for c in children if c.type == "NUMBER"),
+            negative=children[0].type == "MINUS",
+            percent=children[-1].type == "PERCENT",
+        )
+
+    fraction = number
+
+    def unit(self, meta: Meta, children: list[Token]) -> Token:
+        return children[0]
+
+    def duration(self, meta: Meta, children: list[Any]) -> Measure:
+        first, *others = children
+        numbers = first.numbers + tuple(c for c in others if c.type == "NUMBER")
+        units = tuple(c for c in others if c.type == "NAME")
+        return Measure(meta.start_pos, meta.end_pos, numbers, units, first.negative)
+
+    def imputation(self, meta: Meta, children: list[Any]) -> Impute:
+        *attributes, repository = (c for c in children if isinstance(c, Name))
+        texts = tuple(c for c in children if isinstance(c, Token) and c.type == "STRING")
+        options = tuple(c for c in children if isinstance(c, ImputeOption))
+        return Impute(
+            meta.start_pos, meta.end_pos, children[0], tuple(attributes), repository, texts, options
+        )
+
+    def impute_option(self, meta: Meta, children: list[Any]) -> ImputeOption:
+        name = next((c for c in children if isinstance(c, Name)), None)
+        numbers = tuple(c for c in children if isinstance(c, Measure))
+        return ImputeOption(meta.start_pos, meta.end_pos, children[0].type, name, numbers)
+
+    def similarity_join(self, meta: Meta, children: list[Any]) -> SimilarityJoin:
+        keyword, side = children[0], children[1]
+        on = tuple(c for c in children[2:] if isinstance(c, Name))
+        found: dict[str, list[Any]] = {w: [] for w in JOIN_WORDS}
+        for word, value in (c for c in children[2:] if isinstance(c, tuple)):
+            found[word].append(value)
+        return SimilarityJoin(
+            meta.start_pos,
+            meta.end_pos,
+            keyword,
+            side,
+            on,
+            within=tuple(found["WITHIN"]),
+            probability=tuple(found["PROBABILITY"]),
+            using=tuple(found["USING"]),
+            output=tuple(found["OUTPUT"]),
+            keys=tuple(found["AND"]),
+        )
+
+    def within(self, meta: Meta, children: list[Any]) -> tuple[str, Any]:
+        return str(children[0].type), children[1]
+
+    probability = within
+    using = within
+    output = within
+
+    def equal_keys(self, meta: Meta, children: list[Any]) -> tuple[str, Any]:
+        return "AND", (children[1], children[3])

@@ -1,0 +1,157 @@
+"""A first look at a whole statement: is it a query at all, and does it use anything of ours?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from lark import Token
+
+from sfumato.sql.plan.nodes import at
+from sfumato.sql.text.errors import near
+from sfumato.sql.text.names import MEASURES, is_word, references, soups
+from sfumato.sql.text.parse import WINDOW_WORDS, parser
+from sfumato.sql.text.syntax import (
+    QUERY_WORDS,
+    Body,
+    Clause,
+    FromClause,
+    Group,
+    Index,
+    Item,
+    Name,
+    Relation,
+    SimilarityJoin,
+    is_query_word,
+    plain,
+    start_of,
+)
+
+DECISIVE = tuple(word for word in MEASURES if word != "STDDEV")
+
+
+def check_is_query(body: Body, text: str) -> None:
+    """Raise SqlError for anything but a query: only queries run here.
+
+    A query can hide an INSERT after a WITH or FROM, and a script after USING; both are refused.
+    """
+    opening = list(body.opening_words())
+    wrong = [word for word in opening if not is_query_word(word)]
+    if wrong or not opening:
+        word = wrong[0] if wrong else body
+        raise at(
+            text,
+            word,
+            "only queries run here, and this is none; spark.sql runs other statements",
+            expected=QUERY_WORDS,
+            suggestion=near(word, QUERY_WORDS) if isinstance(word, Token) else None,
+        )
+    before: Token | None = None
+    for token in parser().lex(text[body.start : body.end]):
+        if is_word(before, "INSERT") and is_word(token, "INTO", "OVERWRITE"):
+            raise _shifted(token, body, text, "INSERT would change a table: only queries run here")
+        if is_word(before, "USING") and token.type == "STRING":
+            raise _shifted(token, body, text, "a query may not run a script")
+        before = token
+
+
+def _shifted(token: Token, body: Body, text: str, reason: str) -> Exception:
+    start = body.start + start_of(token)
+    return at(text, Group(start, start + len(token), None), reason)
+
+
+def bodies(body: Body) -> Iterator[Body]:
+    """The body and all that are nested in it."""
+    yield body
+    for inner in _inner(body):
+        if inner.body is not None:
+            yield from bodies(inner.body)
+
+
+def _inner(body: Body) -> Iterator[Group | Index]:
+    for cte in body.ctes:
+        yield cte.query
+    pieces: list[Item] = []
+    for clause in body.clauses:
+        if isinstance(clause, Clause):
+            pieces += clause.items
+    for relation in relations(body):
+        if isinstance(relation.head, Group):
+            pieces.append(relation.head)
+        pieces += relation.rest
+    for piece in pieces:
+        if isinstance(piece, Group | Index):
+            yield piece
+
+
+def relations(body: Body) -> Iterator[Relation]:
+    """The relations of a body's own FROM clauses."""
+    for clause in body.clauses:
+        if isinstance(clause, FromClause):
+            for source in clause.sources:
+                yield source.side if isinstance(source, SimilarityJoin) else source
+
+
+def uses_ours(body: Body) -> bool:
+    """Whether the text itself shows a construct of ours, anywhere in it."""
+    return any(_shows_ours(part) for part in bodies(body))
+
+
+def _shows_ours(body: Body) -> bool:
+    for clause in body.clauses:
+        if clause.word in ("RANK_BY", "FREQUENCY"):
+            return True
+        if isinstance(clause, FromClause):
+            if any(isinstance(source, SimilarityJoin) for source in clause.sources):
+                return True
+        elif clause.word == "SELECT" and len(clause.items) > 1:
+            top, number = clause.items[:2]
+            if is_word(top, "TOP") and isinstance(number, Token) and number.type == "NUMBER":
+                return True
+    for relation in relations(body):
+        if relation.window is not None or relation.imputation is not None:
+            return True
+        if _almost_ours(relation):
+            return True
+    return any(
+        reference.call is not None and is_word(reference.words[0], *DECISIVE)
+        for items in soups(body)
+        for reference in references(items)
+    )
+
+
+def _almost_ours(relation: Relation) -> bool:
+    """What follows a table hints at a construct of ours: `IMPUTE (`, `WITHIN 1`, `s ROWS 5`."""
+    following = relation.rest if relation.alias is None else (relation.alias, *relation.rest)
+    for one, other in pairwise(following):
+        number = isinstance(other, Token) and other.type == "NUMBER"
+        if is_word(one, "WITHIN", *WINDOW_WORDS) and number:
+            return True
+    return almost_impute(relation)
+
+
+def almost_impute(relation: Relation) -> bool:
+    """An IMPUTE right after a table that is not written as it should be."""
+    if len(relation.rest) < 2 or not is_word(relation.rest[0], "IMPUTE"):
+        return False
+    following = relation.rest[1]
+    if isinstance(following, Token):
+        return following.type in ("NAME", "BACKQUOTED")
+    return isinstance(following, Group)
+
+
+def table_names(body: Body) -> list[Name]:
+    """The tables and views a statement reads, its common tables left out."""
+    parts = list(bodies(body))
+    common = {plain(cte.name).lower() for part in parts for cte in part.ctes}
+    names: dict[tuple[str, ...], Name] = {}
+    for part in parts:
+        if not part.is_query:
+            continue
+        for relation in relations(part):
+            head = relation.head
+            if not isinstance(head, Name) or relation.is_function:
+                continue
+            if len(head.parts) > 1 or head.parts[0].lower() not in common:
+                names.setdefault(head.parts, head)
+    return list(names.values())

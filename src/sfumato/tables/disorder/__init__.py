@@ -1,0 +1,4 @@
+"""The disorder controller over Arrow tables.
+
+Open: the configuration and its table operator.
+"""

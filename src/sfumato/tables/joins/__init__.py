@@ -1,0 +1,4 @@
+"""Joins over Arrow tables: similar, incomplete, extent by extent.
+
+Open: the configurations and their table operators.
+"""

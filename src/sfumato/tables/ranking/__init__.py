@@ -1,0 +1,4 @@
+"""Top-k queries over Arrow tables.
+
+Open: the configuration and its table operator.
+"""

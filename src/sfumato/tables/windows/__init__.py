@@ -1,0 +1,4 @@
+"""Window aggregates over Arrow tables.
+
+Open: the configuration and its table operator.
+"""

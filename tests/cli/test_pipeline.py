@@ -1,0 +1,301 @@
+"""The pipeline file: what it may say, and how it is told what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from sfumato.cli.failures import first_cause
+from sfumato.cli.hindsight import fixed_watermark, least_slack, waiting
+from sfumato.cli.pipeline import PipelineError, Query, Sink, Source, parse_pipeline, read_pipeline
+from sfumato.cli.progress import QueryProgress
+from sfumato.cli.tables import LONGEST, WIDEST, cell
+
+SOURCE = '[sources.s]\nformat = "json"\npath = "in"\n'
+SINK = '[sinks.out]\nquery = "s"\n'
+
+
+def parse(text):
+    return parse_pipeline(text, Path("/data/pipes/pipeline.toml"))
+
+
+def complaint(text):
+    with pytest.raises(PipelineError) as caught:
+        parse(text)
+    return str(caught.value)
+
+
+def test_a_file_that_uses_everything_is_read_as_written():
+    pipeline = parse(
+        """
+        checkpoint = "state"
+
+        [sources.sensors]
+        format = "json"
+        path = "s3://bucket/in"
+        schema = "id string, t timestamp"
+        options = { maxFilesPerTrigger = 1, multiLine = true }
+
+        [sources.trips]
+        replay = "trips.parquet"
+        order = "arrival"
+        speed = 60
+        rows_per_batch = 500
+        options = { file_format = "parquet" }
+
+        [sources.rooms]
+        format = "csv"
+        path = "/rooms.csv"
+        static = true
+
+        [queries.near]
+        sql = "SELECT * FROM sensors"
+
+        [sinks.out]
+        query = "near"
+        format = "parquet"
+        path = "../out"
+        mode = "complete"
+        trigger = "1 second"
+        options = { compression = "zstd" }
+
+        [sinks.screen]
+        query = "trips"
+        rows = 3
+        """
+    )
+    played = {
+        "file_format": "parquet",
+        "order": "arrival",
+        "speed": "60",
+        "rows_per_batch": "500",
+    }
+    assert pipeline.checkpoint == "/data/pipes/state"
+    assert pipeline.sources == (
+        Source(
+            "sensors",
+            "json",
+            {"maxFilesPerTrigger": "1", "multiLine": "true"},
+            "id string, t timestamp",
+            "s3://bucket/in",
+        ),
+        Source("trips", "replay", played, path="/data/pipes/trips.parquet"),
+        Source("rooms", "csv", path="/rooms.csv", static=True),
+    )
+    assert pipeline.queries == (Query("near", "SELECT * FROM sensors"),)
+    assert pipeline.sinks == (
+        Sink(
+            "out",
+            "near",
+            "parquet",
+            "/data/pipes/../out",
+            "complete",
+            {"compression": "zstd"},
+            "1 second",
+        ),
+        Sink("screen", "trips", rows=3),
+    )
+
+
+def test_little_is_needed():
+    pipeline = parse(SOURCE + SINK)
+    assert pipeline.checkpoint is None
+    assert pipeline.sinks == (Sink("out", "s", "console", None, "append", {}, None, 10),)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("sinks = 1", "`sinks` must be tables [sinks.NAME]; got 1"),
+        ("querys = {}\n" + SOURCE + SINK, "`querys` is not known; a pipeline may have checkpoint,"),
+        ("querys = {}\n" + SOURCE + SINK, "did you mean `queries`?"),
+        (SOURCE + "shema = 'a int'\n" + SINK, "`sources.s.shema` is not known"),
+        (SOURCE + "shema = 'a int'\n" + SINK, "did you mean `schema`?"),
+        (SOURCE + "speed = 2\n" + SINK, "may have format, path, schema, options, static"),
+        (SOURCE + SINK + "modus = 'append'", "did you mean `mode`?"),
+        (SOURCE + "[queries.q]\nquery = 'x'\n" + SINK, "this table may have sql"),
+        (SOURCE + "[queries.q]\n" + SINK, "`queries.q.sql` is missing, for example sql ="),
+        (SOURCE + "[queries.q]\nsql = ' '\n" + SINK, "`queries.q.sql` must not be empty"),
+        (SOURCE + "[queries]\nq = 'SELECT 1'\n" + SINK, "must be a table [queries.q]"),
+        (SOURCE + "[queries.S]\nsql = 'x'\n" + SINK, "has the name of `sources.s`"),
+        (SOURCE + "[queries.2q]\nsql = 'x'\n" + SINK, "does not begin with a digit"),
+        (SOURCE + "[queries.'q; x']\nsql = 'x'\n" + SINK, "letters, digits and _"),
+        ("[sources.s]\npath = 'in'\n" + SINK, "needs a format of Spark's and its options"),
+        ("[sources.s]\nformat = 3\n" + SINK, "`sources.s.format` must be a text; got 3"),
+        ("[sources.s]\nreplay = 'f'\nformat = 'csv'\n" + SINK, "`sources.s.format` is not known"),
+        ("[sources.s]\nreplay = 'f'\nspeed = 2\n" + SINK, "needs `sources.s.order`"),
+        ("[sources.s]\nreplay = 'f'\norder = 'a'\nspeed = 0\n" + SINK, "a number above 0"),
+        ("[sources.s]\nreplay = 'f'\norder = 'a'\nspeed = inf\n" + SINK, "a number above 0"),
+        ("[sources.s]\nreplay = 'f'\nspeed = true\n" + SINK, "must be a number"),
+        ("[sources.s]\nreplay = 'f'\nrows_per_batch = 0\n" + SINK, "must be at least 1; got 0"),
+        ("[sources.s]\nreplay = 'f'\nrows_per_batch = 0.5\n" + SINK, "a whole number of rows"),
+        ("[sources.s]\nreplay = 'f'\nrows_per_batch = 5\nstatic = true\n" + SINK, "read at once"),
+        (SOURCE + "static = 'yes'\n" + SINK, "`sources.s.static` must be true or false"),
+        (SOURCE + "options = 'x'\n" + SINK, "must be a table of options"),
+        (SOURCE + "options = { a = [1] }\n" + SINK, "`sources.s.options.a` must be a text"),
+        (SOURCE + "options = { Path = '/' }\n" + SINK, "give the path as `sources.s.path`"),
+        (SINK, "the file names no source"),
+        (SOURCE, "the file names no sink"),
+        (SOURCE + "[sinks.out]\n", "`sinks.out.query` is missing"),
+        (SOURCE + "[queries.near]\nsql = 'x'\n[sinks.out]\nquery = 'nera'\n", "`near`?"),
+        (SOURCE + SINK + "mode = 'apend'", "must be append, update, complete; got 'apend'"),
+        (SOURCE + SINK + "trigger = 'often'", "sinks.out.trigger"),
+        (SOURCE + SINK + "trigger = '0 seconds'", "longer than nothing"),
+        (SOURCE + SINK + "path = 'x'", "a console has no path"),
+        (SOURCE + SINK + "rows = 0", "must lie in 1 to 1000; got 0"),
+        (SOURCE + SINK + "rows = 2\nformat = 'csv'", "this sink writes csv"),
+        ("checkpoint = 1\n" + SOURCE + SINK, "`checkpoint` must be a text; got 1"),
+        ("sources = [", "is no TOML file"),
+    ],
+)
+def test_each_mistake_is_told_with_its_place_and_what_would_be_right(text, said):
+    assert said in complaint(text)
+
+
+def test_a_missing_or_unreadable_file_is_named(tmp_path):
+    with pytest.raises(PipelineError, match="there is no file"):
+        read_pipeline(tmp_path / "none.toml")
+    (tmp_path / "latin.toml").write_bytes(b'checkpoint = "\xe9"')
+    with pytest.raises(PipelineError, match="cannot be read"):
+        read_pipeline(tmp_path / "latin.toml")
+
+
+def test_the_examples_are_pipelines():
+    for file in sorted((Path(__file__).parents[2] / "examples").glob("*.toml")):
+        pipeline = read_pipeline(file)
+        for source in pipeline.sources:
+            assert Path(source.path).exists()
+
+
+# ---- progress ------------------------------------------------------------------------------------
+
+
+class Observed(dict):
+    def asDict(self):  # noqa: N802
+        return dict(self)
+
+
+def report(batch, rows, *, ran=True, stamp="", **observed):
+    return SimpleNamespace(
+        batchId=batch,
+        timestamp=stamp or f"t{batch}",
+        durationMs={"addBatch": 1} if ran else {"triggerExecution": 1},
+        numInputRows=rows,
+        observedMetrics={name: Observed(values) for name, values in observed.items()},
+    )
+
+
+def test_reports_seen_again_count_once_and_idle_looks_are_no_batches():
+    progress = QueryProgress()
+    first = report(0, 10, sfumato_rows_out={"rows": 8})
+    second = report(1, 5, sfumato_rows_out={"rows": 5})
+    progress.take([first])
+    progress.take([first, second, report(2, 0, ran=False)])
+    assert (progress.batches, progress.rows_in, progress.rows_out) == (2, 15, 13)
+
+
+def test_late_and_invalid_are_summed_over_the_operators_but_not_over_others_metrics():
+    progress = QueryProgress()
+    progress.take(
+        [
+            report(
+                0,
+                10,
+                sfumato_reorder_1={"rows": 10, "late": 2, "invalid": 1},
+                sfumato_join_2_left={"rows": 9, "invalid": 3},
+                mine={"late": 100},
+            )
+        ]
+    )
+    assert (progress.total("late"), progress.total("invalid")) == (2, 4)
+
+
+def test_rows_in_and_not_out_of_a_reorder_are_held():
+    progress = QueryProgress()
+    assert progress.held is None
+    counted = {"rows": 10, "late": 0}
+    progress.take([report(0, 10, sfumato_reorder_1=counted, sfumato_rows_out={"rows": 7})])
+    assert progress.held == 3
+
+
+def test_what_the_operators_count_as_held_is_believed():
+    progress = QueryProgress()
+    for batch, change in enumerate((4, -1)):
+        progress.take([report(batch, 10, sfumato_reorder_1={"rows": 10, "held": change})])
+    assert progress.held == 3
+
+
+def test_behind_a_join_rows_out_say_nothing_of_what_is_held():
+    progress = QueryProgress()
+    progress.take([report(0, 9, sfumato_reorder_1={"rows": 9}, sfumato_join_1={"rows": 8})])
+    assert progress.held is None
+
+
+# ---- errors and cells ----------------------------------------------------------------------------
+
+
+def test_an_error_is_told_by_its_cause_without_java_or_python_traces():
+    text = (
+        "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted\n"
+        "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0\n"
+        "Traceback (most recent call last):\n"
+        '  File "worker.py", line 10, in main\n'
+        "    process()\n"
+        "ValueError: the file has no column `arival`; did you mean `arrival`?\n"
+        "\n"
+        "\tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1)\n"
+    )
+    assert first_cause(RuntimeError(text)) == (
+        "the file has no column `arival`; did you mean `arrival`?"
+    )
+
+
+def test_codes_and_class_names_are_left_out_of_java_errors():
+    text = (
+        "Job aborted due to stage failure\n"
+        "Caused by: java.lang.ArithmeticException: [DIVIDE_BY_ZERO] Division by zero. "
+        "SQLSTATE: 22012\n\tat org.apache.spark.Some.method(Some.scala:1)"
+    )
+    assert first_cause(RuntimeError(text)) == "Division by zero."
+
+
+def test_an_error_without_words_is_told_by_its_kind():
+    assert first_cause(KeyError()) == "KeyError"
+
+
+def test_cells_are_short():
+    assert cell(None) == "NULL"
+    assert cell(0.1 + 0.2) == "0.3"
+    assert len(cell("x" * 100)) == WIDEST
+    assert cell(list(range(LONGEST + 1))).endswith("4 in all]")
+
+
+# ---- waiting -------------------------------------------------------------------------------------
+
+
+def test_waits_are_from_arrival_to_the_arrival_that_lets_the_row_out():
+    import numpy as np
+
+    #        event     1 4 2 9    a watermark 2 behind the newest: -1 2 2 7
+    #        arrival   1 5 7 9    row 1 waits until 5, row 4 until 9; row 2 is late; row 9 waits
+    event, arrival = np.array([1, 4, 2, 9]), np.array([1, 5, 7, 9])
+    punctuation = fixed_watermark(event, 2)
+    assert punctuation.tolist() == [-1, 2, 2, 7]
+    result = waiting(event, arrival, punctuation)
+    assert (result.rows, result.late, result.waiting) == (4, 1, 1)
+    assert result.mean == (4 + 4) / 2
+
+
+def test_the_least_slack_lets_just_so_many_rows_be_late():
+    import numpy as np
+
+    rng = np.random.default_rng(5)
+    event = np.sort(rng.integers(0, 10_000, 500)) - rng.integers(0, 300, 500)
+    arrival = np.arange(500)
+    for late in (0, 1, 7, 50):
+        slack = least_slack(event, late)
+        assert waiting(event, arrival, fixed_watermark(event, slack)).late <= late
+        if slack:
+            assert waiting(event, arrival, fixed_watermark(event, slack - 1)).late > late

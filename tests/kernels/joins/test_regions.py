@@ -1,0 +1,134 @@
+"""Pruning by regions never loses an answer, at any threshold; and it does prune."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfumato.kernels.joins.arrival_groups import enclose
+from sfumato.kernels.joins.match_probability import SLACK
+from sfumato.kernels.joins.regions import (
+    FEW,
+    prunes,
+    sample_level_prunes,
+    summarise,
+    summary_columns,
+)
+from sfumato.kernels.joins.tuple_store import Tuples, padded, write_tuples
+from sfumato.kernels.laws.existence import existences
+
+
+def tuples_of(lists, d):
+    """Tuples in slots 0, 1, ... from lists of (probabilities, points)."""
+    counts = np.array([len(p) for p, _ in lists])
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    prob = np.concatenate([p for p, _ in lists])
+    points = np.concatenate([x for _, x in lists]).reshape(-1, d)
+    n, places = len(lists), (d + 1) * int(padded.py_func(counts).sum())
+    tuples = Tuples(
+        np.empty(places), np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n),
+        np.empty(n, np.int64), np.empty((n, summary_columns(d))),
+    )  # fmt: skip
+    slots = np.arange(n)
+    write_tuples(tuples, slots, offsets, prob, points, existences(offsets, prob), slots, 0)
+    return tuples
+
+
+def pr_match(one, other, within):
+    return sum(
+        p * q
+        for p, x in zip(*one, strict=True)
+        for q, y in zip(*other, strict=True)
+        if math.dist(x, y) <= within
+    )
+
+
+def random_tuples(seed, d, most):
+    rng = np.random.default_rng(seed)
+    lists = []
+    for _ in range(12):
+        count = int(rng.integers(1, most + 1))
+        weight = rng.dirichlet(np.full(count, rng.choice([0.2, 5.0]))) + 1e-9
+        centre = rng.uniform(0, 6, d)
+        points = np.round(centre + rng.normal(0, rng.uniform(0.1, 2), (count, d)), 1)
+        lists.append((weight / weight.sum() * rng.uniform(0.3, 1), points))
+    return lists
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(0, 10**6),
+    st.integers(1, 3),
+    st.sampled_from([4, FEW + 8, 60]),
+    st.floats(0.01, 1.0),
+    st.sampled_from([0.5, 1.5, 4.0]),
+)
+def test_a_pruned_pair_is_below_the_threshold(seed, d, most, probability, within):
+    lists = random_tuples(seed, d, most)
+    tuples = tuples_of(lists, d)
+    summarise(tuples, np.arange(len(lists)), d, probability * (1 - SLACK))
+    for x in range(6):
+        for y in range(6, 12):
+            cut = prunes(tuples.summary, x, y, d, within)
+            assert cut == prunes(tuples.summary, y, x, d, within)
+            if cut:
+                assert pr_match(lists[x], lists[y], within) < probability
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10**6), st.integers(1, 3), st.floats(0.01, 1.0), st.sampled_from([0.5, 2.0]))
+def test_the_sample_level_lemma_never_prunes_an_answer(seed, d, probability, within):
+    lists = random_tuples(seed, d, 8)
+    summaries = []
+    for p, x in lists:
+        centre = np.average(x, axis=0, weights=p)
+        radius = np.sqrt(((x - centre) ** 2).sum(axis=1))
+        order = np.argsort(radius, kind="stable")
+        summaries.append((centre, radius[order], np.cumsum(p[order])))
+    for x in range(6):
+        for y in range(6, 12):
+            (a, *ball), (b, *other) = summaries[x], summaries[y]
+            distance = float(np.sqrt(((a - b) ** 2).sum()))
+            least = probability * (1 - SLACK)
+            if sample_level_prunes(distance, *ball, *other, within, least):
+                assert pr_match(lists[x], lists[y], within) < probability
+
+
+def test_the_sample_level_lemma_needs_no_more_than_one_far_sample_left_out():
+    # X: 9/10 at distance 0 and 1/10 at distance 10 of its centre; Y the same, 12 away, within 3.
+    # Full balls meet; without the tenth of each they are 12 apart, and 1 - 0.81 = 0.19 is left.
+    radius, mass = np.array([0.0, 10.0]), np.array([0.9, 1.0])
+    assert sample_level_prunes(12.0, radius, mass, radius, mass, 3.0, 0.2)
+    assert not sample_level_prunes(12.0, radius, mass, radius, mass, 3.0, 0.18)
+    assert not sample_level_prunes(2.0, radius, mass, radius, mass, 3.0, 0.99)
+
+
+def test_far_samples_of_little_mass_do_not_keep_a_pair():
+    # One sample in ten is 50 off, towards the other tuple: regions that hold all mass would meet.
+    near = np.array([[0.0]] * 9 + [[50.0]])
+    far = np.array([[60.0]] * 9 + [[10.0]])
+    share = np.full(10, 0.1)
+    for probability, cut in ((0.5, True), (0.05, False)):
+        tuples = tuples_of([(share, near), (share, far)], 1)
+        summarise(tuples, np.arange(2), 1, probability * (1 - SLACK))
+        assert prunes(tuples.summary, 0, 1, 1, 15.0) == cut
+
+
+@given(st.lists(st.floats(-10, 10), min_size=6, max_size=6), st.floats(0, 5), st.floats(0, 5))
+def test_the_ball_around_two_balls_holds_both(coordinates, radius, other_radius):
+    a, b, around = np.array(coordinates[:3]), np.array(coordinates[3:]), np.empty(3)
+    whole = enclose(a, radius, b, other_radius, 3, around)
+    assert math.dist(a, around) + radius <= whole * (1 + 1e-12) + 1e-12
+    assert math.dist(b, around) + other_radius <= whole * (1 + 1e-12) + 1e-12
+    larger = max(radius, other_radius, (math.dist(a, b) + radius + other_radius) / 2)
+    assert whole == pytest.approx(larger, abs=1e-9)
+
+
+def test_thirds_make_a_certain_tuple_and_less_does_not():
+    offsets = np.array([0, 3, 4, 6, 6])
+    prob = np.array([1 / 3, 1 / 3, 1 / 3, 1 - 2**-53, 0.5, 0.5 - 1e-12])
+    assert existences(offsets, prob).tolist() == [1.0, 1 - 2**-53, 1 - 1e-12, 0.0]

@@ -1,0 +1,87 @@
+"""T_j, the probability of being among the w newest existing tuples, against the possible worlds."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+from math import prod
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sfumato.kernels.windows.position import positions
+
+PROBABILITIES = st.sampled_from([0.0, 1.0, 0.5, 0.25, 1e-12, 0.3, 0.95]) | st.floats(0.0, 1.0)
+
+
+def at_most_by_worlds(probabilities, most):
+    """Pr(at most `most` exist): one term a possible world, in exact rationals."""
+    total = Fraction(0)
+    for exists in product((False, True), repeat=len(probabilities)):
+        if sum(exists) <= most:
+            total += prod(
+                Fraction(p) if e else 1 - Fraction(p)
+                for p, e in zip(probabilities, exists, strict=True)
+            )
+    return total
+
+
+def at_most_by_recursion(probabilities, most):
+    law = np.zeros(len(probabilities) + 2)
+    law[0] = 1.0
+    for p in probabilities:
+        law[1:] = law[1:] * (1 - p) + law[:-1] * p
+        law[0] *= 1 - p
+    return law[: most + 1].sum()
+
+
+def ask(existence, first, last, rows):
+    integers = (np.asarray(values, dtype=np.int64) for values in (first, last))
+    return positions(np.asarray(existence, dtype=np.float64), *integers, rows)
+
+
+@given(st.lists(PROBABILITIES, max_size=7), st.integers(1, 8))
+def test_a_position_is_the_sum_over_possible_worlds(existence, rows):
+    n = len(existence)
+    first = list(range(n + 1))
+    for begin, got in zip(first, ask(existence, first, [n] * (n + 1), rows), strict=True):
+        exact = at_most_by_worlds(existence[begin:], rows - 1)
+        assert abs(Fraction(float(got)) - exact) < 1e-15
+        if sum(p > 0 for p in existence[begin:]) < rows:
+            assert got == 1.0
+
+
+@given(
+    st.lists(PROBABILITIES, min_size=1, max_size=60),
+    st.integers(1, 30),
+    st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=25),
+    st.sampled_from(["as they come", "rising", "falling", "same newest"]),
+)
+def test_the_order_of_questions_does_not_matter(existence, rows, ranges, order):
+    n = len(existence)
+    ranges = [(min(a, b, n), min(max(a, b), n)) for a, b in ranges]
+    if order == "same newest":
+        ranges = [(a, n) for a, _ in ranges]
+    elif order != "as they come":
+        ranges.sort(key=lambda r: (r[1], r[0]), reverse=order == "falling")
+    got = ask(existence, [a for a, _ in ranges], [b for _, b in ranges], rows)
+    expected = [at_most_by_recursion(existence[a:b], rows - 1) for a, b in ranges]
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-14)
+    assert (got <= 1.0).all()
+
+
+def test_thousands_of_tuples_stay_within_the_stated_error():
+    existence = np.random.default_rng(4).random(1000)
+    first = np.arange(0, 1001, 50)
+    got = ask(existence, first, np.full(first.size, 1000), 400)
+    expected = [at_most_by_recursion(existence[i:], 399) for i in first]
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-13)
+
+
+def test_tuples_beyond_as_many_certain_newer_ones_are_surely_outside():
+    assert ask([1.0] * 5, [0, 1, 2, 3], [5] * 4, 3).tolist() == [0.0, 0.0, 0.0, 1.0]
+
+
+def test_no_question_has_no_answer():
+    assert ask([0.5], [], [], 1).size == 0

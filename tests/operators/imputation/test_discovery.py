@@ -1,0 +1,113 @@
+"""Dependencies that the search finds hold as it says, and those that hold are found."""
+
+from __future__ import annotations
+
+from itertools import combinations, permutations
+
+import numpy as np
+import pytest
+
+from sfumato.operators.imputation.dependency import Dependency
+from sfumato.operators.imputation.discovery import discover_dependencies
+from sfumato.operators.imputation.imputer import Imputer
+
+
+def related(n=150, seed=0):
+    """c follows from a and b together, d from a alone, e from nothing."""
+    rng = np.random.default_rng(seed)
+    a, b, e = rng.random((3, n))
+    return {"a": a, "b": b, "c": (a + b) / 2, "d": a**2, "e": e}
+
+
+def pairs_by_definition(repository, dependency):
+    """(pairs, pairs near on the determinants, their differences on the dependent)."""
+    scaled = {
+        name: (column - column.min()) / (column.max() - column.min())
+        for name, column in repository.items()
+    }
+    count, differences = 0, []
+    for s, t in combinations(range(len(scaled["a"])), 2):
+        count += 1
+        if all(abs(scaled[x][s] - scaled[x][t]) <= e for x, e in dependency.determinants):
+            differences.append(
+                abs(scaled[dependency.dependent][s] - scaled[dependency.dependent][t])
+            )
+    return count, differences
+
+
+def test_what_is_said_of_a_dependency_is_true_of_all_pairs():
+    repository = related()
+    found = discover_dependencies(repository, confidence=0.9)
+    assert found
+    for dependency in found:
+        count, differences = pairs_by_definition(repository, dependency)
+        inside = sum(x <= dependency.epsilon for x in differences)
+        assert dependency.support == pytest.approx(len(differences) / count)
+        assert dependency.confidence == pytest.approx(inside / len(differences))
+        assert dependency.confidence >= 0.9
+        assert dependency.spread == pytest.approx(max(differences))
+        assert dependency.epsilon <= 0.1
+
+
+def test_relations_are_found_and_nothing_else():
+    found = discover_dependencies(related(), confidence=0.95)
+    sets = {(dependency.names, dependency.dependent) for dependency in found}
+    assert (("a", "b"), "c") in sets
+    assert (("a",), "d") in sets
+    assert (("d",), "a") in sets
+    assert not any(dependent == "e" for _, dependent in sets)
+    assert not any(names == ("e",) for names, _ in sets)
+
+
+def test_each_epsilon_is_taken_unless_another_dependency_promises_as_much():
+    found = discover_dependencies(related(), dependents=["d"], epsilons=[0.02, 0.01, 0.04])
+    alone = [d for d in found if d.names == ("a",)]
+    assert [dict(d.determinants)["a"] for d in alone] == [0.01, 0.02, 0.04]
+    assert alone[0].epsilon < alone[1].epsilon < alone[2].epsilon
+    for one, other in permutations(found, 2):
+        bounds = dict(other.determinants)
+        promised = all(e >= bounds.get(name, np.inf) for name, e in one.determinants)
+        assert not (promised and one.epsilon <= other.epsilon)
+
+
+def test_too_few_donors_rule_a_dependency_out():
+    assert discover_dependencies(related(), least_donors=200.0) == []
+    assert discover_dependencies({"a": [1.0], "b": [2.0]}) == []
+
+
+def test_a_sample_is_drawn_by_its_seed():
+    repository = related(500)
+    one = discover_dependencies(repository, sample=100, seed=1)
+    assert one == discover_dependencies(repository, sample=100, seed=1)
+    assert [d.support for d in one] != [
+        d.support for d in discover_dependencies(repository, sample=100, seed=2)
+    ]
+
+
+def test_what_is_found_serves_to_impute():
+    repository = related(800)
+    found = discover_dependencies(repository)
+    imputer = Imputer(repository, found)
+    objects = {name: column[:50].copy() for name, column in related(50, seed=9).items()}
+    truth = objects["c"].copy()
+    objects["c"][:] = np.nan
+    done = imputer.impute(objects)
+    place = imputer.attributes.index("c")
+    means = np.add.reduceat(done.prob * done.values[:, place], done.offsets[:-1])
+    assert np.abs(means - truth).max() < 0.1
+    assert all(isinstance(dependency, Dependency) for dependency in found)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"dependents": ["z"]}, "`dependents` must be columns"),
+        ({"within": 0.0}, "`within` must be a positive"),
+        ({"confidence": 0.0}, "`confidence` must be a share"),
+        ({"epsilons": []}, "`epsilons` must be finite"),
+        ({"max_determinants": 0}, "`max_determinants` must be"),
+    ],
+)
+def test_wrong_arguments_are_named(change, message):
+    with pytest.raises(ValueError, match=message):
+        discover_dependencies({"a": [1.0, 2.0], "b": [1.0, 2.0]}, **change)

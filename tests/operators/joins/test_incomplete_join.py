@@ -1,0 +1,356 @@
+"""Imputation and join at once give what imputing everything, then joining, gives."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfumato.operators.imputation.imputer import REASONS, Imputer
+from sfumato.operators.joins.answer_set import Answers
+from sfumato.operators.joins.incomplete_join import IncompleteArrivals, IncompleteJoin
+from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
+from sfumato.operators.state.snapshot import SnapshotError
+
+NAMES = "abcdefghij"
+
+
+def imputer_for(rng, d, **options):
+    n = int(rng.integers(20, 300))
+    rows = np.round((rng.random((n, 1)) + rng.random((n, d))) / 2, 2)
+    dependencies = [
+        f"a -> {NAMES[d - 1]} : 0.05 -> 0.1",
+        f"b -> a : {rng.choice([0, 0.02, 0.3])} -> 0.1",
+        "a -> b : 0.1 -> 0.1",
+    ]
+    if d > 2:
+        dependencies.append(f"a, b -> {NAMES[d - 1]} : 0.1, 0.1 -> 0.1")
+    options = {"max_alternatives": 40, **options}
+    return Imputer(rows, dependencies, names=NAMES[:d], **options), rows
+
+
+def arrivals_for(rng, rows, n, keys=1, missing=None):
+    """Objects near rows of the repository; `missing` attributes lack in each, or any number."""
+    values = rows[rng.integers(0, len(rows), n)] + rng.integers(-1, 2, (n, rows.shape[1])) / 100
+    if missing is None:
+        values[rng.random(values.shape) < 0.25] = np.nan
+    else:
+        order = rng.random(values.shape).argsort(axis=1)
+        values[order < min(missing, rows.shape[1])] = np.nan
+    if n > 5:
+        values[3] = np.nan
+        values[5, 0] = np.inf
+    return IncompleteArrivals(
+        rng.integers(0, 2, n).astype(np.uint8), rng.integers(0, keys, n), values
+    )
+
+
+def imputed_then_joined(imputer, arrivals, within, probability, rows, output, scaled):
+    """Every object imputed, then the join by nested loops."""
+    done = imputer.impute(arrivals.values)
+    points = done.values
+    if scaled:
+        units = np.array([imputer.scaling[name] for name in imputer.attributes])
+        points = (points - units[:, 0]) / units[:, 1]
+    join = SimilarityJoin(
+        points.shape[1], within, probability, rows, 0.95, strategy="nested", output=output
+    )
+    given = Arrivals(arrivals.side, arrivals.key, done.offsets, done.prob, points)
+    return join.process(given), done
+
+
+def answers_by_definition(imputer, arrivals, within, probability, rows):
+    """The same again in plain Python: {(left, right): Pr}, each pair when its later one comes."""
+    done = imputer.impute(arrivals.values)
+    windows, numbers, found = {}, [0, 0], {}
+    for i, side in enumerate(arrivals.side.tolist()):
+        number, key = numbers[side], int(arrivals.key[i])
+        numbers[side] += 1
+        mine = range(done.offsets[i], done.offsets[i + 1])
+        if not mine:
+            continue
+        for other, theirs in windows.get((key, 1 - side), []):
+            pr = sum(
+                done.prob[k] * done.prob[m]
+                for k in mine
+                for m in theirs
+                if np.sqrt(np.sum((done.values[k] - done.values[m]) ** 2)) <= within
+            )
+            if pr >= probability:
+                found[(number, other) if side == 0 else (other, number)] = pr
+        window = windows.setdefault((key, side), [])
+        window.append((number, mine))
+        del window[: max(0, len(window) - rows)]
+    return found
+
+
+def same(one, other, alternatives=True):
+    for name in ("arrival", "change", "left", "right"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    np.testing.assert_allclose(one.probability, other.probability, rtol=0, atol=1e-12)
+    if alternatives:
+        for name in ("offsets", "left_sample", "right_sample"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+        np.testing.assert_allclose(one.prob, other.prob, rtol=0, atol=1e-12)
+
+
+@given(st.data())
+@settings(max_examples=150)
+def test_fused_equals_imputed_then_joined(data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    d = data.draw(st.integers(2, 10))
+    imputer, rows = imputer_for(
+        rng,
+        d,
+        joint=data.draw(st.booleans()),
+        fallback=data.draw(st.sampled_from(["marginal", "reject"])),
+    )
+    within = data.draw(st.sampled_from([0.01, 0.05, 0.1, 0.3, 1.0]))
+    probability = data.draw(st.sampled_from([0.001, 0.2, 0.5, 0.9, 1.0]))
+    window = data.draw(st.integers(1, 12))
+    output = data.draw(st.sampled_from(["append", "changes"]))
+    scaled, alternatives = data.draw(st.booleans()), data.draw(st.booleans())
+    missing = data.draw(st.sampled_from([None, 0, 1, 1, 2, 3]))
+    arrivals = arrivals_for(rng, rows, 40, keys=data.draw(st.integers(1, 3)), missing=missing)
+    expected, done = imputed_then_joined(
+        imputer, arrivals, within, probability, window, output, scaled
+    )
+    join = IncompleteJoin(
+        imputer, within, probability, window,
+        scaled=scaled, output=output, alternatives=alternatives,
+    )  # fmt: skip
+    answers, reason = join.process(arrivals)
+    same(answers, expected, alternatives)
+    np.testing.assert_array_equal(reason, done.reason)
+    counters = join.counters
+    assert counters["objects"] == 40
+    assert sum(counters[name] for name in REASONS) == 40
+    assert counters["completed"] <= counters["imputed"]
+    assert counters["refined"] + counters["certain"] <= counters["candidates"] <= counters["pairs"]
+
+
+@given(st.data())
+@settings(max_examples=15)
+def test_of_several_streams_each_pair_is_joined(data):
+    """Against joins of two streams, for each pair of them; in two calls, a snapshot between."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    imputer, rows = imputer_for(rng, 3, max_alternatives=8)
+    streams, window = data.draw(st.integers(3, 4)), data.draw(st.integers(1, 6))
+    output = data.draw(st.sampled_from(["append", "changes"]))
+    given = arrivals_for(rng, rows, 40, keys=2)
+    side = rng.integers(0, streams, 40).astype(np.uint8)
+    numbers = np.array([streams * np.sum(side[:i] == side[i]) + side[i] for i in range(40)])
+    expected = set()
+    for one in range(streams):
+        for other in range(one + 1, streams):
+            places = np.flatnonzero((side == one) | (side == other))
+            part = IncompleteArrivals(
+                (side[places] == other).astype(np.uint8), given.key[places], given.values[places]
+            )
+            pairs, _ = IncompleteJoin(imputer, 0.2, 0.3, window, output=output).process(part)
+            expected |= {
+                (places[a], c, streams * u + one, streams * v + other, p)
+                for a, c, u, v, p in columns_of(pairs)
+            }
+    join = IncompleteJoin(imputer, 0.2, 0.3, window, output=output, streams=streams)
+    got = []
+    for begin, end in [(0, 17), (17, 40)]:
+        answers, _ = join.process(
+            IncompleteArrivals(side[begin:end], given.key[begin:end], given.values[begin:end])
+        )
+        got += [(begin + a, *rest) for a, *rest in columns_of(answers)]
+        join = IncompleteJoin.restore(join.snapshot(), imputer)
+    assert len(got) == len(expected)
+    assert set(got) == expected
+    for s in range(streams):
+        live = join.live(s)
+        assert set(live.tolist()) <= set(numbers[side == s].tolist())
+        assert live.size >= min(window, 1) * bool(np.isfinite(given.values[side == s]).any())
+
+
+def columns_of(answers):
+    return list(
+        zip(
+            *(getattr(answers, name).tolist()
+              for name in ("arrival", "change", "left", "right", "probability")),
+            strict=True,
+        )
+    )  # fmt: skip
+
+
+@given(st.data())
+@settings(max_examples=10)
+def test_answers_are_those_of_plain_nested_loops(data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    d = data.draw(st.integers(2, 10))
+    imputer, rows = imputer_for(rng, d, max_alternatives=8)
+    arrivals = arrivals_for(rng, rows, 25, missing=data.draw(st.integers(1, 3)))
+    within = 0.1 * d**0.5
+    expected = answers_by_definition(imputer, arrivals, within, 0.3, 6)
+    answers, _ = IncompleteJoin(imputer, within, 0.3, 6).process(arrivals)
+    got = dict(
+        zip(zip(answers.left.tolist(), answers.right.tolist(), strict=True),
+            answers.probability.tolist(), strict=True)
+    )  # fmt: skip
+    assert got == pytest.approx(expected, abs=1e-12)
+
+
+@given(st.data())
+@settings(max_examples=12)
+def test_objects_of_hundreds_of_alternatives_are_joined_as_by_nested_loops(data):
+    """More samples than are compared one by one, or fit side by side, in any mixture of gaps."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    d = data.draw(st.integers(2, 4))
+    rows = rng.random((400, 1)) * 0.5 + rng.random((400, d)) * 0.5
+    if data.draw(st.booleans()):
+        rows = np.round(rows, 3)  # ties, and distances of exactly `within`
+    dependencies = [f"{NAMES[(t + 1) % d]} -> {NAMES[t]} : {rng.choice([0.01, 0.3])} -> 1"
+                    for t in range(d)]  # fmt: skip
+    imputer = Imputer(rows, dependencies, names=NAMES[:d], max_alternatives=700)
+    given = arrivals_for(rng, rows, 24, missing=1)
+    given.values[rng.random(24) < 0.2] = rows[:1]
+    given.values[8, :2] = np.nan
+    within, probability = float(rng.choice([0.05, 0.1, 0.3])), float(rng.choice([0.01, 0.3, 0.7]))
+    expected, done = imputed_then_joined(imputer, given, within, probability, 9, "append", False)
+    assert np.diff(done.offsets).max() > 128
+    answers, _ = IncompleteJoin(imputer, within, probability, 9).process(given)
+    same(answers, expected, False)
+
+
+@given(st.data())
+@settings(max_examples=40)
+def test_results_do_not_depend_on_calls_nor_on_a_snapshot_between_them(data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    imputer, rows = imputer_for(rng, 3, fallback=data.draw(st.sampled_from(["marginal", "reject"])))
+    arrivals = arrivals_for(rng, rows, 60, keys=2)
+    options = {
+        "output": data.draw(st.sampled_from(["append", "changes"])),
+        "alternatives": data.draw(st.booleans()),
+    }
+    whole = IncompleteJoin(imputer, 0.1, 0.3, 7, **options)
+    expected, reasons = whole.process(arrivals)
+    join, place, at = IncompleteJoin(imputer, 0.1, 0.3, 7, **options), 0, 0
+    while at < 60:
+        end = at + data.draw(st.integers(1, 20))
+        part = slice(at, end)
+        answers, reason = join.process(
+            IncompleteArrivals(arrivals.side[part], arrivals.key[part], arrivals.values[part])
+        )
+        these = expected.take(np.flatnonzero((expected.arrival >= at) & (expected.arrival < end)))
+        same(answers, Answers(**{**vars(these), "arrival": these.arrival - at}))
+        np.testing.assert_array_equal(reason, reasons[part])
+        place += len(answers)
+        at = end
+        if data.draw(st.booleans()):
+            saved = join.snapshot()
+            join.process(arrivals)  # it runs on for a moment; the snapshot must not notice
+            join = IncompleteJoin.restore(saved, imputer)
+    assert place == len(expected)
+    assert join.counters == whole.counters
+    for side in (0, 1):
+        np.testing.assert_array_equal(np.sort(join.live(side)), np.sort(whole.live(side)))
+    if options["output"] == "changes":
+        for field in fields(Answers):
+            if field.name != "arrival":
+                np.testing.assert_array_equal(
+                    getattr(join.answers(), field.name), getattr(whole.answers(), field.name)
+                )
+
+
+@given(st.data())
+@settings(max_examples=25)
+def test_a_new_repository_serves_later_arrivals_only(data):
+    """Two exchanges: at the second, windows hold objects of all three imputers' time."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    imputers = [imputer_for(rng, 3) for _ in range(3)]
+    rows = imputers[0][1]
+    arrivals = arrivals_for(rng, rows, 55)
+    parts = [slice(0, 25), slice(25, 35), slice(35, 55)]
+    done = [
+        imputer.impute(arrivals.values[part])
+        for (imputer, _), part in zip(imputers, parts, strict=True)
+    ]
+    counts = np.concatenate([np.diff(one.offsets) for one in done])
+    reference = SimilarityJoin(3, 0.1, 0.3, 9, 0.95, strategy="nested")
+    joined = reference.process(
+        Arrivals(
+            arrivals.side, arrivals.key, np.concatenate([[0], np.cumsum(counts)]),
+            np.concatenate([one.prob for one in done]),
+            np.concatenate([one.values for one in done]),
+        )
+    )  # fmt: skip
+    join = IncompleteJoin(imputers[0][0], 0.1, 0.3, 9)
+    for (imputer, _), part in zip(imputers, parts, strict=True):
+        if part.start:
+            join.replace_imputer(imputer)
+            if data.draw(st.booleans()):
+                join = IncompleteJoin.restore(join.snapshot(), imputer)
+        answers, _ = join.process(
+            IncompleteArrivals(arrivals.side[part], arrivals.key[part], arrivals.values[part])
+        )
+        these = joined.take(
+            np.flatnonzero((joined.arrival >= part.start) & (joined.arrival < part.stop))
+        )
+        same(answers, Answers(**{**vars(these), "arrival": these.arrival - part.start}), False)
+
+
+def test_objects_out_of_reach_are_not_imputed_and_sure_matches_neither():
+    rng = np.random.default_rng(0)
+    rows = rng.random((500, 3))
+    imputer = Imputer(rows, ["a, b -> c : 0.2, 0.2 -> 1"], names="abc")
+    far = IncompleteArrivals(
+        np.array([0, 1], np.uint8), np.zeros(2, np.int64),
+        np.array([[0.1, 0.1, np.nan], [0.9, 0.9, np.nan]]),
+    )  # fmt: skip
+    join = IncompleteJoin(imputer, 0.5, 0.5, 10)
+    answers, _ = join.process(far)
+    assert len(answers) == 0
+    assert join.counters["completed"] == 0
+    join = IncompleteJoin(imputer, 5.0, 0.5, 10)
+    answers, _ = join.process(far)
+    assert answers.probability.tolist() == [1.0]
+    assert (join.counters["completed"], join.counters["certain"]) == (0, 1)
+    join = IncompleteJoin(imputer, 5.0, 0.5, 10, alternatives=True)
+    answers, _ = join.process(far)
+    assert join.counters["completed"] == 2
+    assert answers.prob.sum() == pytest.approx(1.0)
+
+
+def test_a_window_that_fills_and_turns_over_in_one_call_keeps_its_newest():
+    rng = np.random.default_rng(3)
+    imputer, rows = imputer_for(rng, 3)
+    arrivals = arrivals_for(rng, rows, 600)
+    expected, _ = imputed_then_joined(imputer, arrivals, 0.05, 0.2, 5, "changes", False)
+    answers, _ = IncompleteJoin(imputer, 0.05, 0.2, 5, output="changes").process(arrivals)
+    same(answers, expected, False)
+
+
+def test_wrong_arguments_are_named():
+    imputer = Imputer({"a": [0.0, 1.0], "b": [0.0, 1.0]}, [])
+    for change, message in [
+        ({"within": 0.0}, "`within` must be"),
+        ({"probability": 0.0}, "`probability` must be"),
+        ({"rows": 0}, "`rows` must be"),
+        ({"output": "all"}, "`output` must be"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            IncompleteJoin(
+                **{"imputer": imputer, "within": 1.0, "probability": 0.5, "rows": 3, **change}
+            )
+    join = IncompleteJoin(imputer, 1.0, 0.5, 3)
+    with pytest.raises(ValueError, match="`values` must have shape"):
+        join.process(
+            IncompleteArrivals(np.zeros(1, np.uint8), np.zeros(1, np.int64), np.zeros((1, 3)))
+        )
+    with pytest.raises(TypeError, match="`side` must be an array of uint8"):
+        join.process(IncompleteArrivals(np.zeros(1), np.zeros(1, np.int64), np.zeros((1, 2))))
+    with pytest.raises(ValueError, match="kept only with output"):
+        join.answers()
+    other = Imputer({"a": [0.0, 2.0], "b": [0.0, 1.0]}, [])
+    with pytest.raises(SnapshotError, match="another repository"):
+        IncompleteJoin.restore(join.snapshot(), other)
+    with pytest.raises(ValueError, match="same names and attributes"):
+        join.replace_imputer(Imputer({"a": [0.0], "c": [0.0]}, []))

@@ -1,0 +1,555 @@
+"""The similarity join against its definition, in three ways that can fail independently.
+
+- brute force: every held tuple, every pair of samples, windows by the plain recursion: any
+  dimension, ragged samples, existence below 1, keys, both outputs, every strategy;
+- possible worlds: what Pr(match) means, enumerated, which brute force takes for granted;
+- laws: any split into calls, snapshots anywhere, unmodified inputs, strategies equal to the bit.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from itertools import pairwise, product
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfumato.kernels.joins.match_probability import distance_limit
+from sfumato.operators.joins.similarity_join import Answers, Arrivals, SimilarityJoin
+from sfumato.operators.state.snapshot import SnapshotError
+
+SAME = 1e-12
+
+
+def arrivals_of(side, key, tuples, dimensions):
+    """Arrivals from lists: tuples[i] is a list of (probability, point)."""
+    counts = [len(t) for t in tuples]
+    return Arrivals(
+        side=np.array(side, np.uint8),
+        key=np.array(key, np.int64),
+        offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        prob=np.array([p for t in tuples for p, _ in t], float),
+        points=np.array([x for t in tuples for _, x in t], float).reshape(-1, dimensions),
+    )
+
+
+def random_stream(seed, n, dimensions, keys=1, most=5, extent=5.0, noise=1.0, drift=0.0):
+    """Ragged tuples around centres that may drift; seven in ten do not surely exist."""
+    rng = np.random.default_rng(seed)
+    tuples = []
+    for i in range(n):
+        count = rng.integers(1, most + 1)
+        weight = rng.dirichlet(np.ones(count)) + 1e-6
+        existence = rng.uniform(0.2, 1.0) if rng.random() < 0.7 else 1.0
+        centre = rng.uniform(0, extent, dimensions) + drift * i
+        points = np.round(centre + rng.normal(0, noise, (count, dimensions)), 1)
+        tuples.append(list(zip(weight / weight.sum() * existence, points, strict=True)))
+    return arrivals_of(rng.integers(0, 2, n), rng.integers(0, keys, n), tuples, dimensions)
+
+
+def with_one_more(law, p):
+    """Law of a count after one more independent tuple of existence p."""
+    return [q * (1 - p) + r * p for q, r in zip([*law, 0.0], [0.0, *law], strict=True)]
+
+
+def at_least(existences, rows):
+    """Pr(at least `rows` of independent tuples exist)."""
+    law = [1.0]
+    for p in existences:
+        law = with_one_more(law, p)
+    return max(0.0, 1.0 - sum(law[:rows]))
+
+
+def positions(existences, rows):
+    """T_j of each tuple, oldest first: Pr(fewer than `rows` of the newer ones exist)."""
+    law, inside = [1.0], []
+    for p in reversed(existences):
+        inside.append(min(1.0, sum(law[:rows])))
+        law = with_one_more(law, p)
+    return inside[::-1]
+
+
+def held(tuples, i):
+    """(samples, existence) of tuple i."""
+    part = slice(tuples.offsets[i], tuples.offsets[i + 1])
+    samples = list(zip(tuples.prob[part].tolist(), tuples.points[part].tolist(), strict=True))
+    total = math.fsum(p for p, _ in samples)
+    return samples, 1.0 if abs(total - 1) < 1e-14 else total
+
+
+def brute_force(stream, within, probability, rows, confidence, max_tuples=None):
+    """All changes: (arrival, change, left, right, probability, {(left, right sample): prob})."""
+    numbers, windows, current, changes = [0, 0], {}, [], []
+    evict_at = min(confidence, 1 - probability)
+    for i, (side, key) in enumerate(zip(stream.side.tolist(), stream.key.tolist(), strict=True)):
+        samples, existence = held(stream, i)
+        number = numbers[side]
+        numbers[side] += 1
+        if existence == 0:
+            continue
+        other = windows.setdefault((key, 1 - side), [])
+        for (opposite, theirs, _), inside in zip(
+            other, positions([e for _, _, e in other], rows), strict=True
+        ):
+            pairs = {
+                ((k, m) if side == 0 else (m, k)): p * q
+                for k, (p, x) in enumerate(samples)
+                for m, (q, y) in enumerate(theirs)
+                if math.sqrt(sum((a - b) ** 2 for a, b in zip(x, y, strict=True))) <= within
+            }
+            match = inside * sum(pairs.values())
+            if match >= probability:
+                left, right = (number, opposite) if side == 0 else (opposite, number)
+                found = (left, right, match, {pair: p * inside for pair, p in pairs.items()}, key)
+                changes.append((i, 1, *found[:4]))
+                current.append(found)
+        own = windows.setdefault((key, side), [])
+        own.append((number, samples, existence))
+        gone = set()
+        while len(own) > rows:
+            reached = at_least([e for _, _, e in own[1:]], rows)
+            if not (reached >= evict_at if evict_at > 0 else reached > 0):
+                break
+            gone.add(own.pop(0)[0])
+        while max_tuples is not None and len(own) > max_tuples:
+            gone.add(own.pop(0)[0])
+        leaving = [a for a in current if a[side] in gone]
+        current = [a for a in current if a[side] not in gone]
+        changes += [(i, -1, *a[:4]) for a in sorted(leaving, key=lambda a: a[:2])]
+    return changes
+
+
+def as_changes(answers):
+    """Answers in the form of `brute_force`."""
+    rows = []
+    for i in range(len(answers)):
+        part = slice(answers.offsets[i], answers.offsets[i + 1])
+        pairs = zip(
+            answers.left_sample[part].tolist(), answers.right_sample[part].tolist(), strict=True
+        )
+        rows.append(
+            (
+                int(answers.arrival[i]),
+                int(answers.change[i]),
+                int(answers.left[i]),
+                int(answers.right[i]),
+                float(answers.probability[i]),
+                dict(zip(pairs, answers.prob[part].tolist(), strict=True)),
+            )
+        )
+    return rows
+
+
+def assert_same(got, expected):
+    assert [row[:4] for row in got] == [row[:4] for row in expected]
+    for mine, theirs in zip(got, expected, strict=True):
+        assert abs(mine[4] - theirs[4]) <= SAME
+        assert mine[5].keys() == theirs[5].keys()
+        assert all(abs(p - theirs[5][pair]) <= SAME for pair, p in mine[5].items())
+
+
+def in_parts(join, stream, cuts, saved=False):
+    """Process a stream cut at some places; with `saved`, through a snapshot at every cut."""
+    changes, places = [], [0, *sorted(cuts), stream.side.size]
+    for begin, end in pairwise(places):
+        samples = slice(stream.offsets[begin], stream.offsets[end])
+        answers = join.process(
+            Arrivals(
+                stream.side[begin:end],
+                stream.key[begin:end],
+                stream.offsets[begin : end + 1] - stream.offsets[begin],
+                stream.prob[samples],
+                stream.points[samples],
+            )
+        )
+        changes += [(a + begin, *rest) for a, *rest in as_changes(answers)]
+        if saved:
+            join = SimilarityJoin.restore(join.snapshot())
+    return changes, join
+
+
+def strategies_for(dimensions):
+    return ["nested", "index", "auto"] + (["sort"] if dimensions == 1 else [])
+
+
+joins = st.fixed_dictionaries(
+    {
+        "seed": st.integers(0, 10**6),
+        "n": st.integers(1, 110),
+        "dimensions": st.integers(1, 3),
+        "keys": st.integers(1, 4),
+        "within": st.sampled_from([0.3, 1.0, 2.5]),
+        "probability": st.sampled_from([0.03, 0.2, 0.5, 0.8, 0.95, 1.0]),
+        "rows": st.integers(1, 25),
+        "confidence": st.sampled_from([0.5, 0.9, 0.99]),
+    }
+)
+
+
+@settings(max_examples=50)
+@given(joins, st.sampled_from(["append", "changes"]), st.data())
+def test_every_strategy_equals_brute_force_in_any_split_and_across_snapshots(case, output, data):
+    d = case["dimensions"]
+    stream = random_stream(case["seed"], case["n"], d, case["keys"])
+    criteria = [case[name] for name in ("within", "probability", "rows", "confidence")]
+    expected = brute_force(stream, *criteria)
+    if output == "append":
+        expected = [change for change in expected if change[1] > 0]
+    cuts = data.draw(st.lists(st.integers(0, case["n"]), max_size=4))
+    saved = data.draw(st.booleans())
+    for strategy in strategies_for(d):
+        join = SimilarityJoin(d, *criteria, strategy=strategy, output=output)
+        changes, _ = in_parts(join, stream, cuts, saved)
+        assert_same(changes, expected)
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "drift", "rows", "extent"),
+    [(1, 0.0, 150, 400.0), (1, 5.0, 100, 30.0), (2, 0.0, 150, 40.0), (3, 0.05, 120, 6.0)],
+)
+def test_cells_that_are_chosen_anew_and_windows_that_move_lose_no_answer(
+    dimensions, drift, rows, extent
+):
+    stream = random_stream(7, 900, dimensions, 2, most=3, extent=extent, drift=drift)
+    criteria = (2.0, 0.3, rows, 0.9)
+    nested = SimilarityJoin(dimensions, *criteria, strategy="nested")
+    expected = as_changes(nested.process(stream))
+    assert len(expected) > 50
+    for strategy in strategies_for(dimensions)[1:]:
+        join = SimilarityJoin(dimensions, *criteria, strategy=strategy)
+        changes, join = in_parts(join, stream, [1, 60, 61, 400, 777], saved=strategy == "auto")
+        assert changes == expected  # to the last bit
+    assert join.counters["pairs"] == nested.counters["pairs"]
+
+
+def test_many_dimensions_are_searched_along_three_of_them():
+    stream = random_stream(3, 400, 6, extent=8.0, noise=0.5)
+    expected = as_changes(SimilarityJoin(6, 3.0, 0.2, 120, 0.9, strategy="nested").process(stream))
+    assert expected
+    assert as_changes(SimilarityJoin(6, 3.0, 0.2, 120, 0.9).process(stream)) == expected
+
+
+def test_tuples_of_many_samples_are_sifted_and_not_all_paired():
+    rng = np.random.default_rng(5)
+    for d in (1, 2, 3, 4):
+        tuples = []
+        for _ in range(160):
+            centre, count = rng.uniform(0, 8, d), rng.integers(30, 60)
+            points = centre + rng.normal(0, 1, (count, d))
+            tuples.append([(rng.uniform(0.5, 1) / count, x) for x in points])
+        stream = arrivals_of(rng.integers(0, 2, 160), np.zeros(160), tuples, d)
+        answers = [
+            as_changes(
+                SimilarityJoin(d, 3.0, 0.3, 40, 0.9, strategy=strategy, alternatives=False).process(
+                    stream
+                )
+            )
+            for strategy in ("nested", "index")
+        ]
+        assert answers[0]
+        assert_same(*answers)
+
+
+def test_consecutive_arrivals_of_one_side_share_a_visit_and_get_their_own_answers():
+    stream = random_stream(11, 400, 1, extent=300.0)
+    side = np.repeat([0, 1, 0], [150, 100, 150]).astype(np.uint8)
+    points = stream.points.copy()
+    points[stream.offsets[150] :] = np.sort(points[stream.offsets[150] :], axis=0)  # close together
+    stream = Arrivals(side, stream.key, stream.offsets, stream.prob, points)
+    join = SimilarityJoin(1, 2.0, 0.1, 120, 0.9, strategy="index")
+    alone = SimilarityJoin(1, 2.0, 0.1, 120, 0.9, strategy="index")
+    assert as_changes(join.process(stream)) == in_parts(alone, stream, range(1, 400))[0]
+    # A group searches a larger ball, once: each member is shown what any of them needs.
+    assert join.counters["visited"] > alone.counters["visited"]
+
+
+# Possible worlds: an arrival u = (1/2: 0, 1/4: 4) against v_0, v_1, v_2 of these samples, w = 1.
+WORLDS = [
+    [(0.5, [0.0]), (0.5, [9.0])],
+    [(0.25, [1.0]), (0.25, [5.0])],
+    [(0.5, [0.5])],
+]
+ARRIVAL = [(0.5, [0.0]), (0.25, [4.0])]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_pr_match_is_the_share_of_possible_worlds_in_which_both_exist_inside_and_near(rows):
+    share = dict.fromkeys(range(3), 0.0)
+    absent = (None, None)
+    choices = [[*samples, (1 - sum(p for p, _ in samples), absent)] for samples in WORLDS]
+    arrival = [*ARRIVAL, (1 - sum(p for p, _ in ARRIVAL), absent)]
+    for u, *world in product(arrival, *choices):
+        weight = u[0] * math.prod(p for p, _ in world)
+        existing = [j for j, (_, x) in enumerate(world) if x is not absent][-rows:]
+        for j in existing:
+            if u[1] is not absent and abs(u[1][0] - world[j][1][0]) <= 1.0:
+                share[j] += weight
+    stream = arrivals_of([1, 1, 1, 0], [0] * 4, [*WORLDS, ARRIVAL], 1)
+    # A confidence of 1 holds all of them, as none is certain to exist but the first.
+    answers = SimilarityJoin(1, 1.0, 1e-9, rows, 0.99).process(stream)
+    got = dict(zip(answers.right.tolist(), answers.probability.tolist(), strict=True))
+    assert got == pytest.approx({j: p for j, p in share.items() if p > 0}, abs=SAME)
+
+
+def test_distance_and_probability_are_inclusive_and_ties_are_decided_by_the_plain_sum():
+    ten = [(0.1, [float(i)]) for i in range(10)]
+    one = [(1.0, [4.0])]
+    for strategy in strategies_for(1):
+        join = SimilarityJoin(1, 2.0, 0.5, 5, 0.9, strategy=strategy)
+        answers = join.process(arrivals_of([0, 1], [0, 0], [ten, one], 1))
+        assert answers.probability.tolist() == [0.5]  # 2, 3, 4, 5 and 6
+    # The definition, k outer and l inner, decides at the threshold itself.
+    rng = np.random.default_rng(0)
+    for count in (3, 5, 7, 10):
+        for _ in range(40):
+            u, v = (np.round(rng.normal(0, 1, count), 2) for _ in range(2))
+            plain, p = 0.0, 1 / count
+            for x in v:
+                for y in u:
+                    if abs(x - y) <= 1.0:
+                        plain += p * p
+            if not 0 < plain <= 1:
+                continue
+            stream = arrivals_of([0, 1], [0, 0], [[(p, [x]) for x in t] for t in (u, v)], 1)
+            above = min(1.0, math.nextafter(plain, 2))
+            for threshold, found in ((plain, 1), (above, int(above == plain))):
+                for strategy in ("nested", "index", "sort"):
+                    join = SimilarityJoin(1, 1.0, threshold, 5, 0.9, strategy=strategy)
+                    assert len(join.process(stream)) == found
+
+
+@given(st.floats(1e-150, 1e150), st.integers(2, 5))
+def test_the_squared_limit_is_the_rooted_comparison(within, dimensions):
+    limit = distance_limit(within, dimensions)
+    assert math.sqrt(limit) <= within
+    assert limit == np.finfo(float).max or math.sqrt(math.nextafter(limit, math.inf)) > within
+    assert distance_limit(within, 1) == within
+
+
+def test_the_current_answers_are_the_changes_added_up_and_live_names_all_that_is_needed():
+    stream = random_stream(2, 300, 2, 3)
+    join = SimilarityJoin(2, 2.0, 0.3, 8, 0.9, output="changes")
+    current = {}
+    for begin in range(0, 300, 30):
+        part = slice(stream.offsets[begin], stream.offsets[begin + 30])
+        changes = as_changes(
+            join.process(
+                Arrivals(
+                    stream.side[begin : begin + 30],
+                    stream.key[begin : begin + 30],
+                    stream.offsets[begin : begin + 31] - stream.offsets[begin],
+                    stream.prob[part],
+                    stream.points[part],
+                )
+            )
+        )
+        for _, change, left, right, *contents in changes:
+            if change > 0:
+                assert (left, right) not in current
+                current[left, right] = contents
+            else:
+                assert current.pop((left, right)) == contents  # the same contents leave
+        now = as_changes(join.answers())
+        assert {(left, right): [*rest] for _, _, left, right, *rest in now} == current
+        assert {left for left, _ in current} <= set(join.live(0).tolist())
+        assert {right for _, right in current} <= set(join.live(1).tolist())
+    assert len(join.live(0)) + len(join.live(1)) == join.counters["held"] < 200
+
+
+def test_the_oldest_tuples_go_when_more_than_max_tuples_are_held_and_are_counted():
+    stream = random_stream(4, 200, 1, 2)
+    criteria = (2.0, 0.05, 10, 0.99)
+    join = SimilarityJoin(1, *criteria, output="changes", max_tuples=11)
+    assert_same(as_changes(join.process(stream)), brute_force(stream, *criteria, max_tuples=11))
+    assert join.counters["overflow"] > 0
+    assert join.counters["held"] <= 4 * 11
+    # A bound below `rows` makes plain windows of that many tuples, all of them short.
+    short = SimilarityJoin(1, *criteria, output="changes", max_tuples=3)
+    assert_same(as_changes(short.process(stream)), brute_force(stream, *criteria, max_tuples=3))
+
+
+def test_a_window_that_was_plain_becomes_uncertain_with_the_first_uncertain_tuple():
+    stream = random_stream(9, 200, 1, most=3)
+    existence = np.repeat([held(stream, i)[1] for i in range(200)], np.diff(stream.offsets))
+    early = np.arange(stream.prob.size) < stream.offsets[80]
+    prob = np.where(early, stream.prob / existence, stream.prob)
+    stream = Arrivals(stream.side, stream.key, stream.offsets, prob, stream.points)
+    criteria = (1.0, 0.2, 15, 0.95)
+    expected = brute_force(stream, *criteria)
+    for saved in (False, True):
+        join = SimilarityJoin(1, *criteria, output="changes")
+        assert_same(in_parts(join, stream, [40, 79, 80, 81, 150], saved)[0], expected)
+
+
+def test_a_tuple_without_samples_has_a_number_but_never_enters():
+    stream = arrivals_of([0, 0, 1, 1], [0] * 4, [[], [(1.0, [1.0])], [], [(1.0, [1.0])]], 1)
+    join = SimilarityJoin(1, 1.0, 0.5, 1, 0.9)
+    answers = join.process(stream)
+    assert (answers.arrival.tolist(), answers.left.tolist(), answers.right.tolist()) == (
+        [3],
+        [1],
+        [1],
+    )
+    assert join.counters["tuples"] == 4
+
+
+def test_rounded_probabilities_of_a_certain_tuple_make_a_certain_tuple():
+    third = [(1 / 49, [float(i)]) for i in range(49)]  # the floats' sum is below 1
+    stream = arrivals_of([0] * 6, [0] * 6, [third] * 6, 1)
+    join = SimilarityJoin(1, 1.0, 0.5, 2, 1.0)
+    join.process(stream)
+    assert join.live(0).tolist() == [4, 5]
+
+
+def test_certainty_is_asked_for_by_a_probability_of_one():
+    sure, unsure = [(1.0, [0.0])], [(0.9, [0.0])]
+    # The tuple before the unsure one is among the newest two for certain, the one before is not.
+    stream = arrivals_of([0, 0, 0, 1], [0] * 4, [sure, sure, unsure, sure], 1)
+    answers = SimilarityJoin(1, 1.0, 1.0, 2, 0.95).process(stream)
+    assert answers.left.tolist() == [1]
+
+
+def test_without_alternatives_the_same_answers_come_without_pairs_of_samples():
+    stream = random_stream(1, 200, 2)
+    whole = SimilarityJoin(2, 2.0, 0.3, 20, 0.9).process(stream)
+    bare = SimilarityJoin(2, 2.0, 0.3, 20, 0.9, alternatives=False).process(stream)
+    assert len(bare) == len(whole) > 0
+    assert bare.probability.tolist() == whole.probability.tolist()
+    assert bare.prob.size == 0
+    assert not bare.offsets.any()
+
+
+def test_the_sample_pairs_of_an_answer_sum_to_its_probability():
+    answers = SimilarityJoin(2, 2.0, 0.3, 5, 0.9).process(random_stream(6, 300, 2))
+    sums = np.add.reduceat(answers.prob, answers.offsets[:-1])
+    assert sums == pytest.approx(answers.probability, abs=SAME)
+
+
+def test_inputs_stay_unmodified_and_may_be_read_only():
+    stream = random_stream(1, 100, 2)
+    copies = {f.name: getattr(stream, f.name).copy() for f in fields(Arrivals)}
+    for field in fields(Arrivals):
+        getattr(stream, field.name).flags.writeable = False
+    SimilarityJoin(2, 2.0, 0.3, 20, 0.9).process(stream)
+    for name, copy in copies.items():
+        assert np.array_equal(getattr(stream, name), copy)
+
+
+def test_an_empty_batch_has_no_answers():
+    nothing = arrivals_of([], [], [], 2)
+    for output in ("append", "changes"):
+        join = SimilarityJoin(2, 1.0, 0.5, 5, 0.9, output=output)
+        assert len(join.process(nothing)) == 0
+        assert len(SimilarityJoin.restore(join.snapshot()).process(nothing)) == 0
+
+
+def test_more_arrivals_than_a_chunk_are_one_batch():
+    rng = np.random.default_rng(8)
+    n = 20_000
+    stream = Arrivals(
+        side=rng.integers(0, 2, n).astype(np.uint8),
+        key=rng.integers(0, 50, n),
+        offsets=np.arange(n + 1),
+        prob=np.ones(n),
+        points=rng.uniform(0, 100, (n, 1)),
+    )
+    whole = SimilarityJoin(1, 1.0, 0.5, 30, 0.9).process(stream)
+    nested = SimilarityJoin(1, 1.0, 0.5, 30, 0.9, strategy="nested")
+    changes, _ = in_parts(nested, stream, [3000, 9000, 15_000])
+    assert as_changes(whole) == changes
+
+
+def test_a_pruned_search_visits_few_of_the_pairs():
+    stream = random_stream(1, 3000, 1, extent=3000.0)
+    join = SimilarityJoin(1, 1.0, 0.3, 500, 0.9)
+    join.process(stream)
+    counters = join.counters
+    assert counters["answers"] <= counters["candidates"] <= counters["visited"]
+    assert counters["visited"] < 0.05 * counters["pairs"]
+
+
+def test_real_positions_of_two_people_join_as_brute_force_has_it(data_folder):
+    table = pq.read_table(data_folder / "geolife_11users.parquet")
+    frame = table.select(["user_id", "ts", "lat", "lon", "alt_ft"]).to_pandas()
+    rng = np.random.default_rng(0)
+    left, right = (frame[frame.user_id == user].iloc[::40][:150] for user in (0, 3))
+    both = [(row, side) for side, rows in enumerate((left, right)) for row in rows.itertuples()]
+    both.sort(key=lambda pair: (pair[0].ts, pair[1]))
+    tuples = []
+    for row, _ in both:  # metres; a fix is known to about 15 m and lost one time in ten
+        centre = np.array([row.lat * 111e3, row.lon * 85e3, row.alt_ft * 0.3048])
+        tuples.append([(0.9 / 6, x) for x in centre + rng.normal(0, 15, (6, 3))])
+    stream = arrivals_of([side for _, side in both], [0] * len(both), tuples, 3)
+    criteria = (2000.0, 0.4, 40, 0.95)
+    expected = brute_force(stream, *criteria)
+    assert len(expected) > 20
+    for strategy in strategies_for(3):
+        join = SimilarityJoin(3, *criteria, strategy=strategy, output="changes")
+        assert_same(as_changes(join.process(stream)), expected)
+
+
+GOOD = {"dimensions": 1, "within": 1.0, "probability": 0.5, "rows": 5, "confidence": 0.9}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"within": 0.0}, "`within` must be a positive"),
+        ({"within": math.nan}, "`within` must be a positive"),
+        ({"probability": 0.0}, "`probability` must be a probability"),
+        ({"probability": 1.5}, "`probability` must be a probability"),
+        ({"confidence": -0.1}, "`confidence` must be a probability"),
+        ({"rows": 0}, "`rows` must be a whole number"),
+        ({"rows": 2.5}, "`rows` must be a whole number"),
+        ({"dimensions": 0}, "`dimensions` must be a whole number"),
+        ({"max_tuples": 0}, "`max_tuples` must be a whole number"),
+        ({"strategy": "hash"}, "`strategy` must be one of auto, nested, index, sort"),
+        ({"output": "all"}, "`output` must be one of append, changes"),
+        ({"dimensions": 2, "strategy": "sort"}, 'use "index"'),
+    ],
+)
+def test_a_setting_out_of_range_is_refused_by_name(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        SimilarityJoin(**(GOOD | wrong))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        ({"side": np.zeros(2)}, TypeError, "`side` must be an array of uint8; got float64"),
+        ({"key": np.zeros(3, np.int64)}, ValueError, r"`key` must have shape \(2,\)"),
+        ({"key": np.array([0, -1])}, ValueError, "`key` at least 0"),
+        ({"side": np.array([0, 2], np.uint8)}, ValueError, "`side` must be 0 or 1"),
+        ({"offsets": np.array([0, 2, 1])}, ValueError, "`offsets` must rise from 0"),
+        ({"points": np.zeros((2, 2))}, ValueError, r"`points` must have shape \(2, 1\)"),
+    ],
+)
+def test_malformed_arrivals_are_refused_and_nothing_is_taken(wrong, error, message):
+    good = {
+        "side": np.array([0, 1], np.uint8),
+        "key": np.zeros(2, np.int64),
+        "offsets": np.arange(3),
+        "prob": np.ones(2),
+        "points": np.zeros((2, 1)),
+    }
+    join = SimilarityJoin(**GOOD)
+    with pytest.raises(error, match=message):
+        join.process(Arrivals(**(good | wrong)))
+    assert join.counters["tuples"] == 0
+    assert len(join.process(Arrivals(**good))) == 1
+
+
+def test_the_current_answers_are_only_kept_for_changes():
+    with pytest.raises(ValueError, match='output="changes"'):
+        SimilarityJoin(**GOOD).answers()
+    assert len(SimilarityJoin(**GOOD, output="changes").answers()) == len(Answers.none()) == 0
+
+
+def test_bytes_that_are_no_join_are_refused():
+    data = SimilarityJoin(**GOOD).snapshot()
+    with pytest.raises(SnapshotError):
+        SimilarityJoin.restore(data[:-1] + b"!")

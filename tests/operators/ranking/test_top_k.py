@@ -1,0 +1,361 @@
+"""Top-k answers against the definition: all possible worlds, and the plain recursion per tuple."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sfumato as sf
+from sfumato.kernels.ranking.best_of_columns import best_of_columns
+from sfumato.operators.ranking.top_k import pk_topk, prfe, rank_probabilities
+
+ERROR = 1e-12
+
+# Tables 1-3 of D; R2 and R3 exclude each other, and so do R5 and R6.
+SPEED = [80, 65, 45, 30, 50, 25]
+CHANCE = [0.3, 0.4, 0.5, 1.0, 0.8, 0.2]
+RULES = [-1, 2, 2, -1, 5, 5]
+TOP_2 = [0.3, 0.4, 0.38, 0.202, 0.704, 0.014]
+TOP_3 = [0.3, 0.4, 0.5, 0.784, 0.8, 0.146]  # D prints .173 for R6; its own worlds sum to .146
+
+
+class Case:
+    """Items in rules in exact fractions, and every possible world of them."""
+
+    def __init__(self, groups, owners, scores, descending=True):
+        """groups : lists of items that exclude each other; owners : every item's tuple."""
+        self.groups, self.owners, self.scores = groups, owners, scores
+        self.prob = {item: p for group in groups for item, p in group}
+        self.size, self.tuples = len(scores), max(owners, default=-1) + 1
+        self.descending, sign = descending, -1 if descending else 1
+        self.key = lambda item: (sign * scores[item], item)
+        self.rule = np.full(self.size, -1)
+        for number, group in enumerate(groups):
+            for item, _ in group:
+                self.rule[item] = number
+
+    def worlds(self):
+        """(existing items in rank order, probability) of every world."""
+        choices = []
+        for group in self.groups:
+            rest = 1 - sum(p for _, p in group)
+            choices.append([*group, (None, rest)] if rest else group)
+        for world in product(*choices):
+            chance = Fraction(1)
+            for _, p in world:
+                chance *= p
+            yield sorted((i for i, _ in world if i is not None), key=self.key), chance
+
+    def arguments(self):
+        prob = [float(self.prob[i]) for i in range(self.size)]
+        return {
+            "scores": self.scores,
+            "prob": prob,
+            "rules": self.rule,
+            "tuples": self.owners,
+            "ascending": not self.descending,
+        }
+
+
+@st.composite
+def cases(draw, alternatives=True):
+    """Up to 7 items: rules of any mass up to 1, tuples of several alternatives, ties."""
+    sizes = draw(st.lists(st.integers(1, 4), max_size=4).filter(lambda sizes: sum(sizes) <= 7))
+    items = iter(draw(st.permutations(range(sum(sizes)))))
+    owners, groups, tuples = [0] * sum(sizes), [], 0
+    for size in sizes:
+        weights = draw(st.lists(st.integers(1, 9), min_size=size, max_size=size))
+        total = sum(weights) + draw(st.sampled_from([0, 0, 1, 5, 50]))
+        groups.append([(next(items), Fraction(weight, total)) for weight in weights])
+        for place, (item, _) in enumerate(groups[-1]):
+            tuples += place == 0 or not alternatives or draw(st.booleans())
+            owners[item] = tuples - 1
+    scores = draw(st.lists(st.integers(0, 5), min_size=len(owners), max_size=len(owners)))
+    return Case(groups, owners, scores, draw(st.booleans()))
+
+
+def close(got, exact):
+    got, exact = np.array(got, dtype=float), np.array(exact, dtype=float)
+    np.testing.assert_allclose(got, exact, rtol=0, atol=ERROR)
+
+
+def ranks_by_worlds(case):
+    """Pr(rank of tuple t = j + 1) at [t][j], and expected ranks, by definition."""
+    law = [[Fraction(0)] * (case.size + 1) for _ in range(case.tuples)]
+    mean = [Fraction(0)] * case.tuples
+    for world, chance in case.worlds():
+        rank = {case.owners[item]: place for place, item in enumerate(world)}
+        for t in range(case.tuples):
+            mean[t] += chance * rank.get(t, len(world))
+            if t in rank:
+                law[t][rank[t]] += chance
+    return law, mean
+
+
+def test_the_tables_of_d_with_their_erratum():
+    both = sf.top_k_probabilities(SPEED, CHANCE, RULES, k=[2, 3])
+    close(both, np.transpose([TOP_2, TOP_3]))
+    close(sf.top_k_probabilities(SPEED, CHANCE, RULES, k=2), TOP_2)
+    assert sorted(pk_topk(SPEED, CHANCE, RULES, k=3).indices + 1) == [3, 4, 5]  # Q1 of D
+    assert sorted(pk_topk(SPEED, CHANCE, RULES, k=2).indices + 1) == [2, 5]  # Q2 of D
+
+
+@settings(max_examples=400)
+@given(cases(), st.data())
+def test_top_k_probabilities_are_those_of_the_possible_worlds(case, data):
+    ks = data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=10))
+    law, _ = ranks_by_worlds(case)
+    exact = [[sum(row[:k]) for k in ks] for row in law]
+    got = sf.top_k_probabilities(**case.arguments(), k=ks)
+    assert got.shape == (case.tuples, len(ks))
+    if case.tuples:
+        close(got, exact)
+    for column, k in enumerate(ks):
+        close(sf.top_k_probabilities(**case.arguments(), k=k), got[:, column])
+
+
+@settings(max_examples=300)
+@given(cases(), st.integers(1, 8))
+def test_every_ranking_is_that_of_the_possible_worlds(case, k):
+    law, mean = ranks_by_worlds(case)
+    got = case.arguments()
+    if case.tuples:
+        padded = [(row + [Fraction(0)] * k)[:k] for row in law]
+        close(rank_probabilities(**got, k=k), padded)
+        close(sf.expected_ranks(**got), mean)
+        omega = [Fraction(3, 2), Fraction(-1), Fraction(0), Fraction(7)][:k]
+        weighed = [sum(w * p for w, p in zip(omega, row, strict=False)) for row in law]
+        close(sf.prf(**got, weights=[float(w) for w in omega]), weighed)
+        powers = [sum(Fraction(3, 10) ** (j + 1) * p for j, p in enumerate(row)) for row in law]
+        close(prfe(**got, alpha=0.3), powers)
+    ranks = sf.u_kranks(**got, k=k)
+    for j in range(k):
+        best = max((row[j] if j < len(row) else 0 for row in law), default=0)
+        close(ranks.probability[j], best)
+        assert (ranks.indices[j] == -1) == (best == 0)
+        if best:
+            close(law[ranks.indices[j]][j], best)
+
+
+@settings(max_examples=300)
+@given(cases(), st.integers(1, 8))
+def test_the_likeliest_tuples_are_sorted_by_their_probability(case, k):
+    got = case.arguments()
+    values = sf.top_k_probabilities(**got, k=k)
+    best = pk_topk(**got, k=k)
+    assert best.indices.size == min(k, case.tuples)
+    close(best.probability, np.sort(values)[::-1][:k])
+    np.testing.assert_array_equal(values[best.indices], best.probability)
+    enough = sf.pt_k(**got, k=k, threshold=0.25)
+    assert set(enough.indices) == set(np.flatnonzero(values >= 0.25))
+    assert (np.diff(enough.probability) <= 0).all()
+
+
+@settings(max_examples=500)
+@given(cases(alternatives=False), st.integers(1, 8), st.booleans())
+def test_u_topk_is_the_most_probable_vector_of_the_possible_worlds(case, k, full):
+    vectors = defaultdict(Fraction)
+    for world, chance in case.worlds():
+        if len(world) >= k or not full:
+            vectors[tuple(world[:k])] += chance
+    got = case.arguments()
+    del got["tuples"]
+    answer = sf.u_topk(**got, k=k, full=full)
+    if not vectors:
+        assert (answer.indices.size, answer.probability) == (0, 0.0)
+        return
+    assert answer.indices.size == k or not full
+    close(answer.probability, max(vectors.values()))
+    close(answer.probability, vectors[tuple(answer.indices)])
+    close(np.exp(answer.log_probability), answer.probability)
+
+
+def plain(prob, rule, k, positions):
+    """Pr_k at some rank positions, from scratch for each: D, (1) and (2), in 80-bit floats."""
+    out = []
+    for x in positions:
+        above = defaultdict(np.longdouble)
+        for i in range(x):
+            if rule[i] != rule[x]:
+                above[rule[i]] += np.longdouble(prob[i])
+        law = np.zeros(k, dtype=np.longdouble)
+        law[0] = 1
+        for mass in above.values():
+            law[1:] = law[1:] * (1 - min(mass, 1)) + law[:-1] * min(mass, 1)
+            law[0] *= 1 - min(mass, 1)
+        out.append(prob[x] * float(law.sum()))
+    return np.array(out)
+
+
+def many(n, seed, kind):
+    """Probabilities and rules of n items in rank order."""
+    rng = np.random.default_rng(seed)
+    prob, rule = 1.0 - rng.random(n), np.arange(n)
+    if kind == "pairs":  # consecutive ones, as D makes them of the icebergs
+        first = np.flatnonzero(prob[:-1] + prob[1:] <= 1.0)[::2]
+        rule[first + 1] = rule[first]
+    if kind == "long rules":  # 30 members each, all over the ranks, some of total mass 1
+        rule = rng.permutation(n) % (n // 30)
+        mass = np.bincount(rule, weights=prob)
+        prob = prob / (mass * rng.choice([1.0, 1.25], mass.size))[rule]
+    if kind == "rare":
+        prob *= 0.02
+    if kind == "certain":
+        prob[rng.random(n) < 0.5] = 1.0
+    if kind == "nearly certain pairs":  # one's own factor is nearly 1, or 0: what division loses
+        rule = np.arange(n) // 2
+        prob = np.where(np.arange(n) % 2, 1e-9, 1 - 1e-9)
+    return prob, rule
+
+
+@pytest.mark.parametrize(
+    "kind", ["single", "pairs", "long rules", "rare", "certain", "nearly certain pairs"]
+)
+@pytest.mark.parametrize(("n", "k"), [(400, 7), (1000, 100), (1000, 450), (6000, 30)])
+def test_thousands_of_items_agree_with_the_plain_recursion(kind, n, k):
+    prob, rule = many(n, n + k, kind)
+    positions = np.unique([*np.linspace(0, n - 1, 12).astype(int), k - 1, k, k + 1, 3 * k])
+    positions = positions[positions < n]
+    expected = plain(prob, rule, k, positions)
+    scores = -np.arange(n, dtype=float)
+    one = sf.top_k_probabilities(scores, prob, rule, k=k)
+    some = sf.top_k_probabilities(scores, prob, rule, k=list(range(k, 0, -max(k // 9, 1))))
+    by_rank = sf.prf(scores, prob, rule, weights=np.ones(k))
+    for got in (one, some[:, 0], by_rank):
+        close(got[positions], expected)
+
+
+def test_the_order_of_input_does_not_matter_without_ties():
+    prob, rule = many(5000, 3, "pairs")
+    shuffled = np.random.default_rng(4).permutation(5000)
+    scores = -np.arange(5000.0)
+    expected = sf.top_k_probabilities(scores, prob, rule, k=50)
+    got = sf.top_k_probabilities(scores[shuffled], prob[shuffled], rule[shuffled], k=50)
+    np.testing.assert_array_equal(got, expected[shuffled])
+
+
+def test_items_that_cannot_matter_are_not_needed_but_tie_with_others_in_order():
+    scores = np.repeat([3.0, 2.0, 1.0], 2000)  # 2,000 ties: only the first ones can be in the top
+    got = sf.top_k_probabilities(scores, np.full(6000, 0.5), k=10)
+    expected = plain(np.full(6000, 0.5), np.arange(6000), 10, range(60))
+    close(got[:60], expected)
+    assert got[1000:].max() == 0.0
+
+
+def test_probable_items_at_the_end_of_improbable_ones_are_found():
+    prob = np.r_[np.full(9000, 1e-6), np.full(1000, 1.0)]  # the mean misleads about the front
+    got = sf.top_k_probabilities(-np.arange(10_000.0), prob, k=3)
+    close(got[9000:9003], plain(prob, np.arange(10_000), 3, [9000, 9001, 9002]))
+    assert got[9003] == 0.0
+
+
+def test_equal_scores_rank_in_order_of_arrival():
+    close(sf.top_k_probabilities([1, 1, 1], [0.5, 0.5, 0.5], k=1), [0.5, 0.25, 0.125])
+    assert pk_topk([1, 1, 1], [1, 1, 1], k=2).indices.tolist() == [0, 1]
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), max_size=30)
+    | st.integers(0, 999).map(lambda n: [[i, (7 * i) % 200, -i] for i in range(n % 200)]),
+    st.lists(st.integers(1, 40), min_size=3, max_size=3),
+)
+def test_the_best_of_every_column_are_in_order_and_ties_in_order_of_place(rows, ks):
+    values = np.array(rows, dtype=float).reshape(-1, 3)
+    offsets, places = best_of_columns(values, np.array(ks))
+    for c, k in enumerate(ks):
+        expected = np.argsort(-values[:, c], kind="stable")[:k]
+        np.testing.assert_array_equal(places[offsets[c] : offsets[c + 1]], expected)
+
+
+def test_ascending_ranks_the_least_score_first():
+    close(
+        sf.top_k_probabilities([1, 2, 3], [0.5, 0.5, 0.5], k=1, ascending=True), [0.5, 0.25, 0.125]
+    )
+
+
+def test_k_beyond_all_tuples_gives_existence():
+    close(sf.top_k_probabilities(SPEED, CHANCE, RULES, k=99), CHANCE)
+    assert pk_topk(SPEED, CHANCE, RULES, k=99).indices.size == 6
+
+
+def test_nothing_to_rank():
+    assert sf.top_k_probabilities([], [], k=3).shape == (0,)
+    assert sf.top_k_probabilities([], [], [], k=[1, 2]).shape == (0, 2)
+    assert sf.expected_ranks([], []).shape == sf.prf([], [], weights=[1.0]).shape == (0,)
+    assert sf.u_topk([], [], k=2).indices.size == 0
+    assert sf.u_topk([], [], k=2).probability == 1.0  # the only world is empty, and so is its top
+    assert sf.u_kranks([], [], k=2).indices.tolist() == [-1, -1]
+    assert pk_topk([], [], k=2).indices.size == 0
+    assert sf.pt_k([], [], k=2, threshold=0.5).indices.size == 0
+
+
+def test_a_rule_of_mass_one_up_to_rounding_is_certain():
+    tenths = [0.1] * 9 + [0.1 + 5e-10]
+    got = sf.top_k_probabilities(-np.arange(11.0), [*tenths, 1.0], [7] * 10 + [-1], k=1)
+    assert got[10] == 0.0
+    vector = sf.u_topk(-np.arange(11.0), [*tenths, 1.0], [7] * 10 + [-1], k=2)
+    assert vector.indices.tolist() == [9, 10]
+
+
+def test_a_vector_too_improbable_for_a_float_keeps_its_logarithm():
+    answer = sf.u_topk(-np.arange(5000.0), np.full(5000, 0.4), k=1500)
+    assert answer.probability == 0.0
+    assert -4000 < answer.log_probability < -1000
+
+
+def test_inputs_stay_as_they_are():
+    arrays = [np.array(SPEED, float), np.array(CHANCE), np.array(RULES)]
+    copies = [array.copy() for array in arrays]
+    for array in arrays:
+        array.flags.writeable = False
+    sf.top_k_probabilities(*arrays, k=2)
+    sf.u_topk(*arrays, k=2)
+    for array, copy in zip(arrays, copies, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"prob": [0.5, 0.0, 0.5]}, r"`prob` .* got 0.0 at index 1"),
+        ({"prob": [0.5, 1.1, 0.5]}, r"`prob` .* got 1.1 at index 1"),
+        ({"prob": [0.5, float("nan"), 0.5]}, r"`prob` .* got nan at index 1"),
+        ({"prob": [0.5, 0.5]}, "`prob` must have 3 entries, as there are tuples; got 2"),
+        ({"prob": [[0.5]]}, "`prob` must have one dimension"),
+        ({"scores": [1, 2, float("inf")]}, "`scores` must be finite; got inf at index 2"),
+        ({"scores": ["a", "b", "c"]}, "`scores` must be an array of numbers"),
+        ({"rules": [4, 4, 4]}, "rule 4 exclude each other"),
+        ({"rules": [10**15, 10**15, 10**15]}, "rule 1000000000000000 exclude each other"),
+        ({"rules": [0.5, 1.0, 2.0]}, "`rules` must be whole numbers"),
+        ({"rules": [1]}, "`rules` must have 3 entries"),
+        ({"tuples": [0, 0, 0]}, "tuple 0 exclude each other"),
+        ({"tuples": [0, 2, 2]}, "without gaps"),
+        ({"tuples": [0, -1, 1]}, "without gaps"),
+        ({"tuples": [0, 0, 1], "rules": [3, 4, 3]}, "tuple 0 has alternatives in different"),
+        ({"k": 0}, "`k` must be a whole number of tuples"),
+        ({"k": 2.5}, "`k` must be a whole number of tuples"),
+        ({"k": True}, "`k` must be a whole number of tuples"),
+        ({"k": []}, "`k` must be a whole number or a list"),
+    ],
+)
+def test_errors_name_the_argument_and_what_came(change, words):
+    arguments = {"scores": [3, 2, 1], "prob": [0.4, 0.6, 0.5], "k": 2, **change}
+    with pytest.raises(ValueError, match=words):
+        sf.top_k_probabilities(**arguments)
+
+
+def test_errors_of_the_other_rankings():
+    with pytest.raises(ValueError, match="`threshold` must be a number in"):
+        sf.pt_k([1], [1], k=1, threshold=0)
+    with pytest.raises(ValueError, match="`alpha` must be a number in"):
+        prfe([1], [1], alpha=1.5)
+    with pytest.raises(ValueError, match="`weights` must be a list of finite numbers"):
+        sf.prf([1], [1], weights=[])
+    with pytest.raises(ValueError, match="`k` must be"):
+        sf.u_topk([1], [1], k=-1)

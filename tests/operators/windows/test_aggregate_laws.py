@@ -1,0 +1,172 @@
+"""Laws of aggregates over independent tuples against possible worlds, and their summaries."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregate_worlds import arrays, check, column, laws_by_worlds, random_tuples
+from sfumato.kernels.laws.discrete_law import quantiles_of_law, reduce_law
+from sfumato.kernels.laws.mergeable_moments import NODE, NODES, WEIGHT
+from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.laws.independent_law import Answers, LawOptions, Members, law_of
+
+ASKED = [("count", None), ("sum", None), ("avg", None), ("min", None), ("max", None),
+         ("quantile", 0.5), ("quantile", 0.0), ("quantile", 1.0), ("quantile", 0.3),
+         ("boundary_sum", None)]  # fmt: skip
+
+
+def members_of(tuples):
+    offsets, prob, values = arrays(tuples)
+    return Members(offsets, prob, np.ascontiguousarray(values.T), np.arange(len(tuples)))
+
+
+def answer(aggregate, members, options):
+    """The law's own moments, quantiles and distribution."""
+    law = law_of(aggregate, members, options)
+    answers = Answers(aggregate, options, np.empty((3, 1)))
+    answers._from_law = True
+    answers.put(0, law)
+    return answers.measured(np.zeros(1, int))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_law_is_that_of_the_possible_worlds(seed):
+    rng = np.random.default_rng(seed)
+    shares = (0.0, 0.25, 0.5, 0.875, 1.0)
+    for _ in range(25):
+        tuples = random_tuples(rng, int(rng.integers(0, 6)), level=rng.choice([0, 0, 1e6]))
+        members = members_of(tuples)
+        most = int(rng.choice([2, 4, 100]))
+        for (function, argument), law in zip(
+            ASKED, laws_by_worlds(ASKED, column(tuples, 0)), strict=True
+        ):
+            options = LawOptions(shares, most)
+            measured = answer(Aggregate(function, 0, argument), members, options)
+            check(measured, 0, law, shares, most)
+
+
+def test_inverse_counts_are_sums_of_exponentials():
+    counts = np.unique(np.round(np.geomspace(1, 1e7, 3000)))
+    powers = np.exp(-np.outer(counts, NODE))
+    assert NODES == NODE.size < 110
+    np.testing.assert_allclose(powers @ WEIGHT, 1 / counts, rtol=1e-12)
+    np.testing.assert_allclose(powers @ (WEIGHT * NODE), 1 / counts**2, rtol=1e-12)
+
+
+@pytest.mark.parametrize("function", ["sum", "avg", "quantile"])
+def test_laws_with_too_many_states_are_sampled_and_say_within_what(function):
+    rng = np.random.default_rng(3)
+    n = 60
+    offsets, prob = np.arange(n + 1), rng.random(n)
+    members = Members(offsets, prob, rng.normal(0, 1, (1, n)), np.arange(n))
+    argument = 0.5 if function == "quantile" else None
+    options = LawOptions((0.1, 0.5), None, seed=1, samples=4000)
+    law = law_of(Aggregate(function, 0, argument), members, options)
+    assert law.sampled
+    assert options.error == pytest.approx(math.sqrt(math.log(200) / 8000))
+    many = np.where(rng.random((200_000, n)) < prob, members.values[0], np.nan)
+    if function == "sum":
+        truth = np.nansum(many, axis=1)
+    elif function == "avg":
+        truth = np.nanmean(many, axis=1)
+    else:
+        truth = np.nanquantile(many[:20_000], 0.5, axis=1, method="inverted_cdf")
+    truth.sort()
+    reached = np.cumsum(law.prob)
+    true = np.searchsorted(truth, law.values, "right") / truth.size
+    assert np.abs(reached - true).max() < options.error + 3 / math.sqrt(truth.size)
+    measured = answer(Aggregate(function, 0, argument), members, options)
+    assert measured.error[0] == options.error
+    again = law_of(Aggregate(function, 0, argument), members, options)
+    np.testing.assert_array_equal(law.values, again.values)
+
+
+def test_samples_of_a_tuple_depend_on_its_index_alone():
+    rng = np.random.default_rng(4)
+    n = 80
+    members = Members(np.arange(n + 1), rng.random(n), rng.normal(0, 1, (1, n)), np.arange(n))
+    options = LawOptions((0.5,), None, seed=9, samples=200)
+    turn = rng.permutation(n)
+    turned = Members(
+        members.offsets, members.prob[turn], np.ascontiguousarray(members.values[:, turn]), turn
+    )
+    one, other = (law_of(Aggregate("sum", 0), m, options) for m in (members, turned))
+    np.testing.assert_allclose(one.values, other.values, rtol=1e-12)
+
+
+def test_many_tuples_of_few_values_have_an_exact_law():
+    n = 500
+    prob = np.full(n, 0.5)
+    members = Members(np.arange(n + 1), prob, np.full((1, n), 0.1), np.arange(n))
+    law = law_of(Aggregate("sum", 0), members, LawOptions((0.5,)))
+    expected = [math.comb(n, k) / 2**n for k in range(n + 1)]
+    assert not law.sampled
+    np.testing.assert_allclose(law.values, 0.1 * np.arange(n + 1), rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(law.prob, expected, rtol=1e-11)
+
+
+@given(
+    values=st.lists(st.integers(-50, 50), min_size=1, max_size=40, unique=True),
+    most=st.integers(1, 12),
+    seed=st.integers(0, 99),
+)
+def test_a_reduced_law_keeps_mass_and_mean_and_says_how_far_values_moved(values, most, seed):
+    at = np.sort(np.array(values, float))
+    prob = np.random.default_rng(seed).random(at.size) + 1e-3
+    new, weight, moved = reduce_law(at, prob, most)
+    assert len(new) == min(most, at.size)
+    assert (np.diff(new) > 0).all()
+    np.testing.assert_allclose([weight.sum(), weight @ new], [prob.sum(), prob @ at], atol=1e-9)
+    reached = np.searchsorted(np.cumsum(weight) + 1e-9, np.cumsum(prob))  # masses keep their order
+    np.testing.assert_allclose(np.abs(new[reached] - at).max(), moved, atol=1e-9)
+
+
+def test_a_quantile_is_the_first_value_that_reaches_its_share():
+    values, prob = np.array([1.0, 2.0, 5.0]), np.array([0.1, 0.2, 0.2])
+    shares = np.array([0.0, 0.2, 0.21, 0.6, 0.61, 1.0])
+    assert quantiles_of_law(values, prob, shares).tolist() == [1, 1, 2, 2, 5, 5]
+    assert np.isnan(quantiles_of_law(values[:0], prob[:0], shares)).all()
+
+
+def test_a_tenth_ten_times_is_certain():
+    members = Members(np.array([0, 10]), np.full(10, 0.1), np.arange(10.0)[None], np.zeros(1, int))
+    for function in ("avg", "min", "sum"):
+        law = law_of(Aggregate(function, 0), members, LawOptions((0.5,)))
+        np.testing.assert_allclose(law.prob, 0.1)
+        assert law.values.tolist() == list(range(10))
+    assert law_of(Aggregate("count"), members, LawOptions((0.5,))).values.tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"quantiles": (1.5,)}, "`quantiles` must lie in"),
+        ({"distribution": 0}, "`distribution` must be None or"),
+        ({"samples": 0}, "`samples` must be"),
+        ({"seed": 2**63}, "`seed` must be a whole number of 64 bits"),
+    ],
+)
+def test_options_out_of_range_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        LawOptions(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("median", 0), "`function` must be one of"),
+        (("sum",), "`attribute` must be a number for sum"),
+        (("sum", -1), "`attribute` must be None or a number from 0"),
+        (("quantile", 0), "`argument` of quantile must lie in"),
+        (("quantile", 0, 1.5), "`argument` of quantile must lie in"),
+        (("avg", 0, 0.5), "`argument` must be None for avg"),
+    ],
+)
+def test_aggregates_that_make_no_sense_are_refused(arguments, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        Aggregate(*arguments)

@@ -1,0 +1,497 @@
+"""Aggregates over uncertain count windows, against the possible worlds of the held tuples."""
+
+from __future__ import annotations
+
+import math
+import random
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfumato import UncertainWindow
+from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.state.snapshot import SnapshotError
+from sfumato.operators.windows.count_window_aggregate import CountWindowAggregate
+
+NULL = math.nan
+MOMENTS = [
+    Aggregate("sum", 0),
+    Aggregate("count"),
+    Aggregate("count", 0),
+    Aggregate("avg", 0),
+    Aggregate("boundary_sum", 0),
+]
+ALL = [
+    *MOMENTS,
+    Aggregate("min", 0),
+    Aggregate("max", 0),
+    Aggregate("quantile", 0, 0.5),
+    Aggregate("quantile", 0, 0.25),
+    Aggregate("quantile", 0, 1.0),
+]
+SHARES = (0.013, 0.2501, 0.4999, 0.7503, 0.987)  # no law here reaches one of them exactly
+
+
+def worlds(tuples, rows):
+    """The rows newest existing tuples' values, world by world: [(probability, values)].
+
+    tuples : [[(probability, value), ...], ...] oldest first; what comes once `rows` exist does
+    not matter and is not gone through. The definition, in exact rationals.
+    """
+    if rows == 0 or not tuples:
+        return [(Fraction(1), ())]
+    *older, newest = tuples
+    absent = 1 - sum(Fraction(p) for p, _ in newest)
+    found = [(absent * p, v) for p, v in worlds(older, rows)] if absent else []
+    after = worlds(older, rows - 1)
+    return found + [(Fraction(p) * q, (x, *v)) for p, x in newest for q, v in after]
+
+
+def result(aggregate, values):
+    """One world's result, None where it is undefined."""
+    if aggregate == Aggregate("count"):
+        return Fraction(len(values))
+    there = sorted(Fraction(v) for v in values if not math.isnan(v))
+    if aggregate.function == "count":
+        return Fraction(len(there))
+    if aggregate.function == "sum":
+        return sum(there, Fraction(0))
+    if not there:
+        return None
+    if aggregate.function == "avg":
+        return sum(there) / len(there)
+    share = {"min": 0, "max": 1, "quantile": aggregate.argument}[aggregate.function]
+    enough = [v for v in there if sum(x <= v for x in there) >= Fraction(share) * len(there)]
+    return enough[0]
+
+
+def law(aggregate, tuples, rows):
+    """{result: probability}, without the undefined."""
+    if aggregate.function == "boundary_sum":
+        return {sum((mean_value(t) for t in tuples), Fraction(0)): Fraction(1)}
+    found = {}
+    for probability, values in worlds(tuples, rows):
+        x = result(aggregate, values)
+        if x is not None:
+            found[x] = found.get(x, 0) + probability
+    return dict(sorted(found.items()))
+
+
+def mean_value(alternatives):
+    there = [(Fraction(p), Fraction(v)) for p, v in alternatives if not math.isnan(v)]
+    return sum(p * v for p, v in there) / sum(p for p, _ in there) if there else Fraction(0)
+
+
+def arrays(tuples, columns=1):
+    """offsets, prob, values of tuples."""
+    offsets = np.cumsum([0, *(len(t) for t in tuples)])
+    prob = np.array([p for t in tuples for p, _ in t])
+    values = np.array([v for t in tuples for _, v in t]).reshape(prob.size, columns)
+    return offsets, prob, values
+
+
+def check(measured, i, expected):
+    """Result i of an exact law: everything to 1e-9."""
+    exists = sum(expected.values(), Fraction(0))
+    assert measured.existence[i] == pytest.approx(float(exists), abs=1e-12)
+    assert math.isnan(measured.error[i])
+    if not exists:
+        assert math.isnan(measured.mean[i])
+        assert math.isnan(measured.stddev[i])
+        assert np.isnan(measured.quantiles[i]).all()
+        return
+    mean = sum(v * p for v, p in expected.items()) / exists
+    variance = sum((v - mean) ** 2 * p for v, p in expected.items()) / exists
+    assert measured.mean[i] == pytest.approx(float(mean), rel=1e-9, abs=1e-9)
+    assert measured.stddev[i] == pytest.approx(math.sqrt(variance), rel=1e-9, abs=1e-9)
+    assert measured.quantiles[i] == pytest.approx(
+        [float(quantile_of(expected, exists, share)) for share in SHARES], rel=1e-9, abs=1e-9
+    )
+    span = slice(measured.offsets[i], measured.offsets[i + 1])
+    got = dict(zip(measured.value[span], measured.prob[span], strict=True))
+    likely = {v: p for v, p in expected.items() if p > 1e-15}
+    assert len(likely) <= len(got) <= len(expected)
+    assert list(got) == sorted(got)
+    for v, p in likely.items():
+        nearest = min(got, key=lambda x, v=v: abs(x - v))
+        assert nearest == pytest.approx(float(v), rel=1e-9, abs=1e-9)
+        assert got[nearest] == pytest.approx(float(p), abs=1e-12)
+
+
+def quantile_of(expected, exists, share):
+    below = Fraction(0)
+    for v, p in expected.items():
+        below += p
+        if below >= Fraction(share) * exists:
+            return v
+    raise AssertionError
+
+
+def random_tuple(rng, values):
+    """Up to three alternatives whose probabilities are multiples of 1/64, or tiny."""
+    kind = rng.random()
+    if kind < 0.25:
+        return [(1.0, rng.choice(values))]
+    if kind < 0.35:
+        return [(2.0**-30, rng.choice(values))]
+    sixteenths = rng.randint(1, 64)
+    cuts = sorted({rng.randint(1, sixteenths) for _ in range(rng.randint(1, 3))} | {sixteenths})
+    shares = [(b - a) / 64 for a, b in zip([0, *cuts], cuts, strict=False)]
+    return [(p, rng.choice(values)) for p in shares[:3]]
+
+
+KINDS = {
+    "small whole numbers with ties": [1.0, 2.0, 3.0],
+    "values that are sometimes missing": [-1.0, 4.0, NULL],
+    "large values close together": [1e6 + 0.25, 1e6 + 0.5, 1e6 - 3.0],
+    "numbers of no special form": [0.1, -2.7, 13.3],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_aggregate_equals_the_possible_worlds_of_the_held_tuples(kind):
+    rng = random.Random(kind)
+    for _ in range(400):
+        rows, n = rng.randint(1, 6), rng.randint(1, 9)
+        confidence = rng.choice([0.3, 0.75, 0.95, 1.0])
+        tuples = [random_tuple(rng, KINDS[kind]) for _ in range(n)]
+        asked = [*rng.sample(ALL, 3), rng.choice(MOMENTS)]
+        window = CountWindowAggregate(rows, confidence, asked, quantiles=SHARES, distribution=999)
+        answers = window.process(np.zeros(n, int), *arrays(tuples))
+        existence = [sum(p for p, _ in t) for t in tuples]
+        starts = UncertainWindow(rows, confidence).extend(existence)
+        assert answers.held.tolist() == [i + 1 - s for i, s in enumerate(starts)]
+        for i in {n - 1, rng.randrange(n)}:
+            held = tuples[starts[i] : i + 1]
+            if math.prod(len(t) + 1 for t in held) > 1_000:
+                continue
+            for aggregate, measured in zip(asked, answers.results, strict=True):
+                check(measured, i, law(aggregate, held, rows))
+
+
+def test_a_window_of_13_with_two_uncertain_tuples_has_four_sums():
+    # A, Figure 2: u(n-3) and u(n-6) may not exist. Each that does not lets an older one in.
+    #   position from the newest:  0  1  2  [3]  4  5  [6]  7 ... 12 | 13  14
+    #   value:                     1  2  4   8  16 32  64            8192 16384
+    existence = [1.0] * 15
+    existence[3], existence[6] = 0.5, 0.25
+    tuples = [[(existence[i], 2.0**i)] for i in reversed(range(15))]
+    window = CountWindowAggregate(13, 1.0, [Aggregate("sum", 0)], distribution=10)
+    answers = window.process(np.zeros(15, int), *arrays(tuples))
+    total = answers.results[0]
+    assert answers.held[-1] == 15
+    newest_13 = 2.0**13 - 1
+    expected = {
+        newest_13: 0.5 * 0.25,
+        newest_13 - 8 + 2.0**13: 0.5 * 0.25,
+        newest_13 - 64 + 2.0**13: 0.5 * 0.75,
+        newest_13 - 8 - 64 + 2.0**13 + 2.0**14: 0.5 * 0.75,
+    }
+    last = slice(total.offsets[-2], total.offsets[-1])
+    assert dict(zip(total.value[last], total.prob[last], strict=True)) == dict(
+        sorted(expected.items())
+    )
+    assert total.moved[-1] == 0.0
+    assert math.isnan(total.error[-1])
+
+
+def test_a_quantile_is_the_first_outcome_that_reaches_its_share():
+    # One tuple, 1 with probability 1/4 or 2 with 1/4: given that it exists, half and half.
+    window = CountWindowAggregate(3, 0.9, [Aggregate("max", 0)], quantiles=(0.0, 0.5, 0.501, 1.0))
+    answers = window.process([0], [0, 2], [0.25, 0.25], [[1.0], [2.0]])
+    assert answers.results[0].quantiles.tolist() == [[1.0, 1.0, 2.0, 2.0]]
+    assert answers.results[0].existence.tolist() == [0.5]
+
+
+def moments_by_recursion(tuples, rows, number):
+    """Mean and variance of sum and count by (count; Pr, first, second moment), in `number`s."""
+    state = [[number(1), number(0), number(0)]] + [[number(0)] * 3 for _ in range(rows)]
+    for alternatives in reversed(tuples):
+        p = sum(number(q) for q, _ in alternatives)
+        m = sum(number(q) * number(v) for q, v in alternatives)
+        s = sum(number(q) * number(v) ** 2 for q, v in alternatives)
+        for n in range(rows, -1, -1):
+            a, b, c = state[n] if n == rows else [(1 - p) * x for x in state[n]]
+            if n:
+                x, y, z = state[n - 1]
+                a, b, c = a + p * x, b + p * y + m * x, c + p * z + 2 * m * y + s * x
+            state[n] = [a, b, c]
+    mean, count = sum(b for _, b, _ in state), sum(n * a for n, (a, _, _) in enumerate(state))
+    square = sum(n * n * a for n, (a, _, _) in enumerate(state))
+    return mean, sum(c for _, _, c in state) - mean**2, count, square - count**2
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 1 - 1e-9, 1.0])
+@pytest.mark.parametrize("level", [0.0, 1e6])
+def test_variances_keep_their_digits_however_large_the_values(confidence, level):
+    rng, rows = np.random.default_rng(7), 8
+    tuples = []
+    for i in range(60):
+        p = 1.0 if i % 3 == 0 else float(rng.integers(1, 1024)) / 1024
+        values = level + rng.normal(0.0, 1.0, 2)
+        tuples.append([(p / 2, float(values[0])), (p / 2, float(values[1]))])
+    asked = [Aggregate("sum", 0), Aggregate("count"), Aggregate("avg", 0)]
+    window = CountWindowAggregate(rows, confidence, asked)
+    answers = window.process(np.zeros(60, int), *arrays(tuples))
+    total, count, average = answers.results
+    for i in (3, 20, 37, 59):
+        held = tuples[i + 1 - answers.held[i] : i + 1]
+        mean, variance, number, spread = moments_by_recursion(held, rows, Fraction)
+        assert total.mean[i] == pytest.approx(float(mean), rel=1e-12)
+        assert total.stddev[i] == pytest.approx(math.sqrt(variance), rel=1e-9)
+        assert count.mean[i] == pytest.approx(float(number), rel=1e-12)
+        assert count.stddev[i] == pytest.approx(math.sqrt(spread), rel=1e-9, abs=1e-10)
+    assert average.mean == pytest.approx(np.full(60, level), abs=3.0)
+    assert (average.stddev < 2.0).all()
+
+
+def test_certain_tuples_have_no_deviation_at_all():
+    values = np.cumsum(np.random.default_rng(3).normal(0.0, 1e3, 400)) + 1e7
+    window = CountWindowAggregate(50, 0.95, [Aggregate("sum", 0), Aggregate("avg", 0), *MOMENTS])
+    one = np.ones(400)
+    answers = window.process(np.zeros(400, int), np.arange(401), one, values[:, None])
+    regular = [math.fsum(values[max(0, i - 49) : i + 1]) for i in range(400)]
+    assert answers.held.tolist() == [min(50, i + 1) for i in range(400)]
+    for measured in answers.results:
+        assert (measured.stddev == 0.0).all()
+    assert answers.results[0].mean == pytest.approx(regular, rel=1e-14)
+    assert answers.results[6].mean == pytest.approx(regular, rel=1e-13)
+
+
+def long_stream(seed, n):
+    """Tuples whose existences change their character: mixed, then near 1, then near 0, ..."""
+    rng = np.random.default_rng(seed)
+    stretch = np.arange(n) // 150 % 4
+    existence = np.select(
+        [stretch == 0, stretch == 1, stretch == 2],
+        [rng.random(n), 1.0 - rng.random(n) ** 3 / 5, rng.random(n) / 20],
+        np.where(rng.random(n) < 0.5, 1.0, 0.5),
+    )
+    existence = np.maximum(existence, 1e-6)
+    values = rng.normal(0.0, 3.0, (n, 2)) + np.linspace(-50.0, 400.0, n)[:, None]
+    return [
+        [(e / 2, x), (e / 2, y)]
+        for e, x, y in zip(existence.tolist(), *values.T.tolist(), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("rows", [1, 7, 64, 200])
+@pytest.mark.parametrize("options", [{}, {"max_tuples": 90}, {"method": "normal"}])
+def test_moving_moments_follow_a_stream_that_changes_its_character(rows, options):
+    tuples = long_stream(rows, 1_500)
+    asked = [Aggregate("sum", 0), Aggregate("count")]
+    window = CountWindowAggregate(rows, 0.9, asked, **options)
+    answers = window.process(np.zeros(len(tuples), int), *arrays(tuples))
+    total, count = answers.results
+    for i in range(29, len(tuples), 49):
+        held = tuples[i + 1 - answers.held[i] : i + 1]
+        centre = held[-1][0][1]  # the recursion in floats has its digits near the values' mean
+        near = [[(p, v - centre) for p, v in t] for t in held]
+        mean, _, number, spread = by_float_recursion(near, rows)
+        assert total.mean[i] == pytest.approx(mean + centre * number, rel=1e-9, abs=1e-9)
+        assert count.mean[i] == pytest.approx(number, rel=1e-11)
+        assert count.stddev[i] ** 2 == pytest.approx(spread, rel=1e-9, abs=1e-9)
+        asserted = by_float_recursion(held, rows)
+        slack = 1e-13 * asserted[0] ** 2
+        assert total.stddev[i] ** 2 == pytest.approx(asserted[1], rel=1e-9, abs=1e-9 + slack)
+    assert window.overflow == (0 if "max_tuples" not in options else window.overflow)
+
+
+def by_float_recursion(tuples, rows):
+    """moments_by_recursion in floats, an array a moment."""
+    state = np.zeros((3, rows + 1))
+    state[0, 0] = 1.0
+    for alternatives in reversed(tuples):
+        p, v = np.array(alternatives).T
+        m, s, stay = p @ v, p @ v**2, np.full(rows + 1, 1.0 - p.sum())
+        stay[rows] = 1.0
+        before = np.roll(state, 1, axis=1)
+        before[:, 0] = 0.0
+        state = stay * state
+        state[0] += p.sum() * before[0]
+        state[1] += p.sum() * before[1] + m * before[0]
+        state[2] += p.sum() * before[2] + 2.0 * m * before[1] + s * before[0]
+    mean, counts = state[1].sum(), np.arange(rows + 1)
+    number = state[0] @ counts
+    spread = state[0] @ (counts - number) ** 2
+    return mean, state[2].sum() - mean**2, number, spread
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    cuts=st.lists(st.integers(0, 60), max_size=5),
+    saved=st.integers(0, 5),
+    rows=st.integers(1, 8),
+    options=st.sampled_from([{}, {"max_tuples": 5}, {"method": "refined_normal"}]),
+)
+@settings(max_examples=60)
+def test_answers_do_not_depend_on_batches_nor_on_a_restart(seed, cuts, saved, rows, options):
+    rng = random.Random(seed)
+    tuples = [random_tuple(rng, [1.5, -3.0, 0.1, NULL]) for _ in range(60)]
+    codes = np.array([rng.randrange(3) for _ in tuples])
+    asked = [*rng.sample(ALL, 4), Aggregate("sum", 0)]
+    extra = {"quantiles": (0.5,), "distribution": 3, "seed": seed, "samples": 20}
+
+    def fresh():
+        return CountWindowAggregate(rows, 0.9, asked, **options, **extra)
+
+    whole = fresh()
+    expected = whole.process(codes, *arrays(tuples))
+    parts, window = [], fresh()
+    edges = sorted({0, 60, *cuts})
+    for number, (a, b) in enumerate(pairwise(edges)):
+        parts.append(window.process(codes[a:b], *arrays(tuples[a:b])))
+        if number == saved:
+            window = CountWindowAggregate.restore(window.snapshot())
+    assert np.concatenate([p.held for p in parts]).tolist() == expected.held.tolist()
+    assert window.overflow == whole.overflow
+    for i, whole_measured in enumerate(expected.results):
+        for name in ("mean", "stddev", "existence", "quantiles", "error", "prob", "value", "moved"):
+            got = np.concatenate([getattr(p.results[i], name) for p in parts])
+            np.testing.assert_array_equal(got, getattr(whole_measured, name), err_msg=name)
+        sizes = np.concatenate([np.diff(p.results[i].offsets) for p in parts])
+        np.testing.assert_array_equal(sizes, np.diff(whole_measured.offsets))
+
+
+@pytest.mark.parametrize("every", [1, 37, 400])
+def test_a_long_stream_gives_the_same_moments_in_any_batches(every):
+    tuples = long_stream(5, 1_200)
+    asked = [Aggregate("sum", 0), Aggregate("count"), Aggregate("boundary_sum", 0)]
+    whole = CountWindowAggregate(60, 0.95, asked).process(np.zeros(1_200, int), *arrays(tuples))
+    window, parts = CountWindowAggregate(60, 0.95, asked), []
+    for begin in range(0, 1_200, every):
+        some = tuples[begin : begin + every]
+        parts.append(window.process(np.zeros(len(some), int), *arrays(some)))
+        if begin % 5 == 0:
+            window = CountWindowAggregate.restore(window.snapshot())
+    for i in range(3):
+        for name in ("mean", "stddev"):
+            got = np.concatenate([getattr(p.results[i], name) for p in parts])
+            np.testing.assert_array_equal(got, getattr(whole.results[i], name))
+
+
+def test_each_group_has_a_window_of_its_own():
+    rng = random.Random(1)
+    tuples = [random_tuple(rng, [1.0, 2.0, NULL]) for _ in range(90)]
+    codes = np.array([rng.choice([0, 4, 2]) for _ in tuples])
+    options = {"quantiles": SHARES, "distribution": 4}
+    together = CountWindowAggregate(3, 0.8, ALL, **options).process(codes, *arrays(tuples))
+    for code in (0, 2, 4):
+        mine = np.flatnonzero(codes == code)
+        alone = CountWindowAggregate(3, 0.8, ALL, **options).process(
+            np.zeros(mine.size, int), *arrays([tuples[i] for i in mine])
+        )
+        np.testing.assert_array_equal(together.held[mine], alone.held)
+        for both, one in zip(together.results, alone.results, strict=True):
+            np.testing.assert_array_equal(both.mean[mine], one.mean)
+            np.testing.assert_array_equal(both.quantiles[mine], one.quantiles)
+            sizes = np.diff(both.offsets)[mine]
+            np.testing.assert_array_equal(sizes, np.diff(one.offsets))
+
+
+def test_too_many_outcomes_are_sampled_and_the_error_is_stated():
+    rng = np.random.default_rng(2)
+    n, rows = 80, 40
+    existence, values = rng.integers(32, 65, n) / 64, rng.normal(10.0, 2.0, n)
+    asked = [Aggregate("sum", 0), Aggregate("avg", 0), Aggregate("quantile", 0, 0.5)]
+    shares = (0.1, 0.5, 0.9)
+
+    def answers(seed, samples):
+        window = CountWindowAggregate(
+            rows, 0.95, asked, quantiles=shares, distribution=8, seed=seed, samples=samples
+        )
+        codes = np.zeros(n, int)
+        return window.process(codes, np.arange(n + 1), existence, values[:, None]).results
+
+    for few, same, many in zip(answers(1, 500), answers(1, 500), answers(2, 1_500), strict=True):
+        np.testing.assert_array_equal(few.quantiles, same.quantiles)
+        assert math.isnan(few.error[0])  # one tuple has two outcomes
+        assert few.error[-1] == pytest.approx(math.sqrt(math.log(200.0) / 1_000.0))
+        below = distribution_at(many, few.quantiles[-1])
+        slack = few.error[-1] + many.error[-1] + 0.05  # and what merging to 8 entries moves
+        assert (below >= np.array(shares) - slack).all()
+        assert np.diff(few.offsets).max() <= 8
+        assert few.moved[-1] > 0.0
+        span = slice(few.offsets[-2], few.offsets[-1])
+        assert few.prob[span].sum() == pytest.approx(few.existence[-1])
+    total = answers(3, 1_500)[0]
+    span = slice(total.offsets[-2], total.offsets[-1])
+    sampled = total.prob[span] @ total.value[span]  # merging keeps the mean
+    assert abs(sampled - total.mean[-1]) < 5.0 * total.stddev[-1] / math.sqrt(1_500)
+
+
+def distribution_at(measured, at):
+    span = slice(measured.offsets[-2], measured.offsets[-1])
+    prob, value = measured.prob[span], measured.value[span]
+    return np.array([prob[value <= x + measured.moved[-1]].sum() for x in at])
+
+
+def test_a_bound_on_the_held_tuples_is_kept_and_counted():
+    window = CountWindowAggregate(5, 0.95, [Aggregate("sum", 0)], max_tuples=6)
+    answers = window.process(np.zeros(40, int), np.arange(41), np.full(40, 0.25), np.ones((40, 1)))
+    assert answers.held.max() == 6
+    assert window.overflow == 34
+    assert CountWindowAggregate.restore(window.snapshot()).overflow == 34
+    assert window.held == {0: 6}
+
+
+def test_no_rows_give_no_answers():
+    window = CountWindowAggregate(5, 0.95, ALL, quantiles=(0.5,), distribution=2)
+    answers = window.process([], [0], [], np.empty((0, 1)))
+    assert answers.held.size == 0
+    assert [m.quantiles.shape for m in answers.results] == [(0, 1)] * len(ALL)
+    again = CountWindowAggregate.restore(window.snapshot())
+    assert again.process([0], [0, 1], [1.0], [[2.0]]).results[0].mean.tolist() == [2.0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"codes": [-1]}, "`codes`"),
+        ({"offsets": [0]}, "`offsets`"),
+        ({"offsets": [0, 0]}, "`offsets`"),
+        ({"prob": [0.0]}, "`prob`"),
+        ({"prob": [1.1]}, "`prob`"),
+        ({"prob": [NULL]}, "`prob`"),
+        ({"values": [[]]}, "`values`"),
+        ({"values": [[math.inf]]}, "`values`"),
+        ({"offsets": [0, 2], "prob": [0.6, 0.6], "values": [[1.0], [2.0]]}, "`prob`"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused_and_nothing_is_taken(arguments, message):
+    window = CountWindowAggregate(5, 0.95, [Aggregate("sum", 0)])
+    good = {"codes": [0], "offsets": [0, 1], "prob": [1.0], "values": [[1.0]]}
+    with pytest.raises(ValueError, match=message):
+        window.process(**{**good, **arguments})
+    assert window.process(**good).held.tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"rows": 0}, "`rows`"),
+        ({"confidence": 0.0}, "`confidence`"),
+        ({"aggregates": []}, "`aggregates`"),
+        ({"aggregates": ["sum"]}, "`aggregates`"),
+        ({"quantiles": (1.5,)}, "`quantiles`"),
+        ({"distribution": 0}, "`distribution`"),
+        ({"samples": 0}, "`samples`"),
+        ({"seed": 0.5}, "`seed`"),
+        ({"max_tuples": 0}, "`max_tuples`"),
+        ({"method": "guess"}, "`method`"),
+    ],
+)
+def test_arguments_out_of_range_are_refused(arguments, message):
+    good = {"rows": 5, "confidence": 0.95, "aggregates": [Aggregate("sum", 0)]}
+    with pytest.raises(ValueError, match=message):
+        CountWindowAggregate(**{**good, **arguments})
+
+
+def test_damaged_bytes_are_refused():
+    data = CountWindowAggregate(5, 0.95, [Aggregate("count")]).snapshot()
+    with pytest.raises(SnapshotError):
+        CountWindowAggregate.restore(data[:-1])

@@ -1,0 +1,238 @@
+"""Attribute-delta windows: evictions by definition in rationals, aggregates by possible worlds."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aggregate_worlds import arrays, check, column, laws_by_worlds, random_tuples
+from sfumato.kernels.windows.delta_window import STRIDE
+from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.state.snapshot import SnapshotError
+from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
+
+ALL = [
+    Aggregate("count"), Aggregate("count", 0), Aggregate("sum", 0), Aggregate("avg", 0),
+    Aggregate("min", 0), Aggregate("max", 1), Aggregate("avg", 1), Aggregate("boundary_sum", 1),
+    Aggregate("quantile", 0, 0.5),
+]  # fmt: skip
+MOMENTS = [a for a in ALL if a.function != "quantile"]
+
+
+def broken_by_definition(oldest, others, delta, on):
+    """Pr(some other tuple exists and is too far from the oldest | the oldest exists)."""
+    existence = sum(p for p, _ in oldest)
+    total = Fraction(0)
+    for p, values in oldest:
+        near = Fraction(1)
+        for other in others:
+            far = sum(
+                q for q, vs in other
+                if values[on] is not None and vs[on] is not None
+                and abs(vs[on] - values[on]) > delta
+            )  # fmt: skip
+            near *= 1 - far
+        total += p / existence * (1 - near)
+    return total
+
+
+def windows_by_definition(tuples, groups, delta, on, threshold, most=None):
+    """After each arrival, which tuples its group holds."""
+    held, result = {}, []
+    for i, (group, entry) in enumerate(zip(groups, tuples, strict=True)):
+        window = held.setdefault(group, [])
+        if entry:
+            window.append(i)
+        while window:
+            others = [tuples[j] for j in window[1:]]
+            far = broken_by_definition(tuples[window[0]], others, delta, on) >= threshold
+            if not (far and others) and not (most and len(window) > most):
+                break
+            window.pop(0)
+        result.append(list(window))
+    return result
+
+
+def in_parts(operator, rng, groups, offsets, prob, values, crash=True):
+    """All answers, the arrivals cut at random, saved and restored in between: lists of parts."""
+    parts, done = [], 0
+    while done < len(groups):
+        end = min(done + int(rng.choice([0, 1, 2, 5, 40])), len(groups))
+        low, high = offsets[done], offsets[end]
+        parts.append(
+            operator.process(
+                groups[done:end], offsets[done : end + 1] - low, prob[low:high], values[low:high]
+            )
+        )
+        done = end
+        if crash and rng.random() < 0.3:
+            operator = DeltaWindowAggregate.restore(operator.snapshot())
+    return operator, parts
+
+
+def same(whole, parts):
+    np.testing.assert_array_equal(whole.held, np.concatenate([p.held for p in parts]))
+    for r, result in enumerate(whole.results):
+        for name in ("mean", "stddev", "existence", "quantiles", "error"):
+            got = np.concatenate([getattr(p.results[r], name) for p in parts])
+            np.testing.assert_array_equal(getattr(result, name), got, err_msg=name)
+        if result.value is not None:
+            for name in ("value", "prob", "moved"):
+                got = np.concatenate([getattr(p.results[r], name) for p in parts])
+                np.testing.assert_array_equal(getattr(result, name), got, err_msg=name)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_windows_and_aggregates_are_their_definitions(seed):
+    rng = np.random.default_rng(seed)
+    shares = (0.25, 0.5, 0.875)
+    for _ in range(8):
+        delta, on = float(rng.choice([0, 0.5, 1, 3])), int(rng.integers(2))
+        threshold = float(rng.choice([0.25, 0.5, 0.75, 1.0]))
+        tuples = random_tuples(rng, 14, attributes=2, most=2)
+        for entry in tuples:
+            if rng.random() < 0.1:
+                entry.clear()
+        groups = rng.integers(0, 2, len(tuples))
+        expected = windows_by_definition(tuples, groups, delta, on, threshold, most=6)
+        operator = DeltaWindowAggregate(
+            delta, on, ALL, threshold=threshold, max_tuples=6, quantiles=shares, distribution=5
+        )
+        answers = operator.process(groups, *arrays(tuples, 2))
+        assert answers.held.tolist() == [len(window) for window in expected]
+        for row, window in enumerate(expected):
+            inside = [tuples[j] for j in window]
+            for attribute in (None, 0, 1):
+                which = [r for r, a in enumerate(ALL) if a.attribute == attribute]
+                requests = [(ALL[r].function, ALL[r].argument) for r in which]
+                laws = laws_by_worlds(requests, column(inside, attribute))
+                for r, law in zip(which, laws, strict=True):
+                    check(answers.results[r], row, law, shares, 5)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_answers_do_not_depend_on_calls_nor_on_a_crash(seed):
+    rng = np.random.default_rng(seed)
+    tuples = random_tuples(rng, 120, attributes=2, certain=[0.0, 1.0, 0.5][seed % 3])
+    groups = rng.integers(0, 3, len(tuples))
+    data = arrays(tuples, 2)
+    wanted = MOMENTS if seed % 2 else ALL
+
+    def fresh():
+        return DeltaWindowAggregate(
+            float(seed % 4), 0, wanted, threshold=0.8, max_tuples=30, seed=seed, samples=50,
+            quantiles=(0.5,) if wanted is ALL else (), distribution=3 if wanted is ALL else None,
+        )  # fmt: skip
+
+    whole = fresh()
+    expected = whole.process(groups, *data)
+    parted, parts = in_parts(fresh(), rng, groups, *data)
+    same(expected, parts)
+    assert parted.overflow == whole.overflow
+
+
+@settings(max_examples=60)
+@given(
+    values=st.lists(st.integers(0, 6), min_size=1, max_size=60),
+    delta=st.integers(0, 6),
+)
+def test_of_certain_values_those_after_the_last_too_far_ones_are_held(values, delta):
+    operator = DeltaWindowAggregate(delta, 0, [Aggregate("sum", 0), Aggregate("max", 0)])
+    n = len(values)
+    answers = operator.process(
+        np.zeros(n, int), np.arange(n + 1), np.ones(n), np.array(values, float)[:, None]
+    )
+    window = []
+    for i, value in enumerate(values):
+        window.append(value)
+        while any(abs(value - window[0]) > delta for value in window):
+            window.pop(0)
+        assert answers.held[i] == len(window)
+        assert answers.results[0].mean[i] == sum(window)
+        assert answers.results[1].mean[i] == max(window)
+    assert (answers.results[0].stddev == 0.0).all()
+
+
+def test_events_that_share_the_oldest_value_are_not_independent():
+    # Oldest: 0 or 10, each 1/2. Two others at 10, certain. Given 0 both are too far, given 10
+    # none is: Pr(broken) = 1/2, not 1 - 1/2 * 1/2.
+    tuples = [[(Fraction(1, 2), [0]), (Fraction(1, 2), [10])], *[[(Fraction(1), [10])]] * 2]
+    for threshold, held in ((0.5, [1, 1, 2]), (0.51, [1, 2, 3])):
+        operator = DeltaWindowAggregate(5.0, 0, [Aggregate("count")], threshold=threshold)
+        assert operator.process(np.zeros(3, int), *arrays(tuples)).held.tolist() == held
+
+
+def test_a_long_window_agrees_with_sums_over_its_slices():
+    rng = np.random.default_rng(1)
+    n = 40 * STRIDE
+    e = rng.random(n)
+    x = 1e6 + np.cumsum(rng.normal(0, 1.0, n))
+    operator = DeltaWindowAggregate(
+        15.0, 0, [Aggregate("sum", 0), Aggregate("avg", 0), Aggregate("min", 0)], threshold=0.9
+    )
+    _, parts = in_parts(operator, rng, np.zeros(n, int), np.arange(n + 1), e, x[:, None])
+    held = np.concatenate([p.held for p in parts])
+    assert held.max() > 5 * STRIDE
+    assert (np.diff(held) < 0).any()
+    got = [
+        np.concatenate([np.stack([p.results[r].mean, p.results[r].stddev]) for p in parts], axis=1)
+        for r in range(3)
+    ]
+    for i in rng.integers(0, n, 60):
+        p, v = e[i - held[i] + 1 : i + 1], x[i - held[i] + 1 : i + 1]
+        np.testing.assert_allclose(got[0][0, i], p @ v, rtol=1e-13)
+        np.testing.assert_allclose(got[0][1, i], np.sqrt((p * (1 - p)) @ v**2), rtol=1e-12)
+        mean, deviation = average_by_recursion(p, v)
+        np.testing.assert_allclose(got[1][0, i], mean, rtol=1e-14)
+        np.testing.assert_allclose(got[1][1, i], deviation, rtol=1e-8, atol=1e-9)
+        order = np.argsort(v)
+        first = p[order] * np.append(1.0, np.cumprod(1 - p[order])[:-1])
+        low = x[0] + first @ (v[order] - x[0]) / first.sum()
+        np.testing.assert_allclose(got[2][0, i], low, rtol=1e-14)
+
+
+def average_by_recursion(p, v):
+    """Mean and standard deviation of S / N by the recursion over (N; Pr, first, second moment)."""
+    n, centre = len(p), v.mean()
+    law, first, second = np.zeros((3, n + 1))
+    law[0] = 1.0
+    for q, x in zip(p, v - centre, strict=True):
+        moved = [np.append(0.0, m[:-1]) for m in (law, first, second)]
+        second = (1 - q) * second + q * (moved[2] + 2 * x * moved[1] + x * x * moved[0])
+        first = (1 - q) * first + q * (moved[1] + x * moved[0])
+        law = (1 - q) * law + q * moved[0]
+    counts = np.arange(1, n + 1)
+    there = 1 - prod(1 - p)
+    mean = (first[1:] / counts).sum() / there
+    return centre + mean, np.sqrt((second[1:] / counts**2).sum() / there - mean**2)
+
+
+def test_state_is_that_of_the_tuples_held():
+    rng = np.random.default_rng(5)
+    n = 20_000
+    x = np.cumsum(rng.normal(0, 1, n))[:, None]
+    operator = DeltaWindowAggregate(5.0, 0, [Aggregate("avg", 0)])
+    held = operator.process(np.zeros(n, int), np.arange(n + 1), rng.random(n), x).held
+    assert len(operator.snapshot()) < 64 * held[-1] + 3000
+
+
+def test_other_arguments_are_refused():
+    one = [Aggregate("count")]
+    with pytest.raises(ValueError, match="`delta` must be a finite distance"):
+        DeltaWindowAggregate(-1.0, 0, one)
+    with pytest.raises(TypeError, match="`on` must be the number of an attribute"):
+        DeltaWindowAggregate(1.0, -1, one)
+    with pytest.raises(ValueError, match=r"`threshold` must lie in \(0, 1\]"):
+        DeltaWindowAggregate(1.0, 0, one, threshold=0.0)
+    with pytest.raises(ValueError, match="at least one aggregate"):
+        DeltaWindowAggregate(1.0, 0, [])
+    operator = DeltaWindowAggregate(1.0, 0, one)
+    with pytest.raises(ValueError, match="`prob` must hold probabilities"):
+        operator.process(np.zeros(1, int), np.array([0, 1]), np.array([0.0]), np.ones((1, 1)))
+    with pytest.raises(SnapshotError):
+        DeltaWindowAggregate.restore(b"nothing")

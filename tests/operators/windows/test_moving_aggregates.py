@@ -1,0 +1,207 @@
+"""avg, min and max kept up over long streams, against the recursion over each held window.
+
+Small windows against the possible worlds are in test_count_window_aggregate; here windows are
+large enough that both parts, their bands, and the choice of candidates matter.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.windows.count_window_aggregate import CountWindowAggregate
+
+AVG, MIN, MAX = Aggregate("avg", 0), Aggregate("min", 0), Aggregate("max", 0)
+LONG = 1_200
+
+
+def existences(kind, rng, n):
+    """Existence of n tuples; "changing" goes from mixed to near 1, near 0, and halves and ones."""
+    stretch = np.arange(n) // 150 % 4
+    changing = np.select(
+        [stretch == 0, stretch == 1, stretch == 2],
+        [rng.random(n), 1.0 - rng.random(n) ** 3 / 5, rng.random(n) / 20],
+        np.where(rng.random(n) < 0.5, 1.0, 0.5),
+    )
+    kinds = {
+        "changing": changing,
+        "uniform": rng.random(n),
+        "near 1": 1.0 - np.abs(rng.normal(0.0, 0.1, n)),
+        "certain but for some": np.where(rng.random(n) < 0.03, 0.5, 1.0),
+        "all but certain": 1.0 - rng.random(n) * 1e-9,
+    }
+    return np.clip(kinds[kind], 1e-6, 1.0)
+
+
+def values(kind, rng, n):
+    """Two values a tuple."""
+    noise = rng.normal(0.0, 3.0, (n, 2))
+    ramp = np.arange(n)[:, None]
+    kinds = {
+        "noise": noise,
+        "rising": noise + ramp,
+        "falling": noise - 0.3 * ramp,  # the largest are always about to leave
+        "a step": noise + 1e4 * (ramp > n // 2),
+        "few whole numbers": np.round(noise / 3.0),
+        "large": noise + 1e7,
+        "sometimes missing": np.where(rng.random((n, 2)) < 0.1, math.nan, noise),
+    }
+    return kinds[kind]
+
+
+def stream(seed, existence, value, n=LONG):
+    """offsets, prob, values; the first of two alternatives has a random share."""
+    rng = np.random.default_rng(seed)
+    exists, value = existences(existence, rng, n), values(value, rng, n)
+    share = np.round(rng.random(n), 3) * 0.98 + 0.01
+    prob = np.stack([exists * share, exists - exists * share], axis=1)
+    return np.arange(n + 1) * 2, prob.ravel(), value.reshape(-1, 1)
+
+
+def take(window, offsets, prob, value, begin, end):
+    some = slice(offsets[begin], offsets[end])
+    codes = np.zeros(end - begin, int)
+    return window.process(codes, offsets[begin : end + 1] - offsets[begin], prob[some], value[some])
+
+
+def average_by_recursion(prob, value, rows):
+    """Mean and variance of the average, by (count; Pr, E[S], E[S^2]) in long double.
+
+    prob, value : [held, 2], oldest first, no value missing
+    """
+    centre = (prob * value).sum() / prob.sum()
+    state = np.zeros((3, rows + 1), np.longdouble)
+    state[0, 0] = 1.0
+    for p, x in zip(prob[::-1].astype(np.longdouble), value[::-1] - centre, strict=True):
+        e, m, s = p.sum(), p @ x, p @ x**2
+        stay = np.full(rows + 1, 1.0 - e)
+        stay[rows] = 1.0
+        before = np.roll(state, 1, axis=1)
+        before[:, 0] = 0.0
+        state = stay * state
+        state[0] += e * before[0]
+        state[1] += e * before[1] + m * before[0]
+        state[2] += e * before[2] + 2.0 * m * before[1] + s * before[0]
+    n = np.arange(1, rows + 1)
+    exists = state[0, 1:].sum()
+    mean = (state[1, 1:] / n).sum() / exists
+    return float(centre + mean), float((state[2, 1:] / n**2).sum() / exists - mean**2)
+
+
+def extreme_by_recursion(sign, prob, value, rows):
+    """{value: probability} of the extreme: for each x, that no inside tuple is beyond x."""
+    law, before = {}, np.longdouble(1.0)
+    exists = np.minimum(prob.astype(np.longdouble).sum(axis=1), 1.0)
+    exists, prob, value = exists[-400:], prob[-400:], value[-400:]  # older ones are outside
+    for x in sorted(set(value[~np.isnan(value)].tolist()), key=lambda v: -sign * v):
+        beyond = np.where(sign * value >= sign * x, prob, 0.0).astype(np.longdouble).sum(axis=1)
+        state = np.zeros(rows + 1, np.longdouble)
+        state[0] = 1.0
+        for e, k in zip(exists[::-1], beyond[::-1], strict=True):
+            came = np.roll(state, 1) * (e - k)
+            came[0] = 0.0
+            state[:rows] *= 1.0 - e
+            state += came
+        law[x] = before - state.sum()
+        before = state.sum()
+        if before < 1e-20:
+            break
+    return law
+
+
+@pytest.mark.parametrize("rows", [1, 7, 64, 200])
+@pytest.mark.parametrize("options", [{}, {"max_tuples": 90}, {"method": "normal"}])
+@pytest.mark.parametrize("kind", ["changing", "all but certain"])
+def test_averages_follow_a_stream(rows, options, kind):
+    for shape in ("noise", "rising", "a step", "large"):
+        offsets, prob, value = stream(rows, kind, shape)
+        window = CountWindowAggregate(rows, 0.9, [AVG], **options)
+        answers = take(window, offsets, prob, value, 0, LONG)
+        average = answers.results[0]
+        for i in range(29, LONG, 167):
+            held = slice(2 * (i + 1 - answers.held[i]), 2 * (i + 1))
+            of = prob[held].reshape(-1, 2), value[held].reshape(-1, 2)
+            mean, variance = average_by_recursion(*of, rows)
+            assert average.mean[i] == pytest.approx(mean, rel=1e-11, abs=1e-10)
+            # The recursion's own roundings: long double has 64 bits.
+            slack = 1e-17 * np.ptp(of[1]) ** 2
+            assert average.stddev[i] ** 2 == pytest.approx(variance, rel=2e-9, abs=slack)
+
+
+@pytest.mark.parametrize("confidence", [0.2, 0.95, 1.0 - 1e-9])
+def test_few_windows_are_gone_through_for_their_average(confidence):
+    for kind in ("uniform", "near 1", "certain but for some"):
+        offsets, prob, value = stream(3, kind, "rising")
+        window = CountWindowAggregate(100, confidence, [AVG])
+        take(window, offsets, prob, value, 0, LONG)
+        moving = window._groups[0].moving._averages[0]
+        assert moving.gone_through <= LONG // 20
+
+
+def check_extremes(seed, kind, shape, rows, confidence, options, at):
+    offsets, prob, value = stream(seed, kind, shape, 600)
+    window = CountWindowAggregate(rows, confidence, [MIN, MAX], distribution=10_000, **options)
+    answers = take(window, offsets, prob, value, 0, 600)
+    for i in at:
+        held = slice(2 * (i + 1 - answers.held[i]), 2 * (i + 1))
+        of = prob[held].reshape(-1, 2), value[held].reshape(-1, 2)
+        for sign, measured in zip((-1.0, 1.0), answers.results, strict=True):
+            span = slice(measured.offsets[i], measured.offsets[i + 1])
+            got = dict(zip(measured.value[span].tolist(), measured.prob[span], strict=True))
+            expected = extreme_by_recursion(sign, *of, rows)
+            assert {x for x, p in expected.items() if p > 1e-15} <= set(got) <= set(expected)
+            for x, p in got.items():
+                assert p == pytest.approx(float(expected[x]), rel=1e-9, abs=1e-15)
+            chance, x = np.array(list(expected.values())), np.array(list(expected))
+            exists = chance.sum()
+            mean = (chance @ x) / exists
+            deviation = np.sqrt(chance @ (x - mean) ** 2 / exists)
+            assert measured.existence[i] == pytest.approx(float(exists), abs=1e-13)
+            assert measured.mean[i] == pytest.approx(float(mean), rel=1e-11, abs=1e-11)
+            assert measured.stddev[i] == pytest.approx(float(deviation), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("rows", [1, 6, 40])
+@pytest.mark.parametrize("shape", ["noise", "falling", "few whole numbers", "sometimes missing"])
+@pytest.mark.parametrize("kind", ["changing", "uniform"])
+def test_extremes_follow_a_stream(rows, shape, kind):
+    check_extremes(rows, kind, shape, rows, 0.95, {}, [17, 290, 433])
+
+
+@pytest.mark.parametrize("confidence", [0.2, 1.0 - 1e-9, 1.0])
+@pytest.mark.parametrize("options", [{}, {"max_tuples": 40}])
+@pytest.mark.parametrize("kind", ["near 1", "certain but for some", "all but certain"])
+def test_extremes_hold_at_any_confidence_and_bound(confidence, options, kind):
+    check_extremes(5, kind, "falling", 30, confidence, options, [61, 250, 588])
+
+
+@pytest.mark.parametrize("every", [1, 41])
+@pytest.mark.parametrize("shape", ["falling", "few whole numbers", "sometimes missing"])
+def test_answers_are_the_same_in_any_batches_and_across_restarts(every, shape):
+    offsets, prob, value = stream(11, "changing", shape, 500)
+    asked = [MAX, AVG, MIN, Aggregate("count")]
+    whole = take(CountWindowAggregate(40, 0.9, asked), offsets, prob, value, 0, 500)
+    window, parts = CountWindowAggregate(40, 0.9, asked), []
+    for begin in range(0, 500, every):
+        end = min(begin + every, 500)
+        parts.append(take(window, offsets, prob, value, begin, end))
+        if begin % 3 == 0:
+            window = CountWindowAggregate.restore(window.snapshot())
+    for i in range(len(asked)):
+        for name in ("mean", "stddev", "existence"):
+            got = np.concatenate([getattr(p.results[i], name) for p in parts])
+            np.testing.assert_array_equal(got, getattr(whole.results[i], name))
+
+
+def test_what_is_kept_stays_small():
+    offsets, prob, value = stream(2, "uniform", "noise", 2_400)
+    window = CountWindowAggregate(400, 0.95, [AVG, MIN, MAX])
+    sizes = []
+    for begin in range(0, 2_400, 400):
+        take(window, offsets, prob, value, begin, begin + 400)
+        sizes.append(window.nbytes)
+    assert max(sizes) <= 4_000_000
+    assert sizes[-1] <= 1.3 * sizes[2]

@@ -1,0 +1,320 @@
+"""Laws of count, sum, average and quantile kept up over long streams.
+
+Small windows against the possible worlds are in test_count_window_aggregate. Here the sampled
+worlds are drawn again for every window, and the count's law is that of the recursion.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfumato.kernels.laws.finite_law import shorten
+from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.windows import moving_law, world_budget
+from sfumato.operators.windows.count_window_aggregate import CountWindowAggregate
+
+SUM, AVG, COUNT = Aggregate("sum", 0), Aggregate("avg", 0), Aggregate("count")
+VALUES, MEDIAN = Aggregate("count", 0), Aggregate("quantile", 0, 0.5)
+EDGES = [Aggregate("quantile", 0, q) for q in (0.0, 0.07, 1.0)]
+MASK = (1 << 64) - 1
+
+
+@pytest.fixture
+def only_worlds(monkeypatch):
+    """Exact laws are given up at once, unless they are of one outcome."""
+    monkeypatch.setattr(moving_law, "MOST_STATES", 1)
+    monkeypatch.setattr(moving_law, "MOST_WORK", 0)
+
+
+def stream(seed, n, shape="noise", most=3):
+    """offsets, prob, values: up to `most` alternatives, existences that change in character."""
+    rng = np.random.default_rng(seed)
+    stretch = np.arange(n) // 60 % 4
+    existence = np.select(
+        [stretch == 0, stretch == 1, stretch == 2],
+        [rng.random(n), 1.0 - rng.random(n) ** 3 / 5, rng.random(n) / 10],
+        np.where(rng.random(n) < 0.5, 1.0, 0.5),
+    )
+    sizes = rng.integers(1, most + 1, n)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    share = rng.random(offsets[-1]) + 0.05
+    share /= np.repeat(np.add.reduceat(share, offsets[:-1]), sizes)
+    prob = share * np.repeat(np.maximum(existence, 1e-3), sizes)
+    noise, place = rng.normal(3.0, 5.0, prob.size), np.repeat(np.arange(n), sizes)
+    value = {
+        "noise": noise,
+        "rising": noise + place,
+        "falling": noise - place,
+        "few": np.round(noise / 4.0),
+        "missing": np.where(rng.random(prob.size) < 0.2, math.nan, noise),
+        "mostly missing": np.where(rng.random(prob.size) < 0.9, math.nan, noise),
+        "outlier": np.where(place == n // 2, 1e300, noise),
+    }[shape]
+    return offsets, prob, value[:, None]
+
+
+def take(window, offsets, prob, value, begin, end):
+    some = slice(offsets[begin], offsets[end])
+    codes = np.zeros(end - begin, int)
+    return window.process(codes, offsets[begin : end + 1] - offsets[begin], prob[some], value[some])
+
+
+def mixed(z):
+    """SplitMix64's mixing of a Python number."""
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & MASK
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB & MASK
+    return z ^ (z >> 31)
+
+
+def draw(seed, index, world):
+    """The number in [0, 1) of this tuple in this world."""
+    golden = 0x9E3779B97F4A7C15
+    step = world * golden
+    z = mixed(seed * golden + int(index) & MASK)
+    z = mixed(z + step & MASK) + step & MASK
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & MASK
+    return ((z ^ (z >> 31)) >> 11) * 2.0**-53
+
+
+class Drawn:
+    """What every tuple is in every world: its value, None where it does not exist."""
+
+    def __init__(self, seed, samples, offsets, prob, value):
+        self.worlds = [
+            [self._pick(draw(seed, i, s), offsets, prob, value, i) for i in range(len(offsets) - 1)]
+            for s in range(samples)
+        ]
+
+    @staticmethod
+    def _pick(left, offsets, prob, value, i):
+        for a in range(offsets[i], offsets[i + 1]):
+            left -= prob[a]
+            if left < 0.0:
+                return float(value[a, 0])
+        return None
+
+    def results(self, aggregate, head, end, rows):
+        """The aggregate of the `rows` newest existing of tuples head ... end - 1, by world."""
+        found = []
+        for world in self.worlds:
+            inside = [x for x in reversed(world[head:end]) if x is not None][:rows]
+            there = sorted(x for x in inside if not math.isnan(x))
+            if aggregate.function == "count":
+                found.append(float(len(there)))
+            elif aggregate.function == "sum":
+                found.append(math.fsum(there))
+            elif there and aggregate.function == "avg":
+                found.append(math.fsum(there) / len(there))
+            elif there:
+                place = math.ceil(aggregate.argument * len(there) - 1e-9)
+                found.append(there[max(1, place) - 1])
+        return sorted(found)
+
+
+def samples_of(measured, i):
+    """The samples whose law answer i is, ascending."""
+    span = slice(measured.offsets[i], measured.offsets[i + 1])
+    number = round(math.log(200.0) / (2.0 * measured.error[i] ** 2))
+    times = measured.prob[span] / measured.existence[i] * number
+    np.testing.assert_allclose(times, np.round(times), atol=1e-6)
+    return np.repeat(measured.value[span], np.round(times).astype(int))
+
+
+@pytest.mark.parametrize(("rows", "options"), [
+    (1, {}), (6, {}), (40, {}), (40, {"max_tuples": 17}), (9, {"method": "normal"}),
+])  # fmt: skip
+@pytest.mark.parametrize("shape", ["noise", "rising", "falling", "few", "missing"])
+def test_worlds_kept_up_are_those_drawn_for_each_window(rows, options, shape, only_worlds):
+    n, samples, asked = 300, 12, [SUM, AVG, VALUES, MEDIAN, *EDGES]
+    offsets, prob, value = stream(rows, n, shape)
+    window = CountWindowAggregate(
+        rows, 0.8, asked, distribution=samples, seed=5, samples=samples, **options
+    )
+    edges = [0, 1, 2, 60, 61, 200, n]
+    parts = [take(window, offsets, prob, value, a, b) for a, b in pairwise(edges)]
+    drawn, sampled = Drawn(5, samples, offsets, prob, value), 0
+    for (a, b), part in zip(pairwise(edges), parts, strict=True):
+        for i in range(a, b, 7 if rows > 1 else 3):
+            head = i + 1 - part.held[i - a]
+            for aggregate, measured in zip(asked, part.results, strict=True):
+                if math.isnan(measured.error[i - a]):
+                    continue
+                expected = drawn.results(aggregate, head, i + 1, rows)
+                got = samples_of(measured, i - a)
+                np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+                sampled += 1
+    assert sampled > 80
+
+
+@pytest.mark.parametrize("every", [1, 41])
+@pytest.mark.parametrize("shape", ["falling", "missing", "mostly missing"])
+def test_laws_are_the_same_in_any_batches_and_across_restarts(every, shape):
+    n, asked = 300, [SUM, AVG, COUNT, VALUES, MEDIAN]
+    offsets, prob, value = stream(3, n, shape, most=2)
+    fresh = CountWindowAggregate(
+        40, 0.9, asked, quantiles=(0.25, 0.9), distribution=9, seed=2, samples=30
+    )
+    start = fresh.snapshot()
+    whole = take(fresh, offsets, prob, value, 0, n)
+    window, parts = CountWindowAggregate.restore(start), []
+    for begin in range(0, n, every):
+        parts.append(take(window, offsets, prob, value, begin, min(begin + every, n)))
+        if begin % 3 == 0:
+            window = CountWindowAggregate.restore(window.snapshot())
+    for i, expected in enumerate(whole.results):
+        for name in ("mean", "stddev", "existence", "quantiles", "error", "prob", "value", "moved"):
+            got = np.concatenate([getattr(p.results[i], name) for p in parts])
+            np.testing.assert_array_equal(got, getattr(expected, name), err_msg=name)
+    assert all(np.isnan(whole.results[2].error))
+    both = [np.isnan(whole.results[i].error) for i in (0, 1, 4)]
+    assert all(some.any() and not some.all() for some in both)
+
+
+def test_the_exact_law_comes_back_once_all_that_made_it_too_large_has_left():
+    # Certain tuples, then 13 that may not exist, with 2^13 sums, then certain ones again.
+    n, rows = 120, 20
+    prob = np.where((np.arange(n) >= 60) & (np.arange(n) < 73), 0.5, 1.0)
+    value = np.random.default_rng(1).normal(0.0, 1.0, (n, 1))
+    window = CountWindowAggregate(rows, 0.9, [SUM], quantiles=(0.5,), samples=50)
+    answers = take(window, np.arange(n + 1), prob, value, 0, n)
+    exact = np.isnan(answers.results[0].error)
+    heads = np.arange(n) + 1 - answers.held
+    first = int(np.argmin(exact))
+    again = first + int(np.argmax(exact[first:]))
+    assert first == 72
+    assert heads[again] > first >= heads[again - 1]
+    assert exact[:first].all()
+    assert exact[again:].all()
+
+
+def test_nothing_drifts_however_large_a_value_passed(only_worlds):
+    n, rows, samples = 100_000, 50, 6
+    offsets, prob, value = stream(8, n, "outlier", most=1)
+    asked = [SUM, AVG, MEDIAN]
+    window = CountWindowAggregate(rows, 0.9, asked, distribution=samples, seed=7, samples=samples)
+    for begin in range(0, n, 10_000):
+        answers = take(window, offsets, prob, value, begin, begin + 10_000)
+    head = n - answers.held[-1]
+    last = offsets[head:] - offsets[head], prob[offsets[head] :], value[offsets[head] :]
+    drawn = Drawn.__new__(Drawn)
+    drawn.worlds = [
+        [Drawn._pick(draw(7, head + i, s), *last, i) for i in range(n - head)]
+        for s in range(samples)
+    ]
+    for aggregate, measured in zip(asked, answers.results, strict=True):
+        expected = drawn.results(aggregate, 0, n - head, rows)
+        got = samples_of(measured, measured.error.size - 1)
+        np.testing.assert_allclose(got, expected, rtol=1e-13, atol=1e-13)
+
+
+def count_law_by_recursion(existence, rows):
+    """Pr(min(N, rows) = k), k = 0 ... rows, in long double."""
+    law = np.zeros(rows + 1, np.longdouble)
+    law[0] = 1.0
+    for p in existence[::-1].astype(np.longdouble):
+        came = np.roll(law, 1) * p
+        came[0] = 0.0
+        came[rows] += law[rows] * p
+        law = law * (1.0 - p) + came
+    return law
+
+
+@pytest.mark.parametrize("confidence", [0.3, 0.95, 1.0 - 1e-9])
+@pytest.mark.parametrize("options", [{}, {"max_tuples": 50}])
+@pytest.mark.parametrize("rows", [1, 2, 30, 150])
+def test_the_law_of_a_count_is_that_of_the_recursion(rows, confidence, options):
+    offsets, prob, value = stream(4, 700, most=2)
+    window = CountWindowAggregate(rows, confidence, [COUNT], distribution=rows + 1, **options)
+    answers = take(window, offsets, prob, value, 0, 700)
+    existence, count = np.add.reduceat(prob, offsets[:-1]), answers.results[0]
+    for i in [*range(12), *range(20, 700, 61)]:
+        law = count_law_by_recursion(existence[i + 1 - answers.held[i] : i + 1], rows)
+        span = slice(count.offsets[i], count.offsets[i + 1])
+        got = np.zeros(rows + 1)
+        got[count.value[span].astype(int)] = count.prob[span]
+        np.testing.assert_allclose(got, law.astype(float), rtol=0.0, atol=1e-15)
+        assert np.isnan(count.error[i])
+
+
+def test_a_count_of_values_is_exact_while_no_value_is_missing(monkeypatch):
+    monkeypatch.setattr(moving_law, "MOST_STATES", 500)
+    rng = np.random.default_rng(6)
+    offsets, prob, value = np.arange(601), 0.1 + 0.8 * rng.random(600), np.ones((600, 1))
+    value[300:420:2] = math.nan
+    window = CountWindowAggregate(120, 0.9, [VALUES, COUNT], quantiles=(0.01, 0.5), samples=40)
+    answers = take(window, offsets, prob, value, 0, 600)
+    values, tuples = answers.results
+    heads = np.arange(600) + 1 - answers.held
+    without = (heads > 418) | (np.arange(600) < 300)
+    assert np.isnan(values.error[without]).all()
+    assert not np.isnan(values.error[~without]).all()  # too many states to be exact
+    np.testing.assert_array_equal(values.quantiles[without], tuples.quantiles[without])
+
+
+def test_worlds_beyond_the_budget_are_begun_anew_and_stay_the_same(monkeypatch):
+    n, samples, asked = 400, 50, [SUM, AVG, MEDIAN]
+    _, prob, value = stream(9, n, most=1)
+    codes = np.random.default_rng(1).integers(0, 4, n)
+
+    def answers(most):
+        monkeypatch.setattr(world_budget, "MOST_BYTES", most)
+        window = CountWindowAggregate(30, 0.9, asked, quantiles=(0.3,), samples=samples)
+        parts, most_kept = [], 0
+        for begin in range(0, n, 20):
+            rows = slice(begin, begin + 20)
+            some = window.process(codes[rows], np.arange(21), prob[rows], value[rows])
+            parts.append(np.stack([measured.quantiles for measured in some.results]))
+            worlds = [group.moving.world_bytes for group in window._groups.values()]
+            most_kept = max(most_kept, np.count_nonzero(worlds))
+        return np.concatenate(parts, axis=1), most_kept
+
+    plenty, all_groups = answers(10**9)
+    little, one_group = answers(1)
+    np.testing.assert_array_equal(plenty, little)
+    assert (all_groups, one_group) == (4, 1)
+
+
+def test_a_group_keeps_few_bytes_for_its_worlds():
+    offsets, prob, value = stream(2, 3_000, most=1)
+    sizes = {}
+    for aggregate in (SUM, MEDIAN):
+        bare = CountWindowAggregate(400, 0.95, [aggregate], samples=1, quantiles=(0.5,))
+        window = CountWindowAggregate(400, 0.95, [aggregate], samples=1_000, quantiles=(0.5,))
+        for begin in range(0, 3_000, 500):
+            for each in (bare, window):
+                take(each, offsets, prob, value, begin, begin + 500)
+        sizes[aggregate.function] = window.nbytes - bare.nbytes
+    assert sizes["sum"] <= 1_000 * 1_000
+    assert sizes["quantile"] <= 8 * 1_000 * 6
+
+
+def shorten_slowly(prob, value, most):
+    """Nearest neighbours merged one pair at a time, the first of equally near ones."""
+    groups = [([p], [v], v) for p, v in zip(prob, value, strict=True)]
+    while len(groups) > most:
+        near = [b[2] - a[2] for a, b in pairwise(groups)]
+        i = near.index(min(near))
+        (p, v, x), (q, u, y) = groups[i : i + 2]
+        groups[i : i + 2] = [(p + q, v + u, x + (y - x) * sum(q) / (sum(p) + sum(q)))]
+    moved = max(abs(x - m) for _, v, m in groups for x in v)
+    return [sum(p) for p, _, _ in groups], [m for _, _, m in groups], moved
+
+
+@given(
+    gaps=st.lists(st.integers(1, 4), min_size=1, max_size=40),
+    most=st.integers(1, 12),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=60)
+def test_a_law_is_shortened_where_neighbours_are_nearest(gaps, most, seed):
+    value = np.cumsum(np.array(gaps, float) ** 2)
+    prob = np.random.default_rng(seed).random(value.size) + 0.01
+    got = shorten(prob, value, most)
+    for one, other in zip(got, shorten_slowly(prob, value, most), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)

@@ -1,0 +1,408 @@
+"""Uncertain count windows against Algorithms 1 and 2 by the plain recursion.
+
+Three oracles, none shares code with what it judges: the window's *definition* over all possible
+worlds in rationals (tiny streams, exact ties); the *algorithms* by the float64 recursion in
+arrival order (thousands of streams, several turns of the queue); single tests of windows of 5,000.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import product
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfumato.kernels.laws.approximate_law import moments
+from sfumato.operators.laws.poisson_binomial import METHODS, PoissonBinomial
+from sfumato.operators.state.snapshot import SnapshotError
+from sfumato.operators.windows.uncertain_window import UncertainWindow
+
+CONFIDENCES = [0.5, 0.75, 0.8, 0.9, 0.95, 0.999, 1.0]
+BETAS = [None, None, 0.05, 0.5, 0.9, 1.0]
+
+
+def at_least_by_worlds(probabilities, rows):
+    total = Fraction(0)
+    for exists in product((False, True), repeat=len(probabilities)):
+        if sum(exists) >= rows:
+            total += prod(
+                Fraction(p) if e else 1 - Fraction(p)
+                for p, e in zip(probabilities, exists, strict=True)
+            )
+    return total
+
+
+def starts_by_definition(existence, rows, target):
+    """The fewest newest tuples with Pr(N >= rows) >= target (> 0 if target is 0), else all."""
+    starts = []
+    for i in range(len(existence)):
+        entered = [j for j in range(i + 1) if existence[j] > 0]
+        start = entered[0] if entered else i + 1
+        for j in entered:
+            tail = at_least_by_worlds([existence[k] for k in entered if k >= j], rows)
+            if tail >= target and tail > 0:
+                start = j
+        starts.append(start)
+    return starts
+
+
+def starts_by_recursion(existence, rows, target, max_tuples=None):
+    """Algorithm 1, every suffix's law recomputed by RF1 in arrival order: float64, no shortcuts.
+
+    laws[s, k] = Pr(exactly k < rows of the tuples after the s-th held one exist); tails[s] is what
+    left these counts upwards.
+    """
+    held, at = np.zeros(0), []
+    laws, tails = np.zeros((0, rows)), np.zeros(0)
+    starts, overflow = [], 0
+    for i, p in enumerate(existence):
+        if p > 0:
+            tails = tails + p * laws[:, -1]
+            moved = np.zeros_like(laws)
+            moved[:, 1:] = laws[:, :-1]
+            laws = np.vstack([laws * (1 - p) + moved * p, np.eye(1, rows)])
+            tails, held = np.append(tails, 0.0), np.append(held, p)
+            at.append(i)
+        if target == 1.0:
+            newer = np.append(np.cumsum((held == 1.0)[::-1])[::-1][1:], 0)
+            may_go = newer >= rows
+        elif target == 0.0:
+            may_go = np.arange(len(at))[::-1] >= rows
+        elif target < 0.5:
+            may_go = tails >= target
+        else:
+            may_go = 1.0 - np.add.accumulate(laws, axis=1)[:, -1] >= target
+        gone = 0
+        while gone < len(at) and may_go[gone]:
+            gone += 1
+        if max_tuples is not None and len(at) - gone > max_tuples:
+            overflow += len(at) - gone - max_tuples
+            gone = len(at) - max_tuples
+        held, laws, tails, at = held[gone:], laws[gone:], tails[gone:], at[gone:]
+        starts.append(at[0] if at else i + 1)
+    return starts, overflow
+
+
+def target_of(confidence, beta):
+    return confidence if beta is None else min(confidence, 1 - beta)
+
+
+def random_existence(rng, n):
+    kinds = [
+        lambda: rng.random(n),
+        lambda: 1 - np.minimum(np.abs(rng.normal(0, 0.1, n)), 1),
+        lambda: rng.choice([0.0, 1.0, 1e-12, 0.3, 0.7], n),
+        lambda: rng.choice([0.0, 0.25, 0.5, 0.75, 1.0], n),
+        lambda: np.where(rng.random(n) < 0.8, 1.0, rng.random(n)),
+        lambda: np.full(n, rng.choice([0.5, 0.25, 0.9, 1.0, 1e-12])),
+        lambda: rng.choice([0.0, 1e-300, 5e-324, 1 - 2**-53, 1.0, 0.5], n),
+    ]
+    return kinds[rng.integers(len(kinds))]()
+
+
+def extended_in_parts(window, existence, rng, crashes=True):
+    """All starts, the stream cut at random and the window saved and restored in between."""
+    starts, done = [], 0
+    while done < len(existence):
+        size = int(rng.choice([0, 1, 2, 7, 40]))
+        starts += window.extend(existence[done : done + size]).tolist()
+        done += size
+        if crashes and rng.random() < 0.2:
+            window = UncertainWindow.restore(window.snapshot())
+    return window, starts
+
+
+@settings(max_examples=150)
+@given(
+    existence=st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0, 0.125]), max_size=8),
+    rows=st.integers(1, 4),
+    confidence=st.sampled_from([0.5, 0.75, 0.875, 0.25, 0.984375, 1.0]),
+    beta=st.sampled_from([None, 0.25, 0.5, 0.75, 1.0]),
+)
+def test_the_window_is_its_definition_over_possible_worlds(existence, rows, confidence, beta):
+    window = UncertainWindow(rows, confidence, beta)
+    expected = starts_by_definition(existence, rows, target_of(confidence, beta))
+    assert window.extend(existence).tolist() == expected
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_window_is_the_plain_recursion_in_any_split_and_across_crashes(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(120):
+        rows = int(rng.choice([1, 2, 3, rng.integers(1, 12), rng.integers(1, 61)]))
+        confidence, beta = float(rng.choice(CONFIDENCES)), BETAS[rng.integers(len(BETAS))]
+        existence = random_existence(rng, int(rng.integers(1, 5 * rows + 20)))
+        expected, _ = starts_by_recursion(existence, rows, target_of(confidence, beta))
+        window, starts = extended_in_parts(
+            UncertainWindow(rows, confidence, beta), existence, rng, crashes=rng.random() < 0.5
+        )
+        assert starts == expected, (rows, confidence, beta)
+        assert (window.start, window.arrived) == (expected[-1], len(existence))
+        assert UncertainWindow(rows, confidence, beta).extend(existence).tolist() == expected
+
+
+@pytest.mark.parametrize("confidence", [1 - 1e-9, 1 - 1e-13, np.nextafter(1.0, 0.0), 1e-3, 1e-12])
+def test_thresholds_next_to_0_and_1_are_decided_as_the_recursion_does(confidence):
+    rng = np.random.default_rng(12)
+    for rows in (1, 2, 7, 30):
+        for existence in (rng.random(200), rng.uniform(0.9, 1.0, 200), rng.random(200) ** 20):
+            expected, _ = starts_by_recursion(existence, rows, confidence)
+            assert UncertainWindow(rows, confidence).extend(existence).tolist() == expected
+
+
+@pytest.mark.parametrize("beta", [None, 0.5, 0.999])
+def test_the_queue_turns_many_times_at_a_few_hundred_rows(beta):
+    rng = np.random.default_rng(8)
+    existence = 1 - np.minimum(np.abs(rng.normal(0, 0.25, 1500)), 1)
+    window = UncertainWindow(200, 0.95, beta)
+    expected, _ = starts_by_recursion(existence, 200, target_of(0.95, beta))
+    assert window.extend(existence).tolist() == expected
+    assert window.recursions == 0  # the fast path alone decided
+
+
+@pytest.mark.parametrize(("rows", "kind"), [(5000, "near 1"), (5000, "uniform"), (20_000, "half")])
+def test_large_windows_are_minimal_wherever_one_looks(rows, kind):
+    rng = np.random.default_rng(rows)
+    n = 4 * rows
+    existence = {
+        "near 1": 1 - np.minimum(np.abs(rng.normal(0, 0.1, n)), 1),
+        "uniform": rng.random(n),
+        "half": rng.uniform(0.4, 0.6, n),
+    }[kind]
+    window = UncertainWindow(rows, 0.95)
+    starts = window.extend(existence)
+    assert (np.diff(starts) >= 0).all()
+    for i in np.append(rng.integers(int(2.7 * rows), n, 4), n - 1):
+        longer = PoissonBinomial(existence[starts[i] : i + 1]).sf(rows - 1)
+        shorter = PoissonBinomial(existence[starts[i] + 1 : i + 1]).sf(rows - 1)
+        assert shorter < 0.95 <= longer
+    assert window.nbytes <= 5_000_000 or rows > 5000
+
+
+def test_structural_ties_go_to_the_plain_recursion():
+    # Pr(N >= 3 of 5 fair coins) is exactly 1/2: the sixth tuple lets the first one go.
+    window = UncertainWindow(3, 0.5)
+    assert window.extend(np.full(8, 0.5)).tolist() == [0, 0, 0, 0, 0, 1, 2, 3]
+    assert window.recursions > 0
+
+
+def test_confidence_1_asks_for_tuples_that_surely_exist():
+    almost = np.nextafter(1.0, 0.0)
+    window = UncertainWindow(2, 1.0)
+    assert window.extend(np.full(500, almost)).tolist() == [0] * 500
+    # Two certain tuples newer than the oldest: everything before them goes.
+    assert window.extend([1.0, 1.0, almost]).tolist() == [0, 500, 500]
+    assert window.held == 3
+
+
+def test_probability_1_keeps_those_still_inside_with_certainty():
+    # Only results of probability 1 are reported: a tuple counts while T_j = 1, that is while
+    # fewer than `rows` possible tuples are newer, whatever their existence.
+    window = UncertainWindow(2, 0.95, probability=1.0)
+    assert window.extend([1.0, 0.5, 0.0, 1e-12, 0.5]).tolist() == [0, 0, 0, 1, 3]
+    assert window.in_window([3, 4]).tolist() == [1.0, 1.0]
+
+
+def test_the_newest_tuple_never_leaves_and_impossible_ones_never_enter():
+    window = UncertainWindow(1, 0.5)
+    assert window.extend([0.0, 0.0, 1.0, 1.0, 0.0]).tolist() == [1, 2, 2, 3, 3]
+    assert (window.held, window.start, window.arrived) == (1, 3, 5)
+    empty = UncertainWindow(1, 0.5)
+    assert (empty.held, empty.start, empty.extend([]).tolist()) == (0, 0, [])
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("max_tuples", [1, 3, 20, 60])
+def test_more_than_max_tuples_are_never_held_and_the_rest_is_counted(method, max_tuples):
+    rng = np.random.default_rng(max_tuples)
+    existence = rng.uniform(0.2, 1.0, 400)
+    window = UncertainWindow(20, 0.95, method=method, max_tuples=max_tuples)
+    window, starts = extended_in_parts(window, existence, rng)
+    assert window.held <= max_tuples
+    if method == "exact":
+        expected, overflow = starts_by_recursion(existence, 20, 0.95, max_tuples)
+        assert (starts, window.overflow) == (expected, overflow)
+    # 20 existing tuples need some 45 held: 60 are enough, fewer are not.
+    assert window.guaranteed == (max_tuples == 60)
+    assert (window.overflow == 0) == (max_tuples == 60)
+
+
+def test_the_guarantee_returns_when_better_tuples_follow():
+    window = UncertainWindow(2, 0.9, max_tuples=3)
+    window.extend([0.1] * 5)
+    assert (window.guaranteed, window.overflow) == (False, 2)
+    window.extend([1.0, 1.0])
+    assert window.guaranteed
+    assert window.start == 5
+
+
+@given(
+    existence=st.lists(
+        st.sampled_from([0.0, 1.0, 0.5, 0.25, 1e-12]) | st.floats(0, 1), min_size=1, max_size=9
+    ),
+    rows=st.integers(1, 4),
+    confidence=st.sampled_from([0.5, 0.9, 1.0]),
+)
+def test_in_window_is_the_sum_over_possible_worlds(existence, rows, confidence):
+    window = UncertainWindow(rows, confidence)
+    window.extend(existence)
+    for j in window.indices.tolist():
+        newer = existence[j + 1 :]
+        exact = 1 - at_least_by_worlds(newer, rows)
+        assert abs(Fraction(window.in_window(j)) - exact) < 1e-15
+        if sum(p > 0 for p in newer) < rows:
+            assert window.in_window(j) == 1.0
+    together = window.in_window(window.indices)
+    assert together.tolist() == [window.in_window(int(j)) for j in window.indices]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_in_window_follows_the_chosen_method(method):
+    existence = np.random.default_rng(2).random(80)
+    window = UncertainWindow(20, 0.9, method=method)
+    window.extend(existence)
+    for j in window.indices:
+        expected = PoissonBinomial(existence[j + 1 :], method).cdf(19)
+        assert window.in_window(j) == pytest.approx(expected, rel=1e-12, abs=1e-15)
+
+
+def test_in_window_says_why_a_tuple_has_no_position():
+    window = UncertainWindow(1, 0.5)
+    window.extend([1.0, 1.0, 0.0])
+    for j, words in [(0, "begins at 1"), (2, "existence was 0"), (3, "3 arrived"), (-1, "got -1")]:
+        with pytest.raises(ValueError, match=words):
+            window.in_window(j)
+        with pytest.raises(ValueError, match=words):
+            window.in_window([1, j])
+    with pytest.raises(ValueError, match="stream index"):
+        window.in_window(1.5)
+
+
+@pytest.mark.parametrize("method", ["poisson", "normal", "refined_normal"])
+def test_approximate_windows_follow_their_law_in_any_split_and_across_crashes(method):
+    rng = np.random.default_rng(3)
+    for _ in range(25):
+        rows, confidence = int(rng.integers(1, 20)), float(rng.choice(CONFIDENCES[:-1]))
+        existence = random_existence(rng, 60)
+        window, starts = extended_in_parts(
+            UncertainWindow(rows, confidence, method=method), existence, rng
+        )
+        whole = UncertainWindow(rows, confidence, method=method)
+        assert whole.extend(existence).tolist() == starts
+        assert whole.snapshot() == window.snapshot()
+        held: list[int] = []
+        for i, start in enumerate(starts):
+            held += [i] if existence[i] > 0 else []
+            while held:
+                tail = PoissonBinomial(existence[held[1:]], method).sf(rows - 1)
+                if abs(tail - confidence) < 1e-9:  # sums in another order may decide otherwise
+                    held = [j for j in held if j >= start]
+                    break
+                if tail < confidence:
+                    break
+                held.pop(0)
+            assert start == (held[0] if held else i + 1)
+
+
+def test_running_sums_of_a_long_stream_do_not_drift():
+    # Large and tiny terms come and go; plain sums would be off by their roundings, for ever.
+    rng = np.random.default_rng(5)
+    existence = np.where(rng.random(300_000) < 0.5, rng.random(300_000), 1e-9)
+    existence[-3000:] = 1e-9 * (1 + rng.random(3000))
+    window = UncertainWindow(50, 0.9, method="refined_normal", max_tuples=500)
+    window.extend(existence)
+    sums = window._sums
+    assert window.held == 500
+    np.testing.assert_allclose(sums[::2] + sums[1::2], moments(window.existence), rtol=1e-12)
+
+
+def test_a_snapshot_costs_16_bytes_a_held_tuple_and_nothing_else_grows():
+    window = UncertainWindow(1000, 0.95)
+    sizes = set()
+    for seed in range(20):
+        window.extend(1 - np.random.default_rng(seed).random(1000) * 0.4)
+        sizes.add(window.nbytes)
+        assert len(window.snapshot()) <= 16 * window.held + 1024
+    assert max(sizes) < 700_000
+    assert UncertainWindow(1_000_000, 0.95).nbytes < 1024  # what is not needed is not made
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_snapshot_is_a_value_and_goes_on_as_the_window_would(method):
+    rng = np.random.default_rng(6)
+    window = UncertainWindow(10, 0.9, 0.3, method=method, max_tuples=40)
+    window.extend(rng.random(100))
+    saved = window.snapshot()
+    more = rng.random(100)
+    first = window.extend(more)
+    restored = UncertainWindow.restore(saved)
+    assert restored.snapshot() == saved
+    np.testing.assert_array_equal(restored.extend(more), first)
+    assert (restored.rows, restored.confidence, restored.probability) == (10, 0.9, 0.3)
+    assert (restored.method, restored.max_tuples) == (method, 40)
+    assert (restored.overflow, restored.guaranteed) == (window.overflow, window.guaranteed)
+    assert restored.snapshot() == window.snapshot()
+
+
+def test_a_damaged_snapshot_is_refused():
+    window = UncertainWindow(3, 0.9)
+    window.extend([0.5] * 10)
+    saved = window.snapshot()
+    for bad in (b"", saved[:-1], saved[:50], saved[:-9] + b"x" + saved[-8:], b"x" + saved[1:]):
+        with pytest.raises(SnapshotError):
+            UncertainWindow.restore(bad)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"rows": 0}, "`rows`.*at least 1; got 0"),
+        ({"rows": 2.5}, "`rows`.*2.5"),
+        ({"rows": True}, "`rows`"),
+        ({"confidence": 0.0}, r"`confidence`.*\(0, 1\]; got 0.0"),
+        ({"confidence": 1.5}, "`confidence`"),
+        ({"confidence": math.nan}, "`confidence`"),
+        ({"confidence": "high"}, "`confidence`"),
+        ({"probability": 0}, "`probability`"),
+        ({"probability": 1.01}, "`probability`"),
+        ({"max_tuples": 0}, "`max_tuples`"),
+        ({"method": "rf2"}, "`method`"),
+    ],
+)
+def test_bad_settings_are_refused_by_name(arguments, words):
+    settings_ = {"rows": 3, "confidence": 0.9, **arguments}
+    with pytest.raises(ValueError, match=words):
+        UncertainWindow(**settings_)
+
+
+@pytest.mark.parametrize("bad", [[0.5, math.nan], [-0.1], [1.1], [[0.5]], 0.5, ["x"]])
+def test_a_bad_call_takes_nothing(bad):
+    window = UncertainWindow(2, 0.9)
+    window.extend([0.5] * 7)
+    before = window.snapshot()
+    with pytest.raises(ValueError, match="`existence`"):
+        window.extend(bad)
+    assert window.snapshot() == before
+
+
+def test_read_only_strided_and_narrow_arrays_are_as_good():
+    existence = np.random.default_rng(9).random(60).astype(np.float32).astype(np.float64)
+    expected = UncertainWindow(5, 0.9).extend(existence).tolist()
+    fixed = existence.copy()
+    fixed.flags.writeable = False
+    strided = np.repeat(existence, 2)[::2]
+    for same in (fixed, strided, existence.astype(np.float32), existence.tolist()):
+        assert UncertainWindow(5, 0.9).extend(same).tolist() == expected
+
+
+def test_rounding_of_summed_alternatives_is_clipped_and_the_input_left_alone():
+    existence = np.array([1.0 + 2e-16, 1.0 + 1e-10])
+    kept = existence.copy()
+    window = UncertainWindow(1, 1.0)
+    assert window.extend(existence).tolist() == [0, 1]
+    np.testing.assert_array_equal(existence, kept)

@@ -1,0 +1,229 @@
+"""The tree is the architecture: layers, concepts inside them, and imports that point down only."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+# A layer may import itself and what is listed. `windows` (configurations), `queries` (those
+# registered) and `duration` (lengths of time as text) are open to those above; the package itself
+# loads names lazily, by text, and imports them for type checkers only.
+MAY_IMPORT = {
+    "kernels": set(),
+    "duration": set(),
+    "windows": {"duration"},
+    "queries": {"windows"},
+    "operators": {"duration", "kernels", "windows"},
+    "tables": {"duration", "operators", "windows"},
+    "charts": {"operators"},
+    "spark": {"duration", "operators", "queries", "tables", "windows"},
+    "sql": {"duration", "queries", "spark", "windows"},
+    "reproduce": {"charts", "kernels", "operators", "windows"},
+    "cli": {
+        "charts",
+        "duration",
+        "operators",
+        "queries",
+        "reproduce",
+        "spark",
+        "sql",
+        "windows",
+        "sfumato",
+    },
+    "sfumato": {"operators", "queries", "spark", "sql", "windows"},
+}
+# Inside these layers a concept may import itself, those before it, and files beside the folders.
+CONCEPTS = ["state", "laws", "disorder", "windows", "imputation", "joins", "ranking"]
+CONCEPT_LAYERS = ["kernels", "operators", "tables"]
+# Inside these, a folder may import itself and what is listed; "" are the files beside the folders.
+ROOMS = {
+    "spark": {"": {"model", "runtime"}, "model": set(), "runtime": set(), "replay": set()},
+    "sql": {
+        "": {"text", "plan", "explain", "constructs"},
+        "plan": {"text", "constructs"},
+        "constructs": {"text"},
+        "explain": {"text", "plan", "constructs"},
+        "text": set(),
+    },
+}
+FOREIGN = {  # packages that a layer must do without
+    "kernels": {"pyspark", "pandas", "pyarrow", "time", "datetime", "pathlib", "os", "scipy"},
+    "operators": {"pyspark", "pandas", "pyarrow", "time", "pathlib", "os", "scipy"},
+    "tables": {"pyspark", "time", "pathlib", "os", "scipy"},
+}
+LARGEST_FOLDER = 20
+
+
+def modules(source: Path) -> dict[str, Path]:
+    """Every module of the package by its dotted name."""
+    files = sorted((source / "sfumato").rglob("*.py"))
+    return {
+        ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in files
+    }
+
+
+def imports_of(path: Path, module: str) -> list[str]:
+    """Every module that a file imports, also within functions and under TYPE_CHECKING."""
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*above, base]).rstrip(".")
+            found += [f"{base}.{alias.name}" for alias in node.names] if base else []
+    return found
+
+
+def layer_of(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "sfumato"
+
+
+def room_of(module: str, known: dict[str, Path]) -> str:
+    """The folder of its layer that a module is in; "" beside the folders."""
+    parts = module.split(".")
+    is_folder = len(parts) > 2 and known.get(".".join(parts[:3]), Path()).name == "__init__.py"
+    return parts[2] if is_folder else ""
+
+
+def points_up(layer: str, room: str, target: str) -> bool:
+    """Whether a room of a layer may not import another room of it."""
+    if layer in CONCEPT_LAYERS and target:
+        return room not in CONCEPTS or CONCEPTS.index(target) > CONCEPTS.index(room)
+    if layer in ROOMS:
+        return target not in ROOMS[layer][room]
+    return False
+
+
+def violations(source: Path) -> list[str]:
+    """Sentences, one for each import that points up or leads out of bounds."""
+    found = []
+    known = modules(source)
+    for module, path in known.items():
+        layer, room = layer_of(module), room_of(module, known)
+        for imported in imports_of(path, module):
+            top = imported.split(".")[0]
+            if top in FOREIGN.get(layer, ()):
+                found.append(f"{module} imports {imported}")
+            if top != "sfumato":
+                continue
+            target = layer_of(imported)
+            target = target if target in MAY_IMPORT else "sfumato"
+            if target != layer:
+                if target not in MAY_IMPORT[layer]:
+                    found.append(f"{module} imports {imported}")
+            elif (other := room_of(imported, known)) != room and points_up(layer, room, other):
+                found.append(f"{module} imports {imported}")
+    return found
+
+
+def circles(source: Path) -> list[list[str]]:
+    """Groups of modules that import one another, also at call time or for type checkers."""
+    known = modules(source)
+    after: dict[str, set[str]] = {}
+    for module, path in known.items():
+        wanted = {i if i in known else i.rpartition(".")[0] for i in imports_of(path, module)}
+        after[module] = {w for w in wanted if w in known and w != module and w != "sfumato"}
+    reach = {module: set(targets) for module, targets in after.items()}
+    grown = True
+    while grown:
+        grown = False
+        for module, targets in reach.items():
+            wider = targets.union(*(reach[t] for t in targets))
+            if len(wider) > len(targets):
+                reach[module], grown = wider, True
+    return sorted(
+        {tuple(sorted(o for o in reach[m] if m in reach[o])) for m in reach if m in reach[m]}
+    )
+
+
+def test_no_import_points_up():
+    assert violations(SOURCE) == []
+
+
+def test_no_modules_import_one_another_in_a_circle():
+    assert circles(SOURCE) == []
+
+
+def test_every_folder_is_a_known_layer():
+    folders = {p.name for p in (SOURCE / "sfumato").iterdir() if (p / "__init__.py").is_file()}
+    assert folders <= set(MAY_IMPORT)
+
+
+def test_every_folder_says_what_it_holds_and_what_is_open():
+    known = modules(SOURCE)
+    silent = [
+        module
+        for module, path in known.items()
+        if path.name == "__init__.py"
+        and len((ast.get_docstring(ast.parse(path.read_text())) or "").splitlines()) < 3
+    ]
+    assert silent == []
+
+
+def test_no_folder_holds_more_than_can_be_taken_in():
+    sizes = {
+        str(folder): len([f for f in folder.glob("*.py") if f.name != "__init__.py"])
+        for folder in {path.parent for path in modules(SOURCE).values()}
+    }
+    assert {folder: n for folder, n in sizes.items() if n > LARGEST_FOLDER} == {}
+
+
+@pytest.mark.parametrize(
+    ("place", "line"),
+    [
+        ("kernels/a.py", "from sfumato.operators import b"),
+        ("kernels/a.py", "def f():\n    import pyarrow.compute"),
+        ("operators/a.py", "from ..spark import b"),
+        ("operators/a.py", "import sfumato.spark.b"),
+        ("operators/a.py", "import pyarrow"),
+        ("spark/a.py", "def f():\n    from sfumato.sql.b import c"),
+        ("spark/a.py", "from sfumato import reorder"),
+        ("sql/a.py", "from sfumato.cli import b"),
+        ("windows.py", "from sfumato.kernels import b"),
+        ("kernels/laws/a.py", "from sfumato.kernels.windows import b"),
+        ("kernels/laws/a.py", "from sfumato.kernels.windows.b import c"),
+        ("kernels/a.py", "from sfumato.kernels.laws.b import c"),
+        ("spark/model/a.py", "from sfumato.spark.runtime import b"),
+        ("sql/text/a.py", "from sfumato.sql.plan import b"),
+    ],
+)
+def test_the_check_sees_a_violation(tmp_path, place, line):
+    path = tmp_path / "sfumato" / place
+    for room in (
+        "kernels/windows",
+        "kernels/laws",
+        "spark/runtime",
+        "spark/model",
+        "sql/plan",
+        "sql/text",
+    ):
+        (tmp_path / "sfumato" / room).mkdir(parents=True)
+        (tmp_path / "sfumato" / room / "__init__.py").touch()
+    (tmp_path / "sfumato" / "__init__.py").touch()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(line + "\n")
+    assert len(violations(tmp_path)) == 1
+
+
+def test_the_check_accepts_imports_that_point_down(tmp_path):
+    (tmp_path / "sfumato" / "cli").mkdir(parents=True)
+    (tmp_path / "sfumato" / "cli" / "a.py").write_text(
+        "import sfumato as sf\nfrom sfumato.spark.b import c\nimport os\n"
+    )
+    assert violations(tmp_path) == []
+
+
+def test_the_check_sees_a_circle_at_call_time(tmp_path):
+    (tmp_path / "sfumato").mkdir()
+    (tmp_path / "sfumato" / "a.py").write_text("import sfumato.b\n")
+    (tmp_path / "sfumato" / "b.py").write_text("def f():\n    from sfumato.a import g\n")
+    assert circles(tmp_path) == [("sfumato.a", "sfumato.b")]

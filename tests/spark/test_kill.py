@@ -1,0 +1,197 @@
+"""kill -9 in mid-stream, again and again: the answers are those of an undisturbed run."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sfumato.operators.disorder.reorder import Reorder
+from sfumato.tables.joins.join import TIE
+from sfumato.tables.joins.similarity_join import SimilarityJoinSettings
+
+KILLS, FILES, ROWS = 10, 80, 75
+STAMP = pa.timestamp("us", tz="UTC")
+
+# Both queries read one file a micro-batch; a line on standard output is a micro-batch done.
+QUERIES = """
+import sys
+import sfumato as sf
+from sfumato.cli.session import session
+
+folder = sys.argv[1]
+spark = session("killed", short=True)
+schema = (
+    "device string, event timestamp, arrival timestamp, id long, "
+    "alternatives array<struct<prob: double, x: double>>"
+)
+
+def read():
+    stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+    return stream.parquet(folder + "/in")
+
+def write(df, name):
+    return (
+        df.writeStream.format("parquet").option("path", f"{folder}/{name}")
+        .option("checkpointLocation", f"{folder}/checkpoint-{name}")
+        .trigger(availableNow=True).start()
+    )
+
+ordered = sf.reorder(
+    read(), event_time="event", arrival="arrival", key="device",
+    drop_ratio=0.02, estimator="conformal",
+)
+# One source for both sides: two file sources may get out of step when Spark is killed between
+# their logs, and then `order` decreases from one micro-batch to the next.
+both = read()
+pairs = sf.similarity_join(
+    both.where("id % 2 = 0"), both.where("id % 2 = 1"), on="x", within=0.05, probability=0.4,
+    window=sf.Rows(40, confidence=0.9), order=["arrival", "id"], key="device",
+)
+queries = [write(ordered, "ordered"), write(pairs, "pairs")]
+print("started", flush=True)
+for query in queries:
+    query.awaitTermination()
+print("finished", flush=True)
+"""
+
+
+def readings(rows, seed):
+    """A disordered stream of uncertain readings of three devices, in order of arrival."""
+    rng = np.random.default_rng(seed)
+    event = np.cumsum(rng.exponential(1e6, rows)).astype(np.int64)
+    arrival = event + (rng.exponential(3e6, rows) * rng.choice([1, 1, 1, 10], rows)).astype(int)
+    order = np.argsort(arrival, kind="stable")
+    samples = rng.normal(0, 1, rows)[:, None] + rng.normal(0, 0.02, (rows, 3))
+    pair = pa.StructArray.from_arrays(
+        [pa.array(np.full(3 * rows, 0.3)), pa.array(samples.ravel())], ["prob", "x"]
+    )
+    return pa.table(
+        {
+            "device": [f"d{i}" for i in rng.integers(0, 3, rows)],
+            "event": pa.array(event[order]).cast(STAMP),
+            "arrival": pa.array(np.sort(arrival) + np.arange(rows)).cast(STAMP),
+            "id": pa.array(np.arange(rows)),
+            "alternatives": pa.ListArray.from_arrays(
+                pa.array(np.arange(0, 3 * rows + 1, 3), pa.int32()), pair
+            ),
+        }
+    )
+
+
+def ordered_without_kills(table):
+    """(id, late) of what the operator lets out, as a multiset."""
+    expected = Counter()
+    for device in ("d0", "d1", "d2"):
+        own = table.filter(pa.compute.equal(table.column("device"), device))
+        event, arrival = (own.column(c).cast(pa.int64()).to_numpy() for c in ("event", "arrival"))
+        operator = Reorder(drop_ratio=0.02, estimator="conformal")
+        out = operator.process(np.zeros(own.num_rows, np.int64), event, arrival, own)
+        expected.update(zip(out.rows.column("id").to_pylist(), out.late.tolist(), strict=True))
+    return expected
+
+
+def pairs_without_kills(table):
+    """{(left id, right id): probability} of one operator over the whole stream."""
+    settings = SimilarityJoinSettings(
+        1, 0.05, 0.4, 40, 0.9, None, "auto", "append", ("x",), 2, 1, ("", ""), 1
+    )
+    sides = []
+    for side in (0, 1):
+        own = table.filter(pa.array(table.column("id").to_numpy() % 2 == side))
+        row = pa.StructArray.from_arrays([own.column("id").combine_chunks()], ["id"])
+        columns = {
+            "row": row,
+            "alternatives": own.column("alternatives"),
+            "order0": own.column("arrival"),
+            "order1": own.column("id"),
+            "key0": own.column("device"),
+            TIE: own.column("id"),
+        }
+        sides.append((side, pa.table(columns)))
+    (answers,) = settings.make().process(sides, 0)
+    return as_pairs(answers)
+
+
+def as_pairs(table):
+    ids = [[row["id"] for row in table.column(side).to_pylist()] for side in ("left", "right")]
+    return Counter(zip(*ids, table.column("probability").to_pylist(), strict=True))
+
+
+def start(folder):
+    return subprocess.Popen(
+        [sys.executable, "-c", QUERIES, str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=(folder / "errors").open("a"),
+        text=True,
+        start_new_session=True,
+    )
+
+
+def kill_after(folder, ready, seconds):
+    """Kill driver, JVM and workers at once, some seconds after the queries are `ready`."""
+    process = start(folder)
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line == "started\n", f"the queries did not start: {line!r}"
+    while not ready() and process.poll() is None:
+        time.sleep(0.02)
+    time.sleep(seconds)
+    assert process.poll() is None, f"the queries ended: {(folder / 'errors').read_text()[-3000:]}"
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_ten_kills_at_random_moments_change_no_answer(spark, tmp_path):
+    table = readings(FILES * ROWS, seed=11)
+    source = tmp_path / "in"
+    source.mkdir()
+    for i in range(FILES):
+        pq.write_table(table.slice(i * ROWS, ROWS), source / f"{i:04d}.parquet")
+        os.utime(source / f"{i:04d}.parquet", (1_000_000 + i, 1_000_000 + i))
+    moments = random.Random(12)
+    for number in range(KILLS):
+        before = committed(tmp_path)
+        # Every third time while the first micro-batch runs, else some time after one is done.
+        early = number % 3 == 0
+        kill_after(
+            tmp_path,
+            lambda early=early, before=before: early or committed(tmp_path) > before,
+            moments.uniform(0.0, 1.5),
+        )
+    assert committed(tmp_path) >= KILLS // 2
+    last = start(tmp_path)
+    output, _ = last.communicate(timeout=400)
+    assert output.splitlines()[-1] == "finished", (tmp_path / "errors").read_text()[-3000:]
+    assert last.returncode == 0
+
+    ordered = spark.read.parquet(str(tmp_path / "ordered")).toArrow()
+    got = Counter(
+        zip(ordered.column("id").to_pylist(), ordered.column("late").to_pylist(), strict=True)
+    )
+    assert got == ordered_without_kills(table)
+    pairs = as_pairs(spark.read.parquet(str(tmp_path / "pairs")).toArrow())
+    assert pairs == pairs_without_kills(table)
+    assert len(pairs) > 20
+
+
+def committed(folder):
+    """How many micro-batches the slower of the two queries has committed."""
+    counts = []
+    for name in ("ordered", "pairs"):
+        commits = folder / f"checkpoint-{name}" / "commits"
+        found = list(commits.iterdir()) if commits.is_dir() else []
+        counts.append(sum(path.name.isdigit() for path in found))
+    return min(counts)

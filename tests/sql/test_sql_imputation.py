@@ -1,0 +1,240 @@
+"""IMPUTE ... FROM ... BY: beside a similarity join the fused one, elsewhere sf.impute."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato.sql import explain, sql
+from sfumato.sql.text.errors import SqlError
+from sfumato.sql.text.parse import parse
+from sfumato.sql.text.scan import uses_ours
+
+pytestmark = pytest.mark.spark
+
+BY = "'humidity -> temperature : 0.1 -> 0.3', 'humidity -> light : 0.1 -> 0.3'"
+IMPUTE = f"IMPUTE (temperature, light) FROM repository BY {BY}"
+SCHEMA = "arrival long, room string, humidity double, temperature double, light double"
+
+
+def readings(n, seed, gaps):
+    rng = np.random.default_rng(seed)
+    humidity = rng.random(n)
+    values = np.round(
+        np.column_stack([humidity, 2 * humidity, 1 - humidity]) + rng.normal(0, 0.05, (n, 3)), 2
+    )
+    lost = rng.random((n, 3)) < (0.3 if gaps else 0.0)
+    return [
+        (i, "ab"[i % 2], *(None if out else float(x) for x, out in zip(row, none, strict=True)))
+        for i, (row, none) in enumerate(zip(values, lost, strict=True))
+    ]
+
+
+@pytest.fixture(scope="module")
+def tables(spark):
+    frames = {
+        "s": spark.createDataFrame(readings(60, 1, True), SCHEMA),
+        "u": spark.createDataFrame(readings(60, 2, True), SCHEMA),
+        "repository": spark.createDataFrame(readings(50, 3, False), SCHEMA),
+    }
+    for name, df in frames.items():
+        df.createOrReplaceTempView(name)
+    yield frames
+    for name in frames:
+        spark.catalog.dropTempView(name)
+
+
+def imputed(tables, name):
+    return sf.impute(
+        tables[name],
+        repository=tables["repository"],
+        dependencies=[text.strip().strip("'") for text in BY.split("',")],
+        attributes=["temperature", "light"],
+    )
+
+
+def rows_of(df):
+    return sorted(df.collect(), key=str)
+
+
+def test_a_table_is_imputed_as_by_the_function(spark, tables):
+    out = sql(spark, f"SELECT * FROM s {IMPUTE}")
+    assert out.columns == imputed(tables, "s").columns
+    assert rows_of(out) == rows_of(imputed(tables, "s"))
+
+
+def test_imputed_attributes_are_filtered_and_measured_like_any_uncertain_ones(spark, tables):
+    out = sql(
+        spark,
+        f"SELECT q.arrival, EXPECTED(light) AS mean FROM s AS q {IMPUTE} WHERE temperature > 1.0",
+    )
+    other = sf.where(imputed(tables, "s"), "temperature > 1.0")
+    expected = other.select("arrival", sf.expected("light").alias("mean"))
+    assert rows_of(out) == rows_of(expected)
+    assert 0 < out.count() < 60
+
+
+def test_options_in_brackets_are_those_of_the_function(spark, tables):
+    how = "[JOINT MAX_ALTERNATIVES 4 FALLBACK reject SCALING humidity -0.5 2 SCALING light 0 1]"
+    by = "'humidity -> temperature : 0.02 -> 0.3', 'humidity -> light : 0.01 -> 0.3'"
+    text = f"FROM s IMPUTE (temperature, light) FROM repository BY {by} {how}"
+    expected = sf.impute(
+        tables["s"],
+        repository=tables["repository"],
+        dependencies=[part.strip().strip("'") for part in by.split("',")],
+        attributes=["temperature", "light"],
+        joint=True,
+        max_alternatives=4,
+        fallback="reject",
+        scaling={"humidity": (-0.5, 2.0), "light": (0.0, 1.0)},
+    )
+    got = rows_of(sql(spark, f"SELECT * {text}"))
+    assert got == rows_of(expected)
+    assert 0 < sum(row.alternatives is not None for row in got) < 60
+    plan = explain(spark, f"SELECT * {text}")
+    for part in ("the row is unimputable", "same rows", "at most 4", "(humidity - -0.5) / 2"):
+        assert part in plan
+
+
+def test_windows_hold_the_imputed_tuples(spark, tables):
+    text = f"SELECT arrival, room, AVG(light) AS m FROM s [ROWS 5] {IMPUTE} GROUP BY room"
+    out = sql(spark, text)
+    expected = sf.window_aggregate(
+        imputed(tables, "s"), {"m": "avg(light)"}, window=sf.Rows(5), order="arrival", key="room"
+    )
+    got = {r["arrival"]: r["m"].mean if hasattr(r["m"], "mean") else r["m"] for r in out.collect()}
+    wanted = {r["arrival"]: r["m"].mean for r in expected.collect()}
+    assert got == pytest.approx(wanted)
+    assert len(got) == 60
+
+
+@pytest.fixture(scope="module")
+def in_two_steps(tables):
+    """{(left, right): probability} of both tables imputed, then joined."""
+    joined = sf.similarity_join(
+        imputed(tables, "s"), imputed(tables, "u"), on=["temperature", "light"], within=0.2,
+        probability=0.4, window=sf.Rows(10), order="arrival", key="room",
+    )  # fmt: skip
+    return {(r.left.arrival, r.right.arrival): r.probability for r in joined.collect()}
+
+
+@pytest.mark.parametrize("sides", [(IMPUTE, ""), ("", IMPUTE), (IMPUTE, IMPUTE)])
+def test_beside_a_similarity_join_the_join_is_the_fused_one(spark, tables, in_two_steps, sides):
+    text = (
+        f"SELECT a.arrival AS one, b.arrival AS other, probability FROM s a [ROWS 10] {sides[0]} "
+        f"SIMILARITY JOIN u b {sides[1]} ON (temperature, light) WITHIN 0.2 PROBABILITY 0.4 "
+        "AND a.room = b.room"
+    )
+    plan = explain(spark, text)
+    assert "imputed as they meet" in plan
+    assert "repository, read when" in plan
+    got = {(r["one"], r["other"]): r["probability"] for r in sql(spark, text).collect()}
+    assert got == pytest.approx(in_two_steps, abs=1e-12)
+    assert len(got) > 20
+
+
+def test_a_common_table_can_be_the_repository_and_several_tables_follow(spark, tables):
+    text = (
+        f"WITH r AS (SELECT * FROM repository) SELECT COUNT(*) AS n FROM s "
+        f"{IMPUTE.replace('repository', 'r')}, u WHERE s.arrival = u.arrival"
+    )
+    assert sql(spark, text).first()["n"] == 60
+
+
+def test_explain_says_what_is_imputed_from_where(spark, tables):
+    plan = explain(spark, f"SELECT * FROM s {IMPUTE}")
+    for part in ("impute temperature, light", "humidity -> light : 0.1 -> 0.3", "static table s"):
+        assert part in plan
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT DISTINCT impute(x) FROM s",
+        "SELECT CASE WHEN impute (x) THEN 1 END FROM s WHERE a AND impute(x) > 1",
+        "SELECT x FROM s LATERAL VIEW impute(x) t AS y",
+        "SELECT * FROM impute(3), b",
+        "SELECT impute, by FROM s impute GROUP BY by",
+    ],
+)
+def test_a_function_or_table_called_impute_stays_sparks(text):
+    assert not uses_ours(parse(text).statements[0].body)
+
+
+WRONG = [
+    (IMPUTE.replace("light)", "ligth)"), "ligth", "no column"),
+    (IMPUTE.replace("repository", "repositry"), "repositry", "no stream, table or view"),
+    (IMPUTE.replace("0.1 -> 0.3'", "0.1 > 0.3'", 1), ">", "after an epsilon"),
+    ("IMPUTE (light) FROM repository BY 'humidity -> temperature : 0.1 -> 1'", None, "not one of"),
+    ("IMPUTE (light) FROM repository BY 'damp -> light : 0.1 -> 1'", None, "`damp` that the frame"),
+    ("IMPUTE (room) FROM repository BY 'light -> room : 0.1 -> 1'", None, "must be of numbers"),
+    ("IMPUTE () FROM repository BY 'light -> room : 0.1 -> 1'", ")", "not expected"),
+    (f"{IMPUTE} [FALLBACK mean]", "mean", "no such fallback"),
+    (f"{IMPUTE} [MAX_ALTERNATIVES 2.5]", "2.5", "whole number"),
+    (f"{IMPUTE} [JOINT JOINT]", "JOINT", "given twice"),
+    (f"{IMPUTE} [JOINED]", "JOINED", "options of IMPUTE"),
+    (f"{IMPUTE} [SCALING light 0 0]", None, "span above 0"),
+    ("IMPUTE (light) BY 'humidity -> light : 0.1 -> 1'", "IMPUTE", "IMPUTE is written"),
+]
+
+
+@pytest.mark.parametrize(("clause", "word", "reason"), WRONG)
+def test_what_is_wrong_in_it_is_pointed_at(spark, tables, clause, word, reason):
+    with pytest.raises(SqlError, match=reason) as caught:
+        sql(spark, f"SELECT * FROM s {clause}")
+    assert caught.value.word == (clause if word is None else word)
+
+
+def test_two_imputations_of_one_join_must_agree(spark, tables):
+    for other in (IMPUTE.replace("0.3'", "0.4'", 1), f"{IMPUTE} [JOINT]"):
+        with pytest.raises(SqlError, match="must be the same"):
+            sql(
+                spark,
+                f"SELECT * FROM s a [ROWS 10] {IMPUTE} SIMILARITY JOIN u b {other} "
+                "ON (temperature, light) WITHIN 0.2 PROBABILITY 0.4",
+            )
+
+
+OWN = ["earlier_light, age_light -> light : 0.1, 0.2 -> 0.3", "humidity -> light : 0.1 -> 0.3"]
+
+
+def test_earlier_values_are_determinants_of_what_is_imputed_and_joined(tables):
+    spark = tables["s"].sparkSession
+    known = "(SELECT * FROM {} [EARLIER light KEY room])"
+    by = ", ".join(f"'{text}'" for text in OWN)
+    query = (
+        f"WITH past AS {known.format('u')} SELECT x.arrival AS x, y.arrival AS y, probability "
+        f"FROM {known.format('s')} x [ROWS 20] IMPUTE (light) FROM past BY {by} "
+        f"SIMILARITY JOIN {known.format('u')} y ON (light) WITHIN 0.05 PROBABILITY 0.3"
+    )
+    frames = {
+        name: sf.earlier_values(tables[name], "light", order="arrival", key="room")
+        for name in ("s", "u")
+    }
+    expected = sf.similarity_join(
+        frames["s"], frames["u"], on="light", within=0.05, probability=0.3, order="arrival",
+        window=sf.Rows(20),
+        impute={"repository": frames["u"], "dependencies": OWN, "attributes": "light"},
+    ).selectExpr("left.arrival AS x", "right.arrival AS y", "probability")  # fmt: skip
+    got = rows_of(sql(spark, query))
+    assert got == rows_of(expected)
+    assert len(got) > 20
+    assert "earlier values of light" in explain(spark, query)
+    at_once = f"SELECT * FROM s [EARLIER light KEY room] IMPUTE (light) FROM past BY {by}"
+    df = sql(spark, f"WITH past AS {known.format('u')} {at_once}")
+    assert df.columns == [*frames["s"].columns, "alternatives", "imputed_by"]
+
+
+@pytest.mark.parametrize(
+    ("bracket", "word", "reason"),
+    [
+        ("EARLIER lihgt", "lihgt", "no column lihgt"),
+        ("EARLIER room", "[EARLIER room]", "must be of numbers"),
+        ("EARLIER light ORDER room", "[EARLIER", "must be a timestamp or a number"),
+    ],
+)
+def test_what_is_wrong_with_earlier_values_is_pointed_at(tables, bracket, word, reason):
+    with pytest.raises(SqlError, match=reason) as caught:
+        sql(tables["s"].sparkSession, f"SELECT * FROM s [{bracket}]")
+    assert caught.value.word.startswith(word)

@@ -1,0 +1,380 @@
+"""The grammar: the papers' queries as printed, and Spark's own text left to Spark."""
+
+from __future__ import annotations
+
+import logging
+import time
+from statistics import median
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lark import Lark, logger
+
+from sfumato.sql.explain.wording import expected_tuples, size, span
+from sfumato.sql.plan.nodes import Count, Disorder, Extent, Join
+from sfumato.sql.plan.options import join_plan, window_plan
+from sfumato.sql.text.edits import Edits
+from sfumato.sql.text.names import references, stars
+from sfumato.sql.text.parse import GRAMMAR, JOIN_WORDS, WINDOW_WORDS, parse
+from sfumato.sql.text.scan import table_names, uses_ours
+from sfumato.sql.text.syntax import Clause, FromClause, Relation, SimilarityJoin
+from sfumato.windows import Rows
+
+SECOND = 1_000_000
+Q1 = (
+    "SELECT vehID, speed FROM Sensors [RANGE 300 seconds SLIDE 30 seconds WATTR ts{}] "
+    "GROUP BY vehID HAVING AVG(speed) > 80"
+)
+
+
+def body(text):
+    (statement,) = parse(text).statements
+    return statement.body
+
+
+def relations(text):
+    """The relations of the FROM clause of a single query."""
+    (clause,) = (c for c in body(text).clauses if isinstance(c, FromClause))
+    return clause.sources
+
+
+def windowed(options):
+    """The plan of `SELECT * FROM s [options]`."""
+    text = f"SELECT * FROM s [{options}]"
+    (relation,) = relations(text)
+    return window_plan(relation.window, text)
+
+
+def joined(text):
+    (join,) = (r for r in relations(text) if isinstance(r, SimilarityJoin))
+    return join_plan(join, text)
+
+
+# ---- windows -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ending", "control"),
+    [
+        ("", {"slack": 0}),
+        (" SLACK 10", {"slack": 10}),
+        (" DRATIO 1%", {"drop_ratio": 0.01}),
+        (" DRATIO 1% BSIZE 100", {"drop_ratio": 0.01, "max_buffer": 100}),
+        (" MAX", {"estimator": "max"}),
+    ],
+)
+def test_the_papers_queries_q1_to_q4_parse_as_printed(ending, control):
+    text = Q1.format(ending)
+    (relation,) = relations(text)
+    assert str(relation.head) == "Sensors"
+    expected = Disorder("ts", extent=Extent(300 * SECOND, 30 * SECOND), **control)
+    assert window_plan(relation.window, text) == expected
+    assert [c.word for c in body(text).clauses] == ["SELECT", "FROM", "GROUP_BY", "HAVING"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "RANGE 300 SECONDS SLIDE 30 SECONDS WATTR ts DRATIO 1% BSIZE 100 IDLE 10 SECONDS",
+        "range 5 minutes slide 0.5 min wattr ts dratio 0.01 bsize 100 idle 10 s",
+        "Wattr ts Range 300 sec Slide 30 secs Idle 10000 ms Bsize 100 Dratio 1 %",
+        "RANGE 4 mins 60 s SLIDE 30SECONDS WATTR `ts` DRATIO 1e-2 BSIZE 100 IDLE 10 second",
+        "RANGE /* five minutes */ 300 SECONDS -- and\n SLIDE 30 SECONDS WATTR ts DRATIO 1% "
+        "BSIZE 100 IDLE 10 SECONDS",
+    ],
+)
+def test_keywords_are_case_free_options_in_any_order_and_units_as_people_write_them(options):
+    assert windowed(options) == Disorder(
+        "ts",
+        drop_ratio=0.01,
+        max_buffer=100,
+        idle_timeout="10000000 microseconds",
+        extent=Extent(300 * SECOND, 30 * SECOND),
+    )
+
+
+def test_slide_defaults_to_the_range():
+    assert windowed("RANGE 1 hour WATTR ts MAX").extent == Extent(3600 * SECOND, 3600 * SECOND)
+
+
+def test_a_bracket_without_range_only_reorders():
+    options = "WATTR ts ARRIVAL received KEY (sensor, room) DRATIO 1% ESTIMATOR CONFORMAL"
+    assert windowed(options) == Disorder(
+        "ts", "received", ("sensor", "room"), drop_ratio=0.01, estimator="conformal"
+    )
+    assert windowed("KEY a WATTR ts MAX") == Disorder("ts", key=("a",), estimator="max")
+
+
+def test_rows_windows_have_the_defaults_of_the_function():
+    assert windowed("ROWS 500") == Count(Rows(500))
+    assert windowed("ROWS 500 CONFIDENCE 95%") == Count(Rows(500, 0.95))
+    assert windowed("rows 5 confidence 1 max_tuples 50 order by a, `b`") == Count(
+        Rows(5, 1.0, 50), ("a", "b")
+    )
+
+
+def test_the_alias_may_stand_before_or_after_the_window():
+    for text in (
+        "FROM s [ROWS 5] AS a",
+        "FROM s [ROWS 5] a",
+        "FROM s AS a [ROWS 5]",
+        "FROM s a [ROWS 5]",
+        "FROM (SELECT * FROM s) a [ROWS 5]",
+        "FROM db.s a [ROWS 5] JOIN t ON a.x[0] = t.x[1] WHERE TRUE",
+    ):
+        first = relations(text)[0]
+        assert first.alias == "a", text
+        assert window_plan(first.window, text) == Count(Rows(5)), text
+
+
+def test_names_in_a_window_may_be_words_of_ours():
+    plan = windowed("RANGE 1 s WATTR range ARRIVAL arrival KEY `slack` SLACK 3")
+    assert (plan.event_time, plan.arrival, plan.key) == ("range", "arrival", ("slack",))
+
+
+# ---- similarity join -----------------------------------------------------------------------------
+
+
+def test_a_similarity_join_parses_with_all_its_options():
+    text = (
+        "SELECT a.id FROM left_stream a [ROWS 500 CONFIDENCE 95%] SIMILARITY JOIN right_stream "
+        "[ROWS 500 CONFIDENCE 95%] AS b ON (x, y) WITHIN 0.5 PROBABILITY 80% USING index "
+        "AND a.sensor = b.sensor AND b.room = a.room OUTPUT changes WHERE a.id < b.id"
+    )
+    left, join = relations(text)
+    assert (left.alias, join.side.alias) == ("a", "b")
+    assert join_plan(join, text) == Join(("x", "y"), 0.5, 0.8, "index", "changes")
+    pairs = [(str(one), str(other)) for one, other in join.keys]
+    assert pairs == [("a.sensor", "b.sensor"), ("b.room", "a.room")]
+    assert body(text).clauses[-1].word == "WHERE"
+
+
+def test_the_strategy_and_output_of_a_join_default_to_the_functions():
+    text = "SELECT * FROM a [ROWS 5] SIMILARITY JOIN b ON (x) WITHIN 1 PROBABILITY 1"
+    assert joined(text) == Join(("x",), 1.0, 1.0, "auto", "append")
+    for word in ("nested", "INDEX", "Sort", "auto"):
+        assert joined(f"{text} USING {word}").strategy == word.lower()
+
+
+# ---- Spark's own text ----------------------------------------------------------------------------
+
+SPARKS_OWN = [
+    "SELECT 1",
+    "SELECT a[0], m['k'], a[b[1]], s.rows[2] FROM t",
+    "SELECT '[ROWS 5]', \"FROM s [ROWS 5]\", r'\\', 'it''s', 'a\\'b [', `x[RANGE` FROM t",
+    "SELECT a /* [ROWS 5] /* nested [ */ ] */ FROM t -- [RANGE ( '\nWHERE b",
+    "SELECT CASE WHEN x > 1 THEN 'a' ELSE arr[0] END, x::int, CAST(y AS array<int>) FROM t",
+    "SELECT extract(year FROM ts), trim(BOTH 'x' FROM b), substring(s FROM 2 FOR 3) FROM t",
+    "SELECT a IS NOT DISTINCT FROM arr[0], b IS DISTINCT FROM c FROM t",
+    "SELECT range, rows, slack, max, top, rank, group, confidence, probability, within FROM t",
+    "SELECT sum(x) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 5 PRECEDING AND CURRENT ROW) "
+    "FROM t",
+    "SELECT * EXCEPT (a, b) FROM t EXCEPT SELECT * FROM u EXCEPT (SELECT 1)",
+    "SELECT transform(xs, x -> x + 1), filter(m, (k, v) -> k > v) FROM t",
+    "WITH a AS (SELECT 1), b (x, y) AS (SELECT 2, 3) SELECT * FROM a, b",
+    "WITH RECURSIVE t(n) MAX RECURSION LEVEL 9 AS (VALUES (1) UNION ALL SELECT n + 1 FROM t) "
+    "SELECT n FROM t",
+    "WITH recursive AS (SELECT 1) SELECT * FROM recursive",
+    "FROM t SELECT a WHERE b GROUP BY a",
+    "FROM t |> WHERE x > 3 |> AGGREGATE count(*) GROUP BY y |> SELECT *",
+    "VALUES (1, 2), (3, 4)",
+    "TABLE t",
+    "(SELECT 1) UNION ALL ((SELECT 2) INTERSECT (SELECT 3)) ORDER BY 1 LIMIT 1",
+    "SELECT * FROM a LEFT OUTER JOIN b USING (k) CROSS JOIN c NATURAL JOIN d, e "
+    "LEFT SEMI JOIN f ON f.x[0] = e.y",
+    "SELECT * FROM t LATERAL VIEW explode(m) kv AS k, v WHERE v[0] = 1",
+    "SELECT * FROM t TABLESAMPLE (5 ROWS), range(10) AS r, LATERAL explode(t.x), VALUES (1) AS v",
+    "SELECT * FROM t PIVOT (sum(x) FOR y IN ('a', 'b'))",
+    "SELECT * FROM t VERSION AS OF 3 AS old JOIN parquet.`/a/b.parquet` p ON old.a = p.a",
+    "SELECT /*+ BROADCAST(a) */ x FROM a WHERE x IN (SELECT max(y) FROM b WHERE b.k = a.k)",
+    "SELECT a, count(*) FILTER (WHERE b > 1) FROM t GROUP BY GROUPING SETS ((a), ()) HAVING c "
+    "WINDOW w AS (ORDER BY a) QUALIFY rank() OVER w = 1 ORDER BY ALL LIMIT ALL OFFSET 3",
+    "SELECT TOP - 3 FROM (SELECT 5 AS top)",
+    "SELECT 1e5, .5, 1.5E-3, 10L, 2.0BD, -x % 2, a <=> b, a || b, !a, ~b, :name, ?, {d} FROM t",
+    "SELECT ünïcode, $x FROM 数据",
+]
+
+
+@pytest.mark.parametrize("text", SPARKS_OWN)
+def test_whatever_is_sparks_own_parses_and_shows_nothing_of_ours(text):
+    (statement,) = parse(text).statements
+    assert not uses_ours(statement.body)
+    assert text[statement.start : statement.end] == text.strip()
+
+
+@pytest.mark.parametrize(
+    "word", [*WINDOW_WORDS, *JOIN_WORDS, "TOP", "RANK", "FREQUENCY", "SIMILARITY", "IMPUTE"]
+)
+def test_the_words_of_our_constructs_stay_identifiers_everywhere_else(word):
+    if word == "AND":
+        return  # Spark's own, anywhere
+    text = (
+        f"SELECT {word}, t.{word}, f({word}) AS {word}, {word}[0] + {word} FROM t x "
+        f"JOIN u ON x.{word} = u.{word} AND {word}[1] > 1 WHERE x.{word} = 1 OR {word} AND b "
+        f"GROUP BY {word} ORDER BY {word} DESC"
+    )
+    assert not uses_ours(body(text))
+
+
+@given(st.lists(st.sampled_from([*SPARKS_OWN, Q1.format(" SLACK 10")]), min_size=1, max_size=6))
+def test_a_script_is_split_at_its_semicolons_only(texts):
+    script = " ;\n".join(texts) + " ;; "
+    parts = [script[s.start : s.end] for s in parse(script).statements]
+    assert parts == texts
+
+
+def test_semicolons_in_strings_names_and_comments_end_nothing():
+    text = "SELECT ';', `;` /* ; */ -- ;\n FROM t"
+    assert len(parse(text).statements) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "tables"),
+    [
+        ("SELECT * FROM a, db.b AS x LEFT JOIN c ON a.d = c.e", ["a", "db.b", "c"]),
+        ("WITH a AS (SELECT * FROM b) SELECT * FROM a JOIN c", ["c", "b"]),
+        ("SELECT extract(year FROM ts), (SELECT max(x) FROM s) FROM t", ["t", "s"]),
+        ("SELECT * FROM range(5), t WHERE x IN (SELECT y FROM (SELECT y FROM u))", ["t", "u"]),
+    ],
+)
+def test_the_tables_of_a_query_are_those_spark_would_read(text, tables):
+    assert [str(name) for name in table_names(body(text))] == tables
+
+
+def select_items(text):
+    return next(c.items for c in body(text).clauses if isinstance(c, Clause))
+
+
+def test_references_are_names_with_their_qualifier_but_not_strings_aliases_or_fields():
+    items = select_items("SELECT a.x, f(y) + m['k'], 'z' AS q, g(s).x, `a b`.c, (SELECT n FROM t)")
+    found = [".".join(r.parts) for r in references(items)]
+    assert found == ["a.x", "f", "y", "m", "g", "s", "a b.c"]
+
+
+def test_stars_stand_for_columns_unless_they_multiply_or_count():
+    items = select_items("SELECT *, a.* EXCEPT (x), 2 * 3, count(*), struct(*), x * y FROM t")
+    assert [(star.qualifier, star.but is not None) for star in stars(items)] == [
+        (None, False),
+        ("a", True),
+        (None, False),
+    ]
+
+
+def test_explain_is_a_word_only_at_the_beginning():
+    assert parse("EXPLAIN SELECT 1").statements[0].explain
+    assert not parse("SELECT explain FROM explain").statements[0].explain
+
+
+# ---- the parser itself ---------------------------------------------------------------------------
+
+
+def test_the_grammar_has_no_conflicts(caplog):
+    logger.propagate, before = True, logger.level
+    logger.setLevel(logging.DEBUG)
+    try:
+        with caplog.at_level(logging.DEBUG, logger=logger.name):
+            Lark(GRAMMAR.read_text(encoding="utf-8"), parser="lalr", start="script", debug=True)
+    finally:
+        logger.setLevel(before)
+    assert "conflict" not in caplog.text.lower()
+
+
+def test_parsing_takes_milliseconds():
+    text = ";\n".join(SPARKS_OWN)
+    parse(text)
+
+    def timed():
+        start = time.perf_counter()
+        parse(text)
+        return time.perf_counter() - start
+
+    per_query = median(timed() for _ in range(3)) / len(SPARKS_OWN)
+    assert per_query < 0.02  # about 1 ms on a quiet machine
+
+
+# ---- rewriting -----------------------------------------------------------------------------------
+
+
+@given(st.text(alphabet="ab{}[ ", max_size=30), st.data())
+def test_edits_replace_their_spans_and_nothing_else(text, data):
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6, unique=True)))
+    spans = list(zip(cuts[::2], cuts[1::2], strict=False))
+    edits, expected, place = Edits(text), "", 0
+    for start, end in data.draw(st.permutations(spans)):
+        edits.replace(start, end, "{d0}")
+    for start, end in spans:
+        expected += text[place:start] + "\0"
+        place = end
+    expected += text[place:]
+    assert edits.render(0, len(text), braces=False) == expected.replace("\0", "{d0}")
+    # Formatted as Spark does, the user's braces are what they were.
+    assert edits.render(0, len(text), braces=True).format(d0="\0") == expected
+
+
+def test_removing_a_span_removes_the_edits_within_it():
+    edits = Edits("SELECT a WHERE b LIMIT 1")
+    edits.replace(15, 16, "c")
+    edits.remove(9, 17)
+    assert edits.render(0, 24, braces=False) == "SELECT a LIMIT 1"
+
+
+# ---- numbers shown by explain --------------------------------------------------------------------
+
+
+def exact_tuples(rows, p, confidence):
+    """Least n with Pr(Binomial(n, p) ≥ rows) ≥ confidence, by the recursion of the law."""
+    law, n = [1.0], 0
+    while 1 - sum(law[:rows]) < confidence:
+        law = [
+            (law[k] if k < len(law) else 0.0) * (1 - p) + (law[k - 1] * p if k else 0.0)
+            for k in range(min(len(law), rows) + 1)
+        ]
+        n += 1
+    return n
+
+
+@pytest.mark.parametrize("rows", [1, 10, 100])
+@pytest.mark.parametrize("p", [1.0, 0.9, 0.5])
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
+def test_the_expected_window_size_is_close_to_the_exact_one(rows, p, confidence):
+    exact = exact_tuples(rows, p, confidence)
+    tolerance = 0 if p == 1 else max(2, 0.02 * exact) if rows > 1 else 4
+    assert abs(expected_tuples(rows, p, confidence) - exact) <= tolerance
+
+
+def test_no_number_of_uncertain_tuples_gives_certainty():
+    assert expected_tuples(5, 0.9, 1.0) is None
+    assert expected_tuples(5, 1.0, 1.0) == 5
+    assert expected_tuples(5, 0.9, 0.0) == 5
+    assert expected_tuples(100, 0.5, 0.5) == pytest.approx(200, abs=1)
+
+
+def test_spans_and_sizes_read_well():
+    assert [span(x) for x in (300 * SECOND, 30 * SECOND, 1500, 1000)] == [
+        "5 min",
+        "30 s",
+        "1500 µs",
+        "1 ms",
+    ]
+    assert [size(x) for x in (999, 1500, 2.5e6, 3e12)] == [
+        "999 bytes",
+        "1.5 kB",
+        "2.5 MB",
+        "3e+03 GB",
+    ]
+
+
+def test_relations_keep_what_follows_them_for_spark():
+    left, right = relations("FROM a x JOIN b ON x.k = b.k AND b.v[0] > 1")
+    assert isinstance(left, Relation)
+    assert left.rest == ()
+    assert [str(item) for item in right.rest[:4]] == ["ON", "x", ".", "k"]
+
+
+@pytest.mark.parametrize("word", ["LEFT", "FULL OUTER", "NATURAL", "CROSS"])
+def test_the_word_of_a_join_after_a_window_is_no_alias(word):
+    script = parse(f"SELECT * FROM s [WATTR ts MAX] {word} JOIN r ON s.id = r.id")
+    first = script.statements[0].body.clauses[1].sources[0]
+    assert first.alias is None
+    assert [str(item) for item in first.rest] == word.split()

@@ -1,0 +1,240 @@
+"""TOP queries from SQL: D's queries as printed, planned together, and what is refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+
+import sfumato as sf
+from sfumato.sql import SqlError, explain, sql
+from sfumato.sql.constructs.ranking_words import asked
+from sfumato.sql.text.parse import parse
+from sfumato.sql.text.syntax import Clause
+
+START = datetime(2026, 1, 1, 9, tzinfo=UTC)
+SPEEDS = [
+    ("R1", 5, 80.0, 0.3, None),
+    ("R2", 10, 65.0, 0.4, "GR1"),
+    ("R3", 10, 45.0, 0.5, "GR1"),
+    ("R4", 15, 30.0, 1.0, None),
+    ("R5", 20, 50.0, 0.8, "GR2"),
+    ("R6", 20, 25.0, 0.2, "GR2"),
+]
+# Section 1 of D: (k, FREQUENCY in minutes) of Q1 to Q6.
+PRINTED = [(3, 2), (2, 2), (4, 3), (3, 5), (5, 5), (2, 7)]
+
+
+def words(text):
+    clauses = parse(text).statements[0].body.clauses
+    return asked([c for c in clauses if isinstance(c, Clause)], text)
+
+
+def test_the_words_of_a_ranking_are_read():
+    found = words(
+        "SELECT TOP 3 id FROM s RANK BY a.speed * 2 ASC USING PT_K(50%) RULES s.rule "
+        "FREQUENCY 1 hour 30 mins"
+    )
+    assert (found.k, found.every, found.ascending) == (3, 5_400_000_000, True)
+    assert dict(found.semantics) == {"semantics": "pt_k", "probability": 0.5}
+    assert (found.using, str(found.rules), found.rest) == ("PT_K(50%)", "s.rule", True)
+    assert [str(item) for item in found.by] == ["a", ".", "speed", "*", "2"]
+    plain = words("SELECT top-4 FROM s FREQUENCY 3 mins")
+    assert (plain.k, plain.every, plain.by, plain.rest) == (4, 180_000_000, (), False)
+    assert dict(plain.semantics) == {"semantics": "pk_topk"}
+    assert words("SELECT top - 3 FROM s") is None
+    assert words("SELECT top FROM s") is None
+
+
+@pytest.mark.parametrize(
+    ("using", "expected"),
+    [
+        ("prf(0.9)", {"semantics": "prfe", "alpha": 0.9}),
+        ("PRFE(90%)", {"semantics": "prfe", "alpha": 0.9}),
+        ("PRF(3, 2, -1)", {"semantics": "prf", "weights": (3.0, 2.0, -1.0)}),
+        ("GLOBAL_TOPK", {"semantics": "pk_topk"}),
+        ("u_kranks", {"semantics": "u_kranks"}),
+        ("EXPECTED_RANK", {"semantics": "expected_rank"}),
+    ],
+)
+def test_semantics_are_named_as_the_literature_names_them(using, expected):
+    assert dict(words(f"SELECT TOP 3 * FROM s RANK BY x USING {using}").semantics) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "reason", "suggestion"),
+    [
+        ("SELECT TOP 0 * FROM s", "0", "at least 1", None),
+        ("SELECT TOP 2.5 * FROM s", "2.5", "whole number", None),
+        ("SELECT TOP * FROM s RANK BY x", "TOP", "lacks its number", None),
+        ("SELECT TOP 3, x FROM s", ",", "column is missing", None),
+        ("SELECT TOP 3 * FROM s RANK BY", "RANK BY", "lacks its score", None),
+        ("SELECT TOP 3 * FROM s RANK BY USING U_TOPK", "RANK BY", "lacks its score", None),
+        ("SELECT TOP 3 * FROM s RANK BY x, y", ",", "one score", None),
+        ("SELECT TOP 3 * FROM s RANK BY x DSC", "DSC", "not expected", "DESC"),
+        ("SELECT TOP 3 * FROM s RANK BY x DESC USNG U_TOPK", "USNG", "not expected", "USING"),
+        ("SELECT TOP 3 * FROM s RANK BY x USING U_TPK", "U_TPK", "unknown", "U_TOPK"),
+        ("SELECT TOP 3 * FROM s RANK BY x USING", "USING", "lacks the semantics", None),
+        ("SELECT TOP 3 * FROM s RANK BY x USING PT_K", "PT_K", "takes a number", None),
+        ("SELECT TOP 3 * FROM s RANK BY x USING PT_K(2)", "(2)", "at most 1", None),
+        ("SELECT TOP 3 * FROM s RANK BY x USING PT_K('a')", "('a')", "expected a number", None),
+        ("SELECT TOP 3 * FROM s RANK BY x USING U_TOPK(1)", "(1)", "no number", None),
+        ("SELECT TOP 3 * FROM s RANK BY x USING U_TOPK USING U_TOPK", "USING", "twice", None),
+        ("SELECT TOP 3 * FROM s RANK BY x RULES", "RULES", "lacks its column", None),
+        ("SELECT TOP 3 * FROM s RANK BY x FREQUENCY 2", "2", "unit of time", None),
+        ("SELECT TOP 3 * FROM s RANK BY x FREQUENCY 2 mintes", "mintes", "no unit", "minutes"),
+        ("SELECT TOP 3 * FROM s RANK BY x FREQUENCY -2 s", "-2 s", "longer than nothing", None),
+        ("SELECT TOP 3 * FROM s RANK BY x FREQUENCY 2 s s", "s", "longest time", None),
+        ("SELECT TOP 3 * FROM s FREQUENCY 2 s RANK BY x FREQUENCY 3 s", "FREQUENCY", "twice", None),
+    ],
+)
+def test_a_ranking_that_cannot_be_says_where_and_why(text, word, reason, suggestion):
+    with pytest.raises(SqlError) as caught:
+        words(text)
+    assert (caught.value.word, caught.value.suggestion) == (word, suggestion)
+    assert reason in caught.value.reason
+
+
+@pytest.fixture(scope="module")
+def tables(spark):
+    """SENSOR(id, event_time, score, ...) declares its event time and score; `u` is uncertain."""
+    rows = [(i, START + timedelta(minutes=m), s, p, g, "A") for i, m, s, p, g in SPEEDS]
+    rows.append(("far", START + timedelta(minutes=12), 99.0, 1.0, None, "B"))
+    sensor = spark.createDataFrame(
+        rows, "id string, event_time timestamp, score double, existence double, rule string, "
+        "location string",
+    )  # fmt: skip
+    uncertain = spark.createDataFrame(
+        [
+            (i, "ab"[i % 2], START + timedelta(seconds=i), [(0.5, float(i)), (0.25, 20.0 - i)])
+            for i in range(12)
+        ],
+        "id int, sensor string, ts timestamp, alternatives array<struct<prob: double, x: double>>",
+    )
+    views = {
+        "SENSOR": sensor,
+        "readings": sensor.selectExpr("id", "event_time AS at", "score AS speed", "existence",
+                                      "rule", "location"),
+        "u": uncertain,
+    }  # fmt: skip
+    for name, df in views.items():
+        df.createOrReplaceTempView(name)
+    spark.sql("DECLARE OR REPLACE VARIABLE X STRING DEFAULT 'A'")
+    yield spark
+    for name in views:
+        spark.catalog.dropTempView(name)
+    spark.sql("DROP TEMPORARY VARIABLE X")
+
+
+def printed(k, minutes):
+    return (
+        f"SELECT top-{k} FROM SENSOR [Range 20 mins]\n"
+        f"WHERE SENSOR.location=X FREQUENCY {minutes} mins"
+    )
+
+
+@pytest.mark.spark
+def test_q1_to_q6_of_d_run_as_printed_and_are_planned_together(tables):
+    script = ";\n".join(printed(k, minutes) for k, minutes in PRINTED)
+    frames = sql(tables, script)
+    assert frames[0].columns == [
+        "query", "k", "time", "rank", "top_score", "probability", "answered", "id", "event_time",
+        "score", "existence", "rule", "location",
+    ]  # fmt: skip
+    both = frames[0].union(frames[5]).collect()
+    for name, (k, minutes) in {
+        "top_3 every 2 min": PRINTED[0],
+        "top_2 every 7 min": PRINTED[5],
+    }.items():
+        rows = [row for row in both if row["query"] == name]
+        assert {row["k"] for row in rows} == {k}
+        assert {row["location"] for row in rows} == {"A"}
+        times = sorted({row["time"] for row in rows})
+        gaps = [later - time for time, later in pairwise(times)]
+        assert max(gaps) <= timedelta(minutes=minutes)
+    text = explain(tables, script)
+    assert text.count("top-k answers of") == 6
+    assert "top_3 every 2 min (k = 3, every 2 min)" in text
+    assert "at 2 min" in text
+    assert "a cycle of 4 min" in text
+    assert "cost       135 (sum of k) an hour" in text  # 9/4 a minute: D, section 7
+    alone = 60 * (3 / 2 + 2 / 2 + 4 / 3 + 3 / 5 + 5 / 5 + 2 / 7)
+    assert f"{alone:.6g} without sharing (NS)" in text
+
+
+@pytest.mark.spark
+def test_table_3_from_sql_with_rules_and_its_own_columns(tables):
+    out = sql(
+        tables,
+        "SELECT TOP 2 id, r.speed AS v, rank, probability AS p, time FROM readings AS r "
+        "[RANGE 20 MINUTES WATTR at] WHERE location = 'A' AND r.speed > 0 "
+        "RANK BY r.speed DESC USING PK_TOPK RULES rule FREQUENCY 2 MINUTES ORDER BY time, rank",
+    )
+    assert out.columns == ["id", "v", "rank", "p", "time"]
+    rows = out.collect()
+    assert [(r["id"], r["v"], r["rank"]) for r in rows[-2:]] == [("R5", 50.0, 1), ("R2", 65.0, 2)]
+    assert [r["p"] for r in rows[-2:]] == pytest.approx([0.704, 0.4])
+
+
+@pytest.mark.spark
+def test_sql_answers_as_the_function_does_for_every_key_and_alternative(tables):
+    out = sql(
+        tables,
+        "SELECT query, id, sensor, time, rank, score, probability FROM ("
+        "SELECT TOP 2 * FROM u [RANGE 5 s WATTR ts ARRIVAL ts SLACK 1] WHERE x < 15 "
+        "GROUP BY sensor RANK BY abs(x - 6) ASC USING PT_K(0.1) FREQUENCY 2 s)",
+    ).collect()
+    ordered = sf.reorder(tables.table("u"), event_time="ts", arrival="ts", slack=1)
+    answers = sf.top_k(
+        sf.where(ordered, "x < 15"), sf.Top(2, every="2 s"), by="abs(x - 6)",
+        window=sf.Range("5 s"), order="ts", key="sensor", semantics="pt_k", probability=0.1,
+        ascending=True,
+    )  # fmt: skip
+    columns = ("query", "row.id", "sensor", "time", "rank", "score", "probability")
+    expected = answers.selectExpr(*columns).collect()
+    assert sorted(out) == sorted(expected)
+    assert len(out) > 10
+
+
+@pytest.mark.spark
+def test_rows_windows_hold_the_newest_existing_tuples(tables):
+    rows = sql(
+        tables,
+        "SELECT TOP 1 id, time, probability FROM readings [ROWS 1 CONFIDENCE 82% ORDER at] "
+        "RANK BY speed FREQUENCY 1 hour",
+    ).collect()
+    assert [(row["id"], row["probability"]) for row in rows] == [("R5", 0.8)]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("text", "word", "reason"),
+    [
+        ("SELECT TOP 2 * FROM readings RANK BY speed", "readings", "of a window"),
+        ("SELECT TOP 2 * FROM nowhere [RANGE 1 s WATTR at] RANK BY x", "nowhere", "no stream"),
+        ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at]", "TOP", "lacks RANK BY"),
+        ("SELECT TOP 2 * FROM readings [RANGE 1 s] RANK BY speed", "[RANGE 1 s]", "event time"),
+        ("SELECT TOP 2 * FROM readings [RANGE 1 s SLIDE 1 s WATTR at] RANK BY speed "
+         "FREQUENCY 1 s", "SLIDE 1 s", "keep one"),
+        ("SELECT TOP 2 * FROM readings [ROWS 2 ORDER at] RANK BY speed", "TOP", "FREQUENCY"),
+        ("SELECT TOP 2 * FROM readings [DELTA 2 ON speed ORDER at] RANK BY speed",
+         "[DELTA 2 ON speed ORDER at]", "RANGE or a ROWS"),
+        ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at] RANK BY speed RULES ruel",
+         "ruel", "no column ruel"),
+        ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at] RANK BY sped", "sped", ""),
+        ("SELECT TOP 2 * FROM u [RANGE 1 s WATTR ts] RANK BY EXPECTED(x)", "EXPECTED", "its own"),
+        ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at], u RANK BY speed", "TOP", "one table"),
+        ("SELECT TOP 2 id, x FROM u [RANGE 1 s WATTR ts] RANK BY x", "x", "x is uncertain"),
+        ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at] GROUP BY id HAVING id = 1 "
+         "RANK BY speed", "HAVING", "no meaning"),
+        ("SELECT TOP 2 max(id) FROM readings [RANGE 1 s WATTR at] RANK BY speed", "max", "around"),
+        ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at] RANK BY speed FREQUENCY 2 s "
+         "LIMIT nonsense(", "(", "not closed"),
+    ],
+)  # fmt: skip
+def test_a_ranking_of_what_cannot_be_ranked_says_why(tables, text, word, reason):
+    with pytest.raises(SqlError) as caught:
+        sql(tables, text)
+    assert caught.value.word == word, caught.value
+    assert reason in caught.value.reason

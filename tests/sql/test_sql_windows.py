@@ -1,0 +1,315 @@
+"""Aggregates over windows from SQL: the queries of C and A, and what the functions answer."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+import sfumato as sf
+from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.windows.count_window_aggregate import CountWindowAggregate
+from sfumato.sql import explain, sql
+
+pytestmark = pytest.mark.spark
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def at(seconds):
+    return START + timedelta(seconds=seconds)
+
+
+def stamp(value):
+    return (value.replace(tzinfo=UTC) - START).total_seconds()
+
+
+@pytest.fixture(scope="module")
+def tables(spark):
+    """Sensors(vehID, speed, ts) as C has it, and `u`, uncertain readings."""
+    cars = [(i % 3, 60.0 + 15 * (i % 3) + i % 7, at(10 * i)) for i in range(90)]
+    disordered = [*cars[:40], *cars[45:50], *cars[40:45], *cars[50:80], cars[5], *cars[80:]]
+    sensors = spark.createDataFrame(cars, "vehID int, speed double, ts timestamp")
+    late = spark.createDataFrame(
+        [(*car, at(10 * i)) for i, car in enumerate(disordered)],
+        "vehID int, speed double, ts timestamp, arrival timestamp",
+    )
+    uncertain = spark.createDataFrame(
+        [(i, "ab"[i % 2], at(i), [(0.5, float(i)), (0.25, float(i + 2))]) for i in range(12)],
+        "id int, sensor string, ts timestamp, alternatives array<struct<prob: double, x: double>>",
+    )
+    figure = spark.createDataFrame(
+        [(i, 0.5 if i == 11 else 0.75 if i == 8 else 1.0, float(2**i)) for i in range(15)],
+        "arrival int, existence double, v double",
+    )
+    views = {"Sensors": sensors, "Disordered": late, "u": uncertain, "figure": figure}
+    for name, df in views.items():
+        df.createOrReplaceTempView(name)
+    yield {"cars": cars, "disordered": disordered, "spark": spark}
+    for name in views:
+        spark.catalog.dropTempView(name)
+
+
+def fast(cars, length=300, slide=30):
+    """(vehID, speed, ts) of the groups whose mean is above 80, once an extent."""
+    answers = []
+    last = int(stamp(cars[-1][2]))
+    for end in range(slide, last + length + slide, slide):
+        extent = [c for c in cars if end - length <= stamp(c[2]) < end]
+        for vehicle in (0, 1, 2):
+            group = [c for c in extent if c[0] == vehicle]
+            if group and sum(c[1] for c in group) / len(group) > 80:
+                answers += group
+    return sorted((v, speed, stamp(ts)) for v, speed, ts in answers)
+
+
+Q = "SELECT vehID, speed FROM {table} [RANGE 300 seconds SLIDE 30 seconds WATTR ts{control}] "
+Q += "GROUP BY vehID HAVING AVG(speed) > 80"
+
+
+def test_q1_of_c_gives_the_rows_of_the_qualifying_groups_once_an_extent(tables):
+    out = sql(tables["spark"], Q.format(table="Sensors", control=""))
+    assert out.columns == ["vehID", "speed"]
+    expected = fast(tables["cars"])
+    assert sorted((r["vehID"], r["speed"]) for r in out.collect()) == [e[:2] for e in expected]
+    assert len(expected) > 100
+
+
+@pytest.mark.parametrize("control", [" SLACK 10", " DRATIO 1%", " DRATIO 1% BSIZE 100"])
+def test_q2_to_q4_of_c_run_as_printed_over_the_rows_that_are_not_late(tables, control):
+    spark = tables["spark"]
+    out = sql(spark, Q.format(table="Disordered", control=control)).collect()
+    ordered = sql(spark, f"SELECT * FROM Disordered [RANGE 300 seconds WATTR ts{control}]")
+    kept = [(r["vehID"], r["speed"], r["ts"]) for r in ordered.where("not late").collect()]
+    kept.sort(key=lambda car: car[2])
+    assert sorted((r["vehID"], r["speed"]) for r in out) == [e[:2] for e in fast(kept)]
+
+
+def test_extents_carry_their_window_key_and_numbers(tables):
+    out = sql(
+        tables["spark"],
+        "SELECT vehID, window.end AS ends, COUNT(*) AS n, AVG(speed) AS mean, MAX(speed), held "
+        "FROM Sensors [RANGE 5 minutes WATTR ts] WHERE vehID < 2 GROUP BY vehID "
+        "HAVING COUNT(*) > 3",
+    )
+    assert out.columns == ["vehID", "ends", "n", "mean", "MAX(speed)", "held"]
+    assert dict(out.dtypes)["n"] == "bigint"
+    rows = out.collect()
+    assert {r["vehID"] for r in rows} == {0, 1}
+    assert len(rows) == 6
+    for row in rows:
+        end = stamp(row["ends"])
+        group = [
+            c[1] for c in tables["cars"] if c[0] == row["vehID"] and end - 300 <= stamp(c[2]) < end
+        ]
+        assert row["n"] == row["held"] == len(group)
+        assert row["mean"] == pytest.approx(sum(group) / len(group))
+        assert row["MAX(speed)"] == max(group)
+
+
+def test_figure_2_of_a_from_sql_gives_four_sums_with_their_probabilities(tables):
+    out = sql(
+        tables["spark"],
+        "SELECT arrival, held, DISTRIBUTION(SUM(v), 4) AS sums, EXPECTED(SUM(v)) AS mean "
+        "FROM figure [ROWS 13 CONFIDENCE 100%]",
+    )
+    last = out.where("arrival = 14").first()
+    everything = 2**15 - 1
+    sums = {a["value"]: a["prob"] for a in last["sums"]}
+    assert sums == pytest.approx(
+        {
+            everything - 3: 0.375,
+            everything - 1 - 2**11: 0.375,
+            everything - 1 - 2**8: 0.125,
+            everything - 2**8 - 2**11: 0.125,
+        }
+    )
+    assert last["held"] == 15
+    assert last["mean"] == pytest.approx(sum(v * p for v, p in sums.items()))
+
+
+def test_uncertain_aggregates_have_numbers_probabilities_and_conditions(tables):
+    spark = tables["spark"]
+    text = (
+        "SELECT s.sensor, EXPECTED(AVG(s.x)) AS mean, STDDEV(AVG(x)) AS sd, "
+        "EXISTENCE(AVG(x)) AS p, QUANTILE(SUM(x), 50%) AS half, PROB(SUM(x) > 10) AS high, "
+        "SUM(x) AS total FROM u AS s [RANGE 4 s WATTR ts] GROUP BY s.sensor "
+        "HAVING PROB(SUM(x) > 10) >= 0.2 AND AVG(x) > 0 ORDER BY mean"
+    )
+    got = sql(spark, text).collect()
+    out = sf.window_aggregate(
+        spark.table("u"), {"mean": "avg(x)", "total": "sum(x)"}, window=sf.Range("4 s"),
+        order="ts", key="sensor", quantiles=(0.5,),
+    )  # fmt: skip
+    laws = sf.window_aggregate(
+        spark.table("u"), {"alternatives": "sum(x)"}, window=sf.Range("4 s"), order="ts",
+        key="sensor", distribution=10_000,
+    )  # fmt: skip
+    high = F.aggregate(
+        F.filter("alternatives", lambda a: a["x"] > 10), F.lit(0.0), lambda s, a: s + a["prob"]
+    )
+    both = out.join(laws.select("sensor", "window", high.alias("high")), ["sensor", "window"])
+    expected = both.where("high >= 0.2 and mean.mean > 0").orderBy("mean.mean").collect()
+    assert 0 < len(expected) < out.count()
+    for row, other in zip(got, expected, strict=True):
+        assert (row["sensor"], row["mean"], row["sd"], row["p"]) == (
+            other["sensor"], other["mean"]["mean"], other["mean"]["stddev"],
+            other["mean"]["existence"],
+        )  # fmt: skip
+        assert row["half"] == other["total"]["q50"]
+        assert row["high"] == pytest.approx(other["high"])
+        assert row["total"]["mean"] == pytest.approx(other["total"]["mean"])
+
+
+def test_a_filter_on_uncertain_values_stands_before_the_window(tables):
+    spark = tables["spark"]
+    got = sql(
+        spark,
+        "SELECT id, EXPECTED(COUNT(*)) AS n FROM u [ROWS 3 CONFIDENCE 90% ORDER id] WHERE x > 4",
+    )
+    expected = sf.window_aggregate(
+        sf.where(spark.table("u"), "x > 4"), {"n": "count(*)"},
+        window=sf.Rows(3, confidence=0.9), order="id",
+    )  # fmt: skip
+    assert sorted(map(tuple, got.collect())) == sorted(
+        (r["id"], r["n"]["mean"]) for r in expected.collect()
+    )
+
+
+def test_delta_windows_from_sql(tables):
+    spark = tables["spark"]
+    got = sql(
+        spark, "SELECT id, held, EXPECTED(MIN(x)) m FROM u [DELTA 3 ON x THRESHOLD 90% ORDER id]"
+    )
+    expected = sf.window_aggregate(
+        spark.table("u"), {"m": "min(x)"}, window=sf.Delta(3, on="x", threshold=0.9), order="id"
+    )
+    assert sorted(map(tuple, got.collect())) == sorted(
+        (r["id"], r["held"], r["m"]["mean"]) for r in expected.collect()
+    )
+
+
+def test_windows_nest_and_spark_does_the_rest(tables):
+    out = sql(
+        tables["spark"],
+        "WITH means AS (SELECT vehID, window.end AS t, AVG(speed) AS speed FROM Sensors "
+        "[RANGE 1 minute WATTR ts] GROUP BY vehID) "
+        "SELECT vehID, max(speed) AS top FROM means GROUP BY vehID ORDER BY vehID",
+    )
+    assert [row["vehID"] for row in out.collect()] == [0, 1, 2]
+
+
+def test_explain_shows_extents_held_tuples_and_state(tables):
+    spark = tables["spark"]
+    text = explain(spark, Q.format(table="Disordered", control=" DRATIO 1%"))
+    for part in ("extents of 5 min every 30 s", "10 extents", "avg(speed)", "with its rows"):
+        assert part in text
+    text = explain(spark, "SELECT AVG(x) FROM u [ROWS 500 CONFIDENCE 95% ORDER id]")
+    assert "w' = least n" in text
+    assert "0.9: about" in text
+
+
+def test_the_bytes_that_explain_tells_are_those_that_are_stored(tables):
+    text = explain(tables["spark"], "SELECT AVG(x) FROM u [ROWS 500 CONFIDENCE 95% ORDER id]")
+    held, kilobytes = re.search(
+        r"w' = (\d+) .existence 0.9.: .* = ([\d.]+) kB a group", text
+    ).groups()
+    window = CountWindowAggregate(500, 0.95, [Aggregate("avg", 0)])
+    arrivals = 2_000
+    window.process(
+        np.zeros(arrivals, int), np.arange(0, 10 * arrivals + 1, 10), np.full(10 * arrivals, 0.09),
+        np.random.default_rng(1).normal(size=(10 * arrivals, 1)),
+    )  # fmt: skip
+    assert window.held[0] == pytest.approx(int(held), rel=0.01)
+    assert len(window.snapshot()) == pytest.approx(1_000 * float(kilobytes), rel=0.25)
+
+
+def toll_pairs(cars, key):
+    """(end, left vehicle, right vehicle) of rows whose extents, 30 s and 60 s, end together."""
+    found = []
+    for end in range(30, 1000, 30):
+        left = [c for c in cars if end - 30 <= stamp(c[2]) < end]
+        right = [c for c in cars if end - 60 <= stamp(c[2]) < end]
+        found += [(end, a[0], a[1], b[1]) for a in left for b in right if a[0] == b[0] or not key]
+    return sorted(found)
+
+
+@pytest.mark.parametrize("key", [True, False])
+def test_two_windowed_tables_join_extent_by_extent(tables, key):
+    on = "ON a.vehID = b.vehID AND a.speed > b.speed" if key else "ON a.speed > b.speed"
+    out = sql(
+        tables["spark"],
+        "SELECT window.end AS ends, a.vehID, a.speed AS x, b.speed AS y "
+        "FROM Sensors [RANGE 30 s SLIDE 30 s WATTR ts] a "
+        f"JOIN Sensors [RANGE 60 s SLIDE 30 s WATTR ts] AS b {on} WHERE a.vehID < 2",
+    )
+    got = sorted((int(stamp(r["ends"])), r["vehID"], r["x"], r["y"]) for r in out.collect())
+    expected = [p for p in toll_pairs(tables["cars"], key) if p[2] > p[3] and p[1] < 2]
+    assert got == expected
+    assert len(got) > 10
+
+
+def test_answers_of_two_windows_join_as_the_toll_query_has_them(tables):
+    spark = tables["spark"]
+    text = (
+        "WITH mean AS (SELECT vehID, window, punctuation, AVG(speed) AS speed FROM Sensors "
+        "[RANGE 60 s SLIDE 30 s WATTR ts] GROUP BY vehID) "
+        "SELECT active.vehID, window.end AS ends, active.n, mean.speed FROM "
+        "(SELECT vehID, window, COUNT(*) AS n FROM Sensors [RANGE 30 s WATTR ts] GROUP BY vehID) "
+        "active JOIN mean ON active.vehID = mean.vehID WHERE mean.speed > 80"
+    )
+    rows = sql(spark, text).collect()
+    assert rows
+    for row in rows:
+        end = stamp(row["ends"])
+        mine = [c for c in tables["cars"] if c[0] == row["vehID"]]
+        speeds = [c[1] for c in mine if end - 60 <= stamp(c[2]) < end]
+        assert row["n"] == sum(end - 30 <= stamp(c[2]) < end for c in mine)
+        assert row["speed"] == pytest.approx(sum(speeds) / len(speeds))
+        assert row["speed"] > 80
+    assert "extent by extent" in explain(spark, text)
+    assert "(vehID)" in explain(spark, text)
+
+
+def test_windows_join_by_similarity_too(tables):
+    spark = tables["spark"]
+    out = sql(
+        spark,
+        "SELECT a.id AS i, b.id AS j, probability FROM u [RANGE 4 s WATTR ts] a SIMILARITY JOIN "
+        "u [RANGE 4 s WATTR ts] b ON (x) WITHIN 1 PROBABILITY 0.2 AND a.sensor = b.sensor",
+    )
+    got = {(r["i"], r["j"]): r["probability"] for r in out.collect()}
+    expected = {}
+    for i in range(12):
+        for j in range(12):
+            if i // 4 == j // 4 and i % 2 == j % 2:
+                p = sum(
+                    p * q
+                    for p, x in ((0.5, i), (0.25, i + 2))
+                    for q, y in ((0.5, j), (0.25, j + 2))
+                    if abs(x - y) <= 1
+                )
+                if p >= 0.2:
+                    expected[i, j] = p
+    assert got == pytest.approx(expected)
+    assert len(expected) >= 12
+
+
+def test_rows_of_one_time_are_all_in_their_extent(tables):
+    spark = tables["spark"]
+    rows = [(i, at(10 * (i // 4)), float(i)) for i in range(48)]
+    spark.createDataFrame(rows, "id int, ts timestamp, v double").createOrReplaceTempView("tied")
+    out = sql(
+        spark,
+        "SELECT window.end AS e, COUNT(*) AS n, SUM(v) AS total FROM tied [RANGE 30 s WATTR ts]",
+    )
+    got = sorted((stamp(r["e"]), r["n"], r["total"]) for r in out.collect())
+    assert got == [(30.0 * (j + 1), 12, float(sum(range(12 * j, 12 * j + 12)))) for j in range(4)]
+    pairs = sql(
+        spark, "SELECT a.id FROM tied [RANGE 10 s WATTR ts] a JOIN tied [RANGE 10 s WATTR ts] b "
+        "ON a.id = b.id"
+    )  # fmt: skip
+    assert pairs.count() == 48
+    spark.catalog.dropTempView("tied")

@@ -1,0 +1,231 @@
+"""Two windowed streams joined extent by extent: C's toll query, against plain loops."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sfumato as sf
+from sfumato.tables.joins.extent_join import ExtentJoinSettings
+
+STAMP = pa.timestamp("us", tz="UTC")
+SETTINGS = ExtentJoinSettings(keys=1, scope=(), columns=("", ""), buckets=1)
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def table(rows):
+    """Rows (end, key, number) as a side's table."""
+    ends = pa.array([end for end, *_ in rows], pa.int64()).cast(STAMP)
+    return pa.table(
+        {
+            "row": pa.StructArray.from_arrays([pa.array([n for *_, n in rows], pa.int64())], ["n"]),
+            "window": pa.StructArray.from_arrays([ends, ends], ["start", "end"]),
+            "key0": pa.array([key for _, key, _ in rows], pa.int64()),
+        }
+    )
+
+
+def pairs(outputs):
+    return sorted(
+        (left["n"], right["n"])
+        for output in outputs
+        for left, right in zip(
+            output.column("left").to_pylist(), output.column("right").to_pylist(), strict=True
+        )
+    )
+
+
+@st.composite
+def extents(draw):
+    """Two sides' rows in order of their extents, and how both are cut into micro-batches."""
+    sides = []
+    for _ in range(2):
+        ends = sorted(draw(st.lists(st.integers(0, 5), max_size=10)))
+        keys = draw(st.lists(st.integers(0, 2), min_size=len(ends), max_size=len(ends)))
+        sides.append([(e, k, n) for n, (e, k) in enumerate(zip(ends, keys, strict=True))])
+    # An extent's rows come out together: a side is cut between its extents.
+    steps = draw(st.lists(st.sampled_from(["left", "right", "both", "restart"]), max_size=12))
+    return sides, steps
+
+
+@given(extents())
+def test_pairs_are_those_of_equal_extents_and_keys_in_any_batches_and_across_restarts(case):
+    sides, steps = case
+    operator, outputs, places = SETTINGS.make(), [], [0, 0]
+    for step in [*steps, *["both"] * 12]:
+        if step == "restart":
+            operator = SETTINGS.restore(operator.snapshot())
+            continue
+        batch = []
+        for side, name in enumerate(("left", "right")):
+            rest = sides[side][places[side] :]
+            if step in (name, "both") and rest:
+                taken = [row for row in rest if row[0] == rest[0][0]]
+                places[side] += len(taken)
+                batch.append((side, table(taken)))
+        if batch:
+            outputs += operator.process(batch, 0)
+    expected = [(a[2], b[2]) for a in sides[0] for b in sides[1] if a[:2] == b[:2]]
+    assert pairs(outputs) == sorted(expected)
+    counted = operator.counters()
+    assert counted["pairs"] == len(expected)
+    assert counted["rows"] == len(sides[0]) + len(sides[1])
+
+
+def test_the_side_that_is_ahead_waits_and_what_was_passed_is_forgotten():
+    operator = SETTINGS.make()
+    for end in range(50):
+        assert operator.process([(0, table([(end, 0, end)]))], 0) == []
+    assert pairs(operator.process([(1, table([(30, 0, 7)]))], 0)) == [(30, 7)]
+    assert len(operator.waiting[0].end) == 20  # extents 30 to 49 may still be met
+    assert operator.counters()["unmatched"] == 30
+    sizes = []
+    for end in range(50, 400):
+        operator.process([(0, table([(end, 0, end)])), (1, table([(end, 0, end)]))], 0)
+        sizes.append(len(operator.snapshot()))
+    assert sizes[-1] <= sizes[50] + 64
+
+
+SCHEMA = "vehID int, highway string, speed double, ts timestamp, arrival timestamp"
+
+
+def traffic(count=240):
+    """Vehicles that report every 30 seconds, some late; highway B is congested for a while."""
+    rng = np.random.default_rng(1)
+    rows = []
+    for i in range(count):
+        vehicle, at = i % 6, 5 * i
+        highway = "AB"[vehicle % 2]
+        slow = highway == "B" and 400 <= at < 900
+        speed = float(rng.normal(25 if slow else 90, 5))
+        delay = float(rng.exponential(4))
+        rows.append((vehicle, highway, speed, START + timedelta(seconds=at), at + delay))
+    rows.sort(key=lambda row: row[4])
+    return [(*row[:4], START + timedelta(seconds=row[4])) for row in rows]
+
+
+def toll(readings):
+    """C's toll query: active vehicles of each highway whose mean speed is below 40 mph."""
+    ordered = sf.reorder(
+        readings, event_time="ts", arrival="arrival", drop_ratio=0.01, estimator="conformal"
+    )
+    active = sf.window_aggregate(
+        ordered,
+        {"reports": "count(*)"},
+        window=sf.Range("30 seconds"),
+        order="ts",
+        key=["highway", "vehID"],
+    )
+    traffic_ = sf.window_aggregate(
+        ordered,
+        {"speed": "avg(speed)"},
+        window=sf.Range("5 minutes", slide="30 seconds"),
+        order="ts",
+        key="highway",
+    )
+    return sf.extent_join(active, traffic_, key="highway").where("right.speed.mean < 40")
+
+
+def expected_tolls(rows):
+    seconds = [((ts - START).total_seconds(), v, h, s) for v, h, s, ts, _ in rows]
+    found = set()
+    for end in range(30, 1600, 30):
+        for highway in "AB":
+            mine = [s for at, _, h, s in seconds if h == highway and end - 300 <= at < end]
+            if mine and sum(mine) / len(mine) < 40:
+                found |= {
+                    (end, v) for at, v, h, _ in seconds if h == highway and end - 30 <= at < end
+                }
+    return found
+
+
+@pytest.mark.spark
+def test_the_toll_query_charges_the_vehicles_of_congested_highways(spark, tmp_path):
+    rows = traffic()
+    frame = spark.createDataFrame(rows, SCHEMA)
+    late = {
+        (r["vehID"], r["ts"])
+        for r in sf.reorder(
+            frame, event_time="ts", arrival="arrival", drop_ratio=0.01, estimator="conformal"
+        )
+        .where("late")
+        .collect()
+    }
+    kept = [r for r in rows if (r[0], r[3].replace(tzinfo=None)) not in late]
+
+    def charged(out):
+        return {
+            ((r["window"]["end"].replace(tzinfo=UTC) - START).total_seconds(), r["left"]["vehID"])
+            for r in out
+        }
+
+    expected = expected_tolls(kept)
+    assert len(expected) > 20
+    assert charged(toll(frame).collect()) == expected
+    source = tmp_path / "in"
+    source.mkdir()
+    for number in range(0, len(rows), 40):
+        lines = [
+            json.dumps(dict(zip(("vehID", "highway", "speed", "ts", "arrival"),
+                                (*r[:3], r[3].isoformat(), r[4].isoformat()), strict=True)))
+            for r in rows[number : number + 40]
+        ]  # fmt: skip
+        path = source / f"{number:03d}.json"
+        path.write_text("\n".join(lines))
+        os.utime(path, (number, number))
+    stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 2).json(str(source))
+    query = (
+        toll(stream).writeStream.format("parquet").option("path", str(tmp_path / "out"))
+        .option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start()
+    )  # fmt: skip
+    query.awaitTermination()
+    came = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert len(came) == len(charged(came))
+    newest = max(ts for *_, ts, _ in kept)
+    settled = {(e, v) for e, v in expected if START + timedelta(seconds=e + 60) < newest}
+    assert settled <= charged(came) <= expected
+
+
+@pytest.mark.spark
+def test_rows_of_one_extent_match_by_similarity(spark):
+    schema = "k string, ts timestamp, alternatives array<struct<prob: double, x: double>>"
+    left = [("a", START, [(0.5, 1.0), (0.5, 9.0)]), ("b", START, [(1.0, 1.0)])]
+    right = [("a", START, [(0.8, 2.0)]), ("a", START + timedelta(minutes=1), [(1.0, 1.0)])]
+    sides = [
+        sf.window_aggregate(
+            spark.createDataFrame(rows, schema),
+            {"n": "count(*)"},
+            window=sf.Range("1 minute"),
+            order="ts",
+            key="k",
+            members=True,
+        )
+        for rows in (left, right)
+    ]
+    out = sf.extent_join(*sides, key="k", on="x", within=1.0, probability=0.4).collect()
+    assert [(r["left"]["k"], r["probability"]) for r in out] == [("a", pytest.approx(0.4))]
+    assert [tuple(a) for a in out[0]["alternatives"]] == [(pytest.approx(0.4), 1.0, 2.0)]
+    assert sf.extent_join(*sides, key="k", on="x", within=1.0, probability=0.41).count() == 0
+
+
+@pytest.mark.spark
+def test_wrong_arguments_say_what_to_do(spark):
+    plain = spark.createDataFrame([(1, START)], "k int, ts timestamp")
+    windowed = sf.window_aggregate(
+        plain, {"n": "count(*)"}, window=sf.Range("1 minute"), order="ts", key="k"
+    )
+    for arguments, message in [
+        ((plain, windowed), "no column `window`"),
+        ((windowed, windowed), "add k to `key`"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            sf.extent_join(*arguments)
+    with pytest.raises(ValueError, match="go together"):
+        sf.extent_join(windowed, windowed, key="k", on="x")

@@ -1,0 +1,419 @@
+"""Multi-top-k over tables: the windows of several keys, whatever the batches, against worlds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise, product
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfumato.operators.ranking.top_k_answers import Semantics
+from sfumato.operators.state.snapshot import SnapshotError
+from sfumato.queries import Top
+from sfumato.tables.ranking.expiring_keys import FadingIndex
+from sfumato.tables.ranking.top_k import TopKSettings
+from sfumato.windows import Range, Rows
+
+QUERIES = (("quick", 1, 4), ("wide", 3, 10))
+PLAIN = TopKSettings(
+    queries=QUERIES,
+    window=Range(8),
+    semantics=Semantics("pk_topk"),
+    plan="dp",
+    ascending=False,
+    rules=True,
+    streams=False,
+    keys=("sensor",),
+    scope=None,
+    time="long",
+    columns="",
+    buckets=1,
+)
+CONTROLLED = replace(PLAIN, scope=())
+
+
+def tuples(seed, n, keys=2):
+    """dicts with id, key, time (ascending), score and prob (lists), rule."""
+    rng = np.random.default_rng(seed)
+    made, now = [], 3
+    for i in range(n):
+        now += int(rng.choice([0, 1, 1, 2, 30], p=[0.2, 0.3, 0.2, 0.28, 0.02]))
+        m = int(rng.integers(1, 3))
+        prob = rng.dirichlet(np.ones(m + 1))[:m] / 4  # no rule is overfull
+        rule = None if rng.random() < 0.5 else f"r{i // 4}"
+        made.append(
+            {
+                "id": i,
+                "key": f"s{rng.integers(0, keys)}",
+                "time": now,
+                "score": rng.random(m).round(2).tolist(),
+                "prob": prob.tolist(),
+                "rule": rule,
+            }
+        )
+    return made
+
+
+def table(rows):
+    columns = {
+        "row": pa.array([{"id": r["id"]} for r in rows], pa.struct([("id", pa.int64())])),
+        "prob": pa.array([r["prob"] for r in rows], pa.list_(pa.float64())),
+        "value0": pa.array([r["score"] for r in rows], pa.list_(pa.float64())),
+        "order0": pa.array([r["time"] for r in rows], pa.int64()),
+        "key0": pa.array([r["key"] for r in rows], pa.string()),
+        "rule": pa.array([r["rule"] for r in rows], pa.string()),
+        "stream": pa.array([r["key"] for r in rows], pa.string()),
+        "__tie": pa.array([r["id"] for r in rows], pa.int64()),
+        "late": pa.array([r.get("late", False) for r in rows], pa.bool_()),
+        "punctuation": pa.array([r.get("punctuation") for r in rows], pa.int64()),
+    }
+    return pa.table(columns)
+
+
+def answers(plan, rows, cuts=(), restart=False, flush=True):
+    """All answers as dicts, and the counters, with the rows split into batches."""
+    operator, out = plan.make(), []
+    bounds = [0, *sorted(cuts), len(rows)]
+    for begin, end in pairwise(bounds):
+        if begin < end:
+            out += operator.process([(0, table(rows[begin:end]))], 0)
+        if restart:
+            operator = plan.restore(operator.snapshot())
+    if flush:
+        out += operator.flush()
+    return [row for part in out for row in part.to_pylist()], operator.counters()
+
+
+def worlds(window):
+    """(probability, [(score, tuple) ...] of what exists) of every possible world."""
+    rules = {}
+    for i, row in enumerate(window):
+        rules.setdefault(row["rule"] or i, []).append(row)
+    choices = []
+    for members in rules.values():
+        some = [
+            (p, (s, row["id"]))
+            for row in members
+            for p, s in zip(row["prob"], row["score"], strict=True)
+        ]
+        choices.append([*some, (1 - sum(p for p, _ in some), None)])
+    for picks in product(*choices):
+        yield float(np.prod([p for p, _ in picks])), [t for _, t in picks if t is not None]
+
+
+def pr_k(window, k, ascending=False):
+    total = dict.fromkeys((row["id"] for row in window), 0.0)
+    for probability, there in worlds(window):
+        first = sorted(there, key=lambda t: (t[0] if ascending else -t[0], t[1]))
+        for _, i in first[:k]:  # equal scores in order of arrival
+            total[i] += probability
+    return total
+
+
+def by_instant(found):
+    groups = {}
+    for row in found:
+        groups.setdefault((row["sensor"], row["query"], row["time"]), []).append(row)
+    return groups
+
+
+@pytest.mark.parametrize("ascending", [False, True])
+def test_every_answer_is_that_of_the_possible_worlds_of_its_window(ascending):
+    rows = tuples(1, 40)
+    found, counts = answers(replace(PLAIN, ascending=ascending), rows)
+    groups = by_instant(found)
+    assert len(groups) > 20
+    for (sensor, query, time), got in groups.items():
+        k = {name: k for name, k, _ in QUERIES}[query]
+        window = [r for r in rows if r["key"] == sensor and time - 8 <= r["time"] < time]
+        chances = pr_k(window, k, ascending)
+        best = sorted(chances.values(), reverse=True)[:k]
+        assert [row["rank"] for row in got] == list(range(1, len(best) + 1))
+        assert [row["probability"] for row in got] == pytest.approx(best, abs=1e-12)
+        for row in got:
+            assert chances[row["row"]["id"]] == pytest.approx(row["probability"], abs=1e-12)
+    assert counts["rows"] == 40
+    assert counts["answers"] == len(found)
+
+
+def test_an_answer_is_given_at_the_first_row_that_shows_its_instant_to_be_past():
+    rows = tuples(1, 40)
+    found, counts = answers(PLAIN, rows)
+    every = {name: every for name, _, every in QUERIES}
+    latencies = {}
+    for (sensor, query, time), got in by_instant(found).items():
+        shown = [r["time"] for r in rows if r["key"] == sensor and r["time"] >= time]
+        answered = shown[0] if shown else None  # the last ones: nothing but the end called for them
+        assert {row["answered"] for row in got} == {answered}
+        latencies[sensor, query, time] = answered - time if shown else 0
+    assert counts["answered"] == len(latencies)
+    assert counts["latency"] == sum(latencies.values()) > 0
+    late = [wait for (_, query, _), wait in latencies.items() if wait > every[query]]
+    assert counts["late_answers"] == len(late) > 0
+
+
+def test_after_a_controller_an_answer_is_given_when_the_row_of_any_key_shows_its_instant():
+    rows = controlled(5, 40)
+    found, _ = answers(CONTROLLED, rows)
+    clock, newest, clocks = -100, None, []
+    for row in rows:
+        if newest is not None and row["punctuation"] > newest:
+            clock = max(clock, newest + 1)
+        newest = max(row["punctuation"], row["punctuation"] if newest is None else newest)
+        clock = clock if row.get("late") else max(clock, row["time"])
+        clocks.append(clock)
+    assert len({row["sensor"] for row in found}) == 3
+    for row in found:
+        reached = [clock for clock in clocks if clock >= row["time"]]
+        assert row["answered"] == (reached[0] if reached else None)
+
+
+@pytest.mark.parametrize("plan", ["dp", "greedy", "none"])
+def test_no_query_waits_longer_than_it_may_while_its_window_holds_tuples(plan):
+    rows = tuples(2, 60, keys=1)
+    found, counts = answers(replace(PLAIN, plan=plan), rows)
+    last = rows[-1]["time"]
+    for name, _, every in QUERIES:
+        times = sorted({row["time"] for row in found if row["query"] == name})
+        assert times[-1] > last >= times[-2]  # once after the end
+        for one, other in pairwise(times):
+            empty = [t for t in range(one + 1, other) if not any(
+                t - 8 <= r["time"] < t for r in rows
+            )]  # fmt: skip
+            assert other - one - len(empty) <= every
+    assert counts["executions"] > 0
+
+
+@given(
+    seed=st.integers(0, 50),
+    cuts=st.lists(st.integers(0, 40), max_size=6),
+    semantics=st.sampled_from(
+        [
+            Semantics("pk_topk"),
+            Semantics("pt_k", threshold=0.1),
+            Semantics("u_topk"),
+            Semantics("u_kranks"),
+            Semantics("expected_rank"),
+            Semantics("prfe", alpha=0.9),
+            Semantics("prf", weights=(2.0, 1.0)),
+        ]
+    ),
+    window=st.sampled_from([Range(8), Rows(1, confidence=0.7)]),
+)
+@settings(max_examples=14, deadline=None)
+def test_batches_and_restarts_do_not_matter(seed, cuts, semantics, window):
+    plan = replace(PLAIN, semantics=semantics, window=window)
+    rows = tuples(seed, 40)
+    whole, counts = answers(plan, rows)
+    parts, same = answers(plan, rows, cuts, restart=True)
+    key = lambda row: (row["time"], row["sensor"], row["query"], row["rank"])  # noqa: E731
+    assert sorted(parts, key=key) == sorted(whole, key=key)
+    assert same == counts
+
+
+def controlled(seed, n):
+    """Rows as a disorder controller lets them out: by event time, late ones at once."""
+    rng = np.random.default_rng(seed)
+    out, low = [], -5
+    rows = tuples(seed, n, keys=3)
+    while rows:
+        size = int(rng.integers(1, 6))
+        part, rows = rows[:size], rows[size:]
+        while rows and rows[0]["time"] == part[-1]["time"]:
+            part.append(rows.pop(0))
+        punctuation = part[-1]["time"]
+        out += [{**row, "punctuation": punctuation} for row in part]
+        if rng.random() < 0.5:
+            old = {**part[0], "id": 1000 + len(out), "time": low, "late": True}
+            out.append({**old, "punctuation": punctuation})
+        low = punctuation
+    return out
+
+
+def test_rows_windows_hold_the_fewest_newest_tuples_that_reach_their_confidence():
+    rows = [{**row, "rule": None} for row in tuples(6, 40, keys=1)]
+    plan = replace(PLAIN, window=Rows(1, confidence=0.6), keys=())
+    found, counts = answers(plan, rows)
+    sizes = set()
+    for time in sorted({row["time"] for row in found}):
+        arrived = [row for row in rows if row["time"] < time]
+        size = next(
+            (n for n in range(1, len(arrived)) if 1 - np.prod(
+                [1 - sum(row["prob"]) for row in arrived[-n:]]
+            ) >= 0.6), len(arrived),
+        )  # fmt: skip
+        sizes.add(size)
+        if size > 10:
+            continue
+        best = sorted(pr_k(arrived[-size:], 1).values(), reverse=True)[:1]
+        got = [r["probability"] for r in found if r["time"] == time and r["query"] == "quick"]
+        assert got in ([], pytest.approx(best, abs=1e-12))
+    assert len(sizes) >= 3
+    assert counts["overflow"] == 0
+    bounded, counts = answers(replace(plan, window=Rows(1, 0.6, max_tuples=2)), rows)
+    assert counts["overflow"] > 0
+    assert bounded
+
+
+@given(seed=st.integers(0, 50), cuts=st.lists(st.integers(0, 60), max_size=6))
+@settings(max_examples=8, deadline=None)
+def test_after_a_controller_keys_go_on_together_and_late_rows_take_no_part(seed, cuts):
+    rows = controlled(seed, 40)
+    whole, counts = answers(CONTROLLED, rows)
+    parts, same = answers(CONTROLLED, rows, cuts, restart=True)
+    key = lambda row: (row["time"], row["sensor"], row["query"], row["rank"])  # noqa: E731
+    assert sorted(parts, key=key) == sorted(whole, key=key)
+    assert same == counts
+    kept = [row for row in rows if not row.get("late")]
+    assert counts["late"] == len(rows) - len(kept)
+    for (sensor, query, time), got in by_instant(whole).items():
+        k = {name: k for name, k, _ in QUERIES}[query]
+        window = [r for r in kept if r["key"] == sensor and time - 8 <= r["time"] < time]
+        best = sorted(pr_k(window, k).values(), reverse=True)[:k]
+        assert [row["probability"] for row in got] == pytest.approx(best, abs=1e-12)
+
+
+def test_a_quiet_key_is_answered_once_its_scope_goes_on():
+    one = {"score": [1.0], "prob": [0.5], "rule": None}
+    rows = [
+        {**one, "id": 0, "key": "quiet", "time": 1, "punctuation": 1},
+        {**one, "id": 1, "key": "loud", "time": 5, "punctuation": 5},
+    ]
+    found, _ = answers(replace(CONTROLLED, queries=(("q", 1, 2),)), rows, flush=False)
+    assert [(row["sensor"], row["time"]) for row in found] == [("quiet", 2), ("quiet", 4)]
+    alone, _ = answers(replace(PLAIN, queries=(("q", 1, 2),)), rows, flush=False)
+    assert alone == []
+
+
+def test_the_idle_timeout_gives_the_last_answers_once_and_what_comes_later_is_late():
+    plan = replace(PLAIN, window=Range(8, idle_timeout=5_000_000), queries=(("q", 2, 4),))
+    operator = plan.make()
+    rows = tuples(4, 12, keys=1)
+    early = operator.process([(0, table(rows))], 1_000)
+    assert operator.idle(5_999) == []
+    out = operator.idle(6_000)[0].to_pylist()
+    due = out[0]["time"]
+    assert rows[-1]["time"] < due <= rows[-1]["time"] + 4
+    assert {row["time"] for row in out} == {due}
+    assert due not in {row["time"] for part in early for row in part.to_pylist()}
+    operator = plan.restore(operator.snapshot())
+    assert operator.idle(9_000) == []
+    late = {**rows[-1], "id": 99, "time": due - 1}
+    assert operator.process([(0, table([late]))], 10_000) == []
+    assert operator.counters()["late"] == 1
+    new = {**rows[-1], "id": 100, "time": due + 5}
+    assert operator.process([(0, table([new]))], 11_000)
+
+
+def test_tuples_that_overfill_their_rule_are_left_out_and_counted():
+    rows = [
+        {"id": i, "key": "s", "time": 1 + i, "score": [float(i)], "prob": [0.6], "rule": "r"}
+        for i in range(3)
+    ]
+    found, counts = answers(replace(PLAIN, queries=(("q", 3, 4),)), rows)
+    assert {row["row"]["id"] for row in found} == {0}
+    assert counts["rejected"] == 2
+
+
+@pytest.mark.parametrize("plan", ["dp", "none"])
+def test_after_a_restart_with_other_queries_no_bound_is_missed(plan):
+    before = replace(PLAIN, plan=plan, keys=(), queries=(("stays", 1, 6), ("goes", 2, 9)))
+    changed = (("stays", 1, 6), ("comes", 3, 5))
+    after = replace(before, queries=changed)
+    assert before.fingerprint() == after.fingerprint()
+    rows = [
+        {"id": i, "key": "s", "time": 5 + i, "score": [float(i % 7)], "prob": [0.5], "rule": None}
+        for i in range(80)
+    ]
+    operator = before.make()
+    first = operator.process([(0, table(rows[:40]))], 0)
+    saved = operator.snapshot()
+    operator = after.restore(saved)
+    then = operator.process([(0, table(rows[40:]))], 0)
+    old, new = ([row for part in parts for row in part.to_pylist()] for parts in (first, then))
+    assert {row["query"] for row in old} == {"stays", "goes"}
+    assert {row["query"] for row in new} == {"stays", "comes"}
+    restart = rows[39]["time"]
+    for name, since, every in (("stays", 0, 6), ("comes", restart, 5)):
+        times = sorted({since, *(r["time"] for r in old + new if r["query"] == name)})
+        assert all(later - one <= every for one, later in pairwise(times) if one >= 5)
+        assert rows[-1]["time"] - times[-1] < every
+    for row in new:
+        window = [r for r in rows if row["time"] - 8 <= r["time"] < row["time"]]
+        assert row["probability"] in [
+            pytest.approx(chance) for chance in pr_k(window, row["k"]).values()
+        ]
+    again = after.restore(saved)  # rebuilt once more from the same state
+    assert again.process([(0, table(rows[40:]))], 0) == then
+
+
+def test_streams_are_ranked_by_the_sums_of_their_tuples():
+    rows = tuples(5, 30, keys=4)
+    plan = replace(PLAIN, keys=(), streams=True, queries=(("q", 2, 4),))
+    whole, _ = answers(plan, rows)
+    parts, _ = answers(plan, rows, [7, 13, 14, 25], restart=True)
+    assert whole == parts
+    for time in {row["time"] for row in whole}:
+        window = [r for r in rows if time - 8 <= r["time"] < time]
+        sums = {}
+        for i, chance in pr_k(window, 2).items():
+            key = next(r["key"] for r in window if r["id"] == i)
+            sums[key] = sums.get(key, 0.0) + chance
+        got = [row for row in whole if row["time"] == time]
+        assert [row["probability"] for row in got] == pytest.approx(
+            sorted(sums.values(), reverse=True)[:2], abs=1e-12
+        )
+        assert [sums[row["stream"]] for row in got] == pytest.approx(
+            [row["probability"] for row in got], abs=1e-12
+        )
+        assert {row["row"] for row in got} == {None}
+
+
+def test_state_stays_small_over_a_long_stream():
+    plan = replace(PLAIN, keys=())
+    operator = plan.make()
+    sizes = []
+    for part in range(30):
+        rows = tuples(part, 200, keys=1)
+        shift = part * 5_000
+        operator.process([(0, table([{**r, "time": r["time"] + shift, "rule": f"{part}{r['rule']}"}
+                                     for r in rows]))], 0)  # fmt: skip
+        sizes.append(len(operator.snapshot()))
+    assert len(operator.rows.numbers) < 300
+    assert len(operator.rule_ids) < 2000
+    assert max(sizes[15:]) < 2 * max(sizes[:5]) + 60_000
+
+
+def test_an_index_that_forgets_gives_new_numbers_to_what_comes_back():
+    index = FadingIndex()
+    column = pa.chunked_array([pa.array(["a", None, "b", "a"])])
+    assert index.encode(column).tolist() == [0, -1, 1, 0]
+    index.keep(np.array([1]))
+    index = FadingIndex(index.table, index.next)
+    assert index.encode(column).tolist() == [2, -1, 1, 2]
+    assert len(index) == 2
+
+
+def test_snapshots_of_others_are_refused():
+    with pytest.raises(SnapshotError):
+        PLAIN.restore(b"nonsense")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"k": 0}, ValueError, "`k` must be a whole number of at least 1; got 0"),
+        ({"k": 1.5}, TypeError, "`k`"),
+        ({"k": 1, "every": "2 parsecs"}, ValueError, "`every` must be a duration"),
+        ({"k": 1, "every": 0}, ValueError, "`every`"),
+        ({"k": 1, "every": 1.5}, TypeError, "`every`"),
+        ({"k": 1, "name": ""}, TypeError, "`name`"),
+    ],
+)
+def test_queries_say_what_is_wrong(arguments, error, message):
+    with pytest.raises(error, match=message):
+        Top(**arguments)
