@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 
@@ -12,13 +11,8 @@ from hypothesis import HealthCheck, settings
 ROOT = Path(__file__).resolve().parents[1]
 
 # Kernels run with bounds checks here, also in Spark's workers: a write beyond an array's end is an
-# error in a test, not a crash somewhere else. Before anything imports Numba. The cache is named
-# after the kernels' text, because Numba does not see that a function called from another file
-# has changed.
-KERNELS = sorted((ROOT / "src" / "sfumato" / "kernels").rglob("*.py"))
-TEXT = hashlib.sha256(b"".join(path.read_bytes() for path in KERNELS)).hexdigest()[:16]
+# error in a test, not a crash somewhere else. Before anything imports Numba.
 os.environ.setdefault("NUMBA_BOUNDSCHECK", "1")
-os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba_cache" / TEXT))
 
 settings.register_profile(
     "sfumato",

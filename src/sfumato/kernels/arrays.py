@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from numba import njit
+from sfumato.kernels.compile import lean
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+@lean
 def sort_slots(slots, n):
     """Sort slots[:n] in place: Shell sort, short to compile and quick for hundreds."""
     gap = 1

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from sfumato.kernels.compile import compiled
 from sfumato.kernels.disorder.state import ASIDE, EXPELLED, FORCED, HELD, PUNCTUATION
 
 
-@njit(cache=True)
+@compiled
 def before(held, a, b):
     """Whether entry a leaves before entry b: by event time, then by arrival."""
     return held[0, a] < held[0, b] or (held[0, a] == held[0, b] and held[1, a] < held[1, b])
 
 
-@njit(cache=True)
+@compiled
 def swap(held, a, b):
     """Exchange two entries."""
     for row in range(3):
         held[row, a], held[row, b] = held[row, b], held[row, a]
 
 
-@njit(cache=True)
+@compiled
 def rise(held, place):
     """Restore the order of the heap whose entry at `place` may be too small. O(log n)."""
     while place > 0:
@@ -31,7 +30,7 @@ def rise(held, place):
         place = parent
 
 
-@njit(cache=True)
+@compiled
 def sink(held, size, place):
     """Restore the order of the heap whose entry at `place` may be too large. O(log n)."""
     while True:
@@ -46,7 +45,7 @@ def sink(held, size, place):
         place = child
 
 
-@njit(cache=True)
+@compiled
 def take_out(held, place, ints):
     """Remove the entry at `place`. O(log n)."""
     ints[ASIDE] -= held[2, place]
@@ -58,14 +57,14 @@ def take_out(held, place, ints):
         rise(held, place)
 
 
-@njit(cache=True)
+@compiled
 def release_held(ints, held):
     """Remove all rows with an event time at or below the punctuation. O(log n) each."""
     while ints[HELD] > 0 and held[0, 0] <= ints[PUNCTUATION]:
         take_out(held, 0, ints)
 
 
-@njit(cache=True)
+@compiled
 def hold(tau, number, aside, ints, held):
     """Add a row; `aside` (0 or 1): the guard set it aside. O(log n)."""
     place = ints[HELD]
@@ -77,7 +76,7 @@ def hold(tau, number, aside, ints, held):
     rise(held, place)
 
 
-@njit(cache=True)
+@compiled
 def farthest(ints, held):
     """The place of the row that would leave last. O(n)."""
     place = 0
@@ -87,7 +86,7 @@ def farthest(ints, held):
     return place
 
 
-@njit(cache=True)
+@compiled
 def bound_buffer(credible, max_buffer, ints, held):
     """Release rows until at most `max_buffer` are held; the number of a row expelled, or -1.
 

@@ -56,8 +56,7 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
+from sfumato.kernels.compile import compiled
 from sfumato.kernels.disorder.conformal_experts import (
     FIRST,
     FORGETFUL,
@@ -126,7 +125,7 @@ LOYALTY = 0.95  # the expert followed stays unless another is cheaper by this fa
 JOLT = 0.1  # pauses that added this share to what had been waited are reason to choose anew
 
 
-@njit(cache=True)
+@compiled
 def start_experts(tau, ints):
     """The state at the first row. O(1)."""
     ints[NEWEST] = ints[NEWEST_BEFORE] = tau
@@ -135,7 +134,7 @@ def start_experts(tau, ints):
         ints[PUNCTUATION_OF + e] = NEVER
 
 
-@njit(cache=True)
+@compiled
 def observe_lateness(tau, t, ints, reals, area):
     """What a row tells each expert: time passed with rows held, a row late, a lateness.
 
@@ -181,7 +180,7 @@ def observe_lateness(tau, t, ints, reals, area):
     return waited > (1.0 + JOLT) * reals[WAITED_THEN] and ints[FED] > 4 * STEP
 
 
-@njit(cache=True)
+@compiled
 def remember_time(tau, ints, area):
     """The row among the newest event times."""
     ints[NEWEST] = max(ints[NEWEST], tau)
@@ -202,7 +201,7 @@ def remember_time(tau, ints, area):
             ints[HELD_OF + e] += tau > ints[PUNCTUATION_OF + e]
 
 
-@njit(cache=True)
+@compiled
 def threshold(e, debt, d, ints, reals, area):
     """Expert e's threshold at a given debt x, in the units of its measure. O(list)."""
     at, capacity = list_place(e, ints[LEVEL])
@@ -219,7 +218,7 @@ def threshold(e, debt, d, ints, reals, area):
     return s if e % MEASURES == BEHIND_CLOCK else max(s, 0.0)
 
 
-@njit(cache=True)
+@compiled
 def learn_slope(e, d, ints, reals, area):
     """Follow the slope of expert e's tail. O(1)."""
     at, capacity = list_place(e, ints[LEVEL])
@@ -229,7 +228,7 @@ def learn_slope(e, d, ints, reals, area):
     reals[SLOPE_OF + e] += weight * (slope - reals[SLOPE_OF + e])
 
 
-@njit(cache=True)
+@compiled
 def choose(d, allowed, owed, ints, reals):
     """Follow the expert whose rows wait least at the same drop ratio. O(1)."""
     best = math.inf
@@ -246,7 +245,7 @@ def choose(d, allowed, owed, ints, reals):
     ints[CHOSEN] = chosen
 
 
-@njit(cache=True)
+@compiled
 def fade_memory(d, reals):
     """Let the past count less in the next comparison. O(1)."""
     fade = max(0.0, 1.0 - 4 * STEP * d / MEMORY)
@@ -256,7 +255,7 @@ def fade_memory(d, reals):
         reals[RECENT_LATE_OF + e] *= fade
 
 
-@njit(cache=True)
+@compiled
 def count_clumps(d, ints):
     """Note whether the row just fed was late, and whether it began a clump of late rows. O(1)."""
     if ints[LATE] == ints[LATE_BEFORE]:
@@ -267,7 +266,7 @@ def count_clumps(d, ints):
     ints[LAST_LATE] = ints[FED]
 
 
-@njit(cache=True)
+@compiled
 def steer(d, jolt, ints, reals, area):
     """New thresholds; every 4 STEP rows also: forget old lateness, choose whom to follow.
 
@@ -299,7 +298,7 @@ def steer(d, jolt, ints, reals, area):
     ints[LATE_STEERED] = ints[LATE]
 
 
-@njit(cache=True)
+@compiled
 def punctuation_of(measure, s, t, ints, area):
     """The punctuation that a threshold on a measure gives now, int64 microseconds. O(1)."""
     if measure == BEHIND_NEWEST:
@@ -316,7 +315,7 @@ def punctuation_of(measure, s, t, ints, area):
     return area[ints[SIZE] - 1 - rank]
 
 
-@njit(cache=True)
+@compiled
 def conformal_step(tau, t, drop_ratio, ints, reals, area):
     """The punctuation wanted after a row, or NEVER; see the head of this file.
 

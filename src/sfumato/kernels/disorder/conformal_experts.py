@@ -8,8 +8,8 @@ sample that gets thinner as the stream gets longer.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import compiled
 from sfumato.kernels.disorder.conformal_sample import LARGEST_SAMPLE
 from sfumato.kernels.disorder.conformal_tail import expire
 from sfumato.kernels.disorder.state import EXPERTS, FED, LEVEL, LISTED, STRIDE
@@ -22,7 +22,7 @@ MOST = 3.0  # the largest share of rows that is looked at, in drop ratios
 FIRST = 16  # rows before the first punctuation
 
 
-@njit(cache=True)
+@compiled
 def list_place(e, level):
     """Where expert e's tail list starts in the area, and its capacity. O(1)."""
     short = min(level, SHORT_LIST)
@@ -53,7 +53,7 @@ def make_room(area: np.ndarray, level: int, rows: int) -> tuple[np.ndarray, int]
     return wider, wanted
 
 
-@njit(cache=True)
+@compiled
 def rows_listed(e, d, ints):
     """How many rows expert e's list is the tail of, as a float64. O(1)."""
     rows = float(ints[FED])
@@ -62,7 +62,7 @@ def rows_listed(e, d, ints):
     return min(rows, (SHORT if e < MEASURES else LONG) / d)
 
 
-@njit(cache=True)
+@compiled
 def forget(d, ints, area):
     """Remove lateness that is too old; thin the lists of the whole stream out if they overflow.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from numba import njit
+from sfumato.kernels.compile import compiled
 
 LARGEST_SAMPLE = 1024
 
 
-@njit(cache=True)
+@compiled
 def later(sample, size, time):
     """How many of the ascending sample[:size] are later than `time`. O(log size)."""
     low = 0
@@ -21,14 +21,14 @@ def later(sample, size, time):
     return size - low
 
 
-@njit(cache=True)
+@compiled
 def sampled(number, thinning):
     """Whether row `number` is in a sample of one in `thinning` (a power of two): by Fibonacci
     hashing, so that no pattern of the stream can meet a pattern of the sample. O(1)."""
     return (number * 7046029254386353131 >> 40) & (thinning - 1) == 0
 
 
-@njit(cache=True)
+@compiled
 def shrink(sample, size, oldest, thinning):
     """Halve a full sample; returns (size, thinning).
 
@@ -56,7 +56,7 @@ def shrink(sample, size, oldest, thinning):
     return half, thinning
 
 
-@njit(cache=True)
+@compiled
 def insert_time(sample, size, time):
     """Put a time into the ascending sample; its new size. A time below a sample that is half full
     or more is not worth a place: the size stays. O(number of later times)."""
@@ -71,7 +71,7 @@ def insert_time(sample, size, time):
     return size + 1
 
 
-@njit(cache=True)
+@compiled
 def still_later(sample, size, held, time):
     """How many of sample[:size] are later than `time`, given that at most `held` are.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
+from sfumato.kernels.compile import compiled
 
 
-@njit(cache=True)
+@compiled
 def insert(values, numbers, size, capacity, value, number):
     """Put a value into a descending list of at most `capacity`; the new length.
 
@@ -30,7 +30,7 @@ def insert(values, numbers, size, capacity, value, number):
     return size
 
 
-@njit(cache=True)
+@compiled
 def expire(values, numbers, size, oldest):
     """Remove the values of rows numbered below `oldest`; the new length. O(size)."""
     kept = 0
@@ -42,7 +42,7 @@ def expire(values, numbers, size, oldest):
     return kept
 
 
-@njit(cache=True)
+@compiled
 def quantile(values, size, rank):
     """A threshold that about `rank` of the values reach, interpolated; below rank 1 it lies beyond
     the largest by up to the distance from there to the eleventh.
@@ -60,7 +60,7 @@ def quantile(values, size, rank):
     return values[place] + 1 - (rank - place) * (values[place] - values[place + 1])
 
 
-@njit(cache=True)
+@compiled
 def priced(values, size, rows, price, least, most):
     """The threshold v that makes v + price * (share of rows that reach it) smallest.
 
@@ -84,7 +84,7 @@ def priced(values, size, rows, price, least, most):
     return float(values[chosen] + 1)
 
 
-@njit(cache=True)
+@compiled
 def log_slope(values, size, rows, share):
     """Log of what the threshold falls, per share of rows, between the shares share/2 and 2 share.
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import compiled
 from sfumato.kernels.disorder.buffer_bound import bound_buffer, hold, release_held
 from sfumato.kernels.disorder.conformal_delay import conformal_step
 from sfumato.kernels.disorder.future_guard import WARM_UP, horizon, observe
@@ -41,7 +41,7 @@ def new_key() -> tuple[np.ndarray, np.ndarray]:
     return ints, np.zeros(REALS)
 
 
-@njit(cache=True)
+@compiled
 def feed(tau, t, estimator, parameters, ints, reals, area):
     """One credible row to the estimator: the punctuation it asks for, or NEVER."""
     ints[FED] += 1
@@ -60,7 +60,7 @@ def feed(tau, t, estimator, parameters, ints, reals, area):
     return wanted
 
 
-@njit(cache=True)
+@compiled
 def feed_warm_up(t, estimator, parameters, ints, reals, area):
     """Feed the first WARM_UP rows, now that the guard knows which of them are credible."""
     wanted = NEVER
@@ -76,7 +76,7 @@ def feed_warm_up(t, estimator, parameters, ints, reals, area):
     return wanted
 
 
-@njit(cache=True)
+@compiled
 def punctuate(
     event_time, arrival, estimator, parameters, guard, max_buffer, ints, reals, area, held
 ):

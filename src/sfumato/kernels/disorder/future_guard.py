@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import compiled
 from sfumato.kernels.disorder.state import (
     BOUND,
     COUNT,
@@ -19,7 +19,7 @@ RENEWAL = 32  # rows from one bound to the next
 WIDEST = 1 << 55  # microseconds: saturation, far above any real spread
 
 
-@njit(cache=True)
+@compiled
 def observe(tau, t, ints):
     """Remember the delay of a row among the last RECENT and renew the bound every RENEWAL rows.
 
@@ -47,7 +47,7 @@ def observe(tau, t, ints):
         ints[GUARDED] = 1
 
 
-@njit(cache=True)
+@compiled
 def horizon(t, ints):
     """The largest credible event time of a row that arrives at `t`; the int64 maximum before one
     is known.  int64 microseconds.  Cost: O(1).  Error: none.  Source: ours."""

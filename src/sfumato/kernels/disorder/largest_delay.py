@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
+from sfumato.kernels.compile import compiled
 from sfumato.kernels.disorder.state import (
     BLOCK_SUM,
     BLOCKS,
@@ -17,7 +16,7 @@ from sfumato.kernels.disorder.state import (
 BLOCK = 20  # rows whose largest delay is one term of the average
 
 
-@njit(cache=True)
+@compiled
 def largest_step(tau, t, averaged, ints, reals):
     """Punctuation t - D after a row, D the largest delay t - tau so far or an average of maxima.
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
+from sfumato.kernels.compile import compiled
 from sfumato.kernels.disorder.state import (
     BASE,
     FED,
@@ -23,7 +22,7 @@ SHORTEST = 30  # of VSeq
 LONGEST = 16_384  # of VSeq, where theta is so small that the measure would ask for more
 
 
-@njit(cache=True)
+@compiled
 def add_exactly(value, low, reals, place):
     """Add value + low to the double-double at reals[place], reals[place + 1].
 
@@ -38,7 +37,7 @@ def add_exactly(value, low, reals, place):
     reals[place + 1] = error - (reals[place] - total)
 
 
-@njit(cache=True)
+@compiled
 def add_delay(delay, sign, reals):
     """Add (or with sign -1 remove) a delay in the sums of VSeq; error as `add_exactly`."""
     value = float(delay)
@@ -51,7 +50,7 @@ def add_delay(delay, sign, reals):
     add_exactly(sign * square, sign * error, reals, SQUARES)
 
 
-@njit(cache=True)
+@compiled
 def refresh(ints, reals, area):
     """Sum VSeq afresh, relative to its mean: once a turn, so O(1) a row. Keeps the sums small."""
     capacity = area.size // 2
@@ -64,7 +63,7 @@ def refresh(ints, reals, area):
         add_delay(area[at] - area[capacity + at] - ints[BASE], 1.0, reals)
 
 
-@njit(cache=True)
+@compiled
 def drop_oldest(ints, reals, area):
     """Remove the oldest pair of VSeq. O(1)."""
     capacity = area.size // 2
@@ -74,13 +73,13 @@ def drop_oldest(ints, reals, area):
     ints[SIZE] -= 1
 
 
-@njit(cache=True)
+@compiled
 def wanted_length(theta, sigma, c):
     """(5.7) as an equation: the real n with n**2 - c n = 2 c sigma**2 / theta**2.  O(1)."""
     return 0.5 * (c + math.sqrt(c * c + 8.0 * c * (sigma / theta) ** 2))
 
 
-@njit(cache=True)
+@compiled
 def normal_step(tau, t, c, floor, ints, reals, area):
     """Punctuation after a row by C's measure, or NEVER while VSeq is filling.
 

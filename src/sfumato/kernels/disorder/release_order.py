@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compile import compiled
 
 
-@njit(cache=True)
+@compiled
 def release_positions(time, group, arrived, late, starts, punctuation):
     """The position at which each row comes out, or -1 while it stays held.
 
@@ -36,7 +37,7 @@ def release_positions(time, group, arrived, late, starts, punctuation):
     return out
 
 
-@njit(cache=True)
+@compiled
 def in_order_of_release(position, sequence, positions):
     """The rows that come out, sorted by position; within a position they keep their sequence.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from sfumato.kernels.compile import compiled
 from sfumato.kernels.disorder.state import NEVER, SIZE
 
 
-@njit(cache=True)
+@compiled
 def sift_up(heap, place):
     """Restore the order of a min-heap whose entry at `place` may be too small. O(log n)."""
     value = heap[place]
@@ -20,7 +19,7 @@ def sift_up(heap, place):
     heap[place] = value
 
 
-@njit(cache=True)
+@compiled
 def sift_down(heap, size):
     """Restore the order of a min-heap of `size` whose top may be too large. O(log n)."""
     value = heap[0]
@@ -37,7 +36,7 @@ def sift_down(heap, size):
     heap[place] = value
 
 
-@njit(cache=True)
+@compiled
 def slack_step(tau, slack, ints, area):
     """Put an on-time row into the sort buffer; the event time that leaves it, or NEVER.
 
@@ -57,7 +56,7 @@ def slack_step(tau, slack, ints, area):
     return top
 
 
-@njit(cache=True)
+@compiled
 def slack_forget(low, high, ints, area):
     """Take the rows out of the sort buffer that left by other ways: event times not in (low, high].
 

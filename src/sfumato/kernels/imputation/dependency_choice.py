@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.imputation.donor_tree import LEAF, most_rows, nodes_in_box, rows_in_nodes
-from sfumato.kernels.joins.tuple_store import LEAN
 
 # How an attribute of an object was found, unless it is the number of a rule.
 PRESENT, MARGINAL, NOTHING = -1, -2, -3
@@ -78,7 +77,7 @@ class Scratch(NamedTuple):
     near: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def new_scratch(repository):
     """Room for `impute_object`."""
     trees, d, places = repository.columns.shape
@@ -106,7 +105,7 @@ def new_scratch(repository):
     )
 
 
-@njit(**LEAN)
+@lean
 def scale(repository, raw, scaled):
     """Write the scaled attributes of an object; False if one is infinite. NaN stays NaN."""
     finite = True
@@ -116,7 +115,7 @@ def scale(repository, raw, scaled):
     return finite
 
 
-@njit(**LEAN)
+@lean
 def add_rule(repository, rule, asked, attributes, reach):
     """Narrow a box by a rule: smaller reach for shared attributes; how many are asked about."""
     for i in range(repository.rule_begin[rule], repository.rule_begin[rule + 1]):
@@ -133,7 +132,7 @@ def add_rule(repository, rule, asked, attributes, reach):
     return asked
 
 
-@njit(**LEAN)
+@lean
 def nodes_of_box(repository, t, asked, scaled, scratch):
     """Nodes of tree t that hold what is in the box of `scratch`; their number."""
     return nodes_in_box(
@@ -142,7 +141,7 @@ def nodes_of_box(repository, t, asked, scaled, scratch):
     )  # fmt: skip
 
 
-@njit(**LEAN)
+@lean
 def rows_of_nodes(repository, t, count, scaled, scratch, enough, out):
     """Rows among `count` nodes of tree t that are in the box of `scratch`, as places in `out`."""
     return rows_in_nodes(
@@ -152,7 +151,7 @@ def rows_of_nodes(repository, t, count, scaled, scratch, enough, out):
     )  # fmt: skip
 
 
-@njit(**LEAN)
+@lean
 def choose_rule(repository, t, scaled, least_donors, scratch):
     """The first rule for attribute t whose determinants are present and that has donors.
 
@@ -178,7 +177,7 @@ def choose_rule(repository, t, scaled, least_donors, scratch):
     return NOTHING, applied
 
 
-@njit(**LEAN)
+@lean
 def interval_of_nodes(repository, t, scratch, count):
     """Least and greatest value of attribute t in `count` index nodes of `scratch`; 0: in all."""
     first = repository.first_value[t]
@@ -192,7 +191,7 @@ def interval_of_nodes(repository, t, scratch, count):
     return repository.values[first + least], repository.values[first + most]
 
 
-@njit(**LEAN)
+@lean
 def judge(repository, scratch, raw, scaled, marginal, least_donors, rule, low, high):
     """Scale an object and choose a rule for each missing attribute; what becomes of it.
 
@@ -225,7 +224,7 @@ def judge(repository, scratch, raw, scaled, marginal, least_donors, rule, low, h
     return reason if finite else NOT_FINITE
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def judge_batch(repository, objects, marginal, least_donors, low, high):
     """Choose the rules of many objects, and bound what they will be imputed to.
 

@@ -19,9 +19,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from sfumato.kernels.joins.tuple_store import LEAN
+from sfumato.kernels.compile import compiled_ieee, lean
 
 LEAF = 64
 
@@ -95,7 +94,7 @@ def build_tree(points, order):
     return DonorTree(columns, rows, low, high, begin, end)
 
 
-@njit(**LEAN)
+@lean
 def nodes_in_box(low, high, attributes, asked, centre, reach, nodes, unsure, stack):
     """Nodes that together hold every row in the box: whole ones, and leaves to be filtered.
 
@@ -134,7 +133,7 @@ def nodes_in_box(low, high, attributes, asked, centre, reach, nodes, unsure, sta
     return count
 
 
-@njit(**LEAN)
+@lean
 def filter_leaf(columns, begin, attributes, mask, centre, reach, near):
     """Which of a leaf's 64 rows are near in the attributes of `mask`: near, uint8[64]."""
     # Unsigned places: no test for negative ones, which would keep the lanes from becoming SIMD.
@@ -155,7 +154,7 @@ def filter_leaf(columns, begin, attributes, mask, centre, reach, near):
         i += 1
 
 
-@njit(**LEAN)
+@lean
 def rows_in_nodes(
     columns, begin, end, nodes, unsure, count, attributes, centre, reach, enough, out, n, near
 ):
@@ -191,7 +190,7 @@ def rows_in_nodes(
     return n
 
 
-@njit(**LEAN)
+@lean
 def most_rows(begin, end, nodes, count):
     """Rows of these nodes together: an upper bound on the rows in the box."""
     total = 0
@@ -200,7 +199,7 @@ def most_rows(begin, end, nodes, count):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def longer(array, needed):
     """An int64 array of at least `needed` places that begins with `array`'s content."""
     if needed <= array.size:
@@ -211,7 +210,7 @@ def longer(array, needed):
     return more
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def query_tree(tree, centres, reaches, counting):
     """Rows in each of many boxes: (offsets int64[n + 1], rows int64[m]), by place in the tree.
 

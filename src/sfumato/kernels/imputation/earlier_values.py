@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compile import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def earlier_values(key, time, values, known, since):
     """(earlier, age) of n rows, float64[n, T] each; NaN where nothing is known yet.
 

@@ -6,9 +6,9 @@ Rules are chosen on scaled attributes (`rule_choice`); the values that come out 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from sfumato.kernels.arrays import sort_slots
+from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.imputation.dependency_choice import (
     IMPUTED,
     MARGINAL,
@@ -21,12 +21,11 @@ from sfumato.kernels.imputation.dependency_choice import (
 )
 from sfumato.kernels.imputation.joint_values import room_for, write_joint
 from sfumato.kernels.imputation.merge_nearest import merge_nearest
-from sfumato.kernels.joins.tuple_store import LEAN
 
 MOST_PRODUCTS = 65_536  # alternatives of an object with several independent missing attributes
 
 
-@njit(**LEAN)
+@lean
 def _distinct(codes, places, n, values, tally, ranks, law, weight):
     """Distinct values of n places, ascending, and how often each stands; their number."""
     least, most = tally.size, -1
@@ -52,7 +51,7 @@ def _distinct(codes, places, n, values, tally, ranks, law, weight):
     return k
 
 
-@njit(**LEAN)
+@lean
 def attribute_law(repository, t, rule, scaled, scratch):
     """Values of attribute t under a rule (or MARGINAL) and how many donors have each.
 
@@ -80,7 +79,7 @@ def attribute_law(repository, t, rule, scaled, scratch):
     return n
 
 
-@njit(**LEAN)
+@lean
 def share_limits(sizes, chosen, most, limits):
     """How many values each of several attributes may keep, so that their product is <= most.
 
@@ -109,7 +108,7 @@ def share_limits(sizes, chosen, most, limits):
         open_attributes -= 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _write_product(repository, raw, missing, scratch, prob, points, at):
     """Alternatives of independent attributes: every combination, the last attribute fastest."""
     trees, end = missing.size, at + 1
@@ -131,7 +130,7 @@ def _write_product(repository, raw, missing, scratch, prob, points, at):
     return prob, points, end
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def impute_object(
     repository, scratch, raw, scaled, rule, joint, most, donors, spread, error, prob, points, at
 ):
@@ -181,7 +180,7 @@ def impute_object(
     return prob, points, at, False
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def impute_batch(repository, objects, rule, reason, joint, most):
     """Alternatives of many objects.
 

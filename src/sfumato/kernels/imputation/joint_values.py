@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import compiled_ieee
 from sfumato.kernels.imputation.dependency_choice import add_rule, nodes_of_box, rows_of_nodes
 from sfumato.kernels.imputation.merge_nearest import merge_nearest
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def room_for(prob, points, needed):
     if needed <= prob.size:
         return prob, points
@@ -22,7 +22,7 @@ def room_for(prob, points, needed):
     return more, more_points
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _joint_rows(repository, rule, missing, scaled, scratch):
     """Rows that are donors of every missing attribute, as row numbers in scratch.places."""
     asked, tree, widest = 0, -1, -1
@@ -42,7 +42,7 @@ def _joint_rows(repository, rule, missing, scaled, scratch):
     return n
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _sort_rows(order, n, codes, which, g):
     """Sort rows by their ranks of attributes which[:g], the first first: Shell sort."""
     gap = 1
@@ -63,7 +63,7 @@ def _sort_rows(order, n, codes, which, g):
         gap //= 3
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def write_joint(
     repository, rule, raw, scaled, missing, most, scratch, donors, spread, error, prob, points, at
 ):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from sfumato.kernels.arrays import sort_slots
+from sfumato.kernels.compile import compiled_ieee
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _widest(points, order, begin, end, span):
     """The axis on which a group extends farthest, in units of `span`: (extent, axis, low, high)."""
     extent, axis, lowest, highest = -1.0, 0, 0.0, 0.0
@@ -23,7 +23,7 @@ def _widest(points, order, begin, end, span):
     return extent, axis, lowest, highest
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _split(points, order, begin, end, axis, low, high, aside):
     """Divide a group at the middle of an axis, parts in their order; where the second begins."""
     middle = low + (high - low) * 0.5
@@ -41,12 +41,12 @@ def _split(points, order, begin, end, axis, low, high, aside):
     return first
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _before(extent, begin, i, j):
     return extent[i] > extent[j] or (extent[i] == extent[j] and begin[i] < begin[j])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _push(heap, size, group, extent, begin):
     i = size
     heap[i] = group
@@ -55,7 +55,7 @@ def _push(heap, size, group, extent, begin):
         i = (i - 1) // 2
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _pop(heap, size, extent, begin):
     """Take the first group off a heap of `size`; it has one less then."""
     group, i = heap[0], 0
@@ -71,7 +71,7 @@ def _pop(heap, size, extent, begin):
     return group
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def merge_nearest(points, weight, n, most, span, moved):
     """At most `most` values in place of n: near ones merged into their weighted mean.
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
-from sfumato.kernels.joins.tuple_store import LEAN
+from sfumato.kernels.compile import compiled_ieee, lean
 
 
-@njit(**LEAN)
+@lean
 def ball_of(summary, s, d, centre):
     """Write the centre of a tuple's full region (see `trimmed_radius`); its radius."""
     if d == 1:
@@ -20,7 +18,7 @@ def ball_of(summary, s, d, centre):
     return summary[s, d + 1]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def enclose(centre, radius, other, other_radius, d, result):
     """Smallest ball around two balls: its centre is written to `result`, its radius returned."""
     squared = 0.0
@@ -42,7 +40,7 @@ def enclose(centre, radius, other, other_radius, d, result):
     return whole
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def arrival_group(summary, code, slots, begin, d, margin, centre, scratch):
     """One group of arrivals: (its end, the radius of the ball around it, centre in `centre`).
 

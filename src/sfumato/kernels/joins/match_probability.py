@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-from sfumato.kernels.joins.tuple_store import LANES, LEAN, padded
+from sfumato.kernels.compile import compiled_ieee, lean, lean_sum
+from sfumato.kernels.joins.tuple_store import LANES, padded
 
 # Fast sums and pruning bounds may round differently from the defining sum. They decide alone
 # only when they are farther than this from the threshold, relatively.
@@ -31,7 +31,7 @@ def distance_limit(within: float, dimensions: int) -> float:
     return limit
 
 
-@njit(**LEAN)
+@lean
 def defining_sum(blocks, x, x_count, y, y_count, d, limit):
     """Sum of Pr(u_k) Pr(v_l) over the near pairs of samples, k outer and l inner, one by one.
 
@@ -57,24 +57,24 @@ def defining_sum(blocks, x, x_count, y, y_count, d, limit):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _near_number(x, y, limit):
     return abs(x - y) <= limit
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _near_2(x, a, y, b, limit):
     first, second = x - a, y - b
     return first * first + second * second <= limit
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _near_3(x, a, y, b, z, c, limit):
     first, second, third = x - a, y - b, z - c
     return first * first + second * second + third * third <= limit
 
 
-@njit(**LEAN)
+@lean
 def sum_of_numbers(blocks, x, x_count, y, y_count, limit):
     """Sum of Pr(u_k) Pr(v_l) over the near pairs of samples of two blocks, in one dimension.
 
@@ -108,7 +108,7 @@ def sum_of_numbers(blocks, x, x_count, y, y_count, limit):
 
 # Reassociation in these is for sums alone: the comparisons above are compiled without it. Columns
 # are slices made once a pair of tuples: a slice costs two atomic reference counts.
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "nsz"})
+@lean_sum
 def _sum_2(p, x, y, q, a, b, limit, total, open_mass, other, least):
     for k in range(p.size):
         if total + open_mass * other < least:
@@ -121,7 +121,7 @@ def _sum_2(p, x, y, q, a, b, limit, total, open_mass, other, least):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "nsz"})
+@lean_sum
 def _sum_3(p, x, y, z, q, a, b, c, limit, total, open_mass, other, least):
     for k in range(p.size):
         if total + open_mass * other < least:
@@ -134,7 +134,7 @@ def _sum_3(p, x, y, z, q, a, b, c, limit, total, open_mass, other, least):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _sum_any(us, u_count, u_length, vs, v_length, d, limit, total, open_mass, other, least):
     squared = np.empty(v_length)
     for k in range(u_count):
@@ -153,7 +153,7 @@ def _sum_any(us, u_count, u_length, vs, v_length, d, limit, total, open_mass, ot
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _sum_near(us, u_count, u_length, vs, v_length, d, limit, total, open_mass, other, least):
     """total + the sum over near pairs of two blocks, d > 1; -1 if that is surely below `least`.
 
@@ -172,7 +172,7 @@ def _sum_near(us, u_count, u_length, vs, v_length, d, limit, total, open_mass, o
     return _sum_any(us, u_count, n, vs, m, d, limit, total, open_mass, other, least)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def decided(tuples, u, v, d, limit, probability, total):
     """A sum as the answer, -1 if it is below the threshold; the definition decides near it."""
     if abs(total - probability) <= 2.0 * SLACK * probability:
@@ -181,7 +181,7 @@ def decided(tuples, u, v, d, limit, probability, total):
     return total if total >= probability else -1.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def match_probability(tuples, u, v, d, limit, least, probability):
     """Pr(match) without T_j if it is at least `probability`, else -1.
 
@@ -209,7 +209,7 @@ def match_probability(tuples, u, v, d, limit, least, probability):
     return decided(tuples, u, v, d, limit, probability, total)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _sift(blocks, at, count, d, centre, within, radius, out):
     """Split a block's samples by their distance from another tuple's ball, of radius `radius`.
 
@@ -243,7 +243,7 @@ def _sift(blocks, at, count, d, centre, within, radius, out):
     return n, mass, certain
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def match_probability_in_balls(
     tuples, u, v, u_radius, v_radius, d, within, limit, least, probability
 ):
@@ -272,7 +272,7 @@ def match_probability_in_balls(
     return decided(tuples, u, v, d, limit, probability, total)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _near_row(blocks, x, x_length, columns, y_length, d, limit, squared, near):
     """Which samples of a block, `columns`, are near the sample at x: near, uint8; how many."""
     squared[:y_length] = 0.0
@@ -287,7 +287,7 @@ def _near_row(blocks, x, x_length, columns, y_length, d, limit, squared, near):
     return count
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _pairs_of_numbers(blocks, x, x_count, y, y_count, limit, factor, swap, n, prob, left, right):
     """Write the near pairs of two blocks from place n on; the place after them. One dimension.
 
@@ -309,7 +309,7 @@ def _pairs_of_numbers(blocks, x, x_count, y, y_count, limit, factor, swap, n, pr
     return n
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def matching_pairs(tuples, arriving, held, arriving_left, factor, d, limit):
     """The pairs of samples behind answers, as alternatives: (offsets, prob, left, right sample).
 

@@ -24,27 +24,27 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.joins.match_probability import SLACK
-from sfumato.kernels.joins.tuple_store import LANES, LEAN, padded
+from sfumato.kernels.joins.tuple_store import LANES, padded
 
 FEW = 24  # samples
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def summary_columns(d):
     """Columns of `summary`."""
     return 8 if d == 1 else d + 3
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def half_mass(least):
     """The mass that may be left out of both tuples: 1 - sqrt(1 - least), a little less."""
     return (1.0 - math.sqrt(1.0 - least)) * (1.0 - 1e-12)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _sort_pairs(value, mass, n):
     """Sort value[:n], and mass with it: Shell sort, short to compile and quick for hundreds."""
     gap = 1
@@ -60,7 +60,7 @@ def _sort_pairs(value, mass, n):
         gap //= 3
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _last_below(mass, n, step, share):
     """Place of the last sample, from one end inwards, with mass before it < share."""
     place = 0 if step > 0 else n - 1
@@ -73,7 +73,7 @@ def _last_below(mass, n, step, share):
     return place
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _masses_beside(blocks, at, count, below, above):
     """Mass at smaller and at larger values than each sample's, four samples side by side."""
     # Unsigned places: no test for negative ones, which would keep the lanes from becoming SIMD.
@@ -99,7 +99,7 @@ def _masses_beside(blocks, at, count, below, above):
         above[k], above[k + 1], above[k + 2], above[k + 3] = above_a, above_b, above_c, above_d
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _few_quantiles(blocks, at, count, least, half, summary, s, below, above):
     """Extremes and trimmed ends by comparing all samples with all: for few, faster than sorting."""
     _masses_beside(blocks, at, count, below, above)
@@ -118,7 +118,7 @@ def _few_quantiles(blocks, at, count, least, half, summary, s, below, above):
     summary[s, 6], summary[s, 7] = low_half, high_half
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _quantiles(blocks, at, count, least, half, summary, s, value, mass):
     """The same by sorting."""
     length = padded(count)
@@ -133,7 +133,7 @@ def _quantiles(blocks, at, count, least, half, summary, s, value, mass):
     summary[s, 7] = value[_last_below(mass, count, -1, half)]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _summarise_ball(tuples, s, d, least, half, value, mass):
     at, n = tuples.at[s], tuples.samples[s]
     length = padded(n)
@@ -157,7 +157,7 @@ def _summarise_ball(tuples, s, d, least, half, value, mass):
     line[d + 2] = value[_last_below(mass, n, -1, half)]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def summarise(tuples, slots, d, least):
     """Write the lines of `summary` of some tuples.
 
@@ -191,7 +191,7 @@ def summarise(tuples, slots, d, least):
         summary[s, 1] = max(summary[s, 5] - key, key - summary[s, 4])
 
 
-@njit(**LEAN)
+@lean
 def prunes(summary, x, y, d, within):
     """Whether two lines of summary show Pr(match) < least; symmetric.
 
@@ -221,7 +221,7 @@ def prunes(summary, x, y, d, within):
     return squared > bound * bound
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def sample_level_prunes(distance, x_radius, x_mass, y_radius, y_mass, within, least):
     """Lemma 5.2 in full: whether some pair of balls shows Pr(match) < least.
 

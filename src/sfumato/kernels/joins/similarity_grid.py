@@ -16,9 +16,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from sfumato.kernels.arrays import sort_slots
+from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.joins.arrival_groups import arrival_group, ball_of
 from sfumato.kernels.joins.match_probability import (
     FEW_PAIRS,
@@ -31,7 +31,6 @@ from sfumato.kernels.joins.match_probability import (
 )
 from sfumato.kernels.joins.regions import prunes
 from sfumato.kernels.joins.similarity_nested import CANDIDATES, PAIRS, VISITED, keep
-from sfumato.kernels.joins.tuple_store import LEAN
 
 SMALL = 48  # tuples: below, a scan costs less than two or three look-ups
 MANY = 24  # samples: from here on it pays to sift them before they are paired
@@ -65,13 +64,13 @@ class Grid(NamedTuple):
     due: np.ndarray
 
 
-@njit(**LEAN)
+@lean
 def _cell(x, side):
     """Number of the cell of a coordinate; never falls as x rises, whatever the rounding."""
     return np.int64(math.floor(min(max(x / side, -FARTHEST), FARTHEST)))
 
 
-@njit(**LEAN)
+@lean
 def _hash(w, x, y, z):
     h = np.int64(w) * np.int64(0x2545F4914F6CDD1D) + x
     h = (h ^ (h >> 32)) * np.int64(0x1B03738712FAD5C9) + y
@@ -82,7 +81,7 @@ def _hash(w, x, y, z):
 
 # Functions on the way of every arrival take plain arrays: a field of a named tuple costs two atomic
 # reference counts each time it is taken out.
-@njit(**LEAN)
+@lean
 def _link(buckets, after, before, cell, side, axes, summary, w, s, d):
     width = side[w]
     y = _cell(summary[s, axes[w, 1]], width) if d > 1 else 0
@@ -96,7 +95,7 @@ def _link(buckets, after, before, cell, side, axes, summary, w, s, d):
     buckets[bucket] = s
 
 
-@njit(**LEAN)
+@lean
 def _unlink(buckets, after, before, cell, s):
     later, earlier = after[s], before[s]
     if earlier == NONE:
@@ -107,7 +106,7 @@ def _unlink(buckets, after, before, cell, s):
         before[later] = earlier
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _choose_side(grid, tuples, windows, w, d, within):
     """Axes of the largest extents, and a side for them.
 
@@ -141,7 +140,7 @@ def _choose_side(grid, tuples, windows, w, d, within):
     grid.side[w] = min(max(side, finest, 1e-300), 1e300)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _unlink_all(grid, windows, w):
     if grid.side[w] > 0.0:
         for s in range(windows.head[w], windows.tail[w]):
@@ -149,7 +148,7 @@ def _unlink_all(grid, windows, w):
     grid.side[w] = 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def rebuild_window(grid, tuples, windows, w, d, within):
     """Queue and cells of one window from its tuples, none of which is linked. O(tuples held)."""
     head, tail = windows.head[w], windows.tail[w]
@@ -166,7 +165,7 @@ def rebuild_window(grid, tuples, windows, w, d, within):
             _link(buckets, after, before, cell, grid.side, grid.axes, tuples.summary, w, s, d)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def rebuild_all(grid, tuples, windows, d, within):
     """The whole index from the windows' tuples. O(buckets + tuples held)."""
     grid.buckets[:] = NONE
@@ -174,21 +173,21 @@ def rebuild_all(grid, tuples, windows, d, within):
         rebuild_window(grid, tuples, windows, w, d, within)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def unlink_windows(grid, windows, moves):
     """Take windows out of the cells, before `move_windows`. O(tuples)."""
     for i in range(moves.shape[0]):
         _unlink_all(grid, windows, moves[i, 0])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def relink_windows(grid, tuples, windows, moves, d, within):
     """Put windows in again, after `move_windows`. O(tuples)."""
     for i in range(moves.shape[0]):
         rebuild_window(grid, tuples, windows, moves[i, 0], d, within)
 
 
-@njit(**LEAN)
+@lean
 def _enqueue(queue, front, back, summary, w, s, d):
     reach, end = summary[s, d], back[w]
     while end > front[w] and summary[queue[end - 1], d] <= reach:
@@ -197,13 +196,13 @@ def _enqueue(queue, front, back, summary, w, s, d):
     back[w] = end + 1
 
 
-@njit(**LEAN)
+@lean
 def _dequeue(queue, front, back, w, s):
     if front[w] < back[w] and queue[front[w]] == s:
         front[w] += 1
 
 
-@njit(**LEAN)
+@lean
 def _cells(centre, axes, w, d, radius, width, box):
     """Write the cells within `radius` of a point to box, int64[AXES, 2]; how many there are."""
     cells = 1.0
@@ -217,7 +216,7 @@ def _cells(centre, axes, w, d, radius, width, box):
     return cells
 
 
-@njit(**LEAN)
+@lean
 def _search(buckets, after, cell, w, box, head, tail, out):
     """Write the slots of window w in the cells of `box` to `out`; how many, in no order.
 
@@ -239,14 +238,14 @@ def _search(buckets, after, cell, w, box, head, tail, out):
     return n
 
 
-@njit(**LEAN)
+@lean
 def _scan(head, tail, out):
     for s in range(head, tail):
         out[s - head] = s
     return tail - head
 
 
-@njit(**LEAN)
+@lean
 def _filter(summary, u, visited, n, d, within, candidates):
     """Candidates among visited[:n]: not pruned by regions, ascending, each once; how many."""
     m = 0
@@ -263,7 +262,7 @@ def _filter(summary, u, visited, n, d, within, candidates):
     return distinct
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def join_grid(
     tuples, windows, grid, code, slots, begins, d, within, limit, least, probability, counters
 ):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import compiled_ieee
 from sfumato.kernels.joins.match_probability import match_probability
 
 # Places in `counters`: pairs of an arrival and a tuple held opposite it; those of them looked at
@@ -16,7 +16,7 @@ COUNTERS = 3
 ARRIVAL, HELD, NEWEST = range(3)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def keep(found, totals, n, arrival, held, newest, total):
     """Write pair n; the arrays, twice as large if they were full."""
     if n == totals.size:
@@ -31,7 +31,7 @@ def keep(found, totals, n, arrival, held, newest, total):
     return found, totals
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def join_nested(tuples, windows, code, slots, begins, d, limit, least, probability, counters):
     """Pairs of each arrival with the tuples then held opposite it, Pr(match) >= probability.
 

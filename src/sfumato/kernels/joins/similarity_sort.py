@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from sfumato.kernels.arrays import sort_slots
+from sfumato.kernels.compile import compiled_ieee
 from sfumato.kernels.joins.match_probability import match_probability
 from sfumato.kernels.joins.similarity_nested import CANDIDATES, PAIRS, VISITED, keep
 from sfumato.kernels.joins.tuple_store import padded
@@ -35,19 +35,19 @@ class Ordered(NamedTuple):
     owner: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _priority(node):
     h = (np.int64(node) + 1) * np.int64(0x2545F4914F6CDD1D)
     h = (h ^ (h >> 29)) * np.int64(0x369DEA0F31A53F85)
     return h ^ (h >> 32)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _before(trees, a, b):
     return trees.value[a] < trees.value[b] or (trees.value[a] == trees.value[b] and a < b)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _attach(trees, w, parent, leftwards, node):
     if parent == NONE:
         trees.root[w] = node
@@ -57,7 +57,7 @@ def _attach(trees, w, parent, leftwards, node):
         trees.right[parent] = node
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _insert(trees, w, node):
     """Put a node where its priority is the largest below, splitting what is there. O(log n)."""
     parent, leftwards, here = np.int64(NONE), False, trees.root[w]
@@ -79,7 +79,7 @@ def _insert(trees, w, node):
     _attach(trees, w, high, high != node, NONE)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _delete(trees, w, node):
     """Take a node out and merge its two subtrees in its place. O(log n)."""
     parent, leftwards, here = np.int64(NONE), False, trees.root[w]
@@ -97,7 +97,7 @@ def _delete(trees, w, node):
     _attach(trees, w, parent, leftwards, low if low != NONE else high)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _insert_tuple(trees, tuples, w, s):
     at, count = tuples.at[s], tuples.samples[s]
     length = padded(count)
@@ -107,7 +107,7 @@ def _insert_tuple(trees, tuples, w, s):
         _insert(trees, w, node)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def sort_all(trees, tuples, windows):
     """All trees from the windows' tuples, after the blocks moved. O(n log n)."""
     trees.root[:] = NONE
@@ -116,7 +116,7 @@ def sort_all(trees, tuples, windows):
             _insert_tuple(trees, tuples, w, s)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def rename_owners(trees, tuples, windows, moves):
     """Tell the nodes the new slots of their tuples, after `move_windows`. O(samples)."""
     for i in range(moves.shape[0]):
@@ -125,7 +125,7 @@ def rename_owners(trees, tuples, windows, moves):
                 trees.owner[node] = s
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _add_matches(trees, tuples, o, x, weight, within, begin, mass, touched, n, stack):
     """Add weight * Pr(sample) to `mass` of the owner of every sample within the distance of x."""
     depth = 0
@@ -157,7 +157,7 @@ def _add_matches(trees, tuples, o, x, weight, within, begin, mass, touched, n, s
     return n, visited
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def join_sorted(
     tuples, windows, trees, code, slots, begins, within, limit, least, probability, counters
 ):

@@ -15,17 +15,13 @@ one row for each coordinate. Padding has probability 0 and coordinate NaN: it is
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compile import compiled_ieee
 
 LANES = 4  # samples are padded to a multiple of this, so that SIMD needs no remainder
-
-# Options of small functions on the way of every arrival, which neither allocate nor keep arrays.
-# Numba counts references to array arguments, by two atomic operations each, also where nothing
-# can be freed; there they took a third of the time. (`_nrt` is Numba's switch for that.)
-LEAN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
 
 
 class Tuples(NamedTuple):
@@ -55,13 +51,13 @@ class Windows(NamedTuple):
     tail: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def padded(count):
     """Length of the rows of a block of `count` samples."""
     return (count + LANES - 1) // LANES * LANES
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def write_tuples(tuples, slots, offsets, prob, points, existence, numbers, used):
     """Write arrivals into their slots and their samples into blocks from position `used` on.
 
@@ -90,7 +86,7 @@ def write_tuples(tuples, slots, offsets, prob, points, existence, numbers, used)
     return used
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def read_tuples(tuples, slots, d):
     """The samples of some tuples: (offsets int64[n + 1], prob float64[m], points float64[m, d])."""
     offsets = np.zeros(slots.size + 1, np.int64)
@@ -107,7 +103,7 @@ def read_tuples(tuples, slots, d):
     return offsets, prob, points
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def compact_blocks(tuples, windows, d, blocks):
     """Copy the blocks of all held tuples into `blocks`, one after the other; the place after them.
 
@@ -126,7 +122,7 @@ def compact_blocks(tuples, windows, d, blocks):
     return used
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def copy_tuple(source, s, target, t):
     """Copy the line of slot s to slot t (not its block)."""
     target.at[t] = source.at[s]
@@ -137,13 +133,13 @@ def copy_tuple(source, s, target, t):
         target.summary[t, c] = source.summary[s, c]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def room_for(held, arriving):
     """Slots to give a window, so that moving it again costs O(1) amortised an arrival."""
     return 2 * (held + arriving) + 8
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def windows_to_move(windows, arriving, end, slots, moves):
     """Which windows must move before `arriving[w]` tuples can be written at the end of each.
 
@@ -168,7 +164,7 @@ def windows_to_move(windows, arriving, end, slots, moves):
     return (-1 if end > slots else found), end
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def move_windows(tuples, windows, moves):
     """Move windows as `windows_to_move` says. O(tuples moved)."""
     for i in range(moves.shape[0]):
@@ -181,7 +177,7 @@ def move_windows(tuples, windows, moves):
         windows.base[w], windows.capacity[w] = base, moves[i, 2]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def repack(source, windows, arriving, target):
     """Copy all windows' tuples into the lines of a new pool; the end of the room given out.
 
@@ -203,7 +199,7 @@ def repack(source, windows, arriving, target):
     return end
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def assign_slots(windows, code):
     """Slots of arrivals at the ends of their windows: int64[n]; the windows stay as they are.
 
@@ -218,7 +214,7 @@ def assign_slots(windows, code):
     return slots
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def held_numbers(tuples, windows, side):
     """Numbers of all tuples held on one side, window after window: int64[]."""
     total = 0
@@ -233,7 +229,7 @@ def held_numbers(tuples, windows, side):
     return numbers
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def expired(tuples, heads, code, begins):
     """Tuples evicted by a batch, in order: (arrival that evicted, its side, their numbers).
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compile import compiled
 
 POISSON, NORMAL, REFINED_NORMAL = 1, 2, 3
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def moments(p):
     """(mu, variance, skew) of the sum of independent Bernoulli(p[i]); p float64[n].  O(n)."""
     mu, variance, skew = 0.0, 0.0, 0.0
@@ -28,7 +29,7 @@ def moments(p):
     return mu, variance, skew
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _stirling_error(n):
     """ln n! minus Stirling's formula, for n >= 1."""
     if n < 16.0:
@@ -37,7 +38,7 @@ def _stirling_error(n):
     return (1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - 1 / 1188 / s) / s) / s) / s) / n
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _deviance(k, mu):
     """k ln(k / mu) + mu - k without cancellation where k is near mu."""
     if abs(k - mu) >= 0.1 * (k + mu):
@@ -53,14 +54,14 @@ def _deviance(k, mu):
         total = next_total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _poisson_mass(k, mu):
     if k == 0.0:
         return math.exp(-mu)
     return math.exp(-_stirling_error(k) - _deviance(k, mu)) / math.sqrt(2.0 * math.pi * k)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def poisson_tails(k, mu):
     """(Pr(N <= k), Pr(N > k)) for N Poisson of mean mu; k >= 0 whole.
 
@@ -89,7 +90,7 @@ def poisson_tails(k, mu):
     return 1.0 - total, total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def normal_tails(k, mu, variance, skew):
     """(Pr(N <= k), Pr(N > k)) by the normal law, refined by `skew` (0.0: plain); variance > 0.
 
@@ -107,7 +108,7 @@ def normal_tails(k, mu, variance, skew):
     return min(max(below + term, 0.0), 1.0), min(max(above - term, 0.0), 1.0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def approximate_tails(method, k, mu, variance, skew):
     """(Pr(N <= k), Pr(N > k)) by `method`: POISSON, NORMAL or REFINED_NORMAL; k >= 0 whole.
 
@@ -120,7 +121,7 @@ def approximate_tails(method, k, mu, variance, skew):
     return normal_tails(k, mu, variance, skew if method == REFINED_NORMAL else 0.0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def approximate_cdf(method, counts, mu, variance, skew):
     """approximate_tails for each of counts (float64[m], whole, >= 0): float64[m, 2]."""
     result = np.empty((counts.size, 2))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compile import compiled
 
 TIE = 1e-12  # a share is reached when the distribution function misses it by no more
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def quantiles_of_law(values, prob, shares):
     """Smallest values at which the distribution function reaches shares of its total.
 
@@ -29,7 +30,7 @@ def quantiles_of_law(values, prob, shares):
     return result
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def merge_equal(values, prob, near):
     """Merge neighbours not more than `near` apart into the first, in place; how many are left.
 
@@ -47,7 +48,7 @@ def merge_equal(values, prob, near):
     return n
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def reduce_law(values, prob, most):
     """At most `most` >= 1 values: nearest neighbours are merged into their weighted mean.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compile import compiled, compiled_ieee
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def survey(existence, most):
     """(bad, above, certain, possible) of an array of probabilities, in one pass.
 
@@ -32,7 +33,7 @@ def survey(existence, most):
     return bad, above, certain, possible
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def existences(offsets, prob):
     """Existence of each tuple: the sum of its samples' probabilities, at most 1.
 

@@ -9,13 +9,14 @@ MIN is the MAX of the negated values.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compile import compiled_ieee
 
 REACH = 1e-30  # probability that a value is reached, below which the law is cut off
 SURE = 2.0**-50  # a tuple whose alternatives sum to 1 but for this is certain
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def take_alternative(p, tuple_, rest, reached):
     """(probability that this alternative is the extreme, that the next ones are reached).
 
@@ -31,7 +32,7 @@ def take_alternative(p, tuple_, rest, reached):
     return reached * (p / old), reached * (new / old)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def cut_alternatives(begin, end, values, prob, tuple_of, rest, order):
     """How many of the sorted alternatives [begin, end) can matter.
 
@@ -51,7 +52,7 @@ def cut_alternatives(begin, end, values, prob, tuple_of, rest, order):
     return kept
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def sink(heap, keys, i, size):
     """Restore a heap of lists by descending keys, equal keys by list, from place i down."""
     while True:
@@ -67,13 +68,13 @@ def sink(heap, keys, i, size):
         i = child
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def before(a, b, keys):
     """Whether list a comes before list b."""
     return keys[a] > keys[b] or (keys[a] == keys[b] and a < b)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def extreme_law(sign, begins, kept, order, values, prob, tuple_of, rest, to_value, to_prob):
     """Law of the largest sign * value over lists of sorted alternatives: how many values it has.
 
@@ -117,7 +118,7 @@ def extreme_law(sign, begins, kept, order, values, prob, tuple_of, rest, to_valu
     return found
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def moments_of_law(values, prob, n):
     """(mean, standard deviation, existence) of a law on n values, given that there is a value."""
     total = 0.0

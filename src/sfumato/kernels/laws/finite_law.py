@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compile import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def law_moments(prob, value):
     """Mean and variance given that there is an outcome, and its probability.
 
@@ -26,7 +27,7 @@ def law_moments(prob, value):
     return centre + mean, variance / total, min(total, 1.0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def law_quantiles(prob, value, q, out):
     """The smallest outcome v with Pr(outcome <= v) >= q, given that there is one.
 
@@ -44,7 +45,7 @@ def law_quantiles(prob, value, q, out):
         out[j] = value[i]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _renew(tree, gap, place):
     """Smallest gaps over the leaf of this place and above: of equal ones the first."""
     node = (tree.size // 2 + place) // 2
@@ -54,7 +55,7 @@ def _renew(tree, gap, place):
         node //= 2
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def shorten(prob, value, most):
     """At most `most` outcomes: the nearest neighbours are merged, again and again.
 
@@ -98,7 +99,7 @@ def shorten(prob, value, most):
     return p[:kept], v[:kept], moved
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def all_moments(places, prob, value):
     """`law_moments`, float64[k, 3], of k laws.
 
@@ -111,7 +112,7 @@ def all_moments(places, prob, value):
     return moments
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def all_quantiles(places, prob, value, q):
     """`law_quantiles`, float64[k, nq], of k laws; places : as in `all_moments`."""
     quantiles = np.empty((places.size - 1, q.size))
@@ -121,7 +122,7 @@ def all_quantiles(places, prob, value, q):
     return quantiles
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def shorten_all(places, prob, value, most):
     """`shorten` for k laws: (places, prob, value, moved float64[k])."""
     new, moved, at = np.zeros(places.size, np.int64), np.zeros(places.size - 1), 0

@@ -22,7 +22,8 @@ merge, for the same numbers.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compile import compiled_ieee
 
 # Places in a channel's scalars. "Certain" tuples have e = 1; the others feed the nodes.
 TUPLES, CERTAIN = 0, 1  # tuples with e > 0, and those with e = 1
@@ -59,7 +60,7 @@ RISE = -np.expm1(-NODE)  # 1 - t
 NODES = NODE.size
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def lift(offsets, prob, values, existence, e, mu, var):
     """What tuples are to a channel: e, mu and var, written; mu = var = 0 where e = 0.
 
@@ -92,7 +93,7 @@ def lift(offsets, prob, values, existence, e, mu, var):
     return e, mu, var
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def clear_nodes(nodes):
     """Make nodes those of no tuples (scalars of no tuples are 0)."""
     for q in range(nodes.shape[1]):
@@ -101,7 +102,7 @@ def clear_nodes(nodes):
             nodes[r, q] = 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def add_tuple(e, mu, var, rise, averaged, scalars, nodes):
     """Add one tuple to a channel's partial.  O(q) if `averaged` and 0 < e < 1, else O(1).
 
@@ -130,7 +131,7 @@ def add_tuple(e, mu, var, rise, averaged, scalars, nodes):
         add_to_nodes(e, centred, var, rise, nodes)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def add_to_nodes(e, mu, var, rise, nodes):
     """Add one tuple of existence below 1 to the nodes, mu relative to the centre.  O(q)."""
     noise, mixed = e * var, e * (1.0 - e)
@@ -150,7 +151,7 @@ def add_to_nodes(e, mu, var, rise, nodes):
         sum_d[q] += noise * inverse + u * mu
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def copy_set(scalars, nodes, averaged, to_scalars, to_nodes):
     """Copy one partial onto another; its nodes only if there are any in use."""
     for j in range(SCALARS):
@@ -161,7 +162,7 @@ def copy_set(scalars, nodes, averaged, to_scalars, to_nodes):
                 to_nodes[r, q] = nodes[r, q]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def recentre(scalars, nodes, averaged, centre):
     """Take a partial's values relative to another centre."""
     shift = centre - scalars[CENTRE]
@@ -175,7 +176,7 @@ def recentre(scalars, nodes, averaged, centre):
         nodes[U, q] -= shift * nodes[V, q]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def merge_sets(scalars, nodes, averaged, to_scalars, to_nodes):
     """Add the tuples of one partial (kept) to another, relative to the mean of both centres.
 
@@ -210,7 +211,7 @@ def merge_sets(scalars, nodes, averaged, to_scalars, to_nodes):
         to_nodes[U, q] += u - shift * v
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def average(scalars, nodes, node, weight, rise):
     """(mean, standard deviation, existence) of the average; NaN, NaN, 0 of no tuples.
 
@@ -247,7 +248,7 @@ def average(scalars, nodes, node, weight, rise):
     return scalars[CENTRE] + shift, np.sqrt(second / existence), existence
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def measure(what, scalars, nodes, node, weight, rise):
     """(mean, standard deviation, existence) of COUNT_OF, SUM_OF, AVG_OF or BOUNDARY_OF."""
     if what == COUNT_OF:

@@ -8,13 +8,14 @@ function of the inside tuples, at O(held * band) for each cell of the rest of th
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compile import compiled
 
 NEGLIGIBLE = 1e-20  # entries at a law's ends below this are dropped
 ROUNDING = 1e-15  # a smaller share of what it was taken from is no outcome but a rounding
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def existence_of(offsets, prob, i):
     """Existence of tuple i, at most 1."""
     total = 0.0
@@ -23,7 +24,7 @@ def existence_of(offsets, prob, i):
     return min(total, 1.0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _valued(offsets, prob, value, head, end, w, law):
     """Probability that one of the inside tuples held (head ... end - 1) has a value.
 
@@ -56,7 +57,7 @@ def _valued(offsets, prob, value, head, end, w, law):
     return min(some, 1.0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def value_existences(offsets, prob, value, heads, begin, w):
     """Probability that an inside tuple has a value (that is not NaN), after each arrival.
 
@@ -70,7 +71,7 @@ def value_existences(offsets, prob, value, heads, begin, w):
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def order_statistic_law(offsets, prob, value, head, end, w, q):
     """Law of the q-quantile of the inside tuples' values, exactly.
 
@@ -95,13 +96,13 @@ def order_statistic_law(offsets, prob, value, head, end, w, q):
     return probs, candidates
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def rank_of(q, k):
     """How many of k values a q-quantile must reach; what q * k rounds up by does not count."""
     return max(1, int(np.ceil(q * k - 1e-9)))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _quantile_at_most(offsets, prob, value, head, end, w, q, x, kinds):
     """Pr(there is a value, and at least q of the inside values are <= x).
 

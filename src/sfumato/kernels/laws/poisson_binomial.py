@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compile import compiled, lean_fused
 
 # Buffers hold the probability of count k at index k + MARGIN, so that the taps k-4 ... k-1 of a
 # fused factor never fall outside and need no test in the loop. Counts start as np.int64(0): a
@@ -15,13 +16,13 @@ MARGIN = 4
 LANES = 32
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def padded(width):
     """`width` rounded up to a multiple of LANES."""
     return ((width + LANES - 1) // LANES) * LANES
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def clear(law, begin, width):
     """law[begin : begin + width] = 0."""
     cells = law[begin:]
@@ -29,14 +30,14 @@ def clear(law, begin, width):
         cells[k] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def copy(source, begin, target, place, width):
     """target[place : place + width] = source[begin : begin + width]; quicker to compile so."""
     for k in range(width):
         target[place + k] = source[begin + k]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def trim(law, low, high, negligible):
     """Narrow the band [low, high) of counts past end entries below `negligible`; (low, high).
 
@@ -50,7 +51,7 @@ def trim(law, low, high, negligible):
 
 
 # Fused multiply-add may only spare roundings here; no comparison depends on it.
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@lean_fused
 def convolve_four(source, low, high, p, begin, target):
     """Law after up to four more tuples p[begin:begin+4], in one pass over the band.
 
@@ -78,7 +79,7 @@ def convolve_four(source, low, high, p, begin, target):
         out[k] = c0 * s0[k] + c1 * s1[k] + c2 * s2[k] + c3 * s3[k] + c4 * s4[k]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def law_of_sum(p, negligible):
     """Law of N = sum of independent Bernoulli(p[i]).
 
@@ -103,7 +104,7 @@ def law_of_sum(p, negligible):
     return law
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def tails_of_law(law, least, most):
     """Distribution function and survival function of a count on least ... most.
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compile import compiled
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _mixed(z):
     z = (z ^ (z >> np.uint64(30))) * FIRST
     z = (z ^ (z >> np.uint64(27))) * SECOND
     return z ^ (z >> np.uint64(31))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def tuple_hashes(seed, first, n):
     """uint64[n], what all draws for the tuples of stream index first ... first + n - 1 share."""
     out = np.empty(n, np.uint64)
@@ -25,7 +26,7 @@ def tuple_hashes(seed, first, n):
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def uniform(hashed, world):
     """A number in [0, 1) that is a function of seed, tuple and world (SplitMix64's mixing).
 
@@ -37,7 +38,7 @@ def uniform(hashed, world):
     return np.float64((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def taken(offsets, prob, hashes, i, world):
     """Place of the alternative that tuple i takes in this world, -1 where it does not exist.
 
@@ -51,7 +52,7 @@ def taken(offsets, prob, hashes, i, world):
     return np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def take_all(offsets, prob, hashes, begin, end, world, places):
     """`taken` for tuples begin ... end - 1, written to the first places."""
     if prob.size == offsets.size - 1:  # one alternative each: a loop without branches
@@ -62,7 +63,7 @@ def take_all(offsets, prob, hashes, begin, end, world, places):
             places[i - begin] = taken(offsets, prob, hashes, i, world)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def laws_of_samples(samples, existence):
     """Laws with equal weights on k rows of samples.
 

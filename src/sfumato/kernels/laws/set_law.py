@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import compiled
 from sfumato.kernels.laws.discrete_law import merge_equal
 from sfumato.kernels.laws.extreme_law import SURE
 
 ROUNDING = 1e-15  # sums this close, relative to the sum of the absolute values, are one value
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def absence(offsets, prob, values, i):
     """Probability that tuple i has no value; 0 where only rounding says otherwise."""
     rest = 1.0
@@ -21,7 +21,7 @@ def absence(offsets, prob, values, i):
     return 0.0 if rest < SURE else rest
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def sum_law(offsets, prob, values, averaged, most):
     """(whether it could be done, values, probabilities) of S, or of S / N with N >= 1.
 
@@ -76,7 +76,7 @@ def sum_law(offsets, prob, values, averaged, most):
     return True, sums[:n].copy(), chances[:n].copy()
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def merge_states(counts, sums, chances, near):
     """Merge neighbouring states of one count whose sums are at most `near` apart; how many left."""
     n = 0
@@ -89,13 +89,13 @@ def merge_states(counts, sums, chances, near):
     return n
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def rank_of(share, n):
     """Which of n existing values, from 1, is the quantile: the least r with r >= share * n."""
     return max(int(np.ceil(share * n - 1e-9)), 1)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def quantile_law(share, offsets, prob, values, distinct):
     """Law of the smallest existing value with at least share * N of the N existing ones up to it.
 
@@ -134,7 +134,7 @@ def quantile_law(share, offsets, prob, values, distinct):
     return result
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def uniform(seed, index, sample):
     """A number in [0, 1) that looks random, a function of its three integers (SplitMix64)."""
     x = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15)
@@ -148,7 +148,7 @@ def uniform(seed, index, sample):
     return np.float64(x >> np.uint64(11)) * 2.0**-53
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def sampled(averaged, share, seed, index, offsets, prob, values, samples):
     """Sums (or averages, or quantiles) of sampled worlds: float64[samples], NaN where undefined.
 

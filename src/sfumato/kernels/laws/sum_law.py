@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compile import compiled
 
 SAME = 1e-12  # sums nearer than this times the largest are one: they differ by rounding
 NEGLIGIBLE = 1e-19
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _merge(old, size, movable, absent, source, alternative, target, tolerance, most):
     """States of `old` and those of a tuple's alternative, in one ascending list without equals.
 
@@ -48,12 +49,12 @@ def _merge(old, size, movable, absent, source, alternative, target, tolerance, m
     return kept
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _room(states):
     return np.empty(states, np.int64), np.empty(states), np.empty(states)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _scale(offsets, value, head, end):
     """Sum of the tuples' largest absolute values."""
     scale = 0.0
@@ -66,7 +67,7 @@ def _scale(offsets, value, head, end):
     return scale
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _outcomes(states, size, average, stride, tolerance):
     """Probabilities and different values, ascending, of the sums or averages of these states."""
     key, total, law = states
@@ -89,7 +90,7 @@ def _outcomes(states, size, average, stride, tolerance):
     return prob[:kept].copy(), value[:kept].copy()
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def sum_law(offsets, prob, value, head, end, w, average, most):
     """Law of the sum (or average) of the inside tuples' values: held head ... end - 1.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compile import compiled
 
 # Rows of the whole numbers of answers.
 QUERY, K, TIME, ANSWERED, RANK, ROW, STREAM = range(7)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def answer_rows(
     whole, real, at, queries, ks, place, times, offsets, rank, tuples, score, value, stream, rows
 ):
@@ -41,7 +42,7 @@ def answer_rows(
     return at
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def count_answers(changes, latency, every):
     """How many answers there are, and how many of them are later than their `every`.
 

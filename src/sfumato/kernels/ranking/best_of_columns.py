@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compile import compiled
 
 MOST_MOVES = 32  # a place, before sorting anew is quicker than repairing an order
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def repair(order, value):
     """Bring places into descending order of value, equal values by ascending place.
 
@@ -30,7 +31,7 @@ def repair(order, value):
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def best_of_columns(values, ks):
     """For each column c the places of its min(n, ks[c]) greatest values, the greatest first.
 
@@ -59,7 +60,7 @@ def best_of_columns(values, ks):
     return offsets, places
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def best_rows(values, ks, owner, scores):
     """best_of_columns as rows of answers, column after column.
 

@@ -9,13 +9,14 @@ rule up to i, that holds for the positions strictly between i and the rule's nex
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compile import compiled
 
 NEVER = 2**62  # `after` of a rule's last member
 CUT = 80.0  # twice the exponent of a negligible probability: exp(-40) = 4e-18
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def rule_masses(prob, rule, rules):
     """Total probability of each rule's members.
 
@@ -29,7 +30,7 @@ def rule_masses(prob, rule, rules):
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def rule_factors(prob, rule, rules):
     """Mass and end of each item's factor.
 
@@ -53,7 +54,7 @@ def rule_factors(prob, rule, rules):
     return mass, after
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def undecided(prob, mass, least, most):
     """Positions where Pr(fewer than k items above) is neither 1 nor 0, for least <= k <= most.
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import compiled
 from sfumato.kernels.laws.poisson_binomial import LANES, MARGIN, convolve_four
 from sfumato.kernels.ranking.rank_tree import LEVELS, enter, plant
 
 LEAF = 4  # at most three factors hold on a part of such a leaf only: one fused pass
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def longer(array, used, needed):
     """`array`, or a longer one with the same first `used` entries and room for `needed`."""
     if needed <= array.size:
@@ -21,7 +21,7 @@ def longer(array, used, needed):
     return result
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def rank_laws(prob, mass, after, end, most):
     """Pr(rank(x) = j + 1) for j < most: exists, and exactly j items of other rules are above.
 
@@ -67,7 +67,7 @@ def rank_laws(prob, mass, after, end, most):
     return start, first, law[: start[end]]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def weigh_ranks(start, first, law, weights):
     """Sum over j of weights[j] * Pr(rank(x) = j + 1), for each x.
 
@@ -84,7 +84,7 @@ def weigh_ranks(start, first, law, weights):
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def likeliest_at_ranks(start, first, law, begins, members, most):
     """For each rank the tuple most probable there: U-kRanks.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compile import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def expected_rank_sums(prob, rule, rules, item_tuple, tuples):
     """Expected rank of every tuple: how many are above it, or all that exist where it does not.
 
@@ -39,7 +40,7 @@ def expected_rank_sums(prob, rule, rules, item_tuple, tuples):
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def exponential_ranks(prob, rule, rules, alpha):
     """Sum over j >= 1 of alpha**j Pr(rank(x) = j), for each item x.
 

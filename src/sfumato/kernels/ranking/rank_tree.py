@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import compiled
 from sfumato.kernels.laws.poisson_binomial import LANES, MARGIN, convolve_four, copy, trim
 
 # Entries below this leave a law at its ends: at most one for each factor and count on the way
@@ -40,7 +40,7 @@ class RankTree(NamedTuple):
     factors: np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def plant(begin, end, most, block):
     """A tree over positions [begin, end), leaves of at most `block`, laws of counts below `most`.
 
@@ -69,7 +69,7 @@ def plant(begin, end, most, block):
     return RankTree(laws, low, high, items, at, parts, np.empty(end))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def enter(tree, depth, a, b, mass, after, most):
     """Go down to the node [a, b) at `depth` from its parent: its law, and its list of parts.
 

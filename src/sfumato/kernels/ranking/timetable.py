@@ -8,12 +8,13 @@ group runs once a cycle, at its end, where everything begins anew.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compile import compiled
 
 DENSE = 8  # with more than one step in so many cells, whole rows are quicker than the steps alone
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def extend_costs(lower, bound, cost, row):
     """DP(i, t), the least cost of groups 0 ... i in [0, t] when nothing runs at 0 and after t.
 
@@ -50,7 +51,7 @@ def extend_costs(lower, bound, cost, row):
         backwards[row.size - 1 - t] = row[t]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def last_run(lower, row, t, bound, cost):
     """Time of the last run of group i in [0, t] under DP(i, t) = row[t]; the earliest such."""
     for s in range(bound - 1, -1, -1):
@@ -59,7 +60,7 @@ def last_run(lower, row, t, bound, cost):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def optimal_timetable(f, k):
     """The timetable of least cost per unit of time.
 
@@ -118,7 +119,7 @@ def optimal_timetable(f, k):
     return times[:runs][order], groups[:runs][order]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def greedy_timetable(f):
     """The timetable that runs each group at the last run of the one before within its bound.
 

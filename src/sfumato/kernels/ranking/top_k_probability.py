@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import compiled
 from sfumato.kernels.laws.poisson_binomial import MARGIN
 from sfumato.kernels.ranking.rank_tree import LEVELS, enter, plant
 
@@ -12,7 +12,7 @@ BLOCK = 32
 MANY = 8  # from so many k on, a row of them is added up at once
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def multiply_small(q, degree, mass):
     """q, a polynomial of this degree, times 1 - mass + mass z, in place."""
     rest = 1.0 - mass
@@ -22,7 +22,7 @@ def multiply_small(q, degree, mass):
     q[0] = rest * q[0]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def partial_law(tree, depth, mass, after, x, q):
     """Law, in q, of the factors that hold at x but not on all of its leaf; its degree."""
     q[0] = 1.0
@@ -36,7 +36,7 @@ def partial_law(tree, depth, mass, after, x, q):
     return degree
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def below(tree, depth, ks, first, width, cumulative, windows):
     """windows[d, c] = Pr(fewer than ks[c] - d of the leaf's factors exist), d < width, c >= first.
 
@@ -58,7 +58,7 @@ def below(tree, depth, ks, first, width, cumulative, windows):
                 windows[d, c] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def tails(p, q, degree, windows, first, out):
     """out[c] = p times the chance that q's and the leaf's factors together are below ks[c]."""
     if out.size < MANY:
@@ -80,7 +80,7 @@ def tails(p, q, degree, windows, first, out):
         row[c] = p * min(row[c], 1.0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def fill_leaf(tree, depth, a, b, prob, mass, after, ks, q, ends, cumulative, windows, place, out):
     """Pr_k of the positions of a leaf, for all k of `ks`.
 
@@ -109,7 +109,7 @@ def fill_leaf(tree, depth, a, b, prob, mass, after, ks, q, ends, cumulative, win
         tails(prob[x], q, degree, windows, first, out[place[x]])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def top_k_tails(prob, mass, after, begin, end, ks, block, place, out):
     """Pr_k of every position for every k of `ks`, in one descent of the tree.
 

@@ -17,7 +17,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compile import compiled
 
 TIE = 1e-10  # vectors whose log probabilities are this near count as equally probable
 
@@ -39,7 +40,7 @@ class Chosen(NamedTuple):
     gain: np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def sink(chosen, at, size):
     """Restore the heap's order below place `at`, whose gain has grown."""
     heap, where, gain = chosen.heap, chosen.where, chosen.gain
@@ -57,7 +58,7 @@ def sink(chosen, at, size):
     where[rule] = at
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def rise(chosen, at):
     """Restore the heap's order above place `at`, where a rule was put."""
     heap, where, gain = chosen.heap, chosen.where, chosen.gain
@@ -70,7 +71,7 @@ def rise(chosen, at):
     where[rule] = at
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def scan(prob, unit, units, k, stop):
     """Follow the k best rules over the first `stop` items.
 
@@ -133,7 +134,7 @@ def scan(prob, unit, units, k, stop):
     return best, length, True, chosen
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def likeliest_world(chosen, prob):
     """The most probable world, from the rules after the last item: (log probability, members).
 
@@ -152,7 +153,7 @@ def likeliest_world(chosen, prob):
     return value, np.sort(members[:count])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def chance_of(members, length, prob, unit, units):
     """Probability, and its log, that just `members` exist among the first `length` items."""
     member, above = np.zeros(units, dtype=np.bool_), np.zeros(units)
@@ -170,7 +171,7 @@ def chance_of(members, length, prob, unit, units):
     return product, log
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def likeliest_vector(prob, unit, units, k, full):
     """The most probable top-k vector: ascending int64[<= k] positions, probability, its log.
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from sfumato.kernels.compile import compiled
 from sfumato.kernels.laws.approximate_law import approximate_tails
 from sfumato.kernels.windows.count_window import (
     ARRIVED,
@@ -18,7 +17,7 @@ from sfumato.kernels.windows.count_window import (
 )
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _add(sums, place, x):
     """sums[place] + sums[place + 1] += x, the second cell holding what the first rounds away."""
     high = sums[place] + x
@@ -28,7 +27,7 @@ def _add(sums, place, x):
     sums[place + 1] = low - (sums[place] - high)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _count(sums, p, sign):
     """Add (sign 1.0) or take back (-1.0) one tuple; its terms round alike both times."""
     spread = p * (1.0 - p)
@@ -37,7 +36,7 @@ def _count(sums, p, sign):
     _add(sums, 4, sign * (spread * (1.0 - 2.0 * p)))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _oldest_may_go(window, sums, method, w, target):
     marks = window.marks
     held = marks[TAIL] - marks[HEAD] - 1
@@ -59,13 +58,13 @@ def _oldest_may_go(window, sums, method, w, target):
     return above >= target
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _let_go(window, sums):
     _count(sums, window.held[window.marks[HEAD]], -1.0)
     evict(window.held, window.marks)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def slide_approximately(window, sums, method, existence, begin, w, target, max_tuples, starts):
     """Algorithms 1 and 2 with an approximate law; arguments as in count_window.slide.
 

@@ -20,8 +20,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import compiled, lean_dot, lean_fused
 from sfumato.kernels.windows.law_checkpoints import bring_back, keep, stride_of
 from sfumato.kernels.windows.moments_state import NEGLIGIBLE, centred
 
@@ -58,7 +58,7 @@ class AveragePlanes(NamedTuple):
     marks: np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def deviations(offsets, prob, value, i, reference):
     """Of tuple i: existence p, mean m of its value less the reference (0 where it does not
     exist), and E[(value - m)^2; it exists]."""
@@ -66,7 +66,7 @@ def deviations(offsets, prob, value, i, reference):
     return p, m, max(v - (1.0 - p) * m * m, 0.0)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@lean_fused
 def _mix(planes, first, low, high, p, m, s):
     """Three planes, from number `first`, after one more tuple: cell x takes from x and x + 1."""
     q, count = 1.0 - p, high - low
@@ -82,7 +82,7 @@ def _mix(planes, first, low, high, p, m, s):
         h0[x] = q * h0[x] + p * h0[x + 1]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def enter(state, offsets, prob, value, i, reference):
     """Tuple i enters the newer part.  Cost: O(band)."""
     front, law, marks = state.front, state.law, state.marks
@@ -108,7 +108,7 @@ def enter(state, offsets, prob, value, i, reference):
 
 
 # Any order of summation keeps the error bound, so SIMD may choose it.
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@lean_dot
 def functions_at(state, x, out):
     """The six functions at the older part's count x, by the newer part's laws."""
     begin, end = max(state.marks[LOW], x + 1), state.marks[HIGH]
@@ -123,7 +123,7 @@ def functions_at(state, x, out):
             out[3 * j + k] = total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def take_cells(state, low):
     """Functions from count `low` on come into use, and are noted in `grown`."""
     cell, marks = np.empty(6), state.marks
@@ -135,7 +135,7 @@ def take_cells(state, low):
     marks[FROM] = low
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@lean_fused
 def _step(old, new, base, low, high, w, p, m, s):
     """Laws of one depth more, cell (count - base + LEAD); its (low, high)."""
     q = 1.0 - p
@@ -163,7 +163,7 @@ def _step(old, new, base, low, high, w, p, m, s):
     return low, high
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def build(state, offsets, prob, value, first, head, mid, reference, w):
     """Make tuples head ... mid - 1 (positions) the older part, and the newer part empty.
 
@@ -207,7 +207,7 @@ def build(state, offsets, prob, value, first, head, mid, reference, w):
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def load(state, offsets, prob, value, mid, block, last, reference, w):
     """Depths of `block` from its saved one, as far as row `last`."""
     marks, rows, bands = state.marks, state.rows, state.bands

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from sfumato.kernels.compile import compiled
 from sfumato.kernels.windows.moments_state import BASE, BLOCK, HIGH, LEAD, LOW, S_W, C, S
 
 RAREST = 1e-17  # entries below this are left out: they are differences of numbers near 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def write_count_law(state, row, w, newer, to_prob, to_count, at):
     """Law of min(N, w), N the number of existing tuples held, with `row` the depth of the head.
 

@@ -22,8 +22,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import compiled, lean_dot, lean_fused
 from sfumato.kernels.laws.poisson_binomial import (
     LANES,
     MARGIN,
@@ -69,7 +69,7 @@ class CountWindow(NamedTuple):
     marks: np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def exact_tail(held, begin, end, w, target):
     """Whether Pr(at least w of held[begin:end] exist) >= target, by the plain recursion (RF1).
 
@@ -96,7 +96,7 @@ def exact_tail(held, begin, end, w, target):
     return 1.0 - below >= target
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@lean_fused
 def _enter(front, marks, p, negligible):
     """R after one more tuple in the newer part: R[x] = q R[x] + p R[x + 1], in place."""
     low, high = marks[ZONE_LOW], marks[ZONE_HIGH]
@@ -116,7 +116,7 @@ def _enter(front, marks, p, negligible):
     marks[ZONE_LOW], marks[ZONE_HIGH] = low, high
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _flip(window, w, negligible):
     """Make everything held the older part: save its suffix laws, empty the newer part.
 
@@ -169,7 +169,7 @@ def _flip(window, w, negligible):
     return True
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@lean_fused
 def _rebuild(window, block, last_row, w, negligible):
     """Suffix laws of `block` from its saved one: row r for held[mid - block * stride - r : mid]."""
     marks, rows, bands = window.marks, window.rows, window.bands
@@ -205,7 +205,7 @@ def _rebuild(window, block, last_row, w, negligible):
 
 
 # A sum of nonnegative terms: any order of summation keeps the stated bound, so SIMD may choose it.
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@lean_dot
 def _below(rows, bands, front, marks, row):
     """Pr(N <= w - 1) of the window without its oldest tuple: S_{head+1}, in `row`, times R."""
     low, high = bands[row, 0], min(bands[row, 1], marks[ZONE_HIGH])
@@ -216,7 +216,7 @@ def _below(rows, bands, front, marks, row):
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _decide(below, held, target, negligible):
     """1 if 1 - below >= target for certain, 0 if it is not for certain, -1 if rounding decides.
 
@@ -229,7 +229,7 @@ def _decide(below, held, target, negligible):
     return 0 if below > 1.0 - target + bound else -1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def may_go_by_counting(held, marks, w, target):
     """For targets 0 (Pr > 0) and 1 (certainty): whether the oldest tuple may go."""
     if target <= 0.0:
@@ -237,7 +237,7 @@ def may_go_by_counting(held, marks, w, target):
     return marks[ONES] - (held[marks[HEAD]] == 1.0) >= w
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def append(held, at, marks, p):
     """Write one tuple at the tail; False, with nothing changed, when there is no room."""
     if marks[TAIL] == held.size:
@@ -257,7 +257,7 @@ def append(held, at, marks, p):
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def evict(held, marks):
     """Let the oldest tuple go."""
     marks[ONES] -= held[marks[HEAD]] == 1.0
@@ -266,13 +266,13 @@ def evict(held, marks):
     marks[HEAD] += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def oldest(at, marks):
     """Stream index of the oldest tuple held; the next arrival's when none is held."""
     return at[marks[HEAD]] if marks[HEAD] < marks[TAIL] else marks[ARRIVED] + 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def slide(window, existence, begin, w, target, max_tuples, starts):
     """Algorithms 1 and 2 over existence[begin:], as far as the arrays of `window` have room.
 

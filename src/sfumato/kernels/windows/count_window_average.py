@@ -22,8 +22,8 @@ value is missing, the window is gone through (`window_average`).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import compiled, lean_dot
 from sfumato.kernels.windows.average_state import (
     BLOCK,
     BUILT,
@@ -58,7 +58,7 @@ LARGEST_SHARE = 1e-10  # of the variance, that roundings may have
 
 
 # Any order of summation keeps the error bound, so SIMD may choose it.
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@lean_dot
 def _products(row, front, begin, base, count, first):
     """E[r], E[M r], E[M^2 r] (with `first` 3: of r^2) over `count` counts of the older part."""
     at = begin - base + LEAD
@@ -73,7 +73,7 @@ def _products(row, front, begin, base, count, first):
 
 
 # Any order of summation keeps the error bound, so SIMD may choose it.
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@lean_dot
 def _spread_alone(state, mean):
     """Var(r) and Cov(r, M r) of the newer part alone; mean : E[r]."""
     begin, count = state.marks[LOW], state.marks[HIGH] - state.marks[LOW]
@@ -86,7 +86,7 @@ def _spread_alone(state, mean):
     return away, cross
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _short(state, depth, row, w, means):
     """Of worlds short of w tuples, written: E[r], E[M r], E[M^2 r], Var(r), Cov(r, M r), E[M^2 r^2]
     and the size of what cancelled in Var(r).  Returns Pr(no tuple exists)."""
@@ -111,7 +111,7 @@ def _short(state, depth, row, w, means):
     return empty * state.rows[row, 0, LEAD - base] if low == 0 else 0.0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _combine(moved, short, empty, held, w, out):
     """Mean, variance and existence, written; whether their digits are certain.
 
@@ -137,7 +137,7 @@ def _combine(moved, short, empty, held, w, out):
     return exists > 0.5 and held * ROUNDING * size <= LARGEST_SHARE * variance
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def slide_average(
     state, offsets, prob, value, first, begin, done, heads, w, missing, moved, out
 ):  # fmt: skip
@@ -178,7 +178,7 @@ def slide_average(
     return heads.size
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def resume_average(state, offsets, prob, value, first, mid, reference, w, grown):
     """The state of a restored window: older part up to position `mid`, the rest newer.
 

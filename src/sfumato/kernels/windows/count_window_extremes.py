@@ -16,9 +16,8 @@ is the first probability not 0; the candidates and counts are those of `extreme_
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from sfumato.kernels.joins.tuple_store import LEAN
+from sfumato.kernels.compile import compiled, lean, lean_dot
 from sfumato.kernels.windows.extremes_state import (
     BAND_HIGH,
     BAND_LOW,
@@ -64,7 +63,7 @@ NOTHING = 1e-19
 
 
 # Any order of summation keeps the error bound, so SIMD may choose it.
-@njit(**LEAN, fastmath={"reassoc", "contract"})
+@lean_dot
 def _reach(law, begin, end, front, low, high):
     """Pr(count >= w): a law over counts begin ... end - 1 with F."""
     reach, middle = 0.0, max(begin, low)
@@ -79,7 +78,7 @@ def _reach(law, begin, end, front, low, high):
 
 
 # Any order of summation keeps the error bound, so SIMD may choose it.
-@njit(**LEAN, fastmath={"reassoc", "contract"})
+@lean_dot
 def _split(law, begin, end, front, low, high):
     """Pr(count >= w), Pr(count < w): a law over counts begin ... end - 1 with F and G."""
     reach, stay = 0.0, 0.0
@@ -97,14 +96,14 @@ def _split(law, begin, end, front, low, high):
     return reach, stay
 
 
-@njit(**LEAN)
+@lean
 def _copy(source, low, high, target):
     for plane in range(2):
         for x in range(low, high + 1):
             target[plane, x] = source[plane, x]
 
 
-@njit(**LEAN)
+@lean
 def _deep(state, w, base):
     """End of the candidates that may lie outside, the oldest ones; their OUTSIDE is written."""
     marks, facts, places, deep = state.marks, state.facts, state.places, state.marks[FIRST]
@@ -131,7 +130,7 @@ def _deep(state, w, base):
     return end
 
 
-@njit(**LEAN)
+@lean
 def _at_most(state, deep, clear):
     """A bound of Pr(none inside), cheap; clear : that of the shallow tuples alone."""
     facts, total = state.facts, 0.0
@@ -141,7 +140,7 @@ def _at_most(state, deep, clear):
     return total + clear
 
 
-@njit(**LEAN)
+@lean
 def _pass_value(state, j, deep, reached, some):
     """Pass outcomes of one value from j on; (the next j, Pr(no shallow tuple takes its passed
     part), Pr(one does), whether a deep one is among them)."""
@@ -162,7 +161,7 @@ def _pass_value(state, j, deep, reached, some):
     return j, reached, some, deeper
 
 
-@njit(**LEAN)
+@lean
 def _mixed(front, low, high, p, negligible, both):
     """One more tuple counted, by F alone or by both F and G."""
     if both:
@@ -170,7 +169,7 @@ def _mixed(front, low, high, p, negligible, both):
     return mix_reach(front, low, high, p, negligible)
 
 
-@njit(**LEAN)
+@lean
 def _deep_terms(state, deep, front, low, high, none, some, negligible):
     """Pr(none inside), Pr(one inside); before : none, some of the shallow tuples alone.
 
@@ -201,7 +200,7 @@ def _deep_terms(state, deep, front, low, high, none, some, negligible):
     return total + clear, some
 
 
-@njit(**LEAN)
+@lean
 def _look_deep(state, deep, stages, begin, last, none, some, work):
     """none, some of stages begin ... last - 1, which have deep tuples among the passed.
 
@@ -242,7 +241,7 @@ def _look_deep(state, deep, stages, begin, last, none, some, work):
                 low, high = _mixed(base, low, high, facts[slot, EXISTENCE], least, not alone)
 
 
-@njit(**LEAN)
+@lean
 def _pass_values(state, w, stages, none, some, work):
     """Pr(none inside), Pr(one inside) when each value is passed, written; how many values there
     are, or -1 if the candidates do not suffice."""
@@ -264,7 +263,7 @@ def _pass_values(state, w, stages, none, some, work):
     return last
 
 
-@njit(**LEAN)
+@lean
 def _write_law(state, sign, last, stages, none, some, to_prob, to_value, at):
     """Write the law of `last` values from place `at` on, ascending; where it ends."""
     left, before, size = 1.0, 0.0, at
@@ -285,7 +284,7 @@ def _write_law(state, sign, last, stages, none, some, to_prob, to_value, at):
     return size
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def slide_extremes(
     state, offsets, prob, value, existence, first, begin, done, heads, w, limit, sign, places,
     to_prob, to_value,
@@ -337,7 +336,7 @@ def slide_extremes(
     return heads.size
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def resume_extremes(state, offsets, prob, value, existence, first, mid, w, sign):
     """The state of a restored window: older part up to position `mid`, the rest newer.
 

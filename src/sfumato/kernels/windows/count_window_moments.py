@@ -32,8 +32,8 @@ that of the rest are three small numbers added, not large ones subtracted.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import compiled, lean_dot, lean_fused
 from sfumato.kernels.windows.count_law import write_count_law
 from sfumato.kernels.windows.moments_state import (
     BAND_HIGH,
@@ -82,7 +82,7 @@ SUM_MEAN, SUM_VARIANCE, COUNT, COUNT_VARIANCE, MEANS, OUTSIDE, REST_VARIANCE = r
 REFERENCE_USED, MIDDLE, MOVED = range(7, 10)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@lean_fused
 def _mix(front, low, high, p, mq):
     """Planes of the newer part after one more tuple, counts low ... high - 1, in place."""
     q, count = 1.0 - p, high - low
@@ -97,7 +97,7 @@ def _mix(front, low, high, p, mq):
         d2[x] = q * d2[x] + p * d2[x + 1]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def enter(state, offsets, prob, value, i, w):
     """Tuple i enters the newer part.  Cost: O(band)."""
     front, marks, reals = state.front, state.marks, state.reals
@@ -124,7 +124,7 @@ def enter(state, offsets, prob, value, i, w):
 
 
 # Any order of summation keeps the error bound, so SIMD may choose it.
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@lean_dot
 def _outside(row, front, base, begin, end):
     """<G, C>, <K, C>, <G, CM> over counts begin ... end - 1."""
     g, k = row[G, begin - base + LEAD :], row[K, begin - base + LEAD :]
@@ -137,7 +137,7 @@ def _outside(row, front, base, begin, end):
     return gc, kc, gm
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@lean_dot
 def _short(row, front, reals, base, begin, zone, end, w):
     """E[D], E[D^2], E[M D] over counts begin ... end - 1; below `zone` no world is full."""
     mean, square, cross = 0.0, 0.0, 0.0
@@ -159,7 +159,7 @@ def _short(row, front, reals, base, begin, zone, end, w):
     return mean, square, cross
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _answer(state, row, w, out):
     """One row of answers, with `row` the depth of the head."""
     front, reals, marks = state.front, state.reals, state.marks
@@ -194,7 +194,7 @@ def _answer(state, row, w, out):
     out[REFERENCE_USED], out[MIDDLE] = reference, marks[MID]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def slide_moments(
     state, offsets, prob, value, first, begin, done, heads, w, limit, out, places, to_prob, to_count
 ):  # fmt: skip
@@ -245,7 +245,7 @@ def slide_moments(
     return heads.size
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def resume_moments(state, offsets, prob, value, first, mid, w):
     """The state of a restored window: older part up to position `mid`, the rest newer.
 

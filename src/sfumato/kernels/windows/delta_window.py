@@ -17,8 +17,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import compiled_ieee
 from sfumato.kernels.laws.extreme_law import SURE, extreme_law, moments_of_law
 from sfumato.kernels.laws.mergeable_moments import (
     CERTAIN,
@@ -71,7 +71,7 @@ class Stacks(NamedTuple):
     back_nodes: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def too_far(held, k, i, on, delta):
     """1 - Pr(tuple i exists and is more than delta from alternative k)."""
     centre, rest = held.values[on, k], 1.0
@@ -81,7 +81,7 @@ def too_far(held, k, i, on, delta):
     return 0.0 if rest < SURE else rest
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def begin_survival(held, on, delta, survival):
     """For each alternative of the oldest: probability that no other tuple is too far from it.
 
@@ -96,7 +96,7 @@ def begin_survival(held, on, delta, survival):
         survival[k - begin] = chance
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def outlast(held, i, on, delta, survival):
     """Update the survival of the oldest by arrival i, which may be the oldest itself.  O(l**2)."""
     head = held.marks[HEAD]
@@ -108,7 +108,7 @@ def outlast(held, i, on, delta, survival):
             survival[k - begin] *= too_far(held, k, i, on, delta)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def broken(held, survival):
     """Probability that some tuple is too far from the oldest, given that the oldest exists."""
     head = held.marks[HEAD]
@@ -120,7 +120,7 @@ def broken(held, survival):
     return lost / total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def extend_partial(held, i, averages, rise, scalars, nodes):
     """Add tuple i to the partials of all channels."""
     for c in range(scalars.shape[0]):
@@ -128,7 +128,7 @@ def extend_partial(held, i, averages, rise, scalars, nodes):
         add_tuple(e, mu, var, rise, c < averages, scalars[c], nodes[min(c, nodes.shape[0] - 1)])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def copy_partial(scalars, nodes, averages, to_scalars, to_nodes):
     """Copy the partials of all channels; nodes not in use are cleared, ready for more tuples."""
     for c in range(scalars.shape[0]):
@@ -138,7 +138,7 @@ def copy_partial(scalars, nodes, averages, to_scalars, to_nodes):
             clear_nodes(to_nodes[i])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def clear_partial(scalars, nodes):
     """Make the partials of all channels those of no tuples."""
     for c in range(scalars.shape[0]):
@@ -148,13 +148,13 @@ def clear_partial(scalars, nodes):
         clear_nodes(nodes[c])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def at(nodes, i):
     """Nodes of slot i, or of the one slot there is."""
     return nodes[min(i, nodes.shape[0] - 1)]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def turn_over(held, stacks, averages, rise):
     """Make all held tuples the front, the back empty.  O(held)."""
     clear_partial(stacks.back, stacks.back_nodes)
@@ -162,7 +162,7 @@ def turn_over(held, stacks, averages, rise):
     build_front(held, stacks, averages, rise)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def build_front(held, stacks, averages, rise):
     """Suffixes of the front: `kept` of every STRIDE-th."""
     head, middle = held.marks[HEAD], held.marks[MIDDLE]
@@ -177,7 +177,7 @@ def build_front(held, stacks, averages, rise):
             copy_partial(scalars, nodes, averages, stacks.kept[b], at(stacks.kept_nodes, b))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def front_place(held, stacks, averages, rise):
     """Where in `block` the front's partial is, -1 if it is empty; builds the block if needed."""
     middle = held.marks[MIDDLE]
@@ -196,7 +196,7 @@ def front_place(held, stacks, averages, rise):
     return r - b * STRIDE - 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def list_alternatives(held, i, signs, columns):
     """Insert tuple i's alternatives into the sorted lists, after equal ones.  O(held) moves."""
     for x in range(signs.size):
@@ -218,7 +218,7 @@ def list_alternatives(held, i, signs, columns):
             held.listed[x] = n + 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def drop_alternatives(held, before):
     """Remove all alternatives placed before `before` from the sorted lists.  O(held)."""
     for x in range(held.listed.size):
@@ -230,7 +230,7 @@ def drop_alternatives(held, before):
         held.listed[x] = kept
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def evict(held, stacks, on, delta, threshold, most, averages, rise, survival):
     """Evict from a window that has taken an arrival; its survival includes the arrival."""
     marks = held.marks
@@ -250,7 +250,7 @@ def evict(held, stacks, on, delta, threshold, most, averages, rise, survival):
         drop_alternatives(held, held.offsets[marks[HEAD]])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def slide_delta(
     held, stacks, enters, on, delta, threshold, most, averages, what, channel, extreme, signs,
     columns, node, weight, rise, survival, bounds, answers,

@@ -16,7 +16,8 @@ Source: the extents, C, equation (6.1); panes as paired windows, Krishnamurthy, 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compile import compiled
 
 NEVER = -(2**61)  # a punctuation, or the number of an extent, before any; twice it fits in int64
 # Places of a scope's state.
@@ -29,13 +30,13 @@ ROW, SCOPE, AFTER, UP_TO, AT, LATE_SO_FAR = 0, 1, 2, 3, 4, 5
 COLUMNS = 6
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def last_complete(punctuation, slide):
     """Number of the last extent that a punctuation completes: j s - 1 <= punctuation."""
     return NEVER if punctuation <= NEVER else (punctuation + 1) // slide
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def close(state, scope, up_to, row, closings, found):
     """Note that a scope's extents up to number `up_to` are complete; the number of notes."""
     if up_to <= state[scope, CLOSED]:
@@ -48,7 +49,7 @@ def close(state, scope, up_to, row, closings, found):
     return found + 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def sweep(scope, time, ordered, punctuation, late, exists, slide, gap, state, verdict, closings):
     """Judge rows in order and note which extents they complete; how many notes.
 
@@ -88,7 +89,7 @@ def sweep(scope, time, ordered, punctuation, late, exists, slide, gap, state, ve
     return found
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def close_all(scopes, settle, slide, length, state, closings):
     """Note the extents that scopes complete without a further row; how many notes.
 
@@ -109,7 +110,7 @@ def close_all(scopes, settle, slide, length, state, closings):
     return found
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def extents_of_group(panes, first, last, closings, begin, per_slide, width, previous, fill, most):
     """The extents that a group's panes are in, or nearly: how many; `fill` says where they go.
 
@@ -154,7 +155,7 @@ def extents_of_group(panes, first, last, closings, begin, per_slide, width, prev
     return found
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def list_extents(starts, panes, begins, closings, per_slide, width, previous, most, fill):
     """`extents_of_group` for several groups: how many extents each has.
 

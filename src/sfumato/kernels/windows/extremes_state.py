@@ -18,9 +18,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from sfumato.kernels.joins.tuple_store import LEAN
+from sfumato.kernels.compile import compiled, lean, lean_fused
 
 NEGLIGIBLE = 1e-20  # probabilities at a law's ends below this are dropped
 LAST = 1e-17  # a distribution function is 0 from here on
@@ -63,14 +62,14 @@ class ExtremePlanes(NamedTuple):
     reals: np.ndarray
 
 
-@njit(**LEAN)
+@lean
 def unlikely(away, variance):
     """Whether a count is that far from its mean, to one side, with no probability (Bernstein)."""
     third = UNLIKELY / 3.0
     return away > third + np.sqrt(third * third + 2.0 * UNLIKELY * variance)
 
 
-@njit(**LEAN, fastmath={"contract"})
+@lean_fused
 def mix(front, low, high, p, negligible):
     """F and G with one more tuple of existence p counted; the new (low, high).  O(band)."""
     q = 1.0 - p
@@ -89,7 +88,7 @@ def mix(front, low, high, p, negligible):
     return low, high
 
 
-@njit(**LEAN, fastmath={"contract"})
+@lean_fused
 def mix_reach(front, low, high, p, negligible):
     """`mix` for F alone."""
     q = 1.0 - p
@@ -107,7 +106,7 @@ def mix_reach(front, low, high, p, negligible):
     return low, high
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def largest(offsets, value, i, sign):
     """The largest sign * value of tuple i, -inf if it has none."""
     most = -np.inf
@@ -117,7 +116,7 @@ def largest(offsets, value, i, sign):
     return most
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _choose_floor(offsets, prob, value, head, end, existence, sign, want):
     """A value that at least `want` outcomes, or half as many again as needed, reach; else -inf."""
     first, size = offsets[head], offsets[end] - offsets[head]
@@ -140,7 +139,7 @@ def _choose_floor(offsets, prob, value, head, end, existence, sign, want):
     return sign * value[first + order[place]]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _insert(state, offsets, prob, value, i, slot, sign):
     """Sort tuple i's outcomes in, equal values after those there.  O(outcomes)."""
     outcomes, owner, marks, floor = state.outcomes, state.owner, state.marks, state.reals[FLOOR]
@@ -160,7 +159,7 @@ def _insert(state, offsets, prob, value, i, slot, sign):
         marks[OUTCOMES] += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def evict(state, oldest, w):
     """Candidates of a stream index below `oldest`, or outside for certain, go.
 
@@ -186,7 +185,7 @@ def evict(state, oldest, w):
     marks[OUTCOMES] = kept
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _to_front(state):
     """Move the candidates to the beginning of their arrays."""
     marks, shift = state.marks, state.marks[FIRST]
@@ -198,7 +197,7 @@ def _to_front(state):
     marks[FIRST], marks[END] = 0, marks[END] - shift
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def enter(state, offsets, prob, value, existence, i, index, sign):
     """Tuple i, of stream index `index`, enters the newer part.  Cost: O(band + outcomes)."""
     marks, reals, p = state.marks, state.reals, existence[i]
@@ -215,7 +214,7 @@ def enter(state, offsets, prob, value, existence, i, index, sign):
         marks[LOW], marks[HIGH] = mix(state.front, marks[LOW], marks[HIGH], p, NEGLIGIBLE)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@lean_fused
 def _count(law, low, high, p):
     """A law of counts, count l at w - l, with one more tuple: cells low ... high - 1, in place."""
     q, cells = 1.0 - p, law[low : high + 1]
@@ -223,7 +222,7 @@ def _count(law, low, high, p):
         cells[x] = q * cells[x] + p * cells[x + 1]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _inside(existence, head, mid, w):
     """The oldest of tuples head ... mid - 1 that is not outside for certain."""
     mu, pq = 0.0, 0.0
@@ -235,7 +234,7 @@ def _inside(existence, head, mid, w):
     return head
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def build(state, offsets, prob, value, existence, first, head, mid, w, sign, choose):
     """Make tuples head ... mid - 1 (positions) the older part, and the newer part empty.
 

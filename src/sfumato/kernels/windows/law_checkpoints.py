@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compile import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def stride_of(tuples):
     """Depths are kept at every 2**b-th, with 2**b between 8 and about sqrt(tuples): b."""
     shift = np.int64(3)
@@ -15,7 +16,7 @@ def stride_of(tuples):
     return shift
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def keep(planes, begin, size, saved, place):
     """Cells begin ... begin + size - 1 of the planes, packed from `place` of `saved` on.
 
@@ -31,7 +32,7 @@ def keep(planes, begin, size, saved, place):
     return end
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def bring_back(saved, place, size, planes, begin):
     """What `keep` packed, written to cells begin ... begin + size - 1 of the planes."""
     for plane in range(planes.shape[0]):

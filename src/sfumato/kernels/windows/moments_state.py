@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import compiled, lean_fused
 from sfumato.kernels.windows.law_checkpoints import bring_back, keep, stride_of
 
 NEGLIGIBLE = 1e-20  # probabilities at a law's ends below this are dropped
@@ -59,7 +59,7 @@ class WindowMoments(NamedTuple):
     reals: np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def centred(offsets, prob, value, i, reference):
     """Existence, mean and variance of tuple i's (value - reference) * (it exists).
 
@@ -80,7 +80,7 @@ def centred(offsets, prob, value, i, reference):
     return existence, mean, variance
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@lean_fused
 def _add_tuple(old, new, begin, count, p, m, v):
     """Planes of cells begin ... begin + count - 1 after one more tuple at the old end."""
     # Loops of few arrays each: the compiler checks pairs for overlap at run time, and gives SIMD
@@ -101,7 +101,7 @@ def _add_tuple(old, new, begin, count, p, m, v):
         new_rest[x] = q * rest[x] + p * rest_before[x] + mq * (before[x] - law[x])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _add_facts(old, new, p, m, v, last_s, last_t):
     """Sums and cell w after one more tuple; last_s, last_t : planes S and T at w - 1."""
     q = 1.0 - p
@@ -116,7 +116,7 @@ def _add_facts(old, new, p, m, v, last_s, last_t):
     new[S_W] = old[S_W] + p * last_s
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _step(old, new, base, begin, low, high, w, facts, new_facts, p, m, v):
     """One depth more: planes over counts begin ... high, cell (count - base + LEAD); (low, high).
 
@@ -144,7 +144,7 @@ def _step(old, new, base, begin, low, high, w, facts, new_facts, p, m, v):
     return low, high
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _floor(mu, ratio, w):
     """Least count of the older part that can matter when `mu` of its tuples are expected.
 
@@ -156,7 +156,7 @@ def _floor(mu, ratio, w):
     return np.int64(max(0.0, np.floor(w - 1.0 - most)))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _choose_reference(offsets, prob, value, head, end, reals):
     """A reference near the mean of the values, short enough for exact differences."""
     total, weight, mu, spread = 0.0, 0.0, 0.0, 0.0
@@ -177,7 +177,7 @@ def _choose_reference(offsets, prob, value, head, end, reals):
     reals[RATIO] = spread / mu if mu > 0.0 else 0.0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def build(state, offsets, prob, value, first, head, mid, w, choose):
     """Make tuples head ... mid - 1 (positions) the older part, and the newer part empty.
 
@@ -231,7 +231,7 @@ def build(state, offsets, prob, value, first, head, mid, w, choose):
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def load(state, offsets, prob, value, mid, block, last, w):
     """Depths of `block` from its saved one, as far as row `last`."""
     marks, rows, bands = state.marks, state.rows, state.bands

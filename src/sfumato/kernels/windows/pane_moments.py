@@ -19,8 +19,8 @@ asked for, at least 1; one slot for all while no tuple of existence below 1 has 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import compiled
 from sfumato.kernels.laws.extreme_law import cut_alternatives, extreme_law, moments_of_law
 from sfumato.kernels.laws.mergeable_moments import (
     SCALARS,
@@ -33,13 +33,13 @@ from sfumato.kernels.laws.mergeable_moments import (
 )
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def nodes_of(nodes, slot, channel):
     """A channel's nodes, or any that are not used."""
     return nodes[min(slot, nodes.shape[0] - 1), min(channel, nodes.shape[1] - 1)]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def fill_panes(slots, rows, lifted, rise, averages, partial, nodes):
     """Partials of panes: that of slots[i] from the tuples rows[i] ... rows[i + 1].
 
@@ -58,7 +58,7 @@ def fill_panes(slots, rows, lifted, rise, averages, partial, nodes):
                 add_tuple(e[k], mu[k], var[k], rise, c < averages, scalars, here)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def prefix_panes(
     groups, panes, slots, fresh, width, averages, partial, nodes, prefix, prefix_nodes
 ):
@@ -82,7 +82,7 @@ def prefix_panes(
                 copy_set(partial[s, c], own, used, prefix[s, c], to)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def suffix_panes(slots, begin, last, averages, suffixed, partial, nodes):
     """Turn the partials of panes [begin, last), the end of a block, into suffixes, in place.
 
@@ -103,7 +103,7 @@ def suffix_panes(slots, begin, last, averages, suffixed, partial, nodes):
             merge_sets(partial[t, c], here, c < averages, partial[s, c], there)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def answer_extents(
     extents, panes, slots, per_slide, width, averages, suffixed, partial, nodes, prefix,
     prefix_nodes, what, channel, node, weight, rise, answers, held,
@@ -145,7 +145,7 @@ def answer_extents(
                 )
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def cut_panes(slots, begins, values, prob, tuple_of, rest, order, kept):
     """How many alternatives of each pane `answer_extremes` may need.
 
@@ -158,7 +158,7 @@ def cut_panes(slots, begins, values, prob, tuple_of, rest, order, kept):
         )
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def answer_extremes(extents, slots, begins, sign, values, prob, tuple_of, rest, order, kept, to):
     """Mean, standard deviation and existence of MIN (sign -1) or MAX (1) over each extent.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compile import compiled
 
 # Entries of the law below this are dropped, so that the work is O(sigma) a tuple and not O(rows).
 NEGLIGIBLE = 1e-22
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _add_tuple(law, low, high, p, rows):
     """Convolve law[low:high] (counts below `rows`) with one Bernoulli(p); the new (low, high)."""
     if low == high:  # no mass is left below `rows`, and none comes back
@@ -28,7 +29,7 @@ def _add_tuple(law, low, high, p, rows):
     return low, high
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def positions(existence, first, last, rows):
     """Pr(at most rows - 1 of the tuples existence[first:last] exist), one number a query.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compile import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def tuple_means(offsets, prob, value):
     """Each tuple's mean value given that it exists with a value; 0 where all are NaN.
 
@@ -24,7 +25,7 @@ def tuple_means(offsets, prob, value):
     return means
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def held_sums(x, first, mid, heads, begin, out):
     """Sum of x over the held tuples after each arrival; the new `mid`.
 

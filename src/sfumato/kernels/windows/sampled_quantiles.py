@@ -9,8 +9,8 @@ walked along, past the alternatives that are not inside in this world.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import compiled
 from sfumato.kernels.laws.order_statistics import rank_of
 from sfumato.kernels.laws.sampled_worlds import take_all, taken
 
@@ -20,7 +20,7 @@ from sfumato.kernels.laws.sampled_worlds import take_all, taken
 HEAD, COUNT, VALUES, BELOW, OWNER, WHICH, COLUMNS = range(7)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _next_inside(offsets, prob, hashes, order, owner, r, step, head, newest, s):
     """Rank of the next inside alternative from rank r on (step 1), or of the one before (-1)."""
     r += step
@@ -31,7 +31,7 @@ def _next_inside(offsets, prob, hashes, order, owner, r, step, head, newest, s):
         r += step
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def slide_quantiles(
     state, offsets, prob, value, hashes, order, owner, first, begin, heads, w, q, out
 ):  # fmt: skip

@@ -17,8 +17,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import compiled
 from sfumato.kernels.laws.sampled_worlds import take_all, taken
 
 # Columns of `whole` and `real`. HEAD: stream index from which on all that exists is inside;
@@ -44,7 +44,7 @@ class WorldTotals(NamedTuple):
     following: np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _come_to_block(blocks, rest, following, offsets, prob, value, hashes, head, first, newest, s):
     """Write what is kept of the block of position `head`, from there on; sum of those between.
 
@@ -69,7 +69,7 @@ def _come_to_block(blocks, rest, following, offsets, prob, value, hashes, head, 
     return middle
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _total(offsets, prob, value, hashes, head, end, s):
     """Sum of the values of tuples head ... end - 1 in world s, one by one."""
     total = 0.0
@@ -80,7 +80,7 @@ def _total(offsets, prob, value, hashes, head, end, s):
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def slide_totals(state, offsets, prob, value, hashes, first, begin, heads, w, average, out):
     """Let the tuples at positions begin, begin + 1, ... enter every world.
 

@@ -12,12 +12,12 @@ so that nothing is ever subtracted that is larger than the answer: certain tuple
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import compiled_ieee
 from sfumato.kernels.laws.order_statistics import NEGLIGIBLE, existence_of
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def average_of(offsets, prob, value, head, end, w):
     """Mean, variance and existence of the average of the inside tuples' values.
 
@@ -36,7 +36,7 @@ def average_of(offsets, prob, value, head, end, w):
     return _without_missing(offsets, prob, value, head, end, w)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _of_values(offsets, prob, value, i):
     """Probability that tuple i has a value, and the value's mean and variance then."""
     p, mean, first = 0.0, 0.0, np.nan
@@ -56,7 +56,7 @@ def _of_values(offsets, prob, value, i):
     return min(p, 1.0), first + mean, variance / p
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _mix(old, mean, variance, weight, new_mean, new_variance):
     """A case of probability `weight` joins those of probability `old`."""
     total = old + weight
@@ -68,7 +68,7 @@ def _mix(old, mean, variance, weight, new_mean, new_variance):
     return total, mean + b * away, variance
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _add(law, mean, variance, low, high, p, m, v):
     """One more tuple, cells low ... high - 1; `_mix` of every cell with the next one."""
     # Without a test for 0, which SIMD could not have: the 1e-300 is below every cell in use.
@@ -84,7 +84,7 @@ def _add(law, mean, variance, low, high, p, m, v):
         pr[x] = total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _without_missing(offsets, prob, value, head, end, w):
     """Count n lies at w - n, so that the update in place runs forward and becomes SIMD."""
     law, mean, variance = np.zeros(w + 2), np.zeros(w + 2), np.zeros(w + 2)
@@ -111,14 +111,14 @@ def _without_missing(offsets, prob, value, head, end, w):
     return _conditional(total, centre, spread)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _conditional(total, mean, variance):
     if total == 0.0:
         return np.array([np.nan, np.nan, 0.0])
     return np.array([mean, variance, min(total, 1.0)])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _with_missing(offsets, prob, value, head, end, w):
     """The same by (count, number of values)."""
     law, mean, variance = (

@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compile import compiled_ieee
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def dynamic_program(f, k):
     """Algorithm 1 (DP): the least cost per unit of time, with the times of the last runs kept.
 
@@ -46,7 +47,7 @@ def dynamic_program(f, k):
     return least
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def greedy_program(f, k):
     """Algorithm 2 (GA): the cost per unit of time of its plan, with the group run at each time.
 

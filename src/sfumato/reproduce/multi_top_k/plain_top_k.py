@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compile import compiled_ieee
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _fold(law, mass, first):
     """One more rule above, in place: Pr(count = j) lies at law[law.size - 2 - j]."""
     rest, one = 1.0 - mass, np.uint64(1)
@@ -17,7 +18,7 @@ def _fold(law, mass, first):
         law[j] = rest * law[j] + mass * law[j + one]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def top_k_from_scratch(prob, rule, k, begin, step):
     """Pr_k of every `step`-th tuple from place `begin` on, each computed from scratch.
 

@@ -12,15 +12,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import compiled_ieee
 from sfumato.kernels.joins.regions import sample_level_prunes
 
 # Places in what `grid_join` counts, all in pairs of objects.
 PAIRS, BY_OBJECT, BY_SAMPLE, ANSWERS = range(4)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _near_pairs(one, other, limit, squared):
     """How many pairs of samples lie within the distance: int64.
 
@@ -39,7 +39,7 @@ def _near_pairs(one, other, limit, squared):
     return near
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _keep(found, n, arrival, other):
     if n == len(found):
         more = np.empty((2 * n, 2), np.int64)
@@ -50,7 +50,7 @@ def _keep(found, n, arrival, other):
     return found
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def scan_join(x, y, rows, begin, limit, share):
     """WoP: every pair of an arrival and an object held opposite, by all their samples.
 
@@ -74,7 +74,7 @@ def scan_join(x, y, rows, begin, limit, share):
     return found[:count]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _ball(points, centre, radii):
     """The centroid of an object, and its samples' distances to it, ascending; all written."""
     d, samples = points.shape
@@ -91,12 +91,12 @@ def _ball(points, centre, radii):
     radii.sort()
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _cell(value, low, side, cells):
     return min(max(np.int64(math.floor((value - low) / side)), 0), cells - 1)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _visit(centre, reach, low, side, cells, heads, after, slots):
     """Write the objects in cells that reach into the ball to `slots`; how many."""
     d = centre.size
@@ -124,7 +124,7 @@ def _visit(centre, reach, low, side, cells, heads, after, slots):
     return n
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def grid_join(x, y, rows, begin, within, limit, share, low, side, cells):
     """Grid: objects by centre in a grid; pruned by object, then by sample, then refined.
 

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import compiled
 from sfumato.kernels.laws.approximate_law import approximate_tails, moments
 from sfumato.kernels.laws.poisson_binomial import law_of_sum
 
@@ -15,7 +15,7 @@ from sfumato.kernels.laws.poisson_binomial import law_of_sum
 RF1, POISSON, NORMAL, REFINED_NORMAL, BANDED = range(5)
 
 
-@njit(cache=True)
+@compiled
 def rf1(p: Any, k: int) -> float:
     """Pr(at most k of the tuples exist) by the plain recursion; p float64[n]. O(n k).
 
@@ -31,7 +31,7 @@ def rf1(p: Any, k: int) -> float:
     return law.sum()
 
 
-@njit(cache=True)
+@compiled
 def sum_of_cdfs(method: int, tuples: Any, k: int) -> float:
     """The sum of Pr(N <= k) over the rows of `tuples`, float64[rows, n]: for timing, each a CDF."""
     total = 0.0
@@ -47,7 +47,7 @@ def sum_of_cdfs(method: int, tuples: Any, k: int) -> float:
     return total
 
 
-@njit(cache=True)
+@compiled
 def poisson_in_doubles(k: int, mu: float) -> float:
     """Pr(N <= k) by A's (14) term by term, mu^i e^-mu / i!, each factor a float64, from i = 0.
 
@@ -61,7 +61,7 @@ def poisson_in_doubles(k: int, mu: float) -> float:
     return total * math.exp(-mu)
 
 
-@njit(cache=True)
+@compiled
 def starts_in_doubles(p: Any, w: int, target: float) -> Any:
     """Where A's window begins after each arrival, decided by `poisson_in_doubles`; int64[n]."""
     starts = np.zeros(p.size, np.int64)
@@ -75,7 +75,7 @@ def starts_in_doubles(p: Any, w: int, target: float) -> Any:
     return starts
 
 
-@njit(cache=True)
+@compiled
 def positions_by(method: int, p: Any, first: Any, last: Any, w: int) -> Any:
     """Pr(at most w - 1 of p[first:last] exist) by an approximation, float64[m]; see `positions`.
 

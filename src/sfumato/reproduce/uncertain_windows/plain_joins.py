@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import compiled
 from sfumato.kernels.joins.match_probability import defining_sum
 from sfumato.kernels.joins.similarity_nested import CANDIDATES, PAIRS, VISITED, keep
 from sfumato.kernels.joins.tuple_store import Tuples, Windows, padded
@@ -14,7 +14,7 @@ from sfumato.operators.joins.join_strategy import Batch, Floats, Ints, Match, Ne
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 
 
-@njit(cache=True)
+@compiled
 def bound(tuples: Any, slots: Any) -> None:
     """Write the least and the greatest sample of each slot to its summary."""
     for s in slots:
@@ -23,7 +23,7 @@ def bound(tuples: Any, slots: Any) -> None:
         tuples.summary[s, 0], tuples.summary[s, 1] = values.min(), values.max()
 
 
-@njit(cache=True)
+@compiled
 def join_plainly(
     tuples: Any,
     windows: Any,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from sfumato.kernels.joins.tuple_store import LEAN
+from sfumato.kernels.compile import lean
 
 OPEN, NONE = -3.0, -1.0  # in place of a probability: to be found; below the threshold
 
 
-@njit(**LEAN)
+@lean
 def squares_in_window(low, high, u, base, held, nearest, farthest):
     """As `box_squares`, of slot u's box and every one of a window, by place in the window.
 
@@ -30,7 +29,7 @@ def squares_in_window(low, high, u, base, held, nearest, farthest):
             farthest[j] += reach * reach
 
 
-@njit(**LEAN)
+@lean
 def boxes_in_reach(nearest, base, held, bound, out):
     """Slots of a window whose boxes are within sqrt(bound); their number.
 
@@ -43,7 +42,7 @@ def boxes_in_reach(nearest, base, held, bound, out):
     return n
 
 
-@njit(**LEAN)
+@lean
 def box_squares(low, high, u, v):
     """Squares of the least and the greatest distance of two boxes."""
     near, far = 0.0, 0.0
@@ -55,7 +54,7 @@ def box_squares(low, high, u, v):
     return near, far
 
 
-@njit(**LEAN)
+@lean
 def certain_pairs(farthest, begin, sure, near, reached, totals):
     """Which of near[:reached] are certainly within reach: 1 in totals, else OPEN; how many."""
     certain = 0

@@ -19,12 +19,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.joins.incomplete.box_distance import NONE, OPEN
 from sfumato.kernels.joins.incomplete.near_masses import compare_all, search_all
 from sfumato.kernels.joins.match_probability import SLACK, defining_sum
-from sfumato.kernels.joins.tuple_store import LEAN, padded
+from sfumato.kernels.joins.tuple_store import padded
 
 ULP = 2.0**-52
 ROOM = 512  # samples compared at once: what stays in the processor's nearest cache
@@ -48,7 +48,7 @@ class Entries(NamedTuple):
     begin: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def new_entries():
     """Room for `sums_over_gap`."""
     return Entries(
@@ -57,7 +57,7 @@ def new_entries():
     )  # fmt: skip
 
 
-@njit(**LEAN)
+@lean
 def _settle(blocks, x, row, count, cumulative, band, entries, runs, n, sure, possible):
     """Add what n entries, in so many runs, contribute to the sums of their owners."""
     if cumulative.size > 0:
@@ -74,7 +74,7 @@ def _settle(blocks, x, row, count, cumulative, band, entries, runs, n, sure, pos
         possible[entries.owner[i]] += other
 
 
-@njit(**LEAN)
+@lean
 def _rest(low, u, v, a, b):
     """What the attributes but a and b add to the squared distance, of boxes that are points."""
     rest = 0.0
@@ -84,7 +84,7 @@ def _rest(low, u, v, a, b):
     return rest
 
 
-@njit(**LEAN)
+@lean
 def _gather_gap(blocks, y, row, first, last, same, rest, there, here, limit, band, entries, n):
     """Add samples [first, last) of a candidate that lacks one attribute to the entries.
 
@@ -114,7 +114,7 @@ def _gather_gap(blocks, y, row, first, last, same, rest, there, here, limit, ban
     return np.int64(to), one + other
 
 
-@njit(**LEAN)
+@lean
 def _gather_any(blocks, y, length, first, last, low, u, a, limit, band, entries, n):
     """The same for a candidate that lacks several attributes, or none."""
     mass = 0.0
@@ -130,7 +130,7 @@ def _gather_any(blocks, y, length, first, last, low, u, a, limit, band, entries,
     return n, mass
 
 
-@njit(**LEAN)
+@lean
 def _bounds(
     blocks, x, row, count, gap, low, u, a, near, reached, limit, band, cumulative, entries, rests,
     sure, possible, totals,
@@ -160,7 +160,7 @@ def _bounds(
     _settle(blocks, x, row, count, cumulative, band, entries, n, n, sure, possible)
 
 
-@njit(**LEAN)
+@lean
 def _touch(blocks, at, samples, gap, near, reached, possible, least, totals):
     """Drop what the bounds exclude; read a number of each row that is gathered next.
 
@@ -178,7 +178,7 @@ def _touch(blocks, at, samples, gap, near, reached, possible, least, totals):
     return total
 
 
-@njit(**LEAN)
+@lean
 def sums_over_gap(
     blocks, at, samples, gap, low, u, a, near, reached, limit, least, probability, cumulative,
     entries, rests, sure, possible, totals,

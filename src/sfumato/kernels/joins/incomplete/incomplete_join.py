@@ -7,8 +7,8 @@ reach of each other, and leave it in doubt whether the objects match, are both i
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.imputation.dependency_choice import COMPLETE, IMPUTED, new_scratch
 from sfumato.kernels.joins.incomplete.box_distance import (
     OPEN,
@@ -23,7 +23,6 @@ from sfumato.kernels.joins.incomplete.near_masses import cumulated
 from sfumato.kernels.joins.incomplete.objects import COARSE, enter, place_object
 from sfumato.kernels.joins.incomplete.pair_refinement import prune, refine
 from sfumato.kernels.joins.match_probability import matching_pairs
-from sfumato.kernels.joins.tuple_store import LEAN
 
 # Places in `counters`: pairs of an arrival and an object held opposite; those whose boxes are
 # within reach; those accepted for certain by their boxes; those whose samples were paired; objects
@@ -32,7 +31,7 @@ PAIRS, CANDIDATES, CERTAIN, REFINED, INCOMPLETE, COMPLETED = range(6)
 COUNTERS = 6
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _longer(array, needed):
     if needed <= array.size:
         return array
@@ -42,7 +41,7 @@ def _longer(array, needed):
     return more
 
 
-@njit(**LEAN)
+@lean
 def _in_doubt(objects, near, reached, nearest, farthest, begin, numbers, totals, out):
     """Those of near[:reached] that are OPEN, a box, and neither out of reach nor certain."""
     n = 0
@@ -58,7 +57,7 @@ def _in_doubt(objects, near, reached, nearest, farthest, begin, numbers, totals,
     return n
 
 
-@njit(**LEAN)
+@lean
 def _answers_by_age(near, reached, oldest, totals, slots, pr):
     """The answers among near[:reached], the object that came first in front: slots, pr; how many.
 
@@ -72,7 +71,7 @@ def _answers_by_age(near, reached, oldest, totals, slots, pr):
     return n
 
 
-@njit(**LEAN)
+@lean
 def _write_found(number, slots, pr, n, arrival, stream, found, probability, at):
     """Write an arrival's answers from place `at` on."""
     for j in range(n):
@@ -80,7 +79,7 @@ def _write_found(number, slots, pr, n, arrival, stream, found, probability, at):
         found[at + j, 2], probability[at + j] = number[slots[j]], pr[j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def match_arrival(
     repository, scratch, tuples, rings, objects, match, u, window, joint, most, room, used,
     work, near, slots, pr, counters,
@@ -135,7 +134,7 @@ def match_arrival(
     return n, tuples, room, used
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def join_incomplete(
     repository, tuples, rings, objects, match, code, values, rules, reason, lows, highs, numbers,
     streams, rows, joint, most, pairs_wanted, used, counters,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import compiled_ieee
 from sfumato.kernels.imputation.dependency_choice import new_scratch, scale
 from sfumato.kernels.imputation.imputation import impute_object
 from sfumato.kernels.joins.incomplete.objects import KEPT, WHOLE
@@ -13,13 +13,13 @@ from sfumato.kernels.joins.tuple_store import Tuples, padded, write_tuples
 from sfumato.kernels.laws.existence import existences
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def block_size(dimensions, count):
     """Places of a block of so many samples."""
     return (dimensions + 1) * padded(count)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def room_for_block(tuples, rings, dimensions, used, needed):
     """Tuples with room for a block of so many places, and the place after the last block.
 
@@ -47,7 +47,7 @@ def room_for_block(tuples, rings, dimensions, used, needed):
     return moved, used
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def write_samples(tuples, rings, objects, match, s, prob, points, used):
     """Write an object's samples into a block and shrink its box to them; (tuples, used)."""
     d, count = points.shape[1], prob.size
@@ -71,7 +71,7 @@ def write_samples(tuples, rings, objects, match, s, prob, points, used):
     return tuples, used
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def complete(repository, scratch, tuples, rings, objects, match, s, joint, most, room, used):
     """Impute slot s in full; (tuples, room, used).
 
@@ -91,7 +91,7 @@ def complete(repository, scratch, tuples, rings, objects, match, s, joint, most,
     return tuples, (scaled, donors, lengths, prob, points), used
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def new_room(repository):
     """Room for `complete`."""
     d, trees = repository.shift.size, repository.column_of.size
@@ -101,7 +101,7 @@ def new_room(repository):
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def refill(
     repository, tuples, rings, objects, match, kept, offsets, prob, points, joint, most, used
 ):

@@ -7,15 +7,15 @@ A sample x of one row is near a place iff (x - place)² <= budget. Budgets carry
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from sfumato.kernels.joins.tuple_store import LANES, LEAN
+from sfumato.kernels.compile import compiled_ieee, lean
+from sfumato.kernels.joins.tuple_store import LANES
 
 ROUND = 1e-12  # roots are taken a little wider, or narrower, than they are
 MANY = 128  # samples: from here on ranges of them are searched for instead
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def cumulated(blocks, x, count):
     """Probability of a block's samples before each, and of all: float64[count + 1]; [0] if few.
 
@@ -34,7 +34,7 @@ def cumulated(blocks, x, count):
     return result
 
 
-@njit(**LEAN)
+@lean
 def _number_below(blocks, row, count, place, bound, equal):
     """How many of a row's samples, ascending, are below place + bound, or at it if `equal`."""
     begin, rest = row, count
@@ -47,14 +47,14 @@ def _number_below(blocks, row, count, place, bound, equal):
     return begin - row
 
 
-@njit(**LEAN)
+@lean
 def _mass_between(blocks, row, count, cumulative, place, reach):
     """Probability of a row's samples, ascending, within `reach` of a place. O(log count)."""
     first = _number_below(blocks, row, count, place, -reach, False)
     return cumulative[_number_below(blocks, row, count, place, reach, True)] - cumulative[first]
 
 
-@njit(**LEAN)
+@lean
 def compare_all(blocks, x, row, count, band, entries, n):
     """sure and possible of n entries, from all of u's samples. O(count * n), in SIMD."""
     place, budget, sure, possible = entries.place, entries.budget, entries.sure, entries.possible
@@ -78,7 +78,7 @@ def compare_all(blocks, x, row, count, band, entries, n):
             )
 
 
-@njit(**LEAN)
+@lean
 def search_all(blocks, row, count, cumulative, band, entries, n):
     """The same by searching. O(n log count)."""
     for e in range(n):

@@ -15,11 +15,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import lean
 from sfumato.kernels.imputation.dependency_choice import PRESENT
 from sfumato.kernels.joins.match_probability import SLACK
-from sfumato.kernels.joins.tuple_store import LEAN
 
 COARSE, WHOLE, KEPT = 0, 1, 2  # states of an object: a box; imputed; imputed by other rows
 
@@ -61,7 +60,7 @@ class Match(NamedTuple):
     span: np.ndarray
 
 
-@njit(**LEAN)
+@lean
 def enter(rings, w, rows):
     """The slot for an arrival in its window, that of the oldest object if it is full."""
     if rings.held[w] < rows:
@@ -72,7 +71,7 @@ def enter(rings, w, rows):
     return s
 
 
-@njit(**LEAN)
+@lean
 def place_object(tuples, objects, s, number, raw, rule, low, high):
     """Write an arrival to slot s, known by its box alone.
 

@@ -5,8 +5,7 @@ Most objects lack a single attribute, so that few pairs have all their samples p
 
 from __future__ import annotations
 
-from numba import njit
-
+from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.joins.incomplete.box_distance import NONE, OPEN
 from sfumato.kernels.joins.incomplete.gap_sums import sums_over_gap
 from sfumato.kernels.joins.incomplete.single_gap import sum_over_gap
@@ -17,12 +16,11 @@ from sfumato.kernels.joins.match_probability import (
     match_probability_in_balls,
 )
 from sfumato.kernels.joins.regions import prunes
-from sfumato.kernels.joins.tuple_store import LEAN
 
 MANY = 24  # samples: from here on it pays to sift them before they are paired
 
 
-@njit(**LEAN)
+@lean
 def prune(summary, nearest, farthest, u, begin, near, reached, numbers, d, totals):
     """Decide slot u and those of near[:reached] that are OPEN by their boxes and regions.
 
@@ -47,7 +45,7 @@ def prune(summary, nearest, farthest, u, begin, near, reached, numbers, d, total
     return certain, still
 
 
-@njit(**LEAN)
+@lean
 def sums_over_their_gaps(
     blocks, at, samples, gap, u, near, reached, d, limit, least, probability, totals
 ):
@@ -66,7 +64,7 @@ def sums_over_their_gaps(
             totals[i] = total if total >= probability else NONE
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def pair_probability(tuples, u, v, d, within, limit, least, probability):
     """Pr(match) of two imputed objects if it is at least `probability`, else NONE."""
     if d == 1 or min(tuples.samples[u], tuples.samples[v]) < MANY:
@@ -77,7 +75,7 @@ def pair_probability(tuples, u, v, d, within, limit, least, probability):
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def refine(tuples, objects, numbers, u, near, reached, cumulative, entries, lines, totals):
     """Pr of slot u and those of near[:reached] that are OPEN, to totals; NONE: no answer.
 

@@ -7,18 +7,18 @@ distance, so that one comparison a pair is left. Where rounding might decide, th
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from sfumato.kernels.compile import compiled_ieee, lean, lean_sum
 from sfumato.kernels.joins.incomplete.gap_sums import ULP
-from sfumato.kernels.joins.tuple_store import LEAN, padded
+from sfumato.kernels.joins.tuple_store import padded
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled_ieee
 def _at_most(x, y, bound):
     return (x - y) * (x - y) <= bound
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "nsz"}, _nrt=False)
+@lean_sum
 def _masses(blocks, place, row, length, value, low, high):
     """Probability of a block's samples whose squared difference is <= low, and of those <= high."""
     sure, possible = 0.0, 0.0
@@ -29,7 +29,7 @@ def _masses(blocks, place, row, length, value, low, high):
     return sure, possible
 
 
-@njit(**LEAN)
+@lean
 def _exact_mass(blocks, x, x_length, y, y_count, d, limit):
     """Probability of a block's samples near one sample, as `defining_sum` decides (d > 1)."""
     y_length, mass = padded(y_count), 0.0
@@ -43,7 +43,7 @@ def _exact_mass(blocks, x, x_length, y, y_count, d, limit):
     return mass
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+@lean
 def sum_over_gap(blocks, x, x_count, y, y_count, gap, d, limit, least):
     """Sum of Pr(u_k) Pr(v_l) over near pairs, where y's samples differ in attribute `gap` alone.
 
