@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql.types import (
     DoubleType,
     NumericType,
+    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
 )
 
-from sfumato.spark.model.columns import bucket_count, names, require, with_bucket, with_tie
+from sfumato.spark.model.columns import names, require
 from sfumato.spark.model.imputation import require_numbers
-from sfumato.spark.runtime import bucket_state, chunks
-from sfumato.tables.imputation.earlier_values import (
-    TIE,
-    EarlierValuesSettings,
-    age_name,
-    earlier_name,
-)
+from sfumato.spark.runtime.names import Passed, column, renamed
+from sfumato.spark.runtime.run_operator import Input, metrics_name, run_operator
+from sfumato.tables.imputation.earlier_values import EarlierValuesTableConfig
+from sfumato.tables.operator import ROW
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-METRICS = itertools.count(1)
 
 
 def earlier_values(
@@ -73,21 +68,24 @@ def earlier_values(
         raise TypeError(
             f"`order` must be a timestamp or a number; `{order}` is {kind.simpleString()}"
         )
-    output = StructType(list(df.schema.fields))
-    for attribute in wanted:
-        for name in (earlier_name(attribute), age_name(attribute)):
+    passed, columns, answers = Passed(df, df.columns), [], StructType()
+    for i, attribute in enumerate(wanted):
+        for fixed in (f"earlier{i}", f"age{i}"):
+            name = f"{fixed.rstrip('0123456789')}_{attribute}"
             if name in df.columns:
                 raise ValueError(
                     f"the frame has a column `{name}` already: rename or drop it first"
                 )
-            output = output.add(name, DoubleType())
-    settings = EarlierValuesSettings(
-        attributes=tuple(wanted),
-        order=order,
-        keys=tuple(keys),
-        columns=df.schema.simpleString(),
-        buckets=bucket_count(df, keys),
+            answers = answers.add(fixed, DoubleType())
+            columns.append(renamed(fixed, name))
+    config = EarlierValuesTableConfig(
+        attributes=len(wanted), keys=len(keys), columns=(df.schema.simpleString(),)
     )
-    packed = chunks.pack(with_bucket(with_tie(df, TIE), keys, settings.buckets), side=0)
-    metrics_name = f"sfumato_earlier_values_{next(METRICS)}"
-    return chunks.unpack(bucket_state.run(packed, settings, metrics_name), output)
+    values = {f"value{i}": column(a).cast("double") for i, a in enumerate(wanted)}
+    return run_operator(
+        [Input(df, passed, [order], keys, values)],
+        config,
+        StructType([StructField(ROW, passed.type), *answers]),
+        [*passed.columns(), *columns],
+        metrics=metrics_name("earlier_values"),
+    )

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.imputation import earlier_values as kernel
-from sfumato.operators.state.snapshot import Snapshot, pack, unpack
-
-KIND, VERSION = "earlier_values", 1
+from sfumato.operators.arguments import whole
+from sfumato.operators.state.declared import Array
+from sfumato.operators.state.stateful import Operator
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
-class EarlierValues:
+@dataclass(frozen=True)
+class EarlierValuesConfig:
+    """attributes : int >= 1, how many there are."""
+
+    attributes: int
+
+    def __post_init__(self) -> None:
+        whole("attributes", self.attributes)
+
+
+class EarlierValues(Operator):
     """For each row, every attribute's newest known value among the earlier rows of its key.
 
     attributes : int >= 1, T of them
@@ -36,14 +46,18 @@ class EarlierValues:
     ([nan, 20.5, 20.5], [nan, 60.0, 90.0])
     """
 
+    kind, version = "earlier_values", 2
+    config: EarlierValuesConfig
+    state = {
+        "known": Array(float, "keys", "attributes"),
+        "since": Array(float, "keys", "attributes"),
+    }
+
     def __init__(self, attributes: int) -> None:
-        if isinstance(attributes, bool) or not isinstance(attributes, int) or attributes < 1:
-            raise ValueError(
-                f"`attributes` must be a whole number of at least 1; got {attributes!r}"
-            )
+        self.config = EarlierValuesConfig(attributes)
         self.attributes = attributes
-        self._known = np.empty((0, attributes))  # newest known value, by key
-        self._since = np.empty((0, attributes))  # and its time
+        self.known = np.empty((0, attributes))  # newest known value, by key
+        self.since = np.empty((0, attributes))  # and its time
 
     def process(
         self, key: npt.ArrayLike, time: npt.ArrayLike, values: npt.ArrayLike
@@ -68,26 +82,12 @@ class EarlierValues:
             raise ValueError("`time` must be known for every row; got NaN")
         self._grow(int(keys.max(initial=-1)) + 1)
         return kernel.earlier_values(
-            *map(np.ascontiguousarray, (keys, times, rows)), self._known, self._since
+            *map(np.ascontiguousarray, (keys, times, rows)), self.known, self.since
         )
 
-    def snapshot(self) -> bytes:
-        """The newest known values as versioned bytes."""
-        values: dict[str, Any] = {"attributes": self.attributes}
-        arrays = {"known": self._known, "since": self._since}
-        return pack(KIND, VERSION, Snapshot(values=values, arrays=arrays))
-
-    @classmethod
-    def restore(cls, data: bytes) -> EarlierValues:
-        """The operator of a snapshot. Raises SnapshotError for bytes that are damaged or others."""
-        saved = unpack(data, KIND, VERSION)
-        operator = cls(saved.values["attributes"])
-        operator._known, operator._since = saved.arrays["known"], saved.arrays["since"]
-        return operator
-
     def _grow(self, keys: int) -> None:
-        more = keys - len(self._known)
+        more = keys - len(self.known)
         if more > 0:
             nothing = np.full((more, self.attributes), np.nan)
-            self._known = np.concatenate([self._known, nothing])
-            self._since = np.concatenate([self._since, nothing])
+            self.known = np.concatenate([self.known, nothing])
+            self.since = np.concatenate([self.since, nothing])

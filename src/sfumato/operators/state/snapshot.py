@@ -8,6 +8,7 @@ starting at a multiple of 8 bytes. Arrays are their raw bytes, tables are Arrow 
 from __future__ import annotations
 
 import json
+import math
 import struct
 import zlib
 from collections.abc import Mapping
@@ -30,7 +31,7 @@ class SnapshotError(ValueError):
 class Snapshot:
     """What one operator saves.
 
-    values : scalars (int, float, str, bool, None; finite floats) or lists and dicts of them
+    values : scalars (int, float, str, bool, None) or lists and dicts of them
     arrays : NumPy arrays of bool, integer or float dtype, any shape
     tables : Arrow tables
     """
@@ -70,7 +71,6 @@ def pack(kind: str, version: int, snapshot: Snapshot) -> bytes:
         add(f"table:{name}", sink.getvalue().to_pybytes(), {})
     header = json.dumps(
         {"kind": kind, "version": version, "values": dict(snapshot.values), "parts": places},
-        allow_nan=False,
         separators=(",", ":"),
     ).encode()
     header += b" " * (-(PREFIX.size + len(header)) % 8)
@@ -81,7 +81,8 @@ def pack(kind: str, version: int, snapshot: Snapshot) -> bytes:
 def unpack(data: bytes, kind: str, version: int) -> Snapshot:
     """The snapshot in `data`; arrays are fresh and writable.
 
-    Raises SnapshotError when the bytes are cut, damaged, or of another kind or version.
+    Raises SnapshotError when the bytes are cut, damaged, or of another kind or version, whatever
+    the damage: a header that is no JSON, parts that overlap, lack bytes or leave some over.
     """
     if len(data) < PREFIX.size or data[:4] != MAGIC:
         raise SnapshotError(f"expected a sfumato snapshot of `{kind}`; got {len(data)} other bytes")
@@ -89,23 +90,52 @@ def unpack(data: bytes, kind: str, version: int) -> Snapshot:
     view = memoryview(data)[PREFIX.size :]
     if zlib.crc32(view) != checksum:
         raise SnapshotError(f"the snapshot of `{kind}` is damaged: its checksum does not match")
-    header = json.loads(bytes(view[:header_length]))
-    if (header["kind"], header["version"]) != (kind, version):
-        raise SnapshotError(
-            f"expected a snapshot of `{kind}` version {version}; "
-            f"got `{header['kind']}` version {header['version']}: "
-            "start from an empty checkpoint, or use the release that wrote it"
-        )
-    body = view[header_length:]
+    try:
+        header = json.loads(bytes(view[:header_length]))
+        wrote = header["kind"], header["version"]
+        if wrote == (kind, version):
+            return _read(header["values"], header["parts"], view[header_length:])
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise SnapshotError(f"the snapshot of `{kind}` is damaged: {error}") from error
+    raise SnapshotError(
+        f"expected a snapshot of `{kind}` version {version}; "
+        f"got `{wrote[0]}` version {wrote[1]}: "
+        "start from an empty checkpoint, or use the release that wrote it"
+    )
+
+
+def _read(values: Any, places: Any, body: memoryview) -> Snapshot:
+    if not isinstance(values, dict):
+        raise ValueError("its values have no names")
     arrays: dict[str, np.ndarray] = {}
     tables: dict[str, pa.Table] = {}
-    for label, place in header["parts"].items():
+    expected = 0
+    for label, place in places.items():
         form, name = label.split(":", 1)
-        part = body[place["offset"] : place["offset"] + place["length"]]
+        offset, length = place["offset"], place["length"]
+        if type(length) is not int or offset != expected or not 0 <= length <= len(body) - offset:
+            raise ValueError(f"the part `{name}` is not where it should be")
+        part = body[offset : offset + length]
+        expected = offset + length + -length % 8
         if form == "array":
-            flat = np.frombuffer(part, dtype=np.dtype(place["dtype"]))
-            arrays[name] = flat.reshape(place["shape"]).copy()
-        else:
+            arrays[name] = _array(name, part, place["dtype"], place["shape"])
+        elif form == "table":
             with pa.ipc.open_stream(pa.py_buffer(bytes(part))) as reader:
                 tables[name] = reader.read_all()
-    return Snapshot(header["values"], arrays, tables)
+        else:
+            raise ValueError(f"`{form}` is no kind of part")
+    if expected != len(body):
+        raise ValueError("there are bytes after its parts")
+    return Snapshot(values, arrays, tables)
+
+
+def _array(name: str, part: memoryview, kind: str, shape: list[int]) -> np.ndarray:
+    dtype = np.dtype(kind)
+    if dtype.kind not in ALLOWED_KINDS or dtype.itemsize == 0 or type(kind) is not str:
+        raise ValueError(f"the array `{name}` is of {kind!r}")
+    whole = all(type(length) is int and length >= 0 for length in shape)
+    if not whole or math.prod(shape) * dtype.itemsize != len(part):
+        raise ValueError(f"the array `{name}` has not the shape {shape}")
+    if dtype.kind == "b" and (np.frombuffer(part, np.uint8) > 1).any():
+        raise ValueError(f"the array `{name}` holds bytes that are no bools")
+    return np.frombuffer(part, dtype).reshape(shape).astype(dtype.newbyteorder("="))

@@ -67,12 +67,14 @@ def _chunks(table: pa.Table, side: int) -> pa.RecordBatch:
 
 
 def unpack(df: DataFrame, schema: StructType) -> DataFrame:
-    """The rows of a frame's column `chunk`, with the given schema."""
+    """The rows of a frame's column `chunk`, with the columns of the given schema."""
+    names = schema.fieldNames()
 
     def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for chunk in batch.column("chunk").drop_null():
                 with pa.ipc.open_stream(chunk.as_buffer()) as reader:
-                    yield from reader.read_all().to_batches(max_chunksize=MAX_ROWS)
+                    rows = reader.read_all().select(names)
+                    yield from rows.to_batches(max_chunksize=MAX_ROWS)
 
     return df.select("chunk").mapInArrow(unpacked, schema)

@@ -1,0 +1,123 @@
+"""Configs as JSON and back; fingerprints, and how two of them differ.
+
+A config is a frozen dataclass of plain values (numbers, text, bools, None, tuples and dicts of
+them, other such dataclasses) that checks itself when it is made.
+"""
+
+from __future__ import annotations
+
+import json
+import types
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from sfumato.operators.state.snapshot import SnapshotError
+
+# A field with this metadata may change while a checkpoint goes on: `field(metadata=CHANGEABLE)`.
+CHANGEABLE = {"fingerprint": False}
+
+
+def as_json(config: Any) -> dict[str, Any]:
+    """The fields of a config by name, as JSON values."""
+    return {f.name: _plain(getattr(config, f.name)) for f in fields(config) if f.init}
+
+
+def from_json(kind: type, values: Any) -> Any:
+    """The config of class `kind` that `as_json` gave. Raises SnapshotError or ValueError."""
+    hints = get_type_hints(kind)
+    known = [f for f in fields(kind) if f.init]
+    if not isinstance(values, dict) or not values.keys() <= {f.name for f in known}:
+        raise SnapshotError(f"expected the settings of a {kind.__name__}; got {values!r:.200}")
+    needed = [f.name for f in known if f.default is MISSING and f.default_factory is MISSING]
+    missing = [name for name in needed if name not in values]
+    if missing:
+        raise SnapshotError(f"the settings of a {kind.__name__} lack {', '.join(missing)}")
+    return kind(**{name: _read(name, hints[name], value) for name, value in values.items()})
+
+
+def fingerprint(kind: str, config: Any) -> str:
+    """Text that differs where a checkpoint of another configuration cannot be continued.
+
+    All fields of the config but those that are CHANGEABLE; of bytes, their checksum.
+    """
+    fixed = {f.name for f in fields(config) if f.metadata.get("fingerprint", True)}
+    known = {name: value for name, value in as_json(config).items() if name in fixed}
+    return json.dumps({"operator": kind, **known}, sort_keys=True)
+
+
+def differences(before: str, now: str) -> str:
+    """One sentence on what differs between the fingerprint of a checkpoint and a query's."""
+    then, new = _flat(json.loads(before)), _flat(json.loads(now))
+    if then.get("operator") != new.get("operator"):
+        return (
+            f"the checkpoint was written by the operator {then.get('operator')}, "
+            f"and this query has {new.get('operator')} in its place"
+        )
+    parts = [
+        f"`{name}` was {_shown(then, name)} and is {_shown(new, name)}"
+        for name in dict.fromkeys([*then, *new])
+        if then.get(name, ()) != new.get(name, ())
+    ]
+    return "; ".join(parts) if parts else "nothing differs"
+
+
+def _shown(values: Mapping[str, Any], name: str) -> str:
+    return json.dumps(values[name]) if name in values else "not there"
+
+
+def _flat(values: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(values, dict) or not values:
+        return {prefix: values}
+    out: dict[str, Any] = {}
+    for name, value in values.items():
+        out |= _flat(value, f"{prefix}.{name}" if prefix else name)
+    return out
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {type(value).__name__: as_json(value)}
+    if isinstance(value, bytes):
+        return {"checksum": zlib.crc32(value), "bytes": len(value)}
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
+        return [_plain(part) for part in value]
+    return value
+
+
+def _read(name: str, hint: Any, value: Any) -> Any:
+    """`value` as what the type `hint` says. Raises SnapshotError where it is something else."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        for one in inner:
+            try:
+                return _read(name, one, value)
+            except SnapshotError:
+                continue
+    elif origin is Literal and value in inner:
+        return value
+    elif origin is tuple and isinstance(value, list):
+        kinds = inner[:1] * len(value) if inner[-1:] == (Ellipsis,) else inner
+        if len(kinds) == len(value):
+            return tuple(_read(name, k, part) for k, part in zip(kinds, value, strict=True))
+    elif origin in (list, Sequence) and isinstance(value, list):
+        return [_read(name, inner[0], part) for part in value]
+    elif origin in (dict, Mapping) and isinstance(value, dict):
+        return {key: _read(name, inner[1], part) for key, part in value.items()}
+    elif isinstance(hint, type) and is_dataclass(hint):
+        if isinstance(value, dict) and list(value) == [hint.__name__]:
+            return from_json(hint, value[hint.__name__])
+    elif hint is Any or (hint is types.NoneType and value is None):
+        return value
+    elif hint is float and type(value) in (int, float):
+        return float(value)
+    elif isinstance(hint, type) and type(value) is hint:
+        return value
+    raise SnapshotError(f"the setting `{name}` cannot be {value!r:.80}")

@@ -1,0 +1,130 @@
+"""State as declared attributes, from which saving and loading follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self, get_type_hints
+
+from sfumato.operators.state.config import as_json, from_json
+from sfumato.operators.state.declared import Declaration, Saved, Sizes, sizes_of
+from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
+
+DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
+
+
+class Stateful:
+    """Something whose state is some of its attributes, declared in `state`.
+
+    A class adds its own attributes to those of its bases. An attribute may be a property with a
+    setter, where what is saved is shorter than what is worked with.
+    """
+
+    state: ClassVar[Mapping[str, Declaration]] = {}
+    config: Any = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        inherited: dict[str, Declaration] = {}
+        for base in reversed(cls.__mro__):
+            inherited |= base.__dict__.get("state", {})
+        cls.state = inherited
+
+    def before_saving(self) -> None:
+        """Bring the attributes into the form that is declared."""
+
+    def after_loading(self) -> None:
+        """Check what declarations cannot say, and build what follows from the state.
+
+        Raises ValueError for a state that cannot be; kernels then never see it.
+        """
+
+    def lengths(self) -> Sizes:
+        """Lengths that are known before anything is loaded: the whole numbers of the config."""
+        return sizes_of(self.config)
+
+    def save_state(self, saved: Saved, prefix: str = "") -> None:
+        """Put the declared attributes into `saved`."""
+        self.before_saving()
+        for name, declaration in self.state.items():
+            declaration.save(getattr(self, name), prefix + name, saved)
+
+    def load_state(self, saved: Saved, prefix: str = "") -> None:
+        """Take the declared attributes out of `saved`. Raises SnapshotError or ValueError."""
+        sizes = self.lengths()
+        for name, declaration in self.state.items():
+            present = getattr(self, name, None)
+            setattr(self, name, declaration.load(saved, prefix + name, sizes, self, present))
+        self.after_loading()
+
+
+def saved_bytes(kind: str, version: int, stateful: Stateful, values: Mapping[str, Any]) -> bytes:
+    """A snapshot of declared state, with some values beside it."""
+    saved = Saved()
+    stateful.save_state(saved)
+    return pack(kind, version, Snapshot({**values, "state": saved.values}, saved.arrays))
+
+
+def load_bytes(data: bytes, kind: str, version: int) -> tuple[dict[str, Any], Saved]:
+    """The values beside the state, and the state. Raises SnapshotError."""
+    snapshot = unpack(data, kind, version)
+    values = dict(snapshot.values)
+    state = values.pop("state", None)
+    if not isinstance(state, dict):
+        raise SnapshotError(f"the snapshot of `{kind}` has no state")
+    return values, Saved(state, dict(snapshot.arrays))
+
+
+class Operator(Stateful):
+    """An operator without an engine: a frozen config, declared state, and methods that move it.
+
+    A class says its `kind` and `version`, annotates `config` with its config's class, and declares
+    its `state`. Snapshot, restore and fingerprint follow from that.
+    """
+
+    kind: ClassVar[str]
+    version: ClassVar[int] = 1
+
+    @classmethod
+    def of(cls, config: Any, **resources: Any) -> Self:
+        """A new operator of a config; `resources` are what no snapshot holds, as a repository.
+
+        The constructor takes the config's fields by name; a class whose does not says how.
+        """
+        return cls(**{name: getattr(config, name) for name in as_fields(config)}, **resources)
+
+    def snapshot(self) -> bytes:
+        """Config and state as versioned bytes."""
+        return saved_bytes(self.kind, self.version, self, {"config": as_json(self.config)})
+
+    @classmethod
+    def restore(cls, data: bytes, **resources: Any) -> Self:
+        """The operator of a snapshot: it goes on as the one that was saved.
+
+        Raises SnapshotError for bytes that are damaged, of another kind or of another version.
+        """
+        values, saved = load_bytes(data, cls.kind, cls.version)
+        with damage_in(cls.kind):
+            config = from_json(get_type_hints(cls)["config"], values["config"])
+            operator = cls.of(config, **resources)
+            operator.load_state(saved)
+        saved.check_empty()
+        return operator
+
+
+def as_fields(config: Any) -> list[str]:
+    """Names of the fields of a config."""
+    return [name for name, field in config.__dataclass_fields__.items() if field.init]
+
+
+class damage_in:  # noqa: N801 - read as a phrase
+    """Any error of what is built from a snapshot says that the snapshot is damaged."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, DAMAGE) and not isinstance(error, SnapshotError):
+            raise SnapshotError(f"the snapshot of `{self.kind}` is damaged: {error}") from error

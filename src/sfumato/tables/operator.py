@@ -1,0 +1,147 @@
+"""What every operator over Arrow tables shares: config, keys, order of arrival, counters, state.
+
+Rows come with columns of fixed names, whatever users call theirs: `row` (a struct, what comes out
+again), `key0`.., `order0`.., `__tie` (which decides between simultaneous rows), and what the kind
+of operator reads. Fields of `row` have fixed names too, so that no name of a user can clash.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.operators.state.config import fingerprint
+from sfumato.operators.state.declared import Part, Value
+from sfumato.operators.state.stateful import Stateful, damage_in, load_bytes, saved_bytes
+from sfumato.tables.arrival_order import arrival_order, count_out_of_order
+from sfumato.tables.arrow import as_numbers, complete, joined
+from sfumato.tables.keys import KeyIndex
+
+ROW, TIE = "row", "__tie"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableConfig(ABC):
+    """What an operator over tables is told: plain values, for workers and for checkpoints.
+
+    keys, orders : how many columns key0.., order0.. there are
+    columns : the schema of each side's rows, only to recognise a checkpoint of another query
+
+    A class says its `kind`, the `version` of its state's layout, and the `counters` it keeps.
+    """
+
+    keys: int = 0
+    orders: int = 1
+    columns: tuple[str, ...] = ()
+
+    kind: ClassVar[str]
+    version: ClassVar[int] = 1
+    counters: ClassVar[tuple[str, ...]] = ("rows", "invalid", "out_of_order")
+
+    @abstractmethod
+    def make(self) -> TableOperator:
+        """The operator, empty. Raises ValueError or TypeError for what the config has wrong."""
+
+    def restore(self, data: bytes) -> TableOperator:
+        """The operator whose `snapshot` this is. Raises SnapshotError for any other bytes."""
+        _, saved = load_bytes(data, self.kind, self.version)
+        with damage_in(self.kind):
+            operator = self.make()
+            operator.load_state(saved)
+        saved.check_empty()
+        return operator
+
+    def fingerprint(self) -> str:
+        """Text that differs where a checkpoint of another config cannot be continued."""
+        return fingerprint(self.kind, self)
+
+
+class TableOperator(Stateful, ABC):
+    """An operator over Arrow tables, for the keys of one bucket.
+
+    A kind of operator says what comes out (`answers`) and declares, in `state`, the attributes
+    that it keeps beside those below; snapshot and restore follow.
+    """
+
+    config: TableConfig
+    state = {"index": Part(), "latest": Value(tuple, none=True), "counts": Value(dict)}
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+        self.index = KeyIndex()
+        self.latest: tuple | None = None  # order of the newest row
+        self.counts: dict[str, int] = dict.fromkeys(config.counters, 0)
+
+    def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
+        """Answers to the rows of a micro-batch: (side, rows) pairs; `now` in milliseconds."""
+        rows = joined([table for _, table in batch]).combine_chunks()
+        self.counts["rows"] += rows.num_rows
+        outputs = []
+        valid = self.usable(rows)
+        if not valid.all():
+            outputs = self.invalid(rows.filter(pa.array(~valid)))
+            rows = rows.filter(pa.array(valid))
+        if rows.num_rows:
+            rows = rows.take(pa.array(self.arrange(rows)))
+            outputs += self.answers(rows, now)
+        return outputs
+
+    @abstractmethod
+    def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
+        """What comes out because of some rows, at least one, in order of arrival."""
+
+    def usable(self, rows: pa.Table) -> np.ndarray:
+        """bool[n]: rows that take part, those with an order; `invalid` gets the others."""
+        return complete(rows, [f"order{i}" for i in range(self.config.orders)])
+
+    def invalid(self, rows: pa.Table) -> list[pa.Table]:
+        """What comes out for rows that cannot be used: nothing; they are counted."""
+        self.counts["invalid"] += rows.num_rows
+        return []
+
+    def arrange(self, rows: pa.Table) -> np.ndarray:
+        """int64[n]: places of the rows in order of arrival; notes the newest of them."""
+        columns = [as_numbers(rows.column(f"order{i}")) for i in range(self.config.orders)]
+        order = arrival_order(columns, [as_numbers(rows.column(TIE))])
+        self.note_order([column[order] for column in columns])
+        return order
+
+    def note_order(self, columns: Sequence[np.ndarray]) -> None:
+        """Count rows, given in order, that come before the newest of earlier micro-batches."""
+        self.counts["out_of_order"] += count_out_of_order(columns, self.latest)
+        newest = tuple(column[-1].item() for column in columns)
+        self.latest = newest if self.latest is None else max(newest, self.latest)
+
+    def codes(self, rows: pa.Table) -> np.ndarray:
+        """int64[n]: codes of the rows' keys."""
+        return self.index.encode(rows.select([f"key{i}" for i in range(self.config.keys)]))
+
+    def idle(self, now: int) -> list[pa.Table]:
+        """What comes out because no row came for so long; `now` in milliseconds."""
+        return []
+
+    def flush(self) -> list[pa.Table]:
+        """What comes out at the end of a static frame."""
+        return []
+
+    def counters(self) -> dict[str, int]:
+        """Counts since the beginning, by the names of the config's `counters`."""
+        return dict(self.counts)
+
+    def snapshot(self) -> bytes:
+        """The declared state as versioned bytes."""
+        return saved_bytes(self.config.kind, self.config.version, self, {})
+
+    def after_loading(self) -> None:
+        if self.counts.keys() != set(self.config.counters) or not all(
+            type(count) is int for count in self.counts.values()
+        ):
+            raise ValueError(f"its counts are not those of {self.config.counters}: {self.counts}")
+        known = self.latest is None or len(self.latest) == self.config.orders
+        if not known or not all(isinstance(number, int | float) for number in self.latest or ()):
+            raise ValueError(f"it cannot have seen the order {self.latest}")

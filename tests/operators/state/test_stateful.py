@@ -1,0 +1,195 @@
+"""Declared state: what goes in comes out, what does not fit the declaration is refused."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sfumato.operators.state.config import CHANGEABLE, as_json, differences, fingerprint, from_json
+from sfumato.operators.state.declared import Array, List, Offsets, Optional, Part, Record, Value
+from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
+from sfumato.operators.state.stateful import Operator, Stateful
+
+
+@dataclass(frozen=True)
+class Window:
+    rows: int
+    confidence: float = 1.0
+
+
+@dataclass(frozen=True)
+class Config:
+    width: int
+    window: Window
+    names: tuple[str, ...] = ()
+    limit: float | None = None
+    speed: int = field(default=1, metadata=CHANGEABLE)
+
+
+class Law(NamedTuple):
+    prob: np.ndarray
+    value: np.ndarray
+
+
+class Held(Stateful):
+    state = {"numbers": Array(int, "held", low=0), "newest": Value(int, none=True)}
+
+    def __init__(self):
+        self.numbers, self.newest = np.empty(0, np.int64), None
+
+
+class Example(Operator):
+    kind, version = "example", 3
+    config: Config
+    state = {
+        "offsets": Offsets("tuples", "alternatives"),
+        "law": Record(
+            Law,
+            {"prob": Array(float, "alternatives"), "value": Array(float, "alternatives", "width")},
+        ),
+        "held": Part(),
+        "groups": List(Part("group")),
+        "spare": Optional(Part("group")),
+        "total": Value(float),
+    }
+
+    def __init__(self, width, window, names=(), limit=None, speed=1):
+        self.config = Config(width, window, names, limit, speed)
+        self.offsets = np.zeros(1, np.int64)
+        self.law = Law(np.empty(0), np.empty((0, width)))
+        self.held, self.groups, self.spare, self.total = Held(), [], None, 0.0
+
+    def group(self):
+        return Held()
+
+    def after_loading(self):
+        if self.held.numbers.size > 5:
+            raise ValueError("more is held than can be")
+
+
+def held(numbers):
+    made = Held()
+    made.numbers = np.array(numbers, np.int64)
+    made.newest = max(numbers, default=None)
+    return made
+
+
+numbers = st.lists(st.integers(0, 2**40), max_size=5)
+
+
+@st.composite
+def examples(draw):
+    made = Example(2, Window(3, 0.5), ("a", "b.c"), draw(st.sampled_from([None, 1.5])))
+    lengths = draw(st.lists(st.integers(0, 3), max_size=4))
+    made.offsets = np.cumsum([0, *lengths]).astype(np.int64)
+    made.law = Law(np.full(sum(lengths), 0.25), np.full((sum(lengths), 2), np.nan))
+    made.held = held(draw(numbers))
+    made.groups = [held(draw(numbers)) for _ in range(draw(st.integers(0, 4)))]
+    made.spare = draw(st.sampled_from([None, held([7])]))
+    made.total = draw(st.floats(allow_nan=False))
+    return made
+
+
+def contents(made):
+    return [
+        made.config, made.offsets.tolist(), made.law.prob.tolist(), made.law.value.shape,
+        made.held.numbers.tolist(), made.held.newest, made.total,
+        [(g.numbers.tolist(), g.newest) for g in made.groups],
+        made.spare and made.spare.numbers.tolist(),
+    ]  # fmt: skip
+
+
+@given(examples())
+def test_snapshot_and_restore_follow_from_the_declarations(made):
+    back = Example.restore(made.snapshot())
+    assert contents(back) == contents(made)
+    assert back.offsets.flags.writeable
+    assert back.law.value.flags.c_contiguous
+    assert back.snapshot() == made.snapshot()
+
+
+def changed(data, change):
+    snapshot = unpack(data, "example", 3)
+    values = json.loads(json.dumps(dict(snapshot.values)))
+    arrays = dict(snapshot.arrays)
+    change(values, arrays)
+    return pack("example", 3, Snapshot(values, arrays))
+
+
+def example():
+    made = Example(2, Window(3))
+    made.offsets = np.array([0, 1, 3])
+    made.law = Law(np.full(3, 0.5), np.zeros((3, 2)))
+    made.groups = [held([1]), held([2, 3])]
+    return made.snapshot()
+
+
+DAMAGES = {
+    "must be float64": lambda v, a: a.update({"law.prob": np.zeros(3, np.float32)}),
+    "must have length 3": lambda v, a: a.update({"law.prob": np.zeros(4)}),
+    "must have length 2": lambda v, a: a.update({"law.value": np.zeros((3, 1))}),
+    "not decrease": lambda v, a: a.update({"offsets": np.array([0, 4, 3])}),
+    "must have length 4": lambda v, a: a.update({"offsets": np.array([0, 1, 3])} | {
+        "law.prob": np.zeros(4)}) or a.update({"offsets": np.array([0, 4])}),
+    "lacks the array": lambda v, a: a.pop("held.numbers"),
+    "lacks the value": lambda v, a: v["state"].pop("total"),
+    "do not belong": lambda v, a: a.update({"more": np.zeros(1)}),
+    "at least 0": lambda v, a: a.update({"held.numbers": np.array([-1])}),
+    "more is held": lambda v, a: a.update({"held.numbers": np.arange(6)}),
+    "must be Value": lambda v, a: v["state"].update({"held.newest": "1"}),
+    "cannot be 'wide'": lambda v, a: v["config"].update({"width": "wide"}),
+    "lack window": lambda v, a: v["config"].pop("window"),
+    "longer than its items": lambda v, a: a.update({"groups/item.numbers": np.arange(5)}),
+    "not those of 3 items": lambda v, a: v["state"]["groups"].update({"items": 3}),
+    "has no state": lambda v, a: v.pop("state"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("said", DAMAGES)
+def test_what_does_not_fit_the_declaration_is_refused(said):
+    with pytest.raises(SnapshotError, match=said):
+        Example.restore(changed(example(), DAMAGES[said]))
+
+
+@given(st.data())
+def test_any_damaged_json_of_the_header_gives_a_snapshot_error_or_an_operator(data):
+    junk = st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner),
+        max_leaves=4,
+    )
+
+    def change(values, arrays):
+        at = values
+        while isinstance(at, dict) and at:
+            name = data.draw(st.sampled_from(sorted(at)))
+            if not isinstance(at[name], dict) or data.draw(st.booleans()):
+                at[name] = data.draw(junk)
+                return
+            at = at[name]
+
+    with suppress(SnapshotError):
+        Example.restore(changed(example(), change))
+
+
+def test_a_config_goes_through_json_and_back():
+    config = Config(2, Window(3, 0.5), ("a",), 2.0, 7)
+    assert from_json(Config, json.loads(json.dumps(as_json(config)))) == config
+
+
+def test_fingerprints_say_what_differs_and_leave_out_what_may_change():
+    before = fingerprint("example", Config(2, Window(3), ("a",)))
+    assert before == fingerprint("example", Config(2, Window(3), ("a",), speed=9))
+    now = fingerprint("example", Config(2, Window(4), ("a", "b")))
+    assert differences(before, now) == (
+        '`names` was ["a"] and is ["a", "b"]; `window.Window.rows` was 3 and is 4'
+    )
+    other = fingerprint("other", Config(2, Window(4)))
+    assert "written by the operator example, and this query has other" in differences(before, other)
