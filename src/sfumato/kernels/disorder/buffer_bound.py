@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.disorder.state import ASIDE, EXPELLED, FORCED, HELD, PUNCTUATION
 
 
 @compiled
@@ -46,69 +45,70 @@ def sink(held, size, place):
 
 
 @compiled
-def take_out(held, place, ints):
+def take_out(held, place, key):
     """Remove the entry at `place`. O(log n)."""
-    ints[ASIDE] -= held[2, place]
-    last = ints[HELD] - 1
+    key.aside -= held[2, place]
+    last = key.held - 1
     swap(held, place, last)
-    ints[HELD] = last
+    key.held = last
     if place < last:
         sink(held, last, place)
         rise(held, place)
 
 
 @compiled
-def release_held(ints, held):
+def release_held(key, held):
     """Remove all rows with an event time at or below the punctuation. O(log n) each."""
-    while ints[HELD] > 0 and held[0, 0] <= ints[PUNCTUATION]:
-        take_out(held, 0, ints)
+    while key.held > 0 and held[0, 0] <= key.punctuation:
+        take_out(held, 0, key)
 
 
 @compiled
-def hold(tau, number, aside, ints, held):
+def hold(tau, number, aside, key, held):
     """Add a row; `aside` (0 or 1): the guard set it aside. O(log n)."""
-    place = ints[HELD]
+    place = key.held
     held[0, place] = tau
     held[1, place] = number
     held[2, place] = aside
-    ints[HELD] = place + 1
-    ints[ASIDE] += aside
+    key.held = place + 1
+    key.aside += aside
     rise(held, place)
 
 
 @compiled
-def farthest(ints, held):
+def farthest(key, held):
     """The place of the row that would leave last. O(n)."""
     place = 0
-    for i in range(ints[HELD]):
+    for i in range(key.held):
         if before(held, place, i):
             place = i
     return place
 
 
 @compiled
-def bound_buffer(credible, max_buffer, ints, held):
+def bound_buffer(credible, max_buffer, key, held):
     """Release rows until at most `max_buffer` are held; the number of a row expelled, or -1.
 
     The oldest leave and force the punctuation forward, but never beyond `credible`, the guard's
     horizon. Rows set aside may fill half of the buffer: if there are more, or nothing else is
     left, the one farthest in the future is expelled (it leaves as late, the punctuation stays).
 
-    ints, held : the key's state, changed in place     max_buffer : rows, at least 1
+    key : the controller     held : int64[3, room], its heap: event times, arrival numbers, marks
+    max_buffer : rows, at least 1
     Cost: O(log m) a row, O(m) for a row expelled.  Error: none.  Source: C section 4, BSIZE.
     """
-    if ints[HELD] <= max_buffer:
+    if key.held <= max_buffer:
         return -1
     place = 0
-    if held[0, 0] > credible or 2 * ints[ASIDE] > max_buffer:
-        place = farthest(ints, held)
+    if held[0, 0] > credible or 2 * key.aside > max_buffer:
+        place = farthest(key, held)
     if held[0, place] > credible:
         number = held[1, place]
-        take_out(held, place, ints)
-        ints[EXPELLED] += 1
+        take_out(held, place, key)
+        key.expelled += 1
         return number
-    while ints[HELD] > max_buffer:
-        ints[PUNCTUATION] = held[0, 0]
-        release_held(ints, held)
-    ints[FORCED] += 1
+    while key.held > max_buffer:
+        key.punctuation = held[0, 0]
+        release_held(key, held)
+    key.forced += 1
     return -1

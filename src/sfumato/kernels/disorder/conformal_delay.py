@@ -75,35 +75,7 @@ from sfumato.kernels.disorder.conformal_sample import (
     still_later,
 )
 from sfumato.kernels.disorder.conformal_tail import insert, log_slope, priced, quantile
-from sfumato.kernels.disorder.state import (
-    CHOSEN,
-    CLUMPS,
-    EXPERTS,
-    FED,
-    FOLLOWED,
-    HELD_OF,
-    LAST_ARRIVAL,
-    LAST_LATE,
-    LATE,
-    LATE_BEFORE,
-    LATE_OF,
-    LATE_STEERED,
-    LEVEL,
-    LISTED,
-    NEVER,
-    NEWEST,
-    NEWEST_BEFORE,
-    PUNCTUATION_OF,
-    RECENT_LATE_OF,
-    RECENT_ROWS,
-    SIZE,
-    SLOPE_OF,
-    STRIDE,
-    THINNING,
-    THRESHOLD_OF,
-    WAITED_OF,
-    WAITED_THEN,
-)
+from sfumato.kernels.disorder.state import EXPERTS, NEVER
 
 BEHIND_NEWEST, BEHIND_CLOCK, IN_ROWS, BEHIND_EARLIER = range(MEASURES)
 STEP = 32  # rows from one steering to the next,
@@ -126,221 +98,219 @@ JOLT = 0.1  # pauses that added this share to what had been waited are reason to
 
 
 @compiled
-def start_experts(tau, ints):
+def start_experts(tau, key):
     """The state at the first row. O(1)."""
-    ints[NEWEST] = ints[NEWEST_BEFORE] = tau
-    ints[THINNING] = ints[STRIDE] = 1
+    key.newest = key.newest_before = tau
+    key.thinning = key.stride = 1
     for e in range(EXPERTS):
-        ints[PUNCTUATION_OF + e] = NEVER
+        key.punctuation_of[e] = NEVER
 
 
 @compiled
-def observe_lateness(tau, t, ints, reals, area):
+def observe_lateness(tau, t, key, area):
     """What a row tells each expert: time passed with rows held, a row late, a lateness.
 
     Returns whether pauses were a jolt to the expert followed since it was chosen.
     Cost: O(log) of the sample, and of rare insertions.  Source: Little's law for what is held.
     """
-    sample = area[: min(ints[LEVEL], LARGEST_SAMPLE)]
-    size = ints[SIZE]
-    previous = ints[LAST_ARRIVAL]
-    before = later(sample, size, tau - 1) * ints[THINNING]
+    sample = area[: min(key.level, LARGEST_SAMPLE)]
+    size = key.size
+    previous = key.last_arrival
+    before = later(sample, size, tau - 1) * key.thinning
     if t > previous:
-        ints[NEWEST_BEFORE] = ints[NEWEST]
-    reals[RECENT_ROWS] += 1.0
-    listed = EXPERTS if sampled(ints[FED], ints[STRIDE]) else FORGETFUL
+        key.newest_before = key.newest
+    key.recent_rows += 1.0
+    listed = EXPERTS if sampled(key.fed, key.stride) else FORGETFUL
     for e in range(EXPERTS):
         if t > previous:
-            waited = float(t - previous) * (ints[HELD_OF + e] * ints[THINNING])
-            reals[WAITED_OF + e] += waited
-        if tau <= ints[PUNCTUATION_OF + e]:
-            ints[LATE_OF + e] += 1
-            reals[RECENT_LATE_OF + e] += 1.0
+            waited = float(t - previous) * (key.held_of[e] * key.thinning)
+            key.waited_of[e] += waited
+        if tau <= key.punctuation_of[e]:
+            key.late_of[e] += 1
+            key.recent_late_of[e] += 1.0
         if e >= listed:
             continue
         measure = e % MEASURES
         if measure == BEHIND_NEWEST:  # how far a row is ahead says nothing, hence -1
-            lateness = max(ints[NEWEST] - tau, -1)
+            lateness = max(key.newest - tau, -1)
         elif measure == BEHIND_CLOCK:
             lateness = previous - tau
         elif measure == IN_ROWS:
             lateness = before - 1
         else:
-            lateness = max(ints[NEWEST_BEFORE] - tau, -1)
-        at, capacity = list_place(e, ints[LEVEL])
-        ints[LISTED + e] = insert(
+            lateness = max(key.newest_before - tau, -1)
+        at, capacity = list_place(e, key.level)
+        key.listed[e] = insert(
             area[at : at + capacity],
             area[at + capacity : at + 2 * capacity],
-            ints[LISTED + e],
+            key.listed[e],
             capacity,
             lateness,
-            ints[FED],
+            key.fed,
         )
-    waited = reals[WAITED_OF + ints[CHOSEN]]
-    return waited > (1.0 + JOLT) * reals[WAITED_THEN] and ints[FED] > 4 * STEP
+    waited = key.waited_of[key.chosen]
+    return waited > (1.0 + JOLT) * key.waited_then and key.fed > 4 * STEP
 
 
 @compiled
-def remember_time(tau, ints, area):
+def remember_time(tau, key, area):
     """The row among the newest event times."""
-    ints[NEWEST] = max(ints[NEWEST], tau)
-    if not sampled(ints[FED], ints[THINNING]):
+    key.newest = max(key.newest, tau)
+    if not sampled(key.fed, key.thinning):
         return
-    sample = area[: min(ints[LEVEL], LARGEST_SAMPLE)]
-    if ints[SIZE] == LARGEST_SAMPLE:
-        oldest = ints[PUNCTUATION_OF]
+    sample = area[: min(key.level, LARGEST_SAMPLE)]
+    if key.size == LARGEST_SAMPLE:
+        oldest = key.punctuation_of[0]
         for e in range(1, EXPERTS):
-            oldest = min(oldest, ints[PUNCTUATION_OF + e])
-        ints[SIZE], ints[THINNING] = shrink(sample, ints[SIZE], oldest, ints[THINNING])
+            oldest = min(oldest, key.punctuation_of[e])
+        key.size, key.thinning = shrink(sample, key.size, oldest, key.thinning)
         for e in range(EXPERTS):
-            ints[HELD_OF + e] = later(sample, ints[SIZE], ints[PUNCTUATION_OF + e])
-    size = insert_time(sample, ints[SIZE], tau)
-    if size > ints[SIZE]:
-        ints[SIZE] = size
+            key.held_of[e] = later(sample, key.size, key.punctuation_of[e])
+    size = insert_time(sample, key.size, tau)
+    if size > key.size:
+        key.size = size
         for e in range(EXPERTS):
-            ints[HELD_OF + e] += tau > ints[PUNCTUATION_OF + e]
+            key.held_of[e] += tau > key.punctuation_of[e]
 
 
 @compiled
-def threshold(e, debt, d, ints, reals, area):
+def threshold(e, debt, d, key, area):
     """Expert e's threshold at a given debt x, in the units of its measure. O(list)."""
-    at, capacity = list_place(e, ints[LEVEL])
+    at, capacity = list_place(e, key.level)
     values = area[at : at + capacity]
-    size = ints[LISTED + e]
-    rows = rows_listed(e, d, ints)
-    if ints[FED] * d < UNSURE:
+    size = key.listed[e]
+    rows = rows_listed(e, d, key)
+    if key.fed * d < UNSURE:
         share = AIM * d / (1.0 + debt**1.5) if debt > 0.0 else AIM * d * (1.0 + (-debt) ** 1.5)
         s = quantile(values, size, min(share, MOST * d) * rows)
     else:
-        price = math.exp(min(reals[SLOPE_OF + e] + GAIN * debt, 300.0))
+        price = math.exp(min(key.slope_of[e] + GAIN * debt, 300.0))
         s = priced(values, size, rows, price, LEAST * d, MOST * d)
     # Clocks may be apart, so behind the clock s may be negative; elsewhere 0 releases everything.
     return s if e % MEASURES == BEHIND_CLOCK else max(s, 0.0)
 
 
 @compiled
-def learn_slope(e, d, ints, reals, area):
+def learn_slope(e, d, key, area):
     """Follow the slope of expert e's tail. O(1)."""
-    at, capacity = list_place(e, ints[LEVEL])
-    rows = rows_listed(e, d, ints)
-    slope = log_slope(area[at : at + capacity], ints[LISTED + e], rows, d)
-    weight = 1.0 if ints[FED] * d < UNSURE else STEP * d / SMOOTH
-    reals[SLOPE_OF + e] += weight * (slope - reals[SLOPE_OF + e])
+    at, capacity = list_place(e, key.level)
+    rows = rows_listed(e, d, key)
+    slope = log_slope(area[at : at + capacity], key.listed[e], rows, d)
+    weight = 1.0 if key.fed * d < UNSURE else STEP * d / SMOOTH
+    key.slope_of[e] += weight * (slope - key.slope_of[e])
 
 
 @compiled
-def choose(d, allowed, owed, ints, reals):
+def choose(d, allowed, owed, key):
     """Follow the expert whose rows wait least at the same drop ratio. O(1)."""
     best = math.inf
-    chosen = ints[CHOSEN]
+    chosen = key.chosen
     for e in range(EXPERTS):
-        recent = (reals[RECENT_LATE_OF + e] + 1.0) / (AIM * d * reals[RECENT_ROWS] + 1.0)
-        debt = (ints[LATE_OF + e] - allowed) / owed
-        cost = (reals[WAITED_OF + e] + 1.0) * math.sqrt(max(recent, 0.5)) * max(debt, 1.0)
-        if e == ints[CHOSEN]:
+        recent = (key.recent_late_of[e] + 1.0) / (AIM * d * key.recent_rows + 1.0)
+        debt = (key.late_of[e] - allowed) / owed
+        cost = (key.waited_of[e] + 1.0) * math.sqrt(max(recent, 0.5)) * max(debt, 1.0)
+        if e == key.chosen:
             cost *= LOYALTY
         if cost < best:
             best = cost
             chosen = e
-    ints[CHOSEN] = chosen
+    key.chosen = chosen
 
 
 @compiled
-def fade_memory(d, reals):
+def fade_memory(d, key):
     """Let the past count less in the next comparison. O(1)."""
     fade = max(0.0, 1.0 - 4 * STEP * d / MEMORY)
-    reals[RECENT_ROWS] *= fade
+    key.recent_rows *= fade
     for e in range(EXPERTS):
-        reals[WAITED_OF + e] *= fade
-        reals[RECENT_LATE_OF + e] *= fade
+        key.waited_of[e] *= fade
+        key.recent_late_of[e] *= fade
 
 
 @compiled
-def count_clumps(d, ints):
+def count_clumps(d, key):
     """Note whether the row just fed was late, and whether it began a clump of late rows. O(1)."""
-    if ints[LATE] == ints[LATE_BEFORE]:
+    if key.late == key.late_before:
         return
-    ints[LATE_BEFORE] = ints[LATE]
-    if ints[CLUMPS] == 0 or ints[FED] - ints[LAST_LATE] > CLUMP_GAP / d:
-        ints[CLUMPS] += 1
-    ints[LAST_LATE] = ints[FED]
+    key.late_before = key.late
+    if key.clumps == 0 or key.fed - key.last_late > CLUMP_GAP / d:
+        key.clumps += 1
+    key.last_late = key.fed
 
 
 @compiled
-def steer(d, jolt, ints, reals, area):
+def steer(d, jolt, key, area):
     """New thresholds; every 4 STEP rows also: forget old lateness, choose whom to follow.
 
     Cost: O(lists), every STEP rows.
     """
-    fed = ints[FED]
-    clump = ints[LATE] / ints[CLUMPS] if ints[CLUMPS] > 0 else 1.0
+    fed = key.fed
+    clump = key.late / key.clumps if key.clumps > 0 else 1.0
     owed = OWED * min(clump, 1.0 + d * fed / CLUMP_GROWTH) + OWED_SHARE * d * fed
     aim = AIM - SHY / (1.0 + (d * fed / SHY_UNTIL) ** 2)
     allowed = aim * d * fed - CENTRE * owed
     if fed % (4 * STEP) == 0:
-        forget(d, ints, area)
-        choose(d, allowed, owed, ints, reals)
-        fade_memory(d, reals)
+        forget(d, key, area)
+        choose(d, allowed, owed, key)
+        fade_memory(d, key)
     elif jolt:
-        choose(d, allowed, owed, ints, reals)
+        choose(d, allowed, owed, key)
     if jolt or fed % (4 * STEP) == 0:
-        reals[WAITED_THEN] = reals[WAITED_OF + ints[CHOSEN]]
+        key.waited_then = key.waited_of[key.chosen]
     for e in range(EXPERTS):
-        debt = (ints[LATE_OF + e] - allowed) / (
-            owed + (GENTLE * d * fed if e >= FORGETFUL else 0.0)
-        )
+        debt = (key.late_of[e] - allowed) / (owed + (GENTLE * d * fed if e >= FORGETFUL else 0.0))
         if fed % STEP == 0 or fed < 4 * STEP:
-            learn_slope(e, d, ints, reals, area)
-        reals[THRESHOLD_OF + e] = threshold(e, debt, d, ints, reals, area)
-        if e == ints[CHOSEN]:
-            debt += (ints[LATE] - ints[LATE_OF + e]) / (owed + LEGACY * d * fed)
-            reals[FOLLOWED] = threshold(e, debt, d, ints, reals, area)
-    ints[LATE_STEERED] = ints[LATE]
+            learn_slope(e, d, key, area)
+        key.threshold_of[e] = threshold(e, debt, d, key, area)
+        if e == key.chosen:
+            debt += (key.late - key.late_of[e]) / (owed + LEGACY * d * fed)
+            key.followed = threshold(e, debt, d, key, area)
+    key.late_steered = key.late
 
 
 @compiled
-def punctuation_of(measure, s, t, ints, area):
+def punctuation_of(measure, s, t, key, area):
     """The punctuation that a threshold on a measure gives now, int64 microseconds. O(1)."""
     if measure == BEHIND_NEWEST:
-        return ints[NEWEST] - int(s)
+        return key.newest - int(s)
     if measure == BEHIND_CLOCK:
         # Not beyond the newest event time: nothing is released by that, and after a pause in
         # which only the clock went on, all that had been under way would be late.
-        return min(t - int(s), ints[NEWEST])
+        return min(t - int(s), key.newest)
     if measure == BEHIND_EARLIER:
-        return ints[NEWEST_BEFORE] - int(s)
-    rank = math.ceil(s / ints[THINNING])
-    if rank >= ints[SIZE]:
+        return key.newest_before - int(s)
+    rank = math.ceil(s / key.thinning)
+    if rank >= key.size:
         return NEVER
-    return area[ints[SIZE] - 1 - rank]
+    return area[key.size - 1 - rank]
 
 
 @compiled
-def conformal_step(tau, t, drop_ratio, ints, reals, area):
+def conformal_step(tau, t, drop_ratio, key, area):
     """The punctuation wanted after a row, or NEVER; see the head of this file.
 
     tau, t : int64 microseconds; t is not below the row's before     drop_ratio : float64 in (0, 1)
-    ints, reals, area : the key's state, changed in place
+    key, area : the controller, changed in place
     Cost: O(1) amortised, some 300 ns.  Error: none in what is late (integers); thresholds float64.
     Source: Gibbs & Candes, Adaptive conformal inference under distribution shift (NeurIPS 2021),
     for the feedback; the measures, prices and experts are ours.
     """
     jolt = False
-    if ints[FED] == 1:
-        start_experts(tau, ints)
+    if key.fed == 1:
+        start_experts(tau, key)
     else:
-        jolt = observe_lateness(tau, t, ints, reals, area)
-    count_clumps(drop_ratio, ints)
-    remember_time(tau, ints, area)
-    fed = ints[FED]
-    alarm = jolt or (fed % HASTE == 0 and ints[LATE] != ints[LATE_STEERED])
+        jolt = observe_lateness(tau, t, key, area)
+    count_clumps(drop_ratio, key)
+    remember_time(tau, key, area)
+    fed = key.fed
+    alarm = jolt or (fed % HASTE == 0 and key.late != key.late_steered)
     if fed > 1 and (fed % STEP == 0 or fed < 4 * STEP or alarm):
-        steer(drop_ratio, jolt, ints, reals, area)
+        steer(drop_ratio, jolt, key, area)
     if fed < FIRST:
         return NEVER
     for e in range(EXPERTS):
-        wanted = punctuation_of(e % MEASURES, reals[THRESHOLD_OF + e], t, ints, area)
-        if wanted > ints[PUNCTUATION_OF + e]:
-            ints[PUNCTUATION_OF + e] = wanted
-            ints[HELD_OF + e] = still_later(area, ints[SIZE], ints[HELD_OF + e], wanted)
-    return punctuation_of(ints[CHOSEN] % MEASURES, reals[FOLLOWED], t, ints, area)
+        wanted = punctuation_of(e % MEASURES, key.threshold_of[e], t, key, area)
+        if wanted > key.punctuation_of[e]:
+            key.punctuation_of[e] = wanted
+            key.held_of[e] = still_later(area, key.size, key.held_of[e], wanted)
+    return punctuation_of(key.chosen % MEASURES, key.followed, t, key, area)

@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.disorder.conformal_sample import LARGEST_SAMPLE
 from sfumato.kernels.disorder.conformal_tail import expire
-from sfumato.kernels.disorder.state import EXPERTS, FED, LEVEL, LISTED, STRIDE
+from sfumato.kernels.disorder.state import EXPERTS
 
 MEASURES = 4
 FORGETFUL = 2 * MEASURES  # experts that forget; those from here on remember the whole stream
@@ -54,35 +54,35 @@ def make_room(area: np.ndarray, level: int, rows: int) -> tuple[np.ndarray, int]
 
 
 @compiled
-def rows_listed(e, d, ints):
+def rows_listed(e, d, key):
     """How many rows expert e's list is the tail of, as a float64. O(1)."""
-    rows = float(ints[FED])
+    rows = float(key.fed)
     if e >= FORGETFUL:
-        return rows / ints[STRIDE]
+        return rows / key.stride
     return min(rows, (SHORT if e < MEASURES else LONG) / d)
 
 
 @compiled
-def forget(d, ints, area):
+def forget(d, key, area):
     """Remove lateness that is too old; thin the lists of the whole stream out if they overflow.
 
     Every second lateness of a sorted list stays, and from then on every second row is listed.
     Cost: O(lists).
     """
     for e in range(FORGETFUL):
-        at, capacity = list_place(e, ints[LEVEL])
-        ints[LISTED + e] = expire(
+        at, capacity = list_place(e, key.level)
+        key.listed[e] = expire(
             area[at : at + capacity],
             area[at + capacity : at + 2 * capacity],
-            ints[LISTED + e],
-            ints[FED] - int((SHORT if e < MEASURES else LONG) / d),
+            key.listed[e],
+            key.fed - int((SHORT if e < MEASURES else LONG) / d),
         )
-    if MOST * d * rows_listed(EXPERTS - 1, d, ints) <= LONG_LIST:
+    if MOST * d * rows_listed(EXPERTS - 1, d, key) <= LONG_LIST:
         return
-    ints[STRIDE] *= 2
+    key.stride *= 2
     for e in range(FORGETFUL, EXPERTS):
-        at, capacity = list_place(e, ints[LEVEL])
-        ints[LISTED + e] //= 2
-        for i in range(ints[LISTED + e]):
+        at, capacity = list_place(e, key.level)
+        key.listed[e] //= 2
+        for i in range(key.listed[e]):
             area[at + i] = area[at + 2 * i + 1]
             area[at + capacity + i] = area[at + capacity + 2 * i + 1]

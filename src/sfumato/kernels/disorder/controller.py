@@ -1,4 +1,4 @@
-"""The disorder controller: punctuations after each arrival of one key."""
+"""The disorder controller: punctuations after each arrival, of one controller or many."""
 
 from __future__ import annotations
 
@@ -11,137 +11,129 @@ from sfumato.kernels.disorder.future_guard import WARM_UP, horizon, observe
 from sfumato.kernels.disorder.largest_delay import largest_step
 from sfumato.kernels.disorder.normal_delay import normal_step
 from sfumato.kernels.disorder.sort_buffer import slack_forget, slack_step
-from sfumato.kernels.disorder.state import (
-    AVERAGED,
-    BOUND,
-    CLOCK,
-    CONFORMAL,
-    COUNT,
-    FED,
-    FUTURE,
-    GUARDED,
-    INTS,
-    LAST_ARRIVAL,
-    LATE,
-    NEVER,
-    NORMAL,
-    OUT_OF_ORDER,
-    PUNCTUATION,
-    REALS,
-    RECENT,
-    SLACK,
-    WINDOW,
-)
-
-
-def new_key() -> tuple[np.ndarray, np.ndarray]:
-    """The fixed-size state (ints, reals) of a key that has seen nothing."""
-    ints = np.zeros(INTS, np.int64)
-    ints[PUNCTUATION] = ints[LAST_ARRIVAL] = ints[CLOCK] = NEVER
-    return ints, np.zeros(REALS)
+from sfumato.kernels.disorder.state import ALWAYS, AVERAGED, CONFORMAL, NEVER, NORMAL, SLACK
 
 
 @compiled
-def feed(tau, t, estimator, parameters, ints, reals, area):
+def feed(tau, t, control, key, area):
     """One credible row to the estimator: the punctuation it asks for, or NEVER."""
-    ints[FED] += 1
-    if estimator == SLACK:
-        if tau <= ints[PUNCTUATION]:
+    key.fed += 1
+    if control.estimator == SLACK:
+        if tau <= key.punctuation:
             wanted = NEVER
         else:
-            wanted = slack_step(tau, int(parameters[0]), ints, area)
-    elif estimator == NORMAL:
-        wanted = normal_step(tau, t, parameters[0], parameters[1] != 0.0, ints, reals, area)
-    elif estimator == CONFORMAL:
-        wanted = conformal_step(tau, t, parameters[0], ints, reals, area)
+            wanted = slack_step(tau, control.slack, key, area)
+    elif control.estimator == NORMAL:
+        wanted = normal_step(tau, t, control, key, area)
+    elif control.estimator == CONFORMAL:
+        wanted = conformal_step(tau, t, control.drop_ratio, key, area)
     else:
-        wanted = largest_step(tau, t, estimator == AVERAGED, ints, reals)
-    ints[LAST_ARRIVAL] = t
+        wanted = largest_step(tau, t, control.estimator == AVERAGED, key)
+    key.last_arrival = t
     return wanted
 
 
 @compiled
-def feed_warm_up(t, estimator, parameters, ints, reals, area):
+def feed_warm_up(t, control, key, area):
     """Feed the first WARM_UP rows, now that the guard knows which of them are credible."""
     wanted = NEVER
     for i in range(WARM_UP):
-        arrival = ints[WINDOW + RECENT + i]
-        tau = arrival - ints[WINDOW + i]
-        if ints[WINDOW + i] < ints[BOUND]:
-            ints[FUTURE] += 1
-        elif estimator != SLACK:
-            wanted = feed(tau, arrival, estimator, parameters, ints, reals, area)
-    if estimator == SLACK:  # it has been fed: an unguarded sort buffer is safe for a start
-        slack_forget(NEVER, horizon(t, ints), ints, area)
+        arrival = key.arrivals[i]
+        delay = key.delays[i]
+        if delay < key.bound:
+            key.future += 1
+        elif control.estimator != SLACK:
+            wanted = feed(arrival - delay, arrival, control, key, area)
+    if control.estimator == SLACK:  # it has been fed: an unguarded sort buffer is safe for a start
+        slack_forget(NEVER, horizon(t, key), key, area)
     return wanted
 
 
 @compiled
-def punctuate(
-    event_time, arrival, estimator, parameters, guard, max_buffer, ints, reals, area, held
-):
-    """Punctuations of one key after each of its arrivals; a row is late if its event time is at or
-    below the punctuation in force when it arrives.
+def guarded_step(tau, t, control, key, area):
+    """One row to guard and estimator; the punctuation wanted, and the guard's horizon."""
+    observe(tau, t, key)
+    credible = horizon(t, key)
+    wanted = NEVER
+    if key.count == WARM_UP:
+        if control.estimator == SLACK and tau <= credible:
+            wanted = feed(tau, t, control, key, area)
+        wanted = max(wanted, feed_warm_up(t, control, key, area))
+    elif key.guarded == 0:
+        if control.estimator == SLACK:
+            wanted = feed(tau, t, control, key, area)
+    elif tau > credible:
+        key.future += 1
+    else:
+        wanted = feed(tau, t, control, key, area)
+    return min(wanted, credible), credible
 
-    event_time, arrival : int64[n] microseconds, within +-2**58; where arrival decreases, the clock
-        stands still, and the row is counted as out of order
-    estimator : SLACK, NORMAL, LARGEST, AVERAGED or CONFORMAL     parameters : float64[2], its own
-    guard : set incredible event times aside     max_buffer : rows held at most; 0: no bound
-    ints, reals, area, held : the key's state, changed in place; area and held have room for n more
+
+@compiled
+def hold_bounded(tau, late, credible, control, key, area, held):
+    """Hold a row that is not late in a bounded buffer; the number of the row expelled, or -1."""
+    if not late:
+        hold(tau, key.count - 1, int(tau > credible), key, held)
+    release_held(key, held)
+    before = key.punctuation
+    number = bound_buffer(credible, control.max_buffer, key, held)
+    if control.estimator == SLACK and key.punctuation > before:
+        slack_forget(key.punctuation, ALWAYS, key, area)
+    return number
+
+
+@compiled
+def arrive(tau, t, control, key, area, held):
+    """One row reaches its controller: whether it is late, and the number of the row it expelled
+    from a full buffer, or -1."""
+    if t < key.clock:
+        key.out_of_order += 1
+        t = key.clock
+    key.clock = t
+    late = tau <= key.punctuation and key.punctuation != NEVER
+    key.late += late
+    key.count += 1
+    if control.guard:
+        wanted, credible = guarded_step(tau, t, control, key, area)
+    else:
+        wanted, credible = feed(tau, t, control, key, area), ALWAYS
+    key.punctuation = max(key.punctuation, wanted)
+    if control.max_buffer > 0:
+        return late, hold_bounded(tau, late, credible, control, key, area, held)
+    return late, -1
+
+
+@compiled
+def punctuate(event_time, arrival, starts, which, control, states, memory):
+    """Punctuations after each arrival; a row is late if its event time is at or below the
+    punctuation of its controller when it arrives.
+
+    event_time, arrival : int64[n] microseconds, within +-2**58, the rows of a controller one after
+        the other; where arrival decreases, the clock stands still, the row counts as out of order
+    starts : int64[groups + 1], where the rows of a controller begin     which : int64[groups]
+    control : `state.Control`     states : CONTROLLER[], changed in place
+    memory : int64[], their areas, with room for the rows that come (see `state`)
     Returns punctuation int64[n] (NEVER while none is known), late bool[n], and the rows expelled
-    from a full buffer: the arrivals (0..n-1) at which, and their numbers among all of the key.
+    from full buffers: the places (0..n-1) at which, and their numbers among all of the controller.
     Cost: O(log m) a row for a sort buffer of m rows, else O(1) amortised.
     Error: that of the estimator.   Source: C sections 4 and 5; the guard is ours.
     """
     n = event_time.size
     punctuation = np.empty(n, np.int64)
     late = np.empty(n, np.bool_)
-    at = np.empty(n if max_buffer > 0 else 0, np.int64)
+    at = np.empty(n if control.max_buffer > 0 else 0, np.int64)
     numbers = np.empty(at.size, np.int64)
     expelled = 0
-    for i in range(n):
-        tau = event_time[i]
-        t = arrival[i]
-        if t < ints[CLOCK]:
-            ints[OUT_OF_ORDER] += 1
-            t = ints[CLOCK]
-        ints[CLOCK] = t
-        late[i] = tau <= ints[PUNCTUATION] and ints[PUNCTUATION] != NEVER
-        if late[i]:
-            ints[LATE] += 1
-        ints[COUNT] += 1
-        wanted = NEVER
-        credible = -(NEVER + 1)
-        if guard:
-            observe(tau, t, ints)
-            credible = horizon(t, ints)
-            if ints[COUNT] == WARM_UP:
-                if estimator == SLACK and tau <= credible:
-                    wanted = feed(tau, t, estimator, parameters, ints, reals, area)
-                wanted = max(wanted, feed_warm_up(t, estimator, parameters, ints, reals, area))
-            elif ints[GUARDED] == 0:
-                if estimator == SLACK:
-                    wanted = feed(tau, t, estimator, parameters, ints, reals, area)
-            elif tau > credible:
-                ints[FUTURE] += 1
-            else:
-                wanted = feed(tau, t, estimator, parameters, ints, reals, area)
-        else:
-            wanted = feed(tau, t, estimator, parameters, ints, reals, area)
-        wanted = min(wanted, credible)
-        if wanted > ints[PUNCTUATION]:
-            ints[PUNCTUATION] = wanted
-        if max_buffer > 0:
-            if not late[i]:
-                hold(tau, ints[COUNT] - 1, int(tau > credible), ints, held)
-            release_held(ints, held)
-            before = ints[PUNCTUATION]
-            number = bound_buffer(credible, max_buffer, ints, held)
+    for group in range(which.size):
+        key = states[which[group]]
+        area = memory[key.place : key.place + key.room]
+        heap = memory[key.heap_place : key.heap_place + 3 * key.heap_room]
+        held = heap.reshape(3, key.heap_room)
+        for i in range(starts[group], starts[group + 1]):
+            late[i], number = arrive(event_time[i], arrival[i], control, key, area, held)
+            punctuation[i] = key.punctuation
             if number >= 0:
                 at[expelled] = i
                 numbers[expelled] = number
                 expelled += 1
-            if estimator == SLACK and ints[PUNCTUATION] > before:
-                slack_forget(ints[PUNCTUATION], -(NEVER + 1), ints, area)
-        punctuation[i] = ints[PUNCTUATION]
     return punctuation, late, at[:expelled], numbers[:expelled]

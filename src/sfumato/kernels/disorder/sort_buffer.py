@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.disorder.state import NEVER, SIZE
+from sfumato.kernels.disorder.state import NEVER
 
 
 @compiled
@@ -37,18 +37,18 @@ def sift_down(heap, size):
 
 
 @compiled
-def slack_step(tau, slack, ints, area):
+def slack_step(tau, slack, key, area):
     """Put an on-time row into the sort buffer; the event time that leaves it, or NEVER.
 
     tau : int64 microseconds     slack : rows the buffer keeps
-    ints, area : the key's state; area[:ints[SIZE]] is the heap and has room for one more
+    key, area : the controller; area[:key.size] is the heap and has room for one more
     Cost: O(log slack).  Error: none.  Source: C section 4, after Aurora.
     """
-    size = ints[SIZE]
+    size = key.size
     area[size] = tau
     sift_up(area, size)
     if size < slack:
-        ints[SIZE] = size + 1
+        key.size = size + 1
         return NEVER
     top = area[0]
     area[0] = area[size]
@@ -57,15 +57,15 @@ def slack_step(tau, slack, ints, area):
 
 
 @compiled
-def slack_forget(low, high, ints, area):
+def slack_forget(low, high, key, area):
     """Take the rows out of the sort buffer that left by other ways: event times not in (low, high].
 
     Cost: O(n log n).  Error: none.  Source: ours.
     """
     kept = 0
-    for i in range(ints[SIZE]):
+    for i in range(key.size):
         if low < area[i] <= high:
             area[kept] = area[i]
             sift_up(area, kept)
             kept += 1
-    ints[SIZE] = kept
+    key.size = kept

@@ -1,67 +1,118 @@
-"""Where the disorder controllers keep what they know of one key: names of array places.
+"""What the disorder controllers keep: one structured array, an entry for each controller.
 
-One key's state is four arrays, so that compiled code can change it in place and a snapshot is a
-copy: `ints` int64[INTS] and `reals` float64[REALS] (the names below), `area` int64[] (what the
-estimator remembers, its layout is the estimator's) and `held` int64[3, capacity] (event times,
-arrival numbers and marks of the rows held, a heap, only with a bound on the buffer).
+Everything of fixed size is a field of `CONTROLLER`, so that compiled code can change it in place
+and a snapshot is a copy. What grows lies in one int64 array `area` for all controllers, where
+`place` and `room` say which part is whose: what the estimator remembers (its layout is the
+estimator's), and at `heap_place`, only with a bound on the buffer, the rows held (see
+`buffer_bound`). Times are int64 microseconds.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 NEVER = np.iinfo(np.int64).min  # no punctuation is known
+ALWAYS = np.iinfo(np.int64).max
 
 SLACK, NORMAL, LARGEST, AVERAGED, CONFORMAL = range(5)  # estimators
 
-# ints: common
-COUNT = 0  # rows that arrived
-LATE = 1  # of them late on arrival
-FUTURE = 2  # of them set aside by the guard
-FORCED = 3  # arrivals at which a full buffer pushed the punctuation
-EXPELLED = 4  # rows set aside that left a full buffer as late
-PUNCTUATION = 5
-HELD = 6  # rows in the heap `held`
-LAST_ARRIVAL = 7
-BOUND = 8  # the guard's smallest credible delay
-GUARDED = 9  # 1 once BOUND is known
-SIZE = 10  # entries of the estimator's main sequence in `area`
-HEAD = 11  # place of the oldest in a ring
-LIMIT = 12  # wanted length of VSeq
-NEWEST = 13  # largest event time fed to the estimator
-BASE = 14  # delays are summed relative to it
-TURN = 15  # rows since the sums were refreshed, or rows of the present block
-LARGEST_DELAY = 16
-FED = 17  # rows fed to the estimator
-CHOSEN = 18  # the expert followed
-THINNING = 19  # one event time in so many is in the sample
-LEVEL = 20  # rows for which `area` has room
-CLOCK = 21  # the latest arrival of any row
-OUT_OF_ORDER = 22  # rows that arrived before the clock
-ASIDE = 23  # rows set aside in the heap `held`
-NEWEST_BEFORE = 24  # largest event time fed of arrivals before the present stamp
-CLUMPS = 25  # groups of late rows
-LAST_LATE = 26  # the latest late row, as a number among those fed
-LATE_BEFORE = 27  # late rows when the estimator last looked
-LATE_STEERED = 28  # late rows at the last steering
-STRIDE = 29  # one row in so many is listed by the experts that forget nothing
-EXPERTS = 12
-PUNCTUATION_OF = 30  # of each expert
-LISTED = PUNCTUATION_OF + EXPERTS  # length of each expert's tail list
-LATE_OF = LISTED + EXPERTS  # rows that would have been late for each expert
-HELD_OF = LATE_OF + EXPERTS  # sampled event times beyond each expert's punctuation
-WINDOW = HELD_OF + EXPERTS  # the guard's rings: delays, then arrivals
-RECENT = 64  # length of each
-INTS = WINDOW + 2 * RECENT
+RECENT = 64  # delays that the guard remembers
+EXPERTS = 12  # of the conformal estimator
 
-# reals
-SUM, SUM_LOW, SQUARES, SQUARES_LOW = range(4)  # of VSeq, double-double
-BLOCKS, BLOCK_SUM = 4, 5  # averaged variant of the largest delay
-RECENT_ROWS = 6  # discounted number of rows
-FOLLOWED = 7  # the threshold in force
-THRESHOLD_OF = 8  # each expert's threshold
-RECENT_LATE_OF = THRESHOLD_OF + EXPERTS  # discounted rows late for it
-WAITED_OF = RECENT_LATE_OF + EXPERTS  # discounted sum of rows held times microseconds
-SLOPE_OF = WAITED_OF + EXPERTS  # log of its list's slope, smoothed
-WAITED_THEN = SLOPE_OF + EXPERTS  # WAITED_OF the expert followed, when it was chosen
-REALS = WAITED_THEN + 1
+
+class Control(NamedTuple):
+    """How punctuations are estimated: the settings that all controllers share.
+
+    estimator : SLACK, NORMAL, LARGEST, AVERAGED or CONFORMAL
+    drop_ratio : float64 in (0, 0.5], wanted share of late rows (NORMAL, CONFORMAL)
+    slack : int64, rows of the sort buffer (SLACK)
+    deviations : float64, the square of the drop ratio's normal quantile (NORMAL)
+    floor : bool, n_p is rounded down (NORMAL)
+    guard : bool, incredible event times are set aside
+    max_buffer : int64, rows held at most; 0: no bound
+    """
+
+    estimator: int
+    drop_ratio: float
+    slack: int
+    deviations: float
+    floor: bool
+    guard: bool
+    max_buffer: int
+
+
+_COMMON = [
+    ("place", np.int64),  # of the estimator's part of `area`,
+    ("room", np.int64),  # and its length
+    ("heap_place", np.int64),  # of the heap of rows held,
+    ("heap_room", np.int64),  # and how many rows it has room for
+    ("count", np.int64),  # rows that arrived
+    ("late", np.int64),  # of them late on arrival
+    ("future", np.int64),  # of them set aside by the guard
+    ("forced", np.int64),  # arrivals at which a full buffer pushed the punctuation
+    ("expelled", np.int64),  # rows set aside that left a full buffer as late
+    ("out_of_order", np.int64),  # rows that arrived before the clock
+    ("clock", np.int64),  # the latest arrival of any row
+    ("punctuation", np.int64),
+    ("held", np.int64),  # rows in the heap,
+    ("aside", np.int64),  # and those of them that were set aside
+    ("fed", np.int64),  # rows fed to the estimator
+    ("last_arrival", np.int64),  # of a row fed
+]
+_GUARD = [
+    ("bound", np.int64),  # the smallest credible delay,
+    ("guarded", np.int64),  # 1 once it is known
+    ("delays", np.int64, (RECENT,)),  # rings: the latest delays,
+    ("arrivals", np.int64, (RECENT,)),  # and when these rows arrived
+]
+_ESTIMATORS = [
+    ("size", np.int64),  # entries of the main sequence in `area`
+    ("turn", np.int64),  # rows since sums were refreshed, or rows of the present block
+    # normal
+    ("head", np.int64),  # place of the oldest pair of VSeq in its ring
+    ("limit", np.int64),  # wanted length of VSeq
+    ("base", np.int64),  # delays are summed relative to it
+    ("total", np.float64),  # sum of the delays of VSeq, double-double
+    ("total_low", np.float64),
+    ("squares", np.float64),  # sum of their squares
+    ("squares_low", np.float64),
+    # largest and averaged
+    ("largest_delay", np.int64),
+    ("blocks", np.float64),
+    ("block_sum", np.float64),
+]
+_CONFORMAL = [
+    ("newest", np.int64),  # largest event time fed
+    ("newest_before", np.int64),  # the same, of arrivals before the present stamp
+    ("level", np.int64),  # rows for which `area` has room
+    ("thinning", np.int64),  # one event time in so many is in the sample
+    ("stride", np.int64),  # one row in so many is listed by the experts that forget nothing
+    ("clumps", np.int64),  # groups of late rows
+    ("last_late", np.int64),  # the latest late row, as a number among those fed
+    ("late_before", np.int64),  # late rows when the estimator last looked
+    ("late_steered", np.int64),  # late rows at the last steering
+    ("chosen", np.int64),  # the expert followed
+    ("followed", np.float64),  # the threshold in force
+    ("recent_rows", np.float64),  # discounted number of rows
+    ("waited_then", np.float64),  # what the expert followed had waited when it was chosen
+    # of each expert:
+    ("punctuation_of", np.int64, (EXPERTS,)),
+    ("listed", np.int64, (EXPERTS,)),  # length of its tail list
+    ("late_of", np.int64, (EXPERTS,)),  # rows that would have been late for it
+    ("held_of", np.int64, (EXPERTS,)),  # sampled event times beyond its punctuation
+    ("threshold_of", np.float64, (EXPERTS,)),
+    ("recent_late_of", np.float64, (EXPERTS,)),  # discounted rows late for it
+    ("waited_of", np.float64, (EXPERTS,)),  # discounted sum of rows held times microseconds
+    ("slope_of", np.float64, (EXPERTS,)),  # log of its list's slope, smoothed
+]
+CONTROLLER = np.dtype([*_COMMON, *_GUARD, *_ESTIMATORS, *_CONFORMAL], align=True)
+
+
+def new_controllers(count: int) -> np.ndarray:
+    """CONTROLLER[count]: controllers that have seen nothing."""
+    fresh = np.zeros(count, CONTROLLER)
+    for name in ("punctuation", "last_arrival", "clock"):
+        fresh[name] = NEVER
+    return fresh

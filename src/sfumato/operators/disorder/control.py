@@ -1,0 +1,112 @@
+"""How punctuations are estimated: the settings of a disorder controller, checked."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from sfumato.kernels.disorder import state
+
+ESTIMATORS = ("normal", "conformal", "max")
+
+
+@dataclass(frozen=True)
+class DisorderControl:
+    """How the punctuation is estimated; checks itself. The fields are those of `Punctuator`."""
+
+    drop_ratio: float | None = None
+    slack: int | None = None
+    estimator: str | None = None
+    max_buffer: int | None = None
+    rounding: str = "ceiling"
+    averaged: bool = False
+    guard: bool = True
+
+    def __post_init__(self) -> None:
+        if self.estimator is not None and self.estimator not in ESTIMATORS:
+            raise ValueError(
+                f"`estimator` must be one of {', '.join(ESTIMATORS)}; got {self.estimator!r}"
+            )
+        if self.rounding not in ("ceiling", "floor"):
+            raise ValueError(f"`rounding` must be 'ceiling' or 'floor'; got {self.rounding!r}")
+        self._check_slack()
+        self._check_drop_ratio()
+        if self.averaged and self.estimator != "max":
+            raise ValueError(
+                "`averaged` is a variant of estimator='max'; set that, or leave it out"
+            )
+        if self.max_buffer is not None:
+            _check_count("max_buffer (BSIZE)", self.max_buffer, 1)
+
+    def _check_slack(self) -> None:
+        if self.slack is None:
+            return
+        if self.drop_ratio is not None:
+            raise ValueError(
+                f"`drop_ratio` (DRATIO) and `slack` (SLACK) exclude each other; got "
+                f"drop_ratio={self.drop_ratio} and slack={self.slack}: give one of them"
+            )
+        if self.estimator is not None:
+            raise ValueError(
+                f"`slack` (SLACK) is a fixed sort buffer and needs no estimator; got "
+                f"estimator={self.estimator!r}: leave one of them out"
+            )
+        _check_count("slack (SLACK)", self.slack, 0)
+
+    def _check_drop_ratio(self) -> None:
+        ratio = self.drop_ratio
+        if ratio is None:
+            if self.slack is None and self.estimator != "max":
+                raise ValueError(
+                    "one of `drop_ratio` (DRATIO), `slack` (SLACK) or estimator='max' (MAX) is "
+                    "needed; got none"
+                )
+            return
+        if self.estimator == "max":
+            raise ValueError(
+                f"estimator='max' (MAX) cannot be steered by a drop ratio; got drop_ratio={ratio}: "
+                "leave it out, or take estimator='normal' or 'conformal'"
+            )
+        if isinstance(ratio, bool) or not isinstance(ratio, (int, float, np.number)):
+            raise TypeError(f"`drop_ratio` (DRATIO) must be a number; got {type(ratio).__name__}")
+        if not 0.0 < ratio <= 0.5:
+            raise ValueError(
+                f"`drop_ratio` (DRATIO) must be a share in (0, 0.5], 0.01 for 1%; got {ratio}"
+            )
+
+    @property
+    def kernel(self) -> state.Control:
+        """The settings as the kernels take them."""
+        ratio = float(self.drop_ratio or 0.5)
+        return state.Control(
+            estimator=self._estimator,
+            drop_ratio=ratio,
+            slack=int(self.slack or 0),
+            deviations=NormalDist().inv_cdf(ratio) ** 2,
+            floor=self.rounding == "floor",
+            guard=bool(self.guard),
+            max_buffer=int(self.max_buffer or 0),
+        )
+
+    @property
+    def _estimator(self) -> int:
+        if self.slack is not None:
+            return state.SLACK
+        if self.estimator == "max":
+            return state.AVERAGED if self.averaged else state.LARGEST
+        return state.CONFORMAL if self.estimator == "conformal" else state.NORMAL
+
+    @property
+    def values(self) -> dict[str, object]:
+        """The fields as plain numbers, for a snapshot."""
+        plain = {name: v.item() for name, v in asdict(self).items() if isinstance(v, np.generic)}
+        return {**asdict(self), **plain}
+
+
+def _check_count(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"`{name}` must be a whole number of rows; got {value!r}")
+    if not least <= value < 2**40:
+        raise ValueError(f"`{name}` must be at least {least} and below 2**40 rows; got {value}")

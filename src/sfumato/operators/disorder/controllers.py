@@ -1,0 +1,202 @@
+"""Many disorder controllers as arrays: their states, the memory they share, and its growth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from sfumato.kernels.disorder import conformal_experts, normal_delay, state
+from sfumato.kernels.disorder.controller import punctuate
+from sfumato.kernels.disorder.future_guard import WARM_UP
+from sfumato.kernels.disorder.state import ALWAYS, CONTROLLER, new_controllers
+from sfumato.operators.disorder.control import DisorderControl
+from sfumato.operators.state.snapshot import SnapshotError
+
+COUNTERS = ("count", "late", "future", "forced", "expelled", "out_of_order")
+
+
+class Controllers:
+    """The disorder controllers with codes 0, 1, 2, ...: compiled logic over arrays of state.
+
+    Cost of a call: some 5 microseconds, and per row what `kernels.disorder.controller` says.
+    """
+
+    def __init__(self, control: DisorderControl) -> None:
+        self.control = control
+        self._kernel = control.kernel
+        self._states = new_controllers(0)
+        self._memory = np.zeros(0, np.int64)
+        self._used = 0  # numbers of `_memory` given out,
+        self._left = 0  # and those of them that nobody uses any more
+        self._size = 0
+        self.counters = dict.fromkeys(COUNTERS, 0)
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def states(self) -> np.ndarray:
+        """CONTROLLER[n]: a view, not a copy."""
+        return self._states[: self._size]
+
+    @property
+    def punctuation(self) -> np.ndarray:
+        """int64[n] microseconds: the punctuations in force, the int64 minimum where none is."""
+        return self.states["punctuation"]
+
+    @property
+    def horizon(self) -> np.ndarray:
+        """int64[n]: the largest event times the guard believes; the int64 maximum: any."""
+        states = self.states
+        last = states["clock"] - states["bound"]
+        return np.where(states["guarded"] == 1, last, ALWAYS)
+
+    def grow(self, wanted: int) -> None:
+        """There are controllers up to code `wanted` - 1 from now on."""
+        if wanted > len(self._states):
+            fresh = new_controllers(max(wanted, 2 * len(self._states)) - len(self._states))
+            self._states = np.concatenate([self._states, fresh])
+        self._size = max(self._size, wanted)
+
+    def extend(
+        self, which: np.ndarray, starts: np.ndarray, event_time: np.ndarray, arrival: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """(punctuation, late, expelled_at, expelled) of further arrivals; see `punctuate`.
+
+        which : int64[groups], codes, ascending     starts : int64[groups + 1], their rows
+        """
+        if len(which) == 0:
+            none = np.empty(0, np.int64)
+            return none, np.empty(0, bool), none, none
+        self.grow(int(which[-1]) + 1)
+        self._make_room(which, np.diff(starts))
+        before = self._states[which]
+        out = punctuate(
+            event_time, arrival, starts, which, self._kernel, self._states, self._memory
+        )
+        for name in COUNTERS:
+            self.counters[name] += int((self._states[name][which] - before[name]).sum())
+        return out
+
+    def _make_room(self, which: np.ndarray, rows: np.ndarray) -> None:
+        kernel, states = self._kernel, self._states
+        if kernel.max_buffer:
+            wanted = np.minimum(kernel.max_buffer, states["held"][which] + rows) + 1
+            for i in np.flatnonzero(wanted > states["heap_room"][which]):
+                self._widen_heap(states[which[i]], int(wanted[i]))
+        if kernel.estimator == state.SLACK:
+            wanted = np.minimum(kernel.slack, states["size"][which] + rows) + 1
+            for i in np.flatnonzero(wanted > states["room"][which]):
+                self._widen(states[which[i]], int(wanted[i]))
+        elif kernel.estimator == state.NORMAL:
+            # Rows from before the guard knew are fed later: WARM_UP more.
+            wanted = np.minimum(states["size"][which] + rows + WARM_UP, normal_delay.LONGEST) + 1
+            for i in np.flatnonzero(2 * wanted > states["room"][which]):
+                self._widen_ring(states[which[i]], int(wanted[i]))
+        elif kernel.estimator == state.CONFORMAL:
+            wanted, level = states["count"][which] + rows, states["level"][which]
+            for i in np.flatnonzero((level <= wanted) & (level < conformal_experts.LARGEST_SAMPLE)):
+                self._widen_lists(states[which[i]], int(wanted[i]))
+
+    def _widen(self, key: np.void, wanted: int) -> None:
+        area = self._area(key)
+        self._give(key, np.concatenate([area, np.zeros(_capacity(wanted) - len(area), np.int64)]))
+
+    def _widen_ring(self, key: np.void, wanted: int) -> None:
+        ring = self._area(key).reshape(2, -1)
+        wider = np.zeros((2, _capacity(wanted)), np.int64)
+        wider[:, : ring.shape[1]] = np.roll(ring, -int(key["head"]), axis=1)
+        key["head"] = 0
+        self._give(key, wider.reshape(-1))
+
+    def _widen_lists(self, key: np.void, rows: int) -> None:
+        wider, key["level"] = conformal_experts.make_room(self._area(key), int(key["level"]), rows)
+        self._give(key, wider)
+
+    def _widen_heap(self, key: np.void, wanted: int) -> None:
+        heap = self._heap(key)
+        wider = np.zeros((3, _capacity(wanted)), np.int64)
+        wider[:, : heap.shape[1]] = heap
+        self._left += heap.size
+        key["heap_place"] = self._new(wider.reshape(-1))
+        key["heap_room"] = wider.shape[1]
+
+    def _area(self, key: np.void) -> np.ndarray:
+        return self._memory[key["place"] : key["place"] + key["room"]]
+
+    def _heap(self, key: np.void) -> np.ndarray:
+        room = int(key["heap_room"])
+        heap = self._memory[key["heap_place"] : key["heap_place"] + 3 * room]
+        return heap.reshape(3, room)
+
+    def _give(self, key: np.void, area: np.ndarray) -> None:
+        """Let `area` (a copy, not a view) be this controller's from now on."""
+        self._left += int(key["room"])
+        key["place"], key["room"] = self._new(area), len(area)
+
+    def _new(self, values: np.ndarray) -> int:
+        """The place of new memory with these values."""
+        end = self._used + len(values)
+        if end > len(self._memory):
+            wider = np.zeros(max(end, 2 * len(self._memory)), np.int64)
+            wider[: self._used] = self._memory[: self._used]
+            self._memory = wider
+        place, self._used = self._used, end
+        self._memory[place:end] = values
+        return place
+
+    def advance(self, code: int, punctuation: int) -> None:
+        """Move a punctuation forward (never back): rows up to it have been released."""
+        key = self._states[code]
+        if punctuation <= key["punctuation"]:
+            return
+        key["punctuation"] = punctuation
+        heap = self._heap(key)
+        alive = heap[:, : key["held"]]
+        alive = alive[:, alive[0] > punctuation]
+        alive = alive[:, np.lexsort((alive[1], alive[0]))]  # sorted, hence a heap
+        heap[:, : alive.shape[1]] = alive
+        key["held"], key["aside"] = alive.shape[1], alive[2].sum()
+        if self._kernel.estimator == state.SLACK:
+            area = self._area(key)
+            buffer = area[: key["size"]]
+            buffer = np.sort(buffer[buffer > punctuation])
+            area[: len(buffer)] = buffer
+            key["size"] = len(buffer)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The state, for a snapshot."""
+        self._compact()
+        return {
+            "controllers": self.states.view(np.uint8).reshape(-1, CONTROLLER.itemsize),
+            "memory": self._memory[: self._used],
+        }
+
+    def _compact(self) -> None:
+        """Give back the memory that nobody uses."""
+        old, self._memory = self._memory, np.zeros(self._used - self._left, np.int64)
+        self._used = self._left = 0
+        for key in self.states:
+            area = old[key["place"] : key["place"] + key["room"]]
+            heap = old[key["heap_place"] : key["heap_place"] + 3 * key["heap_room"]]
+            key["place"], key["heap_place"] = self._new(area), self._new(heap)
+
+    @classmethod
+    def of(cls, control: DisorderControl, arrays: Mapping[str, np.ndarray]) -> Controllers:
+        """The controllers whose `arrays` these are.  Raises SnapshotError for another layout."""
+        saved = arrays["controllers"]
+        if saved.dtype != np.uint8 or saved.shape[1:] != (CONTROLLER.itemsize,):
+            raise SnapshotError("the snapshot's disorder controllers have another layout")
+        controllers = cls(control)
+        controllers._states = saved.reshape(-1).view(CONTROLLER).copy()
+        controllers._size = len(controllers._states)
+        controllers._memory = arrays["memory"].copy()
+        controllers._used = len(controllers._memory)
+        for name in COUNTERS:
+            controllers.counters[name] = int(controllers._states[name].sum())
+        return controllers
+
+
+def _capacity(wanted: int) -> int:
+    return 1 << max(wanted - 1, 15).bit_length()
