@@ -25,6 +25,7 @@ import hindsight
 import traces
 from sfumato.operators.disorder.punctuator import Punctuator
 from sfumato.operators.disorder.reorder import Reorder
+from sfumato.tables.disorder.ordered_rows import RowReorder
 
 ESTIMATORS = ("conformal", "normal", "max")
 
@@ -77,12 +78,12 @@ def most_held(event: np.ndarray, late: np.ndarray, punctuation: np.ndarray) -> i
 
 
 def speed() -> list[dict[str, object]]:
-    """Rows a second through `Reorder`: one key, and a thousand keys of ten rows a call."""
+    """Rows a second through `RowReorder`: one key, and a thousand keys of ten rows a call."""
     rows = []
     for keys, each in ((1, 10_000), (1000, 10)):
         for estimator in ESTIMATORS:
             ratio = None if estimator == "max" else 0.01
-            reorder = Reorder(drop_ratio=ratio, estimator=estimator)
+            reorder = RowReorder(Reorder(drop_ratio=ratio, estimator=estimator))
             rng = np.random.default_rng(1)
             took = []
             for second in range(12):

@@ -95,8 +95,9 @@ def ordered_without_kills(table):
         own = table.filter(pa.compute.equal(table.column("device"), device))
         event, arrival = (own.column(c).cast(pa.int64()).to_numpy() for c in ("event", "arrival"))
         operator = Reorder(drop_ratio=0.02, estimator="conformal")
-        out = operator.process(np.zeros(own.num_rows, np.int64), event, arrival, own)
-        expected.update(zip(out.rows.column("id").to_pylist(), out.late.tolist(), strict=True))
+        out = operator.process(np.zeros(own.num_rows, np.int64), event, arrival)
+        ids = own.column("id").take(pa.array(out.number))
+        expected.update(zip(ids.to_pylist(), out.late.tolist(), strict=True))
     return expected
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.operators.disorder.reorder import Reorder
+from sfumato.tables.disorder.ordered_rows import RowReorder
 
 pytestmark = pytest.mark.spark
 
@@ -49,7 +50,7 @@ def by_operator(table, settings):
         mask = pa.compute.equal(table.column("device"), device)
         own = table.filter(mask)
         event, arrival = (own.column(c).cast(pa.int64()).to_numpy() for c in ("event", "arrival"))
-        operator = Reorder(**settings)
+        operator = RowReorder(Reorder(**settings))
         released = operator.process(np.zeros(own.num_rows, np.int64), event, arrival, own)
         expected[device] = (flat(released), flat(operator.flush()))
     return expected

@@ -55,14 +55,12 @@ def prepare(folder: Path, rows: int | None) -> Future[DemoData]:
 
 def warm_up() -> None:
     """Compile (or load) what the demo's operators run, so that Spark's workers find it compiled."""
-    import pyarrow as pa
-
     from sfumato.operators.disorder.reorder import Reorder
     from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
 
     few = np.arange(64, dtype=np.int64)
     reorder = Reorder(drop_ratio=DROP_RATIO, estimator="conformal")
-    reorder.process(np.zeros(64, np.int64), few, few, pa.table({"row": few}))
+    reorder.process(np.zeros(64, np.int64), few, few)
     join = SimilarityJoin(2, WITHIN, PROBABILITY, WINDOW.rows, WINDOW.confidence)
     arrivals = Arrivals(
         side=(few % 2).astype(np.uint8),

@@ -372,7 +372,6 @@ def test_behind_a_controller_extents_are_the_batch_answer_over_the_rows_that_wer
     arrival = np.sort(rng.integers(0, 200_000, n))
     time = arrival - rng.exponential(800.0, n).astype(int)
     key, x, e = rng.integers(0, 3, n), rng.normal(0, 1, n), rng.random(n)
-    rows = pa.table({"i": np.arange(n)})
     control = Reorder(drop_ratio=0.02)
     window = ExtentAggregate(length, slide, [Aggregate("sum", 0), Aggregate("max", 0)])
     parts, late, on_time = [], 0, []
@@ -381,8 +380,8 @@ def test_behind_a_controller_extents_are_the_batch_answer_over_the_rows_that_wer
             out = control.flush()
         else:
             cut = slice(low, low + 333)
-            out = control.process(key[cut], time[cut], arrival[cut], rows[cut])
-        i = out.rows["i"].to_numpy()
+            out = control.process(key[cut], time[cut], arrival[cut])
+        i = out.number
         late += np.count_nonzero(out.late)
         on_time.append(i[~out.late])
         size = np.arange(len(i) + 1)

@@ -10,10 +10,11 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato.operators.disorder.reorder import Released, Reorder
+from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.state.snapshot import Snapshot, pack, unpack
 from sfumato.tables.arrival_order import arrival_order
 from sfumato.tables.arrow import as_numbers, as_times, complete, joined
+from sfumato.tables.disorder.ordered_rows import OrderedRows, RowReorder
 from sfumato.tables.keys import KeyIndex
 
 TIE = "__tie"  # a column that decides between rows of equal arrival and event time
@@ -55,11 +56,12 @@ class ReorderSettings:
             estimator=self.estimator,
             max_buffer=self.max_buffer,
         )
-        return TableReorder(self, operator)
+        return TableReorder(self, RowReorder(operator))
 
     def restore(self, data: bytes) -> TableReorder:
-        saved = unpack(data, "reorder bucket", 1)
-        bucket = TableReorder(self, Reorder.restore(saved.arrays["operator"].tobytes()))
+        saved = unpack(data, "reorder bucket", 2)
+        operator = Reorder.restore(saved.arrays["operator"].tobytes())
+        bucket = TableReorder(self, RowReorder.of(operator, saved.tables.get("held")))
         bucket.keys = KeyIndex(saved.tables.get("keys"))
         bucket.seen = saved.arrays["seen"]
         bucket.invalid = saved.values["invalid"]
@@ -72,9 +74,9 @@ class ReorderSettings:
 class TableReorder:
     """`Reorder` over Arrow tables with any columns, for the keys of one bucket."""
 
-    def __init__(self, settings: ReorderSettings, operator: Reorder) -> None:
+    def __init__(self, settings: ReorderSettings, ordered: RowReorder) -> None:
         self.settings = settings
-        self.operator = operator
+        self.ordered = ordered
         self.keys = KeyIndex()
         self.seen = np.empty(0, np.int64)  # processing time of each key's newest row, ms
         self.invalid = 0
@@ -100,9 +102,9 @@ class TableReorder:
         grown = len(self.keys) or 1
         self.seen = np.concatenate([self.seen, np.zeros(grown - len(self.seen), np.int64)])
         self.seen[codes] = now
-        return self._marked(self.operator.process(codes, event, arrival, rows))
+        return self._marked(self.ordered.process(codes, event, arrival, rows))
 
-    def _marked(self, released: Released) -> pa.Table:
+    def _marked(self, released: OrderedRows) -> pa.Table:
         kind = released.rows.schema.field(self.settings.event_time).type
         marked = released.rows.append_column("late", pa.array(released.late))
         return marked.append_column("punctuation", as_times(released.punctuation, kind))
@@ -117,29 +119,27 @@ class TableReorder:
     def idle(self, now: int) -> list[pa.Table]:
         assert self.settings.idle_timeout is not None
         quiet = np.flatnonzero(self.seen <= now - self.settings.idle_timeout // 1000)
-        released = self.operator.idle(quiet)
+        released = self.ordered.idle(quiet)
         return [self._marked(released)] if released.rows.num_rows else []
 
     def flush(self) -> list[pa.Table]:
-        released = self.operator.flush()
+        released = self.ordered.flush()
         return [self._marked(released)] if released.rows.num_rows else []
 
     def counters(self) -> dict[str, int]:
-        counted = {**self.operator.counters, "invalid": self.invalid}
+        counted = {**self.ordered.operator.counters, "invalid": self.invalid}
         counted["rows"] += self.invalid
         return {name: counted[name] for name in self.settings.counters}
 
     def snapshot(self) -> bytes:
-        table = self.keys.table
+        tables = {"keys": self.keys.table, "held": self.ordered.held}
+        operator = np.frombuffer(self.ordered.operator.snapshot(), np.uint8)
         return pack(
             "reorder bucket",
-            1,
+            2,
             Snapshot(
                 values={"invalid": self.invalid},
-                arrays={
-                    "operator": np.frombuffer(self.operator.snapshot(), np.uint8),
-                    "seen": self.seen,
-                },
-                tables={} if table is None else {"keys": table},
+                arrays={"operator": operator, "seen": self.seen},
+                tables={name: table for name, table in tables.items() if table is not None},
             ),
         )
