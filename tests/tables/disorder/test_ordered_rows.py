@@ -14,8 +14,8 @@ import traces
 from sfumato.operators.disorder.punctuator import Punctuator
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.state.snapshot import SnapshotError
-from sfumato.tables.disorder.held_rows import HeldRows
 from sfumato.tables.disorder.ordered_rows import RowReorder
+from sfumato.tables.held_rows import HeldRows
 
 NEVER = np.iinfo(np.int64).min
 CONTROLS = {

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.operators.disorder.reorder import Released, Reorder
-from sfumato.tables.disorder.held_rows import HeldRows
+from sfumato.tables.held_rows import HeldRows
 
 
 @dataclass(frozen=True)
