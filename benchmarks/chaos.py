@@ -1,0 +1,317 @@
+"""Kill drivers, JVMs, workers and whole process groups: the answers are those of a quiet run.
+
+    python benchmarks/chaos.py [--kills 10] [--out docs/chaos.json --page docs/chaos.md]
+
+Five queries, each over the same disordered stream, which it reads one file a micro-batch. Each is
+killed at random moments and started again, until it has been killed its share of the times; then
+it ends undisturbed. What its sink holds must be, row for row, what one run without a kill over the
+same files in a few micro-batches gives: nothing lost, nothing doubled. Exits with 1 otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+FILES, ROWS = 60, 80
+TARGETS = ("driver", "JVM", "worker", "process group")
+STAMP = pa.timestamp("us", tz="UTC")
+PATIENCE = 300  # seconds without a micro-batch before a run counts as hung
+DIGITS = 9  # significant ones compared; rows may add up in another order within a batch
+
+# A line on standard output is a phase reached.
+PROGRAM = """
+import sys
+import sfumato as sf
+from pyspark.sql import functions as F
+from sfumato.cli.session import session
+
+folder, shape, files = sys.argv[1:]
+spark = session("chaos", short=True)
+schema = (
+    "device string, event timestamp, arrival timestamp, id long, x double, "
+    "alternatives array<struct<prob: double, x: double>>"
+)
+rows = (
+    spark.readStream.schema(schema).option("maxFilesPerTrigger", int(files))
+    .parquet(folder + "/in")
+)
+
+def ordered():
+    return sf.reorder(rows, event_time="event", arrival="arrival", key="device", drop_ratio=0.02)
+
+def extents():
+    return sf.window_aggregate(
+        ordered(), {"total": "sum(x)", "n": "count(*)"}, key="device", order="event",
+        window=sf.Range("60 seconds", slide="20 seconds"),
+    )
+
+def counts():
+    return sf.window_aggregate(
+        rows, {"mean": "avg(x)", "top": "max(x)"}, key="device", order=["arrival", "id"],
+        window=sf.Rows(40, confidence=0.9),
+    )
+
+def pairs():
+    return sf.similarity_join(
+        rows.where("id % 2 = 0"), rows.where("id % 2 = 1"), on="x", within=0.05, probability=0.4,
+        window=sf.Rows(40, confidence=0.9), order=["arrival", "id"], key="device",
+    )
+
+def ranking():
+    return sf.top_k(
+        rows, [sf.Top(3, every="30 seconds", name="three")], by="x", order="arrival",
+        window=sf.Rows(50),
+    )
+
+shapes = {
+    "reorder": ordered, "reorder, extents": extents, "count windows": counts,
+    "similarity join": pairs, "top-k": ranking,
+}
+answers = shapes[shape]()
+query = (
+    answers.select(F.to_json(F.struct("*")).alias("answer")).writeStream.format("parquet")
+    .option("path", folder + "/out").option("checkpointLocation", folder + "/checkpoint")
+    .trigger(availableNow=True).start()
+)
+print("started", flush=True)
+query.awaitTermination()
+print("finished", flush=True)
+"""
+SHAPES = ("reorder", "reorder, extents", "count windows", "similarity join", "top-k")
+
+
+@dataclass
+class Outcome:
+    """What became of one query: kills by target, micro-batches committed, answers compared."""
+
+    query: str
+    kills: int
+    targets: str
+    micro_batches: int
+    answers: int
+    lost: int
+    doubled: int
+    seconds: float
+
+
+def readings(rows: int, seed: int) -> pa.Table:
+    """A disordered stream of uncertain readings of three devices, in order of arrival."""
+    rng = np.random.default_rng(seed)
+    event = np.cumsum(rng.exponential(1e6, rows)).astype(np.int64)
+    arrival = event + (rng.exponential(3e6, rows) * rng.choice([1, 1, 1, 10], rows)).astype(int)
+    order = np.argsort(arrival, kind="stable")
+    samples = rng.normal(0, 1, rows)[:, None] + rng.normal(0, 0.02, (rows, 3))
+    pair = pa.StructArray.from_arrays(
+        [pa.array(np.full(3 * rows, 0.3)), pa.array(samples.ravel())], ["prob", "x"]
+    )
+    return pa.table(
+        {
+            "device": [f"d{i}" for i in rng.integers(0, 3, rows)],
+            "event": pa.array(event[order]).cast(STAMP),
+            "arrival": pa.array(np.sort(arrival) + np.arange(rows)).cast(STAMP),
+            "id": pa.array(np.arange(rows)),
+            "x": pa.array(samples[:, 0]),
+            "alternatives": pa.ListArray.from_arrays(
+                pa.array(np.arange(0, 3 * rows + 1, 3), pa.int32()), pair
+            ),
+        }
+    )
+
+
+def write_files(table: pa.Table, folder: Path) -> None:
+    folder.mkdir(parents=True)
+    for i in range(FILES):
+        path = folder / f"{i:04d}.parquet"
+        pq.write_table(table.slice(i * ROWS, ROWS), path)
+        os.utime(path, (1_000_000 + i, 1_000_000 + i))
+
+
+def start(folder: Path, shape: str, files: int) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(folder), shape, str(files)],
+        stdout=subprocess.PIPE,
+        stderr=(folder / "errors").open("a"),
+        text=True,
+        start_new_session=True,
+    )
+
+
+def committed(folder: Path) -> int:
+    commits = folder / "checkpoint" / "commits"
+    return sum(p.name.isdigit() for p in commits.iterdir()) if commits.is_dir() else 0
+
+
+def victims(target: str, leader: int) -> list[int]:
+    """Process numbers of what is to be killed in the process group of a run."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            words = (entry / "cmdline").read_bytes().decode(errors="replace")
+            if os.getpgid(int(entry.name)) != leader:
+                continue
+        except (OSError, ProcessLookupError):
+            continue
+        is_jvm = "org.apache.spark" in words
+        is_worker = "pyspark.daemon" in words or "pyspark/daemon" in words
+        if {"JVM": is_jvm, "worker": is_worker and int(entry.name) != leader}.get(target):
+            found.append(int(entry.name))
+    return found
+
+
+def kill(process: subprocess.Popen[str], target: str) -> None:
+    """SIGKILL to the target; what is left of the run then ends too, or is ended."""
+    if target == "driver":
+        os.kill(process.pid, signal.SIGKILL)
+    for victim in victims(target, process.pid):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(victim, signal.SIGKILL)
+    if target == "worker":  # the run may survive it: Spark starts another
+        time.sleep(2.0)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+def disturbed(folder: Path, shape: str, kills: int, seed: int) -> list[str]:
+    """Run a query until it has been killed so often; the targets."""
+    rng = random.Random(seed)
+    done: list[str] = []
+    while len(done) < kills:
+        process = start(folder, shape, 1)
+        assert process.stdout is not None
+        if process.stdout.readline() != "started\n":
+            raise SystemExit(f"{shape} did not start:\n{(folder / 'errors').read_text()[-3000:]}")
+        before, since = committed(folder), time.monotonic()
+        early = len(done) % 3 == 0  # every third time while the first micro-batch runs
+        while not early and committed(folder) == before and process.poll() is None:
+            if time.monotonic() - since > PATIENCE:
+                raise SystemExit(f"{shape} hangs:\n{(folder / 'errors').read_text()[-3000:]}")
+            time.sleep(0.02)
+        time.sleep(rng.uniform(0.0, 1.5))
+        if process.poll() is not None:
+            process.stdout.close()
+            break
+        target = TARGETS[len(done) % len(TARGETS)]
+        kill(process, target)
+        done.append(target)
+    return done
+
+
+def finish(folder: Path, shape: str, files: int) -> None:
+    process = start(folder, shape, files)
+    output, _ = process.communicate(timeout=PATIENCE * 2)
+    if "finished" not in output:
+        raise SystemExit(f"{shape} failed:\n{(folder / 'errors').read_text()[-3000:]}")
+
+
+def answers(folder: Path) -> Counter[str]:
+    """What the sink holds by its own log, which readers of the folder go by."""
+    files = set()
+    for log in (folder / "out" / "_spark_metadata").glob("[0-9]*"):
+        for line in log.read_text().splitlines()[1:]:
+            files.add(Path(json.loads(line)["path"].removeprefix("file:")))
+    found: Counter[str] = Counter()
+    for file in files:
+        for answer in pq.read_table(file).column("answer").to_pylist():
+            found[json.dumps(rounded(json.loads(answer)), sort_keys=True)] += 1
+    return found
+
+
+def rounded(value: object) -> object:
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    if isinstance(value, dict):
+        return {name: rounded(part) for name, part in value.items()}
+    return [rounded(part) for part in value] if isinstance(value, list) else value
+
+
+def tried(shape: str, kills: int, table: pa.Table, root: Path, seed: int) -> Outcome:
+    begun = time.monotonic()
+    quiet, loud = (root / f"{shape}-{kind}" for kind in ("quiet", "killed"))
+    for folder in (quiet, loud):
+        write_files(table, folder / "in")
+    finish(quiet, shape, 17)
+    targets = Counter(disturbed(loud, shape, kills, seed))
+    finish(loud, shape, 1)
+    expected, got = answers(quiet), answers(loud)
+    return Outcome(
+        query=shape,
+        kills=sum(targets.values()),
+        targets=", ".join(f"{n} {target}" for target, n in targets.items()),
+        micro_batches=committed(loud),
+        answers=sum(got.values()),
+        lost=sum((expected - got).values()),
+        doubled=sum((got - expected).values()),
+        seconds=round(time.monotonic() - begun, 1),
+    )
+
+
+HEAD = """# Kills
+
+Written by `make chaos` (or `python benchmarks/chaos.py --kills N --page docs/chaos.md`); no number
+is typed. Each query reads a disordered stream, one file a micro-batch; driver, JVM, worker or all
+of them get SIGKILL at random moments, and the query is started again. Its answers are compared, row
+for row, with those of one quiet run over the same files in a few micro-batches.
+
+| query | kills | of | micro-batches | answers | lost | doubled |
+|---|--:|---|--:|--:|--:|--:|
+"""
+
+
+def page(outcomes: list[Outcome]) -> str:
+    lines = [
+        f"| {o.query} | {o.kills} | {o.targets} | {o.micro_batches} | {o.answers} | {o.lost} "
+        f"| {o.doubled} |"
+        for o in outcomes
+    ]
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=10, help="over all queries")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--page", type=Path)
+    parser.add_argument("--out", type=Path)
+    chosen = parser.parse_args()
+    table = readings(FILES * ROWS, chosen.seed)
+    root = Path(tempfile.mkdtemp(prefix="sfumato-chaos-"))
+    outcomes = []
+    for i, shape in enumerate(SHAPES):
+        kills = chosen.kills // len(SHAPES) + (i < chosen.kills % len(SHAPES))
+        outcomes.append(tried(shape, kills, table, root, chosen.seed + i))
+        print(json.dumps(asdict(outcomes[-1])), flush=True)
+    if chosen.page:
+        chosen.page.write_text(page(outcomes))
+    if chosen.out:
+        chosen.out.write_text(json.dumps([asdict(o) for o in outcomes], indent=1) + "\n")
+    wrong = [o.query for o in outcomes if o.lost or o.doubled]
+    if wrong:
+        raise SystemExit(f"answers lost or doubled: {', '.join(wrong)}; see {root}")
+    shutil.rmtree(root)
+    print(f"{sum(o.kills for o in outcomes)} kills: nothing lost, nothing doubled")
+
+
+if __name__ == "__main__":
+    main()
