@@ -1,1 +1,5 @@
-"""Command line: demo, run, explain."""
+"""The command line: demo, run, explain, reproduce; sessions, pipeline files, the Java runtime.
+
+`main` has the commands; the other files are named after what they do for one of them.
+Nothing imports this package; users call `sfumato`.
+"""

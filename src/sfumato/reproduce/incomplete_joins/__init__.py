@@ -1,1 +1,5 @@
-"""Paper E: joins of two streams whose objects lack attributes (E1 to E6)."""
+"""Joins of streams whose objects lack attributes: the experiments of JoiniDS.
+
+Modules named `plain_...`, or as the paper names them, are its own algorithms as it tells them.
+Open: the list EXPERIMENTS of each module, which `reproduce.catalogue` collects.
+"""

@@ -1,1 +1,5 @@
-"""Paper A: count windows over tuples that may not exist, and joins over them (A4 to A15)."""
+"""Count windows over tuples that may not exist, and joins over them: figures 4 to 15.
+
+Modules named `plain_...`, or as the paper names them, are its own algorithms as it tells them.
+Open: the list EXPERIMENTS of each module, which `reproduce.catalogue` collects.
+"""
