@@ -24,9 +24,9 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from sfumato.operators.ranking.top_k import pt_k as pt_k
     from sfumato.operators.ranking.top_k import rank_probabilities as rank_probabilities
     from sfumato.operators.ranking.top_k import top_k_probabilities as top_k_probabilities
+    from sfumato.operators.ranking.top_k import top_k_streams as top_k_streams
     from sfumato.operators.ranking.top_k import u_kranks as u_kranks
     from sfumato.operators.ranking.top_k import u_topk as u_topk
-    from sfumato.operators.ranking.top_k_answers import top_k_streams as top_k_streams
     from sfumato.operators.windows.uncertain_window import UncertainWindow as UncertainWindow
     from sfumato.queries import Top as Top
     from sfumato.spark.checked import checked as checked
@@ -99,7 +99,7 @@ _HOME = {
     "timetable": "sfumato.operators.ranking.timetable",
     "top_k": "sfumato.spark.top_k",
     "top_k_probabilities": "sfumato.operators.ranking.top_k",
-    "top_k_streams": "sfumato.operators.ranking.top_k_answers",
+    "top_k_streams": "sfumato.operators.ranking.top_k",
     "u_kranks": "sfumato.operators.ranking.top_k",
     "u_topk": "sfumato.operators.ranking.top_k",
     "where": "sfumato.spark.where",

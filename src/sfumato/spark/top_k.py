@@ -18,8 +18,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.ranking.timetable import Timetable, timetable
-from sfumato.operators.ranking.top_k_answers import Semantics
 from sfumato.queries import Top, registered
 from sfumato.spark.model.aggregates import Wanted
 from sfumato.spark.model.alternatives import ALTERNATIVES

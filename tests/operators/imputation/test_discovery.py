@@ -111,3 +111,14 @@ def test_what_is_found_serves_to_impute():
 def test_wrong_arguments_are_named(change, message):
     with pytest.raises(ValueError, match=message):
         discover_dependencies({"a": [1.0, 2.0], "b": [1.0, 2.0]}, **change)
+
+
+def test_a_bound_is_rounded_up_from_what_it_is_on_paper():
+    a = np.round(np.tile(np.arange(0.0, 1.01, 0.1), 12), 1)
+    rows = {"a": a, "b": np.round(0.7 * a, 2)}  # neighbours differ by just .07
+    scaling = {"a": (0.0, 1.0), "b": (0.0, 1.0)}
+    found = discover_dependencies(
+        rows, epsilons=(0.1,), dependents=["b"], scaling=scaling, confidence=1.0
+    )
+    assert [str(dependency) for dependency in found] == ["a -> b : 0.1 -> 0.07"]
+    assert found[0].confidence == 1.0

@@ -15,7 +15,7 @@ from sfumato.kernels.imputation.imputation import share_limits
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.imputer import MARGINAL, NOTHING, PRESENT, REASONS, Imputer
 from sfumato.operators.imputation.lattice import (
-    Rule,
+    Combination,
     build_lattice,
     combine,
     correlation_dimension,
@@ -49,7 +49,7 @@ def impute_by_definition(imputer, repository, one):
         if not np.isnan(one[name]):
             continue
         chosen[name] = None
-        for rule in imputer.rules:
+        for rule in imputer.combinations:
             if rule.dependency.dependent != name:
                 continue
             found = donors_of(repository, rule.dependency, imputer.scaling, one)
@@ -133,7 +133,7 @@ def test_imputed_distributions_are_those_of_the_definition(data):
         for row, p in zip(got, done.prob[part].tolist(), strict=True):
             assert abs(Fraction(p) - law[row]) <= 1e-12
         assert bool(law) == (done.reason[i] <= 1)
-        assert (done.rule[i] == PRESENT).tolist() == (~np.isnan(values)).tolist()
+        assert (done.chosen[i] == PRESENT).tolist() == (~np.isnan(values)).tolist()
     assert sum(done.counts.values()) == len(objects)
 
 
@@ -143,7 +143,7 @@ def test_an_object_is_imputed_the_same_in_any_batch_and_after_saving(data):
     repository, dependencies, objects = random_case(data, dimensions=5)
     imputer = Imputer(repository, dependencies, joint=data.draw(st.booleans()), max_alternatives=7)
     again = Imputer.from_bytes(imputer.to_bytes())
-    assert again.rules == imputer.rules
+    assert again.combinations == imputer.combinations
     assert again.scaling == imputer.scaling
     whole = imputer.impute(objects)
     for i in range(len(objects)):
@@ -151,7 +151,7 @@ def test_an_object_is_imputed_the_same_in_any_batch_and_after_saving(data):
         part = slice(whole.offsets[i], whole.offsets[i + 1])
         np.testing.assert_array_equal(one.values, whole.values[part])
         np.testing.assert_array_equal(one.prob, whole.prob[part])
-        for field in ("rule", "reason", "donors", "spread", "beyond", "error", "joint"):
+        for field in ("chosen", "reason", "donors", "spread", "beyond", "error", "joint"):
             np.testing.assert_array_equal(getattr(one, field)[0], getattr(whole, field)[i])
 
 
@@ -176,11 +176,11 @@ def test_edges_of_a_box_belong_to_it():
 def test_the_combined_rule_is_tried_first_and_single_ones_where_it_has_no_donors():
     dependencies = ["a -> c : 0.1 -> 1", "b -> c : 0 -> 1"]
     imputer = Imputer(REPOSITORY, dependencies, ["c"], fallback="reject")
-    assert [rule.level for rule in imputer.rules] == [2, 1, 1]
+    assert [rule.level for rule in imputer.combinations] == [2, 1, 1]
     done = imputer.impute(
         {"a": [0.1, 0.2, 0.9, np.nan, 9.0], "b": [0.5, 1.0, 0.3, 1.0, 9.0], "c": [np.nan] * 5}
     )
-    levels = [imputer.rules[r].level if r >= 0 else r for r in done.rule[:, 0]]
+    levels = [imputer.combinations[r].level if r >= 0 else r for r in done.chosen[:, 0]]
     assert levels == [2, 1, 1, 1, NOTHING]
     assert imputer.explain(done, 0) == "a, b -> c : 0.1, 0 -> 1"
     assert imputer.explain(done, 4) == "no donors"
@@ -198,10 +198,39 @@ def test_nothing_becomes_zero_or_vanishes_silently():
     assert done.values.tolist() == [[3.0]]
 
 
+@pytest.mark.parametrize("epsilon", [0.1, 0.2, 0.3, 0.7])
+def test_rows_at_just_epsilon_are_donors_on_both_sides_and_those_beyond_are_not(epsilon):
+    steps = np.round(np.arange(0.0, 3.0, 0.1), 1)  # 0.4 - 0.3 > 0.1 and 0.3 - 0.2 < 0.1 in float64
+    for shift, span in ((0.0, 1.0), (-7.3, 1.0), (1.7, 10.0)):
+        a = np.round(steps * span + shift, 12)
+        imputer = Imputer(
+            {"a": a, "b": np.arange(a.size)}, [f"a -> b : {epsilon} -> 1"], "b",
+            scaling={"a": (shift, span)},
+        )  # fmt: skip
+        done = imputer.impute(np.column_stack([a, np.full(a.size, np.nan)]))
+        k = round(epsilon * 10)
+        near = [min(i + k, a.size - 1) - max(i - k, 0) + 1 for i in range(a.size)]
+        assert done.donors[:, 0].tolist() == near
+
+
+def test_an_infinite_determinant_is_a_missing_one():
+    imputer = Imputer(
+        REPOSITORY, ["a -> c : 0.1 -> 1", "b -> c : 0.1 -> 1"], ["c"], fallback="reject"
+    )
+    objects = [[np.inf, 0.5, 3.0], [-np.inf, 0.5, np.nan], [np.inf, -np.inf, np.nan]]
+    done = imputer.impute(objects)
+    assert [REASONS[reason] for reason in done.reason] == [
+        "complete", "imputed", "no dependency with its determinants present",
+    ]  # fmt: skip
+    assert done.values[done.offsets[0] : done.offsets[1]].tolist() == [[3.0]]
+    by_b = imputer.impute([[np.nan, 0.5, np.nan]])
+    np.testing.assert_array_equal(by_b.values, done.values[done.offsets[1] : done.offsets[2]])
+
+
 def test_a_row_with_everything_missing_gets_the_marginal_distributions():
     imputer = Imputer(REPOSITORY, ["a -> c : 0.1 -> 1"], joint=True)
     done = imputer.impute([[np.nan] * 3])
-    assert done.rule.tolist() == [[MARGINAL] * 3]
+    assert done.chosen.tolist() == [[MARGINAL] * 3]
     assert done.joint.tolist() == [True]
     assert done.values.tolist() == [
         [0.0, 0.0, 1.0],
@@ -347,7 +376,7 @@ def test_levels_go_down_and_within_them_likely_rules_go_first():
     lattice = build_lattice(
         [Dependency.parse(text) for text in texts], lambda d: donors[",".join(d.names)], 100
     )
-    order = [",".join(rule.dependency.names) for rule in lattice.rules]
+    order = [",".join(rule.dependency.names) for rule in lattice.combinations]
     assert order == ["a,b,c", "a,c", "b,c", "a,b", "c", "a", "b"]
     assert lattice.left_out == 0
 
@@ -356,18 +385,18 @@ def test_a_lattice_over_its_cap_keeps_the_top_and_the_single_rules_and_says_what
     texts = [f"{name} -> z : 1 -> 1" for name in "abcdefgh"]
     dependencies = [Dependency.parse(text) for text in texts]
     lattice = build_lattice(dependencies, lambda d: 1.0 + (d.names[0] == "b"), 20)
-    assert len(lattice.rules) == 20
-    assert [r.level for r in lattice.rules] == [8] + [7] * 8 + [6] * 3 + [1] * 8
+    assert len(lattice.combinations) == 20
+    assert [r.level for r in lattice.combinations] == [8] + [7] * 8 + [6] * 3 + [1] * 8
     assert lattice.left_out == 2**8 - 1 - 20
     tiny = build_lattice(dependencies, lambda d: 1.0, 8)
-    assert [r.level for r in tiny.rules] == [1] * 8
+    assert [r.level for r in tiny.combinations] == [1] * 8
 
 
 def test_a_combination_that_asks_the_same_is_tried_once():
     texts = ["a -> z : 0.1 -> 1", "a -> z : 0.2 -> 1"]
     lattice = build_lattice([Dependency.parse(text) for text in texts], lambda d: 1.0, 100)
-    assert lattice.rules[0] == Rule(Dependency.parse("a -> z : 0.1 -> 1"), 2, 1.0)
-    assert len(lattice.rules) == 2
+    assert lattice.combinations[0] == Combination(Dependency.parse("a -> z : 0.1 -> 1"), 2, 1.0)
+    assert len(lattice.combinations) == 2
 
 
 def test_the_correlation_dimension_is_that_of_the_set():

@@ -351,8 +351,12 @@ def test_errors_name_the_argument_and_what_came(change, words):
 
 
 def test_errors_of_the_other_rankings():
-    with pytest.raises(ValueError, match="`threshold` must be a number in"):
+    with pytest.raises(ValueError, match="`probability` must be a number in"):
         sf.pt_k([1], [1], k=1, threshold=0)
+    with pytest.raises(ValueError, match="give `probability`, the least Pr_k of PT-k, once"):
+        sf.pt_k([1], [1], k=1, threshold=0.5, probability=0.5)
+    both = [sf.pt_k([2, 1], [0.6, 0.6], k=1, **{n: 0.5}) for n in ("probability", "threshold")]
+    assert both[0].indices.tolist() == both[1].indices.tolist() == [0]
     with pytest.raises(ValueError, match="`alpha` must be a number in"):
         prfe([1], [1], alpha=1.5)
     with pytest.raises(ValueError, match="`weights` must be a list of finite numbers"):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.operators.ranking.ranked_items import RuleMassError
 from sfumato.operators.ranking.schedule import Schedule
-from sfumato.operators.ranking.top_k_answers import Semantics
+from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.ranking.top_k_window import TopKWindow
 from sfumato.operators.state.snapshot import SnapshotError
 
@@ -259,7 +259,7 @@ def test_streams_are_ranked_by_the_sum_over_their_tuples():
 @pytest.mark.parametrize(
     "semantics",
     [
-        Semantics("pt_k", threshold=0.3),
+        Semantics("pt_k", probability=0.3),
         Semantics("u_topk"),
         Semantics("u_kranks"),
         Semantics("expected_rank"),
@@ -293,8 +293,8 @@ def test_semantics_over_a_window_are_the_functions_over_arrays():
     assert rows("u_topk").row.tolist() == vector.indices.tolist()
     assert rows("u_topk").probability.tolist() == [vector.probability] * 3
     assert rows("u_kranks").row.tolist() == sf.u_kranks(scores, prob, k=3).indices.tolist()
-    enough = sf.pt_k(scores, prob, k=3, threshold=0.5)
-    assert rows(Semantics("pt_k", threshold=0.5)).row.tolist() == enough.indices.tolist()
+    enough = sf.pt_k(scores, prob, k=3, probability=0.5)
+    assert rows(Semantics("pt_k", probability=0.5)).row.tolist() == enough.indices.tolist()
 
 
 def test_least_scores_first_on_request():

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.operators.ranking.top_k_answers import Semantics
+from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.queries import Top
-from sfumato.tables.ranking.expiring_keys import FadingIndex
+from sfumato.tables.ranking.expiring_keys import ExpiringKeyIndex
 from sfumato.tables.ranking.top_k import TopKSettings
 from sfumato.windows import Range, Rows
 
@@ -194,7 +194,7 @@ def test_no_query_waits_longer_than_it_may_while_its_window_holds_tuples(plan):
     semantics=st.sampled_from(
         [
             Semantics("pk_topk"),
-            Semantics("pt_k", threshold=0.1),
+            Semantics("pt_k", probability=0.1),
             Semantics("u_topk"),
             Semantics("u_kranks"),
             Semantics("expected_rank"),
@@ -389,11 +389,11 @@ def test_state_stays_small_over_a_long_stream():
 
 
 def test_an_index_that_forgets_gives_new_numbers_to_what_comes_back():
-    index = FadingIndex()
+    index = ExpiringKeyIndex()
     column = pa.chunked_array([pa.array(["a", None, "b", "a"])])
     assert index.encode(column).tolist() == [0, -1, 1, 0]
     index.keep(np.array([1]))
-    index = FadingIndex(index.table, index.next)
+    index = ExpiringKeyIndex(index.table, index.next)
     assert index.encode(column).tolist() == [2, -1, 1, 2]
     assert len(index) == 2
 

@@ -42,6 +42,24 @@ class DonorTree(NamedTuple):
     end: np.ndarray
 
 
+class BoxSearch(NamedTuple):
+    """A box, and room to look for what lies in it; for one search at a time.
+
+    attributes : int64[D], those that the box constrains come first    reach : float64[D], how far
+        from the centre, by attribute, finite where constrained
+    nodes, unsure : int64[nodes of the tree], found: the nodes by place, and for each a bit mask of
+        the positions in `attributes` that its rows must still be tested on, 0 for whole nodes
+    stack : int64[64, 2], a waiting node and its mask, at most one a level    near : uint8[64]
+    """
+
+    attributes: np.ndarray
+    reach: np.ndarray
+    nodes: np.ndarray
+    unsure: np.ndarray
+    stack: np.ndarray
+    near: np.ndarray
+
+
 def tree_order(points, weight):
     """Order of rows for a tree: int64[N], row by place. NumPy; O(N log N).
 
@@ -94,17 +112,29 @@ def build_tree(points, order):
     return DonorTree(columns, rows, low, high, begin, end)
 
 
+@compiled_ieee
+def new_search(nodes, attributes):
+    """Room for searches in trees of so many nodes over so many attributes."""
+    return BoxSearch(
+        attributes=np.empty(attributes, np.int64),
+        reach=np.empty(attributes),
+        nodes=np.empty(nodes, np.int64),
+        unsure=np.empty(nodes, np.int64),
+        stack=np.empty((64, 2), np.int64),
+        near=np.empty(LEAF, np.uint8),
+    )
+
+
 @lean
-def nodes_in_box(low, high, attributes, asked, centre, reach, nodes, unsure, stack):
+def nodes_in_box(tree, asked, centre, search):
     """Nodes that together hold every row in the box: whole ones, and leaves to be filtered.
 
-    low, high : of a tree    attributes : int64[k], the first `asked` (<= 62) are constrained
-    centre, reach : float64[D], finite where constrained
-    nodes, unsure : int64[nodes of the tree], written: the nodes by place, and for each a bit mask
-        of the positions in `attributes` that its rows must still be tested on, 0 for whole nodes
-    stack : int64[64, 2], to work in: a waiting node and its mask, at most one a level
+    asked : int <= 62, so many of `search.attributes` are constrained
+    centre : float64[D], finite where constrained    search : `nodes` and `unsure` are written
     Returns their number. O(leaves that the box's edge crosses * asked).
     """
+    low, high, attributes, reach = tree.low, tree.high, search.attributes, search.reach
+    nodes, unsure, stack = search.nodes, search.unsure, search.stack
     leaves = low.shape[0] // 2
     count, top = 0, 0
     stack[0, 0], stack[0, 1] = 1, (1 << asked) - 1
@@ -134,8 +164,9 @@ def nodes_in_box(low, high, attributes, asked, centre, reach, nodes, unsure, sta
 
 
 @lean
-def filter_leaf(columns, begin, attributes, mask, centre, reach, near):
-    """Which of a leaf's 64 rows are near in the attributes of `mask`: near, uint8[64]."""
+def filter_leaf(columns, begin, mask, centre, search):
+    """Which of a leaf's 64 rows are near in the attributes of `mask`: written to search.near."""
+    attributes, reach, near = search.attributes, search.reach, search.near
     # Unsigned places: no test for negative ones, which would keep the lanes from becoming SIMD.
     place = np.uint64(begin)
     fresh, i = True, 0
@@ -155,16 +186,14 @@ def filter_leaf(columns, begin, attributes, mask, centre, reach, near):
 
 
 @lean
-def rows_in_nodes(
-    columns, begin, end, nodes, unsure, count, attributes, centre, reach, enough, out, n, near
-):
+def rows_in_nodes(tree, count, centre, search, enough, out, n):
     """Write the places of the rows in the box to out[n:], ascending; the position after them.
 
-    nodes, unsure, count : of `nodes_in_box`    enough : int64, stop once so many are found
+    count, search : of `nodes_in_box`    enough : int64, stop once so many are found
     out : int64[], with room for all rows of the nodes; of size 0: only counted
-    near : uint8[64], to work in
     O(64 * attributes in doubt) a leaf in doubt, in SIMD; O(rows) for whole nodes.
     """
+    begin, end, nodes, unsure, near = tree.begin, tree.end, search.nodes, search.unsure, search.near
     stop = n + enough
     for i in range(count):
         first, last = begin[nodes[i]], end[nodes[i]]
@@ -174,7 +203,7 @@ def rows_in_nodes(
                     out[n + place - first] = place
             n += last - first
         else:
-            filter_leaf(columns, first, attributes, unsure[i], centre, reach, near)
+            filter_leaf(tree.columns, first, unsure[i], centre, search)
             if out.size > 0:
                 # Written before judged, without a branch; so one place more than rows is needed.
                 for j in range(last - first):
@@ -191,11 +220,11 @@ def rows_in_nodes(
 
 
 @lean
-def most_rows(begin, end, nodes, count):
-    """Rows of these nodes together: an upper bound on the rows in the box."""
+def most_rows(tree, count, search):
+    """Rows of the nodes found, together: an upper bound on the rows in the box."""
     total = 0
     for i in range(count):
-        total += end[nodes[i]] - begin[nodes[i]]
+        total += tree.end[search.nodes[i]] - tree.begin[search.nodes[i]]
     return total
 
 
@@ -218,28 +247,19 @@ def query_tree(tree, centres, reaches, counting):
     counting : bool, only offsets; rows are then empty
     """
     n, d = centres.shape
-    columns, row, begin, end = tree.columns, tree.rows, tree.begin, tree.end
-    nodes, unsure = np.empty(begin.size, np.int64), np.empty(begin.size, np.int64)
+    row, search = tree.rows, new_search(tree.begin.size, d)
     offsets, out = np.zeros(n + 1, np.int64), np.empty(0 if counting else 1024, np.int64)
-    attributes = np.empty(d, np.int64)
-    stack, near = np.empty((64, 2), np.int64), np.empty(LEAF, np.uint8)
     found = 0
     for i in range(n):
-        centre, reach = centres[i], reaches[i]
         asked = 0
         for a in range(d):
-            if reach[a] < np.inf:
-                attributes[asked] = a
+            if reaches[i, a] < np.inf:
+                search.attributes[asked], search.reach[a] = a, reaches[i, a]
                 asked += 1
-        count = nodes_in_box(
-            tree.low, tree.high, attributes, asked, centre, reach, nodes, unsure, stack
-        )
+        count = nodes_in_box(tree, asked, centres[i], search)
         if not counting:
-            out = longer(out, found + most_rows(begin, end, nodes, count) + 1)
-        found = rows_in_nodes(
-            columns, begin, end, nodes, unsure, count,
-            attributes, centre, reach, row.size + 1, out, found, near,
-        )  # fmt: skip
+            out = longer(out, found + most_rows(tree, count, search) + 1)
+        found = rows_in_nodes(tree, count, centres[i], search, row.size + 1, out, found)
         offsets[i + 1] = found
     for i in range(0 if counting else found):
         out[i] = row[out[i]]

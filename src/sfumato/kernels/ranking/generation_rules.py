@@ -8,12 +8,27 @@ rule up to i, that holds for the positions strictly between i and the rule's nex
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from sfumato.kernels.compile import compiled
 
 NEVER = 2**62  # `after` of a rule's last member
 CUT = 80.0  # twice the exponent of a negligible probability: exp(-40) = 4e-18
+
+
+class Factors(NamedTuple):
+    """What each of m items, in rank order, adds to the count of those above the others.
+
+    prob : float64[m] in (0, 1], of the item itself
+    mass : float64[m], of its rule up to and with the item, at most 1
+    after : int64[m], position of the rule's next member, where this factor ends; NEVER if none
+    """
+
+    prob: np.ndarray
+    mass: np.ndarray
+    after: np.ndarray
 
 
 @compiled
@@ -32,11 +47,9 @@ def rule_masses(prob, rule, rules):
 
 @compiled
 def rule_factors(prob, rule, rules):
-    """Mass and end of each item's factor.
+    """The factors of items.
 
     prob : float64[m] in (0, 1], in rank order;  rule : int64[m] in [-1, rules), -1 for no rule
-    Returns mass float64[m], the rule's probability up to and with the item (at most 1), and
-    after int64[m], the position of the rule's next member (NEVER if there is none).
     Cost: O(m + rules).  Error: that of summation.  Source: D, section 3 (compressed rules).
     """
     m = prob.size
@@ -51,20 +64,21 @@ def rule_factors(prob, rule, rules):
                 mass[i] += mass[before]
             last[rule[i]] = i
         mass[i] = min(mass[i], 1.0)
-    return mass, after
+    return Factors(prob, mass, after)
 
 
 @compiled
-def undecided(prob, mass, least, most):
+def undecided(factors, least, most):
     """Positions where Pr(fewer than k items above) is neither 1 nor 0, for least <= k <= most.
 
-    prob, mass : as in rule_factors;  least, most : int >= 1
+    least, most : int >= 1
     Returns (begin, end): up to position `begin` at least `least` items can only be above with
     probability < 4e-18; from `end` on, fewer than `most` are above with probability < 4e-18.
     end = m if the items do not reach that far.
     Cost: O(m).  Source: Bernstein's and Chernoff's bounds for sums of independent variables, on
     all rules above; leaving one's own rule out moves the mean by at most 1.
     """
+    prob, mass = factors.prob, factors.mass
     mean, variance, rules = 0.0, 0.0, 0
     begin, m = 0, prob.size
     for x in range(m):

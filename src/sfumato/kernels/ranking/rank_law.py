@@ -22,15 +22,16 @@ def longer(array, used, needed):
 
 
 @compiled
-def rank_laws(prob, mass, after, end, most):
+def rank_laws(factors, end, most):
     """Pr(rank(x) = j + 1) for j < most: exists, and exactly j items of other rules are above.
 
-    prob, mass, after : of the items in rank order, as in rule_factors;  end : int <= m
+    factors : `Factors` of the items in rank order;  end : int <= m
     Returns start int64[end + 1], first int64[end] and law float64[start[end]]: item x has
     Pr(rank = first[x] + 1 + i) = law[start[x] + i]; all other ranks below `most` are negligible.
     Cost: O(end log(end) band); memory O(end band), the band about 10 standard deviations.
     Error: as top_k_tails.  Source: D, (2), offline as a segment tree over the rank positions.
     """
+    prob, mass, after = factors.prob, factors.mass, factors.after
     start, first = np.zeros(end + 1, dtype=np.int64), np.zeros(end, dtype=np.int64)
     law = np.empty(16 * end + 16)
     if end == 0:
@@ -43,7 +44,7 @@ def rank_laws(prob, mass, after, end, most):
     while top:
         top -= 1
         a, b, depth = waiting[top, 0], waiting[top, 1], waiting[top, 2]
-        enter(tree, depth, a, b, mass, after, most)
+        enter(tree, depth, a, b, factors, most)
         if b - a > LEAF:
             middle = (a + b + 1) // 2
             waiting[top] = (middle, b, depth + 1)

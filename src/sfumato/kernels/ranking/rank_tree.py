@@ -1,7 +1,7 @@
 """Laws of how many items rank higher, by divide and conquer over the positions.
 
 A node of the tree is a range of positions [a, b); its law is the product of the factors (see
-rule_factors) that hold on all of [a, b). A factor enters at the O(log m) nodes that its range
+`Factors`) that hold on all of [a, b). A factor enters at the O(log m) nodes that its range
 covers and whose parent's it does not. Only multiplications of probabilities: each entry of a law
 keeps its relative precision. (Dividing one's own rule out again would be shorter, and has no
 digits left after some hundred ordinary pairs.) Depth first, one law and one list a level.
@@ -28,7 +28,7 @@ class RankTree(NamedTuple):
     laws : float64[levels + 1, size], laws[d, j + MARGIN] = Pr(j of the factors exist), j < most,
         in the band [low[d], high[d]); the last row is scratch
     items : int64[...], from at[d] on: parts[d] items whose factors hold on a part of the node
-    factors : float64[m], scratch
+    masses : float64[m], scratch
     """
 
     laws: np.ndarray
@@ -37,7 +37,7 @@ class RankTree(NamedTuple):
     items: np.ndarray
     at: np.ndarray
     parts: np.ndarray
-    factors: np.ndarray
+    masses: np.ndarray
 
 
 @compiled
@@ -70,11 +70,12 @@ def plant(begin, end, most, block):
 
 
 @compiled
-def enter(tree, depth, a, b, mass, after, most):
+def enter(tree, depth, a, b, factors, most):
     """Go down to the node [a, b) at `depth` from its parent: its law, and its list of parts.
 
-    mass, after : as in rule_factors.  Cost: O(parent's list) and O(band) for every four factors.
+    Cost: O(parent's list) and O(band) for every four factors.
     """
+    mass, after = factors.mass, factors.after
     parent, own = tree.at[depth - 1], tree.at[depth]
     full, kept = 0, 0
     for j in range(parent, parent + tree.parts[depth - 1]):
@@ -82,21 +83,21 @@ def enter(tree, depth, a, b, mass, after, most):
         end = after[i]
         if i + 1 < b and end > a and end > i + 1:
             if i < a and end >= b:
-                tree.factors[full] = mass[i]
+                tree.masses[full] = mass[i]
                 full += 1
             else:
                 tree.items[own + kept] = i
                 kept += 1
     tree.parts[depth] = kept
     source, low, high = tree.laws[depth - 1], tree.low[depth - 1], tree.high[depth - 1]
-    target, factors = tree.laws[depth], tree.factors[:full]
+    target, masses = tree.laws[depth], tree.masses[:full]
     passes = (full + 3) // 4
     if passes == 0:
         copy(source, low + MARGIN, target, low + MARGIN, high - low)
     for step in range(passes):
         # In turns, so that the last pass ends in this level's own law.
         result = target if (passes - step) % 2 == 1 else tree.laws[tree.low.size]
-        convolve_four(source, low, high, factors, 4 * step, result)
+        convolve_four(source, low, high, masses, 4 * step, result)
         low, high = trim(result, low, min(high + min(4, full - 4 * step), most), NEGLIGIBLE)
         source = result
     tree.low[depth], tree.high[depth] = low, high

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from sfumato.kernels.compile import compiled
@@ -10,6 +12,28 @@ from sfumato.kernels.ranking.rank_tree import LEVELS, enter, plant
 
 BLOCK = 32
 MANY = 8  # from so many k on, a row of them is added up at once
+
+
+class Tails(NamedTuple):
+    """Which Pr_k are wanted, and where they go.
+
+    ks : int64[c], ascending, at least 1
+    place : int64[>= end], in which row of `out` each position's values go
+    out : float64[..., c], the Pr_k
+    """
+
+    ks: np.ndarray
+    place: np.ndarray
+    out: np.ndarray
+
+
+class LeafScratch(NamedTuple):
+    """Room to work in, for leaves of `block` positions: see `fill_leaf` and `below`."""
+
+    q: np.ndarray
+    ends: np.ndarray
+    cumulative: np.ndarray
+    windows: np.ndarray
 
 
 @compiled
@@ -23,25 +47,26 @@ def multiply_small(q, degree, mass):
 
 
 @compiled
-def partial_law(tree, depth, mass, after, x, q):
+def partial_law(tree, depth, factors, x, q):
     """Law, in q, of the factors that hold at x but not on all of its leaf; its degree."""
     q[0] = 1.0
     degree = 0
     own = tree.at[depth]
     for j in range(own, own + tree.parts[depth]):
         i = tree.items[j]
-        if i < x < after[i]:
-            multiply_small(q, degree, mass[i])
+        if i < x < factors.after[i]:
+            multiply_small(q, degree, factors.mass[i])
             degree += 1
     return degree
 
 
 @compiled
-def below(tree, depth, ks, first, width, cumulative, windows):
+def below(tree, depth, ks, first, width, scratch):
     """windows[d, c] = Pr(fewer than ks[c] - d of the leaf's factors exist), d < width, c >= first.
 
-    cumulative : scratch, float64 as long as the law.  Cost: O(band + ks.size * width).
+    scratch : `windows` is written.  Cost: O(band + ks.size * width).
     """
+    cumulative, windows = scratch.cumulative, scratch.windows
     law, low, high = tree.laws[depth], tree.low[depth], tree.high[depth]
     total = 0.0
     for j in range(low, high):
@@ -59,7 +84,7 @@ def below(tree, depth, ks, first, width, cumulative, windows):
 
 
 @compiled
-def tails(p, q, degree, windows, first, out):
+def add_tails(p, q, degree, windows, first, out):
     """out[c] = p times the chance that q's and the leaf's factors together are below ks[c]."""
     if out.size < MANY:
         for c in range(first, out.size):
@@ -81,66 +106,70 @@ def tails(p, q, degree, windows, first, out):
 
 
 @compiled
-def fill_leaf(tree, depth, a, b, prob, mass, after, ks, q, ends, cumulative, windows, place, out):
-    """Pr_k of the positions of a leaf, for all k of `ks`.
+def fill_leaf(tree, depth, a, b, factors, tails, scratch):
+    """Pr_k of the positions [a, b) of a leaf, for all k wanted.
 
     The factors that hold on parts of the leaf are multiplied into a small polynomial q, one by
     one; only where one of them ends, which is where its rule's next member stands, anew. The
     tail of the product of q and the leaf's law needs no more of that law than b - a sums.
     Cost: O(band + ks.size * (b - a)**2), and O((b - a)**2) for every factor that ends.
     """
+    prob, mass, after = factors.prob, factors.mass, factors.after
+    ks, q, ends = tails.ks, scratch.q, scratch.ends
     first = 0
     while first < ks.size and ks[first] <= tree.low[depth]:
         first += 1  # so many items are above for certain; `out` holds 0
-    below(tree, depth, ks, first, b - a, cumulative, windows)
+    below(tree, depth, ks, first, b - a, scratch)
     ends[: b - a] = False
     own = tree.at[depth]
     for j in range(own, own + tree.parts[depth]):
         end = after[tree.items[j]]
         if end < b:
             ends[end - a] = True
-    degree = partial_law(tree, depth, mass, after, a, q)
+    degree = partial_law(tree, depth, factors, a, q)
     for x in range(a, b):
         if x > a and ends[x - a]:
-            degree = partial_law(tree, depth, mass, after, x, q)
+            degree = partial_law(tree, depth, factors, x, q)
         elif x > a and after[x - 1] > x:
             multiply_small(q, degree, mass[x - 1])
             degree += 1
-        tails(prob[x], q, degree, windows, first, out[place[x]])
+        add_tails(prob[x], q, degree, scratch.windows, first, tails.out[tails.place[x]])
 
 
 @compiled
-def top_k_tails(prob, mass, after, begin, end, ks, block, place, out):
-    """Pr_k of every position for every k of `ks`, in one descent of the tree.
+def top_k_tails(factors, begin, end, block, tails):
+    """Pr_k of every position for every k wanted, in one descent of the tree.
 
-    prob, mass, after : of the items in rank order, as in rule_factors
+    factors : `Factors` of the items in rank order
     begin, end : what `undecided` says for the least and the greatest k
-    ks : int64[c], ascending, at least 1;  block : int in [1, BLOCK], the leaves' size
-    place : int64[>= end], in which row of `out` each position's values go
-    out : float64[..., c] of zeros, filled; the positions from `end` on have Pr_k < 4e-18
+    block : int in [1, BLOCK], the leaves' size
+    tails : `out` all zeros, filled; the positions from `end` on have Pr_k < 4e-18
     Cost: O(m band + (end - begin) log(end - begin) band), band about 10 standard deviations.
     Error: absolute, below (m + k) (1e-20 + 4 u) with u = 2**-53; measured 5e-15 at m = 10,000.
     Source: D, (1) and (2), offline as a segment tree over the rank positions.
     """
+    ks = tails.ks
     most = ks[ks.size - 1]
     for x in range(begin):
-        out[place[x], :] = prob[x]
+        tails.out[tails.place[x], :] = factors.prob[x]
     if begin >= end:
         return
     tree = plant(begin, end, most, block)
-    q, ends = np.empty(block + 1), np.empty(block, dtype=np.bool_)
-    cumulative, windows = np.empty(most + 1), np.empty((block, ks.size))
+    scratch = LeafScratch(
+        q=np.empty(block + 1),
+        ends=np.empty(block, dtype=np.bool_),
+        cumulative=np.empty(most + 1),
+        windows=np.empty((block, ks.size)),
+    )
     waiting = np.empty((LEVELS, 3), dtype=np.int64)
     waiting[0] = (begin, end, 1)
     top = 1
     while top:
         top -= 1
         a, b, depth = waiting[top, 0], waiting[top, 1], waiting[top, 2]
-        enter(tree, depth, a, b, mass, after, most)
+        enter(tree, depth, a, b, factors, most)
         if b - a <= block:
-            fill_leaf(
-                tree, depth, a, b, prob, mass, after, ks, q, ends, cumulative, windows, place, out
-            )
+            fill_leaf(tree, depth, a, b, factors, tails, scratch)
         else:
             middle = (a + b + 1) // 2
             waiting[top] = (middle, b, depth + 1)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.imputer import columns_of
+from sfumato.operators.imputation.prepared_repository import rounding
 
 Floats = npt.NDArray[np.float64]
 
@@ -93,14 +94,18 @@ def discover_dependencies(
 def _differences(
     kept: Floats, rows: Floats, names: Sequence[str], scaling: dict[str, tuple[float, float]]
 ) -> Floats:
-    """|difference| of every pair of rows on each scaled attribute: float64[D, pairs]."""
+    """|difference| of every pair of rows on each scaled attribute: float64[D, pairs].
+
+    What rounding may have added is taken off, so that all comparisons are those of `Imputer`.
+    """
     first, second = np.triu_indices(len(kept), 1)
     result = np.empty((len(names), first.size))
     for a, name in enumerate(names):
         low, high = rows[:, a].min(), rows[:, a].max()
         shift, span = scaling.get(name, (low, (high - low) or 1.0))
         scaled = (kept[:, a] - shift) / span
-        np.abs(scaled[first] - scaled[second], out=result[a])
+        room = rounding(rows[:, [a]], np.array([shift]), np.array([span]))
+        np.maximum(np.abs(scaled[first] - scaled[second]) - room, 0.0, out=result[a])
     return result
 
 

@@ -17,8 +17,8 @@ from sfumato.operators.arguments import NO_LIMIT, whole
 from sfumato.operators.imputation.dependency import Dependency, as_dependencies
 from sfumato.operators.imputation.donor_index import MOST_ATTRIBUTES, finite
 from sfumato.operators.imputation.lattice import (
+    Combination,
     Lattice,
-    Rule,
     build_lattice,
     correlation_dimension,
     expected_donors,
@@ -54,10 +54,12 @@ class Imputed:
     offsets : int64[n + 1], of each object's alternatives; one that cannot be imputed has none
     prob : float64[m] in (0, 1], an object's sum to 1    values : float64[m, T], ascending by the
         first missing attribute, then the next, unless merged jointly; present ones as they were
-    rule : int64[n, T], number in `Imputer.rules`, or PRESENT, MARGINAL, NOTHING (-1, -2, -3)
+    chosen : int64[n, T], number in `Imputer.combinations`, or PRESENT, MARGINAL, NOTHING (-1, -2,
+        -3)
     reason : uint8[n], place in REASONS; from 2 on the object could not be imputed
     donors : int64[n, T], rows that lent values    spread : float64[n, T], how far those lie apart
-    beyond : bool[n, T], donors lie farther apart than twice the rule's epsilon: it does not hold
+    beyond : bool[n, T], donors lie farther apart than twice the combination's epsilon: it
+        does not hold
     error : float64[n, T], how far values were moved to have few enough alternatives
     joint : bool[n], several attributes were taken together, from the same rows
     """
@@ -65,7 +67,7 @@ class Imputed:
     offsets: Ints
     prob: Floats
     values: Floats
-    rule: Ints
+    chosen: Ints
     reason: Reasons
     donors: Ints
     spread: Floats
@@ -97,12 +99,13 @@ class Imputer:
         names not given, minimum and extent in the repository, an extent of 0 counting as 1;
         `scaling` tells what is used
     least_donors : int >= 1, a dependency with fewer is passed over
-    max_rules : combinations of dependencies tried for an attribute; `left_out` are beyond that
+    max_combinations : of dependencies, tried for an attribute; `left_out` are beyond that
 
-    An object is imputed by the first rule in `rules` for the attribute (all dependencies combined,
+    An object is imputed by the first of its `combinations` for an attribute (all dependencies,
     then all but one, ... each alone; see `build_lattice`) whose determinants are present and that
     has donors: rows s with |s[x] - o[x]| <= epsilon_x for all x of scaled attributes, edges
-    included. Each distinct value of the donors has their share as probability.
+    included, also where rounding puts a distance of just epsilon beyond it (see `rounding`). Each
+    distinct value of the donors has their share as probability.
     Where values are merged, Pr(dist <= e) lies between the unmerged ones of e - f and e + f, with f
     the length of the errors of both sides together.
 
@@ -129,7 +132,7 @@ class Imputer:
         fallback: str = "marginal",
         scaling: Mapping[str, tuple[float, float]] | None = None,
         least_donors: int = 1,
-        max_rules: int = 128,
+        max_combinations: int = 128,
     ) -> None:
         self.names, rows = columns_of(repository, names)
         self.attributes = self._known(
@@ -140,7 +143,7 @@ class Imputer:
         self._settings(joint, max_alternatives, fallback, least_donors)
         self._scale(rows, scaling)
         scaled = (rows - self._shift) / self._span
-        self._lattices = self._build(scaled, whole("max_rules", max_rules))
+        self._lattices = self._build(scaled, whole("max_combinations", max_combinations))
         self._finish(rows, None)
 
     def impute(self, values: Mapping[str, npt.ArrayLike] | npt.ArrayLike) -> Imputed:
@@ -151,17 +154,17 @@ class Imputer:
         Results of an object depend on nothing but the object.
         """
         objects = self.objects(values)
-        rule, reason = self.judge(objects)[:2]
-        offsets, prob, points, donors, spread, error, joined = kernel.impute_batch(
-            self.prepared, objects, rule, reason, self.joint, self.most
+        chosen, reason = self.judge(objects)[:2]
+        offsets, (prob, points), (donors, spread, error), joined = kernel.impute_batch(
+            self.prepared, kernel.Wanted(self.joint, self.most), objects, chosen, reason
         )
         span = self._span[[self.names.index(name) for name in self.attributes]]
-        bound = np.append(self._bounds, [np.inf] * 3)[rule]  # the three codes below 0 come last
+        bound = np.append(self._bounds, [np.inf] * 3)[chosen]  # the three codes below 0 come last
         return Imputed(
             offsets=offsets,
             prob=prob,
             values=points,
-            rule=rule,
+            chosen=chosen,
             reason=reason,
             donors=donors,
             spread=spread,
@@ -172,18 +175,17 @@ class Imputer:
         )
 
     def judge(self, objects: Floats, boxes: bool = False) -> tuple[Ints, Reasons, Floats, Floats]:
-        """Rules for objects, without imputing them: the first step of `impute`.
+        """How objects are to be imputed: the first step of `impute`.
 
         objects : float64[n, D], as `objects` gives them
-        Returns (rule, reason, low, high): the first two as in `Imputed`; with boxes=True low and
+        Returns (chosen, reason, low, high): the first two as in `Imputed`; with boxes=True low and
         high, float64[n, T], enclose every value that each attribute would be imputed to.
         """
         shape = (len(objects) if boxes else 0, len(self.attributes))
         low, high = np.empty(shape), np.empty(shape)
-        rule, reason = dependency_choice.judge_batch(
-            self.prepared, objects, self.fallback == "marginal", self.least_donors, low, high
-        )
-        return rule, reason, low, high
+        choice = dependency_choice.Choice(self.least_donors, self.fallback == "marginal")
+        chosen, reason = dependency_choice.judge_batch(self.prepared, choice, objects, low, high)
+        return chosen, reason, low, high
 
     def objects(self, values: Mapping[str, npt.ArrayLike] | npt.ArrayLike) -> Floats:
         """Values as the matrix [n, D] that kernels take. Raises ValueError for another shape."""
@@ -205,11 +207,11 @@ class Imputer:
         if imputed.reason[i] != dependency_choice.IMPUTED:
             return REASONS[imputed.reason[i]]
         parts = []
-        for name, rule in zip(self.attributes, imputed.rule[i].tolist(), strict=True):
-            if rule == MARGINAL:
+        for name, chosen in zip(self.attributes, imputed.chosen[i].tolist(), strict=True):
+            if chosen == MARGINAL:
                 parts.append(f"{name} by its distribution in the repository")
-            elif rule >= 0:
-                parts.append(str(self.rules[rule].dependency))
+            elif chosen >= 0:
+                parts.append(str(self.combinations[chosen].dependency))
         return "; ".join(parts)
 
     @property
@@ -219,13 +221,13 @@ class Imputer:
         return dict(zip(self.names, pairs, strict=True))
 
     @property
-    def rules(self) -> tuple[Rule, ...]:
-        """All rules, attribute after attribute, each attribute's in order of choice."""
-        return tuple(rule for lattice in self._lattices for rule in lattice.rules)
+    def combinations(self) -> tuple[Combination, ...]:
+        """All combinations, attribute after attribute, each attribute's in order of choice."""
+        return tuple(each for lattice in self._lattices for each in lattice.combinations)
 
     @property
     def left_out(self) -> int:
-        """Combinations of dependencies that `max_rules` keeps from being tried."""
+        """Combinations of dependencies that `max_combinations` keeps from being tried."""
         return sum(lattice.left_out for lattice in self._lattices)
 
     @cached_property
@@ -245,7 +247,9 @@ class Imputer:
             "least_donors": self.least_donors,
             "lattices": [
                 {
-                    "rules": [[str(r.dependency), r.level, r.expected] for r in lattice.rules],
+                    "combinations": [
+                        [str(c.dependency), c.level, c.expected] for c in lattice.combinations
+                    ],
                     "left_out": lattice.left_out,
                 }
                 for lattice in self._lattices
@@ -263,7 +267,7 @@ class Imputer:
     def from_bytes(cls, data: bytes) -> Imputer:
         """The imputer that `to_bytes` saved; it imputes the same, to the last bit.
 
-        Orders and rules are not searched for again: O(T D N).
+        Orders and combinations are not searched for again: O(T D N).
         Raises SnapshotError for bytes that are damaged or of something else.
         """
         saved = unpack(data, KIND, VERSION)
@@ -279,7 +283,8 @@ class Imputer:
         imputer._lattices = tuple(
             Lattice(
                 tuple(
-                    Rule(Dependency.parse(text), level, e) for text, level, e in lattice["rules"]
+                    Combination(Dependency.parse(text), level, expected)
+                    for text, level, expected in lattice["combinations"]
                 ),
                 lattice["left_out"],
             )
@@ -359,9 +364,9 @@ class Imputer:
         """Trees and flat arrays for the kernels."""
         boxes = [
             [
-                ([self.names.index(n) for n in r.dependency.names],
-                 [epsilon for _, epsilon in r.dependency.determinants])
-                for r in lattice.rules
+                ([self.names.index(n) for n in each.dependency.names],
+                 [epsilon for _, epsilon in each.dependency.determinants])
+                for each in lattice.combinations
             ]
             for lattice in self._lattices
         ]  # fmt: skip
@@ -370,7 +375,7 @@ class Imputer:
         scaled = (rows - self._shift) / self._span
         self._orders = tree_orders(scaled, boxes) if orders is None else orders
         self.prepared = prepare(rows, scaled, columns, boxes, self._orders, self._shift, self._span)
-        self._bounds = np.array([rule.dependency.epsilon for rule in self.rules])
+        self._bounds = np.array([each.dependency.epsilon for each in self.combinations])
 
 
 def columns_of(

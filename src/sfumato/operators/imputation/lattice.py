@@ -19,8 +19,8 @@ FEWEST_IN_CELLS = 8  # rows a cell must hold, weighted, for a scale to tell of t
 
 
 @dataclass(frozen=True)
-class Rule:
-    """A dependency of a lattice: `level` of them combined, `expected` donors by the cost model."""
+class Combination:
+    """`level` dependencies as one, and how many donors that expects by the cost model."""
 
     dependency: Dependency
     level: int
@@ -29,9 +29,9 @@ class Rule:
 
 @dataclass(frozen=True)
 class Lattice:
-    """Rules for one attribute in order of choice; `left_out`: combinations beyond the cap."""
+    """Combinations for one attribute in order of choice; `left_out`: those beyond the cap."""
 
-    rules: tuple[Rule, ...]
+    combinations: tuple[Combination, ...]
     left_out: int
 
 
@@ -56,7 +56,7 @@ def combine(dependencies: Sequence[Dependency]) -> Dependency:
 def build_lattice(
     dependencies: Sequence[Dependency], expected: Callable[[Dependency], float], most: int
 ) -> Lattice:
-    """Rules from dependencies with one dependent: from the top level, all combined, to each alone.
+    """Combinations of dependencies with one dependent: from the top level, all, to each alone.
 
     expected : donors that a dependency is expected to find, see `expected_donors`
     most : at least len(dependencies). Level 1 always stays; of the others the upper ones, and of
@@ -67,7 +67,7 @@ def build_lattice(
     dropped, as it would find the same.  Source: E, section 3.
     """
     single = sorted(set(dependencies), key=str)
-    kept: list[Rule] = []
+    kept: list[Combination] = []
     seen: set[tuple[tuple[str, float], ...]] = set()
     left_out = 0
     for level in range(len(single), 0, -1):
@@ -75,22 +75,22 @@ def build_lattice(
         if level == 1:
             room = most
         looked = LOOKED_AT if math.comb(len(single), level) > room else room
-        rules = []
+        found = []
         for chosen in islice(combinations(single, level), max(looked, 0)):
             combined = combine(chosen)
             if combined.determinants not in seen:
                 seen.add(combined.determinants)
-                rules.append(Rule(combined, level, expected(combined)))
+                found.append(Combination(combined, level, expected(combined)))
         left_out += max(math.comb(len(single), level) - max(looked, 0), 0)
-        rules.sort(key=_choice)
-        left_out += max(len(rules) - max(room, 0), 0)
-        kept += rules[: max(room, 0)]
+        found.sort(key=_choice)
+        left_out += max(len(found) - max(room, 0), 0)
+        kept += found[: max(room, 0)]
     return Lattice(tuple(kept), left_out)
 
 
-def _choice(rule: Rule) -> tuple[bool, float, str]:
-    few = rule.expected < 1.0
-    return few, -rule.expected if few else rule.expected, str(rule.dependency)
+def _choice(each: Combination) -> tuple[bool, float, str]:
+    few = each.expected < 1.0
+    return few, -each.expected if few else each.expected, str(each.dependency)
 
 
 def correlation_dimension(points: Floats) -> float:

@@ -10,7 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.laws.existence import survey
-from sfumato.kernels.ranking.generation_rules import rule_factors, rule_masses, undecided
+from sfumato.kernels.ranking.generation_rules import (
+    Factors,
+    rule_factors,
+    rule_masses,
+    undecided,
+)
 from sfumato.operators.laws.poisson_binomial import EXCESS, Floats
 
 SAMPLED = 8  # the limit of the front is guessed from one item in so many
@@ -26,9 +31,7 @@ class Factored(NamedTuple):
     """The items in rank order as far as they matter for fewer than k above, and their factors."""
 
     order: Ints  # int64[m], the items' indices
-    prob: Floats
-    mass: Floats
-    after: Ints
+    factors: Factors
     begin: int  # before it at least `least` items can only be above with negligible probability
     end: int  # from it on, fewer than `most` can
 
@@ -91,10 +94,10 @@ class RankedItems:
         while True:
             order = self._front(wanted)
             prob, rule = self.prob[order], self.rule[order]
-            mass, after = rule_factors(prob, rule, self.rules)
-            begin, end = undecided(prob, mass, least, most)
+            factors = rule_factors(prob, rule, self.rules)
+            begin, end = undecided(factors, least, most)
             if end < order.size or order.size == self.items:
-                return Factored(order, prob, mass, after, begin, end)
+                return Factored(order, factors, begin, end)
             wanted *= 3  # improbable items in front, or an unlucky guess
 
     def by_tuple(self, values: Floats, order: Ints) -> Floats:

@@ -7,36 +7,28 @@ RankedItems describes and checks them. Results have one entry for each tuple (ea
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.ranking.best_of_columns import best_of_columns
-from sfumato.kernels.ranking.rank_law import likeliest_at_ranks, rank_laws, weigh_ranks
-from sfumato.kernels.ranking.rank_moments import expected_rank_sums, exponential_ranks
-from sfumato.kernels.ranking.top_k_probability import top_k_tails
-from sfumato.kernels.ranking.u_topk import likeliest_vector
+from sfumato.kernels.ranking.rank_law import rank_laws
 from sfumato.operators.laws.poisson_binomial import Floats
-from sfumato.operators.ranking.ranked_items import Ints, RankedItems, checked_k
-
-MANY = 8  # from so many k on, smaller leaves of the tree are quicker
-BLOCKS = (32, 16)
-
-
-class Likeliest(NamedTuple):
-    """Tuples with the probability that each of them answers the question."""
-
-    indices: Ints
-    probability: Floats
-
-
-class Vector(NamedTuple):
-    """A top-k vector: items in rank order, and the probability that just they are the top k."""
-
-    indices: Ints
-    probability: float
-    log_probability: float
+from sfumato.operators.ranking.ranked_items import RankedItems, checked_k
+from sfumato.operators.ranking.semantics import checked_share, checked_weights, stream_rankings
+from sfumato.operators.ranking.tuple_values import (
+    Likeliest,
+    Vector,
+    at_least,
+    exponential,
+    front_probabilities,
+    likeliest_ranks,
+    probabilities,
+    rank_means,
+    vector,
+    weighed,
+)
 
 
 def top_k_probabilities(
@@ -89,19 +81,25 @@ def pt_k(
     rules: npt.ArrayLike | None = None,
     *,
     k: int,
-    threshold: float,
+    probability: float | None = None,
+    threshold: float | None = None,
     tuples: npt.ArrayLike | None = None,
     ascending: bool = False,
 ) -> Likeliest:
-    """All tuples with Pr_k >= threshold (PT-k), the most probable first.
+    """All tuples with Pr_k >= probability (PT-k), the most probable first.
 
-    threshold : float in (0, 1]
+    probability : float in (0, 1]; `threshold` is another name of it
     Cost, error and source: as top_k_probabilities; PT-k is of Hua et al. (2008).
     """
-    threshold = checked_share("threshold", threshold)
+    if (probability is None) == (threshold is None):
+        raise ValueError(
+            "give `probability`, the least Pr_k of PT-k, once (`threshold` is another name of it); "
+            f"got probability={probability!r} and threshold={threshold!r}"
+        )
+    least = checked_share("probability", threshold if probability is None else probability)
     items = RankedItems(scores, prob, rules, tuples, ascending=ascending)
     front, values = front_probabilities(items, np.array([checked_k(k)]))
-    return at_least(front, values[:, 0], threshold)
+    return at_least(front, values[:, 0], least)
 
 
 def u_topk(
@@ -158,7 +156,7 @@ def rank_probabilities(
     """Pr(rank = j + 1) of every tuple in column j: float64[n, k], for pictures and further sums."""
     items = RankedItems(scores, prob, rules, tuples, ascending=ascending)
     ranked = items.factored(1, checked_k(k))
-    start, first, law = rank_laws(ranked.prob, ranked.mass, ranked.after, ranked.end, k)
+    start, first, law = rank_laws(ranked.factors, ranked.end, k)
     rows = np.repeat(items.item_tuple[ranked.order[: ranked.end]], np.diff(start))
     columns = np.arange(law.size) - np.repeat(start[:-1] - first, np.diff(start))
     out = np.zeros((items.tuples, k))
@@ -218,125 +216,28 @@ def prfe(
     return exponential(RankedItems(scores, prob, rules, tuples, ascending=ascending), alpha)
 
 
-def probabilities(items: RankedItems, k: Any) -> Floats:
-    """top_k_probabilities of checked items."""
-    wanted = np.array([checked_k(each) for each in np.asarray(k).reshape(-1).tolist()], np.int64)
-    if np.ndim(k) > 1 or not wanted.size:
-        raise ValueError(f"`k` must be a whole number or a list of them; got {k!r:.80}")
-    ks, column = np.unique(wanted, return_inverse=True)
-    if items.single:  # straight into place: with many k, a copy takes longer than the kernel
-        out = np.zeros((items.tuples, ks.size))
-        _tails(items, ks, out)
-    else:
-        tuples, values = front_probabilities(items, ks)
-        out = np.zeros((items.tuples, ks.size))
-        out[tuples] = values
-    if not np.array_equal(ks, wanted):
-        out = out[:, column.reshape(-1)]
-    return out[:, 0] if np.ndim(k) == 0 else out
+def top_k_streams(
+    scores: npt.ArrayLike,
+    prob: npt.ArrayLike,
+    streams: npt.ArrayLike,
+    rules: npt.ArrayLike | None = None,
+    *,
+    k: int,
+    ascending: bool = False,
+) -> Likeliest:
+    """The k streams of highest Pr_k: the sum over the stream's tuples, all ranked together.
 
-
-def front_probabilities(items: RankedItems, ks: Ints) -> tuple[Ints, Floats]:
-    """The tuples whose Pr_k is not negligible, in rank order, and float64[t, c] of their Pr_k.
-
-    ks : int64[c], ascending, each at least 1.  There are at least min(k, all) such tuples.
+    scores, prob, rules : as top_k_probabilities;  streams : int array [n], the tuples' streams
+    Returns the streams and their sums, the highest first; equal ones by ascending stream. A sum is
+    the expected number of the stream's tuples among the top k.
+    Cost: as top_k_probabilities.  Source: D, section 9.
     """
-    order, tails = _tails(items, ks)
-    if items.single or not order.size:
-        return order, tails
-    tuples, begins, members = items.first_tuples(order)
-    return tuples, np.add.reduceat(tails[members], begins[:-1], axis=0)
-
-
-def _tails(items: RankedItems, ks: Ints, out: Floats | None = None) -> tuple[Ints, Floats]:
-    """The items whose Pr_k is not negligible, in rank order, and their Pr_k.
-
-    out : float64[items, c] of zeros, filled and returned; None: a row for each of these only
-    """
-    ranked = items.factored(int(ks[0]), int(ks[-1]))
-    block, end = BLOCKS[ks.size >= MANY], ranked.end
-    place = ranked.order if out is not None else np.arange(end)
-    out = np.zeros((end, ks.size)) if out is None else out
-    top_k_tails(ranked.prob, ranked.mass, ranked.after, ranked.begin, end, ks, block, place, out)
-    return ranked.order[:end], out
-
-
-def best(items: RankedItems, values: Floats, k: int, *, least: bool = False) -> Likeliest:
-    """The k tuples of greatest (or least) value; ties in rank order."""
-    worth = values if least else -values
-    near = np.arange(items.tuples)
-    if k < items.tuples:
-        near = np.flatnonzero(worth <= np.partition(worth, k - 1)[k - 1])
-    tuples = items.in_rank_order(near)
-    chosen = tuples[np.argsort(worth[tuples], kind="stable")[:k]]
-    return Likeliest(chosen, values[chosen])
-
-
-def at_least(tuples: Ints, values: Floats, threshold: float) -> Likeliest:
-    """Of tuples in rank order those of value >= threshold, greatest first; ties in that order."""
-    enough = np.flatnonzero(values >= threshold)
-    chosen = enough[np.argsort(-values[enough], kind="stable")]
-    return Likeliest(tuples[chosen], values[chosen])
-
-
-def vector(items: RankedItems, k: int, full: bool = False) -> Vector:
-    """u_topk of checked items."""
-    unit, units = items.units()
-    order = items.order
-    places, chance, log = likeliest_vector(items.prob[order], unit[order], units, k, full)
-    return Vector(order[places], chance, log)
-
-
-def likeliest_ranks(items: RankedItems, k: int) -> Likeliest:
-    """u_kranks of checked items."""
-    ranked = items.factored(1, k)
-    laws = rank_laws(ranked.prob, ranked.mass, ranked.after, ranked.end, k)
-    tuples, begins, members = items.first_tuples(ranked.order[: ranked.end])
-    place, chance = likeliest_at_ranks(*laws, begins, members, k)
-    return Likeliest(np.where(place >= 0, tuples[place], -1) if tuples.size else place, chance)
-
-
-def rank_means(items: RankedItems) -> Floats:
-    """expected_ranks of checked items."""
-    order = items.order
-    return expected_rank_sums(
-        items.prob[order], items.rule[order], items.rules, items.item_tuple[order], items.tuples
-    )
-
-
-def exponential(items: RankedItems, alpha: float) -> Floats:
-    """prfe of checked items."""
-    order = items.order
-    values = exponential_ranks(items.prob[order], items.rule[order], items.rules, alpha)
-    return items.by_tuple(values, order)
-
-
-def weighed(items: RankedItems, omega: Floats) -> Floats:
-    """prf of checked items and weights."""
-    ranked = items.factored(1, omega.size)
-    laws = rank_laws(ranked.prob, ranked.mass, ranked.after, ranked.end, omega.size)
-    return items.by_tuple(weigh_ranks(*laws, omega), ranked.order[: ranked.end])
-
-
-def checked_weights(weights: npt.ArrayLike) -> Floats:
-    """`weights` as float64[k]; ValueError unless they are finite numbers, at least one."""
-    try:
-        omega = np.array(weights, dtype=np.float64)
-    except (TypeError, ValueError):
-        omega = np.empty(0)
-    if omega.ndim != 1 or not omega.size or not np.isfinite(omega).all():
+    items = RankedItems(scores, prob, rules, ascending=ascending)
+    ids = np.array(streams)
+    if ids.shape != (items.items,) or (ids.size and ids.dtype.kind not in "iu"):
         raise ValueError(
-            f"`weights` must be a list of finite numbers, of ranks 1, 2, ...; got {weights!r:.80}"
+            f"`streams` must be {items.items} whole numbers, as long as `scores`; "
+            f"got shape {ids.shape} of {ids.dtype}"
         )
-    return omega
-
-
-def checked_share(name: str, value: Any) -> float:
-    """`value` as a float in (0, 1]; ValueError for anything else."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = 0.0
-    if not 0.0 < number <= 1.0:
-        raise ValueError(f"`{name}` must be a number in (0, 1]; got {value!r}")
-    return number
+    found = stream_rankings(items, ids.astype(np.int64), np.array([checked_k(k)]))
+    return Likeliest(found.stream, found.value)

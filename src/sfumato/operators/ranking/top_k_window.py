@@ -12,10 +12,10 @@ import numpy.typing as npt
 from sfumato.operators.arguments import whole
 from sfumato.operators.ranking.ranked_items import Ints, RankedItems, RuleMassError
 from sfumato.operators.ranking.schedule import Due, Schedule
+from sfumato.operators.ranking.semantics import Semantics, rankings, stream_rankings
 from sfumato.operators.ranking.timetable import Query, timetable
-from sfumato.operators.ranking.top_k_answers import Semantics, rankings, stream_rankings
-from sfumato.operators.ranking.top_k_collected import Answers, CollectedAnswers
-from sfumato.operators.ranking.top_k_held import HeldTuples, accepted_by_rules
+from sfumato.operators.ranking.window_answers import Answers, CollectedAnswers
+from sfumato.operators.ranking.window_tuples import HeldTuples, accepted_by_rules
 from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 

@@ -93,7 +93,7 @@ def imputer_of(
     tight: float = TIGHT,
     least_donors: int = 3,
     max_alternatives: int = 24,
-    max_rules: int = 512,
+    max_combinations: int = 512,
 ) -> Imputer:
     """The imputer by the dependencies discovered in a repository, attributes within [0, 1].
 
@@ -105,5 +105,5 @@ def imputer_of(
     return Imputer(
         rows[:, : len(columns)], found, names, names=columns,
         scaling=dict.fromkeys(columns, (0.0, 1.0)), least_donors=least_donors,
-        max_alternatives=max_alternatives, max_rules=max_rules,
+        max_alternatives=max_alternatives, max_combinations=max_combinations,
     )  # fmt: skip

@@ -83,7 +83,7 @@ def imputations(setting: Setting, objects: Objects, place: int, m: int) -> Imput
     ready = Imputations(objects)
     plain = imputer_of(
         objects.repository, names, setting.seed, history=False, near=NEAR, tight=np.inf,
-        least_donors=1, max_alternatives=MOST_ALTERNATIVES, max_rules=128,
+        least_donors=1, max_alternatives=MOST_ALTERNATIVES, max_combinations=128,
     )  # fmt: skip
     ready.dependent[FUSED] = Incomplete(plain, gaps, 0.0)
     rows = objects.repository_with_history(setting.rng(place, m, 1), m)

@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 
 from sfumato.operators.ranking.timetable import timetable
-from sfumato.operators.ranking.top_k import top_k_probabilities
-from sfumato.operators.ranking.top_k_answers import top_k_streams
+from sfumato.operators.ranking.top_k import top_k_probabilities, top_k_streams
 from sfumato.reproduce.drawing import Titles, lines
 from sfumato.reproduce.experiment import Experiment, Setting, Verdict
 from sfumato.reproduce.multi_top_k.plain_top_k import top_k_from_scratch

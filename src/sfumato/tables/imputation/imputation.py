@@ -83,7 +83,7 @@ def impute_table(
     values : float64[n, D], NaN is missing    existence : float64[n] by which an object's
         probabilities are multiplied, or None
     Columns: alternatives (NULL where an object cannot be imputed), imputed_by (text, NULL for a
-    complete object) and beyond (whether a rule's donors lie farther apart than it promises).
+    complete object) and beyond (whether donors lie farther apart than the dependency promises).
     """
     for begin in range(0, len(values), SLICE):
         part = slice(begin, min(begin + SLICE, len(values)))
@@ -116,10 +116,10 @@ def alternatives_of(imputer: Imputer, imputed: Imputed, existence: Floats | None
 
 
 def explained(imputer: Imputer, imputed: Imputed) -> pa.Array:
-    """`imputed_by` of objects: the rules, or why not; said once for each combination of rules."""
+    """`imputed_by` of objects: the dependencies, or why not; said once for each way."""
     if not imputed.reason.size:
         return pa.array([], pa.string())
-    ways = np.column_stack([imputed.reason.astype(np.int64), imputed.rule])
+    ways = np.column_stack([imputed.reason.astype(np.int64), imputed.chosen])
     _, first, which = np.unique(ways, axis=0, return_index=True, return_inverse=True)
     texts = []
     for i in first.tolist():

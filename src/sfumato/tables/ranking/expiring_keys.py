@@ -8,7 +8,7 @@ import pyarrow as pa
 from sfumato.tables.keys import KeyIndex
 
 
-class FadingIndex:
+class ExpiringKeyIndex:
     """Gives values whole numbers; a value keeps its number until it is forgotten.
 
     Unlike a KeyIndex it does not grow for ever: a value that comes back after it was forgotten

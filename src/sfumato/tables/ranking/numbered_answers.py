@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sfumato.kernels.ranking.answer_rows import count_answers
-from sfumato.operators.ranking.top_k_collected import Answers
+from sfumato.operators.ranking.window_answers import Answers, answers_and_latency
 from sfumato.tables.arrow import UNKNOWN
 
 ARRIVAL, NUMBER, RULE = range(3)  # of a tuple held: in its window, among the rows, of its rule
@@ -79,9 +78,7 @@ def counted(
     changes[1:] = np.diff(group) != 0
     for column in (query, time):
         changes[1:] |= np.diff(column) != 0
-    latency = np.where(answered == UNKNOWN, -1, answered - time)
-    number, late, total = count_answers(changes, latency, every[query]).tolist()
-    return number, late, total
+    return answers_and_latency(changes, time, answered, every[query], UNKNOWN)
 
 
 def by_code(codes: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:

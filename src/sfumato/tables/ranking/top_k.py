@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato.operators.ranking.top_k_answers import Semantics
+from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.ranking.top_k_window import NEVER, TopKWindow
 from sfumato.operators.state.row_store import RowStore
 from sfumato.operators.state.snapshot import Snapshot, pack, unpack
@@ -18,7 +18,7 @@ from sfumato.operators.state.tuple_batch import gathered
 from sfumato.tables.arrival_order import arrival_order
 from sfumato.tables.arrow import as_numbers, as_times, joined
 from sfumato.tables.keys import KeyIndex
-from sfumato.tables.ranking.expiring_keys import FadingIndex
+from sfumato.tables.ranking.expiring_keys import ExpiringKeyIndex
 from sfumato.tables.ranking.numbered_answers import (
     ARRIVAL,
     NUMBER,
@@ -126,7 +126,7 @@ class TableTopK:
     def __init__(self, settings: TopKSettings) -> None:
         self.settings = settings
         self.groups, self.scopes, self.stream_ids = KeyIndex(), KeyIndex(), KeyIndex()
-        self.rule_ids = FadingIndex()
+        self.rule_ids = ExpiringKeyIndex()
         self.rows = RowStore()
         self.windows: list[TopKWindow] = []
         self.held: list[np.ndarray] = []  # of each group int64[3, n]: ARRIVAL, NUMBER, RULE
@@ -385,7 +385,7 @@ class TableTopK:
         bucket.groups = KeyIndex(tables.get("groups"))
         bucket.scopes = KeyIndex(tables.get("scopes"))
         bucket.stream_ids = KeyIndex(tables.get("streams"))
-        bucket.rule_ids = FadingIndex(tables.get("rules"), saved.values["next_rule"])
+        bucket.rule_ids = ExpiringKeyIndex(tables.get("rules"), saved.values["next_rule"])
         bucket.rows = RowStore(tables.get("rows"), arrays["numbers"], saved.values["next_row"])
         bucket.counts = saved.values["counts"]
         if "like" in tables:

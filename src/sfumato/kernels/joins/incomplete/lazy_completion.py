@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee
+from sfumato.kernels.imputation.alternative_rows import AlternativeRows
 from sfumato.kernels.imputation.dependency_choice import new_scratch, scale
-from sfumato.kernels.imputation.imputation import impute_object
+from sfumato.kernels.imputation.imputation import Account, Wanted, impute_object
 from sfumato.kernels.joins.incomplete.objects import KEPT, WHOLE
 from sfumato.kernels.joins.regions import summarise
 from sfumato.kernels.joins.tuple_store import Tuples, padded, write_tuples
@@ -75,30 +76,27 @@ def write_samples(tuples, rings, objects, match, s, prob, points, used):
 def complete(repository, scratch, tuples, rings, objects, match, s, joint, most, room, used):
     """Impute slot s in full; (tuples, room, used).
 
-    room : (scaled float64[D], counts int64[T], lengths float64[2, T], prob, points), to work in
+    room : (`Account`, `AlternativeRows`), to work in
     """
-    scaled, donors, lengths, prob, points = room
-    raw = objects.raw[s]
-    scale(repository, raw, scaled)
-    prob, points, m, _ = impute_object(
-        repository, scratch, raw, scaled, objects.rule[s], joint, most,
-        donors, lengths[0], lengths[1], prob, points, 0,
-    )  # fmt: skip
+    account, rows = room
+    scale(repository, objects.raw[s], scratch.scaled)
+    rows, m, _ = impute_object(
+        repository, Wanted(joint, most), scratch, objects.raw[s], objects.rule[s], account, rows, 0
+    )
+    prob, points = rows.prob, rows.points
     for k in range(m):
         for a in range(points.shape[1]):
             points[k, a] = (points[k, a] - match.shift[a]) / match.span[a]
     tuples, used = write_samples(tuples, rings, objects, match, s, prob[:m], points[:m], used)
-    return tuples, (scaled, donors, lengths, prob, points), used
+    return tuples, (account, rows), used
 
 
 @compiled_ieee
 def new_room(repository):
     """Room for `complete`."""
-    d, trees = repository.shift.size, repository.column_of.size
-    return (
-        np.empty(d), np.empty(trees, np.int64), np.empty((2, trees)),
-        np.empty(64), np.empty((64, trees)),
-    )  # fmt: skip
+    trees = repository.column_of.size
+    account = Account(np.empty(trees, np.int64), np.empty(trees), np.empty(trees))
+    return account, AlternativeRows(np.empty(64), np.empty((64, trees)))
 
 
 @compiled_ieee

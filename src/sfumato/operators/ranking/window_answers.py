@@ -1,16 +1,27 @@
-"""The answers of several runs of several queries, as parallel arrays."""
+"""The answers of a top-k window: several runs of several queries, as parallel arrays."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from sfumato.kernels.ranking.answer_rows import answer_rows
+from sfumato.kernels.ranking.answer_rows import (
+    AnswerRows,
+    Rankings,
+    Run,
+    count_answers,
+    write_answers,
+)
 from sfumato.operators.laws.poisson_binomial import Floats
 from sfumato.operators.ranking.ranked_items import Ints
 from sfumato.operators.ranking.schedule import Due
-from sfumato.operators.ranking.top_k_answers import Rankings
+
+Bools = npt.NDArray[np.bool_]
+DTYPES = [
+    np.float64 if name in ("score", "probability") else np.int64 for name in AnswerRows._fields
+]
 
 
 class Answers(NamedTuple):
@@ -45,8 +56,7 @@ class CollectedAnswers:
         self.names: dict[str, int] = {}
         self.rejected: list[Ints] = []
         self._numbers: dict[tuple[str, ...], Ints] = {}
-        self._parts: list[tuple[Ints, ...]] = []
-        self._found: list[Rankings] = []
+        self._runs: list[tuple[Run, Rankings]] = []
         self._size = 0
 
     def add(
@@ -59,16 +69,27 @@ class CollectedAnswers:
         if due.queries not in self._numbers:
             numbers = [self.names.setdefault(name, len(self.names)) for name in due.queries]
             self._numbers[due.queries] = np.array(numbers)
-        times = np.array([due.time, answered])
-        self._parts.append((self._numbers[due.queries], ks, place, times, rows))
-        self._found.append(found)
+        run = Run(self._numbers[due.queries], ks, place, due.time, answered, rows)
+        self._runs.append((run, found))
         self._size += int(np.diff(found.offsets)[place].sum())
 
     def answers(self) -> Answers:
         """All of them as one."""
         # Written once, into their place: there are more of them than of anything else here.
-        whole, real, at = np.empty((7, self._size), np.int64), np.empty((2, self._size)), 0
-        for (numbers, ks, place, times, rows), found in zip(self._parts, self._found, strict=True):
-            at = answer_rows(whole, real, at, numbers, ks, place, times, *found, rows)
+        out, at = AnswerRows(*(np.empty(self._size, dtype) for dtype in DTYPES)), 0
+        for run, found in self._runs:
+            at = write_answers(out, at, run, found)
         rejected = np.concatenate([np.empty(0, np.int64), *self.rejected])
-        return Answers._make((tuple(self.names), *whole, *real, rejected))
+        return Answers(tuple(self.names), *out, rejected)
+
+
+def answers_and_latency(
+    first: Bools, time: Ints, answered: Ints, every: Ints, unknown: int
+) -> tuple[int, int, int]:
+    """Answers among rows, how many are later than their query's `every`, and their latency in all.
+
+    first : bool[n], rows with which another answer begins
+    time, answered, every : int64[n] microseconds; `answered` may be `unknown`, and does not count
+    """
+    latency = np.where(answered == unknown, -1, answered - time)
+    return count_answers(first, latency, every)

@@ -1,23 +1,22 @@
-"""The answers of one run: several k over the same ranked tuples, from one computation."""
+"""The semantics of a top-k query, and its answers: several k from one computation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.kernels.ranking.answer_rows import Rankings
 from sfumato.kernels.ranking.best_of_columns import best_of_columns, best_rows
 from sfumato.operators.laws.poisson_binomial import Floats
-from sfumato.operators.ranking.ranked_items import Ints, RankedItems, checked_k
-from sfumato.operators.ranking.top_k import (
+from sfumato.operators.ranking.ranked_items import Ints, RankedItems
+from sfumato.operators.ranking.tuple_values import (
     Likeliest,
     at_least,
     best,
-    checked_share,
-    checked_weights,
     exponential,
     front_probabilities,
     likeliest_ranks,
@@ -31,8 +30,32 @@ NO_SCORES = np.empty(0)
 ALIASES = {"global_topk": "pk_topk", "expected_ranks": "expected_rank"}
 
 
+def checked_weights(weights: npt.ArrayLike) -> Floats:
+    """`weights` as float64[k]; ValueError unless they are finite numbers, at least one."""
+    try:
+        omega = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        omega = np.empty(0)
+    if omega.ndim != 1 or not omega.size or not np.isfinite(omega).all():
+        raise ValueError(
+            f"`weights` must be a list of finite numbers, of ranks 1, 2, ...; got {weights!r:.80}"
+        )
+    return omega
+
+
+def checked_share(name: str, value: Any) -> float:
+    """`value` as a float in (0, 1]; ValueError for anything else."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = 0.0
+    if not 0.0 < number <= 1.0:
+        raise ValueError(f"`{name}` must be a number in (0, 1]; got {value!r}")
+    return number
+
+
 OPTIONS: tuple[tuple[str, str, Callable[[str, Any], Any]], ...] = (
-    ("threshold", "pt_k", checked_share),
+    ("probability", "pt_k", checked_share),
     ("alpha", "prfe", checked_share),
     ("weights", "prf", lambda _, weights: tuple(checked_weights(weights).tolist())),
 )
@@ -43,18 +66,18 @@ class Semantics:
     """What a top-k query answers with.
 
     name : "pk_topk" (also "global_topk"): the k tuples of highest Pr_k;  "pt_k": all tuples with
-        Pr_k >= threshold;  "u_topk": the most probable top-k vector;  "u_kranks": for each rank
+        Pr_k >= probability;  "u_topk": the most probable top-k vector;  "u_kranks": for each rank
         to k the tuple most probable there;  "expected_rank": the k tuples of least expected
         rank;  "prf": the k tuples of greatest sum of weights, weights[0] being that of rank 1;
         "prfe": the same with alpha**rank
-    threshold : float in (0, 1], for "pt_k" only;  weights : numbers, for "prf" only
+    probability : float in (0, 1], for "pt_k" only;  weights : numbers, for "prf" only
     alpha : float in (0, 1], for "prfe" only
 
     Raises ValueError for an unknown name, and for a missing or a superfluous number.
     """
 
     name: str = "pk_topk"
-    threshold: float | None = None
+    probability: float | None = None
     alpha: float | None = None
     weights: tuple[float, ...] | None = None
 
@@ -79,25 +102,6 @@ class Semantics:
         return {**asdict(self), "weights": weights}
 
 
-class Rankings(NamedTuple):
-    """The answers to several k, one after the other: k number c has offsets[c] ... offsets[c + 1].
-
-    rank : int64, 1, 2, ...;  tuples : int64
-    score : float64, of the tuple's most probable alternative; under U-Topk of the one that the
-        vector holds
-    value : float64, Pr_k; under U-Topk the probability of the whole vector, under U-kRanks that of
-        having this rank, and the expected rank or the sum where these rank the tuples
-    stream : int64, -1 unless streams are ranked
-    """
-
-    offsets: Ints
-    rank: Ints
-    tuples: Ints
-    score: Floats
-    value: Floats
-    stream: Ints
-
-
 def rankings(items: RankedItems, ks: Ints, semantics: Semantics) -> Rankings:
     """The answers to all of `ks`, int64[c], ascending.
 
@@ -113,9 +117,9 @@ def rankings(items: RankedItems, ks: Ints, semantics: Semantics) -> Rankings:
         score = score if items.single else _scores(items, tuples)
         return Rankings(offsets, rank, tuples, score, value, np.full(rank.size, -1))
     if name == "pt_k":
-        assert semantics.threshold is not None
+        assert semantics.probability is not None
         front, values = front_probabilities(items, ks)
-        each = [at_least(front, values[:, j], semantics.threshold) for j in range(ks.size)]
+        each = [at_least(front, values[:, j], semantics.probability) for j in range(ks.size)]
         return _joined(items, each)
     most = int(ks[-1])
     if name == "u_kranks":
@@ -154,33 +158,6 @@ def stream_rankings(items: RankedItems, streams: Ints, ks: Ints) -> Rankings:
         leader[place[by_value], j] = tuples[by_value]  # the last one written is the greatest
     found = _rankings(items, offsets, leader[chosen, columns], total[chosen, columns])
     return found._replace(stream=ids[chosen])
-
-
-def top_k_streams(
-    scores: npt.ArrayLike,
-    prob: npt.ArrayLike,
-    streams: npt.ArrayLike,
-    rules: npt.ArrayLike | None = None,
-    *,
-    k: int,
-    ascending: bool = False,
-) -> Likeliest:
-    """The k streams of highest Pr_k: the sum over the stream's tuples, all ranked together.
-
-    scores, prob, rules : as top_k_probabilities;  streams : int array [n], the tuples' streams
-    Returns the streams and their sums, the highest first; equal ones by ascending stream. A sum is
-    the expected number of the stream's tuples among the top k.
-    Cost: as top_k_probabilities.  Source: D, section 9.
-    """
-    items = RankedItems(scores, prob, rules, ascending=ascending)
-    ids = np.array(streams)
-    if ids.shape != (items.items,) or (ids.size and ids.dtype.kind not in "iu"):
-        raise ValueError(
-            f"`streams` must be {items.items} whole numbers, as long as `scores`; "
-            f"got shape {ids.shape} of {ids.dtype}"
-        )
-    found = stream_rankings(items, ids.astype(np.int64), np.array([checked_k(k)]))
-    return Likeliest(found.stream, found.value)
 
 
 def _rankings(items: RankedItems, offsets: Ints, tuples: Ints, value: Floats) -> Rankings:
