@@ -1,7 +1,8 @@
-"""Queries that are registered with an operator: frozen, and checked when they are made."""
+"""Queries that are registered with an operator: frozen, checked when made; what ranks tuples."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -49,21 +50,24 @@ class Top:
         return None if self.every is None else span_of("every", self.every)
 
 
-def registered(queries: Top | Sequence[Top], otherwise: int | None) -> dict[str, tuple[int, int]]:
+def registered(
+    queries: Top | int | Sequence[Top | int], otherwise: int | None
+) -> dict[str, tuple[int, int]]:
     """name -> (k, every in microseconds) of one query or several.
 
+    queries : a number k stands for Top(k)
     otherwise : `every` of the queries that do not say, or None where each must
     Raises TypeError for anything but queries, ValueError for none, equal names, or a lacking
     `every`.
     """
-    listed = [queries] if isinstance(queries, Top) else list(queries)
-    if not listed or not all(isinstance(query, Top) for query in listed):
+    given = queries if isinstance(queries, Sequence) and not isinstance(queries, str) else [queries]
+    if not given or not all(_is_query(query) for query in given):
         raise TypeError(
-            "`queries` must be one sf.Top or a list of at least one, like "
+            "`queries` must be one sf.Top, a number k, or a list of at least one, like "
             f'[sf.Top(3, every="2 minutes")]; got {queries!r:.80}'
         )
     found: dict[str, tuple[int, int]] = {}
-    for query in listed:
+    for query in (each if isinstance(each, Top) else Top(each) for each in given):
         every = otherwise if query.interval is None else query.interval
         if every is None:
             raise ValueError(
@@ -77,3 +81,33 @@ def registered(queries: Top | Sequence[Top], otherwise: int | None) -> dict[str,
             )
         found[query.label] = (query.k, every)
     return found
+
+
+def direction(by: str, ascending: bool | None) -> tuple[str, bool]:
+    """The expression of `by` without a direction behind it, and whether the least ranks first.
+
+    Raises TypeError for what is no text, ValueError for a direction that `ascending` contradicts,
+    for several expressions, and for an order of NULLs (a score that is NULL takes no part).
+    """
+    if not isinstance(by, str) or not by.strip():
+        raise TypeError(
+            f"`by` must be a Spark SQL expression as text, like 'speed' or 'delay asc'; got {by!r}"
+        )
+    if re.search(r"\bnulls\s+(first|last)\s*\Z", by, re.IGNORECASE):
+        raise ValueError(
+            f"`by` cannot say where NULLs rank: a tuple without a score takes no part; got {by!r}"
+        )
+    # A name alone may be `asc`; behind an expression it is a direction.
+    found = re.fullmatch(r"(.*[\w\s)\]`'\"])\s(asc|desc)(?:ending)?\s*", by, re.I | re.DOTALL)
+    if found is None:
+        return by, bool(ascending)
+    least = found[2].lower() == "asc"
+    if ascending is not None and ascending != least:
+        raise ValueError(
+            f"`by` says {found[2]}, `ascending` {ascending!r}: give the direction once; got {by!r}"
+        )
+    return found[1].strip(), least
+
+
+def _is_query(given: object) -> bool:
+    return isinstance(given, Top) or (isinstance(given, int) and not isinstance(given, bool))

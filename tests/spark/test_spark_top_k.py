@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
 
@@ -289,11 +290,25 @@ def test_invalid_rows_take_no_part_and_are_counted(spark):
     assert [row["row"]["id"] for row in out] == [0]
 
 
+def test_a_direction_behind_the_score_ranks_that_end_first(speeds):
+    least = ask(speeds, 2, by="speed asc", existence=None, rules=None).collect()
+    assert least == ask(speeds, sf.Top(2), ascending=True, existence=None, rules=None).collect()
+    assert [row["score"] for row in least[-2:]] == [25.0, 30.0]
+
+
+@pytest.mark.parametrize("argument", ["by", "key", "order"])
+def test_a_column_in_place_of_a_name_is_told_so(speeds, argument):
+    with pytest.raises(TypeError, match=f"`{argument}` must be .* as text"):
+        ask(speeds, 2, **{argument: F.col("speed")})
+
+
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
         ({"queries": []}, TypeError, "`queries` must be one sf.Top"),
-        ({"queries": [3]}, TypeError, "`queries` must be one sf.Top"),
+        ({"queries": ["3"]}, TypeError, "`queries` must be one sf.Top"),
+        ({"by": "speed asc", "ascending": False}, ValueError, "give the direction once"),
+        ({"key": 5}, TypeError, "`key` must be a column name, as text"),
         ({"queries": [sf.Top(2), sf.Top(2, every=5)]}, ValueError, "two `queries` are called"),
         ({"window": sf.Rows(5, 1)}, ValueError, "lacks `every`"),
         ({"window": sf.Delta(1, on="speed")}, TypeError, "sf.Range or sf.Rows"),

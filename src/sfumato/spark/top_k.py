@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.ranking.timetable import Timetable, timetable
-from sfumato.queries import Top, registered
+from sfumato.queries import Top, direction, registered
 from sfumato.spark.model.aggregates import Wanted
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.columns import bucket_count, require, with_bucket
@@ -39,7 +39,7 @@ ANSWER = ("query", "k", "time", "rank", "score", "probability", "row", "stream",
 
 def top_k(
     df: DataFrame,
-    queries: Top | Sequence[Top],
+    queries: Top | int | Sequence[Top | int],
     *,
     by: str,
     window: Range | Rows,
@@ -53,13 +53,14 @@ def top_k(
     existence: str | None = None,
     streams: str | None = None,
     plan: str = "dp",
-    ascending: bool = False,
+    ascending: bool | None = None,
 ) -> DataFrame:
     """The most probable top-k tuples of a window, for many k at once, each in time.
 
-    queries : sf.Top, one or a list; their names must differ
-    by : Spark SQL expression over attributes and certain columns, a tuple's score. With
-        alternatives, each of them is ranked by its own score, and the tuple is their rule
+    queries : sf.Top, one or a list; their names must differ. A number k stands for sf.Top(k)
+    by : Spark SQL expression over attributes and certain columns, a tuple's score; `asc` or `desc`
+        behind it says which end ranks first (without: the greatest score). With alternatives,
+        each of them is ranked by its own score, and the tuple is their rule
     window : sf.Range: at instant t its `length` back from t, t left out (with `every` None, a query
         is answered every `slide`; slides are not aligned). sf.Rows: the newest tuples that hold
         `rows` existing ones with its confidence (tuples of one rule are taken as independent for
@@ -74,7 +75,7 @@ def top_k(
         `existence`, where there is such a column, else every row exists
     streams : column; streams are ranked by the sum of their tuples' Pr_k ("pk_topk" only)
     plan : "dp" (least cost), "greedy" (at most twice that), or "none" (each query on its own)
-    ascending : whether the least score ranks first
+    ascending : whether the least score ranks first, where `by` does not say
 
     A query is answered at instants of event time at most `every` apart; the timetable shares one
     computation among all queries that are due, and counts for each key from its first row's time,
@@ -114,8 +115,7 @@ def top_k(
     """
     if not isinstance(window, Range | Rows):
         raise TypeError(f"`window` must be sf.Range or sf.Rows; got {window!r}")
-    if not isinstance(by, str) or not by.strip():
-        raise TypeError(f"`by` must be an expression like 'speed'; got {by!r}")
+    by, ascending = direction(by, ascending)
     otherwise = window.every if isinstance(window, Range) else None
     named = registered(queries, otherwise)
     wanted = [Wanted("", "sum", by)]

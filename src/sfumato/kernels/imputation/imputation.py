@@ -136,7 +136,7 @@ def _write_product(repository, raw, missing, scratch, out, at):
     return out, end
 
 
-class Wanted(NamedTuple):
+class Completion(NamedTuple):
     """joint : bool, take several missing attributes from the same rows, where there are any
     most : int >= 1, alternatives an object may have
     """
@@ -158,7 +158,7 @@ class Account(NamedTuple):
 
 
 @compiled_ieee
-def impute_object(repository, wanted, scratch, raw, chosen, account, out, at):
+def impute_object(repository, completion, scratch, raw, chosen, account, out, at):
     """Write the alternatives of one object, of `scratch.scaled`, behind place `at` of `out`.
 
     raw : float64[D]    chosen : int64[T], PRESENT, MARGINAL or a combination with donors, for each
@@ -169,11 +169,11 @@ def impute_object(repository, wanted, scratch, raw, chosen, account, out, at):
     Source: E, section 2.2; spec: several attributes independent (product) or joint.
     """
     missing = chosen != PRESENT
-    g, most = 0, wanted.most
+    g, most = 0, completion.most
     for t in range(chosen.size):
         account.donors[t], account.spread[t], account.error[t] = 0, 0.0, 0.0
         g += missing[t]
-    if wanted.joint and g > 1:
+    if completion.joint and g > 1:
         begin = at
         out, at = write_joint(repository, most, scratch, raw, chosen, account, out, at)
         if at > begin:
@@ -201,10 +201,11 @@ def impute_object(repository, wanted, scratch, raw, chosen, account, out, at):
 
 
 @compiled_ieee
-def impute_batch(repository, wanted, objects, chosen, reason):
+def impute_batch(repository, completion, objects, chosen, reason):
     """Alternatives of many objects.
 
-    wanted : `Wanted`    objects : float64[n, D], NaN = missing    chosen, reason : of `judge_batch`
+    completion : `Completion`    objects : float64[n, D], NaN = missing
+    chosen, reason : of `judge_batch`
     Returns (offsets int64[n + 1], `AlternativeRows` of m, `Account` of n, joined bool[n]).
     """
     n, trees = chosen.shape
@@ -217,7 +218,7 @@ def impute_batch(repository, wanted, objects, chosen, reason):
             scale(repository, objects[i], scratch.scaled)
             own = Account(account.donors[i], account.spread[i], account.error[i])
             out, at, joined[i] = impute_object(
-                repository, wanted, scratch, objects[i], chosen[i], own, out, at
+                repository, completion, scratch, objects[i], chosen[i], own, out, at
             )
         offsets[i + 1] = at
     return offsets, AlternativeRows(out.prob[:at], out.points[:at]), account, joined

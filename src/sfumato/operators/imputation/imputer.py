@@ -156,7 +156,7 @@ class Imputer:
         objects = self.objects(values)
         chosen, reason = self.judge(objects)[:2]
         offsets, (prob, points), (donors, spread, error), joined = kernel.impute_batch(
-            self.prepared, kernel.Wanted(self.joint, self.most), objects, chosen, reason
+            self.prepared, kernel.Completion(self.joint, self.most), objects, chosen, reason
         )
         span = self._span[[self.names.index(name) for name in self.attributes]]
         bound = np.append(self._bounds, [np.inf] * 3)[chosen]  # the three codes below 0 come last

@@ -14,7 +14,7 @@ from sfumato.operators.ranking.ranked_items import Ints, RankedItems, RuleMassEr
 from sfumato.operators.ranking.schedule import Due, Schedule
 from sfumato.operators.ranking.semantics import Semantics, rankings, stream_rankings
 from sfumato.operators.ranking.timetable import Query, timetable
-from sfumato.operators.ranking.window_answers import Answers, CollectedAnswers
+from sfumato.operators.ranking.window_answers import CollectedAnswers, TopKAnswers
 from sfumato.operators.ranking.window_tuples import HeldTuples, accepted_by_rules
 from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
 from sfumato.operators.windows.uncertain_window import UncertainWindow
@@ -109,7 +109,7 @@ class TopKWindow:
         offsets: npt.ArrayLike | None = None,
         rules: npt.ArrayLike | None = None,
         streams: npt.ArrayLike | None = None,
-    ) -> Answers:
+    ) -> TopKAnswers:
         """Take arrivals, and answer at every instant that they show to be past.
 
         time : int64[n] microseconds, in order of arrival
@@ -136,7 +136,7 @@ class TopKWindow:
         self.out_of_order += int(np.count_nonzero(fresh.time < older))
         return self._answer_until(before, newest)
 
-    def advance(self, to: int) -> Answers:
+    def advance(self, to: int) -> TopKAnswers:
         """Answer at every instant up to `to`: no tuple of an earlier time is to be awaited."""
         to = operator.index(to)
         if self._schedule is None or to <= self._latest:
@@ -247,7 +247,7 @@ class TopKWindow:
             unit = math.gcd(*(every for _, every in self._unstarted.values())) or 1
             self._schedule = Schedule(self._unstarted, first // unit * unit, self.plan)
 
-    def _answer_until(self, before: int, newest: Ints) -> Answers:
+    def _answer_until(self, before: int, newest: Ints) -> TopKAnswers:
         """Answer the instants up to newest[-1]; of the tuples from place `before` on, the i-th
         arrives when time newest[i] is reached."""
         assert self._schedule is not None

@@ -24,7 +24,7 @@ DTYPES = [
 ]
 
 
-class Answers(NamedTuple):
+class TopKAnswers(NamedTuple):
     """Rows of answers, by due time, then query, then rank: parallel arrays.
 
     query : int64, place in `names`;  k : int64;  time : int64 microseconds, the due instant
@@ -73,14 +73,14 @@ class CollectedAnswers:
         self._runs.append((run, found))
         self._size += int(np.diff(found.offsets)[place].sum())
 
-    def answers(self) -> Answers:
+    def answers(self) -> TopKAnswers:
         """All of them as one."""
         # Written once, into their place: there are more of them than of anything else here.
         out, at = AnswerRows(*(np.empty(self._size, dtype) for dtype in DTYPES)), 0
         for run, found in self._runs:
             at = write_answers(out, at, run, found)
         rejected = np.concatenate([np.empty(0, np.int64), *self.rejected])
-        return Answers(tuple(self.names), *out, rejected)
+        return TopKAnswers(tuple(self.names), *out, rejected)
 
 
 def answers_and_latency(

@@ -51,9 +51,11 @@ def names(argument: str, given: str | Sequence[str] | None) -> list[str]:
     """The column names an argument gives: none, one, or a list of distinct ones."""
     if given is None:
         return []
-    listed = [given] if isinstance(given, str) else list(given)
+    listed = [given] if isinstance(given, str) or not isinstance(given, Sequence) else list(given)
     if not all(isinstance(name, str) for name in listed):
-        raise TypeError(f"`{argument}` must be a column name or a list of them; got {given!r}")
+        raise TypeError(
+            f"`{argument}` must be a column name, as text, or a list of them; got {given!r:.80}"
+        )
     if len(set(listed)) != len(listed):
         raise ValueError(f"`{argument}` names a column twice: {listed}")
     return listed

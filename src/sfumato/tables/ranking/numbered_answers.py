@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sfumato.operators.ranking.window_answers import Answers, answers_and_latency
+from sfumato.operators.ranking.window_answers import TopKAnswers, answers_and_latency
 from sfumato.tables.arrow import UNKNOWN
 
 ARRIVAL, NUMBER, RULE = range(3)  # of a tuple held: in its window, among the rows, of its rule
@@ -22,7 +22,7 @@ class NumberedAnswers:
     def add(
         self,
         group: int,
-        answers: Answers,
+        answers: TopKAnswers,
         held: np.ndarray,
         only: set[str] | None = None,
         clock: np.ndarray | None = None,

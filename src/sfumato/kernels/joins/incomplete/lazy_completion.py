@@ -7,7 +7,7 @@ import numpy as np
 from sfumato.kernels.compile import compiled_ieee
 from sfumato.kernels.imputation.alternative_rows import AlternativeRows
 from sfumato.kernels.imputation.dependency_choice import new_scratch, scale
-from sfumato.kernels.imputation.imputation import Account, Wanted, impute_object
+from sfumato.kernels.imputation.imputation import Account, Completion, impute_object
 from sfumato.kernels.joins.incomplete.objects import KEPT, WHOLE
 from sfumato.kernels.joins.regions import summarise
 from sfumato.kernels.joins.tuple_store import Tuples, padded, write_tuples
@@ -81,7 +81,14 @@ def complete(repository, scratch, tuples, rings, objects, match, s, joint, most,
     account, rows = room
     scale(repository, objects.raw[s], scratch.scaled)
     rows, m, _ = impute_object(
-        repository, Wanted(joint, most), scratch, objects.raw[s], objects.rule[s], account, rows, 0
+        repository,
+        Completion(joint, most),
+        scratch,
+        objects.raw[s],
+        objects.rule[s],
+        account,
+        rows,
+        0,
     )
     prob, points = rows.prob, rows.points
     for k in range(m):

@@ -1,0 +1,62 @@
+"""What counts as a top-k query, and which end of a score ranks first."""
+
+from __future__ import annotations
+
+import pytest
+
+import sfumato as sf
+from sfumato.queries import direction, registered
+
+SECOND = 1_000_000
+
+
+def test_a_number_stands_for_a_query_wherever_one_is_meant():
+    assert registered(3, SECOND) == registered(sf.Top(3), SECOND) == {"top_3": (3, SECOND)}
+    assert registered([2, sf.Top(3, every=5)], SECOND) == {"top_2": (2, SECOND), "top_3": (3, 5)}
+
+
+@pytest.mark.parametrize("given", [True, "3", 3.0, [], [True], [sf.Top(3), "4"], None, {"k": 3}])
+def test_anything_else_is_refused_with_a_sentence(given):
+    with pytest.raises(TypeError, match=r"`queries` must be one sf.Top, a number k, or a list"):
+        registered(given, SECOND)
+
+
+def test_a_number_is_checked_as_a_query_is():
+    with pytest.raises(ValueError, match="`k` must be a whole number of at least 1; got 0"):
+        registered(0, SECOND)
+
+
+@pytest.mark.parametrize(
+    ("by", "expression", "ascending"),
+    [
+        ("v", "v", False),
+        ("v asc", "v", True),
+        ("v  ASC ", "v", True),
+        ("a + b desc", "a + b", False),
+        ("abs(v) DESC", "abs(v)", False),
+        ("`a column` asc", "`a column`", True),
+        ("asc", "asc", False),
+        ("desc + 1", "desc + 1", False),
+        ("descent", "descent", False),
+        ("x.asc", "x.asc", False),
+    ],
+)
+def test_a_direction_behind_the_score_is_understood(by, expression, ascending):
+    assert direction(by, None) == (expression, ascending)
+
+
+def test_ascending_says_it_too_and_must_not_contradict():
+    assert direction("v", True) == ("v", True)
+    assert direction("v asc", True) == ("v", True)
+    assert direction("v desc", False) == ("v", False)
+    for by, ascending in (("v asc", False), ("v desc", True)):
+        with pytest.raises(ValueError, match="give the direction once"):
+            direction(by, ascending)
+
+
+def test_an_order_of_nulls_and_what_is_no_text_are_refused():
+    with pytest.raises(ValueError, match="cannot say where NULLs rank"):
+        direction("v desc nulls last", None)
+    for by in (3, None, "", "  ", ["v"]):
+        with pytest.raises(TypeError, match="`by` must be a Spark SQL expression as text"):
+            direction(by, None)
