@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.operators.imputation.dependency import Dependency
-from sfumato.operators.imputation.discovery import discover_dependencies
+from sfumato.operators.imputation.discovery import NothingDiscovered, discover_dependencies
 from sfumato.operators.imputation.imputer import Imputer
 
 
@@ -71,8 +71,31 @@ def test_each_epsilon_is_taken_unless_another_dependency_promises_as_much():
 
 
 def test_too_few_donors_rule_a_dependency_out():
-    assert discover_dependencies(related(), least_donors=200.0) == []
+    with pytest.warns(NothingDiscovered, match="`a`: too few pairs of rows are near each other"):
+        assert discover_dependencies(related(), least_donors=200.0) == []
     assert discover_dependencies({"a": [1.0], "b": [2.0]}) == []
+
+
+def test_a_search_that_finds_nothing_names_what_came_nearest():
+    repository = related()
+    with pytest.warns(NothingDiscovered) as told:
+        found = discover_dependencies(repository, dependents=["d", "e"], epsilons=[0.05, 0.2])
+    assert {dependency.dependent for dependency in found} == {"d"}
+    words = str(told[0].message)
+    assert "`e`: the nearest is within 0.05 on" in words
+    assert "`d`" not in words
+    names = words.partition(" on ")[2].partition(":")[0].split(", ")
+    share, pairs = words.partition(": ")[2].partition("% of ")[::2]
+    near = Dependency(tuple((name, 0.05) for name in names), "e", 0.1)
+    _, differences = pairs_by_definition(repository, near)
+    inside = sum(x <= 0.1 for x in differences)
+    assert float(share.split()[-1]) == pytest.approx(100 * inside / len(differences), abs=0.051)
+    assert int(pairs.split()[0]) == len(differences)
+
+
+def test_a_search_that_finds_something_for_all_is_silent(recwarn):
+    assert discover_dependencies(related(), dependents=["c", "d"])
+    assert not recwarn.list
 
 
 def test_a_sample_is_drawn_by_its_seed():

@@ -31,14 +31,15 @@ WHOLE = (0.0, 1.0)  # a scaling that leaves values as they are
 
 
 def donors_of(repository, dependency, scaling, one):
-    """Rows near the object on every determinant; None if one is missing."""
+    """Rows near the object on every determinant, on paper; None if one is missing."""
     rows = range(len(repository["a"]))
     for name, epsilon in dependency.determinants:
-        shift, span = scaling[name]
-        mine = (one[name] - shift) / span
-        if np.isnan(mine):
+        if np.isnan(one[name]):
             return None
-        rows = [s for s in rows if abs((repository[name][s] - shift) / span - mine) <= epsilon]
+        span = Fraction(scaling[name][1]).limit_denominator(10**6)  # of one-digit decimals
+        near = Fraction(str(epsilon)) * span
+        mine, column = Fraction(str(one[name])), repository[name]
+        rows = [s for s in rows if abs(Fraction(str(column[s])) - mine) <= near]
     return list(rows)
 
 

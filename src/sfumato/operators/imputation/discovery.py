@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +21,11 @@ Floats = npt.NDArray[np.float64]
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2)
 DIGITS = 1e4  # epsilons found are rounded up to so many parts, to be read
 FEWEST_PAIRS = 30  # below, a share of pairs says little
+MOST_TOLD = 5  # attributes of which a warning names the nearest miss
+
+
+class NothingDiscovered(UserWarning):
+    """No dependency was found for some attributes; the nearest misses are named."""
 
 
 def discover_dependencies(
@@ -51,6 +58,8 @@ def discover_dependencies(
     over, and so are those that another makes superfluous: with no other determinants, epsilons of
     these as large and one of the dependent as small.
 
+    Warns (NothingDiscovered) of dependents for which nothing holds, with what came nearest.
+
     Returns dependencies with `confidence`, `support` and `spread` as seen in the sample, for each
     dependent those with the smallest epsilon first. They describe this repository; that others
     will obey them is for the user to judge.
@@ -71,6 +80,9 @@ def discover_dependencies(
         kept = rows
     differences = _differences(kept, rows, known, dict(scaling or {}))
     found: dict[str, list[Dependency]] = {name: [] for name in chosen}
+    missed: dict[str, Miss | None] = dict.fromkeys(chosen)
+    least_support = least_donors / max(total - 1, 1)
+    wish = _Wish(within, confidence, sorted(epsilons, reverse=True), least_support)
     for size in range(1, min(max_determinants, len(known) - 1) + 1):
         for chosen_columns in combinations(range(len(known)), size):
             reach = differences[list(chosen_columns)].max(axis=0)
@@ -78,12 +90,13 @@ def discover_dependencies(
                 if known.index(name) in chosen_columns:
                     continue
                 determinants = [known[a] for a in chosen_columns]
-                for dependency in _holding(
-                    reach, differences[known.index(name)], determinants, name, within, confidence,
-                    sorted(epsilons, reverse=True), least_donors / max(total - 1, 1),
-                ):  # fmt: skip
-                    if not any(_implies(d, dependency) for d in found[name]):
-                        found[name].append(dependency)
+                difference = differences[known.index(name)]
+                for each in _candidates(reach, difference, determinants, name, wish):
+                    if isinstance(each, Miss):
+                        missed[name] = max(missed[name] or each, each)
+                    elif not any(_implies(d, each) for d in found[name]):
+                        found[name].append(each)
+    _tell({name: missed[name] for name in chosen if not found[name]}, wish)
     return [
         dependency
         for name in chosen
@@ -109,27 +122,48 @@ def _differences(
     return result
 
 
-def _holding(
-    reach: Floats,
-    difference: Floats,
-    determinants: list[str],
-    dependent: str,
-    within: float,
-    confidence: float,
-    epsilons: list[float],
-    least_support: float,
-) -> Iterator[Dependency]:
-    """The dependencies that have the confidence, one an epsilon; epsilons descend."""
-    for epsilon in epsilons:
+@dataclass(frozen=True)
+class _Wish:
+    """What a dependency must have; epsilons descend."""
+
+    within: float
+    confidence: float
+    epsilons: list[float]
+    least_support: float
+
+
+class Miss(NamedTuple):
+    """Determinants and an epsilon at which a share of the near pairs, too small, is within reach.
+
+    The greatest of several is the nearest one.
+    """
+
+    share: float
+    pairs: int
+    determinants: tuple[str, ...]
+    epsilon: float
+
+    def __str__(self) -> str:
+        near = ", ".join(self.determinants)
+        return f"within {self.epsilon:g} on {near}: {self.share:.1%} of {self.pairs} pairs"
+
+
+def _candidates(
+    reach: Floats, difference: Floats, determinants: list[str], dependent: str, wish: _Wish
+) -> Iterator[Dependency | Miss]:
+    """For each epsilon the dependency that has the confidence, or what is missing."""
+    for epsilon in wish.epsilons:
         near = difference[reach <= epsilon]
         support = near.size / difference.size
-        if near.size < FEWEST_PAIRS or support < least_support:
+        if near.size < FEWEST_PAIRS or support < wish.least_support:
             return  # and smaller epsilons have fewer still
-        if np.count_nonzero(near <= within) < confidence * near.size:
+        inside = int(np.count_nonzero(near <= wish.within))
+        if inside < wish.confidence * near.size:
+            yield Miss(inside / near.size, near.size, tuple(determinants), epsilon)
             continue
-        needed = min(math.ceil(confidence * near.size), near.size)
+        needed = min(math.ceil(wish.confidence * near.size), near.size)
         bound = float(np.partition(near, needed - 1)[needed - 1])
-        bound = min(math.ceil(bound * DIGITS) / DIGITS, within)
+        bound = min(math.ceil(bound * DIGITS) / DIGITS, wish.within)
         yield Dependency(
             tuple((name, epsilon) for name in determinants),
             dependent,
@@ -138,6 +172,25 @@ def _holding(
             support=support,
             spread=float(near.max()),
         )
+
+
+def _tell(missed: Mapping[str, Miss | None], wish: _Wish) -> None:
+    """Warn of the attributes for which no dependency holds."""
+    if not missed:
+        return
+    lines = [
+        f"`{name}`: " + (f"the nearest is {miss}" if miss else "too few pairs of rows are near each other")
+        for name, miss in list(missed.items())[:MOST_TOLD]
+    ]
+    if len(missed) > MOST_TOLD:
+        lines.append(f"and {len(missed) - MOST_TOLD} more")
+    warnings.warn(
+        f"no dependency found with {wish.confidence:.0%} of the near pairs within {wish.within:g}, "
+        "of scaled attributes; " + "; ".join(lines)
+        + ". A larger `within`, a lower `confidence` or more `max_determinants` ask for less",
+        NothingDiscovered,
+        stacklevel=3,
+    )  # fmt: skip
 
 
 def _implies(smaller: Dependency, larger: Dependency) -> bool:

@@ -7,6 +7,7 @@ with as many gaps, and each complete row is taken with what such a stream knew b
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from functools import partial
 
@@ -14,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.operators.imputation.dependency import Dependency
-from sfumato.operators.imputation.discovery import discover_dependencies
+from sfumato.operators.imputation.discovery import NothingDiscovered, discover_dependencies
 from sfumato.operators.imputation.earlier_values import EarlierValues
 from sfumato.operators.imputation.imputer import Imputer
 
@@ -67,6 +68,16 @@ def discovered(
     near : epsilons of the determinants    tight : see TIGHT; infinite for all
     history : whether each attribute depends on its own earlier value as well, where that is as old
     """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NothingDiscovered)  # one epsilon may have none
+        found = _of_every_other_and_its_own(rows, names, seed, near, history)
+    tightest = {d.dependent: d.epsilon for d in sorted(found, key=lambda d: -d.epsilon)}
+    return [d for d in found if d.epsilon <= tight * tightest[d.dependent]]
+
+
+def _of_every_other_and_its_own(
+    rows: Floats, names: Sequence[str], seed: int, near: Sequence[float], history: bool
+) -> list[Dependency]:
     d, found = len(names), list[Dependency]()
     for epsilon in near:
         discover = partial(
@@ -79,8 +90,7 @@ def discovered(
             for dependency in own:
                 determinants = (*dependency.determinants, (f"age {name}", SAME_AGE))
                 found.append(Dependency(determinants, name, dependency.epsilon))
-    tightest = {d.dependent: d.epsilon for d in sorted(found, key=lambda d: -d.epsilon)}
-    return [d for d in found if d.epsilon <= tight * tightest[d.dependent]]
+    return found
 
 
 def imputer_of(

@@ -66,6 +66,12 @@ class Imputation:
                 f"`fallback` must be one of {', '.join(FALLBACKS)}; got {self.fallback!r}"
             )
         dependencies = tuple(as_dependencies(self.dependencies))
+        if not dependencies:
+            raise ValueError(
+                "`dependencies` must hold at least one, like 'humidity -> temperature : 0.05 -> "
+                "0.1'; got none: every value would be drawn from all of the repository. "
+                "sf.discover_dependencies finds some, or says what came nearest"
+            )
         for dependency in dependencies:
             if dependency.dependent not in attributes:
                 raise ValueError(
