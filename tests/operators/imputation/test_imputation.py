@@ -30,6 +30,11 @@ WHOLE = (0.0, 1.0)  # a scaling that leaves values as they are
 # The definition, slow and obvious.
 
 
+def on_paper(value):
+    """The decimal that a float stands for."""
+    return Fraction(str(round(float(value), 9)))
+
+
 def donors_of(repository, dependency, scaling, one):
     """Rows near the object on every determinant, on paper; None if one is missing."""
     rows = range(len(repository["a"]))
@@ -38,8 +43,8 @@ def donors_of(repository, dependency, scaling, one):
             return None
         span = Fraction(scaling[name][1]).limit_denominator(10**6)  # of one-digit decimals
         near = Fraction(str(epsilon)) * span
-        mine, column = Fraction(str(one[name])), repository[name]
-        rows = [s for s in rows if abs(Fraction(str(column[s])) - mine) <= near]
+        mine, column = on_paper(one[name]), repository[name]
+        rows = [s for s in rows if abs(on_paper(column[s]) - mine) <= near]
     return list(rows)
 
 
