@@ -198,7 +198,8 @@ def test_nothing_becomes_zero_or_vanishes_silently():
     objects = [[np.nan, 0.0, np.nan], [0.1, 0.0, 3.0], [np.inf, 0.0, np.nan], [0.0, 0.0, -np.inf]]
     done = imputer.impute(objects)
     assert [REASONS[r] for r in done.reason] == [
-        "no dependency with its determinants present", "complete", "not finite", "not finite",
+        "no dependency with its determinants present", "complete",
+        "no dependency with its determinants present", "not finite",
     ]  # fmt: skip
     assert np.diff(done.offsets).tolist() == [0, 1, 0, 0]
     assert done.values.tolist() == [[3.0]]
