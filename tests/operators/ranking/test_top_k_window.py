@@ -360,7 +360,7 @@ def test_wrong_settings_are_refused():
         TopKWindow({"a": (0, 1)}, length=1)
     with pytest.raises(ValueError, match='`semantics` must be one of "pk_topk"'):
         TopKWindow(QUERIES, length=1, semantics="best")
-    with pytest.raises(ValueError, match="`threshold` must be a number"):
+    with pytest.raises(ValueError, match="`probability` must be a number"):
         TopKWindow(QUERIES, length=1, semantics="pt_k")
     with pytest.raises(ValueError, match="`weights` must be a list of finite numbers"):
         Semantics("prf")
