@@ -179,7 +179,7 @@ def _tell(missed: Mapping[str, Miss | None], wish: _Wish) -> None:
     if not missed:
         return
     lines = [
-        f"`{name}`: " + (f"the nearest is {miss}" if miss else "too few pairs of rows are near each other")
+        f"`{name}`: " + (f"the nearest is {miss}" if miss else "too few pairs are near each other")
         for name, miss in list(missed.items())[:MOST_TOLD]
     ]
     if len(missed) > MOST_TOLD:
