@@ -6,14 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from aggregate_worlds import arrays, check, column, laws_by_worlds, random_tuples
-from sfumato.kernels.laws.discrete_law import quantiles_of_law, reduce_law
 from sfumato.kernels.laws.mergeable_moments import NODE, NODES, WEIGHT
 from sfumato.operators.laws.aggregate import Aggregate
-from sfumato.operators.laws.independent_law import Answers, LawOptions, Members, law_of
+from sfumato.operators.laws.finite_laws import LawOptions
+from sfumato.operators.laws.independent_law import Members, law_of
 
 ASKED = [("count", None), ("sum", None), ("avg", None), ("min", None), ("max", None),
          ("quantile", 0.5), ("quantile", 0.0), ("quantile", 1.0), ("quantile", 0.3),
@@ -27,11 +25,7 @@ def members_of(tuples):
 
 def answer(aggregate, members, options):
     """The law's own moments, quantiles and distribution."""
-    law = law_of(aggregate, members, options)
-    answers = Answers(aggregate, options, np.empty((3, 1)))
-    answers._from_law = True
-    answers.put(0, law)
-    return answers.measured(np.zeros(1, int))
+    return options.measured(None, [law_of(aggregate, members, options)])
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -67,8 +61,8 @@ def test_laws_with_too_many_states_are_sampled_and_say_within_what(function):
     argument = 0.5 if function == "quantile" else None
     options = LawOptions((0.1, 0.5), None, seed=1, samples=4000)
     law = law_of(Aggregate(function, 0, argument), members, options)
-    assert law.sampled
-    assert options.error == pytest.approx(math.sqrt(math.log(200) / 8000))
+    error = math.sqrt(math.log(200) / 8000)
+    assert law.error.tolist() == [pytest.approx(error)]
     many = np.where(rng.random((200_000, n)) < prob, members.values[0], np.nan)
     if function == "sum":
         truth = np.nansum(many, axis=1)
@@ -78,12 +72,12 @@ def test_laws_with_too_many_states_are_sampled_and_say_within_what(function):
         truth = np.nanquantile(many[:20_000], 0.5, axis=1, method="inverted_cdf")
     truth.sort()
     reached = np.cumsum(law.prob)
-    true = np.searchsorted(truth, law.values, "right") / truth.size
-    assert np.abs(reached - true).max() < options.error + 3 / math.sqrt(truth.size)
+    true = np.searchsorted(truth, law.value, "right") / truth.size
+    assert np.abs(reached - true).max() < error + 3 / math.sqrt(truth.size)
     measured = answer(Aggregate(function, 0, argument), members, options)
-    assert measured.error[0] == options.error
+    assert measured.error[0] == pytest.approx(error)
     again = law_of(Aggregate(function, 0, argument), members, options)
-    np.testing.assert_array_equal(law.values, again.values)
+    np.testing.assert_array_equal(law.value, again.value)
 
 
 def test_samples_of_a_tuple_depend_on_its_index_alone():
@@ -96,7 +90,7 @@ def test_samples_of_a_tuple_depend_on_its_index_alone():
         members.offsets, members.prob[turn], np.ascontiguousarray(members.values[:, turn]), turn
     )
     one, other = (law_of(Aggregate("sum", 0), m, options) for m in (members, turned))
-    np.testing.assert_allclose(one.values, other.values, rtol=1e-12)
+    np.testing.assert_allclose(one.value, other.value, rtol=1e-12)
 
 
 def test_many_tuples_of_few_values_have_an_exact_law():
@@ -105,32 +99,11 @@ def test_many_tuples_of_few_values_have_an_exact_law():
     members = Members(np.arange(n + 1), prob, np.full((1, n), 0.1), np.arange(n))
     law = law_of(Aggregate("sum", 0), members, LawOptions((0.5,)))
     expected = [math.comb(n, k) / 2**n for k in range(n + 1)]
-    assert not law.sampled
-    np.testing.assert_allclose(law.values, 0.1 * np.arange(n + 1), rtol=1e-12, atol=1e-15)
-    np.testing.assert_allclose(law.prob, expected, rtol=1e-11)
-
-
-@given(
-    values=st.lists(st.integers(-50, 50), min_size=1, max_size=40, unique=True),
-    most=st.integers(1, 12),
-    seed=st.integers(0, 99),
-)
-def test_a_reduced_law_keeps_mass_and_mean_and_says_how_far_values_moved(values, most, seed):
-    at = np.sort(np.array(values, float))
-    prob = np.random.default_rng(seed).random(at.size) + 1e-3
-    new, weight, moved = reduce_law(at, prob, most)
-    assert len(new) == min(most, at.size)
-    assert (np.diff(new) > 0).all()
-    np.testing.assert_allclose([weight.sum(), weight @ new], [prob.sum(), prob @ at], atol=1e-9)
-    reached = np.searchsorted(np.cumsum(weight) + 1e-9, np.cumsum(prob))  # masses keep their order
-    np.testing.assert_allclose(np.abs(new[reached] - at).max(), moved, atol=1e-9)
-
-
-def test_a_quantile_is_the_first_value_that_reaches_its_share():
-    values, prob = np.array([1.0, 2.0, 5.0]), np.array([0.1, 0.2, 0.2])
-    shares = np.array([0.0, 0.2, 0.21, 0.6, 0.61, 1.0])
-    assert quantiles_of_law(values, prob, shares).tolist() == [1, 1, 2, 2, 5, 5]
-    assert np.isnan(quantiles_of_law(values[:0], prob[:0], shares)).all()
+    assert np.isnan(law.error[0])
+    counts = np.round(law.value / 0.1).astype(int)
+    np.testing.assert_allclose(law.value, 0.1 * counts, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(law.prob, np.array(expected)[counts], rtol=1e-11, atol=1e-18)
+    assert (np.array(expected) > 1e-15).sum() <= counts.size < n
 
 
 def test_a_tenth_ten_times_is_certain():
@@ -138,8 +111,8 @@ def test_a_tenth_ten_times_is_certain():
     for function in ("avg", "min", "sum"):
         law = law_of(Aggregate(function, 0), members, LawOptions((0.5,)))
         np.testing.assert_allclose(law.prob, 0.1)
-        assert law.values.tolist() == list(range(10))
-    assert law_of(Aggregate("count"), members, LawOptions((0.5,))).values.tolist() == [1.0]
+        assert law.value.tolist() == list(range(10))
+    assert law_of(Aggregate("count"), members, LawOptions((0.5,))).value.tolist() == [1.0]
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from sfumato.kernels.laws.finite_law import shorten
+from sfumato.operators.laws import finite_laws
 from sfumato.operators.laws.aggregate import Aggregate
-from sfumato.operators.windows import moving_law, world_budget
+from sfumato.operators.windows import world_budget
 from sfumato.operators.windows.count_window_aggregate import CountWindowAggregate
 
 SUM, AVG, COUNT = Aggregate("sum", 0), Aggregate("avg", 0), Aggregate("count")
@@ -28,8 +26,8 @@ MASK = (1 << 64) - 1
 @pytest.fixture
 def only_worlds(monkeypatch):
     """Exact laws are given up at once, unless they are of one outcome."""
-    monkeypatch.setattr(moving_law, "MOST_STATES", 1)
-    monkeypatch.setattr(moving_law, "MOST_WORK", 0)
+    monkeypatch.setattr(finite_laws, "MOST_STATES", 1)
+    monkeypatch.setattr(finite_laws, "MOST_WORK", 0)
 
 
 def stream(seed, n, shape="noise", most=3):
@@ -243,7 +241,7 @@ def test_the_law_of_a_count_is_that_of_the_recursion(rows, confidence, options):
 
 
 def test_a_count_of_values_is_exact_while_no_value_is_missing(monkeypatch):
-    monkeypatch.setattr(moving_law, "MOST_STATES", 500)
+    monkeypatch.setattr(finite_laws, "MOST_STATES", 500)
     rng = np.random.default_rng(6)
     offsets, prob, value = np.arange(601), 0.1 + 0.8 * rng.random(600), np.ones((600, 1))
     value[300:420:2] = math.nan
@@ -292,29 +290,3 @@ def test_a_group_keeps_few_bytes_for_its_worlds():
         sizes[aggregate.function] = window.nbytes - bare.nbytes
     assert sizes["sum"] <= 1_000 * 1_000
     assert sizes["quantile"] <= 8 * 1_000 * 6
-
-
-def shorten_slowly(prob, value, most):
-    """Nearest neighbours merged one pair at a time, the first of equally near ones."""
-    groups = [([p], [v], v) for p, v in zip(prob, value, strict=True)]
-    while len(groups) > most:
-        near = [b[2] - a[2] for a, b in pairwise(groups)]
-        i = near.index(min(near))
-        (p, v, x), (q, u, y) = groups[i : i + 2]
-        groups[i : i + 2] = [(p + q, v + u, x + (y - x) * sum(q) / (sum(p) + sum(q)))]
-    moved = max(abs(x - m) for _, v, m in groups for x in v)
-    return [sum(p) for p, _, _ in groups], [m for _, _, m in groups], moved
-
-
-@given(
-    gaps=st.lists(st.integers(1, 4), min_size=1, max_size=40),
-    most=st.integers(1, 12),
-    seed=st.integers(0, 99),
-)
-@settings(max_examples=60)
-def test_a_law_is_shortened_where_neighbours_are_nearest(gaps, most, seed):
-    value = np.cumsum(np.array(gaps, float) ** 2)
-    prob = np.random.default_rng(seed).random(value.size) + 0.01
-    got = shorten(prob, value, most)
-    for one, other in zip(got, shorten_slowly(prob, value, most), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)

@@ -6,6 +6,8 @@ import numpy as np
 
 from sfumato.kernels.compile import compiled, compiled_ieee
 
+SURE = 2.0**-50  # less is nothing, of a tuple whose alternatives were taken off one by one
+
 
 @compiled
 def survey(existence, most):
@@ -34,32 +36,63 @@ def survey(existence, most):
 
 
 @compiled_ieee
-def existences(offsets, prob):
-    """Existence of each tuple: the sum of its samples' probabilities, at most 1.
+def rounded_to_one(total, terms):
+    """`total` of some probabilities, 1 where no more than the roundings of its terms keeps it off.
 
-    offsets : int64[n + 1]    prob : float64[offsets[n]]    Returns float64[n].
-    O(samples).
-
-    Error: summed with compensation, one rounding. A sum that misses 1 by no more than the
-    roundings of its terms (2**-52 a sample, two samples or more) is 1: three thirds are certain,
-    and a window of confidence 1 counts only certain tuples.
-    Source: spec of the model; compensated summation: Neumaier (1974).
+    That is 2**-52 a term, of two terms or more: a single 1 - 2**-53 was meant.
     """
-    n = offsets.size - 1
-    result = np.zeros(n)
-    for i in range(n):
-        total, lost = 0.0, 0.0
-        for k in range(offsets[i], offsets[i + 1]):
-            term = prob[k]
-            larger = total + term
-            if total >= term:
-                lost += (total - larger) + term
-            else:
-                lost += (term - larger) + total
-            total = larger
-        total += lost
-        terms = offsets[i + 1] - offsets[i]
-        if total > 1.0 or (terms > 1 and total >= 1.0 - terms * 2.0**-52):
-            total = 1.0
-        result[i] = total
+    if total > 1.0 or (terms > 1 and total >= 1.0 - terms * 2.0**-52):
+        return 1.0
+    return total
+
+
+@compiled_ieee
+def existence_of(offsets, prob, i):
+    """Existence of tuple i: the sum of its alternatives' probabilities, at most 1.
+
+    offsets : int64[n + 1]    prob : float64[offsets[n]]
+    The one rule of existence: summed with compensation (one rounding), then `rounded_to_one`. So
+    ten tenths are certain, and a window of confidence 1 counts only certain tuples.
+    O(alternatives).  Source: spec of the model; compensated summation: Neumaier (1974).
+    """
+    begin, end = offsets[i], offsets[i + 1]
+    total, lost = 0.0, 0.0
+    for k in range(begin, end):
+        term = prob[k]
+        larger = total + term
+        if total >= term:
+            lost += (total - larger) + term
+        else:
+            lost += (term - larger) + total
+        total = larger
+    return rounded_to_one(total + lost, end - begin)
+
+
+@compiled_ieee
+def existences(offsets, prob):
+    """`existence_of` every tuple: float64[n].  O(alternatives)."""
+    result = np.empty(offsets.size - 1)
+    for i in range(result.size):
+        result[i] = existence_of(offsets, prob, i)
     return result
+
+
+@compiled_ieee
+def value_parts(offsets, prob, value, i):
+    """(with, without): probabilities that tuple i exists with a value, and that it exists without.
+
+    value : float64[offsets[n]], NaN for no value
+    They sum to its existence; exactly 0 where no alternative is of that kind.  O(alternatives).
+    """
+    existence, valued, none = existence_of(offsets, prob, i), 0.0, 0.0
+    for k in range(offsets[i], offsets[i + 1]):
+        if np.isnan(value[k]):
+            none += prob[k]
+        else:
+            valued += prob[k]
+    if none == 0.0:
+        return existence, 0.0
+    if valued == 0.0:
+        return 0.0, existence
+    valued = min(valued, existence)
+    return valued, existence - valued

@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee
+from sfumato.kernels.laws.existence import SURE
 
 REACH = 1e-30  # probability that a value is reached, below which the law is cut off
-SURE = 2.0**-50  # a tuple whose alternatives sum to 1 but for this is certain
 
 
 @compiled_ieee
@@ -116,21 +116,3 @@ def extreme_law(sign, begins, kept, order, values, prob, tuple_of, rest, to_valu
         for j in range(at[i]):
             rest[tuple_of[begins[i] + order[begins[i] + j]]] = 1.0
     return found
-
-
-@compiled_ieee
-def moments_of_law(values, prob, n):
-    """(mean, standard deviation, existence) of a law on n values, given that there is a value."""
-    total = 0.0
-    for i in range(n):
-        total += prob[i]
-    if total <= 0.0:
-        return np.nan, np.nan, 0.0
-    mean = 0.0
-    for i in range(n):
-        mean += prob[i] * (values[i] - values[0])
-    mean = values[0] + mean / total
-    second = 0.0
-    for i in range(n):
-        second += prob[i] * (values[i] - mean) ** 2
-    return mean, np.sqrt(second / total), 1.0 if total > 1.0 - 1e-15 else total

@@ -1,15 +1,36 @@
-"""A finite law given as ascending values with probabilities: moments, quantiles, shortening."""
+"""A finite law, ascending values with probabilities: moments, quantiles, and fewer values."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from sfumato.kernels.compile import compiled
+from sfumato.kernels.laws.existence import rounded_to_one
+
+ROUNDING = 1e-15  # of the total: what is less likely is a rounding, and no outcome
+TIE = 1e-12  # of the total: a share is reached when the distribution function misses it by no more
+SPLIT = 2.0**17 + 1.0  # rounds to 36 binary digits
+
+
+@compiled
+def outcomes(prob, value):
+    """The law without outcomes that are roundings.  prob, value : float64[k].  O(k)."""
+    least, some = ROUNDING * prob.sum(), 0
+    for p in prob:
+        some += p > least
+    if some == prob.size:
+        return prob, value
+    kept_prob, kept_value, at = np.empty(some), np.empty(some), 0
+    for i in range(prob.size):
+        if prob[i] > least:
+            kept_prob[at], kept_value[at] = prob[i], value[i]
+            at += 1
+    return kept_prob, kept_value
 
 
 @compiled
 def law_moments(prob, value):
-    """Mean and variance given that there is an outcome, and its probability.
+    """(mean, standard deviation, existence): the first two given that there is an outcome.
 
     prob, value : float64[k]; NaN, NaN, 0 for none.  O(k).
     """
@@ -24,86 +45,105 @@ def law_moments(prob, value):
     variance = 0.0
     for i in range(prob.size):
         variance += prob[i] * (value[i] - centre - mean) ** 2
-    return centre + mean, variance / total, min(total, 1.0)
+    return centre + mean, np.sqrt(variance / total), rounded_to_one(total, prob.size)
 
 
 @compiled
-def law_quantiles(prob, value, q, out):
-    """The smallest outcome v with Pr(outcome <= v) >= q, given that there is one.
+def law_quantiles(prob, value, shares, out):
+    """The smallest outcome v with Pr(outcome <= v) >= share, given that there is one.
 
-    prob, value : float64[k], values ascending; q, out : float64[nq]; NaN for no outcome.
-    Shares within 1e-12 count as reached.  O(k + nq log k).
+    prob, value : float64[k], values ascending; shares, out : float64[q]; NaN for no outcome.
+    Shares within TIE count as reached.  O(k + q log k).
     """
     out[:] = np.nan
     if prob.size == 0:
         return
     below, total = np.cumsum(prob), prob.sum()
-    for j in range(q.size):
+    for j in range(shares.size):
         i = prob.size - 1
-        if q[j] < 1.0:
-            i = min(i, np.searchsorted(below, (q[j] - 1e-12) * total))
+        if shares[j] < 1.0:
+            i = min(i, np.searchsorted(below, (shares[j] - TIE) * total))
         out[j] = value[i]
 
 
 @compiled
-def _renew(tree, gap, place):
-    """Smallest gaps over the leaf of this place and above: of equal ones the first."""
+def _cost(prob, value, i, j):
+    """Half of probability times distance moved when outcomes i and j become one at their mean.
+
+    Rounded to 36 digits, so that costs that differ by roundings alone are equal. No overflow.
+    """
+    gap = 0.5 * value[j] - 0.5 * value[i]
+    cost = prob[i] * (prob[j] / (prob[i] + prob[j])) * gap
+    wide = cost * SPLIT
+    return wide - (wide - cost) if np.isfinite(wide) else cost
+
+
+@compiled
+def _renew(tree, cost, place):
+    """Smallest costs over the leaf of this place and above: of equal ones the first."""
     node = (tree.size // 2 + place) // 2
     while node >= 1:
         left, right = tree[2 * node], tree[2 * node + 1]
-        tree[node] = left if gap[left] <= gap[right] else right
+        tree[node] = left if cost[left] <= cost[right] else right
         node //= 2
 
 
 @compiled
-def shorten(prob, value, most):
-    """At most `most` outcomes: the nearest neighbours are merged, again and again.
+def bounded(prob, value, most):
+    """At most `most` outcomes: neighbours are merged, again and again, where that moves least.
 
-    prob, value : float64[k], values ascending and different; most : int64 >= 1
-    Returns (prob, value, moved): a merged outcome has the weighted mean for value; moved is the
-    largest distance of an outcome from the one it went into.
-    Cost: O(k log k): a tournament tree holds the smallest gap.
+    prob, value : float64[k] > 0, values ascending and different; most : int64 >= 1
+    Of all neighbours those go into one whose probability, times the distance to their common mean,
+    is least; equal ones from the left. So the mean stays, and what is likely stays in its place.
+    Returns (prob, value, moved): moved is the mean distance by which probability was moved, given
+    that there is an outcome: the Wasserstein distance (of order 1) from the law given.
+    Cost: O(k log k), a tournament tree holds the least cost.
+    Source: Ward (1963), with distances for squares.
     """
     k = prob.size
-    p, v, low, high = prob.copy(), value.copy(), value.copy(), value.copy()
+    p, v = prob.copy(), value.copy()
+    if k <= most:
+        return p, v, 0.0
     leaves = 1
     while leaves < k:
         leaves *= 2
-    gap, tree = np.full(leaves, np.inf), np.arange(-leaves, leaves)
+    cost, tree = np.full(leaves, np.inf), np.arange(-leaves, leaves)
     after, before = np.arange(1, k + 1), np.arange(-1, k - 1)
-    if k > most:
-        gap[: k - 1] = value[1:] - value[:-1]
-        for node in range(leaves - 1, 0, -1):
-            left, right = tree[2 * node], tree[2 * node + 1]
-            tree[node] = left if gap[left] <= gap[right] else right
+    for i in range(k - 1):
+        cost[i] = _cost(p, v, i, i + 1)
+    for node in range(leaves - 1, 0, -1):
+        left, right = tree[2 * node], tree[2 * node + 1]
+        tree[node] = left if cost[left] <= cost[right] else right
     for _ in range(k - most):
         i = tree[1]
         j = after[i]
         weight = p[i] + p[j]
-        v[i] += (v[j] - v[i]) * (p[j] / weight)
-        p[i], high[i], after[i], gap[j], p[j] = weight, high[j], after[j], np.inf, 0.0
+        v[i] += 2.0 * ((0.5 * v[j] - 0.5 * v[i]) * (p[j] / weight))
+        p[i], after[i], cost[j] = weight, after[j], np.inf
+        cost[i] = np.inf
         if after[i] < k:
             before[after[i]] = i
-        gap[i] = v[after[i]] - v[i] if after[i] < k else np.inf
-        _renew(tree, gap, j)
-        _renew(tree, gap, i)
+            cost[i] = _cost(p, v, i, after[i])
+        _renew(tree, cost, j)
+        _renew(tree, cost, i)
         if before[i] >= 0:
-            gap[before[i]] = v[i] - v[before[i]]
-            _renew(tree, gap, before[i])
+            cost[before[i]] = _cost(p, v, before[i], i)
+            _renew(tree, cost, before[i])
     kept, moved, i = 0, 0.0, 0
     while i < k:
-        moved = max(moved, v[i] - low[i], high[i] - v[i])
+        for x in range(i, after[i]):
+            moved += prob[x] * abs(value[x] - v[i])
         p[kept], v[kept] = p[i], v[i]
         kept += 1
         i = after[i]
-    return p[:kept], v[:kept], moved
+    return p[:kept].copy(), v[:kept].copy(), moved / prob.sum()
 
 
 @compiled
 def all_moments(places, prob, value):
     """`law_moments`, float64[k, 3], of k laws.
 
-    places : int64[k + 1], where each law's entries begin in prob and value
+    places : int64[k + 1], where each law's outcomes begin in prob and value
     """
     moments = np.empty((places.size - 1, 3))
     for t in range(places.size - 1):
@@ -113,24 +153,26 @@ def all_moments(places, prob, value):
 
 
 @compiled
-def all_quantiles(places, prob, value, q):
-    """`law_quantiles`, float64[k, nq], of k laws; places : as in `all_moments`."""
-    quantiles = np.empty((places.size - 1, q.size))
+def all_quantiles(places, prob, value, shares):
+    """`law_quantiles`, float64[k, q], of the `outcomes` of k laws; places : as in `all_moments`."""
+    quantiles = np.empty((places.size - 1, shares.size))
     for t in range(places.size - 1):
         begin, end = places[t], places[t + 1]
-        law_quantiles(prob[begin:end], value[begin:end], q, quantiles[t])
+        p, v = outcomes(prob[begin:end], value[begin:end])
+        law_quantiles(p, v, shares, quantiles[t])
     return quantiles
 
 
 @compiled
-def shorten_all(places, prob, value, most):
-    """`shorten` for k laws: (places, prob, value, moved float64[k])."""
+def all_bounded(places, prob, value, most):
+    """`bounded` for the `outcomes` of k laws: (places, prob, value, moved float64[k])."""
     new, moved, at = np.zeros(places.size, np.int64), np.zeros(places.size - 1), 0
-    p, v = prob.copy(), value.copy()
+    to_prob, to_value = np.empty(prob.size), np.empty(prob.size)
     for t in range(places.size - 1):
         begin, end = places[t], places[t + 1]
-        short, values, moved[t] = shorten(prob[begin:end], value[begin:end], most)
-        p[at : at + short.size], v[at : at + short.size] = short, values
-        at += short.size
+        p, v = outcomes(prob[begin:end], value[begin:end])
+        p, v, moved[t] = bounded(p, v, most)
+        to_prob[at : at + p.size], to_value[at : at + p.size] = p, v
+        at += p.size
         new[t + 1] = at
-    return new, p[:at].copy(), v[:at].copy(), moved
+    return new, to_prob[:at].copy(), to_value[:at].copy(), moved

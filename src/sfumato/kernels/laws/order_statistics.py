@@ -1,4 +1,4 @@
-"""Laws of what the w newest existing tuples hold, one window at a time, from newest to oldest.
+"""Order statistics of the w newest existing tuples, one window at a time, newest to oldest.
 
 A window's tuples are counted from the newest on; a world whose count has reached w is done, older
 tuples do not matter to it. So one pass with the count as (part of) its state gives the law of any
@@ -10,22 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.kernels.compile import compiled
+from sfumato.kernels.laws.existence import existence_of, value_parts
 
 NEGLIGIBLE = 1e-20  # entries at a law's ends below this are dropped
 ROUNDING = 1e-15  # a smaller share of what it was taken from is no outcome but a rounding
 
 
 @compiled
-def existence_of(offsets, prob, i):
-    """Existence of tuple i, at most 1."""
-    total = 0.0
-    for a in range(offsets[i], offsets[i + 1]):
-        total += prob[a]
-    return min(total, 1.0)
-
-
-@compiled
-def _valued(offsets, prob, value, head, end, w, law):
+def _valued(tuples, head, end, w, law):
     """Probability that one of the inside tuples held (head ... end - 1) has a value.
 
     law : float64[w + 2], scratch: of the count in worlds without a value so far, count n at w - n
@@ -34,16 +26,11 @@ def _valued(offsets, prob, value, head, end, w, law):
     law[w] = 1.0
     low, high, some = w, w + 1, 0.0  # cell 0 is of full worlds, and not looked at
     for i in range(end - 1, head - 1, -1):
-        valued, none = 0.0, 0.0
-        for a in range(offsets[i], offsets[i + 1]):
-            if np.isnan(value[a]):
-                none += prob[a]
-            else:
-                valued += prob[a]
+        valued, none = value_parts(tuples.offsets, tuples.prob, tuples.value, i)
         here = 0.0
         for x in range(low, high):
             here += law[x]
-        some += min(valued, 1.0) * here
+        some += valued * here
         stay = max(1.0 - valued - none, 0.0)
         if low > 1 and none > 0.0:
             low -= 1
@@ -58,38 +45,79 @@ def _valued(offsets, prob, value, head, end, w, law):
 
 
 @compiled
-def value_existences(offsets, prob, value, heads, begin, w):
+def value_existences(tuples, heads, begin, w):
     """Probability that an inside tuple has a value (that is not NaN), after each arrival.
 
-    offsets : int64[n + 1], prob, value : float64[...]; heads : int64[k], position of the oldest
-    tuple held when tuple begin + t is the newest
+    tuples : Tuples; heads : int64[k], position of the oldest tuple held when tuple begin + t is
+    the newest
     Returns float64[k].  Cost: O(tuples until no world is likely to be without a value * band).
     """
     out, law = np.empty(heads.size), np.empty(w + 2)
     for t in range(heads.size):
-        out[t] = _valued(offsets, prob, value, heads[t], begin + t + 1, w, law)
+        out[t] = _valued(tuples, heads[t], begin + t + 1, w, law)
     return out
 
 
 @compiled
-def order_statistic_law(offsets, prob, value, head, end, w, q):
-    """Law of the q-quantile of the inside tuples' values, exactly.
+def quantile_is_small(tuples, head, end, w, most):
+    """Whether `order_statistic_law` takes at most `most` updates of cells.
 
-    The smallest inside value v such that at least q * k of the k inside values are <= v.
-    Returns (probabilities, values), ascending; the rest to 1: there is no value.
-    Cost: O(values * held * w^2), with a NaN among them O(values * held * w^3).
+    O(alternatives * distinct values), where there are few enough of these.
     """
-    first, last = offsets[head], offsets[end]
-    candidates = np.unique(value[first:last])
+    held, counts = end - head, min(w, end - head) + 1.0
+    cells, missing = held * counts * counts, False
+    if cells > most:
+        return False
+    begin, last = tuples.offsets[head], tuples.offsets[end]
+    for a in range(begin, last):
+        missing |= np.isnan(tuples.value[a])
+    if missing and held > w:
+        cells *= counts
+    room = min(last - begin, np.int64(most / max(cells, 1.0)))
+    distinct, found = np.empty(room), 0
+    for a in range(begin, last):
+        x, known = tuples.value[a], np.isnan(tuples.value[a])
+        for d in range(found):
+            known |= distinct[d] == x
+        if not known:
+            if found == room:
+                return False
+            distinct[found] = x
+            found += 1
+    return True
+
+
+@compiled
+def small_quantiles(tuples, heads, begin, w, most):
+    """`quantile_is_small` after each arrival, bool[k]; arguments as of `value_existences`."""
+    out = np.empty(heads.size, np.bool_)
+    for t in range(heads.size):
+        out[t] = quantile_is_small(tuples, heads[t], begin + t + 1, w, most)
+    return out
+
+
+@compiled
+def order_statistic_law(tuples, head, end, w, share):
+    """Law of a quantile of the values of the w newest existing of head ... end - 1, exactly.
+
+    tuples : Tuples    share : float64 in [0, 1]; the quantile is the smallest inside value v such
+    that at least share * k of the k inside values are <= v
+    Returns (probabilities, values), ascending; the rest to 1: there is no value.
+    Cost: O(values * held * w**2), with a NaN among more than w held O(values * held * w**3).
+    """
+    first, last = tuples.offsets[head], tuples.offsets[end]
+    candidates = np.unique(tuples.value[first:last])
     missing = candidates.size > 0 and np.isnan(candidates[-1])
     while candidates.size > 0 and np.isnan(candidates[-1]):
         candidates = candidates[:-1]
-    probs = np.zeros(candidates.size)
+    # Where all held tuples are inside, one without a value is like one that does not exist.
+    kinds = w + 1 if missing and end - head > w else 1
+    probs, parts = np.zeros(candidates.size), np.empty((end - head, 4))
     before = 0.0
     for c in range(candidates.size):
-        below = _quantile_at_most(
-            offsets, prob, value, head, end, w, q, candidates[c], w + 1 if missing else 1
-        )
+        for i in range(head, end):
+            _split(tuples, i, candidates[c], kinds == 1, parts[i - head])
+        below = _at_most(parts, w, share, kinds)
         if below - before > ROUNDING * below:
             probs[c] = below - before
             before = below
@@ -97,28 +125,48 @@ def order_statistic_law(offsets, prob, value, head, end, w, q):
 
 
 @compiled
-def rank_of(q, k):
-    """How many of k values a q-quantile must reach; what q * k rounds up by does not count."""
-    return max(1, int(np.ceil(q * k - 1e-9)))
+def rank_of(share, k):
+    """How many of k values a quantile must reach; what share * k rounds up by does not count."""
+    return max(1, int(np.ceil(share * k - 1e-9)))
 
 
 @compiled
-def _quantile_at_most(offsets, prob, value, head, end, w, q, x, kinds):
-    """Pr(there is a value, and at least q of the inside values are <= x).
+def _split(tuples, i, x, absent, to):
+    """Probabilities that tuple i is <= x, > x, without a value, or does not exist, written.
 
-    State: count n, number of NaN (if `kinds` > 1), number of values <= x.
+    absent : bool, without a value counts as not existing
     """
+    low, over, none = 0.0, 0.0, 0.0
+    for a in range(tuples.offsets[i], tuples.offsets[i + 1]):
+        if np.isnan(tuples.value[a]):
+            none += tuples.prob[a]
+        elif tuples.value[a] <= x:
+            low += tuples.prob[a]
+        else:
+            over += tuples.prob[a]
+    existence = existence_of(tuples.offsets, tuples.prob, i)
+    if over == none == 0.0:
+        low = existence
+    elif low == none == 0.0:
+        over = existence
+    to[0], to[1], to[2], to[3] = low, over, none, 1.0 - existence
+    if absent:
+        to[2], to[3] = 0.0, to[3] + none
+
+
+@compiled
+def _at_most(parts, w, share, kinds):
+    """Pr(there is a value, and at least `share` of the inside values are low).
+
+    parts : float64[held, 4], see `_split`
+    State: count n, number without a value (if `kinds` > 1), number of low values.
+    """
+    held = parts.shape[0]
     state = np.zeros((w + 1, kinds, w + 1))
     state[0, 0, 0] = 1.0
-    for i in range(end - 1, head - 1, -1):
-        existence, low, none = existence_of(offsets, prob, i), 0.0, 0.0
-        for a in range(offsets[i], offsets[i + 1]):
-            if np.isnan(value[a]):
-                none += prob[a]
-            elif value[a] <= x:
-                low += prob[a]
-        over, absent = max(existence - low - none, 0.0), 1.0 - existence
-        for n in range(min(w, end - i), -1, -1):
+    for i in range(held - 1, -1, -1):
+        low, over, none, absent = parts[i, 0], parts[i, 1], parts[i, 2], parts[i, 3]
+        for n in range(min(w, held - i), -1, -1):
             stay = 1.0 if n == w else absent
             for z in range(min(n, kinds - 1), -1, -1):
                 for b in range(n - z, -1, -1):
@@ -133,6 +181,6 @@ def _quantile_at_most(offsets, prob, value, head, end, w, q, x, kinds):
     total = 0.0
     for n in range(1, w + 1):
         for z in range(min(n, kinds)):
-            for b in range(rank_of(q, n - z), n - z + 1):
+            for b in range(rank_of(share, n - z), n - z + 1):
                 total += state[n, z, b]
     return min(total, 1.0)

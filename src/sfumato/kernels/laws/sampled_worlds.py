@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.kernels.compile import compiled
+from sfumato.kernels.laws.order_statistics import rank_of
 
+SUM, AVERAGE, QUANTILE = 0, 1, 2
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -18,11 +20,14 @@ def _mixed(z):
 
 
 @compiled
-def tuple_hashes(seed, first, n):
-    """uint64[n], what all draws for the tuples of stream index first ... first + n - 1 share."""
-    out = np.empty(n, np.uint64)
-    for i in range(n):
-        out[i] = _mixed(np.uint64(seed) * GOLDEN + np.uint64(first + i))
+def tuple_hashes(seed, index):
+    """uint64[n], what all draws for the tuples of these stream indices share.
+
+    seed : int64; index : int64[n], a tuple's number among those of its key, from 0
+    """
+    out = np.empty(index.size, np.uint64)
+    for i in range(index.size):
+        out[i] = _mixed(np.uint64(seed) * GOLDEN + np.uint64(index[i]))
     return out
 
 
@@ -64,11 +69,12 @@ def take_all(offsets, prob, hashes, begin, end, world, places):
 
 
 @compiled
-def laws_of_samples(samples, existence):
+def laws_of_samples(samples, existence, near):
     """Laws with equal weights on k rows of samples.
 
     samples : float64[k, n], each row ascending, NaN (last) for worlds without a result
     existence : float64[k], what each law's probabilities sum to
+    near : float64, share of a value by which it may differ from the next and be the same
     Returns (places int64[k + 1], prob, value, used int64[k]): ascending different values, and how
     many samples each law is made of.  O(k n).
     """
@@ -82,7 +88,7 @@ def laws_of_samples(samples, existence):
             if np.isnan(x):
                 break
             used[t] += 1
-            if at > begin and value[at - 1] == x:
+            if at > begin and x - value[at - 1] <= near * max(abs(x), abs(value[at - 1])):
                 prob[at - 1] += 1.0
             else:
                 prob[at], value[at] = 1.0, x
@@ -91,3 +97,32 @@ def laws_of_samples(samples, existence):
             prob[j] *= existence[t] / used[t]
         places[t + 1] = at
     return places, prob[:at], value[:at], used
+
+
+@compiled
+def sample_set(tuples, hashes, function, share, samples):
+    """An aggregate of all tuples in sampled worlds: float64[samples], NaN where there is none.
+
+    tuples : Tuples; hashes : uint64[n], see `tuple_hashes`, of the tuples' stream indices
+    function : SUM, AVERAGE or QUANTILE, of which `share` is
+    Cost: O(samples * n), for quantiles times log n.  The worlds are those of count windows.
+    """
+    n = tuples.offsets.size - 1
+    result, there, places = np.empty(samples), np.empty(n), np.empty(n, np.int64)
+    for s in range(samples):
+        take_all(tuples.offsets, tuples.prob, hashes, 0, n, s, places)
+        total, values = 0.0, 0
+        for a in places:
+            if a >= 0 and not np.isnan(tuples.value[a]):
+                there[values] = tuples.value[a]
+                total += there[values]
+                values += 1
+        if function == SUM:
+            result[s] = total
+        elif values == 0:
+            result[s] = np.nan
+        elif function == AVERAGE:
+            result[s] = total / values
+        else:
+            result[s] = np.sort(there[:values])[rank_of(share, values) - 1]
+    return result

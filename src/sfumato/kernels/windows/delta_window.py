@@ -19,7 +19,9 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee
-from sfumato.kernels.laws.extreme_law import SURE, extreme_law, moments_of_law
+from sfumato.kernels.laws.existence import SURE
+from sfumato.kernels.laws.extreme_law import extreme_law
+from sfumato.kernels.laws.finite_law import law_moments
 from sfumato.kernels.laws.mergeable_moments import (
     CERTAIN,
     SCALARS,
@@ -298,6 +300,6 @@ def slide_delta(
                     signs[x], np.zeros(1, np.int64), held.listed[x : x + 1], held.order[x],
                     held.values[columns[x]], held.prob, held.owner, held.rest, law, chance,
                 )  # fmt: skip
-                answers[r, 0, n], answers[r, 1, n], answers[r, 2, n] = moments_of_law(
-                    law, chance, found
+                answers[r, 0, n], answers[r, 1, n], answers[r, 2, n] = law_moments(
+                    chance[:found], law[:found]
                 )

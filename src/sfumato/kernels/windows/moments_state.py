@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.compile import compiled, lean_fused
+from sfumato.kernels.laws.existence import existence_of
 from sfumato.kernels.windows.law_checkpoints import bring_back, keep, stride_of
 
 NEGLIGIBLE = 1e-20  # probabilities at a law's ends below this are dropped
@@ -65,13 +66,13 @@ def centred(offsets, prob, value, i, reference):
 
     A NaN alternative exists and adds 0 to the sum: its value is 0.
     """
-    existence, mean = 0.0, 0.0
+    existence, mean, total = existence_of(offsets, prob, i), 0.0, 0.0
     for a in range(offsets[i], offsets[i + 1]):
         x = value[a]
-        existence += prob[a]
+        total += prob[a]
         mean += prob[a] * ((0.0 if np.isnan(x) else x) - reference)
-    scale = 1.0 / existence if existence > 1.0 else 1.0
-    existence, mean = min(existence, 1.0), mean * scale
+    scale = existence / total  # 1 but for roundings
+    mean *= scale
     variance = (1.0 - existence) * mean * mean
     for a in range(offsets[i], offsets[i + 1]):
         x = value[a]
@@ -161,14 +162,13 @@ def _choose_reference(offsets, prob, value, head, end, reals):
     """A reference near the mean of the values, short enough for exact differences."""
     total, weight, mu, spread = 0.0, 0.0, 0.0, 0.0
     for i in range(head, end):
-        existence = 0.0
+        existence = existence_of(offsets, prob, i)
         for a in range(offsets[i], offsets[i + 1]):
-            existence += prob[a]
             if not np.isnan(value[a]):
                 total += prob[a] * value[a]
                 weight += prob[a]
         mu += existence
-        spread += max(existence * (1.0 - existence), 0.0)
+        spread += existence * (1.0 - existence)
     centre = total / weight if weight > 0.0 else 0.0
     if centre != 0.0 and np.isfinite(centre):
         unit = 2.0 ** (np.floor(np.log2(abs(centre))) - 20.0)

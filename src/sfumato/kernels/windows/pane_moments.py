@@ -21,7 +21,8 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.laws.extreme_law import cut_alternatives, extreme_law, moments_of_law
+from sfumato.kernels.laws.extreme_law import cut_alternatives, extreme_law
+from sfumato.kernels.laws.finite_law import law_moments
 from sfumato.kernels.laws.mergeable_moments import (
     SCALARS,
     TUPLES,
@@ -178,4 +179,4 @@ def answer_extremes(extents, slots, begins, sign, values, prob, tuple_of, rest, 
             sign, begins[low:high], kept[slots[low:high]], order, values, prob, tuple_of, rest,
             law, chance,
         )  # fmt: skip
-        to[0, x], to[1, x], to[2, x] = moments_of_law(law, chance, found)
+        to[0, x], to[1, x], to[2, x] = law_moments(chance[:found], law[:found])

@@ -14,7 +14,8 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee
-from sfumato.kernels.laws.order_statistics import NEGLIGIBLE, existence_of
+from sfumato.kernels.laws.existence import existence_of, value_parts
+from sfumato.kernels.laws.order_statistics import NEGLIGIBLE
 
 
 @compiled_ieee
@@ -40,6 +41,7 @@ def average_of(offsets, prob, value, head, end, w):
 def _of_values(offsets, prob, value, i):
     """Probability that tuple i has a value, and the value's mean and variance then."""
     p, mean, first = 0.0, 0.0, np.nan
+    exists, _ = value_parts(offsets, prob, value, i)
     for a in range(offsets[i], offsets[i + 1]):
         if not np.isnan(value[a]):
             if np.isnan(first):
@@ -53,7 +55,7 @@ def _of_values(offsets, prob, value, i):
     for a in range(offsets[i], offsets[i + 1]):
         if not np.isnan(value[a]):
             variance += prob[a] * (value[a] - first - mean) ** 2
-    return min(p, 1.0), first + mean, variance / p
+    return exists, first + mean, variance / p
 
 
 @compiled_ieee

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from sfumato.operators.ragged import chosen, offsets_of
 
 FUNCTIONS = ("count", "sum", "avg", "min", "max", "quantile", "boundary_sum")
 
@@ -65,7 +69,8 @@ class Measured:
         which the sampled distribution function is of the true one, with probability 0.99
     offsets : int64[r + 1], prob, value : float64[offsets[r]], the distributions, where asked for:
         ascending values, whose probabilities sum to `existence`
-    moved : float64[r], the largest distance by which values were merged to keep the bound
+    moved : float64[r], the mean distance by which probability was moved to keep the bound: the
+        Wasserstein distance from the law itself
     """
 
     mean: Floats
@@ -77,3 +82,21 @@ class Measured:
     prob: Floats | None = None
     value: Floats | None = None
     moved: Floats | None = None
+
+    @classmethod
+    def joined(cls, parts: Sequence[Measured], order: Ints | None = None) -> Measured:
+        """Some parts, at least one, end to end; then their results in this order."""
+
+        def all_of(name: str) -> Any:
+            whole = np.concatenate([getattr(part, name) for part in parts])
+            return whole if order is None or name in ("prob", "value") else whole[order]
+
+        moments = [all_of(name) for name in ("mean", "stddev", "existence", "quantiles", "error")]
+        if parts[0].offsets is None:
+            return cls(*moments)
+        sizes = [np.diff(part.offsets) for part in parts if part.offsets is not None]
+        offsets, prob, value = offsets_of(np.concatenate(sizes)), all_of("prob"), all_of("value")
+        if order is not None:
+            offsets, places = chosen(offsets, order)
+            prob, value = prob[places], value[places]
+        return cls(*moments, offsets, prob, value, all_of("moved"))

@@ -1,4 +1,4 @@
-"""Laws, quantiles and distributions of aggregates over independent tuples that all are inside."""
+"""Laws of aggregates over independent tuples that all are inside, and the results from them."""
 
 from __future__ import annotations
 
@@ -7,65 +7,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.kernels.laws.discrete_law import quantiles_of_law, reduce_law
-from sfumato.kernels.laws.extreme_law import SURE, cut_alternatives, extreme_law, moments_of_law
+from sfumato.kernels.laws import sampled_worlds
+from sfumato.kernels.laws.existence import existences
+from sfumato.kernels.laws.extreme_law import cut_alternatives, extreme_law
+from sfumato.kernels.laws.mergeable_moments import lift
+from sfumato.kernels.laws.order_statistics import (
+    order_statistic_law,
+    quantile_is_small,
+    rank_of,
+    value_existences,
+)
 from sfumato.kernels.laws.poisson_binomial import law_of_sum
-from sfumato.kernels.laws.set_law import absence, quantile_law, sampled, sum_law
+from sfumato.kernels.laws.sum_law import sum_law
+from sfumato.kernels.laws.tuples import Tuples
 from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints, Measured
+from sfumato.operators.laws.finite_laws import MOST_STATES, MOST_WORK, FiniteLaws, LawOptions
 
-STATES = 4096  # sums, or pairs (count, sum), that an exact law may tell apart
-STEPS = 4_000_000  # of the exact law of a quantile
-CERTAINTY = 0.99  # with which a sampled distribution function is within `error`
-UNDERFLOW = 1e-300
-
-
-@dataclass(frozen=True)
-class LawOptions:
-    """What is wanted of each result beside mean and standard deviation.
-
-    quantiles : shares in [0, 1]    distribution : values at most, or None for no distribution
-    seed, samples : of laws that are sampled, because they have too many states
-    Raises ValueError for values out of range.
-    """
-
-    quantiles: tuple[float, ...] = ()
-    distribution: int | None = None
-    seed: int = 0
-    samples: int = 1000
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "quantiles", tuple(float(q) for q in self.quantiles))
-        if not all(0.0 <= q <= 1.0 for q in self.quantiles):
-            raise ValueError(f"`quantiles` must lie in [0, 1]; got {self.quantiles}")
-        if self.distribution is not None and _whole(self.distribution) < 1:
-            raise ValueError(
-                f"`distribution` must be None or a number of values of at least 1; "
-                f"got {self.distribution!r}"
-            )
-        if _whole(self.samples) < 1:
-            raise ValueError(f"`samples` must be a number of at least 1; got {self.samples!r}")
-        if not -(2**63) <= _whole(self.seed, -(2**64)) < 2**63:
-            raise ValueError(f"`seed` must be a whole number of 64 bits; got {self.seed!r}")
-
-    @property
-    def error(self) -> float:
-        """Distance of a sampled distribution function, with probability CERTAINTY (Dvoretzky,
-        Kiefer & Wolfowitz; Massart's constant)."""
-        return float(np.sqrt(np.log(2.0 / (1.0 - CERTAINTY)) / (2.0 * self.samples)))
-
-    def law_wanted(self, aggregate: Aggregate) -> bool:
-        """Whether moments alone do not answer `aggregate`."""
-        everything = bool(self.quantiles) or self.distribution is not None
-        return everything or aggregate.function == "quantile"
-
-
-@dataclass(frozen=True)
-class Law:
-    """A law on ascending values; the probabilities sum to that of being defined."""
-
-    values: Floats
-    prob: Floats
-    sampled: bool = False
+NEGLIGIBLE = 1e-25  # what the law of a count leaves out at each end, a tuple
+MOST_LAWS = 256  # summarised at a time
 
 
 @dataclass(frozen=True)
@@ -77,136 +36,125 @@ class Members:
     values: Floats
     index: Ints
 
+    def of(self, aggregate: Aggregate) -> Tuples:
+        """The tuples with the values that an aggregate is over; those of count(*) all have one."""
+        if aggregate.attribute is None:
+            return Tuples(self.offsets, self.prob, np.zeros(self.prob.size))
+        values = np.ascontiguousarray(self.values[aggregate.attribute])
+        return Tuples(self.offsets, self.prob, values)
 
-def law_of(aggregate: Aggregate, members: Members, options: LawOptions) -> Law:
-    """Law of an aggregate over independent tuples.
 
-    Exact for count, min, max and boundary_sum; for sum and avg while there are at most STATES
-    states, for quantile up to STEPS steps, or if all tuples are certain; else sampled.
+def law_of(aggregate: Aggregate, members: Members, options: LawOptions) -> FiniteLaws:
+    """Law of an aggregate over independent tuples: one law.
+
+    Exact for count, min, max and boundary_sum; for sum, avg and quantile while it is small (see
+    `finite_laws`), or if all tuples are certain; else sampled, in the worlds of count windows.
     """
-    values = (
-        np.zeros(members.prob.size)
-        if aggregate.attribute is None
-        else np.ascontiguousarray(members.values[aggregate.attribute])
-    )
-    function = aggregate.function
+    tuples, function = members.of(aggregate), aggregate.function
+    n = members.index.size
     if function == "count":
-        e = np.clip(1.0 - _absent(members, values), 0.0, 1.0)
-        law = law_of_sum(e, UNDERFLOW)
+        law = law_of_sum(_lifted(tuples)[0], NEGLIGIBLE)
         used = np.flatnonzero(law > 0.0)
-        return Law(used.astype(np.float64), law[used])
+        return FiniteLaws.exact([(law[used], used.astype(np.float64))])
     if function == "boundary_sum":
-        return Law(np.array([_sum_of_means(members, values)]), np.ones(1))
+        return FiniteLaws.exact([(np.ones(1), _lifted(tuples)[1].sum(keepdims=True))])
     if function in ("min", "max"):
-        return _extreme(1.0 if function == "max" else -1.0, members, values)
+        return FiniteLaws.exact([_extreme(1.0 if function == "max" else -1.0, tuples)])
     if function == "quantile":
-        return _quantile(float(aggregate.argument or 0.0), members, values, options)
-    done, at, prob = sum_law(members.offsets, members.prob, values, function == "avg", STATES)
-    return Law(at, prob) if done else _sampled(function == "avg", np.nan, members, values, options)
+        share = float(aggregate.argument or 0.0)
+        if n == tuples.prob.size and n and (tuples.prob == 1.0).all():
+            return FiniteLaws.exact([_of_certain(share, tuples.value)])
+        if quantile_is_small(tuples, 0, n, max(n, 1), MOST_WORK):
+            prob, value = order_statistic_law(tuples, 0, n, max(n, 1), share)
+            return FiniteLaws.exact([(prob[prob > 0.0], value[prob > 0.0])])
+        return _sampled(sampled_worlds.QUANTILE, share, members, tuples, options)
+    averaged = function == "avg"
+    done, prob, value = sum_law(tuples, 0, n, max(n, 1), averaged, MOST_STATES)
+    if done:
+        return FiniteLaws.exact([(prob, value)])
+    what = sampled_worlds.AVERAGE if averaged else sampled_worlds.SUM
+    return _sampled(what, 0.0, members, tuples, options)
 
 
-def _absent(members: Members, values: Floats) -> Floats:
-    """Probability of each tuple to have no value."""
-    n = members.offsets.size - 1
-    return np.array([absence(members.offsets, members.prob, values, i) for i in range(n)])
+def _lifted(tuples: Tuples) -> Floats:
+    """Each tuple's probability of a value, and the value's mean and variance: float64[3, n]."""
+    result = np.empty((3, tuples.offsets.size - 1))
+    lift(*tuples, existences(tuples.offsets, tuples.prob), *result)
+    return result
 
 
-def _sum_of_means(members: Members, values: Floats) -> float:
-    there = ~np.isnan(values)
-    owner = np.repeat(np.arange(members.index.size), np.diff(members.offsets))[there]
-    prob, n = members.prob[there], members.index.size
-    weight = np.bincount(owner, prob, n)
-    total = np.bincount(owner, prob * values[there], n)
-    return float((total[weight > 0.0] / weight[weight > 0.0]).sum())
-
-
-def _extreme(sign: float, members: Members, values: Floats) -> Law:
-    n = members.prob.size
-    owner = np.repeat(np.arange(members.index.size), np.diff(members.offsets))
-    rest, order = np.ones(members.index.size), np.argsort(-sign * values, kind="stable")
-    kept = cut_alternatives(0, n, values, members.prob, owner, rest, order)
+def _extreme(sign: float, tuples: Tuples) -> tuple[Floats, Floats]:
+    n, m = tuples.offsets.size - 1, tuples.prob.size
+    owner = np.repeat(np.arange(n), np.diff(tuples.offsets))
+    rest, order = np.ones(n), np.argsort(-sign * tuples.value, kind="stable")
+    sorted_ = (tuples.value, tuples.prob, owner, rest)
+    kept = cut_alternatives(0, m, *sorted_, order)
     at, prob = np.empty(kept), np.empty(kept)
     begins, counts = np.zeros(1, np.int64), np.array([kept])
-    found = extreme_law(sign, begins, counts, order, values, members.prob, owner, rest, at, prob)
+    found = extreme_law(sign, begins, counts, order, *sorted_, at, prob)
     step = -1 if sign > 0 else 1
-    return Law(np.ascontiguousarray(at[:found][::step]), np.ascontiguousarray(prob[:found][::step]))
+    return np.ascontiguousarray(prob[:found][::step]), np.ascontiguousarray(at[:found][::step])
 
 
-def _quantile(share: float, members: Members, values: Floats, options: LawOptions) -> Law:
+def _of_certain(share: float, values: Floats) -> tuple[Floats, Floats]:
+    """Of tuples that all exist, with one value or none each."""
     there = values[~np.isnan(values)]
-    n = members.index.size
     if not there.size:
-        return Law(np.empty(0), np.empty(0))
-    if n == members.prob.size == there.size and members.prob.min() > 1.0 - SURE:
-        rank = max(int(np.ceil(share * n - 1e-9)), 1)
-        return Law(np.partition(there, rank - 1)[rank - 1 : rank], np.ones(1))
-    distinct = np.unique(there)
-    if distinct.size * n * (n + 1) ** 2 // 2 <= STEPS:
-        prob = quantile_law(share, members.offsets, members.prob, values, distinct)
-        return Law(distinct[prob > 0.0], prob[prob > 0.0])
-    return _sampled(False, share, members, values, options)
+        return there, there
+    rank = rank_of(share, there.size)
+    return np.ones(1), np.partition(there, rank - 1)[rank - 1 : rank]
 
 
 def _sampled(
-    averaged: bool, share: float, members: Members, values: Floats, options: LawOptions
-) -> Law:
-    worlds = sampled(
-        averaged, share, options.seed, members.index, members.offsets, members.prob, values,
-        options.samples,
-    )  # fmt: skip
-    worlds = worlds[~np.isnan(worlds)]
-    at, times = np.unique(worlds, return_counts=True)
-    existence = 1.0
-    if averaged or not np.isnan(share):
-        existence = 1.0 - float(np.prod(_absent(members, values)))
-    return Law(at, times * (existence / max(worlds.size, 1)), True)
+    what: int, share: float, members: Members, tuples: Tuples, options: LawOptions
+) -> FiniteLaws:
+    hashes = sampled_worlds.tuple_hashes(options.seed, members.index)
+    samples = sampled_worlds.sample_set(tuples, hashes, what, share, options.samples)
+    n, existence = members.index.size, np.ones(1)
+    if what != sampled_worlds.SUM:
+        existence = value_existences(tuples, np.zeros(1, np.int64), n - 1, n)
+    exact = what == sampled_worlds.QUANTILE
+    return FiniteLaws.of_samples(samples[None], existence, exact)
 
 
-class Answers:
-    """Results of one aggregate, as they are found."""
+class Results:
+    """Results of one aggregate, row by row as they are found."""
 
     def __init__(self, aggregate: Aggregate, options: LawOptions, moments: Floats) -> None:
-        """moments : float64[3, r], mean, standard deviation, existence; kept and corrected."""
-        self._options = options
+        """moments : float64[3, r], mean, standard deviation, existence; of no quantile."""
+        self._options, self._moments = options, moments
         self._from_law = aggregate.function == "quantile"
-        self._moments = moments
-        r = moments.shape[1]
-        self._quantiles = np.full((r, len(options.quantiles)), np.nan)
-        self._error, self._moved = np.full(r, np.nan), np.zeros(r)
-        self._laws: list[tuple[Floats, Floats]] = [(np.empty(0), np.empty(0))] * r
+        self._rows: list[int] = []
+        self._laws: list[FiniteLaws] = []
+        self._parts: list[Measured] = []
 
-    def put(self, row: int, law: Law) -> None:
+    def put(self, row: int, law: FiniteLaws) -> None:
         """The law of a row."""
-        options = self._options
-        if self._from_law:
-            self._moments[:, row] = moments_of_law(law.values, law.prob, law.values.size)
-        if law.sampled:
-            self._error[row] = options.error
-        if options.quantiles:
-            shares = np.array(options.quantiles)
-            self._quantiles[row] = quantiles_of_law(law.values, law.prob, shares)
-        if options.distribution is not None:
-            values, prob, moved = reduce_law(law.values, law.prob, options.distribution)
-            self._laws[row], self._moved[row] = (values, prob), moved
+        self._rows.append(row)
+        self._laws.append(law)
+        if len(self._laws) == MOST_LAWS:
+            self._summarise()
 
     def measured(self, order: Ints) -> Measured:
-        """The results, rows in another order."""
-        mean, stddev, existence = (np.ascontiguousarray(self._moments[k][order]) for k in range(3))
-        plain = Measured(mean, stddev, existence, self._quantiles[order], self._error[order])
-        if self._options.distribution is None:
-            return plain
-        laws = [self._laws[row] for row in order.tolist()]
-        offsets = np.zeros(len(laws) + 1, np.int64)
-        np.cumsum([values.size for values, _ in laws], out=offsets[1:])
-        return Measured(
-            mean, stddev, existence, plain.quantiles, plain.error, offsets,
-            _end_to_end([prob for _, prob in laws]), _end_to_end([values for values, _ in laws]),
-            self._moved[order],
-        )  # fmt: skip
+        """The results of these rows, in this order; all or none have a law."""
+        if not self._rows:
+            if not order.size:
+                return self._options.nothing()
+            mean, stddev, existence = (x[order] for x in self._moments)
+            return self._options.measured((mean, stddev, existence), None)
+        self._summarise()
+        place = np.empty(self._moments.shape[1], np.int64)
+        place[self._rows] = np.arange(len(self._rows))
+        return Measured.joined(self._parts, place[order])
 
-
-def _end_to_end(parts: Sequence[Floats]) -> Floats:
-    return np.concatenate([np.empty(0), *parts])
+    def _summarise(self) -> None:
+        if not self._laws:
+            return
+        rows = self._rows[len(self._rows) - len(self._laws) :]
+        mean, stddev, existence = (x[rows] for x in self._moments)
+        moments = None if self._from_law else (mean, stddev, existence)
+        self._parts.append(self._options.measured(moments, [FiniteLaws.joined(self._laws)]))
+        self._laws = []
 
 
 def checked_aggregates(aggregates: Sequence[Aggregate], attributes: int | None) -> int:
@@ -225,8 +173,3 @@ def checked_aggregates(aggregates: Sequence[Aggregate], attributes: int | None) 
     if attributes < needed:
         raise ValueError(f"`attributes` must be at least {needed}, as asked for; got {attributes}")
     return attributes
-
-
-def _whole(value: object, least: int = 0) -> int:
-    """A whole number, or one below `least` for anything else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else least - 1

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.laws.existence import existences
-from sfumato.operators.arguments import whole
 from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints, Measured
+from sfumato.operators.laws.finite_laws import LawOptions
 from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
-from sfumato.operators.windows.measured import Wanted
 from sfumato.operators.windows.moving_aggregates import Kept, MovingAggregates
-from sfumato.operators.windows.sampled_window import Sampling
 from sfumato.operators.windows.uncertain_window import UncertainWindow
-from sfumato.operators.windows.window_groups import WindowGroup, join, offsets_of, take
+from sfumato.operators.windows.window_groups import WindowGroup, offsets_of, take
 from sfumato.operators.windows.window_laws import Arrivals
 from sfumato.operators.windows.world_budget import WorldBudget
 
@@ -96,13 +93,9 @@ class CountWindowAggregate:
                 raise ValueError(f"`aggregates` must be Aggregate objects; got {aggregate!r}")
         if not self.aggregates:
             raise ValueError("`aggregates` must name at least one aggregate; got none")
-        self.quantiles = np.array([_share("quantiles", q) for q in quantiles], dtype=np.float64)
-        self.distribution = None if distribution is None else whole("distribution", distribution)
-        self.seed = _integer("seed", seed)
-        self.samples = whole("samples", samples)
-        self._wanted = Wanted(self.quantiles, self.distribution)
+        self.options = LawOptions(tuple(quantiles), distribution, seed, samples)
         self._attributes: int | None = None
-        self._kept = Kept.of(self.aggregates, self._wanted.laws)
+        self._kept = Kept.of(self.aggregates, self.options.laws)
         self._groups: dict[int, WindowGroup] = {}
         self._budget = WorldBudget()
 
@@ -137,7 +130,7 @@ class CountWindowAggregate:
         back = np.empty(group_of.size, np.int64)
         back[order] = np.arange(group_of.size)
         measured = [
-            join([part[i] for part in parts], back, self.quantiles.size, self.distribution)
+            Measured.joined([part[i] for part in parts], back) if parts else self.options.nothing()
             for i in range(len(self.aggregates))
         ]
         return CountWindowAnswers(held, measured)
@@ -171,10 +164,7 @@ class CountWindowAggregate:
                     "confidence": self.confidence,
                     **self._window,
                     "aggregates": [[a.function, a.attribute, a.argument] for a in self.aggregates],
-                    "quantiles": self.quantiles.tolist(),
-                    "distribution": self.distribution,
-                    "seed": self.seed,
-                    "samples": self.samples,
+                    **asdict(self.options),
                     "attributes": self._attributes,
                 },
                 arrays={
@@ -236,7 +226,7 @@ class CountWindowAggregate:
                 np.zeros(1, np.int64),
                 np.empty(0),
                 np.empty((0, self._attributes or 0)),
-                MovingAggregates(self._kept, self.rows, limit, Sampling(self.seed, self.samples)),
+                MovingAggregates(self._kept, self.rows, limit, self.options),
             )
         return group
 
@@ -256,7 +246,7 @@ class CountWindowAggregate:
         )
         moved = group.moving.extend(arrivals)
         measured = {
-            of: self._wanted.measured(moved.moments.get(of), moved.laws.get(of))
+            of: self.options.measured(moved.moments.get(of), moved.laws.get(of))
             for of in dict.fromkeys(self.aggregates)
         }
         group.keep(arrivals)
@@ -299,16 +289,3 @@ class CountWindowAggregate:
 
 def _joined(arrays: list[npt.NDArray[Any]], dtype: Any) -> npt.NDArray[Any]:
     return np.concatenate(arrays) if arrays else np.empty(0, dtype)
-
-
-def _integer(name: str, value: Any) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise ValueError(f"`{name}` must be a whole number; got {value!r}") from None
-
-
-def _share(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
-        raise ValueError(f"`{name}` must be shares in [0, 1]; got {value!r}")
-    return float(value)

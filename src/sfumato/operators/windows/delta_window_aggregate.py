@@ -12,10 +12,10 @@ from sfumato.kernels.laws.mergeable_moments import NODE, RISE, WEIGHT
 from sfumato.kernels.windows import delta_window as kernel
 from sfumato.kernels.windows.delta_window import Held, Stacks
 from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints, Measured
+from sfumato.operators.laws.finite_laws import LawOptions
 from sfumato.operators.laws.independent_law import (
-    Answers,
-    LawOptions,
     Members,
+    Results,
     checked_aggregates,
     law_of,
 )
@@ -124,7 +124,7 @@ class DeltaWindowAggregate:
         batch = TupleBatch(np.zeros((4, n), np.int64), offsets, prob, table)
         held = np.empty(n, np.int64)
         moments = np.full((len(self.aggregates), 3, n), np.nan)
-        results = [Answers(a, self.options, moments[r]) for r, a in enumerate(self.aggregates)]
+        results = [Results(a, self.options, moments[r]) for r, a in enumerate(self.aggregates)]
         lawful = [r for r, a in enumerate(self.aggregates) if self.options.law_wanted(a)]
         order = np.argsort(group, kind="stable")
         starts = np.flatnonzero(np.diff(group[order], prepend=-1))

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from sfumato.kernels.windows import extents as kernel
 from sfumato.operators.laws.aggregate import Aggregate, Ints
+from sfumato.operators.laws.finite_laws import LawOptions
 from sfumato.operators.laws.independent_law import (
-    Answers,
-    LawOptions,
+    Results,
     checked_aggregates,
     law_of,
 )
@@ -310,7 +310,7 @@ class ExtentAggregate:
         answers, held = panes.answer(found, len(self.aggregates))
         turn = np.zeros_like(turn) if at_once else turn
         order = np.lexsort((groups, found[:, 0], turn))
-        results = [Answers(a, self.options, answers[r]) for r, a in enumerate(self.aggregates)]
+        results = [Results(a, self.options, answers[r]) for r, a in enumerate(self.aggregates)]
         lawful = [r for r, a in enumerate(self.aggregates) if self.options.law_wanted(a)]
         if lawful:
             for row in range(len(found)):

@@ -9,15 +9,14 @@ import numpy as np
 
 from sfumato.kernels.windows.running_sum import held_sums, tuple_means
 from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints
+from sfumato.operators.laws.finite_laws import FiniteLaws, LawOptions, Moments
 from sfumato.operators.windows.moving_average import MovingAverage
 from sfumato.operators.windows.moving_extremes import MovingExtremes
 from sfumato.operators.windows.moving_law import MovingLaw
 from sfumato.operators.windows.moving_moments import MovingMoments
-from sfumato.operators.windows.sampled_window import Sampling
-from sfumato.operators.windows.window_laws import Arrivals, Laws
+from sfumato.operators.windows.window_laws import Arrivals
 
 SIGN = {"max": 1.0, "min": -1.0}
-Moments = tuple[Floats, Floats, Floats]  # mean, standard deviation, existence
 
 
 @dataclass(frozen=True)
@@ -67,20 +66,20 @@ class Moved:
     """
 
     moments: dict[Aggregate, Moments]
-    laws: dict[Aggregate, Iterable[Laws]]
+    laws: dict[Aggregate, Iterable[FiniteLaws]]
 
 
 class MovingAggregates:
     """The aggregates of one window, kept up with every arrival.
 
-    kept : what to keep; rows : int >= 1; limit : int in [1, rows], see MovingMoments; sampling : of
+    kept : what to keep; rows : int >= 1; limit : int in [1, rows], see MovingMoments; options : of
     the laws that are too large
 
     The tuples themselves are the caller's. `memo` and `resume` save and bring back the little that
     does not follow from the held tuples.
     """
 
-    def __init__(self, kept: Kept, rows: int, limit: int, sampling: Sampling) -> None:
+    def __init__(self, kept: Kept, rows: int, limit: int, options: LawOptions) -> None:
         self.kept = kept
         self._moments = [
             MovingMoments(rows, limit, kept.counts and i == 0) for i in range(len(kept.moments))
@@ -89,19 +88,19 @@ class MovingAggregates:
         self._extremes = [MovingExtremes(rows, limit, SIGN[of.function]) for of in kept.extremes]
         self._with_memo: list[MovingMoments | MovingExtremes] = [*self._moments, *self._extremes]
         self._bounds = [0] * len(kept.bounds)  # stream index where each sum's older part ends
-        self._laws = [MovingLaw(of, rows, limit, sampling) for of in kept.laws]
+        self._laws = [MovingLaw(of, rows, limit, options) for of in kept.laws]
 
     def extend(self, a: Arrivals) -> Moved:
         """Answers after each arrival; the rest of an aggregate's answer follows from these."""
         moments: dict[Aggregate, Moments] = {}
-        laws: dict[Aggregate, Iterable[Laws]] = {}
+        laws: dict[Aggregate, Iterable[FiniteLaws]] = {}
         k, one = a.heads.size, np.ones(a.heads.size)
         moved, counts, exact = {}, None, np.full(k, np.nan)
         for of, kept in zip(self.kept.moments, self._moments, strict=True):
             row, law = kept.extend(*a.of(of))
             moved[of] = row
             if kept.laws:
-                counts = Laws(*law, exact)
+                counts = FiniteLaws(*law, exact)
                 laws[Aggregate("count")] = [counts]
             moments[of] = row[:, 0], np.sqrt(row[:, 1]), one
             moments[Aggregate("count")] = row[:, 2], np.sqrt(row[:, 3]), one
@@ -109,12 +108,12 @@ class MovingAggregates:
             row = average.extend(*a.of(of), moved[of])
             moments[Aggregate("avg", of.attribute)] = row[:, 0], np.sqrt(row[:, 1]), row[:, 2]
         for of, extremes in zip(self.kept.extremes, self._extremes, strict=True):
-            laws[of] = [Laws(*extremes.extend(*a.of(of)), exact)]
+            laws[of] = [FiniteLaws(*extremes.extend(*a.of(of)), exact)]
         for i, of in enumerate(self.kept.bounds):
             total, x = np.empty(k), tuple_means(a.offsets, a.prob, a.column(of))
             self._bounds[i] = int(held_sums(x, a.first, self._bounds[i], a.heads, a.begin, total))
             moments[of] = total, np.zeros(k), one
-            laws[of] = [Laws(np.arange(k + 1), one, total, exact)]
+            laws[of] = [FiniteLaws(np.arange(k + 1), one, total, exact)]
         for of, moving in zip(self.kept.laws, self._laws, strict=True):
             laws[of] = moving.extend(a, counts if of.function == "count" else None)
         return Moved(moments, laws)

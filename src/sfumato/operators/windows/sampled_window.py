@@ -6,7 +6,6 @@ what those that were kept would have given, so nothing of them is saved.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -16,15 +15,8 @@ from sfumato.kernels.windows import sampled_quantiles, sampled_totals
 from sfumato.kernels.windows.sampled_quantiles import slide_quantiles
 from sfumato.kernels.windows.sampled_totals import WorldTotals, slide_totals
 from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints
+from sfumato.operators.laws.finite_laws import LawOptions
 from sfumato.operators.windows.window_laws import Arrivals
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """seed : of all draws; samples : int >= 1, number of worlds."""
-
-    seed: int
-    samples: int
 
 
 class Worlds(Protocol):
@@ -44,11 +36,11 @@ class Worlds(Protocol):
         """Bytes of all arrays of the state."""
 
 
-def worlds_of(aggregate: Aggregate, rows: int, limit: int, sampling: Sampling) -> Worlds:
+def worlds_of(aggregate: Aggregate, rows: int, limit: int, options: LawOptions) -> Worlds:
     """Those of sum, avg, count or quantile; rows : the window's; limit : see MovingMoments."""
     if aggregate.function == "quantile":
-        return QuantileWorlds(aggregate, rows, sampling)
-    return TotalWorlds(aggregate, rows, limit, sampling)
+        return QuantileWorlds(aggregate, rows, options)
+    return TotalWorlds(aggregate, rows, limit, options)
 
 
 class TotalWorlds:
@@ -57,8 +49,8 @@ class TotalWorlds:
     Up to 1,000 bytes a world for windows of 1,000 rows; O(sqrt(limit) + tuples held / 64).
     """
 
-    def __init__(self, aggregate: Aggregate, rows: int, limit: int, sampling: Sampling) -> None:
-        self.aggregate, self.rows, self.sampling = aggregate, rows, sampling
+    def __init__(self, aggregate: Aggregate, rows: int, limit: int, options: LawOptions) -> None:
+        self.aggregate, self.rows, self.options = aggregate, rows, options
         self._shift = 0  # tuples of a block: the power of 2 from sqrt(limit) on, at most 64
         while 4**self._shift < limit and self._shift < 6:
             self._shift += 1
@@ -67,11 +59,11 @@ class TotalWorlds:
     def slide(self, a: Arrivals) -> Floats:
         last = a.first + a.offsets.size - 2
         room = (last >> self._shift) - (a.first >> self._shift) + 2
-        hashes = tuple_hashes(self.sampling.seed, a.first, a.offsets.size - 1)
+        hashes = tuple_hashes(self.options.seed, a.indices)
         if self._state is None or self._state.blocks.shape[1] < room:
             self._state = self._fresh(a.first, room)
             self._enter(a, hashes, 0, np.zeros(a.begin, np.int64), np.empty((0, 0)))
-        out = np.empty((a.heads.size, self.sampling.samples))
+        out = np.empty((a.heads.size, self.options.samples))
         self._enter(a, hashes, a.begin, a.heads, out)
         return out
 
@@ -90,7 +82,7 @@ class TotalWorlds:
         )  # fmt: skip
 
     def _fresh(self, first: int, room: int) -> WorldTotals:
-        samples = self.sampling.samples
+        samples = self.options.samples
         whole = np.zeros((samples, sampled_totals.WHOLE), np.int64)
         whole[:, sampled_totals.HEAD], whole[:, sampled_totals.BLOCK] = first, -1
         return WorldTotals(
@@ -105,22 +97,22 @@ class TotalWorlds:
 class QuantileWorlds:
     """A quantile in sampled worlds; arguments as of `worlds_of`.  48 samples bytes."""
 
-    def __init__(self, aggregate: Aggregate, rows: int, sampling: Sampling) -> None:
-        self.aggregate, self.rows, self.sampling = aggregate, rows, sampling
+    def __init__(self, aggregate: Aggregate, rows: int, options: LawOptions) -> None:
+        self.aggregate, self.rows, self.options = aggregate, rows, options
         self._state: Ints | None = None
 
     def slide(self, a: Arrivals) -> Floats:
         column = a.column(self.aggregate)
-        hashes = tuple_hashes(self.sampling.seed, a.first, a.offsets.size - 1)
+        hashes = tuple_hashes(self.options.seed, a.indices)
         order = np.argsort(column, kind="stable")
         order = order[: order.size - np.count_nonzero(np.isnan(column))]
         tuples = np.repeat(np.arange(a.offsets.size - 1), np.diff(a.offsets))
         common = a.offsets, a.prob, column, hashes, order, tuples[order], a.first
         if self._state is None:
-            self._state = np.zeros((self.sampling.samples, sampled_quantiles.COLUMNS), np.int64)
+            self._state = np.zeros((self.options.samples, sampled_quantiles.COLUMNS), np.int64)
             self._state[:, sampled_quantiles.HEAD] = a.first
             self._enter(common, 0, np.zeros(a.begin, np.int64), np.empty((0, 0)))
-        out = np.empty((a.heads.size, self.sampling.samples))
+        out = np.empty((a.heads.size, self.options.samples))
         self._enter(common, a.begin, a.heads, out)
         return out
 

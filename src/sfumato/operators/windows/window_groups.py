@@ -1,14 +1,14 @@
-"""What the groups of a count window aggregate keep, and how their answers become one."""
+"""What the groups of a count window aggregate keep."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.operators.laws.aggregate import Floats, Ints, Measured
+from sfumato.operators.laws.aggregate import Floats, Ints
 from sfumato.operators.windows.moving_aggregates import MovingAggregates
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 from sfumato.operators.windows.window_laws import Arrivals
@@ -49,31 +49,6 @@ def take(rows: Ints, offsets: Ints, prob: Floats, values: Floats) -> tuple[Ints,
     new = offsets_of(samples)
     places = np.repeat(offsets[rows] - new[:-1], samples) + np.arange(new[-1])
     return new, prob[places], values[places]
-
-
-def join(parts: list[Measured], back: Ints, shares: int, distribution: int | None) -> Measured:
-    """The groups' answers as one, in the order of arrival: answer i is `back[i]` of theirs."""
-    if not parts:
-        none = np.empty(0)
-        nothing = Measured(none, none, none, np.empty((0, shares)), none)
-        places = np.zeros(1, np.int64)
-        return (
-            nothing
-            if distribution is None
-            else replace(nothing, offsets=places, prob=none, value=none, moved=none)
-        )
-
-    def all_of(name: str) -> Any:
-        return np.concatenate([getattr(part, name) for part in parts])
-
-    names = ("mean", "stddev", "existence", "quantiles", "error")
-    joined = [all_of(name)[back] for name in names]
-    if distribution is None:
-        return Measured(*joined)
-    sizes = np.concatenate([np.diff(part.offsets) for part in parts if part.offsets is not None])
-    places, prob, value = take(back, offsets_of(sizes), all_of("prob"), all_of("value"))
-    measured, moved = Measured(*joined), all_of("moved")[back]
-    return replace(measured, offsets=places, prob=prob, value=value, moved=moved)
 
 
 def offsets_of(sizes: npt.NDArray[Any]) -> Ints:

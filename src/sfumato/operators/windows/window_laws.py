@@ -1,12 +1,12 @@
-"""The tuples of a count window as kernels take them, and the laws of its aggregates."""
+"""The tuples of a count window as kernels take them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from sfumato.kernels.laws.tuples import Tuples
 from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints
 
 
@@ -38,6 +38,15 @@ class Arrivals:
         column = self.column(aggregate)
         return self.offsets, self.prob, column, self.first, self.begin, self.heads
 
+    @property
+    def indices(self) -> Ints:
+        """Stream index of every tuple."""
+        return np.arange(self.first, self.first + self.offsets.size - 1)
+
+    def tuples(self, aggregate: Aggregate) -> Tuples:
+        """The tuples with the aggregate's values."""
+        return Tuples(self.offsets, self.prob, self.column(aggregate))
+
     def gaps(self, attribute: int) -> np.ndarray:
         """bool[n - begin], whether a tuple held after the arrival may be without a value."""
         missing = np.zeros(self.prob.size + 1, np.int64)
@@ -54,26 +63,3 @@ class Arrivals:
             offsets - offsets[0], self.prob[some], self.values[some], self.first + head,
             self.begin + begin - head, self.heads[begin:end] - head,
         )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Laws:
-    """k laws, ascending values; error float64[k] is NaN for exact ones, else as in Measured."""
-
-    places: Ints
-    prob: Floats
-    value: Floats
-    error: Floats
-
-    @classmethod
-    def exact(cls, laws: Sequence[tuple[Floats, Floats]]) -> Laws:
-        """Those of these probabilities and values."""
-        places = np.zeros(len(laws) + 1, np.int64)
-        np.cumsum([len(prob) for prob, _ in laws], out=places[1:])
-        prob, value = (np.concatenate([law[i] for law in laws]) for i in range(2))
-        return cls(places, prob, value, np.full(len(laws), np.nan))
-
-    def __getitem__(self, t: int) -> tuple[Floats, Floats]:
-        """Probabilities and values of law t."""
-        span = slice(self.places[t], self.places[t + 1])
-        return self.prob[span], self.value[span]

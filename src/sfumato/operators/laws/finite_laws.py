@@ -1,0 +1,148 @@
+"""Finite laws of aggregates, and what is asked for of them: quantiles, distributions, seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.kernels.laws.finite_law import all_bounded, all_moments, all_quantiles
+from sfumato.kernels.laws.sampled_worlds import laws_of_samples
+from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints, Measured
+from sfumato.operators.ragged import offsets_of
+
+MOST_STATES = 4_096  # of the exact law of a sum or average; beyond, worlds are sampled
+MOST_WORK = 4e6  # cell updates of the exact law of a quantile; beyond, worlds are sampled
+CERTAINTY = 0.99  # with which a sampled distribution function is within `error`
+ROUNDING = 1e-14  # sampled sums that differ by no more, relatively, are one outcome
+
+Moments = tuple[Floats, Floats, Floats]  # mean, standard deviation, existence
+
+
+@dataclass(frozen=True)
+class FiniteLaws:
+    """k laws: places int64[k + 1], where each one's outcomes begin in prob and value, float64[...],
+    values ascending; error float64[k], NaN for exact ones, else as in `Measured`."""
+
+    places: Ints
+    prob: Floats
+    value: Floats
+    error: Floats
+
+    @classmethod
+    def exact(cls, laws: Sequence[tuple[Floats, Floats]]) -> FiniteLaws:
+        """Those of these probabilities and values."""
+        prob, value = (np.concatenate([law[i] for law in laws]) for i in range(2))
+        places = offsets_of(np.array([len(law[0]) for law in laws]))
+        return cls(places, prob, value, np.full(len(laws), np.nan))
+
+    @classmethod
+    def of_samples(cls, samples: Floats, existence: Floats, exact: bool) -> FiniteLaws:
+        """Those of an aggregate in sampled worlds.
+
+        samples : float64[k, worlds], NaN where there is none; sorted in place
+        existence : float64[k], probability that there is one    exact : values have no roundings
+        """
+        samples.sort(axis=1)
+        places, prob, value, used = laws_of_samples(samples, existence, 0.0 if exact else ROUNDING)
+        # Dvoretzky, Kiefer & Wolfowitz; Massart's constant.
+        error = np.sqrt(np.log(2.0 / (1.0 - CERTAINTY)) / (2.0 * np.maximum(1, used)))
+        return cls(places, prob, value, error)
+
+    @classmethod
+    def joined(cls, laws: Sequence[FiniteLaws]) -> FiniteLaws:
+        """Some laws, at least one, end to end."""
+        places = offsets_of(np.concatenate([np.diff(law.places) for law in laws]))
+        prob = np.concatenate([law.prob for law in laws])
+        value = np.concatenate([law.value for law in laws])
+        return cls(places, prob, value, np.concatenate([law.error for law in laws]))
+
+    def __getitem__(self, t: int) -> tuple[Floats, Floats]:
+        """Probabilities and values of law t."""
+        span = slice(self.places[t], self.places[t + 1])
+        return self.prob[span], self.value[span]
+
+    def moments(self) -> Moments:
+        """Mean and standard deviation given that there is an outcome, and its probability."""
+        of = all_moments(self.places, self.prob, self.value)
+        return of[:, 0], of[:, 1], of[:, 2]
+
+
+@dataclass(frozen=True)
+class LawOptions:
+    """What is wanted of each result beside mean and standard deviation.
+
+    quantiles : shares in [0, 1]    distribution : values at most, or None for no distribution
+    seed, samples : of laws that are sampled, because they have too many states
+    Raises ValueError for values out of range.
+    """
+
+    quantiles: tuple[float, ...] = ()
+    distribution: int | None = None
+    seed: int = 0
+    samples: int = 1000
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "quantiles", tuple(_share(q) for q in self.quantiles))
+        if self.distribution is not None and _whole(self.distribution) < 1:
+            raise ValueError(
+                f"`distribution` must be None or a number of values of at least 1; "
+                f"got {self.distribution!r}"
+            )
+        if _whole(self.samples) < 1:
+            raise ValueError(f"`samples` must be a number of at least 1; got {self.samples!r}")
+        if not -(2**63) <= _whole(self.seed, -(2**64)) < 2**63:
+            raise ValueError(f"`seed` must be a whole number of 64 bits; got {self.seed!r}")
+
+    @property
+    def laws(self) -> bool:
+        """Whether more than means and deviations is asked for."""
+        return bool(self.quantiles) or self.distribution is not None
+
+    def law_wanted(self, aggregate: Aggregate) -> bool:
+        """Whether moments alone do not answer `aggregate`."""
+        return self.laws or aggregate.function == "quantile"
+
+    def measured(self, moments: Moments | None, laws: Iterable[FiniteLaws] | None) -> Measured:
+        """One aggregate's results; without moments those of the laws, of which there is one."""
+        if laws is None:
+            assert moments is not None
+            k = moments[0].size
+            return Measured(*moments, np.full((k, len(self.quantiles)), np.nan), np.full(k, np.nan))
+        parts, at = [], 0
+        for some in laws:
+            begin, at = at, at + some.error.size
+            mean, stddev, existence = moments or some.moments()
+            if moments is not None:
+                mean, stddev, existence = (x[begin:at] for x in (mean, stddev, existence))
+            parts.append(self._of(some, (mean, stddev, existence)))
+        return Measured.joined(parts) if parts else self.nothing()
+
+    def nothing(self) -> Measured:
+        """No results."""
+        none, places = np.empty(0), np.zeros(1, np.int64)
+        quantiles = np.empty((0, len(self.quantiles)))
+        if self.distribution is None:
+            return Measured(none, none, none, quantiles, none)
+        return Measured(none, none, none, quantiles, none, places, none, none, none)
+
+    def _of(self, laws: FiniteLaws, moments: Moments) -> Measured:
+        shares = np.array(self.quantiles, np.float64)
+        quantiles = all_quantiles(laws.places, laws.prob, laws.value, shares)
+        if self.distribution is None:
+            return Measured(*moments, quantiles, laws.error)
+        bounded = all_bounded(laws.places, laws.prob, laws.value, self.distribution)
+        return Measured(*moments, quantiles, laws.error, *bounded)
+
+
+def _share(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
+        raise ValueError(f"`quantiles` must lie in [0, 1]; got {value!r}")
+    return float(value)
+
+
+def _whole(value: object, least: int = 0) -> int:
+    """A whole number, or one below `least` for anything else."""
+    number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return int(value) if number else least - 1  # type: ignore[call-overload]
