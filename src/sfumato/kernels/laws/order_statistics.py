@@ -59,11 +59,40 @@ def value_existences(tuples, heads, begin, w):
 
 
 @compiled
+def rank_of(share, k):
+    """How many of k values a quantile must reach; what share * k rounds up by does not count."""
+    return max(1, int(np.ceil(share * k - 1e-9)))
+
+
+@compiled
+def _certain(tuples, head, end, w):
+    """Whether what is inside is certain: each of the newest has one alternative, that exists."""
+    for i in range(end - 1, max(head, end - w) - 1, -1):
+        a = tuples.offsets[i]
+        if tuples.offsets[i + 1] != a + 1 or tuples.prob[a] != 1.0:
+            return False
+    return True
+
+
+@compiled
+def _of_certain(tuples, head, end, w, share):
+    """`order_statistic_law` where all is `_certain`.  O(w)."""
+    inside = tuples.value[tuples.offsets[max(head, end - w)] : tuples.offsets[end]]
+    inside = inside[~np.isnan(inside)]
+    if inside.size == 0:
+        return np.empty(0), inside
+    rank = rank_of(share, inside.size) - 1
+    return np.ones(1), np.partition(inside, rank)[rank : rank + 1].copy()
+
+
+@compiled
 def quantile_is_small(tuples, head, end, w, most):
     """Whether `order_statistic_law` takes at most `most` updates of cells.
 
     O(alternatives * distinct values), where there are few enough of these.
     """
+    if _certain(tuples, head, end, w):
+        return True
     held, counts = end - head, min(w, end - head) + 1.0
     cells, missing = held * counts * counts, False
     if cells > most:
@@ -103,8 +132,11 @@ def order_statistic_law(tuples, head, end, w, share):
     tuples : Tuples    share : float64 in [0, 1]; the quantile is the smallest inside value v such
     that at least share * k of the k inside values are <= v
     Returns (probabilities, values), ascending; the rest to 1: there is no value.
-    Cost: O(values * held * w**2), with a NaN among more than w held O(values * held * w**3).
+    Cost: O(values * held * w**2), with a NaN among more than w held O(values * held * w**3); O(w)
+    where all is certain.
     """
+    if _certain(tuples, head, end, w):
+        return _of_certain(tuples, head, end, w, share)
     first, last = tuples.offsets[head], tuples.offsets[end]
     candidates = np.unique(tuples.value[first:last])
     missing = candidates.size > 0 and np.isnan(candidates[-1])
@@ -122,12 +154,6 @@ def order_statistic_law(tuples, head, end, w, share):
             probs[c] = below - before
             before = below
     return probs, candidates
-
-
-@compiled
-def rank_of(share, k):
-    """How many of k values a quantile must reach; what share * k rounds up by does not count."""
-    return max(1, int(np.ceil(share * k - 1e-9)))
 
 
 @compiled

@@ -80,6 +80,7 @@ from sfumato.kernels.windows.moments_state import (
 # and the stream index of mid.
 SUM_MEAN, SUM_VARIANCE, COUNT, COUNT_VARIANCE, MEANS, OUTSIDE, REST_VARIANCE = range(7)
 REFERENCE_USED, MIDDLE, MOVED = range(7, 10)
+NOTHING = 2.0**-50
 
 
 @lean_fused
@@ -186,6 +187,8 @@ def _answer(state, row, w, out):
         cross = -(cross + e * deficit)
         count = w - deficit
     variance = spread + reference * (2.0 * cross + reference * pq)
+    if variance < NOTHING * (abs(spread) + reference * reference * pq):
+        variance = 0.0  # what roundings left of terms that cancel
     out[SUM_MEAN] = total - e + reference * count
     out[SUM_VARIANCE] = max(variance, 0.0)
     out[COUNT] = count

@@ -14,14 +14,14 @@ from sfumato.kernels.laws.mergeable_moments import lift
 from sfumato.kernels.laws.order_statistics import (
     order_statistic_law,
     quantile_is_small,
-    rank_of,
     value_existences,
 )
 from sfumato.kernels.laws.poisson_binomial import law_of_sum
 from sfumato.kernels.laws.sum_law import sum_law
 from sfumato.kernels.laws.tuples import Tuples
+from sfumato.operators.laws import finite_laws
 from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints, Measured
-from sfumato.operators.laws.finite_laws import MOST_STATES, MOST_WORK, FiniteLaws, LawOptions
+from sfumato.operators.laws.finite_laws import FiniteLaws, LawOptions
 
 NEGLIGIBLE = 1e-25  # what the law of a count leaves out at each end, a tuple
 MOST_LAWS = 256  # summarised at a time
@@ -62,14 +62,12 @@ def law_of(aggregate: Aggregate, members: Members, options: LawOptions) -> Finit
         return FiniteLaws.exact([_extreme(1.0 if function == "max" else -1.0, tuples)])
     if function == "quantile":
         share = float(aggregate.argument or 0.0)
-        if n == tuples.prob.size and n and (tuples.prob == 1.0).all():
-            return FiniteLaws.exact([_of_certain(share, tuples.value)])
-        if quantile_is_small(tuples, 0, n, max(n, 1), MOST_WORK):
+        if quantile_is_small(tuples, 0, n, max(n, 1), finite_laws.MOST_WORK):
             prob, value = order_statistic_law(tuples, 0, n, max(n, 1), share)
             return FiniteLaws.exact([(prob[prob > 0.0], value[prob > 0.0])])
         return _sampled(sampled_worlds.QUANTILE, share, members, tuples, options)
     averaged = function == "avg"
-    done, prob, value = sum_law(tuples, 0, n, max(n, 1), averaged, MOST_STATES)
+    done, prob, value = sum_law(tuples, 0, n, max(n, 1), averaged, finite_laws.MOST_STATES)
     if done:
         return FiniteLaws.exact([(prob, value)])
     what = sampled_worlds.AVERAGE if averaged else sampled_worlds.SUM
@@ -94,15 +92,6 @@ def _extreme(sign: float, tuples: Tuples) -> tuple[Floats, Floats]:
     found = extreme_law(sign, begins, counts, order, *sorted_, at, prob)
     step = -1 if sign > 0 else 1
     return np.ascontiguousarray(prob[:found][::step]), np.ascontiguousarray(at[:found][::step])
-
-
-def _of_certain(share: float, values: Floats) -> tuple[Floats, Floats]:
-    """Of tuples that all exist, with one value or none each."""
-    there = values[~np.isnan(values)]
-    if not there.size:
-        return there, there
-    rank = rank_of(share, there.size)
-    return np.ones(1), np.partition(there, rank - 1)[rank - 1 : rank]
 
 
 def _sampled(
