@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from scipy import stats
 
 import sfumato as sf
+from sfumato.kernels.laws.existence import existences
 
 pytestmark = pytest.mark.spark
 
@@ -177,6 +179,21 @@ def test_ten_tenths_are_certain_and_a_thing_nearly_certain_is_not(spark):
         1 - 1e-12,
         1.0,
     ]
+
+
+def test_existence_follows_the_rule_of_the_operators(spark):
+    rng = np.random.default_rng(3)
+    tuples = []
+    for n in [*range(1, 60), 500]:
+        for _ in range(3):
+            weights = rng.random(n)
+            weights *= (1.0 - rng.integers(-2, 9) * n * 2.0**-54) / weights.sum()
+            tuples.append([(float(p), 0.0, 0.0) for p in np.minimum(weights, 1.0)])
+    prob = np.array([p for each in tuples for p, _, _ in each])
+    expected = existences(np.cumsum([0, *map(len, tuples)]), prob)
+    got = frame(spark, tuples).orderBy("k").select(sf.existence().alias("e")).collect()
+    assert [row.e for row in got] == expected.tolist()
+    assert 20 < (expected == 1.0).sum() < expected.size - 20
 
 
 @pytest.mark.parametrize("distribution", ["normal", "uniform", "exponential"])

@@ -378,6 +378,23 @@ def test_invalid_rows_take_no_part_and_are_counted(spark, tmp_path):
     assert {row["id"] for row in sf.rejected(df).collect()} == {1, 2, 3}
 
 
+def test_an_alternative_without_a_value_still_counts_whatever_else_is_asked(spark):
+    rows = [(0, 0, START, [(0.5, 1.0), (0.25, None)]), (1, 0, START, [(1.0, None)])]
+    df = spark.createDataFrame(rows, SCHEMA)
+
+    def counted(*more):
+        asked = {"n": "count(*)", **{f"r{i}": text for i, text in enumerate(more)}}
+        out = sf.window_aggregate(df, asked, window=sf.Rows(5), order="id", distribution=9)
+        return [row["n"] for row in out.orderBy("id").collect()]
+
+    alone = counted()
+    assert [[(a.prob, a.n) for a in n] for n in alone] == [
+        [(0.25, 0.0), (0.75, 1.0)],
+        [(0.25, 1.0), (0.75, 2.0)],
+    ]
+    assert counted("sum(x)", "max(x)") == alone
+
+
 def test_extents_of_a_real_disordered_trace_equal_the_batch_answer_over_rows_not_late(
     spark, data_folder
 ):

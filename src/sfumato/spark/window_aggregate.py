@@ -44,7 +44,8 @@ def window_aggregate(
     order : Rows and Delta: the column(s) of the order of arrival. Range: the event time, a
         timestamp or whole microseconds
     key : one window for each value of these columns
-    distribution : results are distributions of at most so many values, nearest values merged
+    distribution : results are distributions of at most so many values; beyond, neighbours are
+        merged where that moves the least probability the least far
     existence : column with the probability of each row of a frame without alternatives; by default
         `existence`, where there is such a column, else every row exists
     quantiles : shares whose quantiles each result has too, as fields q05, q50, ...
@@ -66,8 +67,9 @@ def window_aggregate(
     0.99 the distribution function is right to within it. With `distribution` it is an array of
     struct<prob, NAME>; NAME is the result's name, or for a result called `alternatives` the
     attribute's, so that another operator can take it; `accuracy` then has for each result `moved`,
-    the largest distance by which values were merged, and `error`. Means and standard deviations
-    are exact, quantiles and distributions while possible values are few.
+    the mean distance by which merging moved probability (the Wasserstein distance), and `error`.
+    Means and standard deviations are exact, quantiles and distributions while possible values are
+    few.
 
     Rows with invalid probabilities, infinite values, or without order take no part; the observed
     metrics ``sfumato_window_N_input`` count them (`invalid`). ``sfumato_window_N`` counts rows,

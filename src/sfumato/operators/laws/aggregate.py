@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -91,12 +91,14 @@ class Measured:
             whole = np.concatenate([getattr(part, name) for part in parts])
             return whole if order is None or name in ("prob", "value") else whole[order]
 
-        moments = [all_of(name) for name in ("mean", "stddev", "existence", "quantiles", "error")]
+        mean, stddev, existence = all_of("mean"), all_of("stddev"), all_of("existence")
+        plain = cls(mean, stddev, existence, all_of("quantiles"), all_of("error"))
         if parts[0].offsets is None:
-            return cls(*moments)
+            return plain
         sizes = [np.diff(part.offsets) for part in parts if part.offsets is not None]
         offsets, prob, value = offsets_of(np.concatenate(sizes)), all_of("prob"), all_of("value")
         if order is not None:
             offsets, places = chosen(offsets, order)
             prob, value = prob[places], value[places]
-        return cls(*moments, offsets, prob, value, all_of("moved"))
+        moved = all_of("moved")
+        return replace(plain, offsets=offsets, prob=prob, value=value, moved=moved)

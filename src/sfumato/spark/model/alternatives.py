@@ -132,15 +132,27 @@ def _standard_points(n: int, dimensions: int, distribution: str) -> np.ndarray:
 def existence(column: str | Column = ALTERNATIVES) -> Column:
     """Probability that the tuple exists: Σ prob over its alternatives, at most 1.
 
-    Sums up to 1 + 1e-9 are rounding and clipped to 1 (greater ones are invalid, see `rejected`); a
-    sum of several that misses 1 by no more than the roundings of its terms (2⁻⁵² each) is 1, so
-    that ten tenths are certain. NULL where the alternatives are NULL. Source: A, section 3.
+    The rule of all operators: summed with compensation; sums up to 1 + 1e-9 are rounding and
+    clipped to 1 (greater ones are invalid, see `rejected`); a sum of several that misses 1 by no
+    more than the roundings of its terms (2⁻⁵² each) is 1, so that ten tenths are certain. NULL
+    where the alternatives are NULL. Source: A, section 3; Neumaier (1974) for the compensation.
     """
     alternatives_ = _column(column)
-    total = F.aggregate(alternatives_, F.lit(0.0), lambda acc, a: acc + a["prob"])
+    start = F.struct(F.lit(0.0).alias("total"), F.lit(0.0).alias("lost"))
     terms = F.size(alternatives_)
-    certain = (total > 1.0) | ((terms > 1) & (total >= F.lit(1.0) - terms * F.lit(2.0**-52)))
-    return F.when(certain, 1.0).otherwise(total).alias("existence")
+
+    def step(acc: Column, a: Column) -> Column:
+        term, total = a["prob"].cast("double"), acc["total"]
+        larger = total + term
+        lost = F.when(total >= term, (total - larger) + term).otherwise((term - larger) + total)
+        return F.struct(larger.alias("total"), (acc["lost"] + lost).alias("lost"))
+
+    def rule(acc: Column) -> Column:
+        total = acc["total"] + acc["lost"]
+        certain = (total > 1.0) | ((terms > 1) & (total >= F.lit(1.0) - terms * F.lit(2.0**-52)))
+        return F.when(certain, 1.0).otherwise(total)
+
+    return F.aggregate(alternatives_, start, step, rule).alias("existence")
 
 
 def expected(

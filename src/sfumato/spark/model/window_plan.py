@@ -25,7 +25,7 @@ from sfumato.spark.checked import invalid_reason
 from sfumato.spark.model.aggregates import Wanted
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.columns import ORDERABLE, attributes_of, names, require, with_tie
-from sfumato.spark.model.per_alternative import evaluated, mentioned
+from sfumato.spark.model.per_alternative import evaluated
 from sfumato.spark.reorder import CONTROLLED_BY
 from sfumato.tables.windows.window_aggregate import (
     TIE,
@@ -250,9 +250,9 @@ class WindowPlan:
         return F.abs(value) >= F.lit(float("inf"))  # NaN too, which Spark has above all numbers
 
     def _reason(self) -> Column:
-        used = {name for text in self.expressions for name in mentioned(self.df, text)}
+        # Of the values NULL is skipped, so that count(*) hangs on nothing else that is asked for.
         if ALTERNATIVES in self.df.columns:
-            return invalid_reason(self.df, sorted(used))
+            return invalid_reason(self.df, [])
         column = self._existence
         if column is None:
             return F.lit(None).cast("string")
