@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.laws.order_statistics import rank_of
+from sfumato.kernels.laws.tuples import Tuples
 
 SUM, AVERAGE, QUANTILE = 0, 1, 2
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+class Drawn(NamedTuple):
+    """Tuples of which alternatives are drawn.
+
+    tuples : Tuples    hashes : uint64[n], see `tuple_hashes`
+    first : int64, stream index of the first of them; the others follow
+    """
+
+    tuples: Tuples
+    hashes: np.ndarray
+    first: int
 
 
 @compiled
@@ -44,28 +59,29 @@ def uniform(hashed, world):
 
 
 @compiled
-def taken(offsets, prob, hashes, i, world):
+def taken(tuples, hashes, i, world):
     """Place of the alternative that tuple i takes in this world, -1 where it does not exist.
 
-    offsets : int64[n + 1], prob : float64[...]; hashes : uint64[n].  O(alternatives).
+    tuples : Tuples; hashes : uint64[n].  O(alternatives).
     """
     left = uniform(hashes[i], world)
-    for a in range(offsets[i], offsets[i + 1]):
-        left -= prob[a]
+    for a in range(tuples.offsets[i], tuples.offsets[i + 1]):
+        left -= tuples.prob[a]
         if left < 0.0:
             return a
     return np.int64(-1)
 
 
 @compiled
-def take_all(offsets, prob, hashes, begin, end, world, places):
+def take_all(tuples, hashes, begin, end, world, places):
     """`taken` for tuples begin ... end - 1, written to the first places."""
-    if prob.size == offsets.size - 1:  # one alternative each: a loop without branches
+    prob = tuples.prob
+    if prob.size == tuples.offsets.size - 1:  # one alternative each: a loop without branches
         for i in range(begin, end):
             places[i - begin] = i if uniform(hashes[i], world) < prob[i] else -1
     else:
         for i in range(begin, end):
-            places[i - begin] = taken(offsets, prob, hashes, i, world)
+            places[i - begin] = taken(tuples, hashes, i, world)
 
 
 @compiled
@@ -110,7 +126,7 @@ def sample_set(tuples, hashes, function, share, samples):
     n = tuples.offsets.size - 1
     result, there, places = np.empty(samples), np.empty(n), np.empty(n, np.int64)
     for s in range(samples):
-        take_all(tuples.offsets, tuples.prob, hashes, 0, n, s, places)
+        take_all(tuples, hashes, 0, n, s, places)
         total, values = 0.0, 0
         for a in places:
             if a >= 0 and not np.isnan(tuples.value[a]):

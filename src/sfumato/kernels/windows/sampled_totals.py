@@ -21,39 +21,55 @@ import numpy as np
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.laws.sampled_worlds import take_all, taken
 
-# Columns of `whole` and `real`. HEAD: stream index from which on all that exists is inside;
-# COUNT, VALUES: of inside tuples, and of those with a value; BLOCK: the one `rest` is of.
-HEAD, COUNT, VALUES, BLOCK, WHOLE = range(5)
-MIDDLE, NEWEST, REAL = range(3)
+# head : stream index from which on all that exists is inside; count, values : of inside tuples,
+# and of those with a value; block : the one `rest` is of; middle, newest : sums of the blocks
+# between, and of the newest one so far
+WORLD = np.dtype(
+    [("head", "i8"), ("count", "i8"), ("values", "i8"), ("block", "i8"), ("middle", "f8"),
+     ("newest", "f8")]
+)  # fmt: skip
 
 
 class WorldTotals(NamedTuple):
     """State of n worlds.
 
-    whole : int64[n, WHOLE], real : float64[n, REAL], sums of the blocks between and of the newest
+    worlds : WORLD[n]
     blocks : float64[n, 2**r], sums of whole blocks, the block of number c at c % 2**r
     rest : float64[n, 2**b + 1], sums from the right of the oldest tuple's block
     following : uint8[n, 2**b + 1], the place in that block of the first existing tuple from each
         place on (2**b: none), times 2, plus 1 if it has a value
     """
 
-    whole: np.ndarray
-    real: np.ndarray
+    worlds: np.ndarray
     blocks: np.ndarray
     rest: np.ndarray
     following: np.ndarray
 
 
+class Arriving(NamedTuple):
+    """Arrivals after the tuples held, and what is inside after each.
+
+    begin : int64, position of the first arrival
+    heads : int64[k], position of the oldest tuple held after each
+    rows : int64, inside are so many newest existing ones of the held
+    """
+
+    begin: int
+    heads: np.ndarray
+    rows: int
+
+
 @compiled
-def _come_to_block(blocks, rest, following, offsets, prob, value, hashes, head, first, newest, s):
+def _come_to_block(state, drawn, head, newest, s):
     """Write what is kept of the block of position `head`, from there on; sum of those between.
 
     newest : int64, the block of the newest tuple
     """
-    size = rest.size - 1
-    begin = ((first + head) & -size) - first
+    blocks, rest, following = state.blocks[s], state.rest[s], state.following[s]
+    value, size = drawn.tuples.value, rest.size - 1
+    begin = ((drawn.first + head) & -size) - drawn.first
     places = np.empty(size, np.int64)
-    take_all(offsets, prob, hashes, head, begin + size, s, places)
+    take_all(drawn.tuples, drawn.hashes, head, begin + size, s, places)
     rest[size], following[size] = 0.0, 2 * size
     for x in range(size - 1, head - begin - 1, -1):
         a = places[x - (head - begin)]
@@ -64,48 +80,46 @@ def _come_to_block(blocks, rest, following, offsets, prob, value, hashes, head, 
             if valued:
                 rest[x] = value[a] + rest[x + 1]
     middle = 0.0
-    for block in range(1 + (first + head) // size, newest):
+    for block in range(1 + (drawn.first + head) // size, newest):
         middle += blocks[block & (blocks.size - 1)]
     return middle
 
 
 @compiled
-def _total(offsets, prob, value, hashes, head, end, s):
+def _total(drawn, head, end, s):
     """Sum of the values of tuples head ... end - 1 in world s, one by one."""
-    total = 0.0
+    total, value = 0.0, drawn.tuples.value
     for i in range(head, end):
-        a = taken(offsets, prob, hashes, i, s)
+        a = taken(drawn.tuples, drawn.hashes, i, s)
         if a >= 0 and not np.isnan(value[a]):
             total += value[a]
     return total
 
 
 @compiled
-def slide_totals(state, offsets, prob, value, hashes, first, begin, heads, w, average, out):
-    """Let the tuples at positions begin, begin + 1, ... enter every world.
+def slide_totals(state, drawn, arriving, average, out):
+    """Let the arrivals enter every world.
 
-    offsets : int64[n + 1], prob, value : float64[...], NaN for no value; hashes : uint64[n]
-    first : int64, stream index of position 0
-    heads : int64[k], position of the oldest tuple held after each arrival
-    w : int64, inside are the w newest existing ones of the held; average : bool, else the sum
+    state : WorldTotals; the blocks of all held tuples must fit state.blocks
+    drawn : Drawn, those held and the arrivals; arriving : Arriving; average : bool, else the sum
     out : float64[k, worlds], written unless it has no rows: sum or average, NaN where there is none
-    The blocks of all held tuples must fit state.blocks.
 
     Cost: O(1) amortised an arrival and world.  Error: that of adding the inside values once.
     """
     size, cells = state.rest.shape[1] - 1, state.blocks.shape[1] - 1
+    first, value, heads, w = drawn.first, drawn.tuples.value, arriving.heads, arriving.rows
     shift, places = np.int64(0), np.empty(heads.size, np.int64)
     while 1 << shift < size:
         shift += 1
-    for s in range(state.whole.shape[0]):
-        whole, blocks, rest, following = (
-            state.whole[s], state.blocks[s], state.rest[s], state.following[s],
+    for s in range(state.worlds.size):
+        world, blocks, rest, following = (
+            state.worlds[s], state.blocks[s], state.rest[s], state.following[s],
         )  # fmt: skip
-        head, count, values, block = whole[HEAD] - first, whole[COUNT], whole[VALUES], whole[BLOCK]
-        middle, newest = state.real[s, MIDDLE], state.real[s, NEWEST]
-        take_all(offsets, prob, hashes, begin, begin + heads.size, s, places)
+        head, count, values, block = world.head - first, world.count, world.values, world.block
+        middle, newest = world.middle, world.newest
+        take_all(drawn.tuples, drawn.hashes, arriving.begin, arriving.begin + heads.size, s, places)
         for t in range(heads.size):
-            i, a = begin + t, places[t]
+            i, a = arriving.begin + t, places[t]
             last = (first + i) >> shift
             if last << shift == first + i:  # a new block, the one before is whole
                 blocks[(last - 1) & cells] = newest
@@ -119,9 +133,7 @@ def slide_totals(state, offsets, prob, value, hashes, first, begin, heads, w, av
             while True:
                 oldest = (first + head) >> shift
                 if oldest < last and oldest != block:
-                    middle = _come_to_block(
-                        blocks, rest, following, offsets, prob, value, hashes, head, first, last, s
-                    )
+                    middle = _come_to_block(state, drawn, head, last, s)
                     block = oldest
                 if count <= w and head >= heads[t]:
                     break
@@ -136,7 +148,7 @@ def slide_totals(state, offsets, prob, value, hashes, first, begin, heads, w, av
                     else:
                         head, count, values = leaving + 1, count - 1, values - (after & 1)
                 else:
-                    a = taken(offsets, prob, hashes, head, s)
+                    a = taken(drawn.tuples, drawn.hashes, head, s)
                     if a >= 0:
                         count, values = count - 1, values - (not np.isnan(value[a]))
                     head += 1
@@ -145,10 +157,10 @@ def slide_totals(state, offsets, prob, value, hashes, first, begin, heads, w, av
             if oldest < last:
                 total = (rest[first + head - (oldest << shift)] + middle) + newest
             else:
-                total = _total(offsets, prob, value, hashes, head, i + 1, s)
+                total = _total(drawn, head, i + 1, s)
             if not average:
                 out[t, s] = total
             else:
                 out[t, s] = total / values if values > 0 else np.nan
-        whole[HEAD], whole[COUNT], whole[VALUES], whole[BLOCK] = first + head, count, values, block
-        state.real[s, MIDDLE], state.real[s, NEWEST] = middle, newest
+        world.head, world.count, world.values, world.block = first + head, count, values, block
+        world.middle, world.newest = middle, newest

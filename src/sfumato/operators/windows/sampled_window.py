@@ -1,4 +1,4 @@
-"""Sampled worlds of one aggregate of a count window, kept up with every arrival.
+"""Sampled worlds of one aggregate of a count window, which move on with every arrival.
 
 A world is a function of the seed, its number and the tuples held: worlds that are begun anew give
 what those that were kept would have given, so nothing of them is saved.
@@ -10,11 +10,11 @@ from typing import Protocol
 
 import numpy as np
 
-from sfumato.kernels.laws.sampled_worlds import tuple_hashes
+from sfumato.kernels.laws.sampled_worlds import Drawn, tuple_hashes
 from sfumato.kernels.windows import sampled_quantiles, sampled_totals
-from sfumato.kernels.windows.sampled_quantiles import slide_quantiles
-from sfumato.kernels.windows.sampled_totals import WorldTotals, slide_totals
-from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints
+from sfumato.kernels.windows.sampled_quantiles import Ranked, slide_quantiles
+from sfumato.kernels.windows.sampled_totals import Arriving, WorldTotals, slide_totals
+from sfumato.operators.laws.aggregate import Aggregate, Floats
 from sfumato.operators.laws.finite_laws import LawOptions
 from sfumato.operators.windows.window_laws import Arrivals
 
@@ -59,12 +59,12 @@ class TotalWorlds:
     def slide(self, a: Arrivals) -> Floats:
         last = a.first + a.offsets.size - 2
         room = (last >> self._shift) - (a.first >> self._shift) + 2
-        hashes = tuple_hashes(self.options.seed, a.indices)
+        drawn, average = _drawn(a, self.aggregate, self.options), self.aggregate.function == "avg"
         if self._state is None or self._state.blocks.shape[1] < room:
             self._state = self._fresh(a.first, room)
-            self._enter(a, hashes, 0, np.zeros(a.begin, np.int64), np.empty((0, 0)))
+            slide_totals(self._state, drawn, _held(a, self.rows), average, np.empty((0, 0)))
         out = np.empty((a.heads.size, self.options.samples))
-        self._enter(a, hashes, a.begin, a.heads, out)
+        slide_totals(self._state, drawn, Arriving(a.begin, a.heads, self.rows), average, out)
         return out
 
     def stop(self) -> None:
@@ -74,20 +74,12 @@ class TotalWorlds:
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self._state or ())
 
-    def _enter(self, a: Arrivals, hashes: np.ndarray, begin: int, heads: Ints, out: Floats) -> None:
-        average = self.aggregate.function == "avg"
-        slide_totals(
-            self._state, a.offsets, a.prob, a.column(self.aggregate), hashes, a.first, begin,
-            heads, self.rows, average, out,
-        )  # fmt: skip
-
     def _fresh(self, first: int, room: int) -> WorldTotals:
         samples = self.options.samples
-        whole = np.zeros((samples, sampled_totals.WHOLE), np.int64)
-        whole[:, sampled_totals.HEAD], whole[:, sampled_totals.BLOCK] = first, -1
+        worlds = np.zeros(samples, sampled_totals.WORLD)
+        worlds["head"], worlds["block"] = first, -1
         return WorldTotals(
-            whole=whole,
-            real=np.zeros((samples, sampled_totals.REAL)),
+            worlds=worlds,
             blocks=np.zeros((samples, 1 << (room - 1).bit_length())),
             rest=np.zeros((samples, (1 << self._shift) + 1)),
             following=np.zeros((samples, (1 << self._shift) + 1), np.uint8),
@@ -99,30 +91,37 @@ class QuantileWorlds:
 
     def __init__(self, aggregate: Aggregate, rows: int, options: LawOptions) -> None:
         self.aggregate, self.rows, self.options = aggregate, rows, options
-        self._state: Ints | None = None
+        self._worlds: np.ndarray | None = None
 
     def slide(self, a: Arrivals) -> Floats:
-        column = a.column(self.aggregate)
-        hashes = tuple_hashes(self.options.seed, a.indices)
-        order = np.argsort(column, kind="stable")
-        order = order[: order.size - np.count_nonzero(np.isnan(column))]
-        tuples = np.repeat(np.arange(a.offsets.size - 1), np.diff(a.offsets))
-        common = a.offsets, a.prob, column, hashes, order, tuples[order], a.first
-        if self._state is None:
-            self._state = np.zeros((self.options.samples, sampled_quantiles.COLUMNS), np.int64)
-            self._state[:, sampled_quantiles.HEAD] = a.first
-            self._enter(common, 0, np.zeros(a.begin, np.int64), np.empty((0, 0)))
+        drawn, share = _drawn(a, self.aggregate, self.options), float(self.aggregate.argument or 0)
+        value = drawn.tuples.value
+        order = np.argsort(value, kind="stable")
+        order = order[: order.size - np.count_nonzero(np.isnan(value))]
+        owner = np.repeat(np.arange(a.offsets.size - 1), np.diff(a.offsets))[order]
+        ranked = Ranked(order, owner)
+        if self._worlds is None:
+            self._worlds = np.zeros(self.options.samples, sampled_quantiles.WORLD)
+            self._worlds["head"] = a.first
+            held, none = _held(a, self.rows), np.empty((0, 0))
+            slide_quantiles(self._worlds, drawn, ranked, held, share, none)
         out = np.empty((a.heads.size, self.options.samples))
-        self._enter(common, a.begin, a.heads, out)
+        arriving = Arriving(a.begin, a.heads, self.rows)
+        slide_quantiles(self._worlds, drawn, ranked, arriving, share, out)
         return out
 
     def stop(self) -> None:
-        self._state = None
+        self._worlds = None
 
     @property
     def nbytes(self) -> int:
-        return 0 if self._state is None else self._state.nbytes
+        return 0 if self._worlds is None else self._worlds.nbytes
 
-    def _enter(self, common: tuple, begin: int, heads: Ints, out: Floats) -> None:
-        share = float(self.aggregate.argument or 0.0)
-        slide_quantiles(self._state, *common, begin, heads, self.rows, share, out)
+
+def _drawn(a: Arrivals, aggregate: Aggregate, options: LawOptions) -> Drawn:
+    return Drawn(a.tuples(aggregate), tuple_hashes(options.seed, a.indices), a.first)
+
+
+def _held(a: Arrivals, rows: int) -> Arriving:
+    """The tuples held before the arrivals, as if they came now and nothing had left."""
+    return Arriving(0, np.zeros(a.begin, np.int64), rows)
