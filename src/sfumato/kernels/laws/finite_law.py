@@ -53,16 +53,23 @@ def law_quantiles(prob, value, shares, out):
     """The smallest outcome v with Pr(outcome <= v) >= share, given that there is one.
 
     prob, value : float64[k], values ascending; shares, out : float64[q]; NaN for no outcome.
-    Shares within TIE count as reached.  O(k + q log k).
+    Shares within TIE count as reached; no quantile is a rounding (see `outcomes`).
+    O(k + q log k).
     """
     out[:] = np.nan
     if prob.size == 0:
         return
-    below, total = np.cumsum(prob), prob.sum()
+    below = np.cumsum(prob)
+    total, last = below[-1], prob.size - 1
+    least = ROUNDING * total
+    while last > 0 and prob[last] <= least:
+        last -= 1
     for j in range(shares.size):
-        i = prob.size - 1
+        i = last
         if shares[j] < 1.0:
-            i = min(i, np.searchsorted(below, (shares[j] - TIE) * total))
+            i = min(last, np.searchsorted(below, (shares[j] - TIE) * total))
+            while i < last and prob[i] <= least:
+                i += 1
         out[j] = value[i]
 
 
@@ -154,12 +161,11 @@ def all_moments(places, prob, value):
 
 @compiled
 def all_quantiles(places, prob, value, shares):
-    """`law_quantiles`, float64[k, q], of the `outcomes` of k laws; places : as in `all_moments`."""
+    """`law_quantiles`, float64[k, q], of k laws; places : as in `all_moments`."""
     quantiles = np.empty((places.size - 1, shares.size))
     for t in range(places.size - 1):
         begin, end = places[t], places[t + 1]
-        p, v = outcomes(prob[begin:end], value[begin:end])
-        law_quantiles(p, v, shares, quantiles[t])
+        law_quantiles(prob[begin:end], value[begin:end], shares, quantiles[t])
     return quantiles
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled
+from sfumato.kernels.compile import compiled, lean
 from sfumato.kernels.laws.order_statistics import rank_of
 from sfumato.kernels.laws.tuples import Tuples
 
@@ -27,7 +27,7 @@ class Drawn(NamedTuple):
     first: int
 
 
-@compiled
+@lean
 def _mixed(z):
     z = (z ^ (z >> np.uint64(30))) * FIRST
     z = (z ^ (z >> np.uint64(27))) * SECOND
@@ -46,7 +46,7 @@ def tuple_hashes(seed, index):
     return out
 
 
-@compiled
+@lean
 def uniform(hashed, world):
     """A number in [0, 1) that is a function of seed, tuple and world (SplitMix64's mixing).
 
@@ -58,7 +58,7 @@ def uniform(hashed, world):
     return np.float64((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
 
 
-@compiled
+@lean
 def taken(tuples, hashes, i, world):
     """Place of the alternative that tuple i takes in this world, -1 where it does not exist.
 
@@ -72,7 +72,7 @@ def taken(tuples, hashes, i, world):
     return np.int64(-1)
 
 
-@compiled
+@lean
 def take_all(tuples, hashes, begin, end, world, places):
     """`taken` for tuples begin ... end - 1, written to the first places."""
     prob = tuples.prob

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled
+from sfumato.kernels.compile import compiled, lean
 from sfumato.kernels.laws.sampled_worlds import take_all, taken
 
 # head : stream index from which on all that exists is inside; count, values : of inside tuples,
@@ -85,7 +85,7 @@ def _come_to_block(state, drawn, head, newest, s):
     return middle
 
 
-@compiled
+@lean
 def _total(drawn, head, end, s):
     """Sum of the values of tuples head ... end - 1 in world s, one by one."""
     total, value = 0.0, drawn.tuples.value
