@@ -7,7 +7,8 @@ import pytest
 import sfumato as sf
 from sfumato.charts import rank_chart, save, timetable_chart
 from sfumato.cli.charts import draw
-from sfumato.sql.plan.nodes import Ranked, Select, Table
+from sfumato.sql.constructs.ranking import Ranked
+from sfumato.sql.plan.nodes import Select, Table
 from sfumato.windows import Range
 
 SIX = [(3, 2), (2, 2), (4, 3), (3, 5), (5, 5), (2, 7)]  # Q1 ... Q6 of D, in minutes

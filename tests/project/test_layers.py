@@ -42,10 +42,11 @@ CONCEPT_LAYERS = ["kernels", "operators", "tables"]
 ROOMS = {
     "spark": {"": {"model", "runtime"}, "model": set(), "runtime": set(), "replay": set()},
     "sql": {
-        "": {"text", "plan", "explain", "constructs"},
-        "plan": {"text", "constructs"},
-        "constructs": {"text"},
-        "explain": {"text", "plan", "constructs"},
+        "": {"text", "plan", "explanation", "constructs", "planner"},
+        "planner": {"text", "plan", "explanation", "constructs"},
+        "constructs": {"text", "plan", "explanation"},
+        "explanation": {"text", "plan"},
+        "plan": {"text"},
         "text": set(),
     },
 }

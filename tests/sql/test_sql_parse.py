@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from datetime import timedelta
 from statistics import median
 
 import pytest
@@ -11,17 +12,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lark import Lark, logger
 
-from sfumato.sql.explain.wording import expected_tuples, size, span
-from sfumato.sql.plan.nodes import Count, Disorder, Extent, Join
-from sfumato.sql.plan.options import join_plan, window_plan
+from sfumato.operators.windows.expected_size import expected_tuples
+from sfumato.sql import SqlError
+from sfumato.sql.constructs.registered import CONSTRUCTS
+from sfumato.sql.constructs.similarity_join import equated, join_words
+from sfumato.sql.explanation.wording import size, span
+from sfumato.sql.planner.first_look import has_constructs, table_names
+from sfumato.sql.planner.planner import parsed
 from sfumato.sql.text.edits import Edits
-from sfumato.sql.text.names import references, stars
-from sfumato.sql.text.parse import GRAMMAR, JOIN_WORDS, WINDOW_WORDS, parse
-from sfumato.sql.text.scan import table_names, uses_ours
+from sfumato.sql.text.parse import GRAMMAR, parse
+from sfumato.sql.text.references import references, stars
 from sfumato.sql.text.syntax import Clause, FromClause, Relation, SimilarityJoin
-from sfumato.windows import Rows
+from sfumato.sql.text.words import Word, fragment
+from sfumato.windows import Range, Rows
+from sql.plain_frame import plain_frame
 
 SECOND = 1_000_000
+WORDS = sorted({word.word for words in CONSTRUCTS.vocabulary.values() for word in words})
 Q1 = (
     "SELECT vehID, speed FROM Sensors [RANGE 300 seconds SLIDE 30 seconds WATTR ts{}] "
     "GROUP BY vehID HAVING AVG(speed) > 80"
@@ -29,7 +36,7 @@ Q1 = (
 
 
 def body(text):
-    (statement,) = parse(text).statements
+    (statement,) = parsed(text).statements
     return statement.body
 
 
@@ -39,16 +46,28 @@ def relations(text):
     return clause.sources
 
 
-def windowed(options):
-    """The plan of `SELECT * FROM s [options]`."""
+def asked(options, *columns):
+    """The construct of `SELECT * FROM s [options]`, and its words over a stream."""
     text = f"SELECT * FROM s [{options}]"
     (relation,) = relations(text)
-    return window_plan(relation.window, text)
+    stream = plain_frame("ts", "arrival", *columns)
+    return CONSTRUCTS.brackets.given(relation, text, stream)
+
+
+def windowed(options, *columns):
+    """The window and order of a bracket."""
+    bracket, given = asked(options, *columns)
+    return bracket.window(given)
+
+
+def arguments(options, *columns):
+    """The arguments of a bracket's function."""
+    return asked(options, *columns)[1].arguments()
 
 
 def joined(text):
     (join,) = (r for r in relations(text) if isinstance(r, SimilarityJoin))
-    return join_plan(join, text)
+    return join_words(join, text).arguments()
 
 
 # ---- windows -------------------------------------------------------------------------------------
@@ -57,7 +76,7 @@ def joined(text):
 @pytest.mark.parametrize(
     ("ending", "control"),
     [
-        ("", {"slack": 0}),
+        ("", {}),
         (" SLACK 10", {"slack": 10}),
         (" DRATIO 1%", {"drop_ratio": 0.01}),
         (" DRATIO 1% BSIZE 100", {"drop_ratio": 0.01, "max_buffer": 100}),
@@ -68,8 +87,9 @@ def test_the_papers_queries_q1_to_q4_parse_as_printed(ending, control):
     text = Q1.format(ending)
     (relation,) = relations(text)
     assert str(relation.head) == "Sensors"
-    expected = Disorder("ts", extent=Extent(300 * SECOND, 30 * SECOND), **control)
-    assert window_plan(relation.window, text) == expected
+    _, given = CONSTRUCTS.brackets.given(relation, text, plain_frame("ts"))
+    found = given.arguments("RANGE", "SLIDE")
+    assert found == {"event_time": "ts", **control}
     assert [c.word for c in body(text).clauses] == ["SELECT", "FROM", "GROUP_BY", "HAVING"]
 
 
@@ -85,32 +105,46 @@ def test_the_papers_queries_q1_to_q4_parse_as_printed(ending, control):
     ],
 )
 def test_keywords_are_case_free_options_in_any_order_and_units_as_people_write_them(options):
-    assert windowed(options) == Disorder(
-        "ts",
-        drop_ratio=0.01,
-        max_buffer=100,
-        idle_timeout="10000000 microseconds",
-        extent=Extent(300 * SECOND, 30 * SECOND),
-    )
+    assert arguments(options) == {
+        "length": timedelta(minutes=5),
+        "slide": timedelta(seconds=30),
+        "event_time": "ts",
+        "drop_ratio": 0.01,
+        "max_buffer": 100,
+        "idle_timeout": timedelta(seconds=10),
+    }
+    window, order = windowed(options)
+    assert (window.span, window.every, window.timeout) == (300 * SECOND, 30 * SECOND, 10 * SECOND)
+    assert order == ["ts"]
 
 
 def test_slide_defaults_to_the_range():
-    assert windowed("RANGE 1 hour WATTR ts MAX").extent == Extent(3600 * SECOND, 3600 * SECOND)
+    assert windowed("RANGE 1 hour WATTR ts MAX")[0] == Range(timedelta(hours=1))
 
 
 def test_a_bracket_without_range_only_reorders():
     options = "WATTR ts ARRIVAL received KEY (sensor, room) DRATIO 1% ESTIMATOR CONFORMAL"
-    assert windowed(options) == Disorder(
-        "ts", "received", ("sensor", "room"), drop_ratio=0.01, estimator="conformal"
-    )
-    assert windowed("KEY a WATTR ts MAX") == Disorder("ts", key=("a",), estimator="max")
+    assert windowed(options, "received", "sensor", "room") == (None, [])
+    assert arguments(options, "received", "sensor", "room") == {
+        "event_time": "ts",
+        "arrival": "received",
+        "key": ["sensor", "room"],
+        "drop_ratio": 0.01,
+        "estimator": "conformal",
+    }
+    assert arguments("KEY a WATTR ts MAX", "a") == {
+        "event_time": "ts",
+        "key": "a",
+        "estimator": "max",
+    }
 
 
 def test_rows_windows_have_the_defaults_of_the_function():
-    assert windowed("ROWS 500") == Count(Rows(500))
-    assert windowed("ROWS 500 CONFIDENCE 95%") == Count(Rows(500, 0.95))
-    assert windowed("rows 5 confidence 1 max_tuples 50 order by a, `b`") == Count(
-        Rows(5, 1.0, 50), ("a", "b")
+    assert windowed("ROWS 500") == (Rows(500), ["arrival"])
+    assert windowed("ROWS 500 CONFIDENCE 95%") == (Rows(500, 0.95), ["arrival"])
+    assert windowed("rows 5 confidence 1 max_tuples 50 order by a, `b`", "a", "b") == (
+        Rows(5, 1.0, 50),
+        ["a", "b"],
     )
 
 
@@ -125,12 +159,13 @@ def test_the_alias_may_stand_before_or_after_the_window():
     ):
         first = relations(text)[0]
         assert first.alias == "a", text
-        assert window_plan(first.window, text) == Count(Rows(5)), text
+        assert first.bracket.get("ROWS").measures[0].whole == 5, text
 
 
-def test_names_in_a_window_may_be_words_of_ours():
-    plan = windowed("RANGE 1 s WATTR range ARRIVAL arrival KEY `slack` SLACK 3")
-    assert (plan.event_time, plan.arrival, plan.key) == ("range", "arrival", ("slack",))
+def test_names_in_a_window_may_be_words_of_constructs():
+    options = "RANGE 1 s WATTR range ARRIVAL arrival KEY `slack` SLACK 3"
+    found = arguments(options, "range", "slack")
+    assert (found["event_time"], found["arrival"], found["key"]) == ("range", "arrival", "slack")
 
 
 # ---- similarity join -----------------------------------------------------------------------------
@@ -144,17 +179,23 @@ def test_a_similarity_join_parses_with_all_its_options():
     )
     left, join = relations(text)
     assert (left.alias, join.side.alias) == ("a", "b")
-    assert join_plan(join, text) == Join(("x", "y"), 0.5, 0.8, "index", "changes")
-    pairs = [(str(one), str(other)) for one, other in join.keys]
+    assert [str(name) for name in join.on] == ["x", "y"]
+    assert join_words(join, text).arguments() == {
+        "within": 0.5,
+        "probability": 0.8,
+        "strategy": "index",
+        "output": "changes",
+    }
+    pairs = [(str(one), str(other)) for one, other in equated(join)]
     assert pairs == [("a.sensor", "b.sensor"), ("b.room", "a.room")]
     assert body(text).clauses[-1].word == "WHERE"
 
 
-def test_the_strategy_and_output_of_a_join_default_to_the_functions():
+def test_the_strategy_and_output_of_a_join_are_left_to_the_function():
     text = "SELECT * FROM a [ROWS 5] SIMILARITY JOIN b ON (x) WITHIN 1 PROBABILITY 1"
-    assert joined(text) == Join(("x",), 1.0, 1.0, "auto", "append")
+    assert joined(text) == {"within": 1, "probability": 1}
     for word in ("nested", "INDEX", "Sort", "auto"):
-        assert joined(f"{text} USING {word}").strategy == word.lower()
+        assert joined(f"{text} USING {word}")["strategy"] == word.lower()
 
 
 # ---- Spark's own text ----------------------------------------------------------------------------
@@ -198,14 +239,12 @@ SPARKS_OWN = [
 
 @pytest.mark.parametrize("text", SPARKS_OWN)
 def test_whatever_is_sparks_own_parses_and_shows_nothing_of_ours(text):
-    (statement,) = parse(text).statements
-    assert not uses_ours(statement.body)
+    (statement,) = parsed(text).statements
+    assert not has_constructs(statement.body)
     assert text[statement.start : statement.end] == text.strip()
 
 
-@pytest.mark.parametrize(
-    "word", [*WINDOW_WORDS, *JOIN_WORDS, "TOP", "RANK", "FREQUENCY", "SIMILARITY", "IMPUTE"]
-)
+@pytest.mark.parametrize("word", [*WORDS, "TOP", "RANK", "FREQUENCY", "SIMILARITY", "IMPUTE"])
 def test_the_words_of_our_constructs_stay_identifiers_everywhere_else(word):
     if word == "AND":
         return  # Spark's own, anywhere
@@ -214,19 +253,19 @@ def test_the_words_of_our_constructs_stay_identifiers_everywhere_else(word):
         f"JOIN u ON x.{word} = u.{word} AND {word}[1] > 1 WHERE x.{word} = 1 OR {word} AND b "
         f"GROUP BY {word} ORDER BY {word} DESC"
     )
-    assert not uses_ours(body(text))
+    assert not has_constructs(body(text))
 
 
 @given(st.lists(st.sampled_from([*SPARKS_OWN, Q1.format(" SLACK 10")]), min_size=1, max_size=6))
 def test_a_script_is_split_at_its_semicolons_only(texts):
     script = " ;\n".join(texts) + " ;; "
-    parts = [script[s.start : s.end] for s in parse(script).statements]
+    parts = [script[s.start : s.end] for s in parsed(script).statements]
     assert parts == texts
 
 
 def test_semicolons_in_strings_names_and_comments_end_nothing():
     text = "SELECT ';', `;` /* ; */ -- ;\n FROM t"
-    assert len(parse(text).statements) == 1
+    assert len(parsed(text).statements) == 1
 
 
 @pytest.mark.parametrize(
@@ -262,8 +301,8 @@ def test_stars_stand_for_columns_unless_they_multiply_or_count():
 
 
 def test_explain_is_a_word_only_at_the_beginning():
-    assert parse("EXPLAIN SELECT 1").statements[0].explain
-    assert not parse("SELECT explain FROM explain").statements[0].explain
+    assert parsed("EXPLAIN SELECT 1").statements[0].explain
+    assert not parsed("SELECT explain FROM explain").statements[0].explain
 
 
 # ---- the parser itself ---------------------------------------------------------------------------
@@ -274,19 +313,31 @@ def test_the_grammar_has_no_conflicts(caplog):
     logger.setLevel(logging.DEBUG)
     try:
         with caplog.at_level(logging.DEBUG, logger=logger.name):
-            Lark(GRAMMAR.read_text(encoding="utf-8"), parser="lalr", start="script", debug=True)
+            words = fragment(CONSTRUCTS.vocabulary)
+            Lark(f"{GRAMMAR.read_text()}\n{words}", parser="lalr", start="script", debug=True)
     finally:
         logger.setLevel(before)
     assert "conflict" not in caplog.text.lower()
 
 
+def test_a_word_means_one_thing_wherever_it_stands():
+    words = {"bracket": [Word("ROWS", "number"), Word("ROWS", "names")]}
+    with pytest.raises(ValueError, match="ROWS is followed by 'number' in one construct and by"):
+        fragment(words)
+
+
+def test_words_that_are_not_registered_are_no_words():
+    with pytest.raises(SqlError, match="ROWS is not expected"):
+        parse("SELECT * FROM s [ROWS 5]", {"bracket": [Word("DELTA", "number")]})
+
+
 def test_parsing_takes_milliseconds():
     text = ";\n".join(SPARKS_OWN)
-    parse(text)
+    parsed(text)
 
     def timed():
         start = time.perf_counter()
-        parse(text)
+        parsed(text)
         return time.perf_counter() - start
 
     per_query = median(timed() for _ in range(3)) / len(SPARKS_OWN)
@@ -374,7 +425,7 @@ def test_relations_keep_what_follows_them_for_spark():
 
 @pytest.mark.parametrize("word", ["LEFT", "FULL OUTER", "NATURAL", "CROSS"])
 def test_the_word_of_a_join_after_a_window_is_no_alias(word):
-    script = parse(f"SELECT * FROM s [WATTR ts MAX] {word} JOIN r ON s.id = r.id")
+    script = parsed(f"SELECT * FROM s [WATTR ts MAX] {word} JOIN r ON s.id = r.id")
     first = script.statements[0].body.clauses[1].sources[0]
     assert first.alias is None
     assert [str(item) for item in first.rest] == word.split()

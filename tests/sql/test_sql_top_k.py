@@ -9,8 +9,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.sql import SqlError, explain, sql
-from sfumato.sql.constructs.ranking_words import asked
-from sfumato.sql.text.parse import parse
+from sfumato.sql.plan.ranking_words import asked
+from sfumato.sql.planner.planner import parsed
 from sfumato.sql.text.syntax import Clause
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
@@ -27,7 +27,7 @@ PRINTED = [(3, 2), (2, 2), (4, 3), (3, 5), (5, 5), (2, 7)]
 
 
 def words(text):
-    clauses = parse(text).statements[0].body.clauses
+    clauses = parsed(text).statements[0].body.clauses
     return asked([c for c in clauses if isinstance(c, Clause)], text)
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.charts import save, timetable_chart
-from sfumato.spark.top_k import timetables
-from sfumato.sql.plan.nodes import Ranked, Step
+from sfumato.spark.model.figures import timetables
+from sfumato.sql.constructs.ranking import Ranked
+from sfumato.sql.plan.nodes import Step
 
 UNITS = (("hour", 3_600_000_000), ("minute", 60_000_000), ("second", 1_000_000))
 

@@ -21,10 +21,10 @@ from sfumato.cli.pipeline import CONSOLE, WITH_SCHEME, Pipeline, PipelineError, 
 from sfumato.cli.progress import ROWS_OUT, QueryProgress
 from sfumato.cli.shared_run import SharedRuns, quickest
 from sfumato.cli.tables import how_many, progress_table, rows_table
-from sfumato.sql.explain.describe import explained
-from sfumato.sql.plan.named import NamedQueries
+from sfumato.sql.explanation.describe import explained
 from sfumato.sql.plan.nodes import Step, Table
 from sfumato.sql.plan.sources import Frame
+from sfumato.sql.planner.named_queries import NamedQueries
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -20,8 +20,8 @@ from sfumato.duration import microseconds
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from sfumato.sql.plan.ranking_groups import RankingGroup
     from sfumato.sql.plan.sources import Frame
-    from sfumato.sql.plan.together import Group
 
 UNSTORABLE = ("void", "interval")  # types that files cannot have
 
@@ -56,7 +56,7 @@ class SharedRuns:
         self.spark, self.folder = spark, folder.rstrip("/")
         self.runs: list[SharedRun] = []
 
-    def share(self, group: Group, answers: Frame) -> Frame:
+    def share(self, group: RankingGroup, answers: Frame) -> Frame:
         """Let the queries of a group read the folder of their run, and note the run."""
         from dataclasses import replace
 

@@ -19,7 +19,6 @@ from pyspark.sql.types import (
 )
 
 from sfumato.operators.ranking.semantics import Semantics
-from sfumato.operators.ranking.timetable import Timetable, timetable
 from sfumato.queries import Top, direction, registered
 from sfumato.spark.model.aggregates import Wanted
 from sfumato.spark.model.alternatives import ALTERNATIVES
@@ -221,9 +220,3 @@ class Ranking(WindowPlan):
         if self.streams is not None:
             output = output.add("stream", schema[self.streams].dataType)
         return output.add("answered", output["time"].dataType)
-
-
-def timetables(queries: Sequence[tuple[str, int, int]], plan: str) -> tuple[Timetable, Timetable]:
-    """The timetable of (name, k, every) by a plan, and the one where every query is alone."""
-    asked = [(k, every) for _, k, every in queries]
-    return timetable(asked, plan), timetable(asked, "none")

@@ -1,8 +1,8 @@
 """The query language: a small superset of Spark SQL's SELECT, planned over our functions.
 
-`sql` turns text into frames, `explain` says what they will do. A script is parsed (`grammar.lark`,
-`parse`), the options of its windows and joins become arguments (`plan`), and the rest is Spark's
-own text with our frames in it (`planner`).
+`sql` turns text into frames, `explain` says what they will do. A script is parsed (`text`), its
+constructs become calls of functions (`plan`, `constructs`), and the rest is Spark's own text with
+our frames in it (`planner`).
 """
 
 from __future__ import annotations
@@ -34,11 +34,10 @@ def sql(spark: SparkSession, text: str) -> DataFrame | list[DataFrame]:
     Raises SqlError (a ValueError) with line, column and likely word for what cannot be understood
     in it, an unknown stream or column included; other errors of Spark's are raised as they are.
     """
-    from sfumato.sql.explain.describe import explained
-    from sfumato.sql.plan.planner import Planner
-    from sfumato.sql.text.parse import parse
+    from sfumato.sql.explanation.describe import explained
+    from sfumato.sql.planner.planner import Planner, parsed
 
-    script = parse(text)
+    script = parsed(text)
     planned = Planner(spark, text).script(script.statements)
     frames = []
     for statement, frame in zip(script.statements, planned, strict=True):
@@ -54,11 +53,10 @@ def explain(spark: SparkSession, text: str) -> str:
 
     Arguments and errors as for `sql`; nothing is started, the tables are only looked up.
     """
-    from sfumato.sql.explain.describe import explained
-    from sfumato.sql.plan.planner import Planner
-    from sfumato.sql.text.parse import parse
+    from sfumato.sql.explanation.describe import explained
+    from sfumato.sql.planner.planner import Planner, parsed
 
-    script = parse(text)
+    script = parsed(text)
     planned = Planner(spark, text).script(script.statements)
     plans = [explained(frame.step) for frame in planned]
     if len(plans) == 1:

@@ -1,4 +1,4 @@
-"""Our constructs beside Spark SQL, one a file: what each means and which function it calls.
+"""The constructs beside Spark SQL, one a file: words, function, and what EXPLAIN says of them.
 
-Open to `sql.plan`.
+Listed in `registered`, which is open to `planner`; steps are open to `cli`.
 """

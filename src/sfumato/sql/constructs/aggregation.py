@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from lark import Token
 
+from sfumato.spark.model.window_plan import quantile_name
+from sfumato.spark.window_aggregate import aggregated
+from sfumato.sql.explanation.wording import held, newest, per_key, percent, span, typical_bytes
+from sfumato.sql.plan.block import Block
+from sfumato.sql.plan.bracket import Window
+from sfumato.sql.plan.construct import Answers
+from sfumato.sql.plan.given import Given
 from sfumato.sql.plan.measures import level as level_of
-from sfumato.sql.plan.nodes import Aggregated, at
-from sfumato.sql.plan.sources import Frame, Source, found, ours, unknown_column
+from sfumato.sql.plan.nodes import Lines, Step, at
+from sfumato.sql.plan.sources import Frame, Source, found, unknown_column
 from sfumato.sql.text.edits import Edits
 from sfumato.sql.text.errors import near
-from sfumato.sql.text.names import (
+from sfumato.sql.text.references import (
     AGGREGATES,
     Reference,
     arguments,
@@ -23,10 +31,7 @@ from sfumato.sql.text.names import (
     stars,
 )
 from sfumato.sql.text.syntax import Clause, Group, Item, Name, end_of, plain, quoted, start_of
-from sfumato.windows import Range
-
-if TYPE_CHECKING:
-    from sfumato.sql.plan.block import Block
+from sfumato.windows import Range, Rows
 
 CALLS = {
     "count": "count",
@@ -54,7 +59,79 @@ class Call:
     function: str
 
 
-class Aggregation:
+@dataclass(frozen=True)
+class Aggregated(Step):
+    """`sf.window_aggregate` over its input."""
+
+    input: Step
+    window: Window
+    aggregates: tuple[str, ...]
+    order: tuple[str, ...]
+    key: tuple[str, ...]
+    members: bool
+
+    def title(self) -> str:
+        return f"aggregates over windows: {', '.join(self.aggregates)}"
+
+    def lines(self) -> Lines:
+        window = self.window
+        if isinstance(window, Range):
+            said = self._extents(window)
+        elif isinstance(window, Rows):
+            said = self._rows(window)
+        else:
+            broken = f"differs by more than {window.delta:g} from another's"
+            below = f"with probability below {percent(window.threshold)}"
+            said = [
+                ("window", f"the newest tuples, while the oldest's {window.on} {broken} {below}"),
+                ("answers", "one for each tuple that arrives"),
+                ("state", "the tuples held: as many as the values stay close for"),
+            ]
+        return [
+            *said,
+            ("order", ", ".join(self.order)),
+            ("groups", per_key(self.key, "one, in one task")),
+            (
+                "guarantee",
+                "means and standard deviations exact over the tuples held; quantiles and "
+                "distributions while values are few, else sampled with a stated error",
+            ),
+        ]
+
+    def _extents(self, window: Range) -> Lines:
+        overlap = window.span / window.every
+        kind = "overlap" if overlap > 1 else "tumble" if overlap == 1 else "leave gaps"
+        rows = ", with its rows" if self.members else ""
+        return [
+            ("window", f"extents of {span(window.span)} every {span(window.every)}: they {kind}"),
+            ("answers", f"each extent once, when the punctuation has passed it{rows}"),
+            (
+                "state",
+                f"the tuples of {span(window.span)} and the buffer; a tuple is in "
+                f"{math.ceil(overlap)} extent{'s' * (overlap > 1)} and stored once",
+            ),
+        ]
+
+    def _rows(self, window: Rows) -> Lines:
+        level = window.confidence
+        needed = f"Pr(the n newest hold ≥ {window.rows}) ≥ {level:g}"
+        # Of `sum(x)`, `avg(x)` and `count(*)` one thing is aggregated.
+        operands = len({text.partition("(")[2] for text in self.aggregates} - {"*)"})
+        each = 10 * 8 * (1 + operands)
+        tuples, total = typical_bytes(window, level, each)
+        return [
+            ("window", newest(window)),
+            ("tuples held", f"w' = least n with {needed}; {held(window, level)}"),
+            ("answers", "one for each tuple that arrives"),
+            (
+                "state",
+                f"stored, with 10 alternatives and {tuples}: w' × {each} bytes{total} a group; "
+                "in a worker's memory about 1 kB a tuple more for each aggregate",
+            ),
+        ]
+
+
+class Aggregation(Answers):
     """What a block asks of its one windowed table, and how it is answered.
 
     The table becomes the answers of `sf.window_aggregate`; in the text for Spark, calls become
@@ -73,21 +150,23 @@ class Aggregation:
         columns = source.frame.df.columns
         self.certain = not attributes and found("existence", columns) is None
 
-    @staticmethod
-    def of(block: Block) -> Aggregation | None:
-        """The aggregation of a block, if it has a windowed table and aggregates or groups."""
-        windowed = [source for source in block.sources if source.window is not None]
-        if not windowed:
-            return None
-        aggregated = any(clause.word in ("GROUP_BY", "HAVING") for clause in block.clauses) or any(
-            _is_ours(reference)
-            for clause in block.clauses
+    @classmethod
+    def wanted(cls, clauses: Sequence[Clause], text: str) -> bool:
+        return any(clause.word in ("GROUP_BY", "HAVING") for clause in clauses) or any(
+            is_aggregate(reference)
+            for clause in clauses
             if clause.word in HAVE_CALLS
             for reference in references(clause.items)
         )
-        if not aggregated:
+
+    @classmethod
+    def of(cls, block: Block) -> Aggregation | None:
+        windowed = [source for source in block.sources if source.window is not None]
+        if not windowed:
+            return None
+        if not cls.wanted(block.clauses, block.text):
             waiting = next((s for s in windowed if not isinstance(s.window, Range)), None)
-            if waiting is not None and waiting.node is not None:
+            if waiting is not None:
                 reason = "a ROWS or DELTA window serves an aggregate or a SIMILARITY JOIN, and "
                 reason += "there is none"
                 raise at(block.text, waiting.node, reason, expected=("SELECT AVG(x)",))
@@ -95,17 +174,13 @@ class Aggregation:
         if len(block.sources) > 1:
             other = next(s for s in block.sources if s is not windowed[0])
             reason = "aggregates over a window beside another table: aggregate in a subquery"
-            raise at(block.text, other.node or windowed[0].node or block.clauses[0], reason)
-        return Aggregation(block, windowed[0])
+            raise at(block.text, other.node, reason)
+        return cls(block, windowed[0])
 
     # ---- reading
 
     def read(self) -> None:
         """Find the calls, the keys and what else is selected; raise SqlError for what is wrong."""
-        if self.source.uncontrolled is not None:
-            # The window itself takes rows in order; a controller without slack would call all but
-            # one of those late that have the same event time.
-            self.source.frame = self.source.uncontrolled
         self.keys = grouped_by(self.clauses.get("GROUP_BY"), self.source, self.text)
         for clause in self.block.clauses:
             if clause.word in HAVE_CALLS:
@@ -122,7 +197,7 @@ class Aggregation:
                 self._put(reference, self._probability(reference), named)
             elif len(reference.words) == 1 and word in WRAPPERS:
                 self._wrapped(reference, word, named)
-            elif _is_ours(reference):
+            elif is_aggregate(reference):
                 call = self._call(reference)
                 by = self._field(call, "mean" if self.certain or clause != "SELECT" else None)
                 self._put(reference, by, named)
@@ -157,7 +232,7 @@ class Aggregation:
         assert reference.call is not None
         function = CALLS[reference.parts[-1].lower()]
         for inner in references(_items(reference.call)):
-            if inner.call is not None and (is_measure(inner.words) or _is_ours(inner)):
+            if inner.call is not None and (is_measure(inner.words) or is_aggregate(inner)):
                 reason = f"{inner.parts[-1].upper()} inside {reference.parts[-1].upper()}: "
                 raise at(self.text, inner.words[0], reason + "compute it in a subquery")
         local = Edits(self.text)
@@ -187,7 +262,7 @@ class Aggregation:
     def _wrapped(self, reference: Reference, word: str, named: bool) -> None:
         assert reference.call is not None
         given = arguments(reference.call)
-        inner = [r for r in references(given[0]) if _is_ours(r)] if given else []
+        inner = [r for r in references(given[0]) if is_aggregate(r)] if given else []
         whole = inner and inner[0].start == start_of(given[0][0])
         if not whole or inner[0].end != end_of(given[0][-1]):
             return  # a measure of an attribute
@@ -199,8 +274,6 @@ class Aggregation:
             level = level_of(given[1] if len(given) > 1 else (), self.text)
             if level not in self.levels:
                 self.levels.append(level)
-            from sfumato.spark.model.window_plan import quantile_name
-
             by = f"{self._field(call, None)}.{quantile_name(level)}"
         else:
             field = {"EXPECTED": "mean", "EXISTENCE": "existence", "STDDEV": "stddev"}[word]
@@ -221,7 +294,7 @@ class Aggregation:
         """PROB(condition on one aggregate): the mass of the values that satisfy it."""
         assert reference.call is not None
         items = _items(reference.call)
-        inner = [r for r in references(items) if _is_ours(r)]
+        inner = [r for r in references(items) if is_aggregate(r)]
         if len(inner) != 1:
             reason = "PROB takes a condition on one aggregate"
             raise at(self.text, reference.call, reason, expected=("PROB(AVG(x) > 80)",))
@@ -239,8 +312,6 @@ class Aggregation:
 
     def apply(self) -> None:
         """Let the answers stand for the table, and enter the edits of the text."""
-        from sfumato.spark.window_aggregate import aggregated
-
         source, window = self.source, self.source.window
         assert window is not None
         members = isinstance(window, Range) and self._selects_rows()
@@ -253,7 +324,8 @@ class Aggregation:
             members,
         )
         frame = source.frame
-        df = ours(
+        given = Given((), (), source.node, self.text)
+        df = given.call(
             lambda: aggregated(
                 frame.df,
                 {name: text for text, name in self.names.items()},
@@ -264,9 +336,7 @@ class Aggregation:
                 quantiles=tuple(sorted(self.levels)),
                 members=members,
                 whole=True,
-            ),
-            source.node or self.block.clauses[0],
-            self.text,
+            )
         )
         source.frame = Frame(df, step)
         source.changed = True
@@ -321,7 +391,7 @@ def grouped_by(clause: Clause | None, source: Source, text: str) -> list[str]:
     return keys
 
 
-def _is_ours(reference: Reference) -> bool:
+def is_aggregate(reference: Reference) -> bool:
     """Whether a reference is a call of one of our aggregates."""
     return (
         reference.call is not None

@@ -1,85 +1,110 @@
-"""IMPUTE (...) FROM ... BY '...': what it asks for, and the frame it makes of a table."""
+"""`IMPUTE (temperature) FROM history BY 'humidity -> temperature : 0.05 -> 0.1'` after a table."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from lark import Token
 
-from sfumato.sql.plan.nodes import ImputeArguments, Imputed, at
-from sfumato.sql.plan.sources import Frame, called, column, ours
+from sfumato.spark.impute import impute_frame
+from sfumato.spark.model.imputation import Imputation, parse_dependency
+from sfumato.sql.plan.block import Block
+from sfumato.sql.plan.construct import TableClause
+from sfumato.sql.plan.given import Given
+from sfumato.sql.plan.nodes import Lines, Step, at
+from sfumato.sql.plan.sources import Frame, called, column
 from sfumato.sql.text.errors import SqlError
-from sfumato.sql.text.syntax import Impute, Name, Relation, plain, start_of
+from sfumato.sql.text.syntax import Impute, Relation, plain, start_of
+from sfumato.sql.text.words import Word
 
-if TYPE_CHECKING:
-    from sfumato.spark.model.imputation import Imputation
-
-
-def imputed(
-    frame: Frame, relation: Relation, repository_of: Callable[[Name], Frame], text: str
-) -> Frame:
-    """The frame of a relation with its missing attributes imputed, if it says so."""
-    from sfumato.spark.impute import impute_frame
-
-    node = relation.imputation
-    if node is None:
-        return frame
-    imputation, arguments = imputation_plan(node, frame, called(relation), repository_of, text)
-    df = ours(lambda: impute_frame(frame.df, imputation), node, text)
-    return Frame(df, Imputed(frame.step, arguments))
+WORDS = (
+    Word("JOINT", "", "joint"),
+    Word("MAX_ALTERNATIVES", "number", "max_alternatives"),
+    Word("FALLBACK", "choice", "fallback"),
+    Word("SCALING", "name number number", "scaling", repeated=True),
+)
 
 
-def imputation_plan(
-    node: Impute, frame: Frame, of: str, repository_of: Callable[[Name], Frame], text: str
-) -> tuple[Imputation, ImputeArguments]:
-    """The arguments of an IMPUTE over a frame. Raises SqlError for what is wrong in them."""
-    from sfumato.spark.model.imputation import Imputation
+@dataclass(frozen=True)
+class Imputed(Step):
+    """`sf.impute` over its input. `repository` : its name in the query;  how : what words gave"""
 
+    input: Step
+    imputation: Imputation
+    repository: str
+    dependencies: tuple[str, ...]
+    how: Mapping[str, Any]
+
+    def title(self) -> str:
+        return f"impute {', '.join(self.imputation.attributes)}"
+
+    def lines(self) -> Lines:
+        kept = "none; every worker keeps the prepared repository"
+        return [*imputation_lines(self), ("state", kept)]
+
+
+def imputation_lines(step: Imputed) -> Lines:
+    """What there is to say of an imputation, whether rows are joined at once or not."""
+    how = step.how
+    reject = how.get("fallback") == "reject"
+    without = (
+        "the row is unimputable" if reject else "the attribute's distribution in the repository"
+    )
+    lines = [
+        ("repository", f"{step.repository}, read when the query is made"),
+        ("by", "; ".join(step.dependencies)),
+        ("without donors", without),
+    ]
+    if how.get("joint"):
+        lines.append(("together", "missing attributes from the same rows"))
+    if "max_alternatives" in how:
+        most = how["max_alternatives"]
+        lines.append(("alternatives", f"at most {most}, near values merged"))
+    for name, (shift, span) in how.get("scaling", {}).items():
+        lines.append(("scaling", f"({name} - {shift:g}) / {span:g}"))
+    return lines
+
+
+class Imputing(TableClause):
+    """`sf.impute` of a table."""
+
+    words = WORDS
+
+    def frame(self, frame: Frame, relation: Relation, block: Block) -> Frame:
+        node = relation.imputation
+        if node is None:
+            return frame
+        step = imputed(node, frame, called(relation), block)
+        given = Given(node.options, WORDS, node, block.text, called(relation), frame)
+        return Frame(given.call(lambda: impute_frame(frame.df, step.imputation)), step)
+
+
+def imputed(node: Impute, frame: Frame, of: str, block: Block) -> Imputed:
+    """What an IMPUTE over a frame asks for. Raises SqlError for what is wrong in it."""
+    text = block.text
+    given = Given(node.options, WORDS, node, text, of, frame)
     attributes = tuple(column(name, frame, of, text) for name in node.attributes)
     dependencies = [_dependency(token, text) for token in node.dependencies]
-    repository = repository_of(node.repository).df
-    how = _options(node, text)
-    try:
-        imputation = Imputation(repository, dependencies, attributes, **how)
-    except (ValueError, TypeError) as error:
-        raise at(text, node, str(error)) from error
+    repository = block.stored(node.repository).df
+    how = {**given.arguments("SCALING"), **_scaling(given)}
+    imputation = given.call(lambda: Imputation(repository, dependencies, attributes, **how))
     texts = tuple(str(dependency) for dependency in dependencies)
-    how["scaling"] = tuple((name, *units) for name, units in how.get("scaling", {}).items())
-    return imputation, ImputeArguments(attributes, str(node.repository), texts, **how)
+    return Imputed(frame.step, imputation, str(node.repository), texts, how)
 
 
-def _options(node: Impute, text: str) -> dict[str, Any]:
-    """The options in brackets as arguments of `sf.Imputation`; each at most once."""
-    how: dict[str, Any] = {}
-    for option in node.options:
-        word = option.word.lower()
-        if word == "scaling":
-            assert option.name is not None
-            scaling, name = how.setdefault("scaling", {}), str(plain(option.name.parts[-1]))
+def _scaling(given: Given) -> dict[str, Any]:
+    scaling: dict[str, tuple[float, float]] = {}
+    for option in given.options:
+        if option.word == "SCALING":
+            name = plain(option.names[0].parts[-1])
             if name in scaling:
-                raise at(text, option, f"SCALING of {name} is given twice")
-            shift, span = (number.value for number in option.numbers)
+                raise at(given.text, option, f"SCALING of {name} is given twice")
+            shift, span = (measure.value for measure in option.measures)
             scaling[name] = (shift, span)
-            continue
-        if word in how:
-            raise at(text, option, f"{option.word} is given twice")
-        if word == "joint":
-            how[word] = True
-        elif word == "fallback":
-            assert option.name is not None
-            how[word] = str(plain(option.name.parts[-1])).lower()
-            if how[word] not in ("marginal", "reject"):
-                raise at(text, option.name, "no such fallback", expected=("marginal", "reject"))
-        else:
-            value = option.numbers[0].value
-            if not value.is_integer() or value < 1:
-                raise at(
-                    text, option.numbers[0], "MAX_ALTERNATIVES is a whole number of at least 1"
-                )
-            how[word] = int(value)
-    return how
+    return {"scaling": scaling} if scaling else {}
 
 
 def agreed(relations: tuple[Relation, Relation], text: str) -> tuple[int, Impute] | None:
@@ -95,7 +120,8 @@ def agreed(relations: tuple[Relation, Relation], text: str) -> tuple[int, Impute
 def _said(node: Impute) -> tuple[Any, ...]:
     names = tuple(name.parts for name in node.attributes)
     options = sorted(
-        (o.word, str(o.name).lower(), [number.value for number in o.numbers]) for o in node.options
+        (o.word, [str(name).lower() for name in o.names], [number.value for number in o.measures])
+        for o in node.options
     )
     texts = tuple(unquoted(token) for token in node.dependencies)
     return names, node.repository.parts, texts, str(options)
@@ -103,8 +129,6 @@ def _said(node: Impute) -> tuple[Any, ...]:
 
 def _dependency(token: Token, text: str) -> Any:
     """The dependency a text states; what is wrong in it is pointed at where it stands."""
-    from sfumato.spark.model.imputation import parse_dependency
-
     try:
         return parse_dependency(unquoted(token))
     except ValueError as error:

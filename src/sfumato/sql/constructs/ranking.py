@@ -2,31 +2,105 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.queries import Top
+from sfumato.spark.model.figures import Timetable, timetables
+from sfumato.spark.top_k import top_k
 from sfumato.sql.constructs.aggregation import grouped_by
-from sfumato.sql.constructs.ranking_words import Asked, asked
-from sfumato.sql.plan.nodes import Ranked, at
-from sfumato.sql.plan.sources import Frame, Source, found, ours, unknown_column
+from sfumato.sql.constructs.imputation import Imputed
+from sfumato.sql.constructs.reorder import Reordered
+from sfumato.sql.explanation.wording import newest, one_line, per_key, span
+from sfumato.sql.plan.block import Block
+from sfumato.sql.plan.construct import Answers
+from sfumato.sql.plan.given import Given
+from sfumato.sql.plan.nodes import Lines, Step, Where, at
+from sfumato.sql.plan.ranking_groups import RankingGroup
+from sfumato.sql.plan.ranking_words import Asked, asked
+from sfumato.sql.plan.sources import Frame, Source, found, unknown_column
 from sfumato.sql.plan.spark_errors import checked_by_spark
-from sfumato.sql.plan.together import Group
 from sfumato.sql.text.edits import Edits
-from sfumato.sql.text.names import AGGREGATES, is_measure, is_word, references
+from sfumato.sql.text.references import AGGREGATES, is_measure, is_word, references
 from sfumato.sql.text.syntax import Clause, Relation, SimilarityJoin, end_of, quoted, start_of
 from sfumato.windows import Delta, Range, Rows
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from sfumato.sql.plan.block import Block
-
 SCORE = "score"  # the column or attribute that ranks a stream where there is no RANK BY
+RUNS_SHOWN = 8  # of a timetable
 ANSWER = ("query", "k", "time", "rank", "score", "probability", "answered")
 
 
-class Ranking:
+@dataclass(frozen=True)
+class Ranked(Step):
+    """`sf.top_k` over its input: all queries, as (name, k, every), and which of them is meant."""
+
+    input: Step
+    window: Range | Rows
+    queries: tuple[tuple[str, int, int], ...]
+    name: str
+    by: str
+    ascending: bool
+    semantics: str
+    rules: str | None
+    order: tuple[str, ...]
+    key: tuple[str, ...]
+
+    def title(self) -> str:
+        return f"top-k answers of {self.name}"
+
+    def lines(self) -> Lines:
+        named = "; ".join(f"{n} (k = {k}, every {span(f)})" for n, k, f in self.queries)
+        window = self.window
+        extent = isinstance(window, Range)
+        controlled = extent and _is_controlled(self.input)
+        shared, alone = timetables(self.queries, "dp")
+        hour = 3_600_000_000
+        cost, most = shared.cost_per_unit * hour, alone.cost_per_unit * hour
+        return [
+            ("queries", named),
+            (
+                "ranked by",
+                f"{one_line(self.by)}, {'lowest' if self.ascending else 'highest'} first",
+            ),
+            ("answers", self.semantics),
+            ("rules", self.rules or "none: tuples are independent"),
+            (
+                "window",
+                f"the last {span(window.span)} before an instant"
+                if isinstance(window, Range)
+                else newest(window),
+            ),
+            (
+                "answered",
+                "once the punctuation has reached the instant"
+                if controlled
+                else "once a row of that time or a later one came",
+            ),
+            ("timetable", f"a cycle of {span(shared.cycle)}: {self._runs(shared)}"),
+            ("cost", f"{cost:.6g} (sum of k) an hour; {most:.6g} without sharing (NS)"),
+            ("saving", f"{most / cost:.3g} times"),
+            ("order", ", ".join(self.order)),
+            ("rankings", per_key(self.key, "one, in one task")),
+            ("state", "the tuples of one window, with their rows"),
+            ("guarantee", "no query waits longer than its FREQUENCY; probabilities to 1e-12"),
+        ]
+
+    def _runs(self, table: Timetable) -> str:
+        runs: list[str] = []
+        for time, group in table.until(0, table.cycle):
+            if len(runs) == RUNS_SHOWN:
+                runs.append("...")
+                break
+            names = ", ".join(self.queries[i][0] for i in table.answers(group))
+            runs.append(f"at {span(time)} {names}")
+        return "; ".join(runs)
+
+
+class Ranking(Answers):
     """A block with TOP: its one windowed table becomes the answers of `sf.top_k`.
 
     The answers' columns are `query`, `k`, `time`, `rank`, `score`, `probability`, `answered` and
@@ -40,14 +114,18 @@ class Ranking:
         self.handled = [(clause.start, clause.end) for clause in wish.clauses]
         self.handled.append((start_of(wish.top[0]), end_of(wish.top[1])))
 
-    @staticmethod
-    def of(block: Block) -> Ranking | None:
+    @classmethod
+    def wanted(cls, clauses: Sequence[Clause], text: str) -> bool:
+        return asked(clauses, text) is not None
+
+    @classmethod
+    def of(cls, block: Block) -> Ranking | None:
         """The ranking of a block, if it has a TOP. Raises SqlError for tables it cannot rank."""
         wish = asked(block.clauses, block.text)
         if wish is None:
             return None
         if block.unknown:
-            raise block.planner.unknown_table(block.unknown[0], block.scope)
+            raise block.tables.unknown(block.unknown[0], block.scope)
         relations = () if block.from_ is None else block.from_.sources
         top, plain = wish.top[0], [r for r in relations if isinstance(r, Relation)]
         if len(block.sources) != 1 or len(relations) != 1 or not plain or plain[0].rest:
@@ -56,10 +134,9 @@ class Ranking:
             raise at(block.text, top if several is None else several.keyword, reason)
         source = block.sources[0]
         if source.window is None:
-            place = source.node or plain[0]
             reason = "TOP ranks the tuples of a window, and the table has none"
-            raise at(block.text, place, reason, expected=("[RANGE 20 MINUTES]", "[ROWS 100]"))
-        return Ranking(block, wish, source)
+            raise at(block.text, source.node, reason, expected=("[RANGE 20 MINUTES]", "[ROWS 100]"))
+        return cls(block, wish, source)
 
     def covers(self, place: int) -> bool:
         """Whether a place in the text has been dealt with."""
@@ -69,10 +146,6 @@ class Ranking:
 
     def read(self) -> None:
         """Check the clauses; raise SqlError for what has no meaning in a ranking."""
-        if self.source.uncontrolled is not None:
-            # `sf.top_k` itself takes rows in order; a controller without slack would leave out
-            # all but one of those that have the same event time.
-            self.source.frame = self.source.uncontrolled
         grouping, having = self.clauses.get("GROUP_BY"), self.clauses.get("HAVING")
         if having is not None and having.keyword is not None:
             reason = "HAVING has no meaning with TOP: filter with WHERE, or in a query around it"
@@ -108,7 +181,7 @@ class Ranking:
     def _window(self) -> Range | Rows:
         source, wish = self.source, self.wish
         relation = self.block.from_.sources[0] if self.block.from_ is not None else None
-        bracket = relation.window if isinstance(relation, Relation) else None
+        bracket = relation.bracket if isinstance(relation, Relation) else None
         assert bracket is not None
         if isinstance(source.window, Delta):
             raise at(self.text, bracket, "TOP ranks a RANGE or a ROWS window")
@@ -158,10 +231,10 @@ class Ranking:
     def apply(self) -> None:
         """Let this query's answers stand for the table, and enter the edits of the text."""
         source, wish, edits = self.source, self.wish, self.block.edits
-        together = self.block.planner.together
-        group = together.group_of(wish, self.text)
+        rankings = self.block.rankings
+        group = rankings.group_of(wish, self.text)
         if group.frame is None:
-            group.frame = together.shared(group, self._answers(group))
+            group.frame = rankings.shared(group, self._answers(group))
         name = group.names()[wish.k, wish.every]
         step = group.frame.step
         assert isinstance(step, Ranked)
@@ -177,20 +250,19 @@ class Ranking:
     def _columns(self) -> list[str]:
         """The certain columns of the table."""
         dropped = {"alternatives"}
-        if isinstance(self.window, Range) and self.source.uncontrolled is None:
+        if _is_controlled(self.source.frame.step):
             dropped |= {"late", "punctuation"}
         return [name for name in self.source.frame.df.columns if name not in dropped]
 
-    def _answers(self, group: Group) -> Frame:
+    def _answers(self, group: RankingGroup) -> Frame:
         """The answers to all queries of a group, flat."""
-        from sfumato.spark.top_k import top_k
-
         source, wish, window = self.source, self.wish, self.window
         frame, columns = source.frame, self._columns()
         by, rules = self._score(), self._rules()
         queries = [Top(k, every, name) for (k, every), name in group.names().items()]
         options: dict[str, Any] = dict(wish.semantics)
-        place = wish.clauses[0] if wish.clauses else source.node or self.block.clauses[0]
+        place = wish.clauses[0] if wish.clauses else source.node
+        given = Given((), (), place, self.text)
 
         def build() -> DataFrame:
             return top_k(
@@ -206,10 +278,10 @@ class Ranking:
             )
 
         def planned() -> DataFrame:
-            return ours(build, place, self.text)
+            return given.call(build)
 
         known = [*frame.attributes, *frame.df.columns]
-        df = checked_by_spark(planned, self.block.planner.spark, self.text, place, known=known)
+        df = checked_by_spark(planned, self.block.tables.spark, self.text, place, known=known)
         otherwise = window.every if isinstance(window, Range) else 0
         step = Ranked(
             input=frame.step,
@@ -226,10 +298,15 @@ class Ranking:
         return Frame(_flat(df, columns), step)
 
 
+def _is_controlled(step: Step) -> bool:
+    """Whether rows come by a disorder controller's punctuations."""
+    while isinstance(step, Where | Imputed):
+        step = step.input
+    return isinstance(step, Reordered)
+
+
 def _flat(df: DataFrame, columns: list[str]) -> DataFrame:
     """Answers with the tuple's columns beside their own."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     own = [F.col(name).alias(_called(name, columns)) for name in ANSWER]
     return df.select(*own, *(F.col(f"row.{quoted(name)}").alias(name) for name in columns))
 
@@ -243,6 +320,4 @@ def _called(name: str, columns: list[str]) -> str:
 
 
 def _equals(column: str, value: str) -> Any:
-    from pyspark.sql import functions as F  # noqa: N812
-
     return F.col(quoted(column)) == F.lit(value)

@@ -1,4 +1,4 @@
-"""From syntax tree to frames: what a query asks for, checked, and put together.
+"""What a query asks for: its tables as frames, the words given, and what a construct is.
 
-Open to `sql` and, for pipelines, to `cli`.
+Open to `explain`, `constructs` and `planner`; the frames and steps to `cli` as well.
 """

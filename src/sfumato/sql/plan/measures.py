@@ -16,7 +16,14 @@ from sfumato.sql.plan.nodes import at
 from sfumato.sql.plan.sources import ALTERNATIVES, Frame, Source, found
 from sfumato.sql.text.edits import Edits
 from sfumato.sql.text.errors import SqlError, near
-from sfumato.sql.text.names import Reference, arguments, is_measure, is_name, is_word, references
+from sfumato.sql.text.references import (
+    Reference,
+    arguments,
+    is_measure,
+    is_name,
+    is_word,
+    references,
+)
 from sfumato.sql.text.syntax import Item, end_of, plain, quoted, start_of
 
 if TYPE_CHECKING:
@@ -71,7 +78,7 @@ class Measures:
     # ---- finding
 
     def _measure(self, reference: Reference, named: bool) -> None:
-        if not is_ours(reference, self.sources):
+        if not is_measure_of(reference, self.sources):
             return
         assert reference.call is not None
         function, given = reference.parts[0].lower(), arguments(reference.call)
@@ -205,7 +212,7 @@ def level(given: tuple[Item, ...], text: str) -> float:
     raise SqlError(reason, text=text, start=start, end=end)
 
 
-def is_ours(reference: Reference, sources: list[Source]) -> bool:
+def is_measure_of(reference: Reference, sources: list[Source]) -> bool:
     """Whether a call is of a measure: STDDEV of anything certain is Spark's aggregate."""
     if reference.call is None or not is_measure(reference.words):
         return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -39,26 +39,29 @@ class Frame:
 class Source:
     """One table of a FROM clause as the rest of the query sees it.
 
-    `aliases` are the names that qualify its columns; of a similarity join there are two, and
-    `sides` tells which of its sides each means. `extra` are columns added for this query alone,
-    which a star does not mean.
+    start, end : where it stands in the text;  written : what follows its frame there, its alias
+    aliases : the names that qualify its columns; of a join of ours two, and `sides` tells which
+        side each means
+    window, order : for an aggregate or a ranking over the frame, and the columns it goes by
+    node : what to point at
+    extra : columns added for this query alone, which a star does not mean
+    changed : it is not the table any more and must be replaced in the text
     """
 
     start: int
     end: int
     frame: Frame
     aliases: tuple[str, ...]
-    written: str  # what follows the frame in the rewritten text: its alias
-    window: Rows | Range | Delta | None = None  # for an aggregate over the frame
-    order: list[str] = field(default_factory=list)  # the columns it goes by
-    node: Node | None = None  # what to point at
+    written: str
+    node: Node
+    window: Rows | Range | Delta | None = None
+    order: list[str] = field(default_factory=list)
     sides: dict[str, str] = field(default_factory=dict)
     extra: list[str] = field(default_factory=list)
-    uncontrolled: Frame | None = None  # before a reordering that no word of the window asks for
-    changed: bool = False  # must be replaced in the text, for it is not the table any more
+    changed: bool = False
 
     def side(self, qualifier: str) -> str | None:
-        """`left` or `right` for an alias of a similarity join, else None."""
+        """`left` or `right` for an alias of a join of ours, else None."""
         return next((s for a, s in self.sides.items() if a.lower() == qualifier.lower()), None)
 
     def attribute(self, parts: tuple[str, ...]) -> str | None:
@@ -99,11 +102,3 @@ def unknown_column(name: Name, columns: Iterable[str], of: str, text: str) -> Sq
 def called(relation: Relation) -> str:
     """What messages call a relation."""
     return str(relation.head) if isinstance(relation.head, Name) else "the query"
-
-
-def ours(function: Callable[[], DataFrame], node: Node, text: str) -> DataFrame:
-    """Call one of our functions; what it finds wrong is said at the node it is about."""
-    try:
-        return function()
-    except (ValueError, TypeError) as error:
-        raise at(text, node, str(error)) from error

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from sfumato.sql.text.errors import SqlError, near
-from sfumato.sql.text.names import MEASURES
-from sfumato.sql.text.parse import parser
+from sfumato.sql.text.parse import tokens
+from sfumato.sql.text.references import MEASURES
 from sfumato.sql.text.syntax import Node, end_of, plain, start_of
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def in_our_terms(
 
 def where_named(name: str, text: str, node: Node) -> tuple[int, int] | None:
     """Where in the node's text a name stands first."""
-    for token in parser().lex(text[node.start : node.end]):
+    for token in tokens(text[node.start : node.end]):
         if plain(token).lower() == name.lower() and token.type != "STRING":
             return node.start + start_of(token), node.start + end_of(token)
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,12 +14,12 @@ from lark.tree import Meta
 from sfumato.sql.text.errors import SqlError, near
 from sfumato.sql.text.syntax import (
     Body,
+    Bracket,
     Clause,
     Cte,
     FromClause,
     Group,
     Impute,
-    ImputeOption,
     Index,
     Item,
     Measure,
@@ -28,11 +29,11 @@ from sfumato.sql.text.syntax import (
     Script,
     SimilarityJoin,
     Statement,
-    Window,
     end_of,
     start_of,
     words,
 )
+from sfumato.sql.text.words import PLACES, Vocabulary, fragment
 
 GRAMMAR = Path(__file__).with_name("grammar.lark")
 
@@ -54,12 +55,6 @@ SPELLED = {
     "_SEMICOLON": ";",
 }
 NEVER_NAMED = {"BACKQUOTED", "MINUS", "$END", "_SEMICOLON", "COMMA", "DOT", "STRING"}
-WINDOW_WORDS = words(
-    "RANGE SLIDE ROWS CONFIDENCE MAX_TUPLES ORDER WATTR ARRIVAL KEY SLACK DRATIO MAX ESTIMATOR "
-    "BSIZE IDLE DELTA THRESHOLD EARLIER"
-)
-IMPUTE_WORDS = words("JOINT MAX_ALTERNATIVES FALLBACK SCALING")
-JOIN_WORDS = words("WITHIN PROBABILITY USING OUTPUT AND")
 CLAUSE_WORDS = words("SELECT FROM WHERE GROUP HAVING ORDER LIMIT UNION JOIN")
 CLOSES = {"LPAR": "RPAR", "LSQB": "RSQB"}
 
@@ -74,27 +69,32 @@ NO_ALIAS = frozenset(
 
 
 @cache
-def parser() -> Lark:
-    """The parser, built once a process (about 0.1 s)."""
+def parser(fragment: str) -> Lark:
+    """The parser with the words of constructs, built once a process (about 0.1 s)."""
     return Lark(
-        GRAMMAR.read_text(encoding="utf-8"),
+        f"{GRAMMAR.read_text(encoding='utf-8')}\n{fragment}",
         parser="lalr",
         start="script",
         propagate_positions=True,
     )
 
 
-def parse(text: str) -> Script:
+def tokens(text: str) -> Iterator[Token]:
+    """The words of a text, whatever they mean where they stand. Raises UnexpectedCharacters."""
+    return parser(fragment({})).lex(text)
+
+
+def parse(text: str, vocabulary: Vocabulary) -> Script:
     """The statements of a script, separated by `;`.
 
-    Linear time. Raises SqlError where a window or a similarity join is not written as it should
+    Linear time. Raises SqlError where a bracket or a similarity join is not written as it should
     be, where a quote, parenthesis or bracket is not closed, or where there is no statement. What
     is Spark's own is not judged.
     """
     try:
-        statements = ToSyntax().transform(parser().parse(text))
+        statements = ToSyntax().transform(parser(fragment(vocabulary)).parse(text))
     except UnexpectedInput as error:
-        raise explained(error, text) from None
+        raise explained(error, text, vocabulary) from None
     except (VisitError, RecursionError) as error:
         if isinstance(error, VisitError) and not isinstance(error.orig_exc, RecursionError):
             raise
@@ -107,7 +107,7 @@ def parse(text: str) -> Script:
 # ---- errors --------------------------------------------------------------------------------------
 
 
-def explained(error: UnexpectedInput, text: str) -> SqlError:
+def explained(error: UnexpectedInput, text: str, vocabulary: Vocabulary) -> SqlError:
     """Lark's finding in the user's terms."""
     if isinstance(error, UnexpectedCharacters):
         return unreadable(error.pos_in_stream or 0, text)
@@ -125,12 +125,12 @@ def explained(error: UnexpectedInput, text: str) -> SqlError:
     if opened is None and token.type in CLOSES.values():
         reason = f"this {token} closes nothing"
         return SqlError(reason, text=text, start=start, end=start + 1)
-    ours = [w for w in (*WINDOW_WORDS, *IMPUTE_WORDS, *JOIN_WORDS) if w in accepts]
+    place, ours = accepted(accepts, vocabulary)
     others = sorted({SPELLED.get(t, t) for t in accepts - set(ours) - NEVER_NAMED})
     if ours:  # what else could follow is Spark's, and too much to list
         others = [word for word in others if word == "]"]
     return SqlError(
-        "the query ends too early" if at_end else unexpected(token, ours),
+        "the query ends too early" if at_end else unexpected(token, place),
         text=text,
         start=start,
         end=start if at_end else end_of(token),
@@ -139,15 +139,25 @@ def explained(error: UnexpectedInput, text: str) -> SqlError:
     )
 
 
-def unexpected(token: Token, ours: list[str]) -> str:
+def accepted(accepts: set[str], vocabulary: Vocabulary) -> tuple[str, list[str]]:
+    """The place of `PLACES` where a text went wrong, and the words that could stand there."""
+    for place in PLACES:
+        ours = dict.fromkeys(w.word for w in vocabulary[place] if w.word in accepts)
+        if ours:
+            return place, list(ours)
+    return "", []
+
+
+def unexpected(token: Token, place: str) -> str:
     """Why a word cannot stand where it stands."""
-    in_window = any(word in WINDOW_WORDS for word in ours)
-    if in_window and token.upper().split()[0] in CLAUSE_WORDS:
+    if place == "bracket" and token.upper().split()[0] in CLAUSE_WORDS:
         return f"{token} inside a window: its ] is missing"
-    if any(word in IMPUTE_WORDS for word in ours):
-        return f"{token} is not expected in the options of IMPUTE"
-    place = " in a window" if in_window else " after SIMILARITY JOIN" if ours else " here"
-    return f"{token} is not expected{place}"
+    where = {
+        "bracket": "in a window",
+        "impute": "in the options of IMPUTE",
+        "join": "after SIMILARITY JOIN",
+    }
+    return f"{token} is not expected {where.get(place, 'here')}"
 
 
 def unreadable(position: int, text: str) -> SqlError:
@@ -163,7 +173,7 @@ def unreadable(position: int, text: str) -> SqlError:
 def innermost_open(text: str, end: int) -> tuple[str, int] | None:
     """The last parenthesis or bracket opened and not closed before `end`, and its position."""
     stack: list[tuple[str, int]] = []
-    for token in parser().lex(text[:end]):
+    for token in tokens(text[:end]):
         if token.type in CLOSES:
             stack.append((token.type, start_of(token)))
         elif stack and token.type == CLOSES[stack[-1][0]]:
@@ -245,7 +255,7 @@ class ToSyntax(Transformer[Token, Any]):
         if isinstance(children[-1], _Rest):
             rest = children.pop().items
         head = children[0] if children else None
-        window = next((c for c in children if isinstance(c, Window)), None)
+        bracket = next((c for c in children if isinstance(c, Bracket)), None)
         imputation = next((c for c in children if isinstance(c, Impute)), None)
         alias = next((c for c in children if isinstance(c, _Alias)), None)
         pieces = [c.token if isinstance(c, _Alias) else c for c in children]
@@ -255,7 +265,7 @@ class ToSyntax(Transformer[Token, Any]):
             rest, alias, own_end = (alias.token, *rest), None, end_of(pieces[-2])
         token = alias.token if alias else None
         return Relation(
-            meta.start_pos, meta.end_pos, head, token, window, rest, own_end, imputation
+            meta.start_pos, meta.end_pos, head, token, bracket, rest, own_end, imputation
         )
 
     side = relation
@@ -269,6 +279,7 @@ class ToSyntax(Transformer[Token, Any]):
         return Name(meta.start_pos, meta.end_pos, tuple(w for w in children if w.type != "DOT"))
 
     name = column
+    choice = column
 
     def names(self, meta: Meta, children: list[Name]) -> tuple[Name, ...]:
         return tuple(c for c in children if isinstance(c, Name))
@@ -282,18 +293,21 @@ class ToSyntax(Transformer[Token, Any]):
     odd = rest
     after_open = rest
 
-    # windows and joins
+    # constructs
 
-    def window(self, meta: Meta, options: list[Option]) -> Window:
-        return Window(meta.start_pos, meta.end_pos, tuple(options))
+    def bracket(self, meta: Meta, options: list[Option]) -> Bracket:
+        return Bracket(meta.start_pos, meta.end_pos, tuple(options))
 
     def option(self, meta: Meta, children: list[Any]) -> Option:
-        measure = next((c for c in children if isinstance(c, Measure)), None)
-        names: tuple[Name, ...] = ()
-        for child in children[1:]:
-            names += (child,) if isinstance(child, Name) else ()
-            names += child if isinstance(child, tuple) else ()
-        return Option(meta.start_pos, meta.end_pos, children[0].type, measure, names)
+        keyword, *values = children
+        names: list[Name] = []
+        for value in values:
+            if isinstance(value, tuple):
+                names += value
+            elif isinstance(value, Name):
+                names.append(value)
+        measures = tuple(v for v in values if isinstance(v, Measure))
+        return Option(meta.start_pos, meta.end_pos, keyword.type, measures, tuple(names))
 
     def number(self, meta: Meta, children: list[Token]) -> Measure:
         return Measure(
@@ -318,41 +332,13 @@ class ToSyntax(Transformer[Token, Any]):
     def imputation(self, meta: Meta, children: list[Any]) -> Impute:
         *attributes, repository = (c for c in children if isinstance(c, Name))
         texts = tuple(c for c in children if isinstance(c, Token) and c.type == "STRING")
-        options = tuple(c for c in children if isinstance(c, ImputeOption))
+        options = tuple(c for c in children if isinstance(c, Option))
         return Impute(
             meta.start_pos, meta.end_pos, children[0], tuple(attributes), repository, texts, options
         )
 
-    def impute_option(self, meta: Meta, children: list[Any]) -> ImputeOption:
-        name = next((c for c in children if isinstance(c, Name)), None)
-        numbers = tuple(c for c in children if isinstance(c, Measure))
-        return ImputeOption(meta.start_pos, meta.end_pos, children[0].type, name, numbers)
-
     def similarity_join(self, meta: Meta, children: list[Any]) -> SimilarityJoin:
-        keyword, side = children[0], children[1]
-        on = tuple(c for c in children[2:] if isinstance(c, Name))
-        found: dict[str, list[Any]] = {w: [] for w in JOIN_WORDS}
-        for word, value in (c for c in children[2:] if isinstance(c, tuple)):
-            found[word].append(value)
-        return SimilarityJoin(
-            meta.start_pos,
-            meta.end_pos,
-            keyword,
-            side,
-            on,
-            within=tuple(found["WITHIN"]),
-            probability=tuple(found["PROBABILITY"]),
-            using=tuple(found["USING"]),
-            output=tuple(found["OUTPUT"]),
-            keys=tuple(found["AND"]),
-        )
-
-    def within(self, meta: Meta, children: list[Any]) -> tuple[str, Any]:
-        return str(children[0].type), children[1]
-
-    probability = within
-    using = within
-    output = within
-
-    def equal_keys(self, meta: Meta, children: list[Any]) -> tuple[str, Any]:
-        return "AND", (children[1], children[3])
+        keyword, side, *more = children
+        on = tuple(c for c in more if isinstance(c, Name))
+        options = tuple(c for c in more if isinstance(c, Option))
+        return SimilarityJoin(meta.start_pos, meta.end_pos, keyword, side, on, options)

@@ -80,15 +80,20 @@ class Measure(Node):
 
 @dataclass(frozen=True)
 class Option(Node):
-    """One option of a window: its keyword (upper case), its number and its names."""
+    """A word of a construct with what follows it: its keyword (upper case), numbers and names."""
 
     word: str
-    measure: Measure | None = None
+    measures: tuple[Measure, ...] = ()
     names: tuple[Name, ...] = ()
+
+    @property
+    def place(self) -> Node:
+        """What to point at when its value is wrong."""
+        return self.measures[0] if len(self.measures) == 1 else self
 
 
 @dataclass(frozen=True)
-class Window(Node):
+class Bracket(Node):
     """`[RANGE 300 SECONDS WATTR ts ...]` after a table name."""
 
     options: tuple[Option, ...]
@@ -99,28 +104,19 @@ class Window(Node):
 
 
 @dataclass(frozen=True)
-class ImputeOption(Node):
-    """One of the `[JOINT MAX_ALTERNATIVES 8 FALLBACK reject SCALING x -10 50]` after IMPUTE."""
-
-    word: str
-    name: Name | None
-    numbers: tuple[Measure, ...]
-
-
-@dataclass(frozen=True)
 class Impute(Node):
-    """`IMPUTE (x, y) FROM repository BY 'a -> x : 0.1 -> 0.2', ...` after a table."""
+    """`IMPUTE (x, y) FROM repository BY 'a -> x : 0.1 -> 0.2', ... [JOINT ...]` after a table."""
 
     keyword: Token
     attributes: tuple[Name, ...]
     repository: Name
     dependencies: tuple[Token, ...]
-    options: tuple[ImputeOption, ...] = ()
+    options: tuple[Option, ...] = ()
 
 
 @dataclass(frozen=True)
 class Relation(Node):
-    """One table of a FROM clause: its name (or nested query), alias, window and what follows.
+    """One table of a FROM clause: its name (or nested query), alias, bracket and what follows.
 
     `head` is None for what cannot be a table (a number in `substring(s FROM 2)`). `rest` is text
     for Spark: a join condition, the arguments of a table function, a lateral view.
@@ -128,9 +124,9 @@ class Relation(Node):
 
     head: Name | Group | None
     alias: Token | None
-    window: Window | None
+    bracket: Bracket | None
     rest: tuple[Item, ...]
-    own_end: int  # where head, alias and window end and the rest begins
+    own_end: int  # where head, alias and bracket end and the rest begins
     imputation: Impute | None = None
 
     @property
@@ -146,11 +142,7 @@ class SimilarityJoin(Node):
     keyword: Token
     side: Relation
     on: tuple[Name, ...]
-    within: tuple[Measure, ...]
-    probability: tuple[Measure, ...]
-    using: tuple[Token, ...]
-    output: tuple[Token, ...]
-    keys: tuple[tuple[Name, Name], ...]
+    options: tuple[Option, ...]
 
 
 @dataclass(frozen=True)

@@ -104,11 +104,11 @@ def _inside(item: Group | Index, in_measures: bool) -> Iterator[Reference]:
     body = item.body
     if body is None or body.is_query:
         return
-    for clause_items in soups(body):
+    for clause_items in word_lists(body):
         yield from references(clause_items, in_measures=in_measures, outermost=False)
 
 
-def soups(body: Body) -> Iterator[tuple[Item, ...]]:
+def word_lists(body: Body) -> Iterator[tuple[Item, ...]]:
     """The word lists of an expression's body, those after an inner FROM too."""
     for clause in body.clauses:
         if isinstance(clause, Clause):
@@ -134,7 +134,7 @@ def nested_queries(items: tuple[Item, ...]) -> Iterator[Body]:
             if item.body.is_query:
                 yield item.body
             else:
-                for inner in soups(item.body):
+                for inner in word_lists(item.body):
                     yield from nested_queries(inner)
 
 
@@ -153,7 +153,7 @@ def stars(items: tuple[Item, ...]) -> Iterator[Star]:
         before = items[i - 1] if i else None
         if isinstance(item, Group | Index):
             if item.body is not None and not item.body.is_query and not is_word(before, "COUNT"):
-                for inner in soups(item.body):
+                for inner in word_lists(item.body):
                     yield from stars(inner)
             continue
         after = items[i + 1] if i + 1 < len(items) else None
@@ -172,7 +172,7 @@ def arguments(call: Group) -> list[tuple[Item, ...]]:
     if call.body is None:
         return []
     parts: list[list[Item]] = [[]]
-    for items in soups(call.body):
+    for items in word_lists(call.body):
         for item in items:
             if _is(item, "COMMA"):
                 parts.append([])

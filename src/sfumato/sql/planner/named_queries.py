@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sfumato.sql.explain.describe import explained
-from sfumato.sql.plan.planner import Planner, folds_case
+from sfumato.sql.explanation.describe import explained
+from sfumato.sql.plan.ranking_groups import RankingGroup, RankingGroups
 from sfumato.sql.plan.sources import Frame
-from sfumato.sql.plan.together import Group, Together
+from sfumato.sql.planner.first_look import table_names
+from sfumato.sql.planner.planner import Planner, folds_case, parsed
 from sfumato.sql.text.errors import SqlError
-from sfumato.sql.text.parse import parse
-from sfumato.sql.text.scan import table_names
 from sfumato.sql.text.syntax import Body, Script
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ class NamedQueries:
     together before.
 
     wanted : names whose answers go somewhere; those they read are wanted too
-    share : see Together
+    share : see RankingGroups
     """
 
     def __init__(
@@ -33,10 +32,10 @@ class NamedQueries:
         spark: SparkSession,
         texts: Mapping[str, str],
         wanted: Iterable[str],
-        share: Callable[[Group, Frame], Frame] | None = None,
+        share: Callable[[RankingGroup, Frame], Frame] | None = None,
     ) -> None:
         self.spark, self.texts = spark, texts
-        self.together = Together(fold=folds_case(spark), share=share)
+        self.rankings = RankingGroups(fold=folds_case(spark), share=share)
         scripts = {name: _readable(text) for name, text in texts.items()}
         needed = _needed(scripts, wanted)
         for name, script in scripts.items():
@@ -50,8 +49,8 @@ class NamedQueries:
         Raises SqlError and Spark's errors, as `sql` does.
         """
         text = self.texts[name]
-        script = parse(text)
-        planned = Planner(self.spark, text, self.together).script(script.statements)
+        script = parsed(text)
+        planned = Planner(self.spark, text, self.rankings).script(script.statements)
         return [
             replace(frame, df=self.spark.createDataFrame([(explained(frame.step),)], "plan string"))
             if statement.explain
@@ -61,19 +60,19 @@ class NamedQueries:
 
     def with_(self, name: str) -> list[str]:
         """The names of the queries that are answered with one, itself among them; or none."""
-        groups = [group.members for group in self.together.groups() if name in group.members]
+        groups = [group.members for group in self.rankings.groups() if name in group.members]
         return next((list(dict.fromkeys(members)) for members in groups if len(members) > 1), [])
 
     def _gather(self, body: Body, text: str, name: str) -> None:
         try:
-            self.together.gather(body, text, name)
+            self.rankings.gather(body, text, name)
         except SqlError:
             return  # it is told in its turn, with its place
 
 
 def _readable(text: str) -> Script | None:
     try:
-        return parse(text)
+        return parsed(text)
     except SqlError:
         return None
 

@@ -7,10 +7,11 @@ from itertools import pairwise
 
 from lark import Token
 
+from sfumato.sql.constructs.registered import CONSTRUCTS
 from sfumato.sql.plan.nodes import at
 from sfumato.sql.text.errors import near
-from sfumato.sql.text.names import MEASURES, is_word, references, soups
-from sfumato.sql.text.parse import WINDOW_WORDS, parser
+from sfumato.sql.text.parse import tokens
+from sfumato.sql.text.references import MEASURES, is_word, references, word_lists
 from sfumato.sql.text.syntax import (
     QUERY_WORDS,
     Body,
@@ -47,7 +48,7 @@ def check_is_query(body: Body, text: str) -> None:
             suggestion=near(word, QUERY_WORDS) if isinstance(word, Token) else None,
         )
     before: Token | None = None
-    for token in parser().lex(text[body.start : body.end]):
+    for token in tokens(text[body.start : body.end]):
         if is_word(before, "INSERT") and is_word(token, "INTO", "OVERWRITE"):
             raise _shifted(token, body, text, "INSERT would change a table: only queries run here")
         if is_word(before, "USING") and token.type == "STRING":
@@ -92,12 +93,12 @@ def relations(body: Body) -> Iterator[Relation]:
                 yield source.side if isinstance(source, SimilarityJoin) else source
 
 
-def uses_ours(body: Body) -> bool:
+def has_constructs(body: Body) -> bool:
     """Whether the text itself shows a construct of ours, anywhere in it."""
-    return any(_shows_ours(part) for part in bodies(body))
+    return any(_shows_construct(part) for part in bodies(body))
 
 
-def _shows_ours(body: Body) -> bool:
+def _shows_construct(body: Body) -> bool:
     for clause in body.clauses:
         if clause.word in ("RANK_BY", "FREQUENCY"):
             return True
@@ -109,25 +110,30 @@ def _shows_ours(body: Body) -> bool:
             if is_word(top, "TOP") and isinstance(number, Token) and number.type == "NUMBER":
                 return True
     for relation in relations(body):
-        if relation.window is not None or relation.imputation is not None:
+        if relation.bracket is not None or relation.imputation is not None:
             return True
-        if _almost_ours(relation):
+        if _almost_construct(relation):
             return True
     return any(
         reference.call is not None and is_word(reference.words[0], *DECISIVE)
-        for items in soups(body)
+        for items in word_lists(body)
         for reference in references(items)
     )
 
 
-def _almost_ours(relation: Relation) -> bool:
+def _almost_construct(relation: Relation) -> bool:
     """What follows a table hints at a construct of ours: `IMPUTE (`, `WITHIN 1`, `s ROWS 5`."""
     following = relation.rest if relation.alias is None else (relation.alias, *relation.rest)
     for one, other in pairwise(following):
         number = isinstance(other, Token) and other.type == "NUMBER"
-        if is_word(one, "WITHIN", *WINDOW_WORDS) and number:
+        if is_word(one, "WITHIN", *bracket_words()) and number:
             return True
     return almost_impute(relation)
+
+
+def bracket_words() -> list[str]:
+    """The words that stand in brackets after a table."""
+    return [word.word for word in CONSTRUCTS.vocabulary["bracket"]]
 
 
 def almost_impute(relation: Relation) -> bool:

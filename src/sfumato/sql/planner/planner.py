@@ -1,4 +1,4 @@
-"""From syntax tree to frames: each of our constructs becomes a call of the function of its name.
+"""From syntax tree to frames: each construct becomes a call of its function.
 
 Spark gets the rest of a query as the user wrote it, with `{d0}`, `{d1}`, ... where a table stood
 that is now a frame of ours: `spark.sql(text, d0=frame)` puts them in, on classic sessions and under
@@ -12,30 +12,49 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sfumato.sql.plan.block import Block, Rewriting, Scope
-from sfumato.sql.plan.nodes import Select, Table, at
+from sfumato.sql.constructs.registered import CONSTRUCTS
+from sfumato.sql.plan.block import Block, Scope
+from sfumato.sql.plan.nodes import Select, at
+from sfumato.sql.plan.ranking_groups import RankingGroups
 from sfumato.sql.plan.sources import Frame
 from sfumato.sql.plan.spark_errors import checked_by_spark
-from sfumato.sql.plan.together import Together
+from sfumato.sql.plan.tables import Tables
+from sfumato.sql.planner.block_rewriting import BlockRewriting, Rewriting
+from sfumato.sql.planner.first_look import check_is_query, has_constructs, table_names
 from sfumato.sql.text.edits import Edits
-from sfumato.sql.text.errors import SqlError, near
-from sfumato.sql.text.scan import check_is_query, table_names, uses_ours
-from sfumato.sql.text.syntax import Body, Name, Node, Statement, plain, quoted, start_of
+from sfumato.sql.text.parse import parse
+from sfumato.sql.text.syntax import (
+    Body,
+    Clause,
+    FromClause,
+    Node,
+    Script,
+    Statement,
+    plain,
+    start_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+def parsed(text: str) -> Script:
+    """The statements of a script with the registered constructs. Raises SqlError."""
+    return parse(text, CONSTRUCTS.vocabulary)
+
+
 class Planner:
     """Plans the statements of one script over the tables of a session; runs nothing."""
 
-    def __init__(self, spark: SparkSession, text: str, together: Together | None = None) -> None:
-        """together : the TOP queries of several texts, this one's gathered; None: this one's"""
+    def __init__(
+        self, spark: SparkSession, text: str, rankings: RankingGroups | None = None
+    ) -> None:
+        """rankings : the TOP queries of several texts, this one's gathered; None: this one's"""
         self.spark = spark
         self.text = text
-        self._tables: dict[tuple[str, ...], Frame | None] = {}
-        self._gathered = together is not None
-        self.together = Together(fold=folds_case(spark)) if together is None else together
+        self.tables = Tables(spark, text)
+        self._gathered = rankings is not None
+        self.rankings = RankingGroups(fold=folds_case(spark)) if rankings is None else rankings
 
     def script(self, statements: Iterable[Statement]) -> list[Frame]:
         """All statements as frames, TOP queries that can share their work planned together."""
@@ -43,14 +62,14 @@ class Planner:
         for statement in listed:
             check_is_query(statement.body, self.text)
             if not self._gathered:
-                self.together.gather(statement.body, self.text)
+                self.rankings.gather(statement.body, self.text)
         return [self.statement(statement) for statement in listed]
 
     def statement(self, statement: Statement) -> Frame:
         """The statement as a frame. Raises SqlError; Spark's own errors where it knows better."""
         body = statement.body
         check_is_query(body, self.text)
-        if uses_ours(body) or any(self._is_uncertain(name) for name in table_names(body)):
+        if has_constructs(body) or any(map(self.tables.is_uncertain, table_names(body))):
             return self.query(body, {})
         whole = self.text[body.start : body.end]
         return Frame(self._spark_sql(whole, {}, body), Select(whole))
@@ -82,39 +101,19 @@ class Planner:
             common[plain(cte.name).lower()] = frame
         if body.with_ is not None and body.clauses:
             rewriting.edits.remove(start_of(body.with_), body.clauses[0].start)
-        for block in body.blocks():
-            Block(self, block, common, rewriting).rewrite()
-
-    # ---- the session's tables
-
-    def table(self, name: Name) -> Frame | None:
-        """The table or view of that name, or None if the session has none."""
-        if name.parts not in self._tables:
-            self._tables[name.parts] = self._look_up(name)
-        return self._tables[name.parts]
-
-    def _look_up(self, name: Name) -> Frame | None:
-        from pyspark.errors import AnalysisException
-
-        try:
-            df = self.spark.table(".".join(quoted(part) for part in name.parts))
-            columns = tuple((f.name, f.dataType.simpleString()) for f in df.schema.fields)
-        except AnalysisException:
-            return None
-        return Frame(df, Table(str(name), df.isStreaming, columns))
-
-    def _is_uncertain(self, name: Name) -> bool:
-        frame = self.table(name)
-        return frame is not None and bool(frame.attributes)
-
-    def unknown_table(self, name: Name, scope: Scope) -> SqlError:
-        """The error about a stream that neither the query nor the session has."""
-        known = [*scope, *(t.name for t in self.spark.catalog.listTables())]
-        likely = near(name.parts[-1], known)
-        reason = f"there is no stream, table or view {name}"
-        return at(self.text, name, reason, expected=known, suggestion=likely)
-
-    # ---- calls
+        for clauses in body.blocks():
+            block = Block(
+                self.text,
+                self.tables,
+                CONSTRUCTS.brackets,
+                self.rankings,
+                tuple(c for c in clauses if isinstance(c, Clause)),
+                next((c for c in clauses if isinstance(c, FromClause)), None),
+                common,
+                rewriting.edits,
+                self.query,
+            )
+            BlockRewriting(block, rewriting, self.rewrite).rewrite()
 
     def _spark_sql(self, text: str, frames: dict[str, Any], node: Node) -> DataFrame:
         def run() -> DataFrame:

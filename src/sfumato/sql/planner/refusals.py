@@ -7,13 +7,12 @@ from itertools import pairwise
 
 from lark import Token
 
-from sfumato.sql.constructs.ranking_words import asked
-from sfumato.sql.plan.measures import attribute_argument, is_ours
+from sfumato.sql.plan.measures import attribute_argument, is_measure_of
 from sfumato.sql.plan.nodes import at
+from sfumato.sql.plan.ranking_words import asked
 from sfumato.sql.plan.sources import Source
-from sfumato.sql.text.names import AGGREGATES, is_word, references
-from sfumato.sql.text.parse import WINDOW_WORDS
-from sfumato.sql.text.scan import almost_impute
+from sfumato.sql.planner.first_look import almost_impute, bracket_words
+from sfumato.sql.text.references import AGGREGATES, is_word, references
 from sfumato.sql.text.syntax import Clause, FromClause, Item, Relation, SimilarityJoin
 from sfumato.windows import Range
 
@@ -23,7 +22,7 @@ PER_EXTENT = "over a RANGE window means each extent by itself, which is not supp
 def refuse_near_misses(relation: Relation, text: str) -> None:
     """Our constructs, almost: what Spark would call a syntax error somewhere else."""
     alias, rest = relation.alias, relation.rest
-    if alias is not None and alias.upper() in WINDOW_WORDS and rest and _is_number(rest[0]):
+    if alias is not None and alias.upper() in bracket_words() and rest and _is_number(rest[0]):
         raise at(text, alias, "a window is written in brackets", expected=(f"[{alias}",))
     for one, other in pairwise(rest):
         if isinstance(one, Token) and is_word(one, "WITHIN", "PROBABILITY") and _is_number(other):
@@ -55,7 +54,7 @@ def refuse_per_extent(clauses: Iterable[Clause], sources: list[Source], text: st
     ranged = [source for source in sources if isinstance(source.window, Range)]
     if not ranged:
         return
-    if len(ranged) > 1 and ranged[1].node is not None:
+    if len(ranged) > 1:
         raise at(text, ranged[1].node, f"a join {PER_EXTENT}")
     clauses = tuple(clauses)
     for clause in clauses:
@@ -69,7 +68,7 @@ def refuse_per_extent(clauses: Iterable[Clause], sources: list[Source], text: st
             name = reference.parts[-1].lower()
             aggregate = reference.call is not None and name in AGGREGATES
             if aggregate and not is_word(reference.after, "OVER"):
-                if is_ours(reference, sources):
+                if is_measure_of(reference, sources):
                     continue  # STDDEV of an uncertain attribute is a number of its row
                 raise at(text, reference.words[0], f"{name.upper()} {PER_EXTENT}")
 
@@ -89,7 +88,7 @@ def refuse_uncertain_operands(
             if reference.call is None or reference.parts[-1].lower() not in AGGREGATES:
                 continue
             attribute = attribute_argument(reference, sources)
-            if attribute is not None and not is_ours(reference, sources):
+            if attribute is not None and not is_measure_of(reference, sources):
                 call = reference.parts[-1].upper()
                 hint = f"{call}(EXPECTED({attribute})) is one of the expected values"
                 reason = f"{call} of the uncertain {attribute} is not supported yet; {hint}"

@@ -9,11 +9,11 @@ from typing import Any
 
 from lark import Token
 
+from sfumato.sql.plan.given import duration_of
 from sfumato.sql.plan.nodes import at
-from sfumato.sql.plan.options import duration_of
 from sfumato.sql.text.errors import near
-from sfumato.sql.text.names import arguments, is_name, is_word
-from sfumato.sql.text.syntax import Clause, Group, Item, Measure, Name, Option, end_of, start_of
+from sfumato.sql.text.references import arguments, is_name, is_word
+from sfumato.sql.text.syntax import Clause, Group, Item, Measure, Name, end_of, start_of
 
 SEMANTICS = {
     "PK_TOPK": "pk_topk",
@@ -121,9 +121,8 @@ def _every(clause: Clause | None, text: str) -> int | None:
         reason = "FREQUENCY is the longest time between two answers"
         raise at(text, place, reason, expected=("FREQUENCY 2 MINUTES",))
     measure = Measure(start_of(items[0]), end_of(items[-1]), numbers, units, negative)
-    option = Option(clause.start, clause.end, "FREQUENCY", measure)
-    every = duration_of(option, text)
-    if every is None or every <= 0:
+    every = duration_of("FREQUENCY", measure, text)
+    if every <= 0:
         raise at(text, measure, "FREQUENCY must be longer than nothing")
     return every
 

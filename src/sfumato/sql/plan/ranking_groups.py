@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from sfumato.sql.constructs.ranking_words import Asked, asked
+from sfumato.sql.plan.ranking_words import Asked, asked
 from sfumato.sql.plan.sources import Frame
-from sfumato.sql.text.parse import parser
+from sfumato.sql.text.parse import tokens
 from sfumato.sql.text.syntax import Body, Clause, FromClause, start_of
 
 SPANS = (("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000), ("ms", 1_000), ("us", 1))
 
 
 @dataclass
-class Group:
+class RankingGroup:
     """TOP queries over the same table, window, filter and ranking, and what answers them.
 
     wanted : (k, FREQUENCY in microseconds or None) of each;  members : the names of their
@@ -34,16 +34,20 @@ class Group:
         }
 
 
-class Together:
+class RankingGroups:
     """The TOP queries of one script, or of several that are planned one after the other."""
 
-    def __init__(self, *, fold: bool, share: Callable[[Group, Frame], Frame] | None = None) -> None:
+    def __init__(
+        self, *, fold: bool, share: Callable[[RankingGroup, Frame], Frame] | None = None
+    ) -> None:
         """fold : whether names that differ in case only are the same
         share : given a group's answers, what its queries are to read instead, so that a run whose
             parts go different ways need not be repeated; called once a group of several"""
         self.fold, self._share = fold, share
-        self._groups: dict[tuple[str, ...], Group] = {}
-        self._of: dict[tuple[str, int], Group] = {}  # by text, and where the query's TOP stands
+        self._groups: dict[tuple[str, ...], RankingGroup] = {}
+        self._of: dict[
+            tuple[str, int], RankingGroup
+        ] = {}  # by text, and where the query's TOP stands
 
     def gather(self, body: Body, text: str, name: str = "") -> None:
         """Note the TOP queries of a statement. Those in nested queries, and those over common
@@ -53,27 +57,27 @@ class Together:
         for block in body.blocks():
             wish = asked([clause for clause in block if isinstance(clause, Clause)], text)
             if wish is not None:
-                group = self._groups.setdefault(self._signature(block, text), Group())
+                group = self._groups.setdefault(self._signature(block, text), RankingGroup())
                 self._add(group, wish, text, name)
 
-    def group_of(self, wish: Asked, text: str) -> Group:
+    def group_of(self, wish: Asked, text: str) -> RankingGroup:
         """The queries that are planned with this one."""
         place = (text, start_of(wish.top[0]))
         if place not in self._of:
-            self._add(Group(), wish, text, "")
+            self._add(RankingGroup(), wish, text, "")
         return self._of[place]
 
-    def shared(self, group: Group, answers: Frame) -> Frame:
+    def shared(self, group: RankingGroup, answers: Frame) -> Frame:
         """What the queries of a group read as the answers to all of them."""
         if self._share is None or len(group.members) < 2:
             return answers
         return self._share(group, answers)
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[RankingGroup]:
         """All that were gathered, in order."""
         return list(self._groups.values())
 
-    def _add(self, group: Group, wish: Asked, text: str, name: str) -> None:
+    def _add(self, group: RankingGroup, wish: Asked, text: str, name: str) -> None:
         if (wish.k, wish.every) not in group.wanted:
             group.wanted.append((wish.k, wish.every))
         group.members.append(name)
@@ -85,9 +89,9 @@ class Together:
         for word in ("FROM", "WHERE", "GROUP_BY", "HAVING", "RANK_BY"):
             for clause in block:
                 if clause.word == word:
-                    tokens = parser().lex(text[clause.start : clause.end])
+                    words = tokens(text[clause.start : clause.end])
                     exact = ("STRING",) if self.fold else ("STRING", "NAME", "BACKQUOTED")
-                    parts += [str(t) if t.type in exact else t.lower() for t in tokens]
+                    parts += [str(t) if t.type in exact else t.lower() for t in words]
                     parts.append(";")
         return tuple(parts)
 

@@ -1,0 +1,30 @@
+"""What is known of a query before it runs, as numbers; EXPLAIN puts them in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+
+from sfumato.operators.ranking.timetable import Timetable, timetable
+from sfumato.operators.windows.expected_size import expected_tuples, join_confidence
+
+__all__ = ["Timetable", "expected_tuples", "join_confidence", "row_bytes", "timetables"]
+
+
+def row_bytes(df: DataFrame) -> int:
+    """About how many bytes a row takes in a buffer: 8 a number or time, 20 a text, 16 an item."""
+    total = 0
+    for declared in df.schema.fields:
+        kind = declared.dataType.simpleString()
+        if kind.startswith(("array", "map", "struct")):
+            total += 16 * max(1, kind.count(":"))
+        else:
+            total += 20 if kind in ("string", "binary") else 8
+    return total
+
+
+def timetables(queries: Sequence[tuple[str, int, int]], plan: str) -> tuple[Timetable, Timetable]:
+    """The timetable of (name, k, every) by a plan, and the one where every query is alone."""
+    asked = [(k, every) for _, k, every in queries]
+    return timetable(asked, plan), timetable(asked, "none")

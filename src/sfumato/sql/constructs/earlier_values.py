@@ -1,0 +1,36 @@
+"""`[EARLIER temperature ORDER ts KEY sensor]`: what each sensor's earlier rows knew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sfumato.spark.earlier_values import earlier_values
+from sfumato.sql.explanation.wording import listed, per_key
+from sfumato.sql.plan.bracket import FunctionBracket
+from sfumato.sql.plan.nodes import Lines
+from sfumato.sql.text.words import Word
+
+
+def _title(arguments: dict[str, Any]) -> str:
+    return f"earlier values of {', '.join(listed(arguments['attributes']))}"
+
+
+def _lines(arguments: dict[str, Any]) -> Lines:
+    return [
+        ("columns", "earlier_ATTR, the newest known value before a row, and age_ATTR"),
+        ("order", arguments["order"]),
+        ("keys", per_key(arguments.get("key"), "one, in one task")),
+        ("state", f"{16 * len(listed(arguments['attributes']))} bytes a key"),
+    ]
+
+
+EARLIER = FunctionBracket(
+    words=(
+        Word("EARLIER", "names", "attributes"),
+        Word("ORDER", "names", "order", default="arrival"),
+        Word("KEY", "names", "key"),
+    ),
+    function=earlier_values,
+    title=_title,
+    lines=_lines,
+)

@@ -1,0 +1,187 @@
+"""`a [RANGE ...] JOIN b [RANGE ...] ON ...`: two windowed tables as one source, by extents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lark import Token
+
+from sfumato.spark.extent_join import extent_join, is_extents
+from sfumato.spark.window_aggregate import window_aggregate
+from sfumato.sql.constructs.join_sides import SIDES, side_names, with_side_names
+from sfumato.sql.constructs.reorder import Reordered
+from sfumato.sql.constructs.similarity_join import equated, join_words
+from sfumato.sql.explanation.wording import per_key
+from sfumato.sql.plan.block import Block
+from sfumato.sql.plan.construct import Join
+from sfumato.sql.plan.given import Given
+from sfumato.sql.plan.nodes import Lines, Step, at
+from sfumato.sql.plan.sources import Frame, Source, found
+from sfumato.sql.text.references import is_name, is_word
+from sfumato.sql.text.syntax import (
+    FromClause,
+    Item,
+    Relation,
+    SimilarityJoin,
+    end_of,
+    plain,
+    start_of,
+)
+from sfumato.windows import Range
+
+COUNTED = "__tuples"  # a window's rows come out with an aggregate; this one is not wanted
+
+
+@dataclass(frozen=True)
+class ExtentJoined(Step):
+    """`sf.extent_join` over two inputs."""
+
+    left: Step
+    right: Step
+    key: tuple[str, ...]
+
+    @property
+    def inputs(self) -> Mapping[str, Step]:
+        return {"left": self.left, "right": self.right}
+
+    def title(self) -> str:
+        return "join of two windowed streams, extent by extent"
+
+    def lines(self) -> Lines:
+        return [
+            ("pairs", "rows whose extents end at the same time, once both are complete"),
+            ("keys", per_key(self.key, "none, in one task")),
+            ("state", "the rows of extents that only one side has completed"),
+        ]
+
+
+class ExtentJoining(Join):
+    """`sf.extent_join` of two tables.
+
+    Either side may be a query or view whose column `window` is that of extents. Inner joins only:
+    what has no partner in its extent does not come out. Equal columns in ON are keys; the whole of
+    ON is a filter.
+    """
+
+    def source(self, block: Block, clause: FromClause, place: int) -> Source | None:
+        if len(clause.sources) != 2:
+            return None
+        left, second = clause.sources
+        if not isinstance(left, Relation) or left.rest:
+            return None
+        right = second.side if isinstance(second, SimilarityJoin) else second
+        if left.imputation is not None or right.imputation is not None:
+            return None
+        if not (_has_extents(block, left) and _has_extents(block, right)):
+            return None
+        frames = _extents(block, left), _extents(block, right)
+        names = side_names(left, right, block.text)
+        if isinstance(second, SimilarityJoin):
+            given = join_words(second, block.text)
+            on = [str(name) for name in second.on]
+            similar: dict[str, Any] = {"on": on, **given.arguments("USING", "OUTPUT")}
+            pairs = [tuple(name.parts for name in pair) for pair in equated(second)]
+            condition = ""
+        else:
+            given, similar = Given((), (), right, block.text), {}
+            pairs = _equated(right.rest, block.text)
+            condition = _condition(right.rest, block.text)
+        key = _keys(pairs, names, frames)
+        two = [frame.df for frame in frames]
+        df = given.call(lambda: extent_join(*two, key=key or None, **similar))
+        df, copies = with_side_names(df, names, right, block.text)
+        block.joined.add(right.start)
+        return Source(
+            left.start,
+            clause.end,
+            Frame(df, ExtentJoined(frames[0].step, frames[1].step, tuple(key))),
+            tuple(names),
+            _written(block, condition),
+            given.node,
+            sides=dict(zip(names, SIDES, strict=True)),
+            extra=copies,
+            changed=True,
+        )
+
+
+def _has_extents(block: Block, relation: Relation) -> bool:
+    """Whether a table has a window by time, or is the answers over one."""
+    if relation.bracket is None:
+        frame, _ = block.frame(relation, needed=False)
+        return frame is not None and is_extents(frame.df)
+    asked = block.brackets.given(relation, block.text)
+    return asked is not None and asked[0].kind == "time" and asked[1].get("RANGE") is not None
+
+
+def _extents(block: Block, relation: Relation) -> Frame:
+    """The extents of a table: the rows of its window, or the answers that it is."""
+    frame = block.needed(relation)
+    asked = block.brackets.given(relation, block.text, frame)
+    if asked is None:
+        return frame
+    bracket, given = asked
+    ordered = bracket.frame(given, answered=True)
+    window, order = bracket.window(given)
+    assert isinstance(window, Range)
+    key = ordered.step.key if isinstance(ordered.step, Reordered) else []
+    count = {COUNTED: "count(*)"}
+    df = given.call(
+        lambda: window_aggregate(
+            ordered.df, count, window=window, order=order, key=key or None, members=True
+        )
+    )
+    return Frame(df.drop(COUNTED), ordered.step)
+
+
+def _equated(rest: tuple[Item, ...], text: str) -> list[tuple[tuple[str, ...], ...]]:
+    """The pairs of columns that ON equates, `a.key = b.key`, between its ANDs."""
+    if not rest:
+        return []
+    if not is_word(rest[0], "ON"):
+        raise at(text, rest[0], "two windowed streams are joined ON a condition", expected=("ON",))
+    conjuncts: list[list[Item]] = [[]]
+    for item in rest[1:]:
+        if is_word(item, "AND"):
+            conjuncts.append([])
+        else:
+            conjuncts[-1].append(item)
+    pairs: list[tuple[tuple[str, ...], ...]] = []
+    for items in conjuncts:
+        names = [plain(item) for item in items if is_name(item)]
+        signs = [str(item) for item in items if isinstance(item, Token) and not is_name(item)]
+        if len(items) == 7 and len(names) == 4 and signs == [".", "=", "."]:
+            pairs.append(((names[0], names[1]), (names[2], names[3])))
+    return pairs
+
+
+def _keys(
+    pairs: list[tuple[tuple[str, ...], ...]], names: list[str], frames: tuple[Frame, Frame]
+) -> list[str]:
+    """Columns of one name on both sides among the equated ones: by these rows meet."""
+    keys = []
+    for (one, first), (other, second) in pairs:
+        sides = {one.lower(), other.lower()} == {name.lower() for name in names}
+        spelled = [found(first, frame.df.columns) for frame in frames]
+        same = spelled[0] is not None and spelled[0] == spelled[1]
+        if sides and first.lower() == second.lower() and same and first.lower() != "window":
+            keys.append(str(spelled[0]))
+    return keys
+
+
+def _condition(rest: tuple[Item, ...], text: str) -> str:
+    return text[start_of(rest[1]) : end_of(rest[-1])] if len(rest) > 1 else ""
+
+
+def _written(block: Block, condition: str) -> str:
+    """ON's condition as a WHERE; beside a WHERE both hold."""
+    if not condition:
+        return ""
+    condition = condition.replace("{", "{{").replace("}", "}}")
+    where = block.clause("WHERE")
+    if where is None or where.keyword is None:
+        return f" WHERE ({condition}\n)"
+    block.edits.insert(end_of(where.keyword), f" ({condition}\n) AND (")
+    block.edits.insert(end_of(where.items[-1]), ")")
+    return ""

@@ -1,0 +1,170 @@
+"""`[RANGE 300 SECONDS SLIDE 30 SECONDS WATTR ts DRATIO 1%]`: rows in event-time order, extents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from sfumato.spark.model.figures import row_bytes
+from sfumato.spark.reorder import reorder
+from sfumato.sql.explanation.wording import per_key, percent, size, span
+from sfumato.sql.plan.bracket import Bracket, Window
+from sfumato.sql.plan.given import Given
+from sfumato.sql.plan.nodes import Lines, Step, Table, at
+from sfumato.sql.plan.sources import Frame, found
+from sfumato.sql.text.words import Word
+from sfumato.windows import Range
+
+EXTENT = ("RANGE", "SLIDE")
+CONTROLS = {"drop_ratio", "slack", "estimator", "max_buffer"}
+"""Arguments that ask for disorder control; without one of them rows are taken to come in order."""
+ESTIMATOR = "normal"  # of `sf.reorder`, where a drop ratio names none
+MEASURES = {
+    "normal": "C's measure, for exponential gaps and normal delays",
+    "conformal": "conformal feedback, no assumption on the delays",
+}
+
+
+class Reorder(Bracket):
+    """`sf.reorder`, and where there is a RANGE, `sf.Range` over its rows."""
+
+    words = (
+        Word("RANGE", "duration", "length"),
+        Word("SLIDE", "duration", "slide"),
+        Word("WATTR", "name", "event_time", default="event_time"),
+        Word("ARRIVAL", "name", "arrival"),
+        Word("KEY", "names", "key"),
+        Word("SLACK", "number", "slack"),
+        Word("DRATIO", "fraction", "drop_ratio"),
+        Word("MAX", "", "estimator", constant="max"),
+        Word("ESTIMATOR", "choice", "estimator"),
+        Word("BSIZE", "number", "max_buffer"),
+        Word("IDLE", "duration", "idle_timeout"),
+    )
+    kind = "time"
+
+    def frame(self, given: Given, *, answered: bool) -> Frame:
+        """The rows in order; as they are if what follows takes them in order by itself.
+
+        A controller without slack would call all but one of those late that have the same event
+        time.
+        """
+        frame = given.frame
+        assert frame is not None
+        extent = given.call(lambda: self._extent(given))
+        arguments = given.arguments(*EXTENT)
+        controlled = is_controlled(arguments)
+        if answered and not controlled:
+            return frame
+        if not controlled or arguments.keys() & CONTROLS == {"max_buffer"}:
+            arguments["slack"] = 0
+        if "arrival" not in arguments:
+            frame, arguments["arrival"] = self._arrival(given, arguments, controlled)
+        df = given.call(lambda: reorder(frame.df, **arguments))
+        return Frame(df, Reordered(frame.step, tuple(arguments.items()), extent, row_bytes(df)))
+
+    def window(self, given: Given) -> tuple[Window | None, list[str]]:
+        extent = given.call(lambda: self._extent(given))
+        return extent, [] if extent is None else [str(given.columns("WATTR", "event_time"))]
+
+    def _extent(self, given: Given) -> Range | None:
+        slide = given.get("SLIDE")
+        if given.get("RANGE") is None:
+            if slide is not None:
+                raise at(given.text, slide, "SLIDE needs the RANGE of the extents that slide")
+            return None
+        names = ("length", "slide", "idle_timeout")
+        return Range(
+            **{word.argument: given.value(word) for word in self.words if word.argument in names}
+        )
+
+    def _arrival(
+        self, given: Given, arguments: dict[str, Any], controlled: bool
+    ) -> tuple[Frame, str]:
+        """A column `arrival`: the table's, or the time of the micro-batch that brought a row."""
+        frame = given.frame
+        assert frame is not None
+        own = found("arrival", frame.df.columns)
+        if own is not None:
+            return frame, own
+        if frame.df.isStreaming:
+            step = frame.step
+            step = replace(step, received=True) if isinstance(step, Table) else step
+            return Frame(frame.df.withColumn("arrival", F.current_timestamp()), step), "arrival"
+        if not controlled:
+            return frame, str(arguments["event_time"])  # all are there, and in order
+        reason = "the table has no column `arrival`: say when its rows arrived"
+        raise at(given.text, given.node, reason, expected=("ARRIVAL column",))
+
+
+def is_controlled(arguments: dict[str, Any]) -> bool:
+    """Whether a word of a time window asks for disorder control."""
+    return bool(CONTROLS & arguments.keys())
+
+
+@dataclass(frozen=True)
+class Reordered(Step):
+    """`sf.reorder` over its input, and the extents its rows are for."""
+
+    input: Step
+    arguments: tuple[tuple[str, Any], ...]
+    extent: Range | None
+    row_bytes: int
+
+    def title(self) -> str:
+        return "reorder by event time"
+
+    @property
+    def key(self) -> list[str]:
+        """The columns that have a controller for each value."""
+        key = dict(self.arguments).get("key") or []
+        return [key] if isinstance(key, str) else list(key)
+
+    def lines(self) -> Lines:
+        given = dict(self.arguments)
+        rows = [
+            ("event time", given["event_time"]),
+            ("arrival", given["arrival"]),
+            ("controllers", per_key(self.key, "one, in one task")),
+            ("punctuation", self._controlled(given)),
+        ]
+        if self.extent is not None:
+            length, slide = span(self.extent.span), span(self.extent.every)
+            rows.append(("extents", f"RANGE {length} SLIDE {slide}; each row comes out once"))
+        if "idle_timeout" in given:
+            idle = span(given["idle_timeout"])
+            rows.append(("idle", f"rows held come out after {idle} without arrivals"))
+        return [*rows, ("state", self._held(given)), ("guarantee", self._promised(given))]
+
+    def _controlled(self, given: dict[str, Any]) -> str:
+        if "drop_ratio" in given:
+            estimator = given.get("estimator", ESTIMATOR)
+            measure = f"{estimator}: {MEASURES[estimator]}"
+            return f"DRATIO {percent(given['drop_ratio'])}, estimator {measure}"
+        if given.get("estimator") == "max":
+            return "MAX, as late as the largest difference of delays seen"
+        slack = given.get("slack")
+        if slack:
+            return f"SLACK {slack}, the smallest event time leaves a buffer of {slack} rows"
+        return "none: rows are taken to come in order"
+
+    def _held(self, given: dict[str, Any]) -> str:
+        each = self.row_bytes
+        bounds = [given[name] for name in ("slack", "max_buffer") if name in given]
+        if not bounds:
+            return f"the rows after the punctuation, about {each} bytes each, and no bound (BSIZE)"
+        rows, a_key = min(bounds), " a key" if self.key else ""
+        return f"at most {rows} rows{a_key}, about {size(rows * each)} at {each} bytes a row"
+
+    def _promised(self, given: dict[str, Any]) -> str:
+        once = "every row comes out once, in order of its event time or marked late"
+        ratio = given.get("drop_ratio")
+        if ratio is None or "max_buffer" in given:
+            late = "the share of late rows is measured, not bounded"
+        elif given.get("estimator", ESTIMATOR) == "conformal":
+            late = f"late in the long run {percent(ratio)}, whatever the delays"
+        else:
+            late = f"late at most {percent(ratio)} if gaps and delays are as assumed"
+        return f"{once}; {late}"

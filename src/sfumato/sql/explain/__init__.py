@@ -1,4 +1,0 @@
-"""What a plan will do, in words.
-
-Open to `sql` and `cli`.
-"""

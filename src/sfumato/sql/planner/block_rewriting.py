@@ -1,0 +1,299 @@
+"""One SELECT block for Spark: its tables become frames, its filter on alternatives is applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from sfumato.spark.where import where
+from sfumato.sql.constructs.registered import CONSTRUCTS
+from sfumato.sql.plan.block import Block, Scope
+from sfumato.sql.plan.bracket import Window
+from sfumato.sql.plan.construct import Answers
+from sfumato.sql.plan.measures import Measures, is_measure_of
+from sfumato.sql.plan.nodes import Where, at
+from sfumato.sql.plan.sources import Frame, Source
+from sfumato.sql.plan.spark_errors import checked_by_spark
+from sfumato.sql.planner.refusals import (
+    refuse_later_work,
+    refuse_near_misses,
+    refuse_per_extent,
+    refuse_uncertain_operands,
+)
+from sfumato.sql.text.edits import Edits
+from sfumato.sql.text.references import (
+    Reference,
+    is_measure,
+    is_word,
+    nested_queries,
+    references,
+    stars,
+)
+from sfumato.sql.text.syntax import (
+    Body,
+    Clause,
+    FromClause,
+    Group,
+    Item,
+    Name,
+    Relation,
+    end_of,
+    plain,
+    quoted,
+    start_of,
+)
+
+
+@dataclass
+class Rewriting:
+    """One text for Spark in the making: its edits and the frames that stand in it."""
+
+    edits: Edits
+    inputs: list[Frame] = field(default_factory=list)
+
+    def put(self, source: Source) -> None:
+        """Let the source's frame stand where its table stood."""
+        name = f"{{d{len(self.inputs)}}}"
+        self.inputs.append(source.frame)
+        self.edits.replace(source.start, source.end, name + source.written)
+
+
+class BlockRewriting:
+    """Enters a block into the text for Spark.
+
+    The order is that of SQL: tables and their brackets, then WHERE, then the numbers and
+    distributions that the remaining clauses use, which see the filtered alternatives.
+
+    nested : enters a query that is nested in an expression, which may be correlated
+    """
+
+    def __init__(
+        self,
+        block: Block,
+        rewriting: Rewriting,
+        nested: Callable[[Body, Scope, Rewriting], None],
+    ) -> None:
+        self.block, self.text, self.edits = block, block.text, block.edits
+        self.rewriting, self.nested = rewriting, nested
+        self.answered = any(
+            answers.wanted(block.clauses, block.text) for answers in CONSTRUCTS.answers
+        )
+
+    def rewrite(self) -> None:
+        """Enter the block's edits and frames."""
+        block = self.block
+        refuse_later_work(block.clauses, block.from_, self.text)
+        if block.from_ is not None:
+            block.sources += self._sources(block.from_)
+        self._refuse_unknown()
+        answers = self._answers()
+        if answers is None:
+            refuse_per_extent(block.clauses, block.sources, self.text)
+        left = block.clauses if answers is None else ()
+        refuse_uncertain_operands(left, block.conditions(), block.sources, self.text)
+        self._rewrite_nested()
+        if answers is not None:
+            answers.read()
+        filtered = self._filter(always=answers is not None)
+        if answers is not None:
+            answers.apply()
+        self._measure(filtered, _nowhere if answers is None else answers.covers)
+        for source in block.sources:
+            if source.changed or source.extra:
+                self.rewriting.put(source)
+
+    def _answers(self) -> Answers | None:
+        for kind in CONSTRUCTS.answers:
+            answers = kind.of(self.block)
+            if answers is not None:
+                return answers
+        return None
+
+    # ---- tables
+
+    def _sources(self, clause: FromClause) -> Iterator[Source]:
+        place = 0
+        while place < len(clause.sources):
+            joined = self._joined(clause, place)
+            if joined is not None:
+                yield joined
+                place += 2
+                continue
+            element = clause.sources[place]
+            place += 1
+            source = self._table(element) if isinstance(element, Relation) else None
+            if source is not None:
+                yield source
+
+    def _joined(self, clause: FromClause, place: int) -> Source | None:
+        if place + 1 == len(clause.sources):
+            return None
+        for join in CONSTRUCTS.joins:
+            source = join.source(self.block, clause, place)
+            if source is not None:
+                return source
+        return None
+
+    def _table(self, relation: Relation) -> Source | None:
+        """The source of a relation; None for what Spark is to make out by itself."""
+        refuse_near_misses(relation, self.text)
+        altered = relation.bracket is not None or relation.imputation is not None
+        frame, changed = self.block.frame(relation, needed=altered)
+        if frame is None:
+            return None
+        window: Window | None = None
+        order: list[str] = []
+        asked = self.block.brackets.given(relation, self.text, frame)
+        if asked is not None:
+            bracket, given = asked
+            frame = bracket.frame(given, answered=self.answered)
+        for clause in CONSTRUCTS.clauses:
+            frame = clause.frame(frame, relation, self.block)
+        if asked is not None:
+            window, order = bracket.window(given.over(frame))
+        alias, head = relation.alias, relation.head
+        name = plain(alias) if alias is not None else ""
+        if not name and isinstance(head, Name):
+            name = head.parts[-1]
+        sampled = bool(relation.rest) and is_word(relation.rest[0], "TABLESAMPLE")
+        written = f" AS {quoted(name)}" if name and not sampled else ""
+        return Source(
+            relation.start,
+            relation.own_end,
+            frame,
+            (name,) if name else (),
+            written,
+            relation.bracket or relation,
+            window,
+            order,
+            changed=changed or altered,
+        )
+
+    def _refuse_unknown(self) -> None:
+        """A measure of a table that is not there: the table is what is wrong."""
+        block = self.block
+        named = (
+            reference
+            for items in block.word_lists()
+            for reference in references(items)
+            if is_measure(reference.words) and reference.call
+        )
+        if block.unknown and any(is_measure_of(reference, block.sources) for reference in named):
+            raise block.tables.unknown(block.unknown[0], block.scope)
+
+    # ---- filter
+
+    def _filter(self, *, always: bool) -> Clause | None:
+        """Apply a WHERE that mentions uncertain attributes; it is then no longer in the text.
+
+        always : apply any WHERE: what follows is not a clause of Spark's
+        """
+        block, clause = self.block, self.block.clause("WHERE")
+        if clause is None or not (always or any(self._attributes(clause.items))):
+            return None
+        reference, source = next(self._attributes(clause.items), (None, block.sources[0]))
+        self._refuse_beside(clause, reference)
+        local = Edits(self.text)
+        measures = Measures(self.text, block.sources, local, _nowhere)
+        measures.replace_in(clause.items, named=False, distributions=False)
+        before = list(source.extra)
+        measures.add()
+        block.unqualify(clause.items, source, local)
+        start = start_of(clause.items[0])
+        condition = local.render(start, clause.end, braces=False)
+        frame = source.frame
+        df = checked_by_spark(
+            lambda: where(frame.df, condition),
+            block.tables.spark,
+            self.text,
+            clause,
+            known=[*frame.df.columns, *frame.attributes],
+        )
+        added = [name for name in source.extra if name not in before]
+        source.frame = Frame(df.drop(*added), Where(frame.step, condition))
+        source.extra, source.changed = before, True
+        self.edits.remove(clause.start, clause.end)
+        return clause
+
+    def _refuse_beside(self, clause: Clause, reference: Reference | None) -> None:
+        """Raise SqlError where a filter on alternatives cannot be told from the rest."""
+        obstacle = (
+            "a pipe |>"
+            if self.block.is_piped()
+            else "several tables"
+            if not self.block.has_one_table()
+            else "a nested query"
+            if any(nested_queries(clause.items))
+            else None
+        )
+        if obstacle is None:
+            return
+        what = "before a window's aggregates"
+        if reference is not None:
+            what = f"on the uncertain {reference.parts[-1]}"
+        raise at(
+            self.text,
+            clause if reference is None else reference.words[0],
+            f"a filter {what} beside {obstacle} is not supported: filter in a subquery, "
+            "FROM (SELECT ... WHERE ...)",
+        )
+
+    def _attributes(self, items: tuple[Item, ...]) -> Iterator[tuple[Reference, Source]]:
+        """The uncertain attributes an expression mentions outside our measures."""
+        for reference in references(items, in_measures=False):
+            for source in self.block.sources:
+                parts = reference.parts
+                if reference.call is None and (
+                    source.attribute(parts[:2]) or source.attribute(parts[:1])
+                ):
+                    yield reference, source
+
+    # ---- the rest
+
+    def _measure(self, filtered: Clause | None, done: Callable[[int], bool]) -> None:
+        """Put columns in place of what is asked of uncertain attributes."""
+        block = self.block
+        clauses = [clause for clause in block.clauses if clause is not filtered]
+        measures = Measures(self.text, block.sources, self.edits, done)
+        for clause in clauses:
+            measures.replace_in(clause.items, named=clause.word == "SELECT")
+        for items in block.conditions():
+            measures.replace_in(items, named=False)
+        measures.add()
+        for items in [clause.items for clause in clauses] + block.conditions():
+            self._spare_from_stars(items)
+
+    def _rewrite_nested(self) -> None:
+        """Rewrite the queries nested in expressions, in place: they may be correlated."""
+        block = self.block
+        lists = block.word_lists()
+        for relation in [] if block.from_ is None else block.from_.sources:
+            head = relation.head if isinstance(relation, Relation) else None
+            if isinstance(head, Group) and head.body is not None and not head.body.is_query:
+                lists.append((head,))
+        for items in lists:
+            for body in nested_queries(items):
+                self.nested(body, block.scope, self.rewriting)
+
+    def _spare_from_stars(self, items: tuple[Item, ...]) -> None:
+        """Columns added for this query alone are not what a star means."""
+        several = len(self.block.conditions()) > 1
+        for star in stars(items):
+            spared = []
+            for source in self.block.sources:
+                mine = star.qualifier is None or (
+                    not source.sides
+                    and star.qualifier.lower() in [a.lower() for a in source.aliases]
+                )
+                prefix = f"{quoted(source.aliases[0])}." if several and source.written else ""
+                spared += [prefix + quoted(name) for name in source.extra if mine]
+            if not spared:
+                continue
+            if star.but is not None:
+                self.edits.insert(star.but.start + 1, ", ".join(spared) + ", ")
+            else:
+                self.edits.insert(end_of(star.token), f" EXCEPT ({', '.join(spared)})")
+
+
+def _nowhere(place: int) -> bool:
+    return False

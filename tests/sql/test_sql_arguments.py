@@ -1,0 +1,100 @@
+"""What a function refuses is told at the word that gave the argument."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+from sfumato.sql import SqlError, sql
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def tables(spark):
+    """Streams `s` and `r` with attributes x and y, and a table without `arrival`."""
+    columns = "id AS k, timestamp_seconds(id) AS ts, timestamp_seconds(id) AS arrival"
+    alternatives = "array(named_struct('prob', 1D, 'x', 1D, 'y', 2D)) AS alternatives"
+    stream = spark.range(3).selectExpr(*columns.split(", "), alternatives)
+    for name, df in {"s": stream, "r": stream, "undated": stream.drop("arrival")}.items():
+        df.createOrReplaceTempView(name)
+    yield spark
+    for name in ("s", "r", "undated"):
+        spark.catalog.dropTempView(name)
+
+
+# (options of the bracket, the word underlined, a part of the reason)
+BRACKETS = [
+    ("WATTR ts SLACK 10 DRATIO 1%", "1%", "DRATIO and SLACK exclude each other"),
+    ("WATTR ts MAX SLACK 10", "10", "SLACK"),
+    ("WATTR ts DRATIO 0", "0", "DRATIO must be a share in (0, 0.5]"),
+    ("WATTR ts DRATIO 60%", "60%", "(0, 0.5], 0.01 for 1%; got 60%"),
+    ("WATTR ts SLACK -1", "-1", "SLACK must be at least 0"),
+    ("WATTR ts SLACK 2.5", "2.5", "SLACK must be a whole number"),
+    ("WATTR ts SLACK 1 BSIZE 0", "0", "BSIZE must be at least 1"),
+    ("WATTR ts SLACK 1 IDLE 0 s", "0 s", "IDLE must be longer than nothing"),
+    ("WATTR ts ESTIMATOR normal", "ESTIMATOR normal", "DRATIO"),
+    ("WATTR ts DRATIO 1% ESTIMATOR conformel", "conformel", "ESTIMATOR conformel is unknown"),
+    ("WATTR alternatives SLACK 1", "WATTR alternatives", "WATTR must be a timestamp"),
+    ("EARLIER k ORDER ts, k", "ORDER ts, k", "ORDER must be the name of one column"),
+]
+
+
+@pytest.mark.parametrize(("options", "word", "reason"), BRACKETS)
+def test_a_bracket_that_cannot_be_says_which_word_and_why(tables, options, word, reason):
+    with pytest.raises(SqlError) as caught:
+        sql(tables, f"SELECT * FROM s [{options}]")
+    assert (caught.value.word, reason in caught.value.reason) == (word, True), str(caught.value)
+
+
+JOINS = [
+    ("WITHIN 0 PROBABILITY 0.5", "0", "WITHIN must be a positive"),
+    ("WITHIN -1 PROBABILITY 0.5", "-1", "WITHIN must be a positive"),
+    ("WITHIN 1 PROBABILITY 0", "0", "PROBABILITY must be a probability in (0, 1]"),
+    ("WITHIN 1 PROBABILITY 150%", "150%", "got 150%"),
+    ("WITHIN 1 PROBABILITY 0.5 USING indx", "indx", "USING indx is unknown"),
+    ("WITHIN 1 PROBABILITY 0.5 OUTPUT change", "change", "OUTPUT change is unknown"),
+    ("WITHIN 1 PROBABILITY 0.5 USING SORT", "USING SORT", "USING"),
+]
+
+
+@pytest.mark.parametrize(("options", "word", "reason"), JOINS)
+def test_a_join_that_cannot_be_says_which_word_and_why(tables, options, word, reason):
+    with pytest.raises(SqlError) as caught:
+        sql(tables, f"SELECT * FROM s a [ROWS 5] SIMILARITY JOIN r b ON (x, y) {options}")
+    assert (caught.value.word, reason in caught.value.reason) == (word, True), str(caught.value)
+
+
+def test_the_likely_choice_is_the_functions_own(tables):
+    with pytest.raises(SqlError) as caught:
+        sql(tables, "SELECT * FROM s [WATTR ts DRATIO 1% ESTIMATOR conformel]")
+    assert caught.value.suggestion == "CONFORMAL"
+    assert "MAX" in caught.value.expected
+
+
+def test_a_column_that_is_taken_for_lack_of_a_word_is_asked_for_where_it_is_missing(tables):
+    with pytest.raises(SqlError, match="undated has no column `event_time`") as caught:
+        sql(tables, "SELECT * FROM undated [SLACK 1]")
+    assert caught.value.expected == ("WATTR column",)
+    with pytest.raises(SqlError, match="say when its rows arrived") as caught:
+        sql(tables, "SELECT * FROM undated [WATTR ts SLACK 1]")
+    assert caught.value.expected == ("ARRIVAL column",)
+
+
+def test_the_repository_of_an_imputed_table_is_read_once(tables, monkeypatch):
+    from sfumato.spark.model.imputation import Imputation
+
+    read = []
+    prepare = Imputation.prepare
+    monkeypatch.setattr(
+        Imputation, "prepare", lambda self, spark: read.append(1) or prepare(self, spark)
+    )
+    tables.range(3).select(
+        F.timestamp_seconds("id").alias("ts"), F.col("id").cast("double").alias("v"), "id"
+    ).createOrReplaceTempView("gaps")
+    sql(
+        tables,
+        "SELECT AVG(v) FROM gaps [RANGE 1 hour WATTR ts] IMPUTE (v) FROM gaps "
+        "BY 'id -> v : 0.1 -> 0.5' GROUP BY id",
+    )
+    assert len(read) == 1
