@@ -75,7 +75,7 @@ class FunctionBracket(Bracket):
         return Frame(df, Operation(frame.step, self.title(arguments), said))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Brackets:
     """All of them. The first is meant where no word asks for another."""
 
