@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.spark.model.alternatives import ALTERNATIVES
+from sfumato.spark.model.expression_text import check_expression
 from sfumato.spark.model.per_alternative import kept, mentioned
 
 if TYPE_CHECKING:
@@ -23,10 +24,13 @@ def where(df: DataFrame, condition: str) -> DataFrame:
     filtered as by ``DataFrame.where``.
 
     Runs in the JVM, as a higher-order function. Source: A, section 3, filter f_c(U).
-    Raises TypeError for a condition that is no text; Spark's own errors for one it cannot read.
+    Raises TypeError for a condition that is no text, ValueError for one that is not one expression
+    or calls what reaches beyond the data (`reflect`, ...; unless the session's setting
+    "sfumato.trustText" is "true"), and Spark's own errors for one it cannot read.
     """
     if not isinstance(condition, str):
         raise TypeError(f"`condition` must be Spark SQL text; got {type(condition).__name__}")
+    check_expression("condition", condition, df.sparkSession)
     if not mentioned(df, condition):
         return df.where(condition)
     return df.withColumn(ALTERNATIVES, kept(df, condition)).where(F.size(ALTERNATIVES) > 0)

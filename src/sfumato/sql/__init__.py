@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 __all__ = ["SqlError", "explain", "sql"]
 
 
-def sql(spark: SparkSession, text: str) -> DataFrame | list[DataFrame]:
+def sql(spark: SparkSession, text: str, **frames: DataFrame) -> DataFrame | list[DataFrame]:
     """The frames of a script's queries: one frame for one statement, a list for several.
 
     spark : the session whose tables and temporary views the queries read
     text : queries separated by `;`. Only queries run: SELECT, WITH, FROM, VALUES, TABLE, and
         EXPLAIN of one of them, which gives a frame with one column `plan`
+    frames : tables by name, which go before the session's: sql(spark, "SELECT ... FROM s", s=df)
 
     Nothing is started or collected. A query with no construct of ours is handed to `spark.sql` as
     it stands. TOP queries over the same table, window, filter and ranking are planned together:
@@ -33,22 +34,24 @@ def sql(spark: SparkSession, text: str) -> DataFrame | list[DataFrame]:
 
     Raises SqlError (a ValueError) with line, column and likely word for what cannot be understood
     in it, an unknown stream or column included; other errors of Spark's are raised as they are.
+    A text only queries: functions that call Java or read files, and tables that are paths, are
+    refused, unless the session's setting "sfumato.trustText" is "true".
     """
     from sfumato.sql.explanation.describe import explained
     from sfumato.sql.planner.planner import Planner, parsed
 
     script = parsed(text)
-    planned = Planner(spark, text).script(script.statements)
-    frames = []
+    planned = Planner(spark, text, frames=frames).script(script.statements)
+    answers = []
     for statement, frame in zip(script.statements, planned, strict=True):
         if statement.explain:
-            frames.append(spark.createDataFrame([(explained(frame.step),)], "plan string"))
+            answers.append(spark.createDataFrame([(explained(frame.step),)], "plan string"))
         else:
-            frames.append(frame.df)
-    return frames[0] if len(frames) == 1 else frames
+            answers.append(frame.df)
+    return answers[0] if len(answers) == 1 else answers
 
 
-def explain(spark: SparkSession, text: str) -> str:
+def explain(spark: SparkSession, text: str, **frames: DataFrame) -> str:
     """What `sql` would do, in words: operators, keys, windows, state and what is guaranteed.
 
     Arguments and errors as for `sql`; nothing is started, the tables are only looked up.
@@ -57,7 +60,7 @@ def explain(spark: SparkSession, text: str) -> str:
     from sfumato.sql.planner.planner import Planner, parsed
 
     script = parsed(text)
-    planned = Planner(spark, text).script(script.statements)
+    planned = Planner(spark, text, frames=frames).script(script.statements)
     plans = [explained(frame.step) for frame in planned]
     if len(plans) == 1:
         return plans[0]
@@ -71,8 +74,10 @@ class _CallableModule(ModuleType):
     that which of the two the name means would depend on who imported what first.
     """
 
-    def __call__(self, spark: SparkSession, text: str) -> DataFrame | list[DataFrame]:
-        return sql(spark, text)
+    def __call__(
+        self, spark: SparkSession, text: str, **frames: DataFrame
+    ) -> DataFrame | list[DataFrame]:
+        return sql(spark, text, **frames)
 
 
 sys.modules[__name__].__class__ = _CallableModule

@@ -25,6 +25,7 @@ from sfumato.spark.checked import invalid_reason
 from sfumato.spark.model.aggregates import Wanted
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.columns import ORDERABLE, attributes_of, names, require, with_tie
+from sfumato.spark.model.expression_text import check_expression
 from sfumato.spark.model.per_alternative import evaluated
 from sfumato.spark.reorder import CONTROLLED_BY
 from sfumato.tables.windows.window_aggregate import (
@@ -52,6 +53,10 @@ class WindowPlan:
 
     def __post_init__(self) -> None:
         df = self.df
+        for w in self.wanted:
+            if w.expression is not None:
+                argument = f"aggregates[{w.name!r}]" if w.name else "by"
+                check_expression(argument, w.expression, df.sparkSession)
         if not isinstance(self.window, Rows | Range | Delta):
             raise TypeError(f"`window` must be sf.Rows, sf.Range or sf.Delta; got {self.window!r}")
         require(df, "order", self.orders)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lark import Token
+from pyspark.sql import DataFrame
 
 from sfumato.spark.model.window_plan import quantile_name
 from sfumato.spark.window_aggregate import aggregated
@@ -18,6 +19,7 @@ from sfumato.sql.plan.given import Given
 from sfumato.sql.plan.measures import level as level_of
 from sfumato.sql.plan.nodes import Lines, Step, at
 from sfumato.sql.plan.sources import Frame, Source, found, unknown_column
+from sfumato.sql.plan.spark_errors import checked_by_spark
 from sfumato.sql.text.edits import Edits
 from sfumato.sql.text.errors import near
 from sfumato.sql.text.references import (
@@ -27,10 +29,11 @@ from sfumato.sql.text.references import (
     is_measure,
     is_name,
     is_word,
+    operator_of,
     references,
     stars,
 )
-from sfumato.sql.text.syntax import Clause, Group, Item, Name, end_of, plain, quoted, start_of
+from sfumato.sql.text.syntax import Clause, Group, Item, Name, Node, end_of, plain, quoted, start_of
 from sfumato.windows import Range, Rows
 
 CALLS = {
@@ -199,21 +202,41 @@ class Aggregation(Answers):
                 self._wrapped(reference, word, named)
             elif is_aggregate(reference):
                 call = self._call(reference)
+                if clause == "SELECT" and not self.certain:
+                    self._refuse_operand(reference)
                 by = self._field(call, "mean" if self.certain or clause != "SELECT" else None)
                 self._put(reference, by, named)
             elif _is_sparks(reference):
                 self._refuse(reference)
 
-    def _refuse(self, reference: Reference) -> None:
-        known = [name.upper() for name in CALLS]
-        word = reference.parts[-1].upper()
+    def _refuse_operand(self, reference: Reference) -> None:
+        """An uncertain aggregate is a struct of numbers: which one is meant must be said."""
+        sign = operator_of(reference)
+        if not sign:
+            return
+        said = _squeezed(self.text[reference.start : reference.end])
         raise at(
             self.text,
             reference.words[0],
-            f"{word} is not computed over windows",
-            expected=known,
-            suggestion=near(word, known),
+            f"{said} is uncertain, and {sign} takes a number: its expected value, or the "
+            "probability of a condition",
+            expected=(f"EXPECTED({said})", f"PROB({said} > ...)"),
         )
+
+    def _refuse(self, reference: Reference) -> None:
+        known = [name.upper() for name in CALLS]
+        word = reference.parts[-1].upper()
+        reason, likely = f"{word} is not computed over windows", near(word, known)
+        if word == "MEDIAN" and reference.call is not None:
+            inside = self.text[reference.call.start + 1 : reference.call.end - 1]
+            likely = f"PERCENTILE({inside}, 0.5)"
+        elif is_word(reference.after, "OVER"):
+            reason = f"{word}(...) OVER is not computed over windows: leave OVER out and GROUP BY"
+            likely = None
+        elif is_word(reference.after, "FILTER"):
+            reason = "FILTER is not computed over windows: filter with WHERE"
+            likely = None
+        raise at(self.text, reference.words[0], reason, expected=known, suggestion=likely)
 
     def _is_handled(self, reference: Reference) -> bool:
         return self.covers(reference.start)
@@ -231,6 +254,11 @@ class Aggregation(Answers):
     def _call(self, reference: Reference) -> Call:
         assert reference.call is not None
         function = CALLS[reference.parts[-1].lower()]
+        first = next(iter(_items(reference.call)), None)
+        if is_word(first, "DISTINCT"):
+            assert first is not None
+            reason = f"DISTINCT in {reference.parts[-1].upper()} is not computed over windows"
+            raise at(self.text, first, reason)
         for inner in references(_items(reference.call)):
             if inner.call is not None and (is_measure(inner.words) or is_aggregate(inner)):
                 reason = f"{inner.parts[-1].upper()} inside {reference.parts[-1].upper()}: "
@@ -325,8 +353,9 @@ class Aggregation(Answers):
         )
         frame = source.frame
         given = Given((), (), source.node, self.text)
-        df = given.call(
-            lambda: aggregated(
+
+        def build() -> DataFrame:
+            return aggregated(
                 frame.df,
                 {name: text for text, name in self.names.items()},
                 window=window,
@@ -337,6 +366,15 @@ class Aggregation(Answers):
                 members=members,
                 whole=True,
             )
+
+        clauses = self.block.clauses
+        asked = Node(min(c.start for c in clauses), max(c.end for c in clauses))
+        df = checked_by_spark(
+            lambda: given.call(build),
+            self.block.tables.spark,
+            self.text,
+            asked,
+            known=[*frame.attributes, *frame.df.columns],
         )
         source.frame = Frame(df, step)
         source.changed = True
@@ -403,8 +441,7 @@ def is_aggregate(reference: Reference) -> bool:
 
 def _is_sparks(reference: Reference) -> bool:
     """Whether a call is of an aggregate that only Spark knows."""
-    known = reference.parts[-1].lower() in AGGREGATES and not is_measure(reference.words)
-    return known and not is_word(reference.after, "OVER")
+    return reference.parts[-1].lower() in AGGREGATES and not is_measure(reference.words)
 
 
 def _items(call: Group) -> tuple[Item, ...]:

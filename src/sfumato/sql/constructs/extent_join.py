@@ -31,6 +31,7 @@ from sfumato.sql.text.syntax import (
 )
 from sfumato.windows import Range
 
+OUTER = ("LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "CROSS", "NATURAL")
 COUNTED = "__tuples"  # a window's rows come out with an aggregate; this one is not wanted
 
 
@@ -69,9 +70,13 @@ class ExtentJoining(Join):
         if len(clause.sources) != 2:
             return None
         left, second = clause.sources
-        if not isinstance(left, Relation) or left.rest:
+        if not isinstance(left, Relation):
             return None
         right = second.side if isinstance(second, SimilarityJoin) else second
+        if left.rest and is_word(left.rest[0], *OUTER) and left.imputation is None:
+            _refuse_outer(block, left, right)
+        if left.rest:
+            return None
         if left.imputation is not None or right.imputation is not None:
             return None
         if not (_has_extents(block, left) and _has_extents(block, right)):
@@ -104,6 +109,15 @@ class ExtentJoining(Join):
             extra=copies,
             changed=True,
         )
+
+
+def _refuse_outer(block: Block, left: Relation, right: Relation) -> None:
+    """A join that keeps rows without partner: they would have to wait for ever."""
+    if _has_extents(block, left) and _has_extents(block, right):
+        word = left.rest[0]
+        reason = f"{str(word).upper()} JOIN of windows: rows meet in their extents, and one that "
+        reason += "meets none does not come out"
+        raise at(block.text, word, reason, expected=("JOIN",))
 
 
 def _has_extents(block: Block, relation: Relation) -> bool:

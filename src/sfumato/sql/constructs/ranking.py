@@ -108,6 +108,8 @@ class Ranking(Answers):
     it and the answer's is called `top_` and the name.
     """
 
+    beside_attributes = False
+
     def __init__(self, block: Block, wish: Asked, source: Source) -> None:
         self.block, self.wish, self.source, self.text = block, wish, source, block.text
         self.clauses = {clause.word: clause for clause in block.clauses}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from sfumato.sql.plan.bracket import Brackets
+from sfumato.sql.plan.measures import outside_measures
 from sfumato.sql.plan.nodes import at
 from sfumato.sql.plan.ranking_groups import RankingGroups
 from sfumato.sql.plan.sources import Frame, Source
@@ -73,7 +74,7 @@ class Block:
                 raise self.tables.unknown(head, self.scope)
             if frame is None:
                 self.unknown.append(head)
-            return frame, common is not None
+            return frame, common is not None or self.tables.is_given(head)
         if needed:
             place = relation.bracket or relation
             raise at(self.text, place, "a window follows a table, a view or a query in parentheses")
@@ -126,7 +127,7 @@ class Block:
 
     def unqualify(self, items: tuple[Item, ...], source: Source, edits: Edits) -> None:
         """Leave aliases out: our functions know the frame's columns, not the query's names."""
-        for reference in references(items, in_measures=False):
+        for reference in references(items, enter=outside_measures([source])):
             parts, words = reference.parts, reference.words
             if len(parts) < 2 or parts[0].lower() not in [a.lower() for a in source.aliases]:
                 continue

@@ -37,7 +37,12 @@ class Join(ABC):
 
 
 class Answers(ABC):
-    """What is asked of a block's one windowed table, whose answers then stand for the table."""
+    """What is asked of a block's one windowed table, whose answers then stand for the table.
+
+    beside_attributes : whether the table's attributes can be named beside its answers
+    """
+
+    beside_attributes = True
 
     @classmethod
     @abstractmethod

@@ -67,7 +67,7 @@ class Measures:
         named : its items become columns of the result, which are to have a good name
         distributions : attributes in plain use stand for their distribution
         """
-        for reference in references(items, in_measures=False):
+        for reference in references(items, enter=outside_measures(self.sources)):
             if self.done(reference.start):
                 continue
             if reference.call is not None and is_measure(reference.words):
@@ -219,6 +219,11 @@ def is_measure_of(reference: Reference, sources: list[Source]) -> bool:
     if reference.parts[0].upper() != "STDDEV":
         return True
     return attribute_argument(reference, sources) is not None
+
+
+def outside_measures(sources: list[Source]) -> Callable[[Reference], bool]:
+    """Whether what a call is of is looked at by itself, and not the call's own affair."""
+    return lambda reference: not is_measure_of(reference, sources)
 
 
 def attribute_argument(reference: Reference, sources: list[Source]) -> str | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
+
+from lark import Token
 
 from sfumato.sql.text.errors import SqlError, near
 from sfumato.sql.text.parse import tokens
-from sfumato.sql.text.references import MEASURES
+from sfumato.sql.text.references import MEASURES, OPENING, is_name, is_word
 from sfumato.sql.text.syntax import Node, end_of, plain, start_of
 
 if TYPE_CHECKING:
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PART = re.compile(r"`((?:[^`]|``)*)`")
+NAMED = re.compile(r"[^\W\d]\w*")
+NOT_VALUES = ("DISTINCT", "ALL", "BY", "IS", "THEN", "ELSE", "JOIN", "INTERVAL", "TOP")
 
 
 def checked_by_spark(
@@ -51,11 +55,13 @@ def in_our_terms(
     """The SqlError that says what Spark's error says, or None where it says it best itself."""
     condition = error.getCondition() or ""
     parameters = error.getMessageParameters() or {}
+    if condition.startswith("DATATYPE_MISMATCH"):
+        return _mismatched(parameters, text, node)
     if condition.startswith("UNRESOLVED_COLUMN"):
         name = parameters.get("objectName", "")
         # Spark proposes what the clause sees; the tables' columns tell more in an ORDER BY.
         proposed = [part.split(".")[-1] for part in PART.findall(parameters.get("proposal", ""))]
-        known = list(dict.fromkeys([*proposed, *columns]))
+        known = [n for n in dict.fromkeys([*proposed, *columns]) if not n.startswith("__")]
         reason = "there is no column {}"
     elif condition == "FIELD_NOT_FOUND":
         name, known = parameters.get("fieldName", ""), PART.findall(parameters.get("fields", ""))
@@ -83,9 +89,39 @@ def in_our_terms(
     )
 
 
+def _mismatched(parameters: Mapping[str, str], text: str, node: Node) -> SqlError:
+    """An operand of another type than its operator takes; mostly a distribution."""
+    expression = parameters.get("sqlExpr", "").strip('"')
+    found = (where_named(name, text, node) for name in NAMED.findall(expression))
+    place = next((place for place in found if place is not None), None)
+    start, end = place or (node.start, node.end)
+    expected: tuple[str, ...] = ()
+    if "struct<prob" in " ".join(parameters.values()).lower():
+        word = "this" if place is None else text[start:end]
+        reason = f"{word} is a distribution, an array of alternatives; a number is wanted here"
+        expected = ("its EXPECTED value where it is selected",)
+    else:
+        kind = parameters.get("inputType", parameters.get("left", "others")).strip('"').lower()
+        reason = f"{expression} does not take what it is given: {kind}"
+    return SqlError(reason, text=text, start=start, end=end, expected=expected)
+
+
 def where_named(name: str, text: str, node: Node) -> tuple[int, int] | None:
-    """Where in the node's text a name stands first."""
+    """Where in the node's text a name stands first; as an alias only if it stands nowhere else."""
+    aliased: tuple[int, int] | None = None
+    before: Token | None = None
     for token in tokens(text[node.start : node.end]):
         if plain(token).lower() == name.lower() and token.type != "STRING":
-            return node.start + start_of(token), node.start + end_of(token)
-    return None
+            place = node.start + start_of(token), node.start + end_of(token)
+            if not is_alias(token, before):
+                return place
+            aliased = aliased or place
+        before = token
+    return aliased
+
+
+def is_alias(token: Token, before: Token | None) -> bool:
+    """Whether a name follows a value, and so names it."""
+    if before is None or before.type in ("AS", "RPAR", "RSQB", "NUMBER", "STRING"):
+        return before is not None
+    return is_name(before) and not is_word(before, *OPENING, *NOT_VALUES)

@@ -10,14 +10,19 @@ from sfumato.sql.constructs.registered import CONSTRUCTS
 from sfumato.sql.plan.block import Block, Scope
 from sfumato.sql.plan.bracket import Window
 from sfumato.sql.plan.construct import Answers
-from sfumato.sql.plan.measures import Measures, is_measure_of
+from sfumato.sql.plan.measures import Measures, is_measure_of, outside_measures
 from sfumato.sql.plan.nodes import Where, at
 from sfumato.sql.plan.sources import Frame, Source
 from sfumato.sql.plan.spark_errors import checked_by_spark
+from sfumato.sql.planner.column_names import name_columns
 from sfumato.sql.planner.refusals import (
     refuse_later_work,
     refuse_near_misses,
     refuse_per_extent,
+)
+from sfumato.sql.planner.uncertain_operands import (
+    refuse_aggregates,
+    refuse_uncertain_conditions,
     refuse_uncertain_operands,
 )
 from sfumato.sql.text.edits import Edits
@@ -89,11 +94,13 @@ class BlockRewriting:
         answers = self._answers()
         if answers is None:
             refuse_per_extent(block.clauses, block.sources, self.text)
-        left = block.clauses if answers is None else ()
-        refuse_uncertain_operands(left, block.conditions(), block.sources, self.text)
+            refuse_aggregates(block)
+        refuse_uncertain_conditions(block)
         self._rewrite_nested()
         if answers is not None:
             answers.read()
+        if answers is None or answers.beside_attributes:
+            refuse_uncertain_operands(block, _nowhere if answers is None else answers.covers)
         filtered = self._filter(always=answers is not None)
         if answers is not None:
             answers.apply()
@@ -240,7 +247,7 @@ class BlockRewriting:
 
     def _attributes(self, items: tuple[Item, ...]) -> Iterator[tuple[Reference, Source]]:
         """The uncertain attributes an expression mentions outside our measures."""
-        for reference in references(items, in_measures=False):
+        for reference in references(items, enter=outside_measures(self.block.sources)):
             for source in self.block.sources:
                 parts = reference.parts
                 if reference.call is None and (
@@ -260,6 +267,9 @@ class BlockRewriting:
         for items in block.conditions():
             measures.replace_in(items, named=False)
         measures.add()
+        for clause in clauses:
+            if clause.word == "SELECT":
+                name_columns(clause, self.edits)
         for items in [clause.items for clause in clauses] + block.conditions():
             self._spare_from_stars(items)
 

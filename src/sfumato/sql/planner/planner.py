@@ -8,7 +8,7 @@ types and functions are therefore Spark's to resolve; we look only at what is un
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,8 @@ from sfumato.sql.plan.spark_errors import checked_by_spark
 from sfumato.sql.plan.tables import Tables
 from sfumato.sql.planner.block_rewriting import BlockRewriting, Rewriting
 from sfumato.sql.planner.first_look import check_is_query, has_constructs, table_names
+from sfumato.sql.planner.foreign_windows import refuse_foreign_windows
+from sfumato.sql.planner.safety import refuse_reaching
 from sfumato.sql.text.edits import Edits
 from sfumato.sql.text.parse import parse
 from sfumato.sql.text.syntax import (
@@ -47,12 +49,17 @@ class Planner:
     """Plans the statements of one script over the tables of a session; runs nothing."""
 
     def __init__(
-        self, spark: SparkSession, text: str, rankings: RankingGroups | None = None
+        self,
+        spark: SparkSession,
+        text: str,
+        rankings: RankingGroups | None = None,
+        frames: Mapping[str, DataFrame] | None = None,
     ) -> None:
-        """rankings : the TOP queries of several texts, this one's gathered; None: this one's"""
+        """rankings : the TOP queries of several texts, this one's gathered; None: this one's
+        frames : tables by name that go before the session's"""
         self.spark = spark
         self.text = text
-        self.tables = Tables(spark, text)
+        self.tables = Tables(spark, text, frames or {})
         self._gathered = rankings is not None
         self.rankings = RankingGroups(fold=folds_case(spark)) if rankings is None else rankings
 
@@ -69,7 +76,11 @@ class Planner:
         """The statement as a frame. Raises SqlError; Spark's own errors where it knows better."""
         body = statement.body
         check_is_query(body, self.text)
-        if has_constructs(body) or any(map(self.tables.is_uncertain, table_names(body))):
+        refuse_reaching(body, self.tables)
+        refuse_foreign_windows(body, self.text, self.spark)
+        names = table_names(body)
+        ours = any(self.tables.is_given(n) or self.tables.is_uncertain(n) for n in names)
+        if has_constructs(body) or ours:
             return self.query(body, {})
         whole = self.text[body.start : body.end]
         return Frame(self._spark_sql(whole, {}, body), Select(whole))

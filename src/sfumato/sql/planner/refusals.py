@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from lark import Token
 
-from sfumato.sql.plan.measures import attribute_argument, is_measure_of
+from sfumato.sql.plan.measures import is_measure_of
 from sfumato.sql.plan.nodes import at
 from sfumato.sql.plan.ranking_words import asked
 from sfumato.sql.plan.sources import Source
@@ -16,6 +16,10 @@ from sfumato.sql.text.references import AGGREGATES, is_word, references
 from sfumato.sql.text.syntax import Clause, FromClause, Item, Relation, SimilarityJoin
 from sfumato.windows import Range
 
+OVER = (
+    "OVER (...) takes the rows of the whole stream, and not those of an extent: leave OVER out and "
+    "GROUP BY what it partitions by"
+)
 PER_EXTENT = "over a RANGE window means each extent by itself, which is not supported"
 
 
@@ -67,41 +71,10 @@ def refuse_per_extent(clauses: Iterable[Clause], sources: list[Source], text: st
         for reference in references(clause.items):
             name = reference.parts[-1].lower()
             aggregate = reference.call is not None and name in AGGREGATES
-            if aggregate and not is_word(reference.after, "OVER"):
-                if is_measure_of(reference, sources):
-                    continue  # STDDEV of an uncertain attribute is a number of its row
-                raise at(text, reference.words[0], f"{name.upper()} {PER_EXTENT}")
-
-
-def refuse_uncertain_operands(
-    clauses: Iterable[Clause],
-    conditions: Iterable[tuple[Item, ...]],
-    sources: list[Source],
-    text: str,
-) -> None:
-    """What Spark would do to a distribution as to any array, and nobody means.
-
-    An aggregate of an uncertain attribute, and its comparison in the condition of a join.
-    """
-    for items in [*(clause.items for clause in clauses), *conditions]:
-        for reference in references(items):
-            if reference.call is None or reference.parts[-1].lower() not in AGGREGATES:
-                continue
-            attribute = attribute_argument(reference, sources)
-            if attribute is not None and not is_measure_of(reference, sources):
-                call = reference.parts[-1].upper()
-                hint = f"{call}(EXPECTED({attribute})) is one of the expected values"
-                reason = f"{call} of the uncertain {attribute} is not supported yet; {hint}"
-                raise at(text, reference.words[0], reason)
-    for items in conditions:
-        if not any(is_word(item, "ON") for item in items):
-            continue
-        for reference in references(items, in_measures=False):
-            for parts in (reference.parts[:2], reference.parts[:1]):
-                if reference.call is None and any(source.attribute(parts) for source in sources):
-                    reason = f"a join on the uncertain {parts[-1]}: compare EXPECTED({parts[-1]})"
-                    more = ("SIMILARITY JOIN",)
-                    raise at(text, reference.words[0], reason, expected=more)
+            if aggregate and not is_measure_of(reference, sources):
+                over = is_word(reference.after, "OVER")
+                reason = OVER if over else PER_EXTENT
+                raise at(text, reference.words[0], f"{name.upper()} {reason}")
 
 
 def _is_number(item: Item) -> bool:

@@ -27,6 +27,10 @@ class Edits:
         self._edits = [e for e in self._edits if not (start <= e[0] and e[1] <= end)]
         self._edits.append((start, end, ""))
 
+    def changes_within(self, start: int, end: int) -> bool:
+        """Whether a part of the text from `start` to `end`, and not all of it, is replaced."""
+        return any(start <= s and e <= end and (s, e) != (start, end) for s, e, _ in self._edits)
+
     def render(self, start: int, end: int, *, braces: bool) -> str:
         """The text from `start` to `end` with its replacements; braces doubled if asked for."""
         parts, place = [], start

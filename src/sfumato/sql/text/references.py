@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
@@ -29,12 +29,18 @@ AGGREGATES = frozenset(
 )
 
 
+SIGNS = frozenset("+-*/%<>=!^&|~")
+OPERATORS = words("BETWEEN IN LIKE ILIKE RLIKE REGEXP DIV AND OR NOT")
+OPENING = (*OPERATORS, "WHEN", "CASE")  # words before an operand
+
+
 @dataclass(frozen=True)
 class Reference:
     """A name in an expression: `x`, `s.x`, or with `call` a function's name and arguments."""
 
     words: tuple[Token, ...]
     call: Group | None
+    before: Item | None
     after: Item | None  # what follows the name or call
     whole: bool  # it is all of an item of the list, without an alias
 
@@ -61,18 +67,26 @@ def is_word(item: Item | None, *words: str) -> bool:
     return isinstance(item, Token) and item.type != "STRING" and item.upper() in words
 
 
+def always(reference: Reference) -> bool:
+    """Enter every call."""
+    return True
+
+
 def references(
-    items: tuple[Item, ...], *, in_measures: bool = True, outermost: bool = True
+    items: tuple[Item, ...],
+    *,
+    enter: Callable[[Reference], bool] = always,
+    outermost: bool = True,
 ) -> Iterator[Reference]:
     """The names of an expression, those in nested queries left out: they have tables of their own.
 
-    in_measures : also those among the arguments of our measures
+    enter : whether the names among the arguments of a call are wanted
     """
     i = 0
     while i < len(items):
         item = items[i]
         if isinstance(item, Group | Index):
-            yield from _inside(item, in_measures)
+            yield from _inside(item, enter)
             i += 1
             continue
         before = items[i - 1] if i else None
@@ -88,11 +102,48 @@ def references(
         after = items[i + 1] if call is not None and i + 1 < len(items) else following
         begins = before is None or _is(before, "COMMA") or is_word(before, "DISTINCT", "ALL")
         whole = outermost and begins and (after is None or _is(after, "COMMA"))
-        yield Reference(tuple(chain), call, after, whole)
+        reference = Reference(tuple(chain), call, before, after, whole)
+        yield reference
         if call is not None:
             i += 1
-            if in_measures or not is_measure(chain):
-                yield from _inside(call, in_measures)
+            if enter(reference):
+                yield from _inside(call, enter)
+
+
+def operator_of(reference: Reference) -> str:
+    """The sign or word that a reference is an operand of; "" if it is of none."""
+    for item, known in ((reference.before, OPENING), (reference.after, OPERATORS)):
+        if not isinstance(item, Token):
+            continue
+        if is_word(item, *known) or item.type == "DISTINCT_FROM" or str(item) in SIGNS:
+            return item.upper()
+    return ""
+
+
+def list_items(items: tuple[Item, ...]) -> Iterator[tuple[Item, ...]]:
+    """The parts of a list between its commas; a DISTINCT before the first is left out."""
+    part: list[Item] = []
+    for item in items:
+        if _is(item, "COMMA"):
+            yield tuple(part)
+            part = []
+        elif part or not is_word(item, "DISTINCT", "ALL"):
+            part.append(item)
+    yield tuple(part)
+
+
+def alias_of(item: tuple[Item, ...]) -> tuple[Token | None, tuple[Item, ...]]:
+    """The name that a part of a SELECT list gives its value, and the words of the value."""
+    if len(item) < 2 or not is_name(last := item[-1]):
+        return None, item
+    before = item[-2]
+    if is_word(before, "AS"):
+        return last, item[:-2]
+    joined = isinstance(before, Token) and (
+        before.type in ("DOT", "OPERATOR", "MINUS", "EQUAL", "PERCENT", "DISTINCT_FROM")
+        or is_word(before, *OPENING, "IS", "THEN", "ELSE")
+    )
+    return (None, item) if joined or is_word(last, "END") else (last, item[:-1])
 
 
 def is_measure(chain: Sequence[Token]) -> bool:
@@ -100,12 +151,12 @@ def is_measure(chain: Sequence[Token]) -> bool:
     return len(chain) == 1 and is_word(chain[0], *MEASURES)
 
 
-def _inside(item: Group | Index, in_measures: bool) -> Iterator[Reference]:
+def _inside(item: Group | Index, enter: Callable[[Reference], bool]) -> Iterator[Reference]:
     body = item.body
     if body is None or body.is_query:
         return
     for clause_items in word_lists(body):
-        yield from references(clause_items, in_measures=in_measures, outermost=False)
+        yield from references(clause_items, enter=enter, outermost=False)
 
 
 def word_lists(body: Body) -> Iterator[tuple[Item, ...]]:

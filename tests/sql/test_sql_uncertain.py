@@ -1,0 +1,140 @@
+"""A distribution is no number: what Spark would do to it as to any array is refused, or renamed."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+from sfumato.sql import SqlError, sql
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def tables(spark):
+    """`s`: uncertain x; `certain`: a plain v."""
+    rows = spark.range(6).select(
+        F.col("id"),
+        (F.col("id") % 2).alias("k"),
+        F.timestamp_seconds(F.col("id") * 60).alias("ts"),
+        F.timestamp_seconds(F.col("id") * 60).alias("arrival"),
+    )
+    likely, unlikely = "named_struct('prob', 0.75D, 'x', id)", "named_struct('prob', 0.25D, 'x', 9)"
+    array = f"array({likely}, {unlikely})".replace("id)", "CAST(id AS DOUBLE))").replace(
+        "9)", "9D)"
+    )
+    rows.withColumn("alternatives", F.expr(array)).createOrReplaceTempView("s")
+    rows.withColumn("v", F.col("id").cast("double")).createOrReplaceTempView("certain")
+    yield spark
+    for name in ("s", "certain"):
+        spark.catalog.dropTempView(name)
+
+
+# (query, the word underlined, a part of the reason)
+REFUSED = [
+    ("SELECT id FROM s ORDER BY x", "x", "rows are ordered by numbers: EXPECTED(x) is one"),
+    ("SELECT id FROM s ORDER BY id, s.x DESC", "s", "ordered by numbers"),
+    ("SELECT x AS y, id FROM s ORDER BY x", "x", "ordered by numbers"),
+    ("SELECT count(*) FROM s GROUP BY x", "x", "rows are grouped by numbers"),
+    ("SELECT DISTINCT x FROM s", "x", "DISTINCT compares numbers"),
+    ("SELECT DISTINCT k, x FROM s", "x", "DISTINCT compares numbers"),
+    ("SELECT row_number() OVER (ORDER BY x) FROM s", "x", "partitioned and ordered by numbers"),
+    ("SELECT rank() OVER (PARTITION BY x ORDER BY id) FROM s", "x", "partitioned and ordered"),
+    ("SELECT rank() OVER w FROM s WINDOW w AS (ORDER BY x)", "x", "ordered by numbers"),
+    ("SELECT x + 1 FROM s", "x", "+ takes a number"),
+    ("SELECT id, -x FROM s", "x", "- takes a number"),
+    ("SELECT CASE WHEN x > 3 THEN 1 END FROM s", "x", "> takes a number"),
+    ("SELECT x BETWEEN 1 AND 2 FROM s", "x", "BETWEEN takes a number"),
+    ("SELECT abs(x - 1) FROM s", "x", "- takes a number"),
+    ("SELECT SUM(x) > 40 FROM s [ROWS 2]", "SUM", "SUM(x) is uncertain, and > takes a number"),
+    ("SELECT AVG(v) OVER (PARTITION BY k) FROM certain [RANGE 2 min WATTR ts]", "AVG", "OVER"),
+    ("SELECT AVG(x) OVER (PARTITION BY k) FROM s [RANGE 2 min WATTR ts]", "AVG", "OVER"),
+    ("SELECT AVG(x), SUM(id) OVER () FROM s [ROWS 2]", "SUM", "leave OVER out"),
+    ("SELECT AVG(x) FILTER (WHERE k = 1) FROM s [ROWS 2] GROUP BY k", "AVG", "filter with WHERE"),
+    ("SELECT COUNT(DISTINCT x) FROM s [ROWS 2]", "DISTINCT", "DISTINCT in COUNT"),
+    ("SELECT avg(y) FROM (SELECT x AS y FROM s)", "y", "is a distribution"),
+    ("SELECT y + 1 FROM (SELECT x AS y FROM s)", "y", "is a distribution"),
+    ("SELECT AVG(xx) FROM s [ROWS 2]", "xx", "there is no column xx"),
+    ("SELECT id AS xx, AVG(xx) FROM s [ROWS 2]", "xx", "there is no column xx"),
+    ("SELECT k FROM certain a [RANGE 2 min WATTR ts] LEFT JOIN certain b [RANGE 2 min WATTR ts] "
+     "ON a.k = b.k", "LEFT", "LEFT JOIN of windows"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("query", "word", "reason"), REFUSED)
+def test_a_distribution_where_a_number_is_meant_is_refused_at_its_place(
+    tables, query, word, reason
+):
+    with pytest.raises(SqlError) as caught:
+        sql(tables, query)
+    assert (caught.value.word, reason in caught.value.reason) == (word, True), str(caught.value)
+    assert "__" not in str(caught.value)
+
+
+def test_the_likely_words_are_offered(tables):
+    with pytest.raises(SqlError) as caught:
+        sql(tables, "SELECT MEDIAN(x) FROM s [ROWS 2]")
+    assert caught.value.suggestion == "PERCENTILE(x, 0.5)"
+    with pytest.raises(SqlError) as caught:
+        sql(tables, "SELECT AVG(idd) FROM s [ROWS 2]")
+    assert caught.value.suggestion == "id"
+    with pytest.raises(SqlError) as caught:
+        sql(tables, "SELECT x + 1 FROM s")
+    assert caught.value.expected == ("EXPECTED(x)",)
+
+
+def test_what_is_meant_of_arrays_and_names_stays_as_it_is(tables):
+    def values(query):
+        return [row[0] for row in sql(tables, query).collect()]
+
+    assert values("SELECT id FROM s ORDER BY EXPECTED(x) DESC LIMIT 1") == [5]
+    assert values("SELECT EXPECTED(x) AS x FROM s ORDER BY x LIMIT 1") == [2.25]
+    assert values("SELECT size(x) FROM s LIMIT 1") == [2]
+    assert values("SELECT x[0].prob > 0.5 FROM s LIMIT 1") == [True]
+    assert values("SELECT aggregate(x, 0D, (a, x) -> a + x.prob) FROM s LIMIT 1") == [1.0]
+    assert values("SELECT transform(alternatives, x -> x.prob * 2)[0] FROM s LIMIT 1") == [1.5]
+    assert values("SELECT round(STDDEV(EXPECTED(x)), 6) FROM s") == [pytest.approx(1.403122)]
+    assert values("SELECT count(*) FROM s WHERE x > 8") == [6]
+
+
+def test_columns_are_called_as_they_are_written(tables):
+    query = (
+        "SELECT k, PROB(AVG(x) > 4) >= 0.5, EXPECTED(AVG(x)) + 1, EXPECTED(AVG(x)) AS mean "
+        "FROM s [ROWS 2] GROUP BY k"
+    )
+    assert sql(tables, query).columns == [
+        "k",
+        "PROB(AVG(x) > 4) >= 0.5",
+        "EXPECTED(AVG(x)) + 1",
+        "mean",
+    ]
+    plain = "SELECT EXPECTED(x) * 2, EXPECTED(x) e, EXPECTED(x), x FROM s"
+    assert sql(tables, plain).columns == ["EXPECTED(x) * 2", "e", "expected_x", "x"]
+
+
+@pytest.mark.parametrize(
+    ("query", "word", "here"),
+    [
+        ("SELECT COUNT(*) FROM s GROUP BY TUMBLE(ts, INTERVAL '10' MINUTE)", "TUMBLE", "RANGE 10"),
+        ("SELECT * FROM TABLE(HOP(TABLE s, DESCRIPTOR(ts), 1, 2))", "HOP", "SLIDE"),
+        ("SELECT k FROM s WINDOW TUMBLING (SIZE 5 MINUTES) GROUP BY k", "WINDOW TUMBLING", "RANGE"),
+        ("SELECT k FROM s WINDOW SESSION (5 MINUTES) GROUP BY k", "WINDOW SESSION", "session_w"),
+        ("SELECT k FROM s EMIT CHANGES", "EMIT CHANGES", "without it"),
+    ],
+)
+def test_windows_of_other_systems_are_told_as_they_are_written_here(tables, query, word, here):
+    with pytest.raises(SqlError) as caught:
+        sql(tables, query)
+    assert caught.value.word == word
+    assert here in caught.value.reason
+
+
+def test_frames_are_tables_by_their_names(tables):
+    frame = tables.table("certain")
+    assert sql(tables, "SELECT max(v) FROM given", given=frame).first()[0] == 5.0
+    query = "SELECT AVG(v) AS a FROM certain [RANGE 6 min WATTR ts]"
+    (row,) = sql(tables, query, certain=frame.where("v < 2")).collect()
+    assert row.a == 0.5
+    with pytest.raises(SqlError, match="no stream, table or view givn") as caught:
+        sql(tables, "SELECT * FROM givn [ROWS 2]", given=frame)
+    assert caught.value.suggestion == "given"
