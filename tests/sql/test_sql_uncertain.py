@@ -19,10 +19,8 @@ def tables(spark):
         F.timestamp_seconds(F.col("id") * 60).alias("ts"),
         F.timestamp_seconds(F.col("id") * 60).alias("arrival"),
     )
-    likely, unlikely = "named_struct('prob', 0.75D, 'x', id)", "named_struct('prob', 0.25D, 'x', 9)"
-    array = f"array({likely}, {unlikely})".replace("id)", "CAST(id AS DOUBLE))").replace(
-        "9)", "9D)"
-    )
+    likely = "named_struct('prob', 0.75D, 'x', CAST(id AS DOUBLE))"
+    array = f"array({likely}, named_struct('prob', 0.25D, 'x', 9D))"
     rows.withColumn("alternatives", F.expr(array)).createOrReplaceTempView("s")
     rows.withColumn("v", F.col("id").cast("double")).createOrReplaceTempView("certain")
     yield spark
