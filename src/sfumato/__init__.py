@@ -7,6 +7,7 @@ the kernels and operators it runs, does not pay for the rest.
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names for type checkers and editors
@@ -109,6 +110,8 @@ __all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return version("sfumato")
     if name not in _HOME:
         raise AttributeError(f"module `sfumato` has no attribute `{name}`; it has {__all__}")
     value = getattr(import_module(_HOME[name]), name)

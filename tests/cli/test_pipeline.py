@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import io
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
 from sfumato.cli.failures import first_cause
+from sfumato.cli.follow import Running, follow
 from sfumato.cli.hindsight import fixed_watermark, least_slack, waiting
-from sfumato.cli.pipeline import PipelineError, Query, Sink, Source, parse_pipeline, read_pipeline
-from sfumato.cli.progress import QueryProgress
+from sfumato.cli.log import Log
+from sfumato.cli.pipeline import (
+    PipelineError,
+    Query,
+    Sink,
+    Source,
+    check_paths,
+    parse_pipeline,
+    read_pipeline,
+)
+from sfumato.cli.progress import QueryProgress, by_operator
 from sfumato.cli.tables import LONGEST, WIDEST, cell
 
 SOURCE = '[sources.s]\nformat = "json"\npath = "in"\n'
@@ -162,6 +175,22 @@ def test_a_missing_or_unreadable_file_is_named(tmp_path):
         read_pipeline(tmp_path / "latin.toml")
 
 
+def test_a_source_that_is_not_there_is_told_with_its_key(tmp_path):
+    (tmp_path / "in").mkdir()
+    for source, key in (('format = "json"\npath = "no"', "path"), ('replay = "no.csv"', "replay")):
+        text = f"[sources.s]\n{source}\n{SINK}"
+        with pytest.raises(PipelineError, match=f"`sources.s.{key}`: there is no file or folder"):
+            check_paths(parse_pipeline(text, tmp_path / "p.toml"))
+    for path in ("in", "s3://bucket/x", "logs/*.json"):
+        text = f'[sources.s]\nformat = "json"\npath = "{path}"\n{SINK}'
+        check_paths(parse_pipeline(text, tmp_path / "p.toml"))
+
+
+def test_a_sink_cannot_move_its_checkpoint_unseen():
+    text = SOURCE + '[sinks.out]\nquery = "s"\noptions = { CheckpointLocation = "x" }\n'
+    assert 'give that, checkpoint = "..." at the top' in complaint(text)
+
+
 def test_the_examples_are_pipelines():
     for file in sorted((Path(__file__).parents[2] / "examples").glob("*.toml")):
         pipeline = read_pipeline(file)
@@ -181,7 +210,7 @@ def report(batch, rows, *, ran=True, stamp="", **observed):
     return SimpleNamespace(
         batchId=batch,
         timestamp=stamp or f"t{batch}",
-        durationMs={"addBatch": 1} if ran else {"triggerExecution": 1},
+        durationMs={"addBatch": 1, "triggerExecution": 500} if ran else {"triggerExecution": 1},
         numInputRows=rows,
         observedMetrics={name: Observed(values) for name, values in observed.items()},
     )
@@ -196,20 +225,119 @@ def test_reports_seen_again_count_once_and_idle_looks_are_no_batches():
     assert (progress.batches, progress.rows_in, progress.rows_out) == (2, 15, 13)
 
 
-def test_late_and_invalid_are_summed_over_the_operators_but_not_over_others_metrics():
+def test_each_row_is_counted_once_whatever_operators_stand_behind_one_another():
     progress = QueryProgress()
-    progress.take(
+    (batch,) = progress.take(
         [
             report(
                 0,
                 10,
                 sfumato_reorder_1={"rows": 10, "late": 2, "invalid": 1},
+                sfumato_reorder_berlin={"rows": 10, "late": 3, "invalid": 0, "out_of_order": 4},
                 sfumato_join_2_left={"rows": 9, "invalid": 3},
+                sfumato_join_2_right={"rows": 9, "invalid": 2},
+                sfumato_window_3={"rows": 9, "late": 5, "out_of_order": 1},
+                sfumato_top_k_4_answers={"late": 7},
                 mine={"late": 100},
             )
         ]
     )
-    assert (progress.total("late"), progress.total("invalid")) == (2, 4)
+    for counted in (progress, batch):
+        assert counted.total("late") == 5
+        assert counted.total("invalid") == 5
+        assert counted.total("out_of_order") == 4
+    assert by_operator(progress.counters) == {
+        "reorder_1": {"rows": 10, "late": 2, "invalid": 1},
+        "reorder_berlin": {"rows": 10, "late": 3, "out_of_order": 4},
+        "join_2": {"invalid": 5},
+        "window_3": {"rows": 9, "late": 5, "out_of_order": 1},
+    }
+
+
+# ---- the log -------------------------------------------------------------------------------------
+
+
+def logged(machines):
+    console = Console(file=io.StringIO(), width=40)
+    log = Log(console, machines=machines)
+    counts = {"rows": 10, "late": 2}
+    rows_out = {"rows": 8}
+    (batch,) = QueryProgress().take(
+        [report(3, 10, sfumato_reorder_1=counts, sfumato_rows_out=rows_out)]
+    )
+    log.batch("out", batch)
+    log.said("out", "again in 1 s")
+    return console.file.getvalue().splitlines()
+
+
+def test_a_line_tells_a_micro_batch_and_what_was_counted():
+    assert logged(machines=False) == [
+        "t3 out: micro-batch 3, 10 rows in, 8 out, 2 late, 0 invalid, 0 out of order, 0.5 s",
+        "out: again in 1 s",
+    ]
+
+
+def test_machines_get_json_lines():
+    assert [json.loads(line) for line in logged(machines=True)] == [
+        {
+            "sink": "out",
+            "batch": 3,
+            "started": "t3",
+            "rows_in": 10,
+            "rows_out": 8,
+            "seconds": 0.5,
+            "metrics": {"sfumato_reorder_1": {"rows": 10, "late": 2}},
+        },
+        {"sink": "out", "event": "again in 1 s"},
+    ]
+
+
+# ---- second attempts -----------------------------------------------------------------------------
+
+
+class EndedQuery:
+    """A streaming query that ended, perhaps with an error."""
+
+    isActive, recentProgress, lastProgress = False, (), None  # noqa: N815
+
+    def __init__(self, error):
+        self.error = error
+
+    def exception(self):
+        return self.error
+
+    def stop(self):
+        pass
+
+
+KILLED = RuntimeError("Job aborted: Python worker exited unexpectedly (crashed)")
+OWN = RuntimeError("Traceback (most recent call last):\nValueError: no such sensor")
+
+
+def attempted(errors, monkeypatch):
+    """Exit code, how often a sink was started, and what was said, if it fails in these ways."""
+    monkeypatch.setattr("sfumato.cli.follow.FIRST_WAIT", 0.001)
+    monkeypatch.setattr("sfumato.cli.follow.LOOK_EVERY", 0.002)
+    left, console = list(errors), Console(file=io.StringIO(), width=200)
+    frame = SimpleNamespace(columns=[])
+    sink = Running(Sink("out", "q"), "out", frame, lambda _: EndedQuery(left.pop(0)))
+    code = follow([[sink]], console, Log(console))
+    return code, len(errors) - len(left), console.file.getvalue()
+
+
+def test_a_sink_that_lost_a_worker_starts_again_and_says_so(monkeypatch):
+    code, starts, said = attempted([KILLED, KILLED, None], monkeypatch)
+    assert (code, starts) == (0, 3)
+    assert "out: Job aborted: Python worker exited unexpectedly (crashed); attempt 2 of 5 in 0.001 s" in said
+    assert "attempt 3 of 5 in 0.002 s" in said
+
+
+def test_a_failure_of_the_query_or_one_that_stays_ends_the_run(monkeypatch):
+    code, starts, said = attempted([OWN, None], monkeypatch)
+    assert (code, starts) == (1, 1)
+    assert "Failed: sink out: no such sensor" in said
+    code, starts, _ = attempted([KILLED] * 9, monkeypatch)
+    assert (code, starts) == (1, 5)
 
 
 def test_rows_in_and_not_out_of_a_reorder_are_held():

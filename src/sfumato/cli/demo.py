@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,11 @@ from rich.table import Table
 
 import sfumato as sf
 from sfumato.cli.demo_data import AIRPORTS, HOURS, DemoData, write_data
+from sfumato.cli.follow import Running, follow
 from sfumato.cli.hindsight import Waiting, fixed_watermark, least_slack, waiting
+from sfumato.cli.log import Log
 from sfumato.cli.pipeline import Sink
-from sfumato.cli.run import Running, follow, start
+from sfumato.cli.run import start
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -81,7 +84,9 @@ def run_demo(
         data = prepared.result()
     _introduce(console, data)
     running = start_streams(spark, data, folder)
-    code = follow(running, console)
+    for query in running:  # at once: the second need not wait for the first
+        query.start()
+    code = follow([running], console, None if console.is_terminal else Log(console))
     if code == 0:
         flights, weather = running
         tell_flights(console, data, spark.read.parquet(str(folder / flights.name)), flights)
@@ -91,7 +96,7 @@ def run_demo(
 
 
 def start_streams(spark: SparkSession, data: DemoData, folder: Path) -> list[Running]:
-    """Start the two queries, flights and weather; their answers go to Parquet files."""
+    """The two queries, flights and weather; their answers go to Parquet files."""
     spark.dataSource.register(sf.ReplaySource)
     flights = replay(spark, data.flights, "departed", FLIGHTS_PER_BATCH)
     flights.createOrReplaceTempView("flights")
@@ -99,13 +104,9 @@ def start_streams(spark: SparkSession, data: DemoData, folder: Path) -> list[Run
     assert not isinstance(ordered, list)
     hours = replay(spark, data.weather, "time_hour", HOURS_PER_BATCH)
     frames = {"flights by timetable": ordered, "similar frost": similar_frost(hours)}
+    starter = partial(start, folder=str(folder / "checkpoint"), once=True)
     return [
-        start(
-            frame,
-            Sink(name, name, "parquet", str(folder / name)),
-            str(folder / "checkpoint"),
-            once=True,
-        )
+        Running(Sink(name, name, "parquet", str(folder / name)), name, frame, starter)
         for name, frame in frames.items()
     ]
 

@@ -54,3 +54,27 @@ def _python_error(text: str) -> str | None:
             found = match.group(2) or match.group(1)
             break
     return found
+
+
+# What a worker, its JVM or the network ends with, and a second attempt may not meet again.
+PASSING = (
+    "failed to connect back",
+    "worker exited unexpectedly",
+    "Python worker failed",
+    "SIGKILL",
+    "ExecutorLost",
+    "Connection reset",
+    "Connection refused",
+    "Broken pipe",
+    "Could not connect",
+    "timed out",
+)
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether a failure is of the surroundings, and not of the query or its data."""
+    text = str(error)
+    told = _python_error(text) if TRACEBACK in text else None
+    if told is not None and not any(words in told for words in PASSING):
+        return False  # the query's own code raised
+    return any(words in text for words in PASSING)

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,13 +29,46 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+class LogForm(StrEnum):
+    """Who reads a run's log."""
+
+    text = "text"
+    json = "json"
+
+
 PipelineFile = Annotated[
     Path, typer.Argument(metavar="FILE", help="A pipeline: sources, SQL and sinks in TOML.")
 ]
 Cores = Annotated[
     int | None, typer.Option(min=1, help="Processor cores for Spark; default: all there are.")
 ]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust", help="Let the file's SQL do all that Spark can: call Java, read paths."
+    ),
+]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Show Spark's own error messages too.")]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        import sfumato
+
+        typer.echo(f"sfumato {sfumato.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Say the version."),
+    ] = False,
+) -> None:
+    """Continuous queries on Spark over uncertain, incomplete and out-of-order streams."""
 
 
 @app.command()
@@ -67,19 +101,28 @@ def run(
     once: Annotated[
         bool, typer.Option("--once", help="Process what the sources have now, and end.")
     ] = False,
+    log: Annotated[
+        LogForm | None,
+        typer.Option(help="A line a micro-batch, for people or for machines; text off a terminal."),
+    ] = None,
+    trust: Trust = False,
     cores: Cores = None,
     verbose: Verbose = False,
 ) -> None:
     """Run the pipeline FILE until Ctrl-C."""
-    from sfumato.cli.pipeline import read_pipeline
+    from sfumato.cli.log import Log
+    from sfumato.cli.pipeline import check_paths, read_pipeline
 
     console = Console()
+    lines = None if log is None else Log(console, machines=log is LogForm.json)
     with _usage_errors(console):
         pipeline = read_pipeline(file)
-        with _spark(console, cores, verbose, short=once) as spark:
+        check_paths(pipeline)
+        page = not console.is_terminal
+        with _spark(console, cores, verbose, short=once, page=page, trust=trust) as spark:
             from sfumato.cli.run import run as run_pipeline
 
-            code = run_pipeline(spark, pipeline, console, once=once)
+            code = run_pipeline(spark, pipeline, console, once=once, log=lines)
     raise typer.Exit(code)
 
 
@@ -90,16 +133,18 @@ def explain(
         Path | None,
         typer.Option(metavar="FOLDER", help="Draw the timetables of TOP queries into this folder."),
     ] = None,
+    trust: Trust = False,
     cores: Cores = None,
     verbose: Verbose = False,
 ) -> None:
     """Say what the queries of the pipeline FILE will do; run nothing."""
-    from sfumato.cli.pipeline import read_pipeline
+    from sfumato.cli.pipeline import check_paths, read_pipeline
 
     console = Console()
     with _usage_errors(console):
         pipeline = read_pipeline(file)
-        with _spark(console, cores, verbose, short=True) as spark:
+        check_paths(pipeline)
+        with _spark(console, cores, verbose, short=True, trust=trust) as spark:
             from sfumato.cli.run import define
 
             defined = define(spark, pipeline)
@@ -178,16 +223,23 @@ def reproduce(
 
 @contextmanager
 def _spark(
-    console: Console, cores: int | None, verbose: bool, *, short: bool
+    console: Console,
+    cores: int | None,
+    verbose: bool,
+    *,
+    short: bool,
+    page: bool = False,
+    trust: bool = False,
 ) -> Iterator[SparkSession]:
     """A session that ends with the command; without a Java runtime the command fails."""
     from sfumato.cli.java import NoJavaError
     from sfumato.cli.session import session
+    from sfumato.spark.model.expression_text import TRUST
 
     _use_utc()
     with console.status("Starting Spark"), nullcontext() if verbose else _quiet_children():
         try:
-            spark = session("sfumato", cores=cores, short=short)
+            spark = session("sfumato", cores=cores, short=short, page=page)
         except NoJavaError as error:
             _say_error(error)
             raise typer.Exit(FAILED) from None
@@ -196,6 +248,8 @@ def _spark(
         root = ""  # Py4J tells it of interrupts
         for name in (root, "SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
+    if trust:
+        spark.conf.set(TRUST, "true")
     with _interrupts():
         try:
             yield spark

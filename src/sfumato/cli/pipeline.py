@@ -106,6 +106,18 @@ def read_pipeline(file: Path) -> Pipeline:
     return parse_pipeline(text, file)
 
 
+def check_paths(pipeline: Pipeline) -> None:
+    """Raise PipelineError for a source's file or folder that is not there; those with a scheme or a
+    pattern are Spark's to find."""
+    for source in pipeline.sources:
+        path = source.path
+        if path is None or WITH_SCHEME.match(path) or any(sign in path for sign in "*?[{"):
+            continue
+        if not Path(path).exists():
+            key = REPLAY if source.format == REPLAY else "path"
+            raise PipelineError(f"`sources.{source.name}.{key}`: there is no file or folder {path}")
+
+
 def parse_pipeline(text: str, file: Path) -> Pipeline:
     """The pipeline of a file's text; see `read_pipeline`."""
     try:
@@ -176,6 +188,11 @@ class Section:
         """The options as texts, as Spark takes them."""
         chosen = {}
         for key, value in (self.get("options", dict, "a table of options") or {}).items():
+            if key.lower() == "checkpointlocation":
+                raise PipelineError(
+                    f"`{self.place}.options.{key}`: each sink keeps its place in a subfolder of "
+                    'the pipeline\'s folder: give that, checkpoint = "..." at the top of the file'
+                )
             if key.lower() == "path":
                 raise PipelineError(
                     f'`{self.place}.options.path`: give the path as {self.at("path")} = "..."'

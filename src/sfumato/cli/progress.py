@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,6 +11,24 @@ from typing import Any
 PREFIX = "sfumato_"
 REORDER = f"{PREFIX}reorder_"
 ROWS_OUT = f"{PREFIX}rows_out"  # observed at the sink
+SIDE = re.compile(r"_(left|right|input)$")  # metrics of what goes into an operator
+KIND = re.compile(r"sfumato_(reorder|join|extents|window|top_k|impute|earlier_values|[a-z]+)_")
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """One micro-batch: rows read, rows that reached the sink, seconds, and what was observed."""
+
+    number: int
+    started: str
+    rows_in: int
+    rows_out: int
+    seconds: float
+    counters: dict[str, dict[str, int]]
+
+    def total(self, counter: str) -> int:
+        """A counter over the operators; see `counted`."""
+        return counted(self.counters, counter)
 
 
 @dataclass
@@ -29,8 +48,9 @@ class QueryProgress:
     ended: float | None = None
     _seen: set[tuple[int, str]] = field(default_factory=set)
 
-    def take(self, reports: Iterable[Any]) -> None:
-        """Add what is new in a query's ``recentProgress``."""
+    def take(self, reports: Iterable[Any]) -> list[MicroBatch]:
+        """Add what is new in a query's ``recentProgress``; the new micro-batches."""
+        new = []
         for report in reports:
             key = (report.batchId, report.timestamp)
             if key in self._seen:
@@ -38,23 +58,19 @@ class QueryProgress:
             self._seen.add(key)
             if "addBatch" not in report.durationMs:
                 continue  # it only looked for rows
+            new.append(batch := _micro_batch(report))
             self.batches += 1
-            self.rows_in += report.numInputRows
-            for name, row in report.observedMetrics.items():
-                self._observe(name, row.asDict())
-
-    def _observe(self, metric: str, values: dict[str, Any]) -> None:
-        if metric == ROWS_OUT:
-            self.rows_out += values["rows"] or 0
-        elif metric.startswith(PREFIX):
-            totals = self.counters.setdefault(metric, {})
-            for name, value in values.items():
-                totals[name] = totals.get(name, 0) + (value or 0)
+            self.rows_in += batch.rows_in
+            self.rows_out += batch.rows_out
+            for metric, values in batch.counters.items():
+                totals = self.counters.setdefault(metric, {})
+                for name, value in values.items():
+                    totals[name] = totals.get(name, 0) + value
+        return new
 
     def total(self, counter: str) -> int:
-        """The sum of a counter ("late", "invalid", ...) over the operators of the query."""
-        named = (counts for metric, counts in self.counters.items() if not _by_query(metric))
-        return sum(counts.get(counter, 0) for counts in named)
+        """A counter ("late", "invalid", ...) over the operators; see `counted`."""
+        return counted(self.counters, counter)
 
     @property
     def rate(self) -> float:
@@ -80,6 +96,48 @@ class QueryProgress:
         return reorders[0]["rows"] - self.rows_out if len(reorders) == 1 else None
 
 
-def _by_query(metric: str) -> bool:
-    """Whether a metric's names are those of queries, which may be called anything."""
-    return metric.endswith("_answers")
+def counted(counters: dict[str, dict[str, int]], counter: str) -> int:
+    """How many rows were counted, each row once.
+
+    Operators of one kind stand beside one another, in most queries, and count different rows;
+    those of different kinds stand behind one another and count the same rows again: what a reorder
+    calls late is late for the window behind it. So the sum over a kind, and the most of the kinds.
+    """
+    kinds: dict[str, int] = {}
+    for metric, counts in counters.items():
+        found = KIND.match(metric)
+        if found is not None and not metric.endswith("_answers"):  # which are named by queries
+            kind = found.group(1)
+            kinds[kind] = kinds.get(kind, 0) + counts.get(counter, 0)
+    return max(kinds.values(), default=0)
+
+
+def by_operator(counters: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    """Operator -> counter -> total, without the counters that are 0."""
+    operators: dict[str, dict[str, int]] = {}
+    for metric, counts in counters.items():
+        if metric.endswith("_answers"):
+            continue
+        totals = operators.setdefault(SIDE.sub("", metric).removeprefix(PREFIX), {})
+        for name, count in counts.items():
+            inner = name == "rows" and SIDE.search(metric) is not None
+            if count and not inner:
+                totals[name] = totals.get(name, 0) + count
+    return operators
+
+
+def _micro_batch(report: Any) -> MicroBatch:
+    observed = {name: row.asDict() for name, row in report.observedMetrics.items()}
+    counters = {
+        metric: {name: value or 0 for name, value in values.items()}
+        for metric, values in observed.items()
+        if metric.startswith(PREFIX) and metric != ROWS_OUT
+    }
+    return MicroBatch(
+        report.batchId,
+        report.timestamp,
+        report.numInputRows,
+        (observed.get(ROWS_OUT) or {}).get("rows") or 0,
+        report.durationMs.get("triggerExecution", 0) / 1000,
+        counters,
+    )

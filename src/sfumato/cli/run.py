@@ -1,26 +1,25 @@
-"""Run a pipeline: name its sources and queries, start its sinks, follow them to the end."""
+"""Run a pipeline: name its sources and queries, and start its sinks."""
 
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, Group
-from rich.live import Live
-from rich.markup import escape
+from rich.console import Console
 
 import sfumato as sf
 from sfumato.cli.failures import first_cause
+from sfumato.cli.follow import Running, follow
+from sfumato.cli.log import Log
 from sfumato.cli.pipeline import CONSOLE, WITH_SCHEME, Pipeline, PipelineError, Sink, Source
-from sfumato.cli.progress import ROWS_OUT, QueryProgress
+from sfumato.cli.progress import ROWS_OUT
 from sfumato.cli.shared_run import SharedRuns, quickest
-from sfumato.cli.tables import how_many, progress_table, rows_table
+from sfumato.cli.tables import how_many, rows_table
 from sfumato.sql.explanation.describe import explained
 from sfumato.sql.plan.nodes import Step, Table
 from sfumato.sql.plan.sources import Frame
@@ -31,40 +30,23 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-LOOK_EVERY = 0.25  # seconds between two looks at the queries
 
-
-@dataclass
-class Running:
-    """A sink at work. `rows`: the newest rows of a console sink."""
-
-    name: str
-    query: StreamingQuery
-    progress: QueryProgress = field(default_factory=QueryProgress)
-    columns: list[str] = field(default_factory=list)
-    rows: list[Any] = field(default_factory=list)
-    resumed: bool = False
-
-    def look(self) -> bool:
-        """Take in the newest reports; False when the query has ended."""
-        active = self.query.isActive  # asked first, so that the last reports are not missed
-        self.progress.take(self.query.recentProgress)
-        if not active and self.progress.ended is None:
-            self.progress.ended = time.monotonic()
-        return active
-
-    @property
-    def failure(self) -> str | None:
-        error = self.query.exception()
-        return None if error is None else first_cause(error)
-
-
-def run(spark: SparkSession, pipeline: Pipeline, console: Console, *, once: bool = False) -> int:
+def run(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    console: Console,
+    *,
+    once: bool = False,
+    log: Log | None = None,
+) -> int:
     """Run a pipeline until its sinks end, one fails, or the user interrupts; the exit code.
 
     once : process what the sources have now, and end
+    log : None: a table that is kept up to date on a terminal, else a line a micro-batch
     Raises PipelineError, before anything has started, for what Spark or our SQL refuse.
     """
+    if log is None and not console.is_terminal:
+        log = Log(console)
     with ExitStack() as stack:
         folder = pipeline.checkpoint
         if folder is None:
@@ -78,29 +60,26 @@ def run(spark: SparkSession, pipeline: Pipeline, console: Console, *, once: bool
                     f"`sinks.{sink.name}` gets the rows of {sink.query}, which reads static "
                     "sources only: let one of them be a stream, or show the rows on the console"
                 )
-        if streams and pipeline.checkpoint is None:
+        if streams and pipeline.checkpoint is None and not (log and log.machines):
             console.print("No checkpoint folder: the next run begins anew.", style="dim")
         for sink in pipeline.sinks:
             if sink not in streams:
-                _show(console, sink, frames[sink.query])
-        running: list[Running] = []
-
-        def sinks() -> list[Running]:
-            for sink in streams:
-                running.append(start(frames[sink.query], sink, folder, once=once))
-            return running
-
+                _show(console, sink, frames[sink.query], log)
+        before = [
+            Running(replace(shared_run.sink, trigger=quickest(streams)), shared_run.title, frame)
+            for shared_run in shared.runs
+            for frame in [shared_run.frame]
+        ]
+        after = [Running(sink, sink.name, frames[sink.query]) for sink in streams]
+        for sink_at_work in (*before, *after):
+            sink_at_work.starter = partial(start, folder=folder, once=once)
+        # Once: the sinks process what the shared runs have written.
+        phases = [before, after] if once and before else [[*before, *after]]
         try:
-            for shared_run in shared.runs:
-                sink = replace(shared_run.sink, trigger=quickest(streams))
-                started = start(shared_run.frame, sink, folder, once=once)
-                running.append(replace(started, name=shared_run.title))
-            if once and running:  # the sinks process what the shared runs have written
-                return follow(running, console, then=sinks)
-            return follow(sinks(), console)
+            return follow(phases, console, log)
         finally:
-            for sink_at_work in running:
-                sink_at_work.query.stop()
+            for sink_at_work in (*before, *after):
+                sink_at_work.stop()
 
 
 @dataclass
@@ -186,16 +165,17 @@ def spark_errors() -> tuple[type[Exception], ...]:
     return PySparkException, Py4JError
 
 
-def start(frame: DataFrame, sink: Sink, folder: str, *, once: bool) -> Running:
+def start(running: Running, *, folder: str, once: bool) -> StreamingQuery:
     """Start one sink; its checkpoint is the subfolder of its name."""
     from pyspark.sql import functions as F  # noqa: N812
 
+    sink = running.sink
     checkpoint = f"{folder.rstrip('/')}/{sink.name}"
-    counted = frame.observe(ROWS_OUT, F.count(F.lit(1)).alias("rows"))
+    counted = running.frame.observe(ROWS_OUT, F.count(F.lit(1)).alias("rows"))
     writer: Any = counted.writeStream.queryName(sink.name).outputMode(sink.mode)
-    writer = writer.option("checkpointLocation", checkpoint).options(**sink.options)
-    newest: list[Any] = []
+    writer = writer.options(**sink.options).option("checkpointLocation", checkpoint)
     if sink.format == CONSOLE:
+        newest = running.rows
         writer = writer.foreachBatch(lambda batch, _: _keep_newest(batch, sink.rows, newest))
     else:
         writer = writer.format(sink.format)
@@ -203,13 +183,14 @@ def start(frame: DataFrame, sink: Sink, folder: str, *, once: bool) -> Running:
         writer = writer.trigger(availableNow=True)
     elif sink.trigger is not None:
         writer = writer.trigger(processingTime=sink.trigger)
-    resumed = not WITH_SCHEME.match(checkpoint) and (Path(checkpoint) / "commits").is_dir()
+    if not WITH_SCHEME.match(checkpoint):
+        running.resumed = running.resumed or (Path(checkpoint) / "commits").is_dir()
     try:
-        query = writer.start(sink.path) if sink.path is not None else writer.start()
+        query: StreamingQuery = writer.start(sink.path) if sink.path else writer.start()
     except spark_errors() as error:
         told = f"`sinks.{sink.name}`: {first_cause(error)}{_way_out(error, sink)}"
         raise PipelineError(told) from error
-    return Running(sink.name, query, columns=frame.columns, rows=newest, resumed=resumed)
+    return query
 
 
 def _way_out(error: Exception, sink: Sink) -> str:
@@ -242,76 +223,19 @@ def _keep_newest(batch: DataFrame, count: int, newest: list[Any]) -> None:
     newest[:] = [*newest, *rows][-count:]
 
 
-def _show(console: Console, sink: Sink, frame: DataFrame) -> None:
+def _show(console: Console, sink: Sink, frame: DataFrame, log: Log | None) -> None:
     """The rows of a static frame."""
     try:
         rows = frame.limit(sink.rows).collect()
     except spark_errors() as error:
         raise PipelineError(f"`sinks.{sink.name}`: {first_cause(error)}") from error
+    if log is not None and log.machines:
+        for row in rows:
+            log.row(sink.name, frame.columns, row)
+        return
     console.print(
         rows_table(f"{sink.name}: the first {how_many(len(rows), 'row')}", frame.columns, rows)
     )
-
-
-def follow(
-    running: list[Running], console: Console, then: Callable[[], object] | None = None
-) -> int:
-    """Show the progress of started sinks until they end; 1 if one failed, else 0.
-
-    then : starts more of them, once these have ended
-    The first failure stops the others. An interrupt stops all, and is no failure.
-    """
-    failed = None
-    try:
-        with Live(console=console, refresh_per_second=4, transient=True) as live:
-            while failed is None and (_look(running) or then is not None):
-                failed = next((s for s in running if s.failure is not None), None)
-                live.update(_view(running))
-                if then is not None and failed is None and not _look(running):
-                    then()
-                    then = None
-                time.sleep(LOOK_EVERY)
-            failed = failed or next((s for s in running if s.failure is not None), None)
-    except KeyboardInterrupt:
-        console.print("Stopping: the next run goes on from the last finished micro-batch.")
-    for sink in running:
-        sink.query.stop()
-        sink.look()
-    console.print(_view(running))
-    _report(running, console)
-    if failed is None:
-        return 0
-    console.print(f"[red]Failed:[/red] sink {escape(failed.name)}: {escape(failed.failure or '')}")
-    return 1
-
-
-def _look(running: list[Running]) -> bool:
-    """Look at every sink; whether one is still at work."""
-    active = [sink.look() for sink in running]
-    return any(active)
-
-
-def _view(running: list[Running]) -> Group:
-    tables = []
-    for sink in running:
-        rows = list(sink.rows)
-        if rows:
-            title = f"{sink.name}: the newest {how_many(len(rows), 'row')}"
-            tables.append(rows_table(title, sink.columns, rows))
-    return Group(*tables, progress_table({sink.name: sink.progress for sink in running}))
-
-
-def _report(running: list[Running], console: Console) -> None:
-    """Say what has not come out, so that nothing is lost silently."""
-    for sink in running:
-        name, held, late = escape(sink.name), sink.progress.held, sink.progress.total("late")
-        if late:
-            console.print(f"{name}: {how_many(late, 'row')} came too late for a place in order.")
-        if held and sink.resumed:
-            change = "more held back" if held > 0 else "fewer held back"
-            console.print(f"{name}: {how_many(abs(held), 'row')} {change} than at the start.")
-        elif held:
-            console.print(f"{name}: {how_many(held, 'row')} held back, until later rows come.")
 
 
 def explanations(spark: SparkSession, pipeline: Pipeline) -> Iterator[tuple[str, str]]:

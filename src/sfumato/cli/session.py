@@ -16,17 +16,23 @@ if TYPE_CHECKING:
 # A short run ends before the JVM's best compiler pays: its first answer comes sooner without it.
 # The room for compiled code must then be asked for, or it fills up, and nothing more is compiled.
 SHORT_RUN = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+TASK_ATTEMPTS = 4  # as on a cluster; Spark's default for one machine is one
 LOGGING = Path(__file__).with_name("log4j2.properties")
 QUIET = f"-Dlog4j2.configurationFile={LOGGING.as_uri()}"
 
 
 def session(
-    app_name: str = "sfumato", *, cores: int | None = None, short: bool = False
+    app_name: str = "sfumato",
+    *,
+    cores: int | None = None,
+    short: bool = False,
+    page: bool = False,
 ) -> SparkSession:
-    """A local Spark session with `sfumato.settings`, in UTC, without web page, quiet.
+    """A local Spark session with `sfumato.settings`, in UTC, quiet; a failed task is tried again.
 
     cores : None: those this process may use
     short : the run takes a minute rather than an hour: start faster, peak lower
+    page : with Spark's web page
 
     Sets JAVA_HOME (see `use_java`) and makes workers run this Python, unless PYSPARK_PYTHON says
     otherwise. Raises NoJavaError.
@@ -38,10 +44,10 @@ def session(
     from pyspark.sql import SparkSession
 
     number = cores or _cores()
-    builder = SparkSession.builder.appName(app_name).master(f"local[{number}]")
+    builder = SparkSession.builder.appName(app_name).master(f"local[{number}, {TASK_ATTEMPTS}]")
     chosen = {
         **settings(number, local_disk=True),
-        "spark.ui.enabled": "false",
+        "spark.ui.enabled": str(page).lower(),
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -21,7 +21,16 @@ def progress_table(progress: Mapping[str, QueryProgress]) -> Table:
     """One line a sink: what went in, what came out, what was late, invalid or is held back."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("sink")
-    for title in ("micro-batches", "rows in", "rows/s", "rows out", "late", "invalid", "held"):
+    for title in (
+        "micro-batches",
+        "rows in",
+        "rows/s",
+        "rows out",
+        "late",
+        "invalid",
+        "out of order",
+        "held",
+    ):
         table.add_column(title, justify="right")
     for name, query in progress.items():
         held = query.held
@@ -33,6 +42,7 @@ def progress_table(progress: Mapping[str, QueryProgress]) -> Table:
             f"{query.rows_out:,}",
             f"{query.total('late'):,}",
             f"{query.total('invalid'):,}",
+            f"{query.total('out_of_order'):,}",
             "" if held is None else f"{held:,}",
         )
     return table

@@ -1,0 +1,206 @@
+"""Follow started sinks to their end: progress, second attempts, and what is told at the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.markup import escape
+
+from sfumato.cli.failures import first_cause, is_passing
+from sfumato.cli.log import Log
+from sfumato.cli.pipeline import Sink
+from sfumato.cli.progress import MicroBatch, QueryProgress, by_operator
+from sfumato.cli.tables import how_many, progress_table, rows_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import StreamingQuery
+
+LOOK_EVERY = 0.25  # seconds between two looks at the queries
+ATTEMPTS = 5  # of a sink without a micro-batch in between, until a passing failure is told
+FIRST_WAIT = 1.0  # seconds before the second attempt; each later one waits twice as long
+BEGUN_AFTER = 30.0  # seconds after which the next sink is started, whatever this one does
+
+
+@dataclass
+class Running:
+    """A sink at work, or waiting for its turn. `rows`: the newest rows of a console sink."""
+
+    sink: Sink
+    name: str
+    frame: DataFrame
+    starter: Callable[[Running], StreamingQuery] | None = None
+    query: StreamingQuery | None = None
+    progress: QueryProgress = field(default_factory=QueryProgress)
+    rows: list[Any] = field(default_factory=list)
+    resumed: bool = False
+    attempts: int = 0
+    again_at: float | None = None  # when a second attempt is made
+
+    def start(self) -> None:
+        """Start it, or start it again."""
+        assert self.starter is not None
+        self.attempts, self.again_at = self.attempts + 1, None
+        if self.query is None:
+            self.progress = QueryProgress()
+        self.query = self.starter(self)
+
+    def stop(self) -> None:
+        """Stop it, if it runs."""
+        if self.query is not None:
+            self.query.stop()
+
+    def look(self) -> list[MicroBatch]:
+        """Take in the newest reports; the micro-batches that are new in them."""
+        if self.query is None:
+            return []
+        active = self.query.isActive  # asked first, so that the last reports are not missed
+        new = self.progress.take(self.query.recentProgress)
+        if new:
+            self.attempts = 1
+        if not active and self.again_at is None and self.progress.ended is None:
+            self.progress.ended = time.monotonic()
+        return new
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it is at work, or will be again."""
+        return self.again_at is not None or (self.query is not None and self.query.isActive)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether its first micro-batch is over, or it waits for rows."""
+        if self.query is None or not self.query.isActive or self.query.lastProgress is not None:
+            return True
+        if time.monotonic() - self.progress.started > BEGUN_AFTER:
+            return True
+        return str(self.query.status["message"]).startswith("Waiting")
+
+    @property
+    def error(self) -> BaseException | None:
+        """What ended it, unless it is to start again."""
+        return None if self.query is None or self.again_at is not None else self.query.exception()
+
+    def retry(self) -> float | None:
+        """Wait for another attempt after a passing failure: how long, or None if that is all."""
+        if self.error is None or self.attempts >= ATTEMPTS or not is_passing(self.error):
+            return None
+        wait = FIRST_WAIT * 2.0 ** (self.attempts - 1)
+        self.again_at, self.progress.ended = time.monotonic() + wait, None
+        return wait
+
+
+def follow(phases: Sequence[Sequence[Running]], console: Console, log: Log | None) -> int:
+    """Start sinks, one after the other, and show their progress until they end; 1 if one failed.
+
+    phases : those of the second are started when those of the first have ended
+    log : lines instead of a table that is kept up to date
+    A sink that fails for a passing reason is started again, where it was. Any other failure stops
+    them all. An interrupt stops all as well, and is no failure.
+    """
+    failed = None
+    running: list[Running] = []
+    live = Live(console=console, refresh_per_second=4, transient=True) if log is None else None
+    try:
+        with live or nullcontext():
+            for phase in phases:
+                waiting = list(phase)
+                while failed is None and (waiting or any(sink.is_active for sink in running)):
+                    if waiting and all(sink.has_begun for sink in running):
+                        running.append(waiting.pop(0))
+                        if running[-1].query is None:
+                            running[-1].start()
+                    failed = _look(running, console, log)
+                    if live is not None:
+                        live.update(_view(running))
+                    time.sleep(LOOK_EVERY)
+                failed = failed or _look(running, console, log)
+    except KeyboardInterrupt:
+        _say(console, log, "Stopping: the next run goes on from the last finished micro-batch.")
+    for sink in running:
+        sink.stop()
+        for batch in sink.look():
+            if log is not None:
+                log.batch(sink.name, batch)
+    _end(running, failed, console, log)
+    return 0 if failed is None else 1
+
+
+def _look(running: list[Running], console: Console, log: Log | None) -> Running | None:
+    """Look at every sink, start again what is due; the first that has failed for good."""
+    for sink in running:
+        for batch in sink.look():
+            if log is not None:
+                log.batch(sink.name, batch)
+        if sink.again_at is not None and time.monotonic() >= sink.again_at:
+            sink.start()
+        error = sink.error
+        if error is None:
+            continue
+        wait = sink.retry()
+        if wait is None:
+            return sink
+        told = f"{first_cause(error)}; attempt {sink.attempts + 1} of {ATTEMPTS} in {wait:g} s"
+        if log is not None:
+            log.said(sink.name, told)
+        else:
+            console.print(f"{sink.name}: {told}", markup=False, highlight=False)
+    return None
+
+
+def _say(console: Console, log: Log | None, sentence: str) -> None:
+    if log is None or not log.machines:
+        console.print(sentence)
+
+
+def _end(running: list[Running], failed: Running | None, console: Console, log: Log | None) -> None:
+    """What the run has come to."""
+    cause = "" if failed is None or failed.error is None else first_cause(failed.error)
+    if log is not None and log.machines:
+        for sink in running:
+            for row in sink.rows:
+                log.row(sink.name, sink.frame.columns, row)
+            totals = by_operator(sink.progress.counters)
+            log.said(sink.name, "failed" if sink is failed else "ended", metrics=totals)
+        if failed is not None:
+            log.said(failed.name, "cause", cause=cause)
+        return
+    console.print(_view(running))
+    _report(running, console)
+    if failed is not None:
+        console.print(f"[red]Failed:[/red] sink {escape(failed.name)}: {escape(cause)}")
+
+
+def _view(running: list[Running]) -> Group:
+    tables = []
+    for sink in running:
+        rows = list(sink.rows)
+        if rows:
+            title = f"{sink.name}: the newest {how_many(len(rows), 'row')}"
+            tables.append(rows_table(title, sink.frame.columns, rows))
+    return Group(*tables, progress_table({sink.name: sink.progress for sink in running}))
+
+
+def _report(running: list[Running], console: Console) -> None:
+    """Say what has not come out, and all that was counted, so that nothing is lost silently."""
+    for sink in running:
+        name, held, late = escape(sink.name), sink.progress.held, sink.progress.total("late")
+        for operator, counts in by_operator(sink.progress.counters).items():
+            told = ", ".join(
+                f"{count:,} {each.replace('_', ' ')}" for each, count in counts.items()
+            )
+            if told:
+                console.print(f"{name}: {escape(operator)}: {told}", style="dim", highlight=False)
+        if late:
+            console.print(f"{name}: {how_many(late, 'row')} came too late for a place in order.")
+        if held and sink.resumed:
+            change = "more held back" if held > 0 else "fewer held back"
+            console.print(f"{name}: {how_many(abs(held), 'row')} {change} than at the start.")
+        elif held:
+            console.print(f"{name}: {how_many(held, 'row')} held back, until later rows come.")

@@ -1,0 +1,60 @@
+"""What a run says where no one looks on: a line a micro-batch, for people or for machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+
+from sfumato.cli.progress import MicroBatch
+
+TOLD = ("late", "invalid", "out_of_order")
+
+
+class Log:
+    """Writes to a console; `machines`: as JSON lines, and nothing else."""
+
+    def __init__(self, console: Console, *, machines: bool = False) -> None:
+        self.console, self.machines = console, machines
+
+    def batch(self, sink: str, batch: MicroBatch) -> None:
+        """One micro-batch of a sink."""
+        if self.machines:
+            self._json(
+                sink=sink,
+                batch=batch.number,
+                started=batch.started,
+                rows_in=batch.rows_in,
+                rows_out=batch.rows_out,
+                seconds=batch.seconds,
+                metrics=batch.counters,
+            )
+            return
+        counts = ", ".join(f"{batch.total(c):,} {c.replace('_', ' ')}" for c in TOLD)
+        self._line(
+            f"{batch.started} {sink}: micro-batch {batch.number}, {batch.rows_in:,} rows in, "
+            f"{batch.rows_out:,} out, {counts}, {batch.seconds:.3g} s"
+        )
+
+    def said(self, sink: str, event: str, **more: Any) -> None:
+        """Something that happened to a sink, in a sentence."""
+        if self.machines:
+            self._json(sink=sink, event=event, **more)
+        else:
+            self._line(f"{sink}: {event}")
+
+    def row(self, sink: str, columns: Sequence[str], row: Sequence[Any]) -> None:
+        """A row of a console sink, for machines."""
+        self._json(sink=sink, row=dict(zip(columns, row, strict=True)))
+
+    def _line(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _json(self, **fields: Any) -> None:
+        self._line(json.dumps(fields, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    return value.asDict(recursive=True) if hasattr(value, "asDict") else str(value)
