@@ -50,7 +50,7 @@ def test_explain_has_its_lines(tables):
     ("bracket", "word", "reason", "suggestion"),
     [
         ("ABOVE -1", "-1", "ABOVE must be at least 0; got -1", None),
-        ("ABOVE 1 OF di", "di", "s has no column di", "id"),
+        ("ABOVE 1 OF idd", "idd", "s has no column idd", "id"),
         ("ABVE 1", "ABVE", "ABVE is not expected in a window", "ABOVE"),
         ("ABOVE 1 ABOVE 2", "2", "ABOVE is given twice", None),
         ("ABOVE 1 SLACK 2", "SLACK 2", "take ABOVE in a subquery first", None),

@@ -214,7 +214,7 @@ def test_rows_windows_hold_the_newest_existing_tuples(tables):
         ("SELECT TOP 2 * FROM readings RANK BY speed", "readings", "of a window"),
         ("SELECT TOP 2 * FROM nowhere [RANGE 1 s WATTR at] RANK BY x", "nowhere", "no stream"),
         ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at]", "TOP", "lacks RANK BY"),
-        ("SELECT TOP 2 * FROM readings [RANGE 1 s] RANK BY speed", "[RANGE 1 s]", "event time"),
+        ("SELECT TOP 2 * FROM readings [RANGE 1 s] RANK BY speed", "[RANGE 1 s]", "event_time"),
         ("SELECT TOP 2 * FROM readings [RANGE 1 s SLIDE 1 s WATTR at] RANK BY speed "
          "FREQUENCY 1 s", "SLIDE 1 s", "keep one"),
         ("SELECT TOP 2 * FROM readings [ROWS 2 ORDER at] RANK BY speed", "TOP", "FREQUENCY"),

@@ -156,7 +156,7 @@ class Aggregation(Answers):
     @classmethod
     def wanted(cls, clauses: Sequence[Clause], text: str) -> bool:
         return any(clause.word in ("GROUP_BY", "HAVING") for clause in clauses) or any(
-            is_aggregate(reference)
+            is_aggregate(reference) or _is_sparks(reference)
             for clause in clauses
             if clause.word in HAVE_CALLS
             for reference in references(clause.items)

@@ -56,7 +56,7 @@ class Reorder(Bracket):
         extent = given.call(lambda: self._extent(given))
         arguments = given.arguments(*EXTENT)
         controlled = is_controlled(arguments)
-        if answered and not controlled:
+        if answered and extent is not None and not controlled:
             return frame
         if not controlled or arguments.keys() & CONTROLS == {"max_buffer"}:
             arguments["slack"] = 0

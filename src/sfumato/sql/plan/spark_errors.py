@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PART = re.compile(r"`((?:[^`]|``)*)`")
-NAMED = re.compile(r"[^\W\d]\w*")
+NAMED = re.compile(r"\b[^\W\d]\w*\b(?!\s*\()")  # in an expression, what is no function
 NOT_VALUES = ("DISTINCT", "ALL", "BY", "IS", "THEN", "ELSE", "JOIN", "INTERVAL", "TOP")
 
 
@@ -89,21 +89,22 @@ def in_our_terms(
     )
 
 
-def _mismatched(parameters: Mapping[str, str], text: str, node: Node) -> SqlError:
-    """An operand of another type than its operator takes; mostly a distribution."""
-    expression = parameters.get("sqlExpr", "").strip('"')
-    found = (where_named(name, text, node) for name in NAMED.findall(expression))
+def _mismatched(parameters: Mapping[str, str], text: str, node: Node) -> SqlError | None:
+    """A distribution where Spark wants something else; other types Spark itself tells best."""
+    if "struct<prob" not in " ".join(parameters.values()).lower():
+        return None
+    named = NAMED.findall(parameters.get("sqlExpr", ""))
+    found = (where_named(name, text, node) for name in named)
     place = next((place for place in found if place is not None), None)
     start, end = place or (node.start, node.end)
-    expected: tuple[str, ...] = ()
-    if "struct<prob" in " ".join(parameters.values()).lower():
-        word = "this" if place is None else text[start:end]
-        reason = f"{word} is a distribution, an array of alternatives; a number is wanted here"
-        expected = ("its EXPECTED value where it is selected",)
-    else:
-        kind = parameters.get("inputType", parameters.get("left", "others")).strip('"').lower()
-        reason = f"{expression} does not take what it is given: {kind}"
-    return SqlError(reason, text=text, start=start, end=end, expected=expected)
+    word = "this" if place is None else text[start:end]
+    return SqlError(
+        f"{word} is a distribution, an array of alternatives; a number is wanted here",
+        text=text,
+        start=start,
+        end=end,
+        expected=("its EXPECTED value where it is selected",),
+    )
 
 
 def where_named(name: str, text: str, node: Node) -> tuple[int, int] | None:

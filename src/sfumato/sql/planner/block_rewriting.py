@@ -105,6 +105,11 @@ class BlockRewriting:
         if answers is not None:
             answers.apply()
         self._measure(filtered, _nowhere if answers is None else answers.covers)
+        select = block.clause("SELECT")
+        if select is not None and (answers is None or answers.beside_attributes):
+            name_columns(select, self.edits)
+        for items in [c.items for c in block.clauses if c is not filtered] + block.conditions():
+            self._spare_from_stars(items)
         for source in block.sources:
             if source.changed or source.extra:
                 self.rewriting.put(source)
@@ -267,11 +272,6 @@ class BlockRewriting:
         for items in block.conditions():
             measures.replace_in(items, named=False)
         measures.add()
-        for clause in clauses:
-            if clause.word == "SELECT":
-                name_columns(clause, self.edits)
-        for items in [clause.items for clause in clauses] + block.conditions():
-            self._spare_from_stars(items)
 
     def _rewrite_nested(self) -> None:
         """Rewrite the queries nested in expressions, in place: they may be correlated."""

@@ -112,7 +112,7 @@ def references(
 
 def operator_of(reference: Reference) -> str:
     """The sign or word that a reference is an operand of; "" if it is of none."""
-    for item, known in ((reference.before, OPENING), (reference.after, OPERATORS)):
+    for item, known in ((reference.after, OPERATORS), (reference.before, OPENING)):
         if not isinstance(item, Token):
             continue
         if is_word(item, *known) or item.type == "DISTINCT_FROM" or str(item) in SIGNS:
