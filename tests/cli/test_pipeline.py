@@ -328,7 +328,7 @@ def attempted(errors, monkeypatch):
 def test_a_sink_that_lost_a_worker_starts_again_and_says_so(monkeypatch):
     code, starts, said = attempted([KILLED, KILLED, None], monkeypatch)
     assert (code, starts) == (0, 3)
-    assert "out: Job aborted: Python worker exited unexpectedly (crashed); attempt 2 of 5 in 0.001 s" in said
+    assert "worker exited unexpectedly (crashed); attempt 2 of 5 in 0.001 s" in said
     assert "attempt 3 of 5 in 0.002 s" in said
 
 
