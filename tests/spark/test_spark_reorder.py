@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql.functions import lit
 
 import sfumato as sf
 from sfumato.operators.disorder.reorder import Reorder
@@ -125,6 +126,42 @@ def run_stream(spark, source, tmp_path, settings, key="device"):
     return pa.concat_tables([c for c in collected if c.num_rows])
 
 
+@pytest.mark.parametrize("paces", [(1, 4), (4, 1)], ids=str)
+def test_two_sources_at_any_pace_give_what_the_static_frame_gives(spark, tmp_path, paces):
+    tables = {"a": disordered(900, 1, seed=7), "b": disordered(900, 1, seed=8)}
+    settings = {"source": ["topic"], "expected_sources": 2, "drop_ratio": 0.02}
+    times = {"event_time": "event", "arrival": "arrival", "estimator": "conformal"}
+    streams, frames = [], []
+    for (topic, table), pace in zip(tables.items(), paces, strict=True):
+        folder = write_files(table, range(0, 901, 75), tmp_path / topic)
+        reader = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", pace)
+        streams.append(reader.parquet(str(folder)).withColumn("topic", lit(topic)))
+        frames.append(spark.createDataFrame(table).withColumn("topic", lit(topic)))
+    collected = []
+    query = (
+        sf.reorder(streams[0].union(streams[1]), **settings, **times)
+        .writeStream.foreachBatch(lambda df, _: collected.append(df.toArrow()))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    got = rows_of(pa.concat_tables([c for c in collected if c.num_rows]))
+    static = rows_of(sf.reorder(frames[0].union(frames[1]), **settings, **times).toArrow())
+    on_time = [row for row in got if not row[3]]
+    assert len(on_time) > 1500
+    # on a stream the last rows are still held
+    assert on_time == [row for row in static if not row[3]][: len(on_time)]
+    assert sorted(row for row in got if row[3]) == sorted(row for row in static if row[3])
+
+
+def rows_of(table):
+    event = table.column("event").cast(pa.int64()).to_pylist()
+    topic, value, late = (table.column(c).to_pylist() for c in ("topic", "value", "late"))
+    punctuation = table.column("punctuation").cast(pa.int64()).to_pylist()
+    return list(zip(event, topic, value, late, punctuation, strict=True))
+
+
 def test_a_restart_from_the_checkpoint_continues_exactly(spark, tmp_path):
     table, settings = disordered(2000, 3, seed=3), SETTINGS[0]
     half = write_files(table, [0, 300, 900], tmp_path / "in")
@@ -219,6 +256,8 @@ def test_an_idle_stream_gives_out_what_it_holds(spark, tmp_path):
         ({"slack": 3, "arrival": "value"}, "`value` is double"),
         ({"slack": 3, "idle_timeout": "5 parsecs"}, "duration like"),
         ({"slack": 3, "estimator": "best"}, "must be one of"),
+        ({"slack": 3, "source": "topik"}, "`source` names a column `topik`"),
+        ({"slack": 3, "expected_sources": 2}, "`expected_sources` needs `source`"),
     ],
 )
 def test_wrong_arguments_are_named_before_anything_runs(spark, arguments, message):

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from pyspark.sql.types import BooleanType, IntegralType, StructType, TimestampNTZType, TimestampType
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import (
+    BooleanType,
+    IntegralType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from sfumato.duration import microseconds
-from sfumato.spark.model.columns import bucket_count, names, require, with_bucket, with_tie
-from sfumato.spark.runtime import bucket_state, chunks
-from sfumato.tables.disorder.reorder import TIE, ReorderSettings
+from sfumato.operators.disorder.control import DisorderControl
+from sfumato.spark.model.columns import names, require
+from sfumato.spark.runtime.names import Passed, column, named
+from sfumato.spark.runtime.run_operator import Input, metrics_name, run_operator
+from sfumato.tables.disorder.reorder import EVENT, ReorderTableConfig
+from sfumato.tables.operator import ROW
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-METRICS = itertools.count(1)
 CONTROLLED_BY = "sfumato.controlled_by"  # metadata of `punctuation`: JSON list of the key columns
 
 
@@ -28,6 +36,8 @@ def reorder(
     event_time: str,
     arrival: str,
     key: str | Sequence[str] | None = None,
+    source: str | Sequence[str] | None = None,
+    expected_sources: int | None = None,
     drop_ratio: float | None = None,
     slack: int | None = None,
     estimator: str | None = None,
@@ -61,10 +71,11 @@ def reorder(
     Raises ValueError for columns the frame lacks or has already, and for settings that exclude
     each other. Source: C, sections 3 to 5.
     """
-    keys = names("key", key)
+    keys, sources = names("key", key), names("source", source)
     require(df, "event_time", [event_time])
     require(df, "arrival", [arrival])
     require(df, "key", keys)
+    require(df, "source", sources)
     for added in ("late", "punctuation"):
         if added in df.columns:
             raise ValueError(
@@ -78,28 +89,27 @@ def reorder(
                 f"`{name}` is {kind.simpleString()}"
             )
     idle = None if idle_timeout is None else microseconds("idle_timeout", idle_timeout)
-    settings = ReorderSettings(
-        event_time=event_time,
-        arrival=arrival,
-        keys=tuple(keys),
-        drop_ratio=drop_ratio,
-        slack=slack,
-        estimator=estimator,
-        max_buffer=max_buffer,
-        idle_timeout=idle,
-        columns=df.schema.simpleString(),
-        buckets=bucket_count(df, keys),
+    config = ReorderTableConfig(
+        control=DisorderControl(drop_ratio, slack, estimator, max_buffer),
+        sources=len(sources),
+        expected_sources=expected_sources,
+        idle_timeout=None if idle is None else max(1, idle // 1000),
+        keys=len(keys),
+        columns=(df.schema.simpleString(),),
     )
-    settings.make()  # raises here, on the driver, what the settings have wrong
-    output = StructType(list(df.schema.fields)).add("late", BooleanType(), False)
-    output = output.add(
-        "punctuation", df.schema[event_time].dataType, metadata={CONTROLLED_BY: json.dumps(keys)}
+    passed = Passed(df, df.columns)
+    values = {EVENT: column(event_time)}
+    values |= {f"source{i}": column(name) for i, name in enumerate(sources)}
+    answers = StructType().add(ROW, passed.type).add("late", BooleanType(), False)
+    return run_operator(
+        [Input(df, passed, [arrival], keys, values)],
+        config,
+        answers.add("punctuation", df.schema[event_time].dataType),
+        [
+            *passed.columns(),
+            F.col("late"),
+            named(F.col("punctuation"), "punctuation", {CONTROLLED_BY: json.dumps(keys)}),
+        ],
+        metrics=metrics_name("reorder"),
+        idle_timeout=config.idle_timeout,
     )
-    packed = chunks.pack(with_bucket(with_tie(df, TIE), keys, settings.buckets), side=0)
-    answers = bucket_state.run(
-        packed,
-        settings,
-        f"sfumato_reorder_{next(METRICS)}",
-        None if idle is None else max(1, idle // 1000),
-    )
-    return chunks.unpack(answers, output)

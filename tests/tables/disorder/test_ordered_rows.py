@@ -14,6 +14,7 @@ import traces
 from sfumato.operators.disorder.punctuator import Punctuator
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.state.snapshot import SnapshotError
+from sfumato.operators.state.stateful import load_bytes, saved_bytes
 from sfumato.tables.disorder.ordered_rows import RowReorder
 from sfumato.tables.held_rows import HeldRows
 
@@ -34,7 +35,11 @@ def ordered(**control):
 
 def restored(reorder):
     """What comes of it through a snapshot."""
-    return RowReorder.of(Reorder.restore(reorder.operator.snapshot()), reorder.held)
+    _, saved = load_bytes(saved_bytes("rows", 1, reorder, {}), "rows", 1)
+    other = RowReorder(Reorder.of(reorder.operator.config))
+    other.load_state(saved)
+    saved.check_empty()
+    return other
 
 
 every_control = pytest.mark.parametrize("control", CONTROLS.values(), ids=CONTROLS.keys())

@@ -15,11 +15,17 @@ from sfumato.kernels.disorder.state import ALWAYS, AVERAGED, CONFORMAL, NEVER, N
 
 
 @compiled
+def reached(key):
+    """The event time up to which no row is accepted any more; NEVER while there is none."""
+    return max(key.punctuation, key.floor)
+
+
+@compiled
 def feed(tau, t, control, key, area):
     """One credible row to the estimator: the punctuation it asks for, or NEVER."""
     key.fed += 1
     if control.estimator == SLACK:
-        if tau <= key.punctuation:
+        if tau <= reached(key):
             wanted = NEVER
         else:
             wanted = slack_step(tau, control.slack, key, area)
@@ -90,8 +96,11 @@ def arrive(tau, t, control, key, area, held):
         key.out_of_order += 1
         t = key.clock
     key.clock = t
-    late = tau <= key.punctuation and key.punctuation != NEVER
-    key.late += late
+    late = tau <= reached(key)
+    if tau <= key.punctuation:
+        key.late += 1
+    elif late:
+        key.after_idle += 1
     key.count += 1
     if control.guard:
         wanted, credible = guarded_step(tau, t, control, key, area)
@@ -106,7 +115,7 @@ def arrive(tau, t, control, key, area, held):
 @compiled
 def punctuate(event_time, arrival, starts, which, control, states, memory):
     """Punctuations after each arrival; a row is late if its event time is at or below the
-    punctuation of its controller when it arrives.
+    punctuation (or the floor) of its controller when it arrives.
 
     event_time, arrival : int64[n] microseconds, within +-2**58, the rows of a controller one after
         the other; where arrival decreases, the clock stands still, the row counts as out of order
@@ -131,7 +140,7 @@ def punctuate(event_time, arrival, starts, which, control, states, memory):
         held = heap.reshape(3, key.heap_room)
         for i in range(starts[group], starts[group + 1]):
             late[i], number = arrive(event_time[i], arrival[i], control, key, area, held)
-            punctuation[i] = key.punctuation
+            punctuation[i] = reached(key)
             if number >= 0:
                 at[expelled] = i
                 numbers[expelled] = number

@@ -49,13 +49,15 @@ _COMMON = [
     ("heap_place", np.int64),  # of the heap of rows held,
     ("heap_room", np.int64),  # and how many rows it has room for
     ("count", np.int64),  # rows that arrived
-    ("late", np.int64),  # of them late on arrival
+    ("late", np.int64),  # of them at or below the punctuation on arrival
     ("future", np.int64),  # of them set aside by the guard
     ("forced", np.int64),  # arrivals at which a full buffer pushed the punctuation
     ("expelled", np.int64),  # rows set aside that left a full buffer as late
     ("out_of_order", np.int64),  # rows that arrived before the clock
     ("clock", np.int64),  # the latest arrival of any row
-    ("punctuation", np.int64),
+    ("punctuation", np.int64),  # the estimator's, or forced by a full buffer
+    ("floor", np.int64),  # rows up to it came out without waiting for the estimator
+    ("after_idle", np.int64),  # rows late only because they are at or below the floor
     ("held", np.int64),  # rows in the heap,
     ("aside", np.int64),  # and those of them that were set aside
     ("fed", np.int64),  # rows fed to the estimator
@@ -113,6 +115,6 @@ CONTROLLER = np.dtype([*_COMMON, *_GUARD, *_ESTIMATORS, *_CONFORMAL], align=True
 def new_controllers(count: int) -> np.ndarray:
     """CONTROLLER[count]: controllers that have seen nothing."""
     fresh = np.zeros(count, CONTROLLER)
-    for name in ("punctuation", "last_arrival", "clock"):
+    for name in ("punctuation", "floor", "last_arrival", "clock"):
         fresh[name] = NEVER
     return fresh

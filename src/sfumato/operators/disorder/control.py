@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
@@ -25,6 +25,10 @@ class DisorderControl:
     guard: bool = True
 
     def __post_init__(self) -> None:
+        for name in ("drop_ratio", "slack", "max_buffer"):  # plain numbers, for snapshots
+            value = getattr(self, name)
+            if isinstance(value, np.generic):
+                object.__setattr__(self, name, value.item())
         if self.estimator is not None and self.estimator not in ESTIMATORS:
             raise ValueError(
                 f"`estimator` must be one of {', '.join(ESTIMATORS)}; got {self.estimator!r}"
@@ -38,7 +42,7 @@ class DisorderControl:
                 "`averaged` is a variant of estimator='max'; set that, or leave it out"
             )
         if self.max_buffer is not None:
-            _check_count("max_buffer (BSIZE)", self.max_buffer, 1)
+            check_count("max_buffer (BSIZE)", self.max_buffer, 1)
 
     def _check_slack(self) -> None:
         if self.slack is None:
@@ -53,7 +57,7 @@ class DisorderControl:
                 f"`slack` (SLACK) is a fixed sort buffer and needs no estimator; got "
                 f"estimator={self.estimator!r}: leave one of them out"
             )
-        _check_count("slack (SLACK)", self.slack, 0)
+        check_count("slack (SLACK)", self.slack, 0)
 
     def _check_drop_ratio(self) -> None:
         ratio = self.drop_ratio
@@ -98,14 +102,9 @@ class DisorderControl:
             return state.AVERAGED if self.averaged else state.LARGEST
         return state.CONFORMAL if self.estimator == "conformal" else state.NORMAL
 
-    @property
-    def values(self) -> dict[str, object]:
-        """The fields as plain numbers, for a snapshot."""
-        plain = {name: v.item() for name, v in asdict(self).items() if isinstance(v, np.generic)}
-        return {**asdict(self), **plain}
 
-
-def _check_count(name: str, value: object, least: int) -> None:
+def check_count(name: str, value: object, least: int) -> None:
+    """Raise TypeError or ValueError unless `value` is a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"`{name}` must be a whole number of rows; got {value!r}")
     if not least <= value < 2**40:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,16 +12,23 @@ from sfumato.kernels.disorder.controller import punctuate
 from sfumato.kernels.disorder.future_guard import WARM_UP
 from sfumato.kernels.disorder.state import ALWAYS, CONTROLLER, new_controllers
 from sfumato.operators.disorder.control import DisorderControl
-from sfumato.operators.state.snapshot import SnapshotError
+from sfumato.operators.disorder.damage import check_controllers
+from sfumato.operators.state.declared import Array, Declaration
+from sfumato.operators.state.stateful import Stateful
 
-COUNTERS = ("count", "late", "future", "forced", "expelled", "out_of_order")
+COUNTERS = ("count", "late", "after_idle", "future", "forced", "expelled", "out_of_order")
 
 
-class Controllers:
+class Controllers(Stateful):
     """The disorder controllers with codes 0, 1, 2, ...: compiled logic over arrays of state.
 
     Cost of a call: some 5 microseconds, and per row what `kernels.disorder.controller` says.
     """
+
+    state: ClassVar[Mapping[str, Declaration]] = {
+        "bytes_of_states": Array(np.uint8, "controllers", CONTROLLER.itemsize),
+        "memory": Array(int, "memory"),
+    }
 
     def __init__(self, control: DisorderControl) -> None:
         self.control = control
@@ -43,7 +51,7 @@ class Controllers:
     @property
     def punctuation(self) -> np.ndarray:
         """int64[n] microseconds: the punctuations in force, the int64 minimum where none is."""
-        return self.states["punctuation"]
+        return np.maximum(self.states["punctuation"], self.states["floor"])
 
     @property
     def horizon(self) -> np.ndarray:
@@ -123,12 +131,11 @@ class Controllers:
         key["heap_room"] = wider.shape[1]
 
     def _area(self, key: np.void) -> np.ndarray:
-        return self._memory[key["place"] : key["place"] + key["room"]]
+        return _within(self._memory, key["place"], key["room"])
 
-    def _heap(self, key: np.void) -> np.ndarray:
-        room = int(key["heap_room"])
-        heap = self._memory[key["heap_place"] : key["heap_place"] + 3 * room]
-        return heap.reshape(3, room)
+    def _heap(self, key: np.void, memory: np.ndarray | None = None) -> np.ndarray:
+        memory = self._memory if memory is None else memory
+        return _within(memory, key["heap_place"], 3 * key["heap_room"]).reshape(3, -1)
 
     def _give(self, key: np.void, area: np.ndarray) -> None:
         """Let `area` (a copy, not a view) be this controller's from now on."""
@@ -147,11 +154,11 @@ class Controllers:
         return place
 
     def advance(self, code: int, punctuation: int) -> None:
-        """Move a punctuation forward (never back): rows up to it have been released."""
+        """Rows up to `punctuation` have come out: from now on others are late (after idle)."""
         key = self._states[code]
-        if punctuation <= key["punctuation"]:
+        if punctuation <= max(key["punctuation"], key["floor"]):
             return
-        key["punctuation"] = punctuation
+        key["floor"] = punctuation
         heap = self._heap(key)
         alive = heap[:, : key["held"]]
         alive = alive[:, alive[0] > punctuation]
@@ -165,37 +172,41 @@ class Controllers:
             area[: len(buffer)] = buffer
             key["size"] = len(buffer)
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The state, for a snapshot."""
-        self._compact()
-        return {
-            "controllers": self.states.view(np.uint8).reshape(-1, CONTROLLER.itemsize),
-            "memory": self._memory[: self._used],
-        }
-
-    def _compact(self) -> None:
+    def before_saving(self) -> None:
         """Give back the memory that nobody uses."""
         old, self._memory = self._memory, np.zeros(self._used - self._left, np.int64)
         self._used = self._left = 0
         for key in self.states:
-            area = old[key["place"] : key["place"] + key["room"]]
-            heap = old[key["heap_place"] : key["heap_place"] + 3 * key["heap_room"]]
-            key["place"], key["heap_place"] = self._new(area), self._new(heap)
+            area, heap = _within(old, key["place"], key["room"]), self._heap(key, old)
+            key["place"], key["heap_place"] = self._new(area), self._new(heap.reshape(-1))
 
-    @classmethod
-    def of(cls, control: DisorderControl, arrays: Mapping[str, np.ndarray]) -> Controllers:
-        """The controllers whose `arrays` these are.  Raises SnapshotError for another layout."""
-        saved = arrays["controllers"]
-        if saved.dtype != np.uint8 or saved.shape[1:] != (CONTROLLER.itemsize,):
-            raise SnapshotError("the snapshot's disorder controllers have another layout")
-        controllers = cls(control)
-        controllers._states = saved.reshape(-1).view(CONTROLLER).copy()
-        controllers._size = len(controllers._states)
-        controllers._memory = arrays["memory"].copy()
-        controllers._used = len(controllers._memory)
+    @property
+    def bytes_of_states(self) -> np.ndarray:
+        """uint8[n, bytes of a controller]: the states, for a snapshot."""
+        return self.states.view(np.uint8).reshape(-1, CONTROLLER.itemsize)
+
+    @bytes_of_states.setter
+    def bytes_of_states(self, saved: np.ndarray) -> None:
+        self._states = saved.reshape(-1).view(CONTROLLER)
+        self._size = len(saved)
+
+    @property
+    def memory(self) -> np.ndarray:
+        """int64[]: the memory in use."""
+        return self._memory[: self._used]
+
+    @memory.setter
+    def memory(self, saved: np.ndarray) -> None:
+        self._memory, self._used = saved, len(saved)
+
+    def after_loading(self) -> None:
+        check_controllers(self.states, self._memory, self._kernel)
         for name in COUNTERS:
-            controllers.counters[name] = int(controllers._states[name].sum())
-        return controllers
+            self.counters[name] = int(self.states[name].sum())
+
+
+def _within(memory: np.ndarray, place: int, length: int) -> np.ndarray:
+    return memory[place : place + length]
 
 
 def _capacity(wanted: int) -> int:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.disorder.controllers import Controllers
 from sfumato.operators.disorder.times import as_microseconds, check_lengths, within_range
-from sfumato.operators.state.snapshot import Snapshot, pack, unpack
+from sfumato.operators.state.declared import Declaration, Part
+from sfumato.operators.state.stateful import Operator
 
-KIND, VERSION = "punctuator", 3
 ONE = np.zeros(1, np.int64)  # the only controller's code
 
 
-class Punctuator:
+class Punctuator(Operator):
     """Estimates, after each arrival, up to which event time the stream is complete.
 
     The punctuation never moves back. A row is late if, and only if, its event time is at or below
@@ -39,6 +42,10 @@ class Punctuator:
     [10, 20]
     """
 
+    kind, version = "punctuator", 3
+    config: DisorderControl
+    state: ClassVar[Mapping[str, Declaration]] = {"controllers": Part()}
+
     def __init__(
         self,
         drop_ratio: float | None = None,
@@ -50,11 +57,11 @@ class Punctuator:
         averaged: bool = False,
         guard: bool = True,
     ) -> None:
-        self.control = DisorderControl(
+        self.config = DisorderControl(
             drop_ratio, slack, estimator, max_buffer, rounding, averaged, guard
         )
-        self._controllers = Controllers(self.control)
-        self._controllers.grow(1)
+        self.controllers = Controllers(self.config)
+        self.controllers.grow(1)
 
     def extend(self, event_time: np.ndarray, arrival: np.ndarray) -> np.ndarray:
         """Punctuations after each of the next arrivals; the state goes on from call to call.
@@ -75,31 +82,18 @@ class Punctuator:
         arrival = as_microseconds("arrival", arrival)
         check_lengths(event_time, arrival)
         starts = np.array([0, len(event_time)])
-        return self._controllers.extend(
+        return self.controllers.extend(
             ONE, starts, within_range(event_time), within_range(arrival)
         )[:2]
 
     @property
     def punctuation(self) -> int:
         """The punctuation in force, int64 microseconds; the int64 minimum while there is none."""
-        return int(self._controllers.punctuation[0])
+        return int(self.controllers.punctuation[0])
 
     @property
     def counters(self) -> dict[str, int]:
         """rows, late (on arrival), future (set aside), forced (arrivals at which `max_buffer`
         pushed the punctuation), expelled (set aside, then pushed out of a full buffer)."""
-        counts = dict(self._controllers.counters)
+        counts = dict(self.controllers.counters)
         return {"rows": counts.pop("count"), **counts}
-
-    def snapshot(self) -> bytes:
-        """The parameters and the state as versioned bytes. Cost: one copy of the state."""
-        values = {"control": self.control.values}
-        return pack(KIND, VERSION, Snapshot(values, self._controllers.arrays()))
-
-    @classmethod
-    def restore(cls, data: bytes) -> Punctuator:
-        """The punctuator that `snapshot` saved. Raises SnapshotError for other bytes."""
-        saved = unpack(data, KIND, VERSION)
-        punctuator = cls(**saved.values["control"])
-        punctuator._controllers = Controllers.of(punctuator.control, saved.arrays)
-        return punctuator

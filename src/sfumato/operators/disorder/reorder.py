@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.kernels.disorder.release_order import in_order_of_release, release_positions
-from sfumato.kernels.disorder.state import NEVER
-from sfumato.operators.disorder.control import DisorderControl
+from sfumato.kernels.disorder.state import ALWAYS, NEVER
+from sfumato.operators.disorder.control import DisorderControl, check_count
 from sfumato.operators.disorder.controllers import Controllers
+from sfumato.operators.disorder.sources import Sources
 from sfumato.operators.disorder.times import as_microseconds, check_lengths, within_range
-from sfumato.operators.state.snapshot import Snapshot, pack, unpack
+from sfumato.operators.state.declared import Array, Declaration, Part, Record, Value
+from sfumato.operators.state.stateful import Operator
 
-KIND, VERSION = "reorder", 2
+Ints = npt.NDArray[np.int64]
+NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -44,12 +50,21 @@ class _Waiting:
 
     number: np.ndarray
     key: np.ndarray
+    source: np.ndarray
     event_time: np.ndarray
-    of_key: np.ndarray  # the row's number among the rows of its key
+    of_source: np.ndarray  # the row's number among the rows of its source
+
+    layout: ClassVar[Mapping[str, Declaration]] = {
+        "number": Array(int, "held", low=0),
+        "key": Array(int, "held", low=0),
+        "source": Array(int, "held", low=0),
+        "event_time": Array(int, "held"),
+        "of_source": Array(int, "held", low=0),
+    }
 
     @classmethod
     def none(cls) -> _Waiting:
-        return cls(*(np.empty(0, np.int64) for _ in range(4)))
+        return cls(*(NONE for _ in fields(cls)))
 
     def only(self, wanted: np.ndarray) -> _Waiting:
         return _Waiting(*(getattr(self, field.name)[wanted] for field in fields(self)))
@@ -63,211 +78,307 @@ class _Waiting:
 class _Judged:
     """The rows of one call, grouped by key, and what the controllers said of each.
 
-    order : their places in the call     starts, present : where each key's rows begin; the keys
-    before, after : the key's punctuation before and after the row     expelled : (place, number
-    among the key's rows) of rows that left a full buffer as late
+    rows : they themselves     starts, present : where each key's rows begin; the keys
+    before, own : punctuation of the row's source before and after the row     late : bool
+    least : that of the key after it     expelled : (place, number among the source's rows) of rows
+    that left a full buffer as late
     """
 
-    order: np.ndarray
+    rows: _Waiting
     starts: np.ndarray
     present: np.ndarray
     before: np.ndarray
-    after: np.ndarray
+    own: np.ndarray
     late: np.ndarray
+    least: np.ndarray
     expelled: list[tuple[int, int]]
 
 
-class Reorder:
-    """Disorder control of many keys: each row comes out once, in event-time order or as late.
-
-    The parameters are those of `Punctuator`; each key has a controller of its own. Of each key:
-    - a row at or below the punctuation when it arrives comes out at once, late;
-    - every other row is held, and comes out (not late) at the first arrival at which the
-      punctuation is at or above its event time, in order of (event time, arrival);
-    - a row that the guard set aside comes out the same way; but if a full buffer holds nothing
-      else, the one farthest in the future comes out as late.
-    So what comes out of a key, and in which order, depends on the arrivals of that key alone, and
-    not on how they were cut into calls. Within a call the output is grouped by key.
-
-    Memory: four numbers for each row held, and per key the state of a `Punctuator`.
-    Raises ValueError or TypeError for parameters out of range.  Source: paper C.
+@dataclass(frozen=True)
+class ReorderConfig:
+    """control : of each controller     by_source : a key's rows come from several sources
+    expected_sources : how many must have spoken before anything of a key comes out
     """
 
-    def __init__(
-        self,
-        *,
-        drop_ratio: float | None = None,
-        slack: int | None = None,
-        estimator: str | None = None,
-        max_buffer: int | None = None,
-        rounding: str = "ceiling",
-        averaged: bool = False,
-        guard: bool = True,
-    ) -> None:
-        self.control = DisorderControl(
-            drop_ratio, slack, estimator, max_buffer, rounding, averaged, guard
-        )
-        self._controllers = Controllers(self.control)
-        self._waiting = _Waiting.none()
-        self._arrived = 0
+    control: DisorderControl
+    by_source: bool = False
+    expected_sources: int | None = None
 
-    def process(self, keys: np.ndarray, event_time: np.ndarray, arrival: np.ndarray) -> Released:
+    def __post_init__(self) -> None:
+        if self.expected_sources is not None:
+            if not self.by_source:
+                raise ValueError("`expected_sources` needs `source`: say which column names them")
+            check_count("expected_sources", self.expected_sources, 1)
+
+
+class Reorder(Operator):
+    """Disorder control of many keys: each row comes out once, in event-time order or as late.
+
+    The parameters are those of `Punctuator`, and
+    by_source : each key's rows come from several sources; each source has a controller of its own
+        (without: each key), and the key's punctuation is the least of theirs
+    expected_sources : nothing of a key comes out before so many of its sources have spoken
+
+    Of each key:
+    - a row at or below the punctuation of its source when it arrives comes out at once, late;
+    - every other row is held, and comes out (not late) at the first arrival at which the key's
+      punctuation is at or above its event time, in order of (event time, source, arrival);
+    - a row that the guard set aside comes out the same way; but if a full buffer holds nothing
+      else, the one farthest in the future comes out as late.
+    Which rows are late, and the sequence of those that are not, with their punctuations, depends
+    on each source's own sequence, not on how the sources were interleaved (as long as all have
+    spoken, or are expected, before the punctuation of the others passes them), nor on how the
+    arrivals were cut into calls. Within a call the output is grouped by key.
+
+    Memory: five numbers for each row held, and per source the state of a `Punctuator`.
+    Raises ValueError or TypeError for parameters out of range.  Source: paper C; spec 3.6.
+    """
+
+    kind, version = "reorder", 3
+    config: ReorderConfig
+    state: ClassVar[Mapping[str, Declaration]] = {
+        "controllers": Part(),
+        "sources": Part(),
+        "arrived": Value(int, low=0),
+        "waiting": Record(_Waiting),
+    }
+
+    def __init__(
+        self, *, by_source: bool = False, expected_sources: int | None = None, **control: Any
+    ) -> None:
+        self.config = ReorderConfig(DisorderControl(**control), by_source, expected_sources)
+        self.controllers = Controllers(self.config.control)
+        self.sources = Sources(expected_sources or 1)
+        self.arrived = 0  # rows so far: the number of the next one
+        self.waiting = _Waiting.none()
+
+    @classmethod
+    def of(cls, config: ReorderConfig, **resources: Any) -> Reorder:
+        return cls(
+            by_source=config.by_source,
+            expected_sources=config.expected_sources,
+            **asdict(config.control),
+        )
+
+    def process(
+        self,
+        keys: np.ndarray,
+        event_time: np.ndarray,
+        arrival: np.ndarray,
+        sources: np.ndarray | None = None,
+        rank: np.ndarray | None = None,
+    ) -> Released:
         """What comes out at the next n arrivals.
 
-        keys : int64[n] >= 0, dense codes (a new one makes a new controller)
-        event_time, arrival : int64[n] microseconds, in order of arrival within each key
-        Raises TypeError or ValueError for other dtypes, lengths, negative keys.
-        Cost: a microsecond a key present, O(log) a row; O(rows held) comparisons of numbers.
+        keys : int64[n] >= 0, dense codes
+        event_time, arrival : int64[n] microseconds, in order of arrival within each source
+        sources : int64[n] >= 0, with `by_source` the dense code of the row's source, which has one
+            key for ever     rank : int64[sources], how they sort; as their codes if not given
+        Sources of a call count from its beginning. Raises TypeError or ValueError for other
+        dtypes, lengths, negative codes.
+        Cost: a microsecond a source present, O(log) a row; O(rows held) comparisons of numbers.
         """
-        keys, event_time, arrival = _checked(keys, event_time, arrival)
-        order, starts, present = _grouped(keys)
-        event_time, arrival = event_time[order], arrival[order]
-        self._controllers.grow(int(present[-1]) + 1 if len(present) else 0)
-        states = self._controllers.states
-        rows = np.diff(starts)
-        of_key = np.arange(len(order)) + np.repeat(states["count"][present] - starts[:-1], rows)
-        last = states["punctuation"][present]
-        after, late, at, numbers = self._controllers.extend(present, starts, event_time, arrival)
-        before = np.empty_like(after)
-        before[1:] = after[:-1]
-        before[starts[:-1]] = last
+        codes = [keys] if sources is None else [keys, sources]
+        event_time, arrival, *codes = _checked(event_time, arrival, codes)
+        if (len(codes) == 2) != self.config.by_source:
+            raise ValueError("`sources` must be given with by_source=True, and only then")
+        order, starts, present = _grouped(codes[-1])
+        self.controllers.grow(int(present[-1]) + 1 if len(present) else 0)
+        states = self.controllers.states
+        if self.config.by_source:
+            known = np.arange(len(states)) if rank is None else rank
+            self._speak(present, codes[0][order[starts[:-1]]], known)
+        current = self.controllers.punctuation
+        of_source = np.arange(len(order)) - np.repeat(
+            starts[:-1] - states["count"][present], np.diff(starts)
+        )
+        own, late, at, numbers = self.controllers.extend(
+            present, starts, event_time[order], arrival[order]
+        )
+        before = np.empty_like(own)
+        before[1:] = own[:-1]
+        before[starts[:-1]] = current[present]
+        rows = _Waiting(
+            self.arrived + order, codes[0][order], codes[-1][order], event_time[order], of_source
+        )
+        self.arrived += len(order)
         expelled = list(zip(at.tolist(), numbers.tolist(), strict=True))
-        fresh = _Waiting(self._arrived + order, keys[order], event_time, of_key)
-        self._arrived += len(order)
-        return self._release(_Judged(order, starts, present, before, after, late, expelled), fresh)
+        judged = _Judged(rows, starts, present, before, own, late, own, expelled)
+        if self.config.by_source:
+            judged = self._by_key(judged, current)
+        return self._release(judged)
 
-    def _release(self, judged: _Judged, fresh: _Waiting) -> Released:
+    def _speak(self, sources: Ints, keys: Ints, rank: Ints) -> None:
+        """These sources count; what has come out without them is too late for them."""
+        for source in self.sources.speak(sources, keys, rank).tolist():
+            level = self.sources.level[self.sources.key_of[source]]
+            self.controllers.advance(source, int(level))
+
+    def _by_key(self, judged: _Judged, current: Ints) -> _Judged:
+        """What was judged source by source, key by key in order of arrival."""
+        rows = judged.rows
+        grown = judged.own > judged.before
+        self.sources.step(rows.source[grown], judged.own[grown])
+        arrived = np.argsort(rows.number)
+        order, starts, present = _grouped(rows.key[arrived])
+        order = arrived[order]
+        own = judged.own[order]
+        least = self.sources.least(present, starts, rows.source[order], own, current)
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        expelled = [(int(place[at]), number) for at, number in judged.expelled]
+        before, late = judged.before[order], judged.late[order]
+        return _Judged(rows.only(order), starts, present, before, own, late, least, expelled)
+
+    def _release(self, judged: _Judged) -> Released:
         """The rows that come out, at the arrivals at which they do; the others wait."""
-        old = self._waiting
-        group_of = np.full(len(self._controllers), -1)
+        old, fresh = self.waiting, judged.rows
+        group_of = np.full(self._keys, -1)
         group_of[judged.present] = np.arange(len(judged.present))
-        last = np.full(len(self._controllers), NEVER)
-        last[judged.present] = judged.after[judged.starts[1:] - 1]
+        last = np.full(self._keys, NEVER)
+        last[judged.present] = judged.least[judged.starts[1:] - 1]
         leaving = (group_of[old.key] >= 0) & (old.event_time <= last[old.key])
         for at, number in judged.expelled:
-            leaving |= (old.key == fresh.key[at]) & (old.of_key == number)
+            leaving |= (old.source == fresh.source[at]) & (old.of_source == number)
         candidate = old.only(leaving).then(fresh)
         held_before = len(candidate.number) - len(fresh.number)
         arrived = np.concatenate([np.full(held_before, -1), np.arange(len(fresh.number))])
-        late = np.concatenate([np.zeros(held_before, bool), judged.late])
-        on_arrival = late.copy()
+        on_arrival = np.concatenate([np.zeros(held_before, bool), judged.late])
+        group = group_of[candidate.key]
         position = release_positions(
-            candidate.event_time,
-            group_of[candidate.key],
-            arrived,
-            late,
-            judged.starts,
-            judged.after,
+            candidate.event_time, group, arrived, on_arrival, judged.starts, judged.least
         )
+        late = on_arrival.copy()
         for at, number in judged.expelled:
-            row = (candidate.key == fresh.key[at]) & (candidate.of_key == number)
+            row = (candidate.source == fresh.source[at]) & (candidate.of_source == number)
             position[row], late[row] = at, True
-        sequence = np.argsort(candidate.event_time, kind="stable")
-        out = in_order_of_release(position, sequence, len(fresh.number))
-        punctuation = np.where(
-            on_arrival[out], judged.before[position[out]], judged.after[position[out]]
-        )
+        out = in_order_of_release(position, self._sorted(candidate), len(fresh.number))
         staying = fresh.only(position[held_before:] < 0)
         staying = staying.only(np.argsort(staying.number))
-        self._waiting = old.only(~leaving).then(staying)
-        gone = candidate.only(out)
-        return Released(gone.number, late[out], punctuation, gone.key, gone.event_time)
+        self.waiting = old.only(~leaving).then(staying)
+        gone, at, late = candidate.only(out), position[out], late[out]
+        punctuation = np.where(on_arrival[out], judged.before[at], judged.own[at])
+        if self.config.by_source:
+            punctuation[~late] = self.sources.punctuations(gone.event_time[~late], gone.key[~late])
+            self.sources.raise_level(judged.present, last[judged.present])
+        return Released(gone.number, late, punctuation, gone.key, gone.event_time)
 
-    def idle(self, keys: np.ndarray | None = None) -> Released:
-        """Release what idle keys hold, but for rows set aside, and move their punctuation there.
+    def _sorted(self, rows: _Waiting) -> Ints:
+        """The places of rows in order of event time, source and arrival."""
+        if not self.config.by_source:  # they are in order of arrival
+            return np.argsort(rows.event_time, kind="stable")
+        return np.lexsort((rows.number, self.sources.rank[rows.source], rows.event_time))
 
-        keys : codes of the idle keys; None: all.  Rows come out grouped by key, by event time.
-        A row of these keys that comes later, with an event time not above those released, is late.
-        A key with fewer than 16 rows has no guard yet: all its rows are released.
+    @property
+    def _keys(self) -> int:
+        return len(self.sources.level) if self.config.by_source else len(self.controllers)
+
+    def idle(self, sources: Ints | None = None, keys: Ints = NONE) -> Released:
+        """Silent sources hold nothing back until they speak again.
+
+        sources : codes of the silent sources (without `by_source` those of the keys); None: all
+        keys : codes of keys that do not wait for sources that are still expected
+        Where other sources of the key count, rows come out up to the least punctuation of those;
+        else all of the key, but for rows set aside. Rows come out grouped by key, by event time.
+        A row that comes later, and not above what came out, is late: it counts as `after_idle`.
+        A source with fewer than 16 rows has no guard yet: all its rows are released.
         """
-        horizon = self._controllers.horizon
-        chosen = np.ones(len(horizon), bool)
-        if keys is not None:
-            chosen[:] = False
-            chosen[np.asarray(keys, np.int64)] = True
-        waiting = self._waiting
-        return self._drain(chosen[waiting.key] & (waiting.event_time <= horizon[waiting.key]))
+        silent = np.arange(len(self.controllers)) if sources is None else np.asarray(sources)
+        limit = np.full(self._keys, NEVER)
+        if self.config.by_source:
+            self.sources.awaited[keys] = False
+            affected = np.union1d(self.sources.silence(silent), keys)
+            limit[affected] = self.sources.targets(affected, self.controllers.punctuation)
+        else:
+            limit[silent] = ALWAYS
+        reach = limit[self.waiting.key]
+        horizon = self.controllers.horizon[self.waiting.source]
+        leaving = self.waiting.event_time <= np.where(reach == ALWAYS, horizon, reach)
+        return self._drain(leaving, limit == ALWAYS)
 
     def flush(self) -> Released:
         """Release everything held: the stream has ended. The punctuation of each key moves to the
         largest event time it held, set aside or not."""
-        return self._drain(np.ones(len(self._waiting.number), bool))
+        if self.config.by_source:
+            self.sources.silence(np.arange(len(self.controllers)))
+        return self._drain(np.ones(len(self.waiting.number), bool), np.ones(self._keys, bool))
 
-    def _drain(self, leaving: np.ndarray) -> Released:
-        out = self._waiting.only(leaving)
-        out = out.only(np.lexsort((out.number, out.event_time, out.key)))
-        last = np.full(len(self._controllers), NEVER)
+    def _drain(self, leaving: np.ndarray, whole: np.ndarray) -> Released:
+        """Let rows out. whole : bool[keys], where no source counts: those of other keys come out
+        as their punctuations say."""
+        out = self.waiting.only(leaving)
+        out = out.only(self._sorted(out))
+        out = out.only(np.argsort(out.key, kind="stable"))
+        last = np.full(self._keys, NEVER)
         last[out.key] = out.event_time  # ascending within a key: the largest stays
-        for key in np.unique(out.key).tolist():
-            self._controllers.advance(key, int(last[key]))
-        self._waiting = self._waiting.only(~leaving)
-        punctuation = self._controllers.punctuation[out.key]
+        punctuation = last[out.key]
+        self.waiting = self.waiting.only(~leaving)
+        keys = np.unique(out.key)
+        if self.config.by_source:
+            some = ~whole[out.key]
+            punctuation[some] = self.sources.punctuations(out.event_time[some], out.key[some])
+            self.sources.raise_level(keys, last[keys])
+        else:
+            for key in keys.tolist():
+                self.controllers.advance(key, int(last[key]))
+            punctuation = self.controllers.punctuation[out.key]
         late = np.zeros(len(out.number), bool)
         return Released(out.number, late, punctuation, out.key, out.event_time)
 
     @property
     def held(self) -> np.ndarray:
         """int64[keys]: the rows held of each key."""
-        return np.bincount(self._waiting.key, minlength=len(self._controllers))
-
-    @property
-    def held_rows(self) -> np.ndarray:
-        """int64[]: the numbers of the rows held, ascending."""
-        return self._waiting.number
-
-    @property
-    def arrived(self) -> int:
-        """Rows that arrived: the number of the next one."""
-        return self._arrived
+        return np.bincount(self.waiting.key, minlength=self._keys)
 
     def punctuations(self) -> np.ndarray:
         """int64[keys] microseconds: the punctuation in force of each key."""
-        return self._controllers.punctuation.copy()
+        current = self.controllers.punctuation
+        if not self.config.by_source:
+            return current
+        target = self.sources.targets(np.arange(self._keys), current)
+        return np.maximum(np.where(target == ALWAYS, NEVER, target), self.sources.level)
 
     @property
     def counters(self) -> dict[str, int]:
-        """Totals over the keys: rows, late (expelled ones included), on_time (came out), held,
-        future, forced, expelled, out_of_order as in `Punctuator.counters`.
+        """Totals over the keys: rows, late (all that came out late), on_time (came out), held,
+        future, forced, expelled, after_idle, out_of_order as in `Punctuator.counters`.
         rows = on_time + late + held."""
-        counts = dict(self._controllers.counters)
+        counts = dict(self.controllers.counters)
         counts["rows"] = counts.pop("count")
-        counts["held"] = len(self._waiting.number)
-        counts["late"] += counts["expelled"]
+        counts["held"] = len(self.waiting.number)
+        counts["late"] += counts["expelled"] + counts["after_idle"]
         counts["on_time"] = counts["rows"] - counts["late"] - counts["held"]
         return counts
 
-    def snapshot(self) -> bytes:
-        """Parameters, controllers and held rows' numbers as versioned bytes. Cost: one copy."""
-        waiting = {field.name: getattr(self._waiting, field.name) for field in fields(_Waiting)}
-        values = {"control": self.control.values, "arrived": self._arrived}
-        return pack(KIND, VERSION, Snapshot(values, {**self._controllers.arrays(), **waiting}))
-
-    @classmethod
-    def restore(cls, data: bytes) -> Reorder:
-        """The operator that `snapshot` saved. Raises SnapshotError for other bytes."""
-        saved = unpack(data, KIND, VERSION)
-        reorder = cls(**saved.values["control"])
-        reorder._arrived = saved.values["arrived"]
-        reorder._waiting = _Waiting(*(saved.arrays[field.name] for field in fields(_Waiting)))
-        reorder._controllers = Controllers.of(reorder.control, saved.arrays)
-        return reorder
+    def after_loading(self) -> None:
+        waiting, config = self.waiting, self.config
+        if len(waiting.number) and (
+            (np.diff(waiting.number) <= 0).any()
+            or waiting.number[-1] >= self.arrived
+            or waiting.source.max() >= len(self.controllers)
+            or waiting.key.max() >= self._keys
+        ):
+            raise ValueError("its held rows are not rows that arrived")
+        if len(self.sources.key_of) != (len(self.controllers) if config.by_source else 0):
+            raise ValueError("its sources and controllers are not as many")
 
 
-def _checked(
-    keys: np.ndarray, event_time: np.ndarray, arrival: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _checked(event_time: np.ndarray, arrival: np.ndarray, codes: list[Any]) -> list[np.ndarray]:
     event_time = as_microseconds("event_time", event_time)
     arrival = as_microseconds("arrival", arrival)
     check_lengths(event_time, arrival)
-    keys = np.asarray(keys)
-    if keys.dtype.kind not in "iu" or keys.shape != event_time.shape:
-        raise TypeError(
-            f"`keys` must be int64 codes, one a row ({len(event_time)}); "
-            f"got {keys.dtype} of shape {keys.shape}"
-        )
-    if len(keys) and keys.min() < 0:
-        raise ValueError(f"`keys` must be codes 0, 1, 2, ...; got {keys.min()}")
-    return keys.astype(np.int64, copy=False), within_range(event_time), within_range(arrival)
+    out = [within_range(event_time), within_range(arrival)]
+    for name, values in zip(("keys", "sources"), codes, strict=False):
+        array = np.asarray(values)
+        if array.dtype.kind not in "iu" or array.shape != event_time.shape:
+            raise TypeError(
+                f"`{name}` must be int64 codes, one a row ({len(event_time)}); "
+                f"got {array.dtype} of shape {array.shape}"
+            )
+        if len(array) and array.min() < 0:
+            raise ValueError(f"`{name}` must be codes 0, 1, 2, ...; got {array.min()}")
+        out.append(array.astype(np.int64, copy=False))
+    return out
 
 
 def _grouped(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

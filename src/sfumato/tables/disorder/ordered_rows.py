@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from sfumato.operators.disorder.reorder import Released, Reorder
+from sfumato.operators.disorder.reorder import NONE, Released, Reorder
+from sfumato.operators.state.declared import Declaration, Part
+from sfumato.operators.state.stateful import Stateful
+from sfumato.tables.declared import Table
 from sfumato.tables.held_rows import HeldRows
 
 
@@ -22,8 +27,10 @@ class OrderedRows:
     event_time: np.ndarray
 
 
-class RowReorder:
+class RowReorder(Stateful):
     """`Reorder` with the rows themselves: what goes in by number comes out by number."""
+
+    state: ClassVar[Mapping[str, Declaration]] = {"operator": Part(), "held": Table()}
 
     def __init__(self, operator: Reorder) -> None:
         self.operator = operator
@@ -31,7 +38,13 @@ class RowReorder:
         self._schema: pa.Schema | None = None
 
     def process(
-        self, keys: np.ndarray, event_time: np.ndarray, arrival: np.ndarray, rows: pa.Table
+        self,
+        keys: np.ndarray,
+        event_time: np.ndarray,
+        arrival: np.ndarray,
+        rows: pa.Table,
+        sources: np.ndarray | None = None,
+        rank: np.ndarray | None = None,
     ) -> OrderedRows:
         """What comes out at the next n arrivals, as `Reorder.process` says.
 
@@ -41,12 +54,12 @@ class RowReorder:
         """
         self._check(rows, len(keys))
         first = self.operator.arrived
-        released = self.operator.process(keys, event_time, arrival)
+        released = self.operator.process(keys, event_time, arrival, sources, rank)
         return self._taken(released, rows, first)
 
-    def idle(self, keys: np.ndarray | None = None) -> OrderedRows:
+    def idle(self, sources: np.ndarray | None = None, keys: np.ndarray = NONE) -> OrderedRows:
         """`Reorder.idle`, with the rows."""
-        return self._drained(self.operator.idle(keys))
+        return self._drained(self.operator.idle(sources, keys))
 
     def flush(self) -> OrderedRows:
         """`Reorder.flush`, with the rows."""
@@ -58,7 +71,7 @@ class RowReorder:
 
     def _taken(self, released: Released, rows: pa.Table, first: int) -> OrderedRows:
         table = self._rows(released.number, rows, first)
-        alive = self.operator.held_rows
+        alive = self.operator.waiting.number
         staying = alive[np.searchsorted(alive, first) :]
         self._held.append(staying, _take(rows, staying - first))
         self._held.forget(alive)
@@ -89,19 +102,18 @@ class RowReorder:
     @property
     def held(self) -> pa.Table | None:
         """The rows held, in order of arrival; None before the first row."""
-        rows = self._held.rows(self.operator.held_rows)
+        rows = self._held.rows(self.operator.waiting.number)
         if rows is None and self._schema is not None:
             return self._schema.empty_table()
         return rows
 
-    @classmethod
-    def of(cls, operator: Reorder, held: pa.Table | None) -> RowReorder:
-        """The reorder that had this operator and these rows `held`."""
-        reorder = cls(operator)
+    @held.setter
+    def held(self, held: pa.Table | None) -> None:
+        if (0 if held is None else held.num_rows) != len(self.operator.waiting.number):
+            raise ValueError("its rows are not those held")
         if held is not None:
-            reorder._schema = held.schema
-            reorder._held.append(operator.held_rows, held)
-        return reorder
+            self._schema = held.schema
+            self._held.append(self.operator.waiting.number, held)
 
 
 def _take(table: pa.Table, places: np.ndarray) -> pa.Table:

@@ -2,47 +2,42 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sfumato.operators.disorder.reorder import Reorder
-from sfumato.operators.state.snapshot import Snapshot, pack, unpack
+from sfumato.operators.disorder.control import DisorderControl
+from sfumato.operators.disorder.reorder import NONE, Reorder
+from sfumato.operators.state.declared import Array, Part
 from sfumato.tables.arrival_order import arrival_order
-from sfumato.tables.arrow import as_numbers, as_times, complete, joined
+from sfumato.tables.arrow import as_numbers, as_times
 from sfumato.tables.disorder.ordered_rows import OrderedRows, RowReorder
 from sfumato.tables.keys import KeyIndex
+from sfumato.tables.operator import ROW, TIE, TableConfig, TableOperator
 
-TIE = "__tie"  # a column that decides between rows of equal arrival and event time
+EVENT = "event"
+FARTHEST = 1 << 60  # microseconds from 1970: event times and arrivals beyond it are invalid
 
 
-@dataclass(frozen=True)
-class ReorderSettings:
-    """What a reorder is told: plain values, so that they can go to workers and into checkpoints.
-
-    event_time, arrival, keys : column names; the rest as for `Reorder`, times in microseconds
-    columns, buckets : the schema of the rows and the number of buckets, only to recognise a
-        checkpoint of another query
+@dataclass(frozen=True, kw_only=True)
+class ReorderTableConfig(TableConfig):
+    """control : of each controller     sources : how many columns source0.. there are
+    expected_sources : as for `Reorder`     idle_timeout : milliseconds, or None
     """
 
-    event_time: str
-    arrival: str
-    keys: tuple[str, ...]
-    drop_ratio: float | None
-    slack: int | None
-    estimator: str | None
-    max_buffer: int | None
-    idle_timeout: int | None
-    columns: str
-    buckets: int
+    control: DisorderControl
+    sources: int = 0
+    expected_sources: int | None = None
+    idle_timeout: int | None = None
 
-    counters: ClassVar[tuple[str, ...]] = (
+    kind, version = "reorder table", 1
+    counters = (
         "rows",
         "late",
+        "after_idle",
         "invalid",
         "future",
         "forced",
@@ -50,96 +45,119 @@ class ReorderSettings:
     )
 
     def make(self) -> TableReorder:
+        return TableReorder(self)
+
+
+class TableReorder(TableOperator):
+    """`Reorder` over Arrow tables, for the keys of one bucket.
+
+    Rows have, beside those of the base, the column `event` (event time), and source0..; order0 is
+    their arrival. Answers have `row`, `late` and `punctuation` (of the event time's type).
+    """
+
+    config: ReorderTableConfig
+    state: ClassVar[dict[str, Any]] = {
+        "source_index": Part(),
+        "ordered": Part(),
+        "seen": Array(int, None),
+        "since": Array(int, None),
+    }
+
+    def __init__(self, config: ReorderTableConfig) -> None:
+        super().__init__(config)
         operator = Reorder(
-            drop_ratio=self.drop_ratio,
-            slack=self.slack,
-            estimator=self.estimator,
-            max_buffer=self.max_buffer,
+            by_source=config.sources > 0,
+            expected_sources=config.expected_sources,
+            **asdict(config.control),
         )
-        return TableReorder(self, RowReorder(operator))
+        self.ordered = RowReorder(operator)
+        self.source_index = KeyIndex()
+        self.seen = NONE  # processing time of each source's newest row, ms
+        self.since = NONE  # and of each key's first row
+        self._rank = NONE  # how sources sort
 
-    def restore(self, data: bytes) -> TableReorder:
-        saved = unpack(data, "reorder bucket", 2)
-        operator = Reorder.restore(saved.arrays["operator"].tobytes())
-        bucket = TableReorder(self, RowReorder.of(operator, saved.tables.get("held")))
-        bucket.keys = KeyIndex(saved.tables.get("keys"))
-        bucket.seen = saved.arrays["seen"]
-        bucket.invalid = saved.values["invalid"]
-        return bucket
+    @property
+    def operator(self) -> Reorder:
+        """The operator over numbers."""
+        return self.ordered.operator
 
-    def fingerprint(self) -> str:
-        return json.dumps({"operator": "reorder", **asdict(self)}, sort_keys=True)
+    def usable(self, rows: pa.Table) -> np.ndarray:
+        """Rows whose event time and arrival are known and within range."""
+        usable = np.ones(rows.num_rows, bool)
+        for name in (EVENT, "order0"):
+            times = pc.fill_null(rows.column(name).cast(pa.int64()), FARTHEST).to_numpy()
+            usable &= (times > -FARTHEST) & (times < FARTHEST)
+        return usable
 
+    def invalid(self, rows: pa.Table) -> list[pa.Table]:
+        self.counts["invalid"] += rows.num_rows
+        unknown = pa.nulls(rows.num_rows, rows.schema.field(EVENT).type)
+        late = pa.array(np.ones(rows.num_rows, bool))
+        return [pa.table({ROW: rows.column(ROW), "late": late, "punctuation": unknown})]
 
-class TableReorder:
-    """`Reorder` over Arrow tables with any columns, for the keys of one bucket."""
+    def arrange(self, rows: pa.Table) -> np.ndarray:
+        """By arrival, simultaneous rows by event time: what is out of order, controllers count."""
+        columns = [as_numbers(rows.column(name)) for name in ("order0", EVENT)]
+        return arrival_order(columns, [as_numbers(rows.column(TIE))])
 
-    def __init__(self, settings: ReorderSettings, ordered: RowReorder) -> None:
-        self.settings = settings
-        self.ordered = ordered
-        self.keys = KeyIndex()
-        self.seen = np.empty(0, np.int64)  # processing time of each key's newest row, ms
-        self.invalid = 0
+    def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
+        keys = self.codes(rows)
+        sources = self._sources(rows) if self.config.sources else None
+        self.since = _longer(self.since, len(self.index) or 1, now)
+        self.seen = _longer(
+            self.seen, len(self.source_index if self.config.sources else self.since), now
+        )
+        self.seen[keys if sources is None else sources] = now
+        event, arrival = as_numbers(rows.column(EVENT)), as_numbers(rows.column("order0"))
+        passed = rows.select([ROW, EVENT])
+        return self._marked(self.ordered.process(keys, event, arrival, passed, sources, self._rank))
 
-    def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
-        rows = joined([table for _, table in batch])
-        valid = complete(rows, [self.settings.event_time, self.settings.arrival])
-        outputs = []
-        if not valid.all():
-            outputs.append(self._rejected(rows.filter(pa.array(~valid))))
-            rows = rows.filter(pa.array(valid))
-        if rows.num_rows:
-            outputs.append(self._ordered(rows, now))
-        return outputs
+    def _sources(self, rows: pa.Table) -> np.ndarray:
+        """int64[n]: codes of the rows' sources, which are different ones for different keys."""
+        names = [f"key{i}" for i in range(self.config.keys)]
+        names += [f"source{i}" for i in range(self.config.sources)]
+        codes = self.source_index.encode(rows.select(names))
+        if len(self.source_index) > len(self._rank):
+            self._sort_sources()
+        return codes
 
-    def _ordered(self, rows: pa.Table, now: int) -> pa.Table:
-        event = as_numbers(rows.column(self.settings.event_time))
-        arrival = as_numbers(rows.column(self.settings.arrival))
-        order = arrival_order([arrival, event], [as_numbers(rows.column(TIE))])
-        rows = rows.drop_columns([TIE]).take(pa.array(order))
-        event, arrival = event[order], arrival[order]
-        codes = self.keys.encode(rows.select(list(self.settings.keys)))
-        grown = len(self.keys) or 1
-        self.seen = np.concatenate([self.seen, np.zeros(grown - len(self.seen), np.int64)])
-        self.seen[codes] = now
-        return self._marked(self.ordered.process(codes, event, arrival, rows))
+    def _sort_sources(self) -> None:
+        table = self.source_index.table
+        assert table is not None
+        names = [f"source{i}" for i in range(self.config.sources)]
+        order = pc.sort_indices(table, [(name, "ascending") for name in names]).to_numpy()
+        self._rank = np.empty(len(order), np.int64)
+        self._rank[order] = np.arange(len(order))
 
-    def _marked(self, released: OrderedRows) -> pa.Table:
-        kind = released.rows.schema.field(self.settings.event_time).type
-        marked = released.rows.append_column("late", pa.array(released.late))
-        return marked.append_column("punctuation", as_times(released.punctuation, kind))
-
-    def _rejected(self, rows: pa.Table) -> pa.Table:
-        self.invalid += rows.num_rows
-        rows = rows.drop_columns([TIE])
-        kind = rows.schema.field(self.settings.event_time).type
-        marked = rows.append_column("late", pa.array(np.ones(rows.num_rows, bool)))
-        return marked.append_column("punctuation", pa.nulls(rows.num_rows, kind))
+    def _marked(self, out: OrderedRows) -> list[pa.Table]:
+        if not out.rows.num_rows:
+            return []
+        punctuation = as_times(out.punctuation, out.rows.schema.field(EVENT).type)
+        late = pa.array(out.late)
+        return [pa.table({ROW: out.rows.column(ROW), "late": late, "punctuation": punctuation})]
 
     def idle(self, now: int) -> list[pa.Table]:
-        assert self.settings.idle_timeout is not None
-        quiet = np.flatnonzero(self.seen <= now - self.settings.idle_timeout // 1000)
-        released = self.ordered.idle(quiet)
-        return [self._marked(released)] if released.rows.num_rows else []
+        assert self.config.idle_timeout is not None
+        before = now - self.config.idle_timeout
+        silent = np.flatnonzero(self.seen <= before)
+        return self._marked(self.ordered.idle(silent, np.flatnonzero(self.since <= before)))
 
     def flush(self) -> list[pa.Table]:
-        released = self.ordered.flush()
-        return [self._marked(released)] if released.rows.num_rows else []
+        return self._marked(self.ordered.flush())
 
     def counters(self) -> dict[str, int]:
-        counted = {**self.ordered.operator.counters, "invalid": self.invalid}
-        counted["rows"] += self.invalid
-        return {name: counted[name] for name in self.settings.counters}
+        counted = self.operator.counters
+        own = {name: self.counts[name] for name in ("rows", "invalid")}
+        return {name: {**counted, **own}[name] for name in self.config.counters}
 
-    def snapshot(self) -> bytes:
-        tables = {"keys": self.keys.table, "held": self.ordered.held}
-        operator = np.frombuffer(self.ordered.operator.snapshot(), np.uint8)
-        return pack(
-            "reorder bucket",
-            2,
-            Snapshot(
-                values={"invalid": self.invalid},
-                arrays={"operator": operator, "seen": self.seen},
-                tables={name: table for name, table in tables.items() if table is not None},
-            ),
-        )
+    def after_loading(self) -> None:
+        super().after_loading()
+        sources = len(self.operator.controllers)
+        if len(self.seen) != sources or len(self.source_index) not in (0, sources):
+            raise ValueError("its sources and controllers are not as many")
+        if self.config.sources and len(self.source_index):
+            self._sort_sources()
+
+
+def _longer(times: np.ndarray, wanted: int, now: int) -> np.ndarray:
+    return np.concatenate([times, np.full(wanted - len(times), now)])

@@ -1,0 +1,210 @@
+"""Rows of several sources against what each source's own sequence says, read at any pace."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfumato.operators.disorder.punctuator import Punctuator
+from sfumato.operators.disorder.reorder import Reorder
+
+NEVER = np.iinfo(np.int64).min
+CONTROLS = {
+    "slack": {"slack": 3},
+    "normal": {"drop_ratio": 0.05, "estimator": "normal"},
+    "conformal": {"drop_ratio": 0.05, "estimator": "conformal"},
+    "max": {"estimator": "max"},
+}
+every_control = pytest.mark.parametrize("control", CONTROLS.values(), ids=CONTROLS.keys())
+
+
+@st.composite
+def sources(draw, most=4):
+    """[(event_time, arrival)] of some sources, each in order of its own arrival."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    out = []
+    for _ in range(draw(st.integers(1, most))):
+        n = draw(st.integers(1, 90))
+        arrival = 10**6 + np.cumsum(rng.integers(0, 50, n))
+        event = arrival - rng.integers(0, draw(st.sampled_from([1, 60, 900])), n)
+        out.append((event // 7 * 7, arrival))  # some times tie, within a source and across
+    return out
+
+
+@st.composite
+def paces(draw, streams):
+    """One order of all rows that keeps every source's own: rows as (source, number there)."""
+    left = [s for s, (event, _) in enumerate(streams) for _ in event]
+    weights = {s: draw(st.sampled_from([1.0, 4.0, 50.0])) for s in range(len(streams))}
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    priority = rng.exponential(size=len(left)) / np.array([weights[s] for s in left])
+    turns = np.argsort(
+        np.concatenate([np.cumsum(np.sort(priority[np.array(left) == s])) for s in set(left)])
+    )
+    taken = dict.fromkeys(range(len(streams)), 0)
+    order = []
+    for s in np.array(left)[turns].tolist():
+        order.append((s, taken[s]))
+        taken[s] += 1
+    return order
+
+
+def definition(control, streams, key_of):
+    """(late rows, sequence of the others by key), from each source's own sequence alone."""
+    late, ready, steps = {}, [], {}
+    for s, (event, arrival) in enumerate(streams):
+        punctuator, values = Punctuator(**control), []
+        for i in range(len(event)):
+            before = punctuator.punctuation
+            (after,), (is_late,) = punctuator.extend_with_late(event[i : i + 1], arrival[i : i + 1])
+            values.append(int(after))
+            if is_late:
+                late[s, i] = before
+            else:
+                ready.append((int(event[i]), s, i))
+        steps[s] = values
+    out = {key: [] for key in set(key_of)}
+    for time, s, i in sorted(ready):
+        own = [steps[other] for other in steps if key_of[other] == key_of[s]]
+        if all(values[-1] >= time for values in own):
+            step = min(next(v for v in values if v >= time) for values in own)
+            out[key_of[s]].append((s, i, step))
+    return late, out
+
+
+def run(reorder, streams, order, cuts, key_of, restore=False, rank=None):
+    """(late rows, sequence of the others by key) of rows that come in some order."""
+    late, out, numbered = {}, {key: [] for key in set(key_of)}, []
+    places = sorted({0, len(order), *(cut for cut in cuts if cut < len(order))})
+    for low, high in pairwise(places):
+        part = order[low:high]
+        numbered += part
+        event = np.array([streams[s][0][i] for s, i in part])
+        arrival = np.array([streams[s][1][i] for s, i in part])
+        source = np.array([s for s, _ in part])
+        keys = np.array([key_of[s] for s, _ in part])
+        if restore:
+            dying, reorder = reorder, Reorder.restore(reorder.snapshot())
+            dying.process(keys, event, arrival, source)  # the snapshot must not notice
+        released = reorder.process(keys, event, arrival, source, rank)
+        collect(released, numbered, late, out)
+    return reorder, numbered, late, out
+
+
+def collect(released, numbered, late, out):
+    for n, is_late, p, key, time in zip(
+        released.number,
+        released.late,
+        released.punctuation,
+        released.key,
+        released.event_time,
+        strict=True,
+    ):
+        s, i = numbered[n]
+        if is_late:
+            late[s, i] = int(p)
+        else:
+            assert p >= time or p == NEVER
+            out[int(key)].append((s, i, int(p)))
+
+
+@every_control
+@settings(max_examples=40)
+@given(data=st.data())
+def test_any_pace_cut_and_restart_gives_what_each_sources_own_sequence_says(control, data):
+    streams = data.draw(sources())
+    key_of = data.draw(st.sampled_from([[0, 0, 0, 0], [0, 1, 0, 1], [0, 0, 1, 1]]))
+    key_of = key_of[: len(streams)]
+    order = data.draw(paces(streams))
+    cuts = data.draw(st.lists(st.integers(0, 300), max_size=5))
+    # every source has spoken before rows come out: each one's first row is in the first call
+    first = sorted(order, key=lambda row: row[1] > 0)
+    reorder = Reorder(by_source=True, **control)
+    cuts = [cut for cut in cuts if cut >= len(streams)]
+    _, _, late, out = run(reorder, streams, first, cuts, key_of, data.draw(st.booleans()))
+    assert (late, out) == definition(control, streams, key_of)
+
+
+@every_control
+@settings(max_examples=30)
+@given(data=st.data())
+def test_expected_sources_are_waited_for_however_late_they_begin(control, data):
+    streams = data.draw(sources())
+    order = data.draw(paces(streams))
+    cuts = data.draw(st.lists(st.integers(0, 300), max_size=5))
+    reorder = Reorder(by_source=True, expected_sources=len(streams), **control)
+    key_of = [0] * len(streams)
+    _, _, late, out = run(reorder, streams, order, cuts, key_of, data.draw(st.booleans()))
+    assert (late, out) == definition(control, streams, key_of)
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_with_silence_anywhere_every_row_comes_out_once_and_what_is_not_late_in_order(data):
+    streams = data.draw(sources())
+    order = data.draw(paces(streams))
+    reorder, parts = Reorder(by_source=True, slack=2), []
+    for low in range(0, len(order), 17):
+        part = order[low : low + 17]
+        event, arrival = (np.array([streams[s][x][i] for s, i in part]) for x in (0, 1))
+        source = np.array([s for s, _ in part])
+        parts.append(reorder.process(np.zeros(len(part), int), event, arrival, source))
+        if data.draw(st.booleans()):
+            known = st.integers(0, len(reorder.controllers) - 1)
+            silent = data.draw(st.lists(known, min_size=1, unique=True))
+            parts.append(reorder.idle(np.array(silent)))
+    parts.append(reorder.flush())
+    number, event, late, punctuation = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("number", "event_time", "late", "punctuation")
+    )
+    assert sorted(number.tolist()) == list(range(len(order)))
+    assert event.tolist() == [streams[order[n][0]][0][order[n][1]] for n in number]
+    assert (np.diff(event[~late]) >= 0).all()
+    assert (np.diff(punctuation[~late]) >= 0).all()
+    assert (event[late] <= punctuation[late]).all()
+    assert reorder.counters["held"] == 0
+    assert reorder.counters["late"] == late.sum()
+
+
+def test_a_silent_source_holds_nobody_back_until_it_speaks_again():
+    # source 0 is slack 1 behind, source 1 fell silent at 20; after the timeout 0 goes on alone
+    reorder = Reorder(by_source=True, slack=1)
+
+    def rows(*pairs):
+        source, event = (np.array(x) for x in zip(*pairs, strict=True))
+        n = len(source)
+        out = reorder.process(np.zeros(n, int), event, np.arange(n), source)
+        return list(
+            zip(out.event_time.tolist(), out.late.tolist(), out.punctuation.tolist(), strict=True)
+        )
+
+    assert rows((0, 10), (1, 15), (1, 20), (0, 30), (0, 40)) == [
+        (10, False, 10),
+        (15, False, 15),
+    ]
+    silent = reorder.idle(np.array([1]))
+    assert silent.event_time.tolist() == [20, 30]
+    assert rows((0, 50)) == [(40, False, 40)]
+    # source 1 speaks again: 35 is above its own punctuation (15), but 40 came out already
+    assert rows((1, 35), (1, 45), (0, 60), (1, 70)) == [(35, True, 40), (45, False, 45)]
+    assert reorder.counters["after_idle"] == 1
+    assert reorder.counters["late"] == 1
+
+
+def test_sources_that_tie_come_out_in_the_order_of_their_ranks():
+    reorder = Reorder(by_source=True, slack=0)
+    keys, event = np.zeros(3, int), np.array([5, 5, 5])
+    out = reorder.process(keys, event, event, np.array([0, 1, 2]), rank=np.array([2, 0, 1]))
+    assert out.number.tolist() == [1, 2, 0]
+
+
+def test_expected_sources_without_sources_is_refused():
+    with pytest.raises(ValueError, match="`expected_sources` needs `source`"):
+        Reorder(slack=1, expected_sources=2)
+    with pytest.raises(ValueError, match="`sources` must be given"):
+        Reorder(slack=1, by_source=True).process(np.array([0]), np.array([1]), np.array([1]))
