@@ -136,7 +136,8 @@ def echo(stream: Any) -> Any:
 
 def reorder_rows(spark: Any, folder: Path, keys: int, size: int) -> list[dict[str, Any]]:
     import sfumato as sf
-    from sfumato.tables.disorder.reorder import ReorderSettings
+    from sfumato.operators.disorder.control import DisorderControl
+    from sfumato.tables.disorder.reorder import ReorderTableConfig
 
     count = SIZES[size]
     table = readings(size * count, keys, 10, seed=1)
@@ -146,10 +147,19 @@ def reorder_rows(spark: Any, folder: Path, keys: int, size: int) -> list[dict[st
     stateless = through_spark(stream, folder / "stateless")
     floor = through_spark(echo(stream), folder / "echo")
     seconds = through_spark(sf.reorder(stream, **columns, **chosen), folder / "checkpoint")
-    operator = ReorderSettings(
-        "event", "arrival", ("device",), 0.01, None, "conformal", None, None, "", 1
-    ).make()
-    tied = table.append_column("__tie", pa.array(np.arange(table.num_rows)))
+    control = DisorderControl(0.01, estimator="conformal")
+    operator = ReorderTableConfig(control=control, keys=1).make()
+    tied = pa.table(
+        {
+            "row": pa.StructArray.from_arrays(
+                [column.combine_chunks() for column in table.columns], table.column_names
+            ),
+            "event": table.column("event"),
+            "order0": table.column("arrival"),
+            "key0": table.column("device"),
+            "__tie": np.arange(table.num_rows),
+        }
+    )
     alone = in_memory(operator, [[(0, tied.slice(i * size, size))] for i in range(count)])
     rows = [row(f"reorder, {keys:,} keys", size, seconds, alone, stateless, floor)]
     if keys == 1 and size == min(SIZES):

@@ -12,23 +12,10 @@ from hypothesis import strategies as st
 
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.operators.state.snapshot import SnapshotError
-from sfumato.tables.disorder.reorder import TIE, ReorderSettings
 from sfumato.tables.joins import join as join_tables
 from sfumato.tables.joins.incomplete_join import IncompleteJoinSettings
 from sfumato.tables.joins.similarity_join import SimilarityJoinSettings
 
-REORDER = ReorderSettings(
-    event_time="event",
-    arrival="arrival",
-    keys=("device", "line"),
-    drop_ratio=0.1,
-    slack=None,
-    estimator="conformal",
-    max_buffer=None,
-    idle_timeout=2_000_000,
-    columns="",
-    buckets=1,
-)
 JOIN = SimilarityJoinSettings(
     dimensions=1,
     within=0.5,
@@ -62,23 +49,6 @@ INCOMPLETE = IncompleteJoinSettings(
 )
 
 
-def disordered(rows, seed):
-    rng = np.random.default_rng(seed)
-    event = np.cumsum(rng.integers(1, 100, rows))
-    arrival = event + rng.integers(0, 300, rows)
-    order = np.argsort(arrival, kind="stable")
-    return pa.table(
-        {
-            "device": [["a", None, "b"][i] for i in rng.integers(0, 3, rows)],
-            "line": pa.array(rng.integers(0, 2, rows)),
-            "event": pa.array(event[order]),
-            "arrival": pa.array(np.sort(arrival) + np.arange(rows)),
-            "note": [{"number": int(i), "tags": ["x"] * (i % 3)} for i in range(rows)],
-            TIE: pa.array(np.arange(rows)),
-        }
-    )
-
-
 def run(settings_, pieces, restart):
     """All output of one operator, restored from its snapshot before piece number `restart`."""
     operator, outputs = settings_.make(), []
@@ -90,46 +60,6 @@ def run(settings_, pieces, restart):
 
 
 cuts = st.lists(st.integers(1, 199), unique=True, max_size=8).map(lambda c: [0, *sorted(c), 200])
-
-
-@settings(max_examples=30)
-@given(cuts=cuts, seed=st.integers(0, 5), restart=st.integers(0, 9), shuffle=st.integers(0, 9))
-def test_reordered_rows_do_not_depend_on_cuts_restarts_or_order_within_a_batch(
-    cuts, seed, restart, shuffle
-):
-    table = disordered(200, seed)
-    whole, expected = run(REORDER, [[(0, table)]], restart=-1)
-    mixed = np.random.default_rng(shuffle)
-    pieces = []
-    for low, high in pairwise(cuts):
-        part = table.slice(low, high - low)
-        pieces.append([(0, part.take(pa.array(mixed.permutation(part.num_rows))))])
-    parts, got = run(REORDER, pieces, restart)
-    for outputs in (expected, got):
-        assert [t.schema for t in outputs] == [outputs[0].schema] * len(outputs)
-    assert rows_by_key(got) == rows_by_key(expected)
-    assert rows_by_key(parts.flush()) == rows_by_key(whole.flush())
-    assert parts.counters() == whole.counters()
-
-
-def rows_by_key(tables):
-    found = {}
-    for table in tables:
-        for row in table.to_pylist():
-            found.setdefault((row["device"], row["line"]), []).append(row)
-    return found
-
-
-def test_idle_keys_give_out_what_they_hold_and_busy_ones_do_not():
-    table = disordered(200, 1)
-    operator = REORDER.make()
-    operator.process([(0, table)], now=0)
-    held = operator.operator.counters["held"]
-    assert held > 0
-    assert operator.idle(now=1999) == []
-    (out,) = operator.idle(now=2000)
-    assert out.num_rows == held
-    assert not any(out.column("late").to_pylist())
 
 
 def uncertain(rows, seed):
@@ -227,7 +157,7 @@ def test_the_join_forgets_rows_that_left_their_windows():
     assert len(operator.snapshot()) < 40_000
 
 
-@pytest.mark.parametrize("settings_", [REORDER, JOIN, INCOMPLETE], ids=["reorder", "join", "gaps"])
+@pytest.mark.parametrize("settings_", [JOIN, INCOMPLETE], ids=["join", "gaps"])
 def test_damaged_state_is_refused(settings_):
     data = bytearray(settings_.make().snapshot())
     data[-1] ^= 1
@@ -238,7 +168,6 @@ def test_damaged_state_is_refused(settings_):
 def test_settings_of_another_query_have_another_fingerprint():
     from dataclasses import replace
 
-    assert REORDER.fingerprint() != replace(REORDER, drop_ratio=0.2).fingerprint()
     assert JOIN.fingerprint() != replace(JOIN, buckets=8).fingerprint()
     assert JOIN.fingerprint() == replace(JOIN).fingerprint()
     other = Imputer(REPOSITORY[1:], [], names=["x", "y"]).to_bytes()
