@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 COLUMNS = "device string, event timestamp, arrival timestamp, value double"
 SETTINGS = [
     {"drop_ratio": 0.02, "estimator": "conformal"},
-    {"drop_ratio": 0.02},
+    {"drop_ratio": 0.02, "estimator": "normal"},
     {"slack": 20},
     {"estimator": "max", "max_buffer": 50},
 ]

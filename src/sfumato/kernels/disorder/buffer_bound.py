@@ -57,10 +57,19 @@ def take_out(held, place, key):
 
 
 @compiled
-def release_held(key, held):
-    """Remove all rows with an event time at or below the punctuation. O(log n) each."""
-    while key.held > 0 and held[0, 0] <= key.punctuation:
+def release_held(time, key, held):
+    """Remove all rows with an event time at or below `time`. O(log n) each."""
+    while key.held > 0 and held[0, 0] <= time:
         take_out(held, 0, key)
+
+
+@compiled
+def expel(number, key, held):
+    """Remove the row of this number, if it is held. O(n)."""
+    for place in range(key.held):
+        if held[1, place] == number:
+            take_out(held, place, key)
+            return
 
 
 @compiled
@@ -109,6 +118,6 @@ def bound_buffer(credible, max_buffer, key, held):
         return number
     while key.held > max_buffer:
         key.punctuation = held[0, 0]
-        release_held(key, held)
+        release_held(key.punctuation, key, held)
     key.forced += 1
     return -1

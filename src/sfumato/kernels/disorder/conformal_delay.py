@@ -102,8 +102,14 @@ def start_experts(tau, key):
     """The state at the first row. O(1)."""
     key.newest = key.newest_before = tau
     key.thinning = key.stride = 1
+    key.size = key.chosen = 0
+    key.late_fed = key.late_before = key.late_steered = key.clumps = key.last_late = 0
+    key.followed = key.recent_rows = key.waited_then = 0.0
     for e in range(EXPERTS):
         key.punctuation_of[e] = NEVER
+        key.listed[e] = key.late_of[e] = key.held_of[e] = 0
+        key.threshold_of[e] = key.recent_late_of[e] = 0.0
+        key.waited_of[e] = key.slope_of[e] = 0.0
 
 
 @compiled
@@ -230,9 +236,9 @@ def fade_memory(d, key):
 @compiled
 def count_clumps(d, key):
     """Note whether the row just fed was late, and whether it began a clump of late rows. O(1)."""
-    if key.late == key.late_before:
+    if key.late_fed == key.late_before:
         return
-    key.late_before = key.late
+    key.late_before = key.late_fed
     if key.clumps == 0 or key.fed - key.last_late > CLUMP_GAP / d:
         key.clumps += 1
     key.last_late = key.fed
@@ -245,7 +251,7 @@ def steer(d, jolt, key, area):
     Cost: O(lists), every STEP rows.
     """
     fed = key.fed
-    clump = key.late / key.clumps if key.clumps > 0 else 1.0
+    clump = key.late_fed / key.clumps if key.clumps > 0 else 1.0
     owed = OWED * min(clump, 1.0 + d * fed / CLUMP_GROWTH) + OWED_SHARE * d * fed
     aim = AIM - SHY / (1.0 + (d * fed / SHY_UNTIL) ** 2)
     allowed = aim * d * fed - CENTRE * owed
@@ -263,9 +269,9 @@ def steer(d, jolt, key, area):
             learn_slope(e, d, key, area)
         key.threshold_of[e] = threshold(e, debt, d, key, area)
         if e == key.chosen:
-            debt += (key.late - key.late_of[e]) / (owed + LEGACY * d * fed)
+            debt += (key.late_fed - key.late_of[e]) / (owed + LEGACY * d * fed)
             key.followed = threshold(e, debt, d, key, area)
-    key.late_steered = key.late
+    key.late_steered = key.late_fed
 
 
 @compiled
@@ -300,10 +306,11 @@ def conformal_step(tau, t, drop_ratio, key, area):
         start_experts(tau, key)
     else:
         jolt = observe_lateness(tau, t, key, area)
+    key.late_fed += tau <= key.punctuation
     count_clumps(drop_ratio, key)
     remember_time(tau, key, area)
     fed = key.fed
-    alarm = jolt or (fed % HASTE == 0 and key.late != key.late_steered)
+    alarm = jolt or (fed % HASTE == 0 and key.late_fed != key.late_steered)
     if fed > 1 and (fed % STEP == 0 or fed < 4 * STEP or alarm):
         steer(drop_ratio, jolt, key, area)
     if fed < FIRST:

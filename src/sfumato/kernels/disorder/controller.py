@@ -5,13 +5,30 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.disorder.buffer_bound import bound_buffer, hold, release_held
+from sfumato.kernels.disorder.buffer_bound import bound_buffer, expel, hold, release_held
+from sfumato.kernels.disorder.clock_guard import (
+    CLOSE,
+    LASTING,
+    NEAR,
+    STALE,
+    WARM_UP,
+    far_side,
+    horizon,
+    observe,
+)
 from sfumato.kernels.disorder.conformal_delay import conformal_step
-from sfumato.kernels.disorder.future_guard import WARM_UP, horizon, observe
-from sfumato.kernels.disorder.largest_delay import largest_step
+from sfumato.kernels.disorder.largest_delay import fixed_step, largest_step
 from sfumato.kernels.disorder.normal_delay import normal_step
 from sfumato.kernels.disorder.sort_buffer import slack_forget, slack_step
-from sfumato.kernels.disorder.state import ALWAYS, AVERAGED, CONFORMAL, NEVER, NORMAL, SLACK
+from sfumato.kernels.disorder.state import (
+    ALWAYS,
+    AVERAGED,
+    CONFORMAL,
+    FIXED,
+    NEVER,
+    NORMAL,
+    SLACK,
+)
 
 
 @compiled
@@ -29,6 +46,8 @@ def feed(tau, t, control, key, area):
             wanted = NEVER
         else:
             wanted = slack_step(tau, control.slack, key, area)
+    elif control.estimator == FIXED:
+        wanted = fixed_step(tau, control.max_delay, key)
     elif control.estimator == NORMAL:
         wanted = normal_step(tau, t, control, key, area)
     elif control.estimator == CONFORMAL:
@@ -40,6 +59,15 @@ def feed(tau, t, control, key, area):
 
 
 @compiled
+def feed_unguarded(tau, t, control, key, area):
+    """A row before the guard knows what is credible. Most estimators wait until it does; a sort
+    buffer is safe for a start, a fixed delay but for rows that are ahead by more than CLOSE."""
+    if control.estimator == SLACK or (control.estimator == FIXED and tau <= t + CLOSE):
+        return feed(tau, t, control, key, area)
+    return NEVER
+
+
+@compiled
 def feed_warm_up(t, control, key, area):
     """Feed the first WARM_UP rows, now that the guard knows which of them are credible."""
     wanted = NEVER
@@ -47,10 +75,12 @@ def feed_warm_up(t, control, key, area):
         arrival = key.arrivals[i]
         delay = key.delays[i]
         if delay < key.bound:
-            key.future += 1
-        elif control.estimator != SLACK:
+            key.future += delay >= key.far_ahead
+        elif control.estimator == FIXED and delay >= -CLOSE:
+            continue  # it has been fed
+        elif control.estimator != SLACK and delay <= key.far_behind:
             wanted = feed(arrival - delay, arrival, control, key, area)
-    if control.estimator == SLACK:  # it has been fed: an unguarded sort buffer is safe for a start
+    if control.estimator == SLACK:  # it has been fed
         slack_forget(NEVER, horizon(t, key), key, area)
     return wanted
 
@@ -58,16 +88,15 @@ def feed_warm_up(t, control, key, area):
 @compiled
 def guarded_step(tau, t, control, key, area):
     """One row to guard and estimator; the punctuation wanted, and the guard's horizon."""
-    observe(tau, t, key)
+    unguarded = key.guarded == 0
+    observe(tau, t, control, key)
     credible = horizon(t, key)
     wanted = NEVER
-    if key.count == WARM_UP:
-        if control.estimator == SLACK and tau <= credible:
-            wanted = feed(tau, t, control, key, area)
-        wanted = max(wanted, feed_warm_up(t, control, key, area))
-    elif key.guarded == 0:
-        if control.estimator == SLACK:
-            wanted = feed(tau, t, control, key, area)
+    if unguarded:
+        if key.guarded == 0 or (control.estimator == SLACK and tau <= credible):
+            wanted = feed_unguarded(tau, t, control, key, area)
+        if key.guarded == 1:
+            wanted = max(wanted, feed_warm_up(t, control, key, area))
     elif tau > credible:
         key.future += 1
     else:
@@ -76,11 +105,23 @@ def guarded_step(tau, t, control, key, area):
 
 
 @compiled
+def set_apart(side, key):
+    """A far row comes out as late; enough of them, with none between, and they are believed: the
+    guard and the estimator begin anew."""
+    if side == STALE:
+        key.stale += 1
+    else:
+        key.premature += 1
+    if key.far_rows >= LASTING:
+        key.observed = key.guarded = key.fed = key.far_rows = 0
+
+
+@compiled
 def hold_bounded(tau, late, credible, control, key, area, held):
     """Hold a row that is not late in a bounded buffer; the number of the row expelled, or -1."""
     if not late:
         hold(tau, key.count - 1, int(tau > credible), key, held)
-    release_held(key, held)
+    release_held(reached(key), key, held)
     before = key.punctuation
     number = bound_buffer(credible, control.max_buffer, key, held)
     if control.estimator == SLACK and key.punctuation > before:
@@ -96,12 +137,17 @@ def arrive(tau, t, control, key, area, held):
         key.out_of_order += 1
         t = key.clock
     key.clock = t
+    key.count += 1
+    if control.guard:
+        side = far_side(tau, t, key)
+        if side != NEAR:
+            set_apart(side, key)
+            return True, -1
     late = tau <= reached(key)
     if tau <= key.punctuation:
         key.late += 1
     elif late:
         key.after_idle += 1
-    key.count += 1
     if control.guard:
         wanted, credible = guarded_step(tau, t, control, key, area)
     else:
@@ -113,24 +159,41 @@ def arrive(tau, t, control, key, area, held):
 
 
 @compiled
+def expel_premature(key, held, numbers, found):
+    """Rows that were held while nothing was known, and are far ahead, come out as late: their
+    numbers into numbers[found:]. Returns `found` behind them."""
+    for i in range(WARM_UP):
+        if key.delays[i] < key.far_ahead and key.arrivals[i] - key.delays[i] > reached(key):
+            number = key.count - WARM_UP + i
+            expel(number, key, held)
+            key.future += 1
+            key.expelled += 1
+            numbers[found] = number
+            found += 1
+    return found
+
+
+@compiled
 def punctuate(event_time, arrival, starts, which, control, states, memory):
     """Punctuations after each arrival; a row is late if its event time is at or below the
-    punctuation (or the floor) of its controller when it arrives.
+    punctuation (or the floor) of its controller when it arrives, or if it is far (see
+    `clock_guard`).
 
     event_time, arrival : int64[n] microseconds, within +-2**58, the rows of a controller one after
         the other; where arrival decreases, the clock stands still, the row counts as out of order
     starts : int64[groups + 1], where the rows of a controller begin     which : int64[groups]
     control : `state.Control`     states : CONTROLLER[], changed in place
     memory : int64[], their areas, with room for the rows that come (see `state`)
-    Returns punctuation int64[n] (NEVER while none is known), late bool[n], and the rows expelled
-    from full buffers: the places (0..n-1) at which, and their numbers among all of the controller.
+    Returns punctuation int64[n] (NEVER while none is known), late bool[n], and the rows that were
+    held and come out as late: the places (0..n-1) at which, and their numbers among all rows of
+    the controller.
     Cost: O(log m) a row for a sort buffer of m rows, else O(1) amortised.
     Error: that of the estimator.   Source: C sections 4 and 5; the guard is ours.
     """
     n = event_time.size
     punctuation = np.empty(n, np.int64)
     late = np.empty(n, np.bool_)
-    at = np.empty(n if control.max_buffer > 0 else 0, np.int64)
+    at = np.empty((n if control.max_buffer > 0 else 0) + WARM_UP * which.size, np.int64)
     numbers = np.empty(at.size, np.int64)
     expelled = 0
     for group in range(which.size):
@@ -139,10 +202,15 @@ def punctuate(event_time, arrival, starts, which, control, states, memory):
         heap = memory[key.heap_place : key.heap_place + 3 * key.heap_room]
         held = heap.reshape(3, key.heap_room)
         for i in range(starts[group], starts[group + 1]):
+            unguarded = key.guarded == 0
             late[i], number = arrive(event_time[i], arrival[i], control, key, area, held)
             punctuation[i] = reached(key)
             if number >= 0:
                 at[expelled] = i
                 numbers[expelled] = number
                 expelled += 1
+            if unguarded and key.guarded == 1:
+                found = expel_premature(key, held, numbers, expelled)
+                at[expelled:found] = i
+                expelled = found
     return punctuation, late, at[:expelled], numbers[:expelled]

@@ -1,4 +1,5 @@
-"""MAX: the punctuation trails the clock by the largest delay seen (and the averaged variant)."""
+"""MAX: the punctuation trails the clock by the largest delay seen (and the averaged variant), or
+the newest event time by a delay that is given."""
 
 from __future__ import annotations
 
@@ -23,6 +24,9 @@ def largest_step(tau, t, averaged, key):
     Source: Srivastava & Widom (PODS 2004) as C section 7 describes the measure.
     """
     delay = t - tau
+    if key.fed == 1:
+        key.turn = 0
+        key.blocks = key.block_sum = 0.0
     if key.fed == 1 or delay > key.largest_delay:
         key.largest_delay = delay
     if not averaged:
@@ -35,3 +39,10 @@ def largest_step(tau, t, averaged, key):
         key.turn = 0
         key.largest_delay = -(1 << 62)
     return t - math.ceil(mean)
+
+
+@compiled
+def fixed_step(tau, max_delay, key):
+    """Punctuation after a row: the newest event time less `max_delay`, int64 microseconds. O(1)."""
+    key.newest = tau if key.fed == 1 else max(key.newest, tau)
+    return key.newest - max_delay

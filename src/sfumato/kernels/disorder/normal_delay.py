@@ -87,6 +87,8 @@ def normal_step(tau, t, control, key, area):
     c = control.deviations
     capacity = area.size // 2
     if key.fed == 1:
+        key.size = key.head = key.turn = 0
+        key.total = key.total_low = key.squares = key.squares_low = 0.0
         key.base = t - tau
         key.limit = SHORTEST
     if key.size == key.limit:

@@ -16,7 +16,7 @@ import numpy as np
 NEVER = np.iinfo(np.int64).min  # no punctuation is known
 ALWAYS = np.iinfo(np.int64).max
 
-SLACK, NORMAL, LARGEST, AVERAGED, CONFORMAL = range(5)  # estimators
+SLACK, NORMAL, LARGEST, AVERAGED, CONFORMAL, FIXED = range(6)  # estimators
 
 RECENT = 64  # delays that the guard remembers
 EXPERTS = 12  # of the conformal estimator
@@ -25,11 +25,12 @@ EXPERTS = 12  # of the conformal estimator
 class Control(NamedTuple):
     """How punctuations are estimated: the settings that all controllers share.
 
-    estimator : SLACK, NORMAL, LARGEST, AVERAGED or CONFORMAL
-    drop_ratio : float64 in (0, 0.5], wanted share of late rows (NORMAL, CONFORMAL)
+    estimator : SLACK, NORMAL, LARGEST, AVERAGED, CONFORMAL or FIXED
+    drop_ratio : float64 in (0, 0.5], wanted share of late rows (NORMAL, CONFORMAL; others: 0.01)
     slack : int64, rows of the sort buffer (SLACK)
     deviations : float64, the square of the drop ratio's normal quantile (NORMAL)
     floor : bool, n_p is rounded down (NORMAL)
+    max_delay : int64 microseconds (FIXED)
     guard : bool, incredible event times are set aside
     max_buffer : int64, rows held at most; 0: no bound
     """
@@ -39,6 +40,7 @@ class Control(NamedTuple):
     slack: int
     deviations: float
     floor: bool
+    max_delay: int
     guard: bool
     max_buffer: int
 
@@ -50,9 +52,11 @@ _COMMON = [
     ("heap_room", np.int64),  # and how many rows it has room for
     ("count", np.int64),  # rows that arrived
     ("late", np.int64),  # of them at or below the punctuation on arrival
-    ("future", np.int64),  # of them set aside by the guard
+    ("stale", np.int64),  # of them too far behind to wait for: out at once, late
+    ("premature", np.int64),  # of them too far ahead to hold: out at once, late
+    ("future", np.int64),  # of them set aside by the guard: held at first
     ("forced", np.int64),  # arrivals at which a full buffer pushed the punctuation
-    ("expelled", np.int64),  # rows set aside that left a full buffer as late
+    ("expelled", np.int64),  # rows set aside that left the buffer as late
     ("out_of_order", np.int64),  # rows that arrived before the clock
     ("clock", np.int64),  # the latest arrival of any row
     ("punctuation", np.int64),  # the estimator's, or forced by a full buffer
@@ -64,14 +68,20 @@ _COMMON = [
     ("last_arrival", np.int64),  # of a row fed
 ]
 _GUARD = [
+    ("observed", np.int64),  # rows that it remembered
+    ("guarded", np.int64),  # 1 once the bounds are known:
     ("bound", np.int64),  # the smallest credible delay,
-    ("guarded", np.int64),  # 1 once it is known
+    ("far_behind", np.int64),  # beyond these a row comes out at once
+    ("far_ahead", np.int64),
+    ("far_side", np.int64),  # of the latest row,
+    ("far_rows", np.int64),  # and how many in a row were on that side
     ("delays", np.int64, (RECENT,)),  # rings: the latest delays,
     ("arrivals", np.int64, (RECENT,)),  # and when these rows arrived
 ]
 _ESTIMATORS = [
     ("size", np.int64),  # entries of the main sequence in `area`
     ("turn", np.int64),  # rows since sums were refreshed, or rows of the present block
+    ("newest", np.int64),  # largest event time fed (conformal, fixed)
     # normal
     ("head", np.int64),  # place of the oldest pair of VSeq in its ring
     ("limit", np.int64),  # wanted length of VSeq
@@ -86,7 +96,7 @@ _ESTIMATORS = [
     ("block_sum", np.float64),
 ]
 _CONFORMAL = [
-    ("newest", np.int64),  # largest event time fed
+    ("late_fed", np.int64),  # rows late among those fed
     ("newest_before", np.int64),  # the same, of arrivals before the present stamp
     ("level", np.int64),  # rows for which `area` has room
     ("thinning", np.int64),  # one event time in so many is in the sample

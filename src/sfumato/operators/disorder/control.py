@@ -9,7 +9,9 @@ import numpy as np
 
 from sfumato.kernels.disorder import state
 
-ESTIMATORS = ("normal", "conformal", "max")
+ESTIMATORS = ("conformal", "normal", "max")
+WAYS = {"drop_ratio": "DRATIO", "slack": "SLACK", "max_delay": "MAX_DELAY"}
+USUAL = 0.01  # drop ratio, where the guard needs one and none is given
 
 
 @dataclass(frozen=True)
@@ -23,9 +25,15 @@ class DisorderControl:
     rounding: str = "ceiling"
     averaged: bool = False
     guard: bool = True
+    max_delay: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("drop_ratio", "slack", "max_buffer"):  # plain numbers, for snapshots
+        for name in (
+            "drop_ratio",
+            "slack",
+            "max_buffer",
+            "max_delay",
+        ):  # plain numbers, for snapshots
             value = getattr(self, name)
             if isinstance(value, np.generic):
                 object.__setattr__(self, name, value.item())
@@ -35,8 +43,10 @@ class DisorderControl:
             )
         if self.rounding not in ("ceiling", "floor"):
             raise ValueError(f"`rounding` must be 'ceiling' or 'floor'; got {self.rounding!r}")
-        self._check_slack()
+        self._check_one_way()
         self._check_drop_ratio()
+        if self.slack is not None:
+            check_count("slack (SLACK)", self.slack, 0)
         if self.averaged and self.estimator != "max":
             raise ValueError(
                 "`averaged` is a variant of estimator='max'; set that, or leave it out"
@@ -44,29 +54,33 @@ class DisorderControl:
         if self.max_buffer is not None:
             check_count("max_buffer (BSIZE)", self.max_buffer, 1)
 
-    def _check_slack(self) -> None:
-        if self.slack is None:
-            return
-        if self.drop_ratio is not None:
+    def _check_one_way(self) -> None:
+        given = {name: getattr(self, name) for name in WAYS if getattr(self, name) is not None}
+        if len(given) > 1:
             raise ValueError(
-                f"`drop_ratio` (DRATIO) and `slack` (SLACK) exclude each other; got "
-                f"drop_ratio={self.drop_ratio} and slack={self.slack}: give one of them"
+                f"{' and '.join(f'`{n}` ({WAYS[n]})' for n in given)} exclude each other; got "
+                f"{' and '.join(f'{n}={v}' for n, v in given.items())}: give one of them"
             )
-        if self.estimator is not None:
+        if not given and self.estimator != "max":
             raise ValueError(
-                f"`slack` (SLACK) is a fixed sort buffer and needs no estimator; got "
-                f"estimator={self.estimator!r}: leave one of them out"
+                "one of `drop_ratio` (DRATIO), `slack` (SLACK), `max_delay` or estimator='max' "
+                "(MAX) is needed; got none"
             )
-        check_count("slack (SLACK)", self.slack, 0)
+        for name, what in (("slack", "sort buffer"), ("max_delay", "delay")):
+            if name in given and self.estimator is not None:
+                raise ValueError(
+                    f"`{name}` ({WAYS[name]}) is a fixed {what} and needs no estimator; got "
+                    f"estimator={self.estimator!r}: leave one of them out"
+                )
+        delay = self.max_delay
+        if delay is not None and not (type(delay) is int and 0 <= delay < 2**58):
+            raise ValueError(
+                f"`max_delay` must be whole microseconds from 0 to below 2**58; got {delay!r}"
+            )
 
     def _check_drop_ratio(self) -> None:
         ratio = self.drop_ratio
         if ratio is None:
-            if self.slack is None and self.estimator != "max":
-                raise ValueError(
-                    "one of `drop_ratio` (DRATIO), `slack` (SLACK) or estimator='max' (MAX) is "
-                    "needed; got none"
-                )
             return
         if self.estimator == "max":
             raise ValueError(
@@ -83,13 +97,14 @@ class DisorderControl:
     @property
     def kernel(self) -> state.Control:
         """The settings as the kernels take them."""
-        ratio = float(self.drop_ratio or 0.5)
+        ratio = float(self.drop_ratio or USUAL)
         return state.Control(
             estimator=self._estimator,
             drop_ratio=ratio,
             slack=int(self.slack or 0),
             deviations=NormalDist().inv_cdf(ratio) ** 2,
             floor=self.rounding == "floor",
+            max_delay=int(self.max_delay or 0),
             guard=bool(self.guard),
             max_buffer=int(self.max_buffer or 0),
         )
@@ -98,9 +113,11 @@ class DisorderControl:
     def _estimator(self) -> int:
         if self.slack is not None:
             return state.SLACK
+        if self.max_delay is not None:
+            return state.FIXED
         if self.estimator == "max":
             return state.AVERAGED if self.averaged else state.LARGEST
-        return state.CONFORMAL if self.estimator == "conformal" else state.NORMAL
+        return state.NORMAL if self.estimator == "normal" else state.CONFORMAL
 
 
 def check_count(name: str, value: object, least: int) -> None:

@@ -8,15 +8,25 @@ from typing import ClassVar
 import numpy as np
 
 from sfumato.kernels.disorder import conformal_experts, normal_delay, state
+from sfumato.kernels.disorder.clock_guard import WARM_UP
 from sfumato.kernels.disorder.controller import punctuate
-from sfumato.kernels.disorder.future_guard import WARM_UP
 from sfumato.kernels.disorder.state import ALWAYS, CONTROLLER, new_controllers
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.disorder.damage import check_controllers
 from sfumato.operators.state.declared import Array, Declaration
 from sfumato.operators.state.stateful import Stateful
 
-COUNTERS = ("count", "late", "after_idle", "future", "forced", "expelled", "out_of_order")
+COUNTERS = (
+    "count",
+    "late",
+    "after_idle",
+    "stale",
+    "premature",
+    "future",
+    "forced",
+    "expelled",
+    "out_of_order",
+)
 
 
 class Controllers(Stateful):
@@ -38,7 +48,7 @@ class Controllers(Stateful):
         self._used = 0  # numbers of `_memory` given out,
         self._left = 0  # and those of them that nobody uses any more
         self._size = 0
-        self.counters = dict.fromkeys(COUNTERS, 0)
+        self._counts = dict.fromkeys(COUNTERS, 0)
 
     def __len__(self) -> int:
         return self._size
@@ -59,6 +69,19 @@ class Controllers(Stateful):
         states = self.states
         last = states["clock"] - states["bound"]
         return np.where(states["guarded"] == 1, last, ALWAYS)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Totals: rows; late (on arrival), of them stale and after_idle; future (those too far
+        ahead, which are late, and those held until their time); expelled (held, but late in the
+        end); forced (arrivals at which a full buffer pushed the punctuation); out_of_order. O(1).
+        """
+        counts = dict(self._counts)
+        counts["rows"] = counts.pop("count")
+        for reason in ("stale", "premature", "after_idle"):
+            counts["late"] += counts[reason]
+        counts["future"] += counts.pop("premature")
+        return counts
 
     def grow(self, wanted: int) -> None:
         """There are controllers up to code `wanted` - 1 from now on."""
@@ -84,7 +107,7 @@ class Controllers(Stateful):
             event_time, arrival, starts, which, self._kernel, self._states, self._memory
         )
         for name in COUNTERS:
-            self.counters[name] += int((self._states[name][which] - before[name]).sum())
+            self._counts[name] += int((self._states[name][which] - before[name]).sum())
         return out
 
     def _make_room(self, which: np.ndarray, rows: np.ndarray) -> None:
@@ -202,7 +225,7 @@ class Controllers(Stateful):
     def after_loading(self) -> None:
         check_controllers(self.states, self._memory, self._kernel)
         for name in COUNTERS:
-            self.counters[name] = int(self.states[name].sum())
+            self._counts[name] = int(self.states[name].sum())
 
 
 def _within(memory: np.ndarray, place: int, length: int) -> np.ndarray:

@@ -19,19 +19,21 @@ ONE = np.zeros(1, np.int64)  # the only controller's code
 class Punctuator(Operator):
     """Estimates, after each arrival, up to which event time the stream is complete.
 
-    The punctuation never moves back. A row is late if, and only if, its event time is at or below
-    the punctuation in force when it arrives.
+    The punctuation never moves back. A row is late if its event time is at or below the
+    punctuation in force when it arrives, or if the guard finds its clock wrong.
 
-    drop_ratio : DRATIO, the share of rows that may be late, in (0, 0.5]; with estimator "normal"
-        (the default: normal delays and exponential gaps, C's measure) or "conformal" (no
-        assumption on the delays: the share is steered by what was late so far)
-    slack : SLACK, a sort buffer of so many rows; excludes `drop_ratio`
-    estimator : "normal", "conformal", or "max": the largest delay seen (MAX), which needs neither
+    drop_ratio : DRATIO, the share of rows that may be late, in (0, 0.5]; with estimator
+        "conformal" (the default: no assumption on the delays, the share is steered by what was
+        late so far) or "normal" (C's measure: normal delays and exponential gaps)
+    slack : SLACK, instead: a sort buffer of so many rows
+    max_delay : or: the newest event time less so many microseconds
+    estimator : "conformal", "normal", or "max": the largest delay seen (MAX), which needs none
+        of them
     max_buffer : BSIZE, rows held at most; wins over the estimator
     rounding : of the normal measure's n_p, "ceiling" (cautious) or "floor" (as printed in C)
     averaged : the averaged variant of "max"
-    guard : set rows with an incredible event time in the future aside: they neither feed the
-        estimator nor let a full buffer push the punctuation to them
+    guard : rows with incredible event times neither feed the estimator nor let a full buffer
+        push the punctuation to them; the stale, and those far in the future, are late
 
     Memory: O(slack) or O(n_p) or a bounded sample (conformal), and O(max_buffer), reached only as
     rows arrive.  Raises ValueError or TypeError for parameters that are out of range or exclude
@@ -56,9 +58,10 @@ class Punctuator(Operator):
         rounding: str = "ceiling",
         averaged: bool = False,
         guard: bool = True,
+        max_delay: int | None = None,
     ) -> None:
         self.config = DisorderControl(
-            drop_ratio, slack, estimator, max_buffer, rounding, averaged, guard
+            drop_ratio, slack, estimator, max_buffer, rounding, averaged, guard, max_delay
         )
         self.controllers = Controllers(self.config)
         self.controllers.grow(1)
@@ -93,7 +96,6 @@ class Punctuator(Operator):
 
     @property
     def counters(self) -> dict[str, int]:
-        """rows, late (on arrival), future (set aside), forced (arrivals at which `max_buffer`
-        pushed the punctuation), expelled (set aside, then pushed out of a full buffer)."""
-        counts = dict(self.controllers.counters)
-        return {"rows": counts.pop("count"), **counts}
+        """rows, late, stale, future, forced, expelled, after_idle, out_of_order: see
+        `Controllers.counters`."""
+        return self.controllers.counters

@@ -343,10 +343,9 @@ class Reorder(Operator):
         """Totals over the keys: rows, late (all that came out late), on_time (came out), held,
         future, forced, expelled, after_idle, out_of_order as in `Punctuator.counters`.
         rows = on_time + late + held."""
-        counts = dict(self.controllers.counters)
-        counts["rows"] = counts.pop("count")
+        counts = self.controllers.counters
         counts["held"] = len(self.waiting.number)
-        counts["late"] += counts["expelled"] + counts["after_idle"]
+        counts["late"] += counts["expelled"]
         counts["on_time"] = counts["rows"] - counts["late"] - counts["held"]
         return counts
 
