@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from sfumato.spark.model.alternatives import stddev as stddev
     from sfumato.spark.model.imputation import Imputation as Imputation
     from sfumato.spark.reorder import reorder as reorder
+    from sfumato.spark.reorder import split_late as split_late
     from sfumato.spark.replay.source import ReplaySource as ReplaySource
     from sfumato.spark.settings import settings as settings
     from sfumato.spark.similarity_join import similarity_join as similarity_join
@@ -95,6 +96,7 @@ _HOME = {
     "samples": "sfumato.spark.model.alternatives",
     "settings": "sfumato.spark.settings",
     "similarity_join": "sfumato.spark.similarity_join",
+    "split_late": "sfumato.spark.reorder",
     "sql": "sfumato.sql",
     "stddev": "sfumato.spark.model.alternatives",
     "timetable": "sfumato.operators.ranking.timetable",

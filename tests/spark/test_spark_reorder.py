@@ -21,6 +21,7 @@ SETTINGS = [
     {"drop_ratio": 0.02, "estimator": "conformal"},
     {"drop_ratio": 0.02, "estimator": "normal"},
     {"slack": 20},
+    {"max_delay": "5 seconds"},
     {"estimator": "max", "max_buffer": 50},
 ]
 
@@ -51,7 +52,8 @@ def by_operator(table, settings):
         mask = pa.compute.equal(table.column("device"), device)
         own = table.filter(mask)
         event, arrival = (own.column(c).cast(pa.int64()).to_numpy() for c in ("event", "arrival"))
-        operator = RowReorder(Reorder(**settings))
+        delay = {"max_delay": 5_000_000} if "max_delay" in settings else {}
+        operator = RowReorder(Reorder(**{**settings, **delay}))
         released = operator.process(np.zeros(own.num_rows, np.int64), event, arrival, own)
         expected[device] = (flat(released), flat(operator.flush()))
     return expected
@@ -264,6 +266,32 @@ def test_wrong_arguments_are_named_before_anything_runs(spark, arguments, messag
     df = spark.createDataFrame([], COLUMNS)
     with pytest.raises((ValueError, TypeError), match=message):
         sf.reorder(df, **{"event_time": "event", "arrival": "arrival", **arguments})
+
+
+def test_a_frame_splits_into_what_is_late_and_what_is_not(spark):
+    df = spark.createDataFrame(disordered(500, 2, seed=9))
+    out = sf.reorder(df, event_time="event", arrival="arrival", slack=3)
+    on_time, late = sf.split_late(out)
+    assert on_time.columns == late.columns == out.columns
+    assert (on_time.count(), late.count()) == (
+        out.where("not late").count(),
+        out.where("late").count(),
+    )
+    with pytest.raises(ValueError, match="reorder it first"):
+        sf.split_late(df)
+
+
+def test_reorders_chain_and_the_second_judges_anew(spark):
+    df = spark.createDataFrame(disordered(600, 3, seed=10))
+    times = {"event_time": "event", "arrival": "arrival"}
+    first = sf.reorder(df, key="device", slack=2, **times)
+    second = sf.reorder(first, slack=600, **times)
+    assert second.columns == first.columns
+    out = second.toArrow()
+    assert not any(out.column("late").to_pylist())
+    event = out.column("event").cast(pa.int64()).to_numpy()
+    assert (np.diff(event) >= 0).all()
+    assert out.num_rows == 600
 
 
 def test_an_empty_frame_gives_an_empty_frame(spark):

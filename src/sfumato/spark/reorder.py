@@ -27,6 +27,7 @@ from sfumato.tables.operator import ROW
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+ADDED = ("late", "punctuation")
 CONTROLLED_BY = "sfumato.controlled_by"  # metadata of `punctuation`: JSON list of the key columns
 
 
@@ -40,6 +41,7 @@ def reorder(
     expected_sources: int | None = None,
     drop_ratio: float | None = None,
     slack: int | None = None,
+    max_delay: str | timedelta | None = None,
     estimator: str | None = None,
     max_buffer: int | None = None,
     idle_timeout: str | timedelta | None = None,
@@ -50,37 +52,51 @@ def reorder(
         happened, and when it was received. Rows are taken in order of `arrival`, simultaneous
         ones in order of event time.
     key : one disorder controller a key; none: one for the whole frame
-    drop_ratio : the share of rows that may come too late to be ordered, in (0, 1); with it
-        estimator "normal" (the default; C's measure, assumes normal delays) or "conformal"
-        (assumes nothing)
+    source : the columns that name the sources a stream is made of (topics, partitions, devices,
+        files): one controller for each source, of each key. A row is late only if it is late for
+        its own source, so lateness does not hang on the pace at which sources are read; rows come
+        out up to the least punctuation of the sources, in order of event time, source, arrival
+    expected_sources : nothing comes out before so many sources have spoken (of each key). Without
+        it sources count from the first micro-batch with a row of theirs
+    drop_ratio : the share of rows that may come too late to be ordered, in (0, 0.5]; with it
+        estimator "conformal" (the default; assumes nothing about the delays) or "normal" (C's
+        measure, assumes normal delays)
     slack : instead of `drop_ratio`: hold back a fixed number of rows
-    estimator : "max" needs neither: as late as the largest difference of delays seen
-    max_buffer : hold at most so many rows a key; the oldest come out first
-    idle_timeout : on a stream, rows held come out when nothing came for so long ("10 seconds")
+    max_delay : or: punctuation = newest event time less so much ("5 minutes")
+    estimator : "max" needs none of them: as late as the largest difference of delays seen
+    max_buffer : hold at most so many rows for the disorder of a key or source; the oldest come
+        out first. Rows that wait for other sources are not bounded by it
+    idle_timeout : on a stream, a key or source that was silent for so long ("10 seconds") holds
+        nothing back until it speaks again; where nobody is left, all rows come out
 
     `punctuation` (of event_time's type): no row with an event time up to it is accepted any more,
-    as known when the row came out. A row that comes after its punctuation comes out at once with
-    ``late = true``; so does one without event time or arrival, with punctuation NULL. Every row
-    comes out exactly once: on a stream the last ones once later rows, or the idle timeout,
-    release them; on a static frame all. The observed metrics ``sfumato_reorder_N`` count rows,
-    late, invalid, future (timestamps that event time must not follow), forced (by `max_buffer`)
-    and out_of_order (arrivals before an earlier micro-batch's).
+    as known when the row came out, if the source that is behind is always read first; of a late
+    row, what was known of its own source. A row that comes after its punctuation comes out at once
+    with ``late = true``; so does a stale one (its delay is beyond a robust bound), one far in the
+    future, and one without event time or arrival or with one beyond +-2**60 microseconds
+    (punctuation NULL). Every row comes out exactly once: on a stream the last ones once later
+    rows, or the idle timeout, release them; on a static frame all. Without a timeout, which rows
+    are late and the sequence of the others is a function of each source's own sequence.
+
+    A frame that was reordered before may be reordered again, by another key, say: `late` and
+    `punctuation` are then those of the second controller.
+
+    The observed metrics ``sfumato_reorder_N`` count rows, late, of them stale and after_idle (too
+    late only because the timeout had let others pass); invalid; future (incredibly early: those
+    far ahead are late, others are held until their time), forced (by `max_buffer`) and
+    out_of_order (arrivals before an earlier one of their source).
 
     Cost: one shuffle by key; state: the rows held and, for each key, what its estimator
     remembers: 2 KB (slack, max) to some 53 KB (a drop ratio).
     Raises ValueError for columns the frame lacks or has already, and for settings that exclude
-    each other. Source: C, sections 3 to 5.
+    each other. Source: C, sections 3 to 5; sources and clocks: this project.
     """
     keys, sources = names("key", key), names("source", source)
     require(df, "event_time", [event_time])
     require(df, "arrival", [arrival])
     require(df, "key", keys)
     require(df, "source", sources)
-    for added in ("late", "punctuation"):
-        if added in df.columns:
-            raise ValueError(
-                f"the frame has a column `{added}` already: rename it before sf.reorder"
-            )
+    columns = _certain_columns(df)
     for argument, name in (("event_time", event_time), ("arrival", arrival)):
         kind = df.schema[name].dataType
         if not isinstance(kind, TimestampType | TimestampNTZType | IntegralType):
@@ -89,15 +105,16 @@ def reorder(
                 f"`{name}` is {kind.simpleString()}"
             )
     idle = None if idle_timeout is None else microseconds("idle_timeout", idle_timeout)
+    delay = None if max_delay is None else microseconds("max_delay", max_delay)
     config = ReorderTableConfig(
-        control=DisorderControl(drop_ratio, slack, estimator, max_buffer),
+        control=DisorderControl(drop_ratio, slack, estimator, max_buffer, max_delay=delay),
         sources=len(sources),
         expected_sources=expected_sources,
         idle_timeout=None if idle is None else max(1, idle // 1000),
         keys=len(keys),
         columns=(df.schema.simpleString(),),
     )
-    passed = Passed(df, df.columns)
+    passed = Passed(df, columns)
     values = {EVENT: column(event_time)}
     values |= {f"source{i}": column(name) for i, name in enumerate(sources)}
     answers = StructType().add(ROW, passed.type).add("late", BooleanType(), False)
@@ -113,3 +130,32 @@ def reorder(
         metrics=metrics_name("reorder"),
         idle_timeout=config.idle_timeout,
     )
+
+
+def _certain_columns(df: DataFrame) -> list[str]:
+    """The columns that pass through: not those that an earlier `reorder` added."""
+    again = "punctuation" in df.columns and CONTROLLED_BY in df.schema["punctuation"].metadata
+    if again:
+        return [name for name in df.columns if name not in ADDED]
+    for added in ADDED:
+        if added in df.columns:
+            raise ValueError(
+                f"the frame has a column `{added}` already: rename it before sf.reorder"
+            )
+    return df.columns
+
+
+def split_late(df: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """(on_time, late): a reordered frame as two, with all columns; each row is in one of them.
+
+    On a stream both are queries of their own once they are started, each with a controller of its
+    own; both see the same rows late. In one query: ``foreachBatch``, or a sink that takes both.
+    Raises ValueError for a frame without a mark `late`, as `sf.reorder` adds it.
+    """
+    if "late" not in df.columns or not isinstance(df.schema["late"].dataType, BooleanType):
+        raise ValueError(
+            "sf.split_late takes a frame with a column `late` of booleans: reorder it first; "
+            f"it has {', '.join(df.columns)}"
+        )
+    late = F.coalesce(F.col("late"), F.lit(False))
+    return df.where(~late), df.where(late)

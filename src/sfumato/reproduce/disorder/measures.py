@@ -17,7 +17,7 @@ MEAN_DELAY, SD_DELAY = 2.0, 0.7
 
 DRATIO, MAX, AVERAGED, OURS = "DRATIO 1% (paper)", "MAX", "MAX, averaged", "conformal 1% (ours)"
 MEASURES: dict[str, dict[str, Any]] = {
-    DRATIO: {"drop_ratio": 0.01, "rounding": "floor"},
+    DRATIO: {"drop_ratio": 0.01, "estimator": "normal", "rounding": "floor"},
     MAX: {"estimator": "max"},
     AVERAGED: {"estimator": "max", "averaged": True},
     OURS: {"drop_ratio": 0.01, "estimator": "conformal"},

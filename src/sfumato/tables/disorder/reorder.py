@@ -37,6 +37,7 @@ class ReorderTableConfig(TableConfig):
     counters = (
         "rows",
         "late",
+        "stale",
         "after_idle",
         "invalid",
         "future",
