@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato.spark.model.aggregates import wanted
 from sfumato.spark.model.columns import bucket_count, with_bucket
 from sfumato.spark.model.window_plan import WindowPlan
 from sfumato.spark.runtime import bucket_state, chunks
-from sfumato.tables.windows.window_aggregate import WindowAggregateSettings
+from sfumato.tables.windows.extents import ExtentTableConfig
+from sfumato.tables.windows.window_aggregate import RowWindowTableConfig
 from sfumato.windows import Delta, Range, Rows
 
 if TYPE_CHECKING:
@@ -55,12 +56,13 @@ def window_aggregate(
 
     Rows and Delta give a row for each one that arrives: its certain columns, `held` (tuples in the
     window, w') and the results, of the window it has entered. Range gives, per extent and key, the
-    key columns, `window` (start, end), `held`, `punctuation` (that completed it), `late` (rows that
-    came too late before that) and the results. After sf.reorder, whose columns `late` and
-    `punctuation` must be there, extents are complete by its punctuations; `key` must contain the
-    key of the controller. Otherwise rows are taken to come in order of event time for each key, and
-    those of extents that are complete already are late. On a static frame, and after
-    `window.idle_timeout` without rows, the open extents come out too.
+    key columns, `window` (start, end), `held`, `punctuation` (that completed it), `late` (rows of
+    the key that lie in the extent but came too late for it) and the results. After sf.reorder,
+    whose columns `late` and `punctuation` must be there, extents are complete by its punctuations,
+    and a late row is part of every extent that contains it and ends after its own punctuation;
+    `key` must contain the key of the controller. Otherwise rows are taken to come in order of event
+    time for each key. On a static frame, and after `window.idle_timeout` without rows, the open
+    extents come out too.
 
     A result is a struct<mean, stddev, existence> (given that it is defined: with `existence` there
     is something to average) with quantiles and, where these are sampled, `error`: with probability
@@ -73,7 +75,9 @@ def window_aggregate(
 
     Rows with invalid probabilities, infinite values, or without order take no part; the observed
     metrics ``sfumato_window_N_input`` count them (`invalid`). ``sfumato_window_N`` counts rows,
-    late, outside (between extents), out_of_order and overflow (evicted by `max_tuples`).
+    invalid (event times beyond 2**60 microseconds), late (in no extent any more), outside (between
+    extents), out_of_order (also rows in order that a punctuation had excluded: those of a union of
+    two reordered frames) and overflow (evicted by `max_tuples`).
 
     Cost: one shuffle by key (after a controller without key: one task). State: the tuples held.
     Raises ValueError or TypeError for wrong arguments. Source: A, sections 4, 7.3 and 8.1; C,
@@ -117,32 +121,35 @@ def aggregated(
     plan = WindowPlan(df, wanted(aggregates), window, order, key, existence, distribution)
     if members and not isinstance(window, Range):
         raise ValueError("`members` are those of an extent: it needs window=sf.Range(...)")
-    settings = WindowAggregateSettings(
-        window=window,
-        on_attribute=plan.number_of(window.on) if isinstance(window, Delta) else 0,
-        results=tuple(
+    common: dict[str, Any] = {
+        "results": tuple(
             (w.name, w.function, plan.number_of(w.expression), w.argument) for w in plan.wanted
         ),
-        fields=tuple(plan.field(w) for w in plan.wanted),
-        quantiles=tuple(float(q) for q in quantiles),
-        distribution=distribution,
-        seed=seed,
-        samples=samples,
-        attributes=len(plan.expressions),
-        orders=len(plan.orders),
-        keys=tuple(plan.keys),
-        scope=plan.scope,
-        members=members,
-        whole=whole,
-        time=plan.time,
-        columns=df.schema.simpleString(),
-        buckets=bucket_count(df, plan.bucket_keys),
-    )
+        "fields": tuple(plan.field(w) for w in plan.wanted),
+        "quantiles": tuple(float(q) for q in quantiles),
+        "distribution": distribution,
+        "seed": seed,
+        "samples": samples,
+        "attributes": len(plan.expressions),
+        "orders": len(plan.orders),
+        "keys": len(plan.keys),
+        "whole": whole,
+        "columns": (df.schema.simpleString(),),
+    }
+    settings: RowWindowTableConfig | ExtentTableConfig
+    if isinstance(window, Range):
+        settings = ExtentTableConfig(
+            window=window, scope=plan.scope, members=members, time=plan.time,
+            key_names=tuple(plan.keys), **common,
+        )  # fmt: skip
+    else:
+        on = plan.number_of(window.on) if isinstance(window, Delta) else 0
+        settings = RowWindowTableConfig(window=window, on_attribute=on, **common)
     settings.make()  # raises here, on the driver, what the settings have wrong
-    number = next(METRICS)
+    number, buckets = next(METRICS), bucket_count(df, plan.bucket_keys)
     prepared = plan.projected(f"sfumato_window_{number}_input", members)
     key_names = [f"key{plan.keys.index(name)}" for name in plan.bucket_keys]
-    packed = chunks.pack(with_bucket(prepared, key_names, settings.buckets), side=0)
+    packed = chunks.pack(with_bucket(prepared, key_names, buckets), side=0)
     timeout = window.timeout if isinstance(window, Range) else None
     answers = bucket_state.run(
         packed,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregate_worlds import arrays, check, column, laws_by_worlds, random_tuples
-from sfumato.kernels.windows.delta_window import STRIDE
+from sfumato.kernels.windows.two_stacks import STRIDE
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate

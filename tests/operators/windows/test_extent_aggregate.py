@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from aggregate_worlds import arrays, check, column, laws_by_worlds, random_tuples
@@ -27,8 +26,8 @@ class Simulation:
 
     def __init__(self, length, slide):
         self.length, self.slide = length, slide
-        self.held, self.seen, self.late, self.done = [], [], 0, -(10**6)
-        self.outside = 0
+        self.held, self.missed, self.seen, self.done = [], [], [], -(10**6)
+        self.late, self.outside, self.absent = 0, 0, 0
 
     def extents_of(self, time):
         """Numbers of the extents, counted by their end / slide, that hold a time."""
@@ -38,53 +37,54 @@ class Simulation:
             if j * self.slide - self.length <= time < j * self.slide
         ]  # fmt: skip
 
-    def complete(self, reaches):
-        """Complete extents whose end satisfies `reaches`, as far as known punctuations reach."""
-        candidates = sorted({j for _, time, _ in self.held for j in self.extents_of(time)})
-        found = []
-        for j in candidates:
-            end = j * self.slide
-            if j <= self.done or not reaches(end):
-                continue
-            punctuation, late = next((p, late) for p, late in self.seen if p >= end - 1)
-            inside = [(g, i) for g, time, i in self.held if end - self.length <= time < end]
-            for group in sorted({g for g, _ in inside}):
-                rows = [i for g, i in inside if g == group]
-                found.append((end, group, rows, punctuation, late))
-        return found
-
     def row(self, group, time, punctuation, late, i, exists):
-        before = self.seen[-1][0] if self.seen else -(10**9)
-        found = []
-        if punctuation > before:
-            found += self.close(before + 1)
-            self.seen.append((punctuation, self.late))
-        now = max(punctuation, before)
-        if not late:
-            found += self.close(min(time, now + 1))
-        if not late and not self.extents_of(time):
+        found, after = [], self.done
+        if late:  # it is in the extents that end after its own punctuation
+            after = max(self.done, (punctuation + 1) // self.slide)
+        else:
+            before = max(self.seen, default=-(10**9))
+            if punctuation > before:
+                found += self.close(before + 1)
+                self.seen.append(punctuation)
+            found += self.close(min(time, max(punctuation, before) + 1))
+            after = self.done
+        of = self.extents_of(time)
+        taking = [j for j in of if j > after]
+        if not of:
             self.outside += 1
-        elif late or time < self.done * self.slide:
+        elif not taking:
             self.late += 1
-        elif exists:
-            self.held.append((group, time, i))
+        elif not exists:
+            self.absent += 1
+        else:
+            self.held.append((group, i, taking))
+        if exists or not taking:
+            self.missed += [(group, j) for j in of if self.done < j <= after]
         return found
 
     def close(self, bound):
         """Complete all extents that end at or before a bound."""
-        found = self.complete(lambda end: end <= bound)
+        found = []
+        for j in sorted({j for _, _, taking in self.held for j in taking}):
+            end = j * self.slide
+            if not self.done < j or end > bound:
+                continue
+            punctuation = next(p for p in self.seen if p >= end - 1)
+            for group in sorted({g for g, _, taking in self.held if j in taking}):
+                rows = [i for g, i, taking in self.held if g == group and j in taking]
+                late = self.missed.count((group, j))
+                found.append((end, group, rows, punctuation, late))
         self.done = max(self.done, bound // self.slide)
         return found
 
     def end(self):
         """All extents that hold a row."""
-        before = self.seen[-1][0] if self.seen else -(10**9)
+        before = max(self.seen, default=-(10**9))
         found = self.close(before + 1)
         if self.held:
-            newest = max(time for _, time, _ in self.held)
-            last = max(self.extents_of(newest)) * self.slide
+            last = max(j for _, _, taking in self.held for j in taking) * self.slide
             if last > self.done * self.slide:
-                self.seen.append((max(before, last - 1), self.late))
+                self.seen.append(max(before, last - 1))
                 found += self.close(last)
         return found
 
@@ -110,10 +110,10 @@ def stream(rng, n, groups, ordered, spread=60, start=-40):
             force = max(force, int(time[part[-1]]) + int(rng.integers(0, 3)))
             punctuation[part] = force
             k += together
-        for k in np.flatnonzero(rng.random(mine.size - 1) < 0.15):  # late: below what was known
-            i = mine[k + 1]
-            late[i], punctuation[i] = True, punctuation[mine[k]]
-            time[i] = punctuation[i] - rng.integers(0, 12)
+        for k in np.flatnonzero(rng.random(mine.size - 1) < 0.2):  # late for its own source,
+            i = mine[k + 1]  # which may be ahead of the others
+            late[i], punctuation[i] = True, punctuation[mine[k]] + rng.choice([0, 0, 4, 20])
+            time[i] = punctuation[i] - rng.integers(0, 25)
     return group, scope, time, None if ordered else punctuation, None if ordered else late
 
 
@@ -135,22 +135,22 @@ def simulated(length, slide, data, exists, finish=True):
     return found, scopes
 
 
-def process(window, data, tuples, low, high, attributes=2, rows=None):
+def process(window, data, tuples, low, high, attributes=2):
     group, scope, time, punctuation, late = data
     cut = slice(low, high)
     return window.process(
         group[cut], time[cut], None if punctuation is None else punctuation[cut],
         None if late is None else late[cut], *arrays(tuples[cut], attributes),
-        None if rows is None else rows[cut], scope=scope[cut],
+        scope=scope[cut],
     )  # fmt: skip
 
 
-def in_parts(window, rng, data, tuples, rows=None, crash=True):
+def in_parts(window, rng, data, tuples, crash=True):
     """All extents, rows cut at random, saved and restored in between, flushed at the end."""
     parts, done = [], 0
     while done < len(tuples):
         end = min(done + int(rng.choice([0, 1, 2, 5, 40])), len(tuples))
-        parts.append(process(window, data, tuples, done, end, rows=rows))
+        parts.append(process(window, data, tuples, done, end))
         done = end
         if crash and rng.random() < 0.3:
             window = ExtentAggregate.restore(window.snapshot())
@@ -176,13 +176,12 @@ def test_each_extent_comes_once_complete_in_order_with_its_counts(seed, ordered)
                 entry.clear()
         exists = [bool(entry) for entry in tuples]
         expected, scopes = simulated(length, slide, data, exists)
-        rows = pa.table({"row": np.arange(n)})
         window = ExtentAggregate(length, slide, COUNT, members=True, attributes=2)
-        window, parts = in_parts(window, rng, data, tuples, rows)
+        window, parts = in_parts(window, rng, data, tuples)
         assert facts(parts) == [(e, g, len(rows), p, late) for e, g, rows, p, late in expected]
         assert all((p.start == p.end - length).all() for p in parts)
         members = [
-            p.members["row"].to_pylist()[p.offsets[k] : p.offsets[k + 1]]
+            p.members.tolist()[p.offsets[k] : p.offsets[k + 1]]
             for p in parts
             for k in range(len(p))
         ]
@@ -289,16 +288,7 @@ def test_an_extent_waits_for_all_rows_its_punctuation_let_out():
     )
 
 
-def test_settle_says_that_no_row_of_the_punctuations_is_missing():
-    window = ExtentAggregate(10, 10, COUNT)
-    feed(window, [3, 12], np.array([20, 20]))
-    assert window.settle().end.tolist() == [20]
-    assert len(window.settle()) == 0
-    feed(window, [14], np.array([20]))  # a promise broken: this row comes late
-    assert window.counters["late"] == 1
-
-
-def test_after_idle_rows_of_the_extents_that_came_out_are_late():
+def test_after_idle_a_row_joins_the_extents_that_have_not_come_out():
     window = ExtentAggregate(20, 10, COUNT)
     assert feed(window, [3, 12], np.array([2, 11])).end.tolist() == [10]
     assert window.idle([7]).end.size == 0  # no such scope
@@ -306,9 +296,10 @@ def test_after_idle_rows_of_the_extents_that_came_out_are_late():
     assert found.end.tolist() == [20, 30]
     assert found.held.tolist() == [2, 1]
     assert found.punctuation.tolist() == [29, 29]
-    assert feed(window, [29, 30], np.array([12, 31])).end.size == 0
-    assert window.counters["late"] == 1
-    assert window.flush().end.tolist() == [40, 50]
+    assert feed(window, [19, 29, 30], np.array([30, 30, 31])).end.size == 0
+    assert window.counters["late"] == 1  # 19: [20, 40) is the first that is still open
+    found = window.flush()
+    assert (found.end.tolist(), found.held.tolist()) == ([40, 50], [2, 1])
 
 
 def test_only_idle_scopes_complete_their_extents():
@@ -318,25 +309,58 @@ def test_only_idle_scopes_complete_their_extents():
     assert window.flush().group.tolist() == [0]
 
 
-def test_late_rows_count_in_the_extents_completed_after_them():
-    window = ExtentAggregate(10, 10, COUNT)
-    found = feed(
-        window, [5, 1, 12, 2, 25], np.array([5, 5, 12, 12, 25]),
-        np.array([False, True, False, True, False]),
-    )  # fmt: skip
-    # [0, 10) is complete by punctuation 12, first known after one late row; [10, 20) by 25.
-    assert found.late.tolist() == [1, 2]
-    assert found.held.tolist() == [1, 1]
-
-
-def test_a_row_of_a_complete_extent_is_late_in_longer_ones_too():
-    window = ExtentAggregate(20, 10, [Aggregate("sum", 0)])
+def test_a_late_row_is_part_of_the_extents_that_are_still_open():
+    # slack 1, arrivals 10, 20, 30, 5, 40: 5 comes out late, at punctuation 20
+    window = ExtentAggregate(60, 60, [Aggregate("sum", 0)])
     feed(
-        window, [8, 11, 9], values=[1, 2, 4]
-    )  # [-10, 10) was complete at 11; 9 would be in [0, 20)
+        window, [10, 20, 5, 30], np.array([10, 20, 20, 30]),
+        np.array([False, False, True, False]), values=[10, 20, 5, 30],
+    )  # fmt: skip
+    feed(window, [40], np.array([40]), values=[40])
     found = window.flush()
-    assert found.results[0].mean.tolist() == [3.0, 2.0]
-    assert window.counters["late"] == 1
+    assert found.results[0].mean.tolist() == [105.0]
+    assert found.late.tolist() == [0]
+    assert window.counters["late"] == 0
+
+
+def test_an_extent_counts_its_own_late_rows_and_its_key_s():
+    window = ExtentAggregate(10, 10, COUNT)
+    # both keys share punctuations; the second source, at 18, is ahead of the frame's 5 and 6
+    assert len(feed(window, [5, 6], np.array([5, 6]), group=[0, 1])) == 0
+    late = np.array([True, True, True])
+    assert len(feed(window, [1, 2, 12], np.array([18, 18, 18]), late, group=[0, 0, 1])) == 0
+    found = feed(window, [15, 35], np.array([15, 40]), group=[0, 1])
+    assert (found.end.tolist(), found.group.tolist()) == ([10, 10, 20, 20], [0, 1, 0, 1])
+    assert (found.held.tolist(), found.late.tolist()) == ([1, 1, 1, 1], [2, 0, 0, 0])
+    assert window.flush().late.tolist() == [0]
+    assert window.counters["late"] == 2
+
+
+def test_a_row_late_for_a_complete_extent_is_in_longer_ones_that_are_open():
+    window = ExtentAggregate(20, 10, [Aggregate("sum", 0), Aggregate("max", 0)])
+    feed(window, [8, 11, 9], values=[1, 2, 4])  # [-10, 10) was complete at 11; 9 is in [0, 20) too
+    found = window.flush()
+    assert found.results[0].mean.tolist() == [7.0, 2.0]
+    assert found.results[1].mean.tolist() == [4.0, 2.0]
+    assert window.counters["late"] == 0
+
+
+def test_an_extent_of_late_rows_alone_comes_out():
+    window = ExtentAggregate(10, 10, [*COUNT, Aggregate("min", 0)])
+    late = np.array([True, True, False])
+    found = feed(window, [4, 3, 25], np.array([5, 5, 25]), late, values=[7, 6, 1])
+    assert (found.end.tolist(), found.held.tolist()) == ([10], [2])
+    assert found.results[1].mean.tolist() == [6.0]
+
+
+def test_rows_of_two_controllers_are_counted_as_out_of_order():
+    # a union of two frames, each reordered: punctuations go back
+    window = ExtentAggregate(10, 10, COUNT)
+    feed(window, [5, 12, 2, 14], np.array([6, 13, 3, 14]))
+    assert window.counters["out_of_order"] == 1
+    restored = ExtentAggregate.restore(window.snapshot())
+    feed(restored, [13], np.array([20]))  # above its own last punctuation, not above the frame's
+    assert restored.counters["out_of_order"] == 2
 
 
 def test_empty_extents_between_two_that_hold_a_tuple_come_out_on_request():
@@ -362,19 +386,21 @@ def test_a_gap_too_long_for_empty_extents_leaves_none():
 def test_rows_between_extents_are_outside_and_not_stored():
     window = ExtentAggregate(2, 10, COUNT)  # extents hold 8 and 9, -2 and -1, ...
     feed(window, np.arange(-3, 8))
-    assert window.counters == {"rows": 11, "late": 0, "outside": 9, "absent": 0, "held": 0}
+    assert window.counters == {
+        "rows": 11, "late": 0, "outside": 9, "absent": 0, "out_of_order": 0, "held": 0,
+    }  # fmt: skip
     assert ExtentAggregate(2, 10, COUNT).flush().end.size == 0
 
 
-def test_behind_a_controller_extents_are_the_batch_answer_over_the_rows_that_were_not_late():
+def test_behind_a_controller_extents_are_the_batch_answer_but_for_rows_that_missed_them():
     rng = np.random.default_rng(11)
-    n, length, slide = 4000, 5000, 2000
+    n, length, slide = 4000, 900, 600
     arrival = np.sort(rng.integers(0, 200_000, n))
     time = arrival - rng.exponential(800.0, n).astype(int)
     key, x, e = rng.integers(0, 3, n), rng.normal(0, 1, n), rng.random(n)
     control = Reorder(drop_ratio=0.02)
     window = ExtentAggregate(length, slide, [Aggregate("sum", 0), Aggregate("max", 0)])
-    parts, late, on_time = [], 0, []
+    parts, seen, after = [], [], []
     for low in [*range(0, n, 333), None]:
         if low is None:
             out = control.flush()
@@ -382,19 +408,23 @@ def test_behind_a_controller_extents_are_the_batch_answer_over_the_rows_that_wer
             cut = slice(low, low + 333)
             out = control.process(key[cut], time[cut], arrival[cut])
         i = out.number
-        late += np.count_nonzero(out.late)
-        on_time.append(i[~out.late])
+        seen.append(i)
+        # A late row is in the extents that end after its punctuation, others are in all.
+        after.append(np.where(out.late, out.punctuation, -(2**60)))
         size = np.arange(len(i) + 1)
         data = (out.key, out.event_time, out.punctuation, out.late, size, e[i], x[i, None])
-        parts += [window.process(*data), window.settle()]
+        parts.append(window.process(*data))
     parts.append(window.flush())
-    assert 0 < late == window.counters["late"] < n / 10
-    kept = np.concatenate(on_time)
+    kept, after = np.concatenate(seen), np.concatenate(after)
+    last = (time[kept] + length) // slide * slide  # end of the last extent that contains it
+    assert 0 < np.count_nonzero(last - 1 <= after) == window.counters["late"] < n / 10
+    assert np.count_nonzero((last - 1 > after) & (after > -(2**60))) > 0  # late, but not too late
     numbers = np.arange(time.min() // slide, (time.max() + length) // slide + 1)
     expected = {}
     for k in range(3):
         for end in numbers * slide:
-            inside = kept[(key[kept] == k) & (time[kept] >= end - length) & (time[kept] < end)]
+            inside = kept[(key[kept] == k) & (time[kept] >= end - length) & (time[kept] < end)
+                          & (end - 1 > after)]  # fmt: skip
             if inside.size:
                 expected[end, k] = (inside.size, e[inside] @ x[inside])
     found = [
@@ -515,7 +545,6 @@ def test_arrays_that_do_not_fit_are_refused_and_nothing_is_taken():
     good = {
         "group": np.zeros(1, int), "event_time": np.array([3]), "punctuation": None, "late": None,
         "offsets": np.array([0, 1]), "prob": np.ones(1), "values": np.ones((1, 1)),
-        "rows": pa.table({"x": [1]}),
     }  # fmt: skip
     bad = [
         ({"group": np.array([-1])}, ValueError, "must be codes 0, 1, 2"),
@@ -524,7 +553,6 @@ def test_arrays_that_do_not_fit_are_refused_and_nothing_is_taken():
         ({"prob": np.array([np.nan])}, ValueError, "`prob` must hold probabilities"),
         ({"values": np.ones((1, 0))}, ValueError, "`values` must be"),
         ({"offsets": np.array([0, 2])}, ValueError, "`prob` must have 2 entries"),
-        ({"rows": None}, ValueError, "`rows` must have 1 rows"),
         ({"late": np.array([True])}, ValueError, "`late` rows need a `punctuation`"),
         ({"punctuation": np.zeros(2, int)}, ValueError, "`punctuation` must have 1 entries"),
     ]
@@ -535,7 +563,5 @@ def test_arrays_that_do_not_fit_are_refused_and_nothing_is_taken():
     window.process(**good)
     with pytest.raises(ValueError, match="`scope` must be the same for all rows of a group"):
         window.process(**good, scope=np.array([1]))
-    with pytest.raises(ValueError, match="`rows` must keep its schema"):
-        window.process(**{**good, "rows": pa.table({"y": ["a"]})})
     with pytest.raises(SnapshotError):
         ExtentAggregate.restore(b"nothing")

@@ -132,13 +132,13 @@ def test_averages_follow_a_stream(rows, options, kind):
 
 
 @pytest.mark.parametrize("confidence", [0.2, 0.95, 1.0 - 1e-9])
-def test_few_windows_are_gone_through_for_their_average(confidence):
+def test_few_windows_are_computed_anew_for_their_average(confidence):
     for kind in ("uniform", "near 1", "certain but for some"):
         offsets, prob, value = stream(3, kind, "rising")
         window = CountWindowAggregate(100, confidence, [AVG])
         take(window, offsets, prob, value, 0, LONG)
         moving = window._groups[0].moving._averages[0]
-        assert moving.gone_through <= LONG // 20
+        assert moving.recomputed <= LONG // 20
 
 
 def check_extremes(seed, kind, shape, rows, confidence, options, at):

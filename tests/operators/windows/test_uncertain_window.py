@@ -316,7 +316,7 @@ def test_running_sums_of_a_long_stream_do_not_drift():
     existence[-3000:] = 1e-9 * (1 + rng.random(3000))
     window = UncertainWindow(50, 0.9, method="refined_normal", max_tuples=500)
     window.extend(existence)
-    sums = window._sums
+    sums = window._state.sums
     assert window.held == 500
     np.testing.assert_allclose(sums[::2] + sums[1::2], moments(window.existence), rtol=1e-12)
 

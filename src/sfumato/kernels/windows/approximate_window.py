@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.laws.approximate_law import approximate_tails
-from sfumato.kernels.windows.count_window import (
-    ARRIVED,
-    HEAD,
-    ONES,
-    OVERFLOW,
-    SHORT,
-    TAIL,
-    append,
-    evict,
-    oldest,
-)
+from sfumato.kernels.windows.count_window_state import append, evict, oldest
 
 
 @compiled
 def _add(sums, place, x):
-    """sums[place] + sums[place + 1] += x, the second cell holding what the first rounds away."""
+    """sums[place] + sums[place + 1] += x, the second cell holding what the first rounds away.
+
+    So the error of a running sum does not grow with the stream.
+    """
     high = sums[place] + x
     back = high - sums[place]
     low = sums[place + 1] + ((sums[place] - (high - back)) + (x - back))
@@ -37,15 +30,15 @@ def _count(sums, p, sign):
 
 
 @compiled
-def _oldest_may_go(window, sums, method, w, target):
-    marks = window.marks
-    held = marks[TAIL] - marks[HEAD] - 1
+def _oldest_may_go(window, method, w, target):
+    marks, sums = window.marks[0], window.sums
+    held = marks.tail - marks.head - 1
     if held < w:
         return False
     if target <= 0.0:
         return True  # Pr > 0 is a matter of counting
-    p = window.held[marks[HEAD]]
-    ones = marks[ONES] - (p == 1.0)
+    p = window.held[marks.head]
+    ones = marks.ones - (p == 1.0)
     if held == ones:
         # No doubt is left; what the sums still hold of earlier tuples' roundings must not count.
         mu, variance, skew = float(ones), 0.0, 0.0
@@ -59,17 +52,16 @@ def _oldest_may_go(window, sums, method, w, target):
 
 
 @compiled
-def _let_go(window, sums):
-    _count(sums, window.held[window.marks[HEAD]], -1.0)
-    evict(window.held, window.marks)
+def _let_go(window):
+    marks = window.marks[0]
+    _count(window.sums, window.held[marks.head], -1.0)
+    evict(window.held, marks)
 
 
 @compiled
-def slide_approximately(window, sums, method, existence, begin, w, target, max_tuples, starts):
+def slide_approximately(window, method, existence, begin, w, target, max_tuples, starts):
     """Algorithms 1 and 2 with an approximate law; arguments as in count_window.slide.
 
-    sums : float64[6], running mu, variance and skew of the held tuples, each with the low part of
-        a two-word sum: its error does not grow with the stream
     method : POISSON, NORMAL or REFINED_NORMAL
     Returns the position reached: n, or that of the first tuple not processed for want of room.
 
@@ -78,20 +70,20 @@ def slide_approximately(window, sums, method, existence, begin, w, target, max_t
     Cost: O(1) an arrival; Poisson O(sqrt(w)).  Error: that of the approximation, unbounded here.
     Source: A, Algorithms 1 and 2 with equations (14)-(17).
     """
-    marks = window.marks
+    marks = window.marks[0]
     for t in range(begin, existence.size):
         p = existence[t]
         if p > 0.0:
             if not append(window.held, window.at, marks, p):
                 return t
-            _count(sums, p, 1.0)
-            while _oldest_may_go(window, sums, method, w, target):
-                _let_go(window, sums)
-                marks[SHORT] = 0
-            while marks[TAIL] - marks[HEAD] > max_tuples:
-                _let_go(window, sums)
-                marks[OVERFLOW] += 1
-                marks[SHORT] = 1
+            _count(window.sums, p, 1.0)
+            while _oldest_may_go(window, method, w, target):
+                _let_go(window)
+                marks.short = 0
+            while marks.tail - marks.head > max_tuples:
+                _let_go(window)
+                marks.overflow += 1
+                marks.short = 1
         starts[t] = oldest(window.at, marks)
-        marks[ARRIVED] += 1
+        marks.arrived += 1
     return existence.size

@@ -5,7 +5,7 @@ of existing tuples, with M the sum of the deviations from the tuples' means:
 
     S[l] = Pr(N = l),  T[l] = E[M; N = l],  V[l] = E[M^2; N = l]
 
-of the older part for every depth, kept at a stride like the planes of `moment_planes`, and of the
+of the older part for every depth, kept at a stride like the planes of `moments_state`, and of the
 newer part once. The newer part has besides six functions of the older part's count l,
 
     E[M^k r^j],  k = 0, 1, 2,  j = 1, 2,  r = (w - n) / n for 0 < n = l + B < w, else 0,
@@ -22,28 +22,37 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.compile import compiled, lean_dot, lean_fused
+from sfumato.kernels.windows.held_tuples import centred
 from sfumato.kernels.windows.law_checkpoints import bring_back, keep, stride_of
-from sfumato.kernels.windows.moments_state import NEGLIGIBLE, centred
+from sfumato.kernels.windows.moments_state import NEGLIGIBLE
 
 LEAD = 1  # cells before the first count, so that count l - 1 always exists
 PAD = 8
-# Places in `marks`; LOW and HIGH of the newer part's laws, FROM the first cell of the functions.
-MID, BUILT, BLOCK, SHIFT, LOW, HIGH, FROM, NEWER, GROWN = range(9)
-SAVED_NEEDED, WIDTH_NEEDED, BLOCKS_NEEDED, GONE_THROUGH, MARKS = range(9, 14)
-PLACE, BAND_LOW, BAND_HIGH = range(3)
+# low, high : of the newer part's laws; from_ : first cell of the functions; newer : tuples of the
+# newer part; grown : entries of `grown`; recomputed : windows computed anew, see `window_average`
+MARKS = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            "mid", "built", "block", "shift", "low", "high", "from_", "newer", "grown",
+            "saved_needed", "width_needed", "blocks_needed", "recomputed",
+        )
+    ]
+)  # fmt: skip
+EXTENT = np.dtype([(name, np.int64) for name in ("place", "low", "high")])  # of a saved depth
 
 
-class AveragePlanes(NamedTuple):
+class AverageState(NamedTuple):
     """State of one window and attribute; the operator makes arrays larger when a kernel asks.
 
     table : float64[2, w + PAD], r and r^2 at w - n
     front : float64[6, w + PAD], the functions of l: r, M r, M^2 r, r^2, M r^2, M^2 r^2
     law : float64[3, w + PAD], S, T, V of the newer part, count b at w - b
     work : float64[2, 3, w + PAD], two depths of the older part while it is built
-    saved : float64[...], S, T, V of every 2**SHIFT-th depth, packed; extent : int64[blocks, 3]
-    rows : float64[2**SHIFT, 3, width], the depths of the block in use, and bands : int64[.., 2]
+    saved : float64[...], S, T, V of every 2**shift-th depth, packed; extent : EXTENT[blocks]
+    rows : float64[2**shift, 3, width], the depths of the block in use, and bands : int64[.., 2]
     grown : int64[room, 2], (size of the newer part, first cell) when cells came into use
-    marks : int64[MARKS]
+    marks : MARKS[1]
     """
 
     table: np.ndarray
@@ -59,10 +68,10 @@ class AveragePlanes(NamedTuple):
 
 
 @compiled
-def deviations(offsets, prob, value, i, reference):
+def deviations(tuples, i, reference):
     """Of tuple i: existence p, mean m of its value less the reference (0 where it does not
     exist), and E[(value - m)^2; it exists]."""
-    p, m, v = centred(offsets, prob, value, i, reference)
+    p, m, v = centred(tuples, i, reference)
     return p, m, max(v - (1.0 - p) * m * m, 0.0)
 
 
@@ -83,14 +92,14 @@ def _mix(planes, first, low, high, p, m, s):
 
 
 @compiled
-def enter(state, offsets, prob, value, i, reference):
+def enter(state, tuples, i, reference):
     """Tuple i enters the newer part.  Cost: O(band)."""
-    front, law, marks = state.front, state.law, state.marks
-    p, m, s = deviations(offsets, prob, value, i, reference)
-    low, high = max(marks[LOW] - 1, 0), marks[HIGH]
-    if marks[FROM] < high - 1:
-        _mix(front, 0, marks[FROM], high - 1, p, m, s)
-        _mix(front, 3, marks[FROM], high - 1, p, m, s)
+    front, law, marks = state.front, state.law, state.marks[0]
+    p, m, s = deviations(tuples, i, reference)
+    low, high = max(marks.low - 1, 0), marks.high
+    if marks.from_ < high - 1:
+        _mix(front, 0, marks.from_, high - 1, p, m, s)
+        _mix(front, 3, marks.from_, high - 1, p, m, s)
     _mix(law, 0, low, high, p, m, s)
     while high - low > 1 and law[0, high - 1] < NEGLIGIBLE:
         high -= 1
@@ -102,16 +111,16 @@ def enter(state, offsets, prob, value, i, reference):
         for plane in range(3):
             law[plane, low] = 0.0
         low += 1
-    marks[LOW], marks[HIGH] = low, high
-    marks[FROM] = min(marks[FROM], high - 1)
-    marks[NEWER] += 1
+    marks.low, marks.high = low, high
+    marks.from_ = min(marks.from_, high - 1)
+    marks.newer += 1
 
 
 # Any order of summation keeps the error bound, so SIMD may choose it.
 @lean_dot
 def functions_at(state, x, out):
     """The six functions at the older part's count x, by the newer part's laws."""
-    begin, end = max(state.marks[LOW], x + 1), state.marks[HIGH]
+    begin, end = max(state.marks[0].low, x + 1), state.marks[0].high
     count = max(end - begin, 0)
     for j in range(2):
         ratio = state.table[j, begin - x :]
@@ -126,18 +135,22 @@ def functions_at(state, x, out):
 @compiled
 def take_cells(state, low):
     """Functions from count `low` on come into use, and are noted in `grown`."""
-    cell, marks = np.empty(6), state.marks
-    for x in range(low, marks[FROM]):
+    cell, marks = np.empty(6), state.marks[0]
+    for x in range(low, marks.from_):
         functions_at(state, x, cell)
         state.front[:, x] = cell
-    state.grown[marks[GROWN], 0], state.grown[marks[GROWN], 1] = marks[NEWER], low
-    marks[GROWN] += 1
-    marks[FROM] = low
+    state.grown[marks.grown, 0], state.grown[marks.grown, 1] = marks.newer, low
+    marks.grown += 1
+    marks.from_ = low
 
 
 @lean_fused
-def _step(old, new, base, low, high, w, p, m, s):
-    """Laws of one depth more, cell (count - base + LEAD); its (low, high)."""
+def _step(old, new, base, band, w, term):
+    """Laws of one depth more, cell (count - base + LEAD); its (low, high).
+
+    band : (low, high) of the old; term : (p, m, s) of the tuple, see `deviations`
+    """
+    (low, high), (p, m, s) = band, term
     q = 1.0 - p
     mq, stay = m * q, q * m * m
     at = low - base + LEAD
@@ -164,43 +177,40 @@ def _step(old, new, base, low, high, w, p, m, s):
 
 
 @compiled
-def build(state, offsets, prob, value, first, head, mid, reference, w):
+def build(state, tuples, head, mid, reference, w):
     """Make tuples head ... mid - 1 (positions) the older part, and the newer part empty.
 
-    first : int64, stream index of position 0
     False, with the sizes needed in `marks`, when there is no room.  Cost: O(tuples * band).
     """
-    marks, work = state.marks, state.work
-    tuples = mid - head
-    shift = stride_of(tuples)
-    marks[SHIFT], marks[BLOCK], marks[BUILT] = shift, -1, 0
-    marks[BLOCKS_NEEDED] = (tuples >> shift) + 1
-    if state.extent.shape[0] < marks[BLOCKS_NEEDED]:
+    marks, work = state.marks[0], state.work
+    depths = mid - head
+    shift = stride_of(depths)
+    marks.shift, marks.block, marks.built = shift, -1, 0
+    marks.blocks_needed = (depths >> shift) + 1
+    if state.extent.shape[0] < marks.blocks_needed:
         return False
     work[:] = 0.0
     work[0, 0, LEAD] = 1.0
     low, high = np.int64(0), np.int64(1)
     place, width = np.int64(0), np.int64(1)
-    for depth in range(tuples + 1):
+    for depth in range(depths + 1):
         side = depth & 1
         if depth & ((1 << shift) - 1) == 0:
             block, size = depth >> shift, high - low
             extent = state.extent[block]
-            extent[PLACE], extent[BAND_LOW], extent[BAND_HIGH] = place, low, high
+            extent.place, extent.low, extent.high = place, low, high
             place = keep(work[side], low + LEAD, size, state.saved, place)
             width = max(width, size)
-        if depth < tuples:
-            p, m, s = deviations(offsets, prob, value, mid - 1 - depth, reference)
-            low, high = _step(
-                work[side], work[1 - side], np.int64(0), low, high, w, p, m, s
-            )  # fmt: skip
-    marks[SAVED_NEEDED] = place
-    marks[WIDTH_NEEDED] = width + (1 << shift) + LEAD + PAD
-    small = state.rows.shape[0] < 1 << shift or state.rows.shape[2] < marks[WIDTH_NEEDED]
+        if depth < depths:
+            term = deviations(tuples, mid - 1 - depth, reference)
+            low, high = _step(work[side], work[1 - side], np.int64(0), (low, high), w, term)
+    marks.saved_needed = place
+    marks.width_needed = width + (1 << shift) + LEAD + PAD
+    small = state.rows.shape[0] < 1 << shift or state.rows.shape[2] < marks.width_needed
     if small or state.saved.size < place:
         return False
-    marks[MID], marks[BUILT], marks[NEWER], marks[GROWN] = first + mid, 1, 0, 0
-    marks[LOW], marks[HIGH], marks[FROM] = w, w + 1, w
+    marks.mid, marks.built, marks.newer, marks.grown = tuples.first + mid, 1, 0, 0
+    marks.low, marks.high, marks.from_ = w, w + 1, w
     state.front[:, :] = 0.0
     state.law[:, :] = 0.0
     state.law[0, w] = 1.0
@@ -208,17 +218,17 @@ def build(state, offsets, prob, value, first, head, mid, reference, w):
 
 
 @compiled
-def load(state, offsets, prob, value, mid, block, last, reference, w):
+def load(state, tuples, mid, block, last, reference, w):
     """Depths of `block` from its saved one, as far as row `last`."""
-    marks, rows, bands = state.marks, state.rows, state.bands
+    marks, rows, bands = state.marks[0], state.rows, state.bands
     extent = state.extent[block]
-    low, high = extent[BAND_LOW], extent[BAND_HIGH]
+    low, high = extent.low, extent.high
     base = low
-    bring_back(state.saved, extent[PLACE], high - low, rows[0], LEAD)
+    bring_back(state.saved, extent.place, high - low, rows[0], LEAD)
     bands[0, 0], bands[0, 1] = low, high
-    newest = mid - 1 - (block << marks[SHIFT])
+    newest = mid - 1 - (block << marks.shift)
     for r in range(last):
-        p, m, s = deviations(offsets, prob, value, newest - r, reference)
-        low, high = _step(rows[r], rows[r + 1], base, low, high, w, p, m, s)
+        term = deviations(tuples, newest - r, reference)
+        low, high = _step(rows[r], rows[r + 1], base, (low, high), w, term)
         bands[r + 1, 0], bands[r + 1, 1] = low, high
-    marks[BLOCK] = block
+    marks.block = block

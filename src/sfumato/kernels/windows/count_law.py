@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.windows.moments_state import BASE, BLOCK, HIGH, LEAD, LOW, S_W, C, S
+from sfumato.kernels.windows.moments_state import LEAD, C, S
 
 RAREST = 1e-17  # entries below this are left out: they are differences of numbers near 1
 
@@ -12,24 +12,24 @@ RAREST = 1e-17  # entries below this are left out: they are differences of numbe
 def write_count_law(state, row, w, newer, to_prob, to_count, at):
     """Law of min(N, w), N the number of existing tuples held, with `row` the depth of the head.
 
-    state : WindowMoments; newer : float64[w + 1], scratch; to_prob, to_count : float64[...],
+    state : MomentsState; newer : float64[w + 1], scratch; to_prob, to_count : float64[...],
         written from place `at` on, counts ascending, with room for w + 1 entries
     Returns where the entries end.
 
     The newer part's law is the differences of C[l] = Pr(l + B >= w); the older part's is plane S.
     Cost: O(band of the older part * band of the newer).  Error: about 1e-16 an entry.
     """
-    marks, front = state.marks, state.front[C]
-    least, most = w - marks[HIGH], w - marks[LOW]  # counts of the newer part
+    marks, front = state.marks[0], state.front[C]
+    least, most = w - marks.high, w - marks.low  # counts of the newer part
     for b in range(least, most + 1):
         before = front[w - b - 1] if b < most else 0.0
         newer[b] = max(front[w - b] - before, 0.0)
     low, high = state.bands[row, 0], state.bands[row, 1]
-    older = state.rows[row, S, low - state.extent[marks[BLOCK], BASE] + LEAD :]
+    older = state.rows[row, S, low - state.extent[marks.block].base + LEAD :]
     begin = min(low + least, w)
     law = to_prob[at : at + w + 1 - begin]  # of counts begin ... w
     law[:] = 0.0
-    full = state.row_facts[row, S_W]
+    full = state.row_facts[row].s_w
     for x in range(high - low):
         p, shift = older[x], low + x + least - begin
         count = min(most + 1, w - low - x) - least

@@ -12,11 +12,11 @@ and U = m + M, m the sum of their means, M that of the deviations; with e = m - 
                  + m^2 (E[r^2] - E[r]^2) + 2 m (E[M r^2] - E[r] E[M r]) + E[M^2 r^2] - E[M r]^2
 
 where the largest terms, m^2 E[r], have cancelled on paper. Each expectation is a dot product over
-the older part's count of its laws with the newer part's functions, see `average_planes`. A window
+the older part's count of its laws with the newer part's functions, see `average_state`. A window
 that may be empty has its moments given that it is not.
 
 An answer is taken only if the roundings of its terms are small against it; else, and where a held
-value is missing, the window is gone through (`window_average`).
+value is missing, the window is computed anew (`window_average`).
 """
 
 from __future__ import annotations
@@ -25,31 +25,12 @@ import numpy as np
 
 from sfumato.kernels.compile import compiled, lean_dot
 from sfumato.kernels.windows.average_state import (
-    BLOCK,
-    BUILT,
-    FROM,
-    GONE_THROUGH,
-    HIGH,
     LEAD,
-    LOW,
-    MID,
-    SHIFT,
     build,
     enter,
     functions_at,
     load,
     take_cells,
-)
-from sfumato.kernels.windows.count_window_moments import (
-    COUNT,
-    COUNT_VARIANCE,
-    MEANS,
-    MIDDLE,
-    OUTSIDE,
-    REFERENCE_USED,
-    REST_VARIANCE,
-    SUM_MEAN,
-    SUM_VARIANCE,
 )
 from sfumato.kernels.windows.window_average import average_of
 
@@ -76,7 +57,7 @@ def _products(row, front, begin, base, count, first):
 @lean_dot
 def _spread_alone(state, mean):
     """Var(r) and Cov(r, M r) of the newer part alone; mean : E[r]."""
-    begin, count = state.marks[LOW], state.marks[HIGH] - state.marks[LOW]
+    begin, count = state.marks[0].low, state.marks[0].high - state.marks[0].low
     law, rest, ratio = state.law[0, begin:], state.law[1, begin:], state.table[0, begin:]
     away, cross = 0.0, 0.0
     for c in range(count):
@@ -90,8 +71,8 @@ def _spread_alone(state, mean):
 def _short(state, depth, row, w, means):
     """Of worlds short of w tuples, written: E[r], E[M r], E[M^2 r], Var(r), Cov(r, M r), E[M^2 r^2]
     and the size of what cancelled in Var(r).  Returns Pr(no tuple exists)."""
-    marks, means[:] = state.marks, 0.0
-    empty = state.law[0, w] if marks[HIGH] == w + 1 else 0.0
+    marks, means[:] = state.marks[0], 0.0
+    empty = state.law[0, w] if marks.high == w + 1 else 0.0
     if depth == 0:
         functions_at(state, 0, means)
         means[3], means[4] = _spread_alone(state, means[0])
@@ -99,9 +80,9 @@ def _short(state, depth, row, w, means):
         return empty
     low, high = state.bands[row, 0], state.bands[row, 1]
     base = state.bands[0, 0]
-    end = min(high, marks[HIGH] - 1)  # the functions are 0 from there on
+    end = min(high, marks.high - 1)  # the functions are 0 from there on
     if low < end:
-        if low < marks[FROM]:
+        if low < marks.from_:
             take_cells(state, max(0, low - np.int64(2.0 * np.sqrt(w)) - 16))
         planes, front = state.rows[row], state.front
         r, mr, mmr = _products(planes, front, low, base, end - low, 0)
@@ -115,13 +96,13 @@ def _short(state, depth, row, w, means):
 def _combine(moved, short, empty, held, w, out):
     """Mean, variance and existence, written; whether their digits are certain.
 
-    moved : float64[...], a row of `slide_moments`    short : float64[7], of `_short`
+    moved : an answer of `slide_moments`    short : float64[7], of `_short`
     """
-    if moved[COUNT_VARIANCE] == 0.0:
-        n = moved[COUNT]
-        out[0], out[1], out[2] = moved[SUM_MEAN] / n, moved[SUM_VARIANCE] / (n * n), 1.0
+    if moved.count_variance == 0.0:
+        n = moved.count
+        out[0], out[1], out[2] = moved.sum_mean / n, moved.sum_variance / (n * n), 1.0
         return True
-    m, e, own = moved[MEANS], moved[OUTSIDE], moved[REST_VARIANCE]
+    m, e, own = moved.means, moved.outside, moved.rest_variance
     r, mr, mmr, mmrr = short[0], short[1], short[2], short[5]
     lost = m * r + mr
     first = ((m - e) + lost) / w
@@ -133,63 +114,62 @@ def _combine(moved, short, empty, held, w, out):
     mean = first / exists
     variance = total / (w * w * exists) - empty * mean * mean
     size = size / (w * w * exists) + empty * mean * mean
-    out[0], out[1], out[2] = moved[REFERENCE_USED] + mean, variance, exists
+    out[0], out[1], out[2] = moved.reference + mean, variance, exists
     return exists > 0.5 and held * ROUNDING * size <= LARGEST_SHARE * variance
 
 
 @compiled
-def slide_average(
-    state, offsets, prob, value, first, begin, done, heads, w, missing, moved, out
-):  # fmt: skip
-    """Answers after each of the arrivals at positions begin + done, begin + done + 1, ...
+def slide_average(state, tuples, heads, done, w, missing, moved, out):
+    """Answers after each of the arrivals from number `done` on.
 
-    offsets, prob, value, first, begin, done, heads, w : as in `slide_moments`
+    tuples, heads, done, w : as in `slide_moments`
     missing : int64[n + 1], how many tuples before each position have an alternative without value
-    moved : float64[n - begin, MOVED], the answers of `slide_moments` to the same arrivals
-    out : float64[n - begin, 3], written: mean and variance of the average of the inside tuples'
+    moved : MOMENTS[arrivals], the answers of `slide_moments` to the same arrivals
+    out : float64[arrivals, 3], written: mean and variance of the average of the inside tuples'
         values given that there is one, and the probability of that
-    Returns how many arrivals are done: n - begin, or less for want of room (sizes in `marks`).
+    Returns how many arrivals are done: all, or less for want of room (sizes in `marks`).
 
     Cost: O(band) amortised an arrival, the band about 20 standard deviations of the count; windows
-    that are gone through cost as in `average_of`.
+    computed anew cost as in `average_of`.
     Error: 1e-10 of the variance; of the mean, 1e-13 of the values' distance from their mean.
     Source: (count; moments) recursion over A, section 4; the rest this project.
     """
-    marks, short = state.marks, np.empty(7)
+    marks, short, first = state.marks[0], np.empty(7), tuples.first
+    begin = tuples.offsets.size - 1 - heads.size
     for t in range(done, heads.size):
-        i, head, mid = begin + t, heads[t], np.int64(moved[t, MIDDLE]) - first
-        reference = moved[t, REFERENCE_USED]
-        stale = marks[BUILT] == 0 or marks[MID] != first + mid
-        if stale and not build(state, offsets, prob, value, first, head, i, reference, w):
+        i, head, mid = begin + t, heads[t], moved[t].middle - first
+        reference = moved[t].reference
+        stale = marks.built == 0 or marks.mid != first + mid
+        if stale and not build(state, tuples, head, i, reference, w):
             return t
-        enter(state, offsets, prob, value, i, reference)
+        enter(state, tuples, i, reference)
         sure = missing[i + 1] == missing[head]
         if sure:
             depth = mid - head
-            block = depth >> marks[SHIFT]
-            row = depth - (block << marks[SHIFT])
-            if block != marks[BLOCK]:
-                load(state, offsets, prob, value, mid, block, row, reference, w)
+            block = depth >> marks.shift
+            row = depth - (block << marks.shift)
+            if block != marks.block:
+                load(state, tuples, mid, block, row, reference, w)
             empty = _short(state, depth, row, w, short)
             sure = _combine(moved[t], short, empty, i + 1 - head, w, out[t])
         if not sure:
-            marks[GONE_THROUGH] += 1
-            out[t] = average_of(offsets, prob, value, head, i + 1, w)
+            marks.recomputed += 1
+            out[t] = average_of(tuples.offsets, tuples.prob, tuples.value, head, i + 1, w)
     return heads.size
 
 
 @compiled
-def resume_average(state, offsets, prob, value, first, mid, reference, w, grown):
+def resume_average(state, tuples, mid, reference, w, grown):
     """The state of a restored window: older part up to position `mid`, the rest newer.
 
     grown : int64[k, 2], saved
     False for want of room.
     """
-    if not build(state, offsets, prob, value, first, np.int64(0), mid, reference, w):
+    if not build(state, tuples, np.int64(0), mid, reference, w):
         return False
     at = 0
-    for i in range(mid, offsets.size - 1):
-        enter(state, offsets, prob, value, i, reference)
+    for i in range(mid, tuples.offsets.size - 1):
+        enter(state, tuples, i, reference)
         while at < grown.shape[0] and grown[at, 0] == i + 1 - mid:
             take_cells(state, grown[at, 1])
             at += 1

@@ -31,56 +31,55 @@ that of the rest are three small numbers added, not large ones subtracted.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from sfumato.kernels.compile import compiled, lean_dot, lean_fused
 from sfumato.kernels.windows.count_law import write_count_law
+from sfumato.kernels.windows.held_tuples import centred
 from sfumato.kernels.windows.moments_state import (
-    BAND_HIGH,
-    BASE,
-    BLOCK,
-    BUILT,
     CM,
     D1,
     D2,
     DM,
-    FLOOR,
-    G_W,
-    HIGH,
-    K_W,
     LEAD,
-    LOW,
-    MID,
-    MU,
-    N_MQ,
-    N_MU,
-    N_PQ,
-    N_SUM_M,
-    N_SUM_V,
     NEGLIGIBLE,
-    REFERENCE,
-    S_W,
-    SHIFT,
-    SUM_M,
-    SUM_MQ,
-    SUM_PQ,
-    SUM_V,
     C,
     G,
     K,
     S,
     T,
     build,
-    centred,
     load,
-)  # fmt: skip
+)
 
-# Columns of the answers: mean and variance of the sum and of the count; then, for the average,
-# with M, m_i and e as above: sum of the m_i, e, variance of the sum of the rest, the reference c,
-# and the stream index of mid.
-SUM_MEAN, SUM_VARIANCE, COUNT, COUNT_VARIANCE, MEANS, OUTSIDE, REST_VARIANCE = range(7)
-REFERENCE_USED, MIDDLE, MOVED = range(7, 10)
-NOTHING = 2.0**-50
+# An answer: mean and variance of the sum and of the count; then, for the average, with M, m_i and e
+# as above: sum of the m_i, e, variance of the sum of the rest, the reference c, and the stream
+# index of mid.
+MOMENTS = np.dtype(
+    [
+        (name, float)
+        for name in (
+            "sum_mean", "sum_variance", "count", "count_variance", "means", "outside",
+            "rest_variance", "reference",
+        )
+    ]
+    + [("middle", np.int64)]
+)  # fmt: skip
+CANCELLED = 2.0**-50
+
+
+class CountLaws(NamedTuple):
+    """Where laws of the count are written, one after the other.
+
+    places : int64[arrivals + 1], where each begins, or int64[0]: none are wanted
+    prob, counts : float64[...], written
+    """
+
+    places: np.ndarray
+    prob: np.ndarray
+    counts: np.ndarray
 
 
 @lean_fused
@@ -99,29 +98,29 @@ def _mix(front, low, high, p, mq):
 
 
 @compiled
-def enter(state, offsets, prob, value, i, w):
+def enter(state, tuples, i, w):
     """Tuple i enters the newer part.  Cost: O(band)."""
-    front, marks, reals = state.front, state.marks, state.reals
-    p, m, v = centred(offsets, prob, value, i, reals[REFERENCE])
-    low, high = marks[LOW], marks[HIGH]
+    front, marks, reals = state.front, state.marks[0], state.reals[0]
+    p, m, v = centred(tuples, i, reals.reference)
+    low, high = marks.low, marks.high
     if low > 0 and p * front[C, low] >= NEGLIGIBLE:
         low -= 1
-        away = w - low - reals[N_MU]  # no w can be reached from here yet: D = w - l - B
+        away = w - low - reals.mu  # no w can be reached from here yet: D = w - l - B
         front[D1, low] = away
-        front[D2, low] = away * away + reals[N_PQ]
-        front[DM, low] = -reals[N_MQ]
+        front[D2, low] = away * away + reals.pq
+        front[DM, low] = -reals.mq
     _mix(front, low, high, p, m * (1.0 - p))
     while high > low and front[C, high - 1] >= 1.0:
         high -= 1
         front[C, high] = 1.0
         for plane in range(CM, DM + 1):
             front[plane, high] = 0.0
-    marks[LOW], marks[HIGH] = low, high
-    reals[N_MU] += p
-    reals[N_SUM_M] += m
-    reals[N_SUM_V] += v
-    reals[N_PQ] += p * (1.0 - p)
-    reals[N_MQ] += m * (1.0 - p)
+    marks.low, marks.high = low, high
+    reals.mu += p
+    reals.sum_m += m
+    reals.sum_v += v
+    reals.pq += p * (1.0 - p)
+    reals.mq += m * (1.0 - p)
 
 
 # Any order of summation keeps the error bound, so SIMD may choose it.
@@ -144,7 +143,7 @@ def _short(row, front, reals, base, begin, zone, end, w):
     mean, square, cross = 0.0, 0.0, 0.0
     if begin < zone:
         law, rest = row[S, begin - base + LEAD :], row[T, begin - base + LEAD :]
-        away, spread, mq = w - begin - reals[N_MU], reals[N_PQ], reals[N_MQ]
+        away, spread, mq = w - begin - reals.mu, reals.pq, reals.mq
         for x in range(min(zone, end) - begin):
             d = away - x
             mean += law[x] * d
@@ -163,99 +162,95 @@ def _short(row, front, reals, base, begin, zone, end, w):
 @compiled
 def _answer(state, row, w, out):
     """One row of answers, with `row` the depth of the head."""
-    front, reals, marks = state.front, state.reals, state.marks
-    base, floor = state.extent[marks[BLOCK], BASE], state.extent[marks[BLOCK], FLOOR]
+    front, reals, marks = state.front, state.reals[0], state.marks[0]
+    base, floor = state.extent[marks.block].base, state.extent[marks.block].floor
     planes, facts = state.rows[row], state.row_facts[row]
     low, high = state.bands[row, 0], state.bands[row, 1]
-    total, spread = facts[SUM_M] + reals[N_SUM_M], facts[SUM_V] + reals[N_SUM_V]
-    if marks[LOW] >= high and facts[S_W] == 0.0:  # no world has more than w tuples
-        reference, pq = reals[REFERENCE], facts[SUM_PQ] + reals[N_PQ]
-        count = facts[MU] + reals[N_MU]
-        cross = facts[SUM_MQ] + reals[N_MQ]
+    total, spread = facts.sum_m + reals.sum_m, facts.sum_v + reals.sum_v
+    if marks.low >= high and facts.s_w == 0.0:  # no world has more than w tuples
+        reference, pq = reals.reference, facts.sum_pq + reals.pq
+        count = facts.mu + reals.mu
+        cross = facts.sum_mq + reals.mq
         e, deficit = 0.0, 0.0
     else:
-        begin = max(marks[LOW], base, floor)
+        begin = max(marks.low, base, floor)
         e, kc, gm = 0.0, 0.0, 0.0
         if begin < high:
             e, kc, gm = _outside(planes, front, base, begin, high)
-        e += facts[G_W]
-        spread += (kc + facts[K_W]) - 2.0 * gm - e * e
+        e += facts.g_w
+        spread += (kc + facts.k_w) - 2.0 * gm - e * e
         deficit, square, cross = _short(
-            planes, front, reals, base, low, marks[LOW], max(low, min(high, marks[HIGH])), w
+            planes, front, reals, base, low, marks.low, max(low, min(high, marks.high)), w
         )
-        reference, pq = reals[REFERENCE], square - deficit * deficit
+        reference, pq = reals.reference, square - deficit * deficit
         cross = -(cross + e * deficit)
         count = w - deficit
     variance = spread + reference * (2.0 * cross + reference * pq)
-    if variance < NOTHING * (abs(spread) + reference * reference * pq):
+    if variance < CANCELLED * (abs(spread) + reference * reference * pq):
         variance = 0.0  # what roundings left of terms that cancel
-    out[SUM_MEAN] = total - e + reference * count
-    out[SUM_VARIANCE] = max(variance, 0.0)
-    out[COUNT] = count
-    out[COUNT_VARIANCE] = max(pq, 0.0)
-    out[MEANS], out[OUTSIDE], out[REST_VARIANCE] = total, e, max(spread, 0.0)
-    out[REFERENCE_USED], out[MIDDLE] = reference, marks[MID]
+    out.sum_mean = total - e + reference * count
+    out.sum_variance = max(variance, 0.0)
+    out.count = count
+    out.count_variance = max(pq, 0.0)
+    out.means, out.outside, out.rest_variance = total, e, max(spread, 0.0)
+    out.reference, out.middle = reference, marks.mid
 
 
 @compiled
-def slide_moments(
-    state, offsets, prob, value, first, begin, done, heads, w, limit, out, places, to_prob, to_count
-):  # fmt: skip
-    """Answers after each of the arrivals at positions begin + done, begin + done + 1, ...
+def slide_moments(state, tuples, heads, done, w, limit, out, laws):
+    """Answers after each of the arrivals from number `done` on.
 
-    offsets : int64[n + 1], prob, value : float64[...], the alternatives of the tuples, those held
-        before first, then the arrivals from position `begin` on; first : int64, stream index of
-        position 0
-    heads : int64[n - begin], position of the oldest tuple held after each arrival
+    tuples : HeldTuples, the last of them the arrivals
+    heads : int64[arrivals], position of the oldest tuple held after each
     w : int64; limit : int64, most tuples of the newer part, at most w and what the window holds
-    out : float64[n - begin, MOVED], written: of the w newest existing tuples held, see above
-    places : int64[n - begin + 1], where the laws of the count begin in to_prob, to_count :
-        float64[...], written; or int64[0], no laws of the count are wanted
-    Returns how many arrivals are done: n - begin, or less for want of room (sizes in `marks`; of a
-    law, w + 1 entries).
+    out : MOMENTS[arrivals], written: of the w newest existing tuples held
+    laws : CountLaws, of the count
+    Returns how many arrivals are done: all, or less for want of room (sizes in `marks`; of a law,
+    w + 1 entries).
 
     When the older part is built anew depends on the stream alone, not on the calls.
     Cost: O(band) amortised an arrival, the band about 20 standard deviations of the count; with
     laws O(band of the older part * band of the newer).
     Error: about 1e-13 of the terms above.  Source: (count; moments) recursion over A, section 4.
     """
-    marks = state.marks
-    laws, newer = places.size > 0, np.empty(w + 1 if places.size > 0 else 0)
+    marks, places, first = state.marks[0], laws.places, tuples.first
+    begin = tuples.offsets.size - 1 - heads.size
+    newer = np.empty(w + 1 if places.size > 0 else 0)
     for t in range(done, heads.size):
-        if laws and places[t] + w + 1 > to_prob.size:
+        if places.size > 0 and places[t] + w + 1 > laws.prob.size:
             return t
-        i, head, mid = begin + t, heads[t], marks[MID] - first
-        stale = marks[BUILT] == 0 or i - mid >= limit
+        i, head, mid = begin + t, heads[t], marks.mid - first
+        stale = marks.built == 0 or i - mid >= limit
         if not stale:
-            block = (mid - head) >> marks[SHIFT]
-            reach = marks[LOW] - 1
-            stale = reach < state.extent[block, FLOOR] and reach < state.extent[
-                block, BAND_HIGH
-            ] + (1 << marks[SHIFT])
+            extent = state.extent[(mid - head) >> marks.shift]
+            reach = marks.low - 1
+            stale = reach < extent.floor and reach < extent.high + (1 << marks.shift)
         if stale:
-            if not build(state, offsets, prob, value, first, head, i, w, True):
+            if not build(state, tuples, head, i, w, True):
                 return t
             mid = i
-        enter(state, offsets, prob, value, i, w)
+        enter(state, tuples, i, w)
         depth = mid - head
-        block = depth >> marks[SHIFT]
-        row = depth - (block << marks[SHIFT])
-        if block != marks[BLOCK]:
-            load(state, offsets, prob, value, mid, block, row, w)
+        block = depth >> marks.shift
+        row = depth - (block << marks.shift)
+        if block != marks.block:
+            load(state, tuples, mid, block, row, w)
         _answer(state, row, w, out[t])
-        if laws:
-            places[t + 1] = write_count_law(state, row, w, newer, to_prob, to_count, places[t])
+        if places.size > 0:
+            places[t + 1] = write_count_law(
+                state, row, w, newer, laws.prob, laws.counts, places[t]
+            )  # fmt: skip
     return heads.size
 
 
 @compiled
-def resume_moments(state, offsets, prob, value, first, mid, w):
+def resume_moments(state, tuples, mid, w):
     """The state of a restored window: older part up to position `mid`, the rest newer.
 
-    reals[REFERENCE] and reals[RATIO] are those saved. False for want of room.
+    `reference` and `ratio` of the state are those saved. False for want of room.
     """
-    if not build(state, offsets, prob, value, first, np.int64(0), mid, w, False):
+    if not build(state, tuples, np.int64(0), mid, w, False):
         return False
-    for i in range(mid, offsets.size - 1):
-        enter(state, offsets, prob, value, i, w)
+    for i in range(mid, tuples.offsets.size - 1):
+        enter(state, tuples, i, w)
     return True

@@ -13,6 +13,7 @@ import numpy as np
 
 from sfumato.kernels.compile import compiled, lean_fused
 from sfumato.kernels.laws.existence import existence_of
+from sfumato.kernels.windows.held_tuples import centred
 from sfumato.kernels.windows.law_checkpoints import bring_back, keep, stride_of
 
 NEGLIGIBLE = 1e-20  # probabilities at a law's ends below this are dropped
@@ -20,32 +21,55 @@ REACH = 10.0  # standard deviations within which a law is above NEGLIGIBLE
 LEAD = 1  # cells before the first count, so that count l - 1 always exists
 PAD = 8
 
-# Planes of the older part, and of the newer.
+# Planes of the older part: law, martingale, and the cumulated G and K; and of the newer part.
 S, T, G, K = range(4)
 C, CM, D1, D2, DM = range(5)
+
+MARKS = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            "mid", "built", "block", "shift", "low", "high", "saved_needed", "width_needed",
+            "blocks_needed",
+        )
+    ]
+)  # fmt: skip
+# The reference c, sum of p q over sum of p, and sums over the newer part.
+REALS = np.dtype(
+    [(name, float) for name in ("reference", "ratio", "mu", "sum_m", "sum_v", "pq", "mq")]
+)
 # Numbers kept with the planes of every depth: sums over held[head:mid], and the planes' cell w,
 # which stands for all counts from w on.
-MU, SUM_M, SUM_V, SUM_PQ, SUM_MQ, S_W, T_W, G_W, K_W, FACTS = range(10)
-# Places in `marks` and `reals`.
-MID, BUILT, BLOCK, SHIFT, LOW, HIGH, SAVED_NEEDED, WIDTH_NEEDED, BLOCKS_NEEDED, MARKS = range(10)
-REFERENCE, RATIO, N_MU, N_SUM_M, N_SUM_V, N_PQ, N_MQ, REALS = range(8)
-# What is kept of a saved depth: where in `saved`, first cell, low, high, least count of G and K.
-PLACE, BASE, BAND_LOW, BAND_HIGH, FLOOR = range(5)
+FACTS = np.dtype(
+    [
+        (name, float)
+        for name in ("mu", "sum_m", "sum_v", "sum_pq", "sum_mq", "s_w", "t_w", "g_w", "k_w")
+    ]
+)
+# Of a saved depth: where in `saved`, first cell, low, high, least count of G and K.
+EXTENT = np.dtype([(name, np.int64) for name in ("place", "base", "low", "high", "floor")])
 
 
-class WindowMoments(NamedTuple):
+class Depth(NamedTuple):
+    """The older part from one tuple on: planes float64[4, width] and its FACTS."""
+
+    planes: np.ndarray
+    facts: np.ndarray
+
+
+class MomentsState(NamedTuple):
     """State of one window and attribute; the operator makes arrays larger when a kernel asks.
 
     The planes and sums are those of `count_window_moments`.
 
     front : float64[5, w + PAD], planes of the newer part: C and its like are 0 (D1 and its like
-        polynomials in l) below LOW, 1 (0) from HIGH on
+        polynomials in l) below `low`, 1 (0) from `high` on
     work : float64[2, 4, w + PAD], two depths of the older part while it is built
-    saved : float64[...], planes of every 2**SHIFT-th depth, packed; extent : int64[blocks, 5] and
-        facts : float64[blocks, FACTS] of the same
-    rows : float64[2**SHIFT, 4, width], the depths of the block in use, with
-        bands : int64[2**SHIFT, 2] and row_facts : float64[2**SHIFT, FACTS]
-    marks : int64[MARKS], MID a stream index; reals : float64[REALS], sums of the newer part
+    saved : float64[...], planes of every 2**shift-th depth, packed; extent : EXTENT[blocks] and
+        facts : FACTS[blocks] of the same
+    rows : float64[2**shift, 4, width], the depths of the block in use, with
+        bands : int64[2**shift, 2] and row_facts : FACTS[2**shift]
+    marks : MARKS[1], `mid` a stream index; reals : REALS[1]
     """
 
     front: np.ndarray
@@ -58,27 +82,6 @@ class WindowMoments(NamedTuple):
     row_facts: np.ndarray
     marks: np.ndarray
     reals: np.ndarray
-
-
-@compiled
-def centred(offsets, prob, value, i, reference):
-    """Existence, mean and variance of tuple i's (value - reference) * (it exists).
-
-    A NaN alternative exists and adds 0 to the sum: its value is 0.
-    """
-    existence, mean, total = existence_of(offsets, prob, i), 0.0, 0.0
-    for a in range(offsets[i], offsets[i + 1]):
-        x = value[a]
-        total += prob[a]
-        mean += prob[a] * ((0.0 if np.isnan(x) else x) - reference)
-    scale = existence / total  # 1 but for roundings
-    mean *= scale
-    variance = (1.0 - existence) * mean * mean
-    for a in range(offsets[i], offsets[i + 1]):
-        x = value[a]
-        away = (0.0 if np.isnan(x) else x) - reference - mean
-        variance += prob[a] * scale * away * away
-    return existence, mean, variance
 
 
 @lean_fused
@@ -103,42 +106,45 @@ def _add_tuple(old, new, begin, count, p, m, v):
 
 
 @compiled
-def _add_facts(old, new, p, m, v, last_s, last_t):
+def _add_facts(old, new, term, last_s, last_t):
     """Sums and cell w after one more tuple; last_s, last_t : planes S and T at w - 1."""
+    p, m, v = term
     q = 1.0 - p
-    new[MU] = old[MU] + p
-    new[SUM_M] = old[SUM_M] + m
-    new[SUM_V] = old[SUM_V] + v
-    new[SUM_PQ] = old[SUM_PQ] + p * q
-    new[SUM_MQ] = old[SUM_MQ] + m * q
-    new[K_W] = old[K_W] + 2.0 * m * (old[G_W] - old[T_W]) + (m * m - v) * old[S_W]
-    new[G_W] = old[G_W] + m * old[S_W]
-    new[T_W] = old[T_W] + p * last_t + m * q * last_s
-    new[S_W] = old[S_W] + p * last_s
+    new.mu = old.mu + p
+    new.sum_m = old.sum_m + m
+    new.sum_v = old.sum_v + v
+    new.sum_pq = old.sum_pq + p * q
+    new.sum_mq = old.sum_mq + m * q
+    new.k_w = old.k_w + 2.0 * m * (old.g_w - old.t_w) + (m * m - v) * old.s_w
+    new.g_w = old.g_w + m * old.s_w
+    new.t_w = old.t_w + p * last_t + m * q * last_s
+    new.s_w = old.s_w + p * last_s
 
 
 @compiled
-def _step(old, new, base, begin, low, high, w, facts, new_facts, p, m, v):
+def _step(old, new, base, begin, band, w, term):
     """One depth more: planes over counts begin ... high, cell (count - base + LEAD); (low, high).
 
-    begin : int64, the least count still wanted, at most low
+    old, new : Depth; begin : int64, the least count still wanted, at most low; band : (low, high)
+    of the old; term : (p, m, v) of the tuple, see `centred`
     """
-    at = begin - base + LEAD
-    old[S, at - 1] = 0.0
-    old[T, at - 1] = 0.0
+    low, high = band
+    before, after, at = old.planes, new.planes, begin - base + LEAD
+    before[S, at - 1] = 0.0
+    before[T, at - 1] = 0.0
     last_s, last_t = 0.0, 0.0
     if high < w:
         for plane in range(4):
-            old[plane, high - base + LEAD] = 0.0
+            before[plane, high - base + LEAD] = 0.0
         high += 1
     else:
-        last_s, last_t = old[S, w - 1 - base + LEAD], old[T, w - 1 - base + LEAD]
-    _add_tuple(old, new, at, high - begin, p, m, v)
-    _add_facts(facts, new_facts, p, m, v, last_s, last_t)
-    law = new[S]
+        last_s, last_t = before[S, w - 1 - base + LEAD], before[T, w - 1 - base + LEAD]
+    _add_tuple(before, after, at, high - begin, *term)
+    _add_facts(old.facts, new.facts, term, last_s, last_t)
+    law = after[S]
     while high - low > 1 and law[low - base + LEAD] < NEGLIGIBLE:
         law[low - base + LEAD] = 0.0
-        new[T, low - base + LEAD] = 0.0
+        after[T, low - base + LEAD] = 0.0
         low += 1
     while high - low > 1 and law[high - 1 - base + LEAD] < NEGLIGIBLE:
         high -= 1
@@ -158,8 +164,9 @@ def _floor(mu, ratio, w):
 
 
 @compiled
-def _choose_reference(offsets, prob, value, head, end, reals):
+def _choose_reference(tuples, head, end, reals):
     """A reference near the mean of the values, short enough for exact differences."""
+    offsets, prob, value = tuples.offsets, tuples.prob, tuples.value
     total, weight, mu, spread = 0.0, 0.0, 0.0, 0.0
     for i in range(head, end):
         existence = existence_of(offsets, prob, i)
@@ -173,79 +180,75 @@ def _choose_reference(offsets, prob, value, head, end, reals):
     if centre != 0.0 and np.isfinite(centre):
         unit = 2.0 ** (np.floor(np.log2(abs(centre))) - 20.0)
         centre = np.round(centre / unit) * unit if unit > 0.0 else 0.0
-    reals[REFERENCE] = centre if np.isfinite(centre) else 0.0
-    reals[RATIO] = spread / mu if mu > 0.0 else 0.0
+    reals.reference = centre if np.isfinite(centre) else 0.0
+    reals.ratio = spread / mu if mu > 0.0 else 0.0
 
 
 @compiled
-def build(state, offsets, prob, value, first, head, mid, w, choose):
+def build(state, tuples, head, mid, w, choose):
     """Make tuples head ... mid - 1 (positions) the older part, and the newer part empty.
 
-    first : int64, stream index of position 0; choose : bool, take a new reference (else the one
-    in `reals`, for a restored window)
+    tuples : HeldTuples; choose : bool, take a new reference (else the one in `reals`, for a
+    restored window)
     False, with the sizes needed in `marks`, when there is no room.
     Cost: O(tuples * band).
     """
-    marks, reals, work = state.marks, state.reals, state.work
+    marks, reals, work = state.marks[0], state.reals[0], state.work
     if choose:
-        _choose_reference(offsets, prob, value, head, max(mid, head + 1), reals)
-    tuples = mid - head
-    shift = stride_of(tuples)
-    marks[SHIFT], marks[BLOCK], marks[BUILT] = shift, -1, 0
-    marks[BLOCKS_NEEDED] = (tuples >> shift) + 1
-    if state.extent.shape[0] < marks[BLOCKS_NEEDED]:
+        _choose_reference(tuples, head, max(mid, head + 1), reals)
+    depths = mid - head
+    shift = stride_of(depths)
+    marks.shift, marks.block, marks.built = shift, -1, 0
+    marks.blocks_needed = (depths >> shift) + 1
+    if state.extent.shape[0] < marks.blocks_needed:
         return False
     work[:] = 0.0
     work[0, S, LEAD] = 1.0
-    facts = np.zeros((2, FACTS))
+    facts = np.zeros(2, FACTS)
     low, high, begin = np.int64(0), np.int64(1), np.int64(0)
     place, width = np.int64(0), np.int64(1)
-    for depth in range(tuples + 1):
+    for depth in range(depths + 1):
         side = depth & 1
         if depth & ((1 << shift) - 1) == 0:
-            floor = _floor(facts[side, MU], reals[RATIO], w)
+            floor = _floor(facts[side].mu, reals.ratio, w)
             begin = max(begin, min(low, floor))
             block, size = depth >> shift, high - begin
             extent = state.extent[block]
-            extent[PLACE], extent[BASE], extent[BAND_LOW] = place, begin, low
-            extent[BAND_HIGH], extent[FLOOR] = high, floor
-            state.facts[block, :] = facts[side]
+            extent.place, extent.base, extent.low = place, begin, low
+            extent.high, extent.floor = high, floor
+            state.facts[block] = facts[side]
             place = keep(work[side], begin + LEAD, size, state.saved, place)
             width = max(width, size)
-        if depth < tuples:
-            p, m, v = centred(offsets, prob, value, mid - 1 - depth, reals[REFERENCE])
-            low, high = _step(
-                work[side], work[1 - side], np.int64(0), begin, low, high, w,
-                facts[side], facts[1 - side], p, m, v,
-            )  # fmt: skip
-    marks[SAVED_NEEDED] = place
-    marks[WIDTH_NEEDED] = width + (1 << shift) + LEAD + PAD
-    small = state.rows.shape[0] < 1 << shift or state.rows.shape[2] < marks[WIDTH_NEEDED]
+        if depth < depths:
+            term = centred(tuples, mid - 1 - depth, reals.reference)
+            old, new = Depth(work[side], facts[side]), Depth(work[1 - side], facts[1 - side])
+            low, high = _step(old, new, np.int64(0), begin, (low, high), w, term)
+    marks.saved_needed = place
+    marks.width_needed = width + (1 << shift) + LEAD + PAD
+    small = state.rows.shape[0] < 1 << shift or state.rows.shape[2] < marks.width_needed
     if small or state.saved.size < place:
         return False
-    marks[MID], marks[BUILT] = first + mid, 1
-    marks[LOW], marks[HIGH] = w, w
+    marks.mid, marks.built = tuples.first + mid, 1
+    marks.low, marks.high = w, w
     state.front[:, :] = 0.0
     state.front[C, w:] = 1.0
-    reals[N_MU:] = 0.0
+    reals.mu, reals.sum_m, reals.sum_v, reals.pq, reals.mq = 0.0, 0.0, 0.0, 0.0, 0.0
     return True
 
 
 @compiled
-def load(state, offsets, prob, value, mid, block, last, w):
+def load(state, tuples, mid, block, last, w):
     """Depths of `block` from its saved one, as far as row `last`."""
-    marks, rows, bands = state.marks, state.rows, state.bands
+    marks, rows, bands, facts = state.marks[0], state.rows, state.bands, state.row_facts
     extent = state.extent[block]
-    base, low, high = extent[BASE], extent[BAND_LOW], extent[BAND_HIGH]
-    bring_back(state.saved, extent[PLACE], high - base, rows[0], LEAD)
+    base, low, high = extent.base, extent.low, extent.high
+    bring_back(state.saved, extent.place, high - base, rows[0], LEAD)
     bands[0, 0], bands[0, 1] = low, high
-    state.row_facts[0, :] = state.facts[block]
-    newest = mid - 1 - (block << marks[SHIFT])
+    facts[0] = state.facts[block]
+    newest, reference = mid - 1 - (block << marks.shift), state.reals[0].reference
     for r in range(last):
-        p, m, v = centred(offsets, prob, value, newest - r, state.reals[REFERENCE])
-        low, high = _step(
-            rows[r], rows[r + 1], base, base, low, high, w,
-            state.row_facts[r], state.row_facts[r + 1], p, m, v,
-        )  # fmt: skip
+        term = centred(tuples, newest - r, reference)
+        old, new = Depth(rows[r], facts[r]), Depth(rows[r + 1], facts[r + 1])
+        low, high = _step(old, new, base, base, (low, high), w, term)
         bands[r + 1, 0], bands[r + 1, 1] = low, high
-    marks[BLOCK] = block
+    marks.block = block

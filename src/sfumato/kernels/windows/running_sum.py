@@ -26,7 +26,7 @@ def tuple_means(offsets, prob, value):
 
 
 @compiled
-def held_sums(x, first, mid, heads, begin, out):
+def running_sums(x, first, mid, heads, begin, out):
     """Sum of x over the held tuples after each arrival; the new `mid`.
 
     x : float64[n], held tuples then arrivals from position `begin`; first : stream index of

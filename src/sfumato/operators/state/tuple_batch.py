@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.operators.state.declared import Array, Declaration, Offsets
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
@@ -79,6 +81,16 @@ class TupleBatch:
     def of(cls, arrays: Mapping[str, np.ndarray]) -> TupleBatch:
         """The batch whose `arrays` these are."""
         return cls(arrays["marks"], arrays["offsets"], arrays["prob"], arrays["values"])
+
+
+def layout_of(tuples: str, alternatives: str) -> dict[str, Declaration]:
+    """How a batch is saved; the arguments name its lengths, `attributes` is one too."""
+    return {
+        "marks": Array(int, MARKS, tuples),
+        "offsets": Offsets(tuples, alternatives),
+        "prob": Array(float, alternatives, low=0.0),
+        "values": Array(float, "attributes", alternatives),
+    }
 
 
 def gathered(offsets: Ints, places: Ints) -> tuple[Ints, Ints]:

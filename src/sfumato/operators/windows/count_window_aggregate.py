@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,14 +12,30 @@ import numpy.typing as npt
 from sfumato.kernels.laws.existence import existences
 from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints, Measured
 from sfumato.operators.laws.finite_laws import LawOptions
-from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
+from sfumato.operators.laws.independent_law import checked_aggregates
+from sfumato.operators.state.declared import Array, List, Part, Value
+from sfumato.operators.state.stateful import Operator, as_fields
 from sfumato.operators.windows.moving_aggregates import Kept, MovingAggregates
 from sfumato.operators.windows.uncertain_window import UncertainWindow
-from sfumato.operators.windows.window_groups import WindowGroup, offsets_of, take
+from sfumato.operators.windows.window_groups import WindowGroup, take
 from sfumato.operators.windows.window_laws import Arrivals
 from sfumato.operators.windows.world_budget import WorldBudget
 
-KIND, VERSION = "count_window_aggregate", 3
+
+@dataclass(frozen=True)
+class CountWindowConfig:
+    """What a `CountWindowAggregate` is made of; see there."""
+
+    rows: int
+    confidence: float
+    aggregates: tuple[Aggregate, ...]
+    max_tuples: int | None
+    method: str
+    options: LawOptions
+
+    def __post_init__(self) -> None:
+        UncertainWindow(self.rows, self.confidence, method=self.method, max_tuples=self.max_tuples)
+        checked_aggregates(self.aggregates, None)
 
 
 @dataclass(frozen=True)
@@ -34,14 +50,12 @@ class CountWindowAnswers:
     results: list[Measured]
 
 
-class CountWindowAggregate:
+class CountWindowAggregate(Operator):
     """Aggregates over the `rows` newest existing tuples held by W(U, w, alpha), group by group.
 
     rows, confidence, max_tuples, method : the window, see UncertainWindow
     aggregates : what is asked for
-    quantiles : shares in [0, 1] of the results' laws to report
-    distribution : int >= 1, report the results' laws with at most so many entries; or None
-    seed : int, samples : int >= 1, of the sampled worlds
+    options : quantiles, distribution, seed, samples, see `LawOptions`
 
     An answer is over the `rows` newest existing tuples among those held, exactly: what was evicted
     before was so with the stated confidence. Means and standard deviations of count, sum, avg,
@@ -71,6 +85,15 @@ class CountWindowAggregate:
     ([8.0, 10.0, 8.0], [0.0, 2.0, 2.0])
     """
 
+    kind, version = "count_window_aggregate", 4
+    config: CountWindowConfig
+    state = {
+        "attributes": Value(low=0, none=True),
+        "overflow": Value(low=0),
+        "codes": Array(int, "groups", low=0),
+        "groups": List(Part("_new_group")),
+    }
+
     def __init__(
         self,
         rows: int,
@@ -79,23 +102,16 @@ class CountWindowAggregate:
         *,
         max_tuples: int | None = None,
         method: str = "exact",
-        quantiles: Sequence[float] = (),
-        distribution: int | None = None,
-        seed: int = 0,
-        samples: int = 1_000,
+        **options: Any,
     ) -> None:
-        self._window = {"max_tuples": max_tuples, "method": method}
-        window = UncertainWindow(rows, confidence, max_tuples=max_tuples, method=method)
-        self.rows, self.confidence = window.rows, window.confidence
-        self.aggregates = list(aggregates)
-        for aggregate in self.aggregates:
-            if not isinstance(aggregate, Aggregate):
-                raise ValueError(f"`aggregates` must be Aggregate objects; got {aggregate!r}")
-        if not self.aggregates:
-            raise ValueError("`aggregates` must name at least one aggregate; got none")
-        self.options = LawOptions(tuple(quantiles), distribution, seed, samples)
-        self._attributes: int | None = None
+        self.options = LawOptions(**options)
+        self.config = CountWindowConfig(
+            rows, confidence, tuple(aggregates), max_tuples, method, self.options
+        )
+        self.rows, self.aggregates = rows, list(aggregates)
+        self.attributes: int | None = None
         self._kept = Kept.of(self.aggregates, self.options.laws)
+        self.overflow = 0  # tuples evicted so far, over all groups, only because of `max_tuples`
         self._groups: dict[int, WindowGroup] = {}
         self._budget = WorldBudget()
 
@@ -135,10 +151,11 @@ class CountWindowAggregate:
         ]
         return CountWindowAnswers(held, measured)
 
-    @property
-    def overflow(self) -> int:
-        """Tuples evicted so far, over all groups, only because of `max_tuples`."""
-        return sum(group.window.overflow for group in self._groups.values())
+    def forget(self, codes: npt.ArrayLike) -> None:
+        """Groups of which no tuple comes any more; those that are not known are passed over."""
+        for code in np.asarray(codes).tolist():
+            self._groups.pop(code, None)
+            self._budget.forget(code)
 
     @property
     def held(self) -> dict[int, int]:
@@ -150,92 +167,56 @@ class CountWindowAggregate:
         """Bytes of the arrays of all groups' state."""
         return sum(group.nbytes for group in self._groups.values())
 
-    def snapshot(self) -> bytes:
-        """The state as versioned bytes: the held tuples and settings of every group."""
-        groups = list(self._groups.values())
-        windows = [np.frombuffer(group.window.snapshot(), np.uint8) for group in groups]
-        memos = [group.moving.memo for group in groups]
-        return pack(
-            KIND,
-            VERSION,
-            Snapshot(
-                values={
-                    "rows": self.rows,
-                    "confidence": self.confidence,
-                    **self._window,
-                    "aggregates": [[a.function, a.attribute, a.argument] for a in self.aggregates],
-                    **asdict(self.options),
-                    "attributes": self._attributes,
-                },
-                arrays={
-                    "codes": np.array(list(self._groups), dtype=np.int64),
-                    "windows": _joined(windows, np.uint8),
-                    "window_sizes": np.array([len(w) for w in windows], dtype=np.int64),
-                    "samples": _joined([np.diff(g.offsets) for g in groups], np.int64),
-                    "prob": _joined([g.prob for g in groups], np.float64),
-                    "values": _joined([g.values.ravel() for g in groups], np.float64),
-                    "memos": _joined([memo for memo, _ in memos], np.int64),
-                    "memo_sizes": np.array([len(memo) for memo, _ in memos], dtype=np.int64),
-                    "numbers": _joined([numbers for _, numbers in memos], np.float64),
-                },
-            ),
-        )
-
     @classmethod
-    def restore(cls, data: bytes) -> CountWindowAggregate:
-        """The aggregate of a snapshot: it goes on as the one that was saved.
-
-        Raises SnapshotError for bytes that are damaged or not of this operator.
-        """
-        saved = unpack(data, KIND, VERSION)
-        v, a = saved.values, saved.arrays
-        made = cls(
-            v["rows"], v["confidence"], [Aggregate(*entry) for entry in v["aggregates"]],
-            max_tuples=v["max_tuples"], method=v["method"], quantiles=v["quantiles"],
-            distribution=v["distribution"], seed=v["seed"], samples=v["samples"],
+    def of(cls, config: CountWindowConfig, **resources: Any) -> Self:
+        options = {name: getattr(config.options, name) for name in as_fields(config.options)}
+        return cls(
+            config.rows, config.confidence, config.aggregates, max_tuples=config.max_tuples,
+            method=config.method, **options,
         )  # fmt: skip
-        made._attributes = v["attributes"]
-        if not a["codes"].shape == a["window_sizes"].shape == a["memo_sizes"].shape:
-            raise SnapshotError("the snapshot's arrays do not belong together")
-        values = a["values"].reshape(a["prob"].size, made._attributes or 0)
-        sizes, byte, tuple_, alternative = a["window_sizes"], 0, 0, 0
-        groups = max(1, len(a["codes"]))
-        memos = np.split(a["memos"], np.cumsum(a["memo_sizes"])[:-1])
-        numbers = a["numbers"].reshape(groups, -1)
-        for g, code in enumerate(a["codes"]):
-            group = made._group(int(code))
-            window = a["windows"][byte : byte + sizes[g]]
-            group.window = UncertainWindow.restore(window.tobytes())
-            samples = a["samples"][tuple_ : tuple_ + group.window.held]
-            group.offsets = offsets_of(samples)
-            end = alternative + int(group.offsets[-1])
-            group.prob, group.values = a["prob"][alternative:end], values[alternative:end]
-            byte, tuple_, alternative = byte + sizes[g], tuple_ + len(samples), end
-            none = np.empty(0, np.int64)
-            held = Arrivals(group.offsets, group.prob, group.values, group.first, 0, none)
-            group.moving.resume((memos[g], numbers[g]), held)
-        return made
+
+    @property
+    def codes(self) -> Ints:
+        """The groups known, in order of appearance."""
+        return np.array(list(self._groups), dtype=np.int64)
+
+    @codes.setter
+    def codes(self, codes: Ints) -> None:
+        self._groups = {code: self._new_group() for code in codes.tolist()}
+
+    @property
+    def groups(self) -> list[WindowGroup]:
+        """What is kept of each."""
+        return list(self._groups.values())
+
+    @groups.setter
+    def groups(self, groups: list[WindowGroup]) -> None:
+        if len(groups) != len(self._groups):
+            raise ValueError("every code must have its group, once")
+        self._groups = dict(zip(self._groups, groups, strict=True))
 
     def _group(self, code: int) -> WindowGroup:
         group = self._groups.get(code)
         if group is None:
-            window = UncertainWindow(self.rows, self.confidence, **self._window)  # type: ignore[arg-type]
-            limit = min(self.rows, window.max_tuples or self.rows)
-            group = self._groups[code] = WindowGroup(
-                window,
-                np.zeros(1, np.int64),
-                np.empty(0),
-                np.empty((0, self._attributes or 0)),
-                MovingAggregates(self._kept, self.rows, limit, self.options),
-            )
+            group = self._groups[code] = self._new_group()
         return group
+
+    def _new_group(self) -> WindowGroup:
+        given = self.config
+        window = UncertainWindow(
+            given.rows, given.confidence, method=given.method, max_tuples=given.max_tuples
+        )
+        limit = min(self.rows, given.max_tuples or self.rows)
+        moving = MovingAggregates(self._kept, self.rows, limit, self.options)
+        return WindowGroup(window, self.attributes or 0, moving)
 
     def _extend(
         self, group: WindowGroup, offsets: Ints, prob: Floats, values: Floats
     ) -> tuple[Ints, list[Measured]]:
         """Held counts and answers after each of one group's arrivals."""
-        first, before = group.first, group.offsets.size - 1
+        first, before, overflow = group.first, group.offsets.size - 1, group.window.overflow
         starts = group.window.extend(existences(offsets, prob))
+        self.overflow += group.window.overflow - overflow
         arrivals = Arrivals(
             np.concatenate([group.offsets, group.offsets[-1] + offsets[1:]]),
             np.concatenate([group.prob, prob]),
@@ -278,14 +259,10 @@ class CountWindowAggregate:
             )
         if np.isinf(values).any():
             raise ValueError("`values` must be finite, or NaN for no value; got an infinite one")
-        if self._attributes not in (None, values.shape[1]):
+        if self.attributes not in (None, values.shape[1]):
             raise ValueError(
-                f"`values` must have {self._attributes} attributes as before; got {values.shape[1]}"
+                f"`values` must have {self.attributes} attributes as before; got {values.shape[1]}"
             )
-        if self._attributes is None:
-            self._attributes = values.shape[1]
+        if self.attributes is None:
+            self.attributes = values.shape[1]
         return codes, offsets, np.minimum(prob, 1.0), values
-
-
-def _joined(arrays: list[npt.NDArray[Any]], dtype: Any) -> npt.NDArray[Any]:
-    return np.concatenate(arrays) if arrays else np.empty(0, dtype)

@@ -4,34 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.laws.mergeable_moments import NODE, RISE, WEIGHT
-from sfumato.kernels.windows import delta_window as kernel
-from sfumato.kernels.windows.delta_window import Held, Stacks
-from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints, Measured
+from sfumato.kernels.windows.delta_window import DeltaRule
+from sfumato.operators.arguments import NO_LIMIT
+from sfumato.operators.laws.aggregate import Aggregate, Ints, Measured
 from sfumato.operators.laws.finite_laws import LawOptions
 from sfumato.operators.laws.independent_law import (
-    Members,
     Results,
     checked_aggregates,
     law_of,
 )
 from sfumato.operators.laws.moment_channels import Channels
-from sfumato.operators.state.snapshot import Snapshot, pack, unpack
-from sfumato.operators.state.tuple_batch import (
-    INDEX,
-    TupleBatch,
-    checked_alternatives,
-    codes,
-    joined,
-)
+from sfumato.operators.state.declared import Array, List, Part, Value
+from sfumato.operators.state.stateful import Operator, as_fields
+from sfumato.operators.state.tuple_batch import TupleBatch, checked_alternatives, codes
+from sfumato.operators.windows.delta_group import DeltaGroup
 from sfumato.windows import Delta
 
-KIND, VERSION = "delta_window_aggregate", 1
-NO_LIMIT = 2**62
+
+@dataclass(frozen=True)
+class DeltaWindowConfig:
+    """What a `DeltaWindowAggregate` is made of; see there."""
+
+    delta: float
+    on: int
+    aggregates: tuple[Aggregate, ...]
+    threshold: float
+    max_tuples: int | None
+    attributes: int
+    options: LawOptions
+
+    def __post_init__(self) -> None:
+        Delta(self.delta, f"attribute {self.on}", self.threshold, self.max_tuples)
 
 
 @dataclass(frozen=True)
@@ -45,14 +53,14 @@ class DeltaAnswers:
     results: list[Measured]
 
 
-class DeltaWindowAggregate:
+class DeltaWindowAggregate(Operator):
     """Aggregates over the newest tuples of a group, as long as none is too far from the oldest.
 
     delta : float >= 0    on : int, the attribute whose distance counts
     aggregates : what is measured, over all tuples held
     threshold : in (0, 1]    max_tuples : int >= 1 or None; evictions by it count as `overflow`
-    quantiles, distribution, seed, samples : see `LawOptions`
     attributes : columns of `values` (None: as many as `on` and the aggregates need)
+    options : quantiles, distribution, seed, samples, see `LawOptions`
 
     An arrival enters its group's window; then the oldest tuple is evicted while
         Pr(broken) = sum over its alternatives k of Pr(k | it exists)
@@ -79,6 +87,14 @@ class DeltaWindowAggregate:
     ([1, 1, 2], [1.0, 2.0, 4.0])
     """
 
+    kind, version = "delta_window_aggregate", 2
+    config: DeltaWindowConfig
+    state = {
+        "overflow": Value(low=0),
+        "codes": Array(int, "groups", low=0),
+        "groups": List(Part("_new_group")),
+    }
+
     def __init__(
         self,
         delta: float,
@@ -87,21 +103,21 @@ class DeltaWindowAggregate:
         *,
         threshold: float = 0.5,
         max_tuples: int | None = None,
-        quantiles: Sequence[float] = (),
-        distribution: int | None = None,
-        seed: int = 0,
-        samples: int = 1000,
         attributes: int | None = None,
+        **options: Any,
     ) -> None:
-        self.window = Delta(delta, f"attribute {on}", threshold, max_tuples)
         if isinstance(on, bool) or not isinstance(on, int) or on < 0:
             raise TypeError(f"`on` must be the number of an attribute, from 0; got {on!r}")
-        self.on = on
         self.attributes = max(checked_aggregates(aggregates, attributes), on + 1)
-        self.aggregates = list(aggregates)
-        self.options = LawOptions(tuple(quantiles), distribution, seed, samples)
+        self.aggregates, self.options = list(aggregates), LawOptions(**options)
+        self.config = DeltaWindowConfig(
+            delta, on, tuple(aggregates), threshold, max_tuples, self.attributes, self.options
+        )
         self._channels = Channels(self.aggregates)
-        self._groups: dict[int, _Group] = {}
+        most = NO_LIMIT if max_tuples is None else max_tuples
+        self._rule = DeltaRule(on, float(delta), float(threshold), most)
+        self.overflow = 0  # tuples evicted so far only because of `max_tuples`
+        self._groups: dict[int, DeltaGroup] = {}
 
     def process(
         self,
@@ -130,7 +146,9 @@ class DeltaWindowAggregate:
         starts = np.flatnonzero(np.diff(group[order], prepend=-1))
         for places in np.split(order, starts[1:]) if n else []:
             window = self._window(int(group[places[0]]))
+            overflow = window.evicted
             (first, end), answers = window.extend(batch.take(places))
+            self.overflow += window.evicted - overflow
             held[places], moments[:, :, places] = end - first, answers
             if lawful:
                 for place, low, high in zip(places, first, end, strict=True):
@@ -139,10 +157,10 @@ class DeltaWindowAggregate:
                         results[r].put(place, law_of(self.aggregates[r], members, self.options))
         return DeltaAnswers(held, [result.measured(np.arange(n)) for result in results])
 
-    @property
-    def overflow(self) -> int:
-        """Tuples evicted so far only because of `max_tuples`."""
-        return sum(int(w.held.marks[kernel.OVERFLOW]) for w in self._groups.values())
+    def forget(self, codes: npt.ArrayLike) -> None:
+        """Groups of which no tuple comes any more; those that are not known are passed over."""
+        for code in np.asarray(codes).tolist():
+            self._groups.pop(code, None)
 
     @property
     def nbytes(self) -> int:
@@ -150,187 +168,38 @@ class DeltaWindowAggregate:
         arrays = (a for w in self._groups.values() for a in (*w.held, *w.stacks))
         return sum(a.nbytes for a in arrays)
 
-    def snapshot(self) -> bytes:
-        """Parameters and held tuples as versioned bytes; partials are computed again."""
-        window, options = self.window, self.options
-        values = {
-            "delta": window.delta, "on": self.on, "threshold": window.threshold,
-            "max_tuples": window.max_tuples, "attributes": self.attributes,
-            "quantiles": list(options.quantiles), "distribution": options.distribution,
-            "seed": options.seed, "samples": options.samples,
-            "aggregates": [[a.function, a.attribute, a.argument] for a in self.aggregates],
-        }  # fmt: skip
-        saved = [w.saved() for w in self._groups.values()]
-        tuples = joined([TupleBatch.none(self.attributes), *(batch for batch, _ in saved)])
-        counts = np.array([[batch.size, *counts] for batch, counts in saved], np.int64)
-        codes_ = np.array(list(self._groups), np.int64)
-        arrays = {**tuples.arrays(), "codes": codes_, "counts": counts.reshape(-1, 4)}
-        return pack(KIND, VERSION, Snapshot(values, arrays))
-
     @classmethod
-    def restore(cls, data: bytes) -> DeltaWindowAggregate:
-        """The operator that `snapshot` saved. Raises SnapshotError for other bytes."""
-        saved = unpack(data, KIND, VERSION)
-        values = dict(saved.values)
-        aggregates = [Aggregate(*parts) for parts in values.pop("aggregates")]
-        operator = cls(values.pop("delta"), values.pop("on"), aggregates, **values)
-        tuples, done = TupleBatch.of(saved.arrays), 0
-        rows = zip(saved.arrays["codes"].tolist(), saved.arrays["counts"].tolist(), strict=True)
-        for code, (size, *counts) in rows:
-            operator._window(code).load(tuples.take(np.arange(done, done + size)), *counts)
-            done += size
-        return operator
+    def of(cls, config: DeltaWindowConfig, **resources: Any) -> Self:
+        options = {name: getattr(config.options, name) for name in as_fields(config.options)}
+        return cls(
+            config.delta, config.on, config.aggregates, threshold=config.threshold,
+            max_tuples=config.max_tuples, attributes=config.attributes, **options,
+        )  # fmt: skip
 
-    def _window(self, code: int) -> _Group:
+    @property
+    def codes(self) -> Ints:
+        """The groups known, in order of appearance."""
+        return np.array(list(self._groups), dtype=np.int64)
+
+    @codes.setter
+    def codes(self, codes: Ints) -> None:
+        self._groups = {code: self._new_group() for code in codes.tolist()}
+
+    @property
+    def groups(self) -> list[DeltaGroup]:
+        """What is kept of each."""
+        return list(self._groups.values())
+
+    @groups.setter
+    def groups(self, groups: list[DeltaGroup]) -> None:
+        if len(groups) != len(self._groups):
+            raise ValueError("every code must have its group, once")
+        self._groups = dict(zip(self._groups, groups, strict=True))
+
+    def _window(self, code: int) -> DeltaGroup:
         if code not in self._groups:
-            self._groups[code] = _Group(self)
+            self._groups[code] = self._new_group()
         return self._groups[code]
 
-
-class _Group:
-    """One group's window: arrays with room at the end, moved to the front when that is used up."""
-
-    def __init__(self, operator: DeltaWindowAggregate) -> None:
-        self._of, self._channels = operator, operator._channels
-        self._noded = False
-        self._arrived = 0
-        self._index = np.empty(0, np.int64)
-        self._survival = np.empty(4)
-        channels, attributes = self._channels, operator.attributes
-        extremes = len(channels.extremes)
-        self.held = Held(
-            np.array([0, 0, 0, -1, 0]), np.zeros(1, np.int64), np.empty(0),
-            np.empty((attributes, 0)), np.empty(0, np.int64), np.empty((channels.count, 3, 0)),
-            np.ones(0), np.empty((extremes, 0), np.int64), np.zeros(extremes, np.int64),
-        )  # fmt: skip
-        back, nodes = channels.room(1, True)
-        kernel.clear_partial(back[0], nodes[0])
-        block, block_nodes = channels.room(kernel.STRIDE, False)
-        kept, kept_nodes = channels.room(1, False)
-        self.stacks = Stacks(kept, kept_nodes, block, block_nodes, back[0], nodes[0])
-
-    def extend(self, batch: TupleBatch) -> tuple[Ints, Floats]:
-        """Take arrivals: (int64[2, n], where the window began and ended; float64[r, 3, n])."""
-        of, channels = self._of, self._channels
-        enters = np.diff(batch.offsets) > 0
-        self._write(batch if enters.all() else batch.take(np.flatnonzero(enters)))
-        bounds = np.empty((2, batch.size), np.int64)
-        answers = np.full((len(of.aggregates), 3, batch.size), np.nan)
-        signs = np.array([sign for sign, _ in channels.extremes])
-        columns = np.array([attribute for _, attribute in channels.extremes], np.int64)
-        most = NO_LIMIT if of.window.max_tuples is None else of.window.max_tuples
-        kernel.slide_delta(
-            self.held, self.stacks, enters, of.on, float(of.window.delta),
-            float(of.window.threshold), most, channels.averages, channels.what, channels.channel,
-            np.array(channels.extreme, np.int64), signs, columns, NODE, WEIGHT, RISE,
-            self._survival, bounds, answers,
-        )  # fmt: skip
-        return bounds, answers
-
-    def members(self, low: int, high: int) -> Members:
-        """The tuples at places [low, high)."""
-        begin, end = self.held.offsets[low], self.held.offsets[high]
-        return Members(
-            self.held.offsets[low : high + 1] - begin,
-            self.held.prob[begin:end],
-            self.held.values[:, begin:end],
-            self._index[low:high],
-        )
-
-    def saved(self) -> tuple[TupleBatch, list[int]]:
-        """The tuples held, and how many are in front, have overflowed and have arrived."""
-        marks = self.held.marks
-        part = self.members(marks[kernel.HEAD], marks[kernel.TAIL])
-        rows = np.zeros((4, part.index.size), np.int64)
-        rows[INDEX] = part.index
-        front = int(marks[kernel.MIDDLE] - marks[kernel.HEAD])
-        batch = TupleBatch(rows, part.offsets, part.prob, part.values)
-        return batch, [front, int(marks[kernel.OVERFLOW]), self._arrived]
-
-    def load(self, batch: TupleBatch, front: int, overflow: int, arrived: int) -> None:
-        """Make a new window hold what `saved` gave."""
-        self._write(batch)
-        self._index[: batch.size], self._arrived = batch.marks[INDEX], arrived
-        marks, averages = self.held.marks, self._channels.averages
-        marks[kernel.MIDDLE], marks[kernel.OVERFLOW] = front, overflow
-        kernel.build_front(self.held, self.stacks, averages, RISE)
-        signs = np.array([sign for sign, _ in self._channels.extremes])
-        columns = np.array([attribute for _, attribute in self._channels.extremes], np.int64)
-        marks[kernel.TAIL] = batch.size
-        for i in range(batch.size):
-            kernel.list_alternatives(self.held, i, signs, columns)
-        for i in range(front, batch.size):
-            back, nodes = self.stacks.back, self.stacks.back_nodes
-            kernel.extend_partial(self.held, i, averages, RISE, back, nodes)
-        if batch.size:
-            kernel.begin_survival(self.held, self._of.on, self._of.window.delta, self._survival)
-
-    def _write(self, batch: TupleBatch) -> None:
-        """Write arrivals after the tail, making room."""
-        lifted, uncertain = self._channels.lifted(batch)
-        self._make_nodes(uncertain)
-        longest = int(np.diff(batch.offsets).max(initial=0))
-        if longest > self._survival.size:
-            self._survival = np.append(self._survival, np.empty(longest))
-        tail = self.held.marks[kernel.TAIL]
-        begin = self.held.offsets[tail]
-        if tail + batch.size > self._index.size or begin + batch.prob.size > self.held.prob.size:
-            self._make_room(batch.size, batch.prob.size)
-            tail = self.held.marks[kernel.TAIL]
-            begin = self.held.offsets[tail]
-        held, end, last = self.held, tail + batch.size, begin + batch.prob.size
-        held.offsets[tail + 1 : end + 1] = batch.offsets[1:] + begin
-        held.prob[begin:last], held.values[:, begin:last] = batch.prob, batch.values
-        held.owner[begin:last] = np.repeat(np.arange(tail, end), np.diff(batch.offsets))
-        held.lifted[:, :, tail:end] = lifted
-        self._index[tail:end] = np.arange(batch.size) + self._arrived
-        self._arrived += batch.size
-
-    def _make_room(self, tuples: int, alternatives: int) -> None:
-        """Move what is held to the front of arrays with room for as much again and some more."""
-        held, marks = self.held, self.held.marks
-        head, tail = int(marks[kernel.HEAD]), int(marks[kernel.TAIL])
-        begin, end = int(held.offsets[head]), int(held.offsets[tail])
-        room, wide = 2 * (tail - head + tuples) + 16, 2 * (end - begin + alternatives) + 16
-        self._index = _moved(self._index, head, tail, room)
-        marks[[kernel.HEAD, kernel.MIDDLE, kernel.TAIL]] -= head
-        self.held = Held(
-            marks,
-            _moved(held.offsets, head, tail + 1, room + 1) - begin,
-            _moved(held.prob, begin, end, wide),
-            _moved(held.values, begin, end, wide),
-            _moved(held.owner, begin, end, wide) - head,
-            _moved(held.lifted, head, tail, room),
-            np.ones(room),
-            _moved(held.order, 0, held.order.shape[1], wide) - begin,
-            held.listed,
-        )
-        stacks, slots = self.stacks, room // kernel.STRIDE + 2
-        kept, nodes = self._channels.room(slots, self._noded)
-        _copy(stacks.kept, kept)
-        _copy(stacks.kept_nodes, nodes)
-        self.stacks = stacks._replace(kept=kept, kept_nodes=nodes)
-
-    def _make_nodes(self, uncertain: bool) -> None:
-        """Nodes take most of the memory: none before the first tuple that needs them."""
-        if uncertain and not self._noded:
-            self._noded = True
-            _, kept = self._channels.room(len(self.stacks.kept), True)
-            _, block = self._channels.room(kernel.STRIDE, True)
-            for nodes in (*kept, *block):
-                for c in range(len(nodes)):
-                    kernel.clear_nodes(nodes[c])
-            self.stacks = self.stacks._replace(kept_nodes=kept, block_nodes=block)
-
-
-def _moved(array: np.ndarray, begin: int, end: int, room: int) -> np.ndarray:
-    """Entries [begin, end) of the last axis at the front of one of length `room`."""
-    result = np.zeros((*array.shape[:-1], room), array.dtype)
-    end = min(end, array.shape[-1], begin + room)
-    result[..., : end - begin] = array[..., begin:end]
-    return result
-
-
-def _copy(source: np.ndarray, target: np.ndarray) -> None:
-    n = min(len(source), len(target))
-    target[:n] = source[:n]
+    def _new_group(self) -> DeltaGroup:
+        return DeltaGroup(self._rule, self._channels, self.attributes)

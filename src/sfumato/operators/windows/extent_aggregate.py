@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from sfumato.kernels.windows import extents as kernel
+from sfumato.kernels.windows.extent_lists import EXTENT, Groups, PaneGrid, list_extents
 from sfumato.operators.laws.aggregate import Aggregate, Ints
 from sfumato.operators.laws.finite_laws import LawOptions
 from sfumato.operators.laws.independent_law import (
@@ -17,57 +19,84 @@ from sfumato.operators.laws.independent_law import (
     law_of,
 )
 from sfumato.operators.laws.moment_channels import Channels, places
-from sfumato.operators.state.row_store import RowStore
-from sfumato.operators.state.snapshot import Snapshot, pack, unpack
+from sfumato.operators.state.declared import Array, Part, Record, Value
+from sfumato.operators.state.stateful import Operator, as_fields
 from sfumato.operators.state.tuple_batch import (
     GROUP,
+    INDEX,
     NUMBER,
     TIME,
     TupleBatch,
     checked_alternatives,
     codes,
     joined,
+    layout_of,
 )
 from sfumato.operators.windows.extents import LONGEST, Extents, check_codes, microseconds
-from sfumato.operators.windows.pane_store import COUNT, GROUP_OF, PANE, PaneStore
+from sfumato.operators.windows.missed_rows import MissedRows
+from sfumato.operators.windows.pane_store import PaneStore
 
 __all__ = ["ExtentAggregate", "Extents"]
 
-KIND, VERSION = "extent_aggregate", 1
-COUNTERS = ("rows", "late", "outside", "absent")
+COUNTERS = {"late": kernel.LATE, "outside": kernel.OUTSIDE, "absent": kernel.ABSENT}
 NEVER = kernel.NEVER
+SCOPE_FIELDS = kernel.SCOPE.names or ()
 
 
-class ExtentAggregate:
+@dataclass(frozen=True)
+class ExtentConfig:
+    """What an `ExtentAggregate` is made of; see there."""
+
+    length: int
+    slide: int
+    aggregates: tuple[Aggregate, ...]
+    empty: bool
+    most_empty: int
+    members: bool
+    attributes: int
+    options: LawOptions
+
+    def __post_init__(self) -> None:
+        microseconds("length", self.length)
+        microseconds("slide", self.slide)
+
+
+class ExtentAggregate(Operator):
     """Aggregates over RANGE windows: extent i holds (i + 1) s - n <= event time < (i + 1) s.
 
     length, slide : int > 0 microseconds, n and s; extents are aligned to time 0
     aggregates : what is measured
-    quantiles, distribution, seed, samples : see `LawOptions`
     empty : a group's extents without a tuple between two that hold one come out too. They are known
         to be between only when the later one is complete: they come out just before that, with
         its punctuation and late count; a gap of more than `most_empty` of them is left out whole
-    members : the extents' rows are stored, once each, and come out too
+    members : the extents' tuples come out too, by number
     attributes : columns of `values` (None: as many as the aggregates need)
+    options : quantiles, distribution, seed, samples, see `LawOptions`
 
     Rows belong to a group (what is aggregated together) and a scope (what shares punctuations; a
     group stays in one scope). An extent is complete when a punctuation is at least its end - 1 and
     all rows that punctuation let out have come. Rows let out together come in event-time order,
     so this shows at the first row of the scope that is not before the extent's end or has a higher
-    punctuation; `settle` says it without such a row. Every complete extent comes out exactly
-    once, for each group with a tuple in it, in order of completion, then of (end, group).
+    punctuation. Every complete extent comes out exactly once, for each group with a tuple in it, in
+    order of completion, then of (end, group).
 
-    - A late row is in no extent, only counted: it is flagged as late, or it lies before the end of
-      a complete extent (then also if another one that would hold it is still open).
+    - A late row (so flagged, with the punctuation of its own source) is in every extent that
+      contains it and ends after that punctuation; the others have missed it. It says nothing about
+      progress. A row that is not flagged is in every extent that contains it and is not complete.
+    - `late` of an extent: the rows of its group that it contains and has missed, so far.
+    - A row that no extent takes any more is counted as `late`.
     - With slide > length, a row between extents is in none; counted as `outside`, never stored.
     - A tuple without alternatives is in no extent; counted as `absent`. Its time counts.
+    - A row in order at or below a punctuation that came before its own, or whose punctuation falls,
+      shows that the rows are not those of one controller: counted as `out_of_order`.
 
     Results do not depend on how rows are split into calls, nor on snapshot and restore.
-    Guarantee: mean and standard deviation are exact (see `set_moments`, `extreme_law`), quantiles
-    and distributions as `law_of` says.
+    Guarantee: mean and standard deviation are exact (see `mergeable_moments`, `extreme_law`),
+    quantiles and distributions as `law_of` says.
     Cost: O(1) a tuple (some 100 nodes if an average is asked for and the tuple may not exist, a
     sort of its pane for min and max), O(1) an extent whatever the overlap (O(n/s) for min, max);
-    laws, where asked for, are computed anew for each extent.
+    laws, where asked for, are computed anew for
+    each extent. A late row costs a merge in each extent that takes it.
     Memory: the tuples of one RANGE and one slide, and partials of some 200 bytes a pane, group and
     attribute (10 KB with an average over uncertain existence).
     Raises ValueError or TypeError for arguments out of range.  Source: C, section 6; A, 8.1.
@@ -79,40 +108,53 @@ class ExtentAggregate:
     ([0], [2], [4.0])
     """
 
+    kind, version = "extent_aggregate", 2
+    config: ExtentConfig
+    state = {
+        "scopes": Array(int, len(SCOPE_FIELDS), "scopes"),
+        "scope_of": Array(int, "groups", low=-1, high="scopes"),
+        "arrived": Array(int, "groups", low=0),
+        "previous": Array(int, "groups"),
+        "tuples": Record(TupleBatch, layout_of("tuples", "alternatives")),
+        "late": Record(TupleBatch, layout_of("late", "late alternatives")),
+        "joins": Array(int, 2, "late"),
+        "missed": Part(),
+        "counts": Array(int, len(COUNTERS), low=0),
+        "next": Value(low=0),
+    }
+
     def __init__(
         self,
         length: int,
         slide: int,
         aggregates: Sequence[Aggregate],
         *,
-        quantiles: Sequence[float] = (),
-        distribution: int | None = None,
-        seed: int = 0,
-        samples: int = 1000,
         empty: bool = False,
         most_empty: int = 10_000,
         members: bool = False,
         attributes: int | None = None,
+        **options: Any,
     ) -> None:
         self.length, self.slide = microseconds("length", length), microseconds("slide", slide)
         self.attributes = checked_aggregates(aggregates, attributes)
-        self.aggregates = list(aggregates)
-        self.options = LawOptions(tuple(quantiles), distribution, seed, samples)
+        self.aggregates, self.options = list(aggregates), LawOptions(**options)
         self.empty, self.most_empty, self.members = empty, most_empty, members
+        self.config = ExtentConfig(
+            self.length, self.slide, tuple(aggregates), empty, most_empty, members,
+            self.attributes, self.options,
+        )  # fmt: skip
         whole, part = divmod(self.length, self.slide)
         self._cut = self.slide - part if part else 0  # where in a slide extents begin
-        per_slide = 2 if part else 1
-        width = 2 * whole + 1 if part else whole
-        self._panes = PaneStore(Channels(self.aggregates), per_slide, width, self.attributes)
+        grid = PaneGrid(2, 2 * whole + 1) if part else PaneGrid(1, whole)
+        self._panes = PaneStore(Channels(self.aggregates), grid, self.attributes)
         self._pending: list[TupleBatch] = []
-        self._state = np.empty((0, kernel.STATE), np.int64)
-        self._scope_of = np.empty(0, np.int64)
-        self._arrived = np.empty(0, np.int64)  # tuples taken of each group
-        self._previous = np.empty(0, np.int64)  # number of each group's last extent
-        self._counts = np.zeros(len(COUNTERS), np.int64)
-        self._next = 0
-        self._rows = RowStore()
-        self._schema: pa.Schema | None = None
+        self._scopes = np.empty(0, kernel.SCOPE)
+        self.scope_of = np.empty(0, np.int64)
+        self.arrived = np.empty(0, np.int64)  # tuples taken of each group
+        self.previous = np.empty(0, np.int64)  # number of each group's last extent
+        self.missed = MissedRows()
+        self.counts = np.zeros(len(COUNTERS), np.int64)
+        self.next = 0
         self._nothing: Extents | None = None  # of no completed extents, made once
 
     def process(
@@ -124,18 +166,17 @@ class ExtentAggregate:
         offsets: npt.ArrayLike,
         prob: npt.ArrayLike,
         values: npt.ArrayLike,
-        rows: pa.Table | None = None,
         *,
         scope: npt.ArrayLike | None = None,
     ) -> Extents:
         """Take n rows, in the order in which they were let out; the extents they complete.
 
         group : int64[n] >= 0, dense codes    event_time : int64[n] microseconds
-        punctuation : int64[n] microseconds, that of the row's scope when it came out, not falling;
-            None: rows come by event time, each with a punctuation of its event time - 1
+        punctuation : int64[n] microseconds: of a late row that of its source when it came, of
+            others that of the scope when they came out; None: rows come by event time, each with a
+            punctuation of its event time - 1
         late : bool[n], None: none is    scope : int64[n] >= 0, dense codes; None: the groups'
         offsets : int64[n + 1], prob : float64[m], values : float64[m, a], alternatives; NaN: none
-        rows : n rows, needed for members; the schema stays that of the first call
         Raises TypeError or ValueError, with nothing taken, for arrays that do not fit.
         """
         n = np.asarray(event_time).size
@@ -143,133 +184,123 @@ class ExtentAggregate:
         scope = group if scope is None else codes("scope", scope, n)
         check_codes(group, scope, time)
         scope_of = self._with_scopes(group, scope)
-        ordered = punctuation is None
-        forced = np.empty(0, np.int64)
-        if punctuation is not None:
-            forced = np.minimum(codes("punctuation", punctuation, n), LONGEST)
-        flags = np.zeros(0 if ordered else n, bool) if late is None else np.array(late, bool)
-        if ordered and flags.any():
-            raise ValueError("`late` rows need a `punctuation`; got None: leave the late rows out")
-        if not ordered and flags.shape != (n,):
-            raise ValueError(f"`late` must have {n} entries; got shape {flags.shape}")
+        forced, flags = _punctuated(n, punctuation, late)
         offsets, prob, table = checked_alternatives(n, offsets, prob, values, self.attributes)
-        self._check_rows(rows, n)
         self._grow(scope_of, int(scope.max()) + 1 if n else 0)
-        verdict = np.empty(n, np.int64)
-        closings = np.empty((2 * n, kernel.COLUMNS), np.int64)
-        gap = max(self.slide - self.length, 0)
-        found = kernel.sweep(
-            scope, time, ordered, forced, flags, np.diff(offsets) > 0, self.slide, gap,
-            self._state, verdict, closings,
-        )  # fmt: skip
-        judged = [np.count_nonzero(verdict == kind) for kind in (1, 2, 3)]
-        self._counts += np.array([n, *judged])
-        self._take(group, time, offsets, prob, table, rows, np.flatnonzero(verdict == kernel.TAKEN))
+        rows = kernel.ReleasedRows(scope, time, np.diff(offsets) > 0, forced, flags)
+        judged = np.empty(n, kernel.JUDGED)
+        closings = np.empty(2 * n, kernel.CLOSING)
+        found = kernel.sweep(rows, self.length, self.slide, self._scopes, judged, closings)
+        verdict = judged["verdict"]
+        self.counts += [np.count_nonzero(verdict == kind) for kind in COUNTERS.values()]
+        missing = (verdict == kernel.JOINED) | (verdict == kernel.LATE)
+        if missing.any():
+            some = judged[missing]
+            self.missed.add(group[missing], some["missed_from"], some["missed_to"])
+        marks = np.stack([group, time, np.arange(n) + self.next, np.zeros_like(time)])
+        self._take(TupleBatch(marks, offsets, prob, table), judged)
+        self.next += n
         return self._complete(closings[:found])
-
-    def settle(self, scopes: npt.ArrayLike | None = None) -> Extents:
-        """Complete what the punctuations so far complete: no row let out with them is missing.
-
-        scopes : int64[], codes; None: all.  Where each call brings all rows of its punctuations,
-        `settle` after each gives extents one row earlier, and the same ones.
-        """
-        return self._close_all(scopes, True)
 
     def idle(self, scopes: npt.ArrayLike | None = None) -> Extents:
         """Complete all extents that hold a tuple of these scopes (None: all).
 
-        The punctuation is then the last one's end - 1, so that later rows before it are late.
+        The punctuation is then the last one's end - 1, so that they miss later rows before it.
         """
-        return self._close_all(scopes, False)
+        known = np.arange(len(self._scopes))
+        wanted = known if scopes is None else np.unique(np.asarray(scopes, np.int64))
+        wanted = wanted[(wanted >= 0) & (wanted < len(known))]
+        closings = np.empty(2 * wanted.size, kernel.CLOSING)
+        found = kernel.close_all(wanted, self.length, self.slide, self._scopes, closings)
+        return self._complete(closings[:found], at_once=True)
 
     def flush(self) -> Extents:
         """Complete all extents that hold a tuple: the stream has ended."""
-        return self._close_all(None, False)
+        return self.idle()
 
     @property
     def counters(self) -> dict[str, int]:
-        """rows; late, outside, absent: in no extent; held: tuples stored now."""
-        counts = {name: int(n) for name, n in zip(COUNTERS, self._counts, strict=True)}
-        pending = sum(batch.size for batch in self._pending)
-        return {**counts, "held": pending + int(self._panes.panes[COUNT].sum())}
+        """rows; late, outside, absent: in no extent; out_of_order; held: tuples stored now."""
+        counts = {name: int(n) for name, n in zip(COUNTERS, self.counts, strict=True)}
+        held = sum(batch.size for batch in self._pending) + self._panes.held
+        out_of_order = int(self._scopes["out_of_order"].sum())
+        return {"rows": self.next, **counts, "out_of_order": out_of_order, "held": held}
+
+    @property
+    def numbers(self) -> Ints:
+        """Numbers of the rows whose tuples are stored now, among all rows so far, in no order."""
+        pending = (batch.marks[NUMBER] for batch in self._pending)
+        return np.concatenate([self._panes.numbers(), *pending])
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the numeric state (member rows not counted)."""
+        """Bytes of the state."""
         return self._panes.nbytes + sum(batch.nbytes for batch in self._pending)
 
-    def snapshot(self) -> bytes:
-        """Parameters, tuples and scopes as versioned bytes; partials are computed again."""
-        tuples = joined([self._panes.tuples(), *self._pending])
-        values = {
-            "length": self.length, "slide": self.slide, "empty": self.empty,
-            "most_empty": self.most_empty, "members": self.members,
-            "attributes": self.attributes, "next": self._next,
-            "quantiles": list(self.options.quantiles), "distribution": self.options.distribution,
-            "seed": self.options.seed, "samples": self.options.samples,
-            "aggregates": [[a.function, a.attribute, a.argument] for a in self.aggregates],
-        }  # fmt: skip
-        arrays = {
-            **tuples.arrays(), "state": self._state, "scope_of": self._scope_of,
-            "arrived": self._arrived, "previous": self._previous, "counts": self._counts,
-            "numbers": self._rows.numbers,
-        }  # fmt: skip
-        tables = {}
-        if self._schema is not None:
-            self._rows.keep(tuples.marks[NUMBER])
-            arrays["numbers"] = self._rows.numbers
-            tables["rows"] = self._rows.rows()
-        return pack(KIND, VERSION, Snapshot(values, arrays, tables))
-
     @classmethod
-    def restore(cls, data: bytes) -> ExtentAggregate:
-        """The operator that `snapshot` saved. Raises SnapshotError for other bytes."""
-        saved = unpack(data, KIND, VERSION)
-        values, arrays = dict(saved.values), saved.arrays
-        number = values.pop("next")
-        aggregates = [Aggregate(*parts) for parts in values.pop("aggregates")]
-        window = cls(values.pop("length"), values.pop("slide"), aggregates, **values)
-        window._next, window._state = number, arrays["state"]
-        window._scope_of, window._arrived = arrays["scope_of"], arrays["arrived"]
-        window._previous, window._counts = arrays["previous"], arrays["counts"]
-        tuples = TupleBatch.of(arrays)
-        window._pending = [tuples] if tuples.size else []
-        window._move_complete()
-        if "rows" in saved.tables:
-            table = saved.tables["rows"]
-            window._schema = table.schema
-            window._rows = RowStore(table, arrays["numbers"], number)
-        return window
+    def of(cls, config: ExtentConfig, **resources: Any) -> Self:
+        options = {name: getattr(config.options, name) for name in as_fields(config.options)}
+        return cls(
+            config.length, config.slide, config.aggregates, empty=config.empty,
+            most_empty=config.most_empty, members=config.members, attributes=config.attributes,
+            **options,
+        )  # fmt: skip
 
-    def _close_all(self, scopes: npt.ArrayLike | None, settle: bool) -> Extents:
-        known = np.arange(len(self._state))
-        wanted = known if scopes is None else np.unique(np.asarray(scopes, np.int64))
-        wanted = wanted[(wanted >= 0) & (wanted < len(known))]
-        closings = np.empty((2 * wanted.size, kernel.COLUMNS), np.int64)
-        found = kernel.close_all(wanted, settle, self.slide, self.length, self._state, closings)
-        return self._complete(closings[:found], at_once=True)
+    def before_saving(self) -> None:
+        panes = self._panes
+        self.scopes = np.array([self._scopes[name] for name in SCOPE_FIELDS])
+        self.tuples = joined([panes.tuples(), *self._pending])
+        self.late = panes.late_tuples()
+        self.joins = np.stack([panes.late.first, panes.late.last])
 
-    def _take(
-        self, group: Ints, time: Ints, offsets: Ints, prob: npt.NDArray[np.float64],
-        values: npt.NDArray[np.float64], rows: pa.Table | None, taken: Ints,
-    ) -> None:  # fmt: skip
-        """Store the rows at places `taken`."""
+    def after_loading(self) -> None:
+        self._check()
+        self._scopes = np.empty(self.scopes.shape[1], kernel.SCOPE)
+        for name, column in zip(SCOPE_FIELDS, self.scopes, strict=True):
+            self._scopes[name] = column
+        self._pending = [self.tuples] if self.tuples.size else []
+        self._move_complete()  # partials are computed again
+        self._panes.add_late(self.late, *self.joins)
+
+    def _check(self) -> None:
+        """Raise ValueError for a state that leads kernels astray."""
+        most = (self.length + LONGEST) // self.slide + 2
+        for batch in (self.tuples, self.late):
+            check_codes(batch.marks[GROUP], batch.marks[NUMBER], batch.marks[TIME])
+            if (batch.marks[GROUP] >= len(self.scope_of)).any():
+                raise ValueError("tuples must be of known groups")
+            if (np.diff(batch.offsets) < 1).any():
+                raise ValueError("every tuple held must have alternatives")
+        numbers = (self.scopes, self.previous, self.joins, self.missed.table[1:])
+        if any(part.size and abs(part).max() > max(most, -NEVER) for part in numbers):
+            raise ValueError("times and extents must lie within their range")
+        first, last = self.joins
+        if (first > last).any() or (last - first > self.length // self.slide + 1).any():
+            raise ValueError("late tuples must be in extents that contain them")
+        if (self.scope_of[self.late.marks[GROUP]] < 0).any():
+            raise ValueError("tuples must be of a known scope")
+
+    def _take(self, batch: TupleBatch, judged: np.ndarray) -> None:
+        """Store the rows that an extent takes."""
+        verdict = judged["verdict"]
+        taken = np.flatnonzero(verdict <= kernel.JOINED)
         if not taken.size:
             return
-        order = np.argsort(group[taken], kind="stable")
-        by_group = group[taken][order]
+        stored = batch.take(taken)  # a copy, also of all
+        group = stored.marks[GROUP]
+        order = np.argsort(group, kind="stable")
+        by_group = group[order]
         first = np.searchsorted(by_group, by_group)
-        index = np.empty(taken.size, np.int64)
-        index[order] = np.arange(taken.size) - first + self._arrived[by_group]
-        self._arrived += np.bincount(by_group, minlength=len(self._arrived))
-        number = np.arange(self._next, self._next + taken.size)
-        self._next += taken.size
-        marks = np.stack([group, time, np.zeros_like(time), np.zeros_like(time)])
-        batch = TupleBatch(marks, offsets, prob, values).take(taken)  # a copy, also of all
-        batch.marks[NUMBER], batch.marks[-1] = number, index
-        self._pending.append(batch)
-        if rows is not None and self.members:
-            self._rows.append(rows if taken.size == rows.num_rows else rows.take(pa.array(taken)))
+        stored.marks[INDEX, order] = np.arange(taken.size) - first + self.arrived[by_group]
+        self.arrived += np.bincount(group, minlength=len(self.arrived))
+        joined_late = verdict[taken] == kernel.JOINED
+        if joined_late.any():
+            late = np.flatnonzero(joined_late)
+            of = judged[taken[late]]
+            self._panes.add_late(stored.take(late), of["first"].copy(), of["last"].copy())
+            stored = stored.take(np.flatnonzero(~joined_late))
+        if stored.size:
+            self._pending.append(stored)
 
     def _pane_of(self, time: Ints) -> Ints:
         whole = time // self.slide
@@ -277,7 +308,7 @@ class ExtentAggregate:
 
     def _closed(self, group: Ints) -> Ints:
         """Number of the last complete extent of each group's scope."""
-        return self._state[self._scope_of[group], kernel.CLOSED]
+        return self._scopes["closed"][self.scope_of[group]]
 
     def _move_complete(self) -> None:
         """Move the tuples of complete panes to the panes: those whose slide is complete."""
@@ -286,7 +317,7 @@ class ExtentAggregate:
         tuples = joined(self._pending)
         pane = self._pane_of(tuples.marks[TIME])
         limit = self._closed(tuples.marks[GROUP])
-        done = self._pane_end(pane) <= limit
+        done = pane // self._panes.grid.per_slide + 1 <= limit
         order = np.flatnonzero(done)
         order = order[np.lexsort((pane[order], tuples.marks[GROUP][order]))]
         if order.size:
@@ -296,86 +327,87 @@ class ExtentAggregate:
         if order.size and staying.size:
             self._pending = [tuples.take(staying)]
 
-    def _pane_end(self, pane: Ints) -> Ints:
-        """Number of the first extent that ends at or after the pane's end."""
-        return pane // self._panes.per_slide + 1
-
-    def _complete(self, closings: Ints, at_once: bool = False) -> Extents:
+    def _complete(self, closings: np.ndarray, at_once: bool = False) -> Extents:
         """The extents of some closings, dropping what no further extent needs."""
         panes = self._panes
         if not closings.size and self._nothing is not None:
             return self._nothing
         self._move_complete()
-        found, groups, turn = self._list(closings)
-        answers, held = panes.answer(found, len(self.aggregates))
-        turn = np.zeros_like(turn) if at_once else turn
-        order = np.lexsort((groups, found[:, 0], turn))
+        found, groups = self._list(closings)
+        answers, held = panes.answer(found, groups, len(self.aggregates))
+        turn = np.zeros(len(found)) if at_once else found["closing"]
+        order = np.lexsort((groups, found["number"], turn))
         results = [Results(a, self.options, answers[r]) for r, a in enumerate(self.aggregates)]
         lawful = [r for r, a in enumerate(self.aggregates) if self.options.law_wanted(a)]
         if lawful:
-            for row in range(len(found)):
-                members, _ = panes.members(found[row, 1], found[row, 2])
+            ends, rows = panes.members(found, groups)
+            for x in range(len(found)):
+                members = panes.tuples_at(rows[ends[x] : ends[x + 1]])
                 for r in lawful:
-                    results[r].put(row, law_of(self.aggregates[r], members, self.options))
-        end = found[order, 0] * self.slide
-        closing = closings[found[order, 3]]
+                    results[r].put(x, law_of(self.aggregates[r], members, self.options))
+        end = found["number"][order] * self.slide
+        offsets, numbers = None, None
+        if self.members:
+            offsets, rows = panes.members(found[order], groups[order])
+            numbers = panes.numbers_at(rows)
         extents = Extents(
             end - self.length, end, groups[order], held[order],
-            closing[:, kernel.AT].copy(), closing[:, kernel.LATE_SO_FAR].copy(),
-            [result.measured(order) for result in results], *self._member_rows(found[order]),
+            closings["at"][found["closing"][order]], self.missed.of(found, groups)[order],
+            [result.measured(order) for result in results], offsets, numbers,
         )  # fmt: skip
         self._forget()
-        if not closings.size and not self.members:
+        if not closings.size:
             self._nothing = extents
         return extents
 
-    def _list(self, closings: Ints) -> tuple[Ints, Ints, Ints]:
-        """(extents as in `extents_of_group` with rows of `closings`, their groups, their turns)."""
-        table = self._panes.panes
-        changes = np.flatnonzero(np.diff(table[GROUP_OF], prepend=-1))
-        groups = table[GROUP_OF][changes]
-        starts = np.append(changes, table.shape[1])
-        by_scope = np.argsort(closings[:, kernel.SCOPE], kind="stable")
-        ordered = np.ascontiguousarray(closings[by_scope])
-        begins = np.full(len(self._state), -1)
-        begins[ordered[::-1, kernel.SCOPE]] = np.arange(len(ordered))[::-1]
-        arguments = (
-            starts, table[PANE], begins[self._scope_of[groups]], ordered, self._panes.per_slide,
-            self._panes.width, self._previous[groups], self.most_empty if self.empty else -1,
-        )  # fmt: skip
-        counts = kernel.list_extents(*arguments, np.empty((0, 4), np.int64))
-        found = np.empty((int(counts.sum()), 4), np.int64)
+    def _list(self, closings: np.ndarray) -> tuple[np.ndarray, Ints]:
+        """(EXTENT[m], with rows of `closings`; int64[m], their groups)."""
+        panes, late = self._panes.panes, self._panes.late
+        groups = np.union1d(panes.group, late.group)
+        by_first = np.lexsort((late.first, late.group))
+        first, late_group = late.first[by_first], late.group[by_first]
+        by_scope = np.argsort(closings["scope"], kind="stable")
+        ordered = closings[by_scope]
+        begins = np.full(len(self._scopes), -1)
+        begins[ordered["scope"][::-1]] = np.arange(len(ordered))[::-1]
+        asked = Groups(
+            starts=np.append(np.searchsorted(panes.group, groups), panes.group.size),
+            panes=panes.number,
+            late_starts=np.append(np.searchsorted(late_group, groups), late_group.size),
+            first=first,
+            reach=_running_maximum(late.last[by_first], late_group),
+            begins=begins[self.scope_of[groups]],
+            previous=self.previous[groups],
+            most=self.most_empty if self.empty else -1,
+        )
+        counts = list_extents(asked, self._panes.grid, ordered, np.empty(0, EXTENT))
+        found = np.empty(int(counts.sum()), EXTENT)
         if len(found):
-            kernel.list_extents(*arguments, found)
+            list_extents(asked, self._panes.grid, ordered, found)
         last = places(counts)[1:][counts > 0] - 1
-        self._previous[groups[counts > 0]] = found[last, 0]
-        found[:, 3] = by_scope[found[:, 3]]
-        return found, np.repeat(groups, counts), found[:, 3]
-
-    def _member_rows(self, found: Ints) -> tuple[Ints | None, pa.Table | None]:
-        if not self.members:
-            return None, None
-        parts = [self._panes.members(low, high)[1] for low, high in found[:, 1:3].tolist()]
-        numbers = np.concatenate([np.empty(0, np.int64), *parts])
-        offsets = places(np.array([part.size for part in parts], np.int64))
-        if self._schema is None:
-            return offsets, None
-        return offsets, self._rows.take(numbers) if numbers.size else self._schema.empty_table()
+        self.previous[groups[counts > 0]] = found["number"][last]
+        found["closing"] = by_scope[found["closing"]]
+        return found, np.repeat(groups, counts)
 
     def _forget(self) -> None:
-        """Drop panes that no further extent holds."""
-        table, width = self._panes.panes, self._panes.width
-        following = (self._closed(table[GROUP_OF]) + 1) * self._panes.per_slide
-        self._panes.keep(table[PANE] >= following - width)
-        if self.members:
-            pending = (batch.marks[NUMBER] for batch in self._pending)
-            self._rows.forget(np.concatenate([self._panes.numbers(), *pending]))
+        """Drop panes and late rows that no further extent holds."""
+        panes, grid = self._panes, self._panes.grid
+        following = (self._closed(panes.panes.group) + 1) * grid.per_slide
+        still = panes.late.last > self._closed(panes.late.group)
+        panes.keep(panes.panes.number >= following - grid.width, still)
+        group = self.missed.table[0]
+        out = self._closed(group)
+        if self.empty:  # extents without a tuple come out later, with the next that has one
+            previous = self.previous[group]
+            some = np.maximum(previous, out - self.most_empty - 1)
+            out = np.where(previous > NEVER, np.minimum(out, some), out)
+        self.missed.forget(out)
 
     def _with_scopes(self, group: Ints, scope: Ints) -> Ints:
         """The groups' scopes with those of some more rows; ValueError if a group changes scope."""
-        n = max(int(group.max()) + 1 if group.size else 0, len(self._scope_of))
+        n = max(int(group.max()) + 1 if group.size else 0, len(self.scope_of))
         scope_of = np.full(n, -1)
-        scope_of[: len(self._scope_of)] = self._scope_of
+        scope_of[: len(self.scope_of)] = self.scope_of
         fresh = scope_of[group] < 0
         scope_of[group[fresh]] = scope[fresh]
         wrong = np.flatnonzero(scope_of[group] != scope)
@@ -388,23 +420,33 @@ class ExtentAggregate:
         return scope_of
 
     def _grow(self, scope_of: Ints, scopes: int) -> None:
-        more = len(scope_of) - len(self._scope_of)
-        self._scope_of = scope_of
-        self._arrived = np.concatenate([self._arrived, np.zeros(more, np.int64)])
-        self._previous = np.concatenate([self._previous, np.full(more, NEVER)])
-        fresh = np.zeros((max(scopes - len(self._state), 0), kernel.STATE), np.int64)
-        for place in (kernel.PUNCTUATION, kernel.CLOSED, kernel.NEWEST):
-            fresh[:, place] = NEVER
-        self._state = np.concatenate([self._state, fresh])
+        more = len(scope_of) - len(self.scope_of)
+        self.scope_of = scope_of
+        self.arrived = np.concatenate([self.arrived, np.zeros(more, np.int64)])
+        self.previous = np.concatenate([self.previous, np.full(more, NEVER)])
+        fresh = np.zeros(max(scopes - len(self._scopes), 0), kernel.SCOPE)
+        for name in ("punctuation", "before", "closed", "newest"):
+            fresh[name] = NEVER
+        self._scopes = np.concatenate([self._scopes, fresh])
 
-    def _check_rows(self, rows: pa.Table | None, n: int) -> None:
-        if not self.members:
-            return
-        if rows is None or rows.num_rows != n:
-            got = "None" if rows is None else f"{rows.num_rows} rows"
-            raise ValueError(f"`rows` must have {n} rows for members=True; got {got}")
-        if self._schema is None:
-            self._schema = rows.schema
-            self._rows = RowStore(rows.schema.empty_table(), np.empty(0, np.int64))
-        elif not rows.schema.equals(self._schema):
-            raise ValueError(f"`rows` must keep its schema; got {rows.schema} after {self._schema}")
+
+def _punctuated(
+    n: int, punctuation: npt.ArrayLike | None, late: npt.ArrayLike | None
+) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """Punctuations and late flags of n rows; both empty for rows that come by event time."""
+    flags = np.zeros(n, bool) if late is None else np.array(late, bool)
+    if punctuation is None:
+        if flags.any():
+            raise ValueError("`late` rows need a `punctuation`; got None: leave the late rows out")
+        return np.empty(0, np.int64), np.empty(0, bool)
+    if flags.shape != (n,):
+        raise ValueError(f"`late` must have {n} entries; got shape {flags.shape}")
+    return np.minimum(codes("punctuation", punctuation, n), LONGEST), flags
+
+
+def _running_maximum(values: Ints, group: Ints) -> Ints:
+    """The largest value so far of each group; the groups are together."""
+    result = values.copy()
+    for part in np.split(np.arange(values.size), np.flatnonzero(np.diff(group)) + 1):
+        result[part] = np.maximum.accumulate(values[part])
+    return result

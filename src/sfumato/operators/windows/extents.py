@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from sfumato.operators.laws.aggregate import Ints, Measured
 
@@ -19,10 +18,10 @@ class Extents:
     start, end : int64[m] microseconds: an extent holds start <= event time < end
     group : int64[m], codes    held : int64[m], its tuples
     punctuation : int64[m] microseconds, the one that completed it
-    late : int64[m], late rows of its scope before that
+    late : int64[m], rows of its group that it contains but that came too late for it
     results : per aggregate, as they were given
-    offsets : int64[m + 1] and members : the rows of its tuples, by event-time unit of a pane and
-        arrival; None if they are not asked for
+    offsets : int64[m + 1] and members : int64[k], numbers of its tuples among all rows so far, by
+        pane and arrival, those that came late last; None if they are not asked for
     """
 
     start: Ints
@@ -33,7 +32,7 @@ class Extents:
     late: Ints
     results: list[Measured]
     offsets: Ints | None = None
-    members: pa.Table | None = None
+    members: Ints | None = None
 
     def __len__(self) -> int:
         return self.end.size

@@ -1,4 +1,4 @@
-"""All that is kept up with every arrival in a count window, for the aggregates asked for."""
+"""All that every arrival updates in a count window, for the aggregates asked for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.kernels.windows.running_sum import held_sums, tuple_means
+from sfumato.kernels.windows.running_sum import running_sums, tuple_means
 from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints
 from sfumato.operators.laws.finite_laws import FiniteLaws, LawOptions, Moments
 from sfumato.operators.windows.moving_average import MovingAverage
@@ -97,21 +97,23 @@ class MovingAggregates:
         k, one = a.heads.size, np.ones(a.heads.size)
         moved, counts, exact = {}, None, np.full(k, np.nan)
         for of, kept in zip(self.kept.moments, self._moments, strict=True):
-            row, law = kept.extend(*a.of(of))
+            row, law = kept.extend(a.of(of), a.heads)
             moved[of] = row
             if kept.laws:
                 counts = FiniteLaws(*law, exact)
                 laws[Aggregate("count")] = [counts]
-            moments[of] = row[:, 0], np.sqrt(row[:, 1]), one
-            moments[Aggregate("count")] = row[:, 2], np.sqrt(row[:, 3]), one
+            moments[of] = row["sum_mean"].copy(), np.sqrt(row["sum_variance"]), one
+            moments[Aggregate("count")] = row["count"].copy(), np.sqrt(row["count_variance"]), one
         for of, average in zip(self.kept.averages, self._averages, strict=True):
-            row = average.extend(*a.of(of), moved[of])
+            row = average.extend(a.of(of), a.heads, moved[of])
             moments[Aggregate("avg", of.attribute)] = row[:, 0], np.sqrt(row[:, 1]), row[:, 2]
         for of, extremes in zip(self.kept.extremes, self._extremes, strict=True):
-            laws[of] = [FiniteLaws(*extremes.extend(*a.of(of)), exact)]
+            laws[of] = [FiniteLaws(*extremes.extend(a.of(of), a.heads), exact)]
         for i, of in enumerate(self.kept.bounds):
             total, x = np.empty(k), tuple_means(a.offsets, a.prob, a.column(of))
-            self._bounds[i] = int(held_sums(x, a.first, self._bounds[i], a.heads, a.begin, total))
+            self._bounds[i] = int(
+                running_sums(x, a.first, self._bounds[i], a.heads, a.begin, total)
+            )
             moments[of] = total, np.zeros(k), one
             laws[of] = [FiniteLaws(np.arange(k + 1), one, total, exact)]
         for of, moving in zip(self.kept.laws, self._laws, strict=True):
@@ -142,17 +144,13 @@ class MovingAggregates:
             law.untried = index
         pairs = numbers.reshape(-1, 2).tolist()
         for i, kept in enumerate(self._with_memo):
-            offsets, prob, value, first, _, _ = held.of(of[i])
-            kept.resume((middles[i], *pairs[i]), offsets, prob, value, first)
+            kept.resume((middles[i], *pairs[i]), held.of(of[i]))
         at = int(parts[-1])
         for i, average in enumerate(self._averages):
             end = at + sizes[i]
             own = self.kept.moments.index(self.kept.averages[i])
-            offsets, prob, value, first, _, _ = held.of(self.kept.averages[i])
-            average.resume(
-                integers[at:end].reshape(-1, 2), middles[own], pairs[own][0], offsets, prob,
-                value, first,
-            )  # fmt: skip
+            grown, tuples = integers[at:end].reshape(-1, 2), held.of(self.kept.averages[i])
+            average.resume(grown, middles[own], pairs[own][0], tuples)
             at = end
 
     def forget_worlds(self) -> None:

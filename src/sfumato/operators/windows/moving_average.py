@@ -1,12 +1,13 @@
-"""Mean and variance of the average over a count window, kept up with every arrival."""
+"""Mean and variance of the average over a count window, updated by every arrival."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from sfumato.kernels.windows import average_state as kernel
-from sfumato.kernels.windows.average_state import AveragePlanes
+from sfumato.kernels.windows.average_state import AverageState
 from sfumato.kernels.windows.count_window_average import resume_average, slide_average
+from sfumato.kernels.windows.held_tuples import HeldTuples
 from sfumato.operators.laws.aggregate import Floats, Ints
 from sfumato.operators.windows.resumable_state import with_room
 
@@ -23,50 +24,34 @@ class MovingAverage:
         self.rows = rows
         self._state = _empty(rows)
 
-    def extend(
-        self, offsets: Ints, prob: Floats, value: Floats, first: int, begin: int, heads: Ints,
-        moved: Floats,
-    ) -> Floats:  # fmt: skip
+    def extend(self, tuples: HeldTuples, heads: Ints, moved: np.ndarray) -> Floats:
         """Answers after each arrival: float64[k, 3], see `slide_average` for all arguments."""
         out, done = np.empty((heads.size, 3)), 0
-        missing = np.zeros(offsets.size, np.int64)
-        np.cumsum(np.maximum.reduceat(np.isnan(value), offsets[:-1]), out=missing[1:])
+        missing = np.zeros(tuples.offsets.size, np.int64)
+        gaps = np.maximum.reduceat(np.isnan(tuples.value), tuples.offsets[:-1])
+        np.cumsum(gaps, out=missing[1:])
         while True:
-            done = slide_average(
-                self._state, offsets, prob, value, first, begin, done, heads, self.rows, missing,
-                moved, out,
-            )  # fmt: skip
+            done = slide_average(self._state, tuples, heads, done, self.rows, missing, moved, out)
             if done == heads.size:
                 return out
             self._grow()
 
     @property
-    def gone_through(self) -> int:
-        """Arrivals so far whose window was gone through, tuple by tuple."""
-        return int(self._state.marks[kernel.GONE_THROUGH])
+    def recomputed(self) -> int:
+        """Arrivals so far whose average was computed anew from all tuples held."""
+        return int(self._state.marks[0]["recomputed"])
 
     @property
     def memo(self) -> Ints:
-        """int64[k, 2], what does not follow from the held tuples: see `grown` of AveragePlanes."""
-        return self._state.grown[: self._state.marks[kernel.GROWN]].copy()
+        """int64[k, 2], what does not follow from the held tuples: see `grown` of AverageState."""
+        return self._state.grown[: self._state.marks[0]["grown"]].copy()
 
-    def resume(
-        self,
-        memo: Ints,
-        middle: int,
-        reference: float,
-        offsets: Ints,
-        prob: Floats,
-        value: Floats,
-        first: int,
-    ) -> None:
+    def resume(self, memo: Ints, middle: int, reference: float, tuples: HeldTuples) -> None:
         """Go on as the one whose `memo` this is; middle, reference : those of its moments."""
         if middle < 0:
             return
-        middle = max(middle - first, 0)
-        while not resume_average(
-            self._state, offsets, prob, value, first, middle, reference, self.rows, memo
-        ):
+        middle = max(middle - tuples.first, 0)
+        while not resume_average(self._state, tuples, middle, reference, self.rows, memo):
             self._grow()
 
     @property
@@ -75,24 +60,24 @@ class MovingAverage:
         return sum(array.nbytes for array in self._state)
 
     def _grow(self) -> None:
-        self._state = with_room(self._state, kernel)
+        self._state = with_room(self._state)
 
 
-def _empty(rows: int) -> AveragePlanes:
+def _empty(rows: int) -> AverageState:
     width = rows + kernel.LEAD + kernel.PAD
     short = np.arange(1, rows)
     table = np.zeros((2, width))
     table[0, 1:rows] = short / (rows - short)
     table[1] = table[0] ** 2
-    return AveragePlanes(
+    return AverageState(
         table=table,
         front=np.zeros((6, width)),
         law=np.zeros((3, width)),
         work=np.zeros((2, 3, width)),
         saved=np.zeros(0),
-        extent=np.zeros((0, 3), np.int64),
+        extent=np.zeros(0, kernel.EXTENT),
         rows=np.zeros((0, 3, 0)),
         bands=np.zeros((0, 2), np.int64),
         grown=np.zeros((int(rows**0.5) + 4, 2), np.int64),
-        marks=np.zeros(kernel.MARKS, np.int64),
+        marks=np.zeros(1, kernel.MARKS),
     )

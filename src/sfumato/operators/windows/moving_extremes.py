@@ -1,4 +1,4 @@
-"""Laws of the largest or smallest value of a count window, kept up with every arrival."""
+"""Laws of the largest or smallest value of a count window, updated by every arrival."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ import numpy as np
 
 from sfumato.kernels.laws.existence import existences
 from sfumato.kernels.windows import extremes_state as kernel
-from sfumato.kernels.windows.count_window_extremes import resume_extremes, slide_extremes
-from sfumato.kernels.windows.extremes_state import ExtremePlanes
+from sfumato.kernels.windows.count_window_extremes import (
+    ExtremeLaws,
+    resume_extremes,
+    slide_extremes,
+)
+from sfumato.kernels.windows.extremes_state import ExtremesState
+from sfumato.kernels.windows.held_tuples import HeldTuples
 from sfumato.operators.laws.aggregate import Floats, Ints
-from sfumato.operators.windows.resumable_state import TwoParts
+from sfumato.operators.windows.resumable_state import ResumableState
 
 
-class MovingExtremes(TwoParts):
+class MovingExtremes(ResumableState):
     """Laws of the largest (or smallest) value of the `rows` newest existing tuples.
 
     rows : int >= 1
@@ -21,49 +26,45 @@ class MovingExtremes(TwoParts):
     """
 
     def __init__(self, rows: int, limit: int, sign: float) -> None:
-        self.rows, self.limit, self.sign = rows, limit, sign
-        self._state = _empty(rows)
+        self.rows, self.limit = rows, limit
+        self._state = _empty(rows, sign)
 
-    def extend(
-        self, offsets: Ints, prob: Floats, value: Floats, first: int, begin: int, heads: Ints
-    ) -> tuple[Ints, Floats, Floats]:
+    def extend(self, tuples: HeldTuples, heads: Ints) -> tuple[Ints, Floats, Floats]:
         """Laws after each arrival, see `slide_extremes` for all arguments: where each one's
         entries begin, int64[k + 1], their probabilities and values."""
-        existence, done = existences(offsets, prob), 0
+        existence, done = existences(tuples.offsets, tuples.prob), 0
         places = np.zeros(heads.size + 1, np.int64)
         to_prob, to_value = np.empty(16 * heads.size), np.empty(16 * heads.size)
         while True:
+            laws = ExtremeLaws(places, to_prob, to_value)
             done = slide_extremes(
-                self._state, offsets, prob, value, existence, first, begin, done, heads, self.rows,
-                self.limit, self.sign, places, to_prob, to_value,
-            )  # fmt: skip
+                self._state, tuples, existence, heads, done, self.rows, self.limit, laws
+            )
             if done == heads.size:
                 return places, to_prob[: places[-1]], to_value[: places[-1]]
             self._grow()
-            room = int(places[done] + self._state.marks[kernel.LIMIT])
+            room = int(places[done] + self._state.marks[0]["limit"])
             if room > to_prob.size:
                 more = np.empty(room + to_prob.size // 2)
                 to_prob, to_value = np.append(to_prob, more), np.append(to_value, more)
 
     @property
     def memo(self) -> tuple[int, float, float]:
-        marks = self._state.marks
-        middle = int(marks[kernel.MID]) if marks[kernel.BUILT] else -1
-        return middle, float(self._state.reals[kernel.FLOOR]), float(marks[kernel.LIMIT])
+        marks = self._state.marks[0]
+        middle = int(marks["mid"]) if marks["built"] else -1
+        return middle, float(self._state.reals[0]["floor"]), float(marks["limit"])
 
     def _recall(self, first: float, second: float) -> None:
-        self._state.reals[kernel.FLOOR] = first
-        self._state.marks[kernel.LIMIT] = int(second)
+        self._state.reals[0]["floor"] = first
+        self._state.marks[0]["limit"] = int(second)
 
-    def _rebuilt(self, offsets: Ints, prob: Floats, value: Floats, first: int, middle: int) -> bool:
-        return resume_extremes(
-            self._state, offsets, prob, value, existences(offsets, prob), first, middle,
-            self.rows, self.sign,
-        )  # fmt: skip
+    def _rebuilt(self, tuples: HeldTuples, middle: int) -> bool:
+        existence = existences(tuples.offsets, tuples.prob)
+        return resume_extremes(self._state, tuples, existence, middle, self.rows)
 
     def _grow(self) -> None:
-        state, marks = self._state, self._state.marks
-        room, needed = int(marks[kernel.LIMIT]), int(marks[kernel.SAVED_NEEDED])
+        state, marks = self._state, self._state.marks[0]
+        room, needed = int(marks["limit"]), int(marks["saved_needed"])
         if room > state.owner.size:
             state = state._replace(
                 places=_longer(state.places, room),
@@ -83,14 +84,15 @@ def _longer(array: np.ndarray, room: int) -> np.ndarray:
     return longer
 
 
-def _empty(rows: int) -> ExtremePlanes:
-    return ExtremePlanes(
+def _empty(rows: int, sign: float) -> ExtremesState:
+    return ExtremesState(
+        sign=sign,
         front=np.zeros((2, rows + 2)),
         saved=np.zeros(0),
-        places=np.zeros((0, 4), np.int64),
-        facts=np.zeros((0, kernel.FACTS)),
-        outcomes=np.zeros((0, kernel.COLUMNS)),
+        places=np.zeros(0, kernel.PLACES),
+        facts=np.zeros(0, kernel.FACTS),
+        outcomes=np.zeros(0, kernel.OUTCOME),
         owner=np.zeros(0, np.int64),
-        marks=np.zeros(kernel.MARKS, np.int64),
-        reals=np.zeros(kernel.REALS),
+        marks=np.zeros(1, kernel.MARKS),
+        reals=np.zeros(1, kernel.REALS),
     )

@@ -1,17 +1,23 @@
-"""Mean and variance of the sum over a count window, kept up with every arrival."""
+"""Mean and variance of the sum over a count window, updated by every arrival."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from sfumato.kernels.windows import moments_state as kernel
-from sfumato.kernels.windows.count_window_moments import MOVED, resume_moments, slide_moments
-from sfumato.kernels.windows.moments_state import WindowMoments
+from sfumato.kernels.windows.count_window_moments import (
+    MOMENTS,
+    CountLaws,
+    resume_moments,
+    slide_moments,
+)
+from sfumato.kernels.windows.held_tuples import HeldTuples
+from sfumato.kernels.windows.moments_state import MomentsState
 from sfumato.operators.laws.aggregate import Floats, Ints
-from sfumato.operators.windows.resumable_state import TwoParts, with_room
+from sfumato.operators.windows.resumable_state import ResumableState, with_room
 
 
-class MovingMoments(TwoParts):
+class MovingMoments(ResumableState):
     """Mean and variance of the sum, and of the count, of the `rows` newest existing tuples.
 
     rows : int >= 1
@@ -24,19 +30,19 @@ class MovingMoments(TwoParts):
         self._state = _empty(rows)
 
     def extend(
-        self, offsets: Ints, prob: Floats, value: Floats, first: int, begin: int, heads: Ints
-    ) -> tuple[Floats, tuple[Ints, Floats, Floats]]:
-        """Answers after each arrival: float64[k, MOVED], see `slide_moments` for all arguments;
-        and laws of the count: where each one's entries begin, int64[k + 1] (int64[0] for no laws
-        at all), their probabilities and values."""
-        out, done = np.empty((heads.size, MOVED)), 0
+        self, tuples: HeldTuples, heads: Ints
+    ) -> tuple[np.ndarray, tuple[Ints, Floats, Floats]]:
+        """Answers after each arrival: MOMENTS[k], see `slide_moments` for all arguments; and laws
+        of the count: where each one's entries begin, int64[k + 1] (int64[0] for no laws at all),
+        their probabilities and values."""
+        out, done = np.empty(heads.size, MOMENTS), 0
         places = np.zeros(heads.size + 1 if self.laws else 0, np.int64)
         to_prob = np.empty(self.laws * (self.rows + 1 + 32 * heads.size))
         to_count = np.empty_like(to_prob)
         while True:
+            laws = CountLaws(places, to_prob, to_count)
             done = slide_moments(
-                self._state, offsets, prob, value, first, begin, done, heads, self.rows,
-                self.limit, out, places, to_prob, to_count,
+                self._state, tuples, heads, done, self.rows, self.limit, out, laws
             )  # fmt: skip
             if done == heads.size:
                 end = int(places[-1]) if self.laws else 0
@@ -48,32 +54,32 @@ class MovingMoments(TwoParts):
 
     @property
     def memo(self) -> tuple[int, float, float]:
-        marks, reals = self._state.marks, self._state.reals
-        middle = int(marks[kernel.MID]) if marks[kernel.BUILT] else -1
-        return middle, float(reals[kernel.REFERENCE]), float(reals[kernel.RATIO])
+        marks, reals = self._state.marks[0], self._state.reals[0]
+        middle = int(marks["mid"]) if marks["built"] else -1
+        return middle, float(reals["reference"]), float(reals["ratio"])
 
     def _recall(self, first: float, second: float) -> None:
-        reals = self._state.reals
-        reals[kernel.REFERENCE], reals[kernel.RATIO] = first, second
+        reals = self._state.reals[0]
+        reals["reference"], reals["ratio"] = first, second
 
-    def _rebuilt(self, offsets: Ints, prob: Floats, value: Floats, first: int, middle: int) -> bool:
-        return resume_moments(self._state, offsets, prob, value, first, middle, self.rows)
+    def _rebuilt(self, tuples: HeldTuples, middle: int) -> bool:
+        return resume_moments(self._state, tuples, middle, self.rows)
 
     def _grow(self) -> None:
-        self._state = with_room(self._state, kernel)
+        self._state = with_room(self._state)
 
 
-def _empty(rows: int) -> WindowMoments:
+def _empty(rows: int) -> MomentsState:
     width = rows + kernel.LEAD + kernel.PAD
-    return WindowMoments(
+    return MomentsState(
         front=np.zeros((5, width)),
         work=np.zeros((2, 4, width)),
         saved=np.zeros(0),
-        extent=np.zeros((0, 5), np.int64),
-        facts=np.zeros((0, kernel.FACTS)),
+        extent=np.zeros(0, kernel.EXTENT),
+        facts=np.zeros(0, kernel.FACTS),
         rows=np.zeros((0, 4, 0)),
         bands=np.zeros((0, 2), np.int64),
-        row_facts=np.zeros((0, kernel.FACTS)),
-        marks=np.zeros(kernel.MARKS, np.int64),
-        reals=np.zeros(kernel.REALS),
+        row_facts=np.zeros(0, kernel.FACTS),
+        marks=np.zeros(1, kernel.MARKS),
+        reals=np.zeros(1, kernel.REALS),
     )

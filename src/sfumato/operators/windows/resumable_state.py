@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.operators.laws.aggregate import Floats, Ints
+from sfumato.kernels.windows.held_tuples import HeldTuples
 
 
-class TwoParts(ABC):
+class ResumableState(ABC):
     """Laws of both parts of a window; the tuples themselves are the caller's.
 
     Between two calls it is kept where the older part ends and the laws of both parts; `memo` and
@@ -25,33 +25,26 @@ class TwoParts(ABC):
         """Stream index where the older part ends, and two numbers the values do not tell; the
         index is -1 before the first arrival."""
 
-    def resume(
-        self,
-        memo: tuple[int, float, float],
-        offsets: Ints,
-        prob: Floats,
-        value: Floats,
-        first: int,
-    ) -> None:
+    def resume(self, memo: tuple[int, float, float], tuples: HeldTuples) -> None:
         """Go on as the one whose `memo` this is, over the tuples it held."""
         middle, *numbers = memo
         if middle < 0:
             return
         self._recall(*numbers)
-        while not self._rebuilt(offsets, prob, value, first, max(middle - first, 0)):
+        while not self._rebuilt(tuples, max(middle - tuples.first, 0)):
             self._grow()
 
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays of the state."""
-        return sum(array.nbytes for array in self._state)
+        return sum(array.nbytes for array in self._state if isinstance(array, np.ndarray))
 
     @abstractmethod
     def _recall(self, first: float, second: float) -> None:
         """Take the two numbers of a memo."""
 
     @abstractmethod
-    def _rebuilt(self, offsets: Ints, prob: Floats, value: Floats, first: int, middle: int) -> bool:
+    def _rebuilt(self, tuples: HeldTuples, middle: int) -> bool:
         """Build both parts, the older one up to position `middle`; False for want of room."""
 
     @abstractmethod
@@ -59,15 +52,15 @@ class TwoParts(ABC):
         """Make the room that was wanting."""
 
 
-def with_room(state: Any, kernel: Any) -> Any:
+def with_room(state: Any) -> Any:
     """A state with planes at a stride, as large as its marks say that it must be.
 
     state : NamedTuple with `extent` (and `facts`) by block, `saved`, `rows` [stride, planes, width]
-    and `bands` (and `row_facts`) by row of a block; kernel : the module that names its marks
+    and `bands` (and `row_facts`) by row of a block
     """
-    marks = state.marks.tolist()
-    blocks, saved = marks[kernel.BLOCKS_NEEDED] + 1, marks[kernel.SAVED_NEEDED]
-    stride, width = 1 << marks[kernel.SHIFT], marks[kernel.WIDTH_NEEDED]
+    marks = state.marks[0]
+    blocks, saved = int(marks["blocks_needed"]) + 1, int(marks["saved_needed"])
+    stride, width = 1 << int(marks["shift"]), int(marks["width_needed"])
     larger: dict[str, np.ndarray] = {}
     if blocks > len(state.extent):
         larger |= _longer(state, ("extent", "facts"), blocks)

@@ -2,27 +2,60 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.laws.approximate_law import approximate_cdf, moments
-from sfumato.kernels.windows import count_window as kernel
 from sfumato.kernels.windows.approximate_window import slide_approximately
-from sfumato.kernels.windows.count_window import CountWindow, slide
+from sfumato.kernels.windows.count_window import slide
+from sfumato.kernels.windows.count_window_state import MARKS, CountWindow
 from sfumato.kernels.windows.position import positions
+from sfumato.kernels.windows.suffix_laws import BUFFER, MOST_SAVED
 from sfumato.operators.arguments import NO_LIMIT, share, whole
 from sfumato.operators.laws.poisson_binomial import Floats, checked_existence, method_number
-from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
+from sfumato.operators.state.declared import Array, Record, Value
+from sfumato.operators.state.stateful import Operator
 
-KIND, VERSION = "uncertain_window", 1
 FIRST_CAPACITY = 16
 
 Ints = npt.NDArray[np.int64]
 
 
-class UncertainWindow:
+@dataclass(frozen=True)
+class UncertainWindowConfig:
+    """What an `UncertainWindow` is made of; see there."""
+
+    rows: int
+    confidence: float
+    probability: float | None
+    method: str
+    max_tuples: int | None
+
+    def __post_init__(self) -> None:
+        whole("rows", self.rows)
+        share("confidence", self.confidence)
+        if self.probability is not None:
+            share("probability", self.probability)
+        if self.max_tuples is not None:
+            whole("max_tuples", self.max_tuples)
+        method_number(self.method)
+
+
+class HeldExistence(NamedTuple):
+    """What of a window is saved; its laws are built again at the first test."""
+
+    existence: Floats
+    indices: Ints
+    sums: Floats
+    arrived: int
+    overflow: int
+    short: int
+
+
+class UncertainWindow(Operator):
     """Count window W(U, w, alpha): the fewest newest tuples of which `rows` exist, confidently.
 
     rows : int >= 1, the window's size w in existing tuples
@@ -56,6 +89,22 @@ class UncertainWindow:
     [0, 0, 1, 1, 4]
     """
 
+    kind, version = "uncertain_window", 2
+    config: UncertainWindowConfig
+    state = {
+        "saved": Record(
+            HeldExistence,
+            {
+                "existence": Array(float, "held"),
+                "indices": Array(int, "held", low=0),
+                "sums": Array(float, 6),
+                "arrived": Value(low=0),
+                "overflow": Value(low=0),
+                "short": Value(low=0, high=1),
+            },
+        )
+    }
+
     def __init__(
         self,
         rows: int,
@@ -65,17 +114,14 @@ class UncertainWindow:
         method: str = "exact",
         max_tuples: int | None = None,
     ) -> None:
-        self.rows = whole("rows", rows)
-        self.confidence = share("confidence", confidence)
-        self.probability = None if probability is None else share("probability", probability)
-        self.max_tuples = None if max_tuples is None else whole("max_tuples", max_tuples)
-        self.method = method
+        self.config = UncertainWindowConfig(rows, confidence, probability, method, max_tuples)
+        self.rows, self.max_tuples, self.method = whole("rows", rows), max_tuples, method
+        self.confidence, self.probability = float(confidence), probability
         self._number = method_number(method)
         self._target = self.confidence
-        if self.probability is not None:
-            self._target = min(self.confidence, 1.0 - self.probability)
+        if probability is not None:
+            self._target = min(self.confidence, 1.0 - float(probability))
         self._limit = NO_LIMIT if self.max_tuples is None else self.max_tuples
-        self._sums = np.zeros(6)
         self._state = _empty(FIRST_CAPACITY)
 
     def extend(self, existence: npt.ArrayLike) -> Ints:
@@ -116,66 +162,39 @@ class UncertainWindow:
             values = np.array([self._approximate_position(held[i:]) for i in first])
         return float(values[0]) if wanted.ndim == 0 else values.reshape(wanted.shape)
 
-    def snapshot(self) -> bytes:
-        """The window as versioned bytes: 16 for each tuple held, and the settings."""
-        marks = self._state.marks
-        return pack(
-            KIND,
-            VERSION,
-            Snapshot(
-                values={
-                    "rows": self.rows,
-                    "confidence": self.confidence,
-                    "probability": self.probability,
-                    "method": self.method,
-                    "max_tuples": self.max_tuples,
-                    "arrived": self.arrived,
-                    "overflow": self.overflow,
-                    "short": int(marks[kernel.SHORT]),
-                },
-                arrays={"existence": self.existence, "indices": self.indices, "sums": self._sums},
-            ),
+    @property
+    def saved(self) -> HeldExistence:
+        """The state as it is saved: 16 bytes for each tuple held."""
+        short = int(self._state.marks[0]["short"])
+        return HeldExistence(
+            self.existence, self.indices, self._state.sums, self.arrived, self.overflow, short
         )
 
-    @classmethod
-    def restore(cls, data: bytes) -> UncertainWindow:
-        """The window of a snapshot: it goes on as the one that was saved.
-
-        The laws are not saved but built again from the held tuples at the first test.
-        Raises SnapshotError for bytes that are damaged or not of a window.
-        """
-        saved = unpack(data, KIND, VERSION)
-        values, held = saved.values, saved.arrays["existence"]
-        window = cls(
-            values["rows"],
-            values["confidence"],
-            values["probability"],
-            method=values["method"],
-            max_tuples=values["max_tuples"],
-        )
-        if held.shape != saved.arrays["indices"].shape or saved.arrays["sums"].shape != (6,):
-            raise SnapshotError("the snapshot's arrays do not belong together")
-        state = _empty(max(FIRST_CAPACITY, held.size + 1))
+    @saved.setter
+    def saved(self, saved: HeldExistence) -> None:
+        held, indices = saved.existence, saved.indices
+        before = np.diff(indices, prepend=-1, append=max(saved.arrived, 0))
+        if not ((held > 0.0) & (held <= 1.0)).all() or (before <= 0).any():
+            raise ValueError("tuples held must have existed, one after the other")
+        state = _empty(max(FIRST_CAPACITY, held.size + 1))._replace(sums=saved.sums)
         state.held[: held.size] = held
-        state.at[: held.size] = saved.arrays["indices"]
-        state.marks[kernel.TAIL] = held.size
-        state.marks[kernel.ONES] = np.count_nonzero(held == 1.0)
-        state.marks[kernel.ARRIVED] = values["arrived"]
-        state.marks[kernel.OVERFLOW] = values["overflow"]
-        state.marks[kernel.SHORT] = values["short"]
-        window._state, window._sums = state, saved.arrays["sums"]
-        return window
+        state.at[: held.size] = indices
+        marks = state.marks[0]
+        marks["tail"], marks["ones"] = held.size, np.count_nonzero(held == 1.0)
+        marks["arrived"], marks["overflow"] = saved.arrived, saved.overflow
+        marks["short"] = saved.short
+        self._state = state
 
     @property
     def arrived(self) -> int:
         """Tuples that have arrived: the next one's stream index."""
-        return int(self._state.marks[kernel.ARRIVED])
+        return int(self._state.marks[0]["arrived"])
 
     @property
     def held(self) -> int:
         """Tuples held now, w'."""
-        marks = self._state.marks
-        return int(marks[kernel.TAIL] - marks[kernel.HEAD])
+        marks = self._state.marks[0]
+        return int(marks["tail"] - marks["head"])
 
     @property
     def start(self) -> int:
@@ -195,7 +214,7 @@ class UncertainWindow:
     @property
     def overflow(self) -> int:
         """Tuples evicted so far only because of `max_tuples`."""
-        return int(self._state.marks[kernel.OVERFLOW])
+        return int(self._state.marks[0]["overflow"])
 
     @property
     def guaranteed(self) -> bool:
@@ -204,48 +223,50 @@ class UncertainWindow:
         False from an eviction by `max_tuples` until the algorithm itself next evicts a tuple,
         which shows that enough of them are held again.
         """
-        return not self._state.marks[kernel.SHORT]
+        return not self._state.marks[0]["short"]
 
     @property
     def recursions(self) -> int:
         """Tests the plain recursion had to decide, since the window was made or restored."""
-        return int(self._state.marks[kernel.RECURSIONS])
+        return int(self._state.marks[0]["recursions"])
 
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays of the state."""
-        return sum(array.nbytes for array in self._state) + self._sums.nbytes
+        return sum(array.nbytes for array in self._state)
 
     def _span(self) -> slice:
-        marks = self._state.marks
-        return slice(int(marks[kernel.HEAD]), int(marks[kernel.TAIL]))
+        marks = self._state.marks[0]
+        return slice(int(marks["head"]), int(marks["tail"]))
 
     def _slide(self, arrivals: Floats, done: int, starts: Ints) -> int:
         rows, target, limit = self.rows, self._target, self._limit
         if self._number == 0:
             return slide(self._state, arrivals, done, rows, target, limit, starts)
         return slide_approximately(
-            self._state, self._sums, self._number, arrivals, done, rows, target, limit, starts
+            self._state, self._number, arrivals, done, rows, target, limit, starts
         )
 
     def _grow(self) -> None:
         """Make room for what the kernel missed: more tuples, or the laws of those there are."""
-        state, marks = self._state, self._state.marks
+        state, marks = self._state, self._state.marks[0]
         held, at = state.held, state.at
-        if marks[kernel.TAIL] == held.size:
+        if marks["tail"] == held.size:
             held, at = _longer(held, 2 * held.size), _longer(at, 2 * held.size)
         front, saved, extent = state.front, state.saved, state.extent
         rows, bands = state.rows, state.bands
-        if marks[kernel.SAVED_NEEDED] > saved.size:
-            saved = np.empty(int(marks[kernel.SAVED_NEEDED]) * 5 // 4)
-        stride, width = 1 << int(marks[kernel.SHIFT]), int(marks[kernel.ROWS_NEEDED])
+        if marks["saved_needed"] > saved.size:
+            saved = np.empty(int(marks["saved_needed"]) * 5 // 4)
+        stride, width = 1 << int(marks["shift"]), int(marks["rows_needed"])
         if width > rows.shape[1] or stride > rows.shape[0]:
             rows = np.empty((stride, max(width * 5 // 4, rows.shape[1])))
             bands = np.empty((stride, 2), dtype=np.int64)
         if width:
-            front = front if front.size else np.empty(self.rows + kernel.BUFFER)
-            extent = _longer(extent, min(kernel.MOST_SAVED + 1, held.size // 8 + 2))
-        self._state = CountWindow(held, at, front, saved, extent, rows, bands, marks)
+            front = front if front.size else np.empty(self.rows + BUFFER)
+            extent = _longer(extent, min(MOST_SAVED + 1, held.size // 8 + 2))
+        self._state = state._replace(
+            held=held, at=at, front=front, saved=saved, extent=extent, rows=rows, bands=bands
+        )
 
     def _places(self, indices: Ints) -> Ints:
         """Where the tuples of these stream indices are among the held ones."""
@@ -283,7 +304,8 @@ def _empty(capacity: int) -> CountWindow:
         extent=np.empty((0, 3), dtype=np.int64),
         rows=np.empty((0, 0)),
         bands=np.empty((0, 2), dtype=np.int64),
-        marks=np.zeros(kernel.MARKS, dtype=np.int64),
+        sums=np.zeros(6),
+        marks=np.zeros(1, MARKS),
     )
 
 

@@ -1,28 +1,54 @@
-"""What the groups of a count window aggregate keep."""
+"""What a group of a count window aggregate keeps."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.operators.laws.aggregate import Floats, Ints
+from sfumato.operators.state.declared import Array, Offsets, Part
+from sfumato.operators.state.stateful import Stateful
 from sfumato.operators.windows.moving_aggregates import MovingAggregates
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 from sfumato.operators.windows.window_laws import Arrivals
 
 
-@dataclass
-class WindowGroup:
-    """One group's window, the tuples it holds, and what is kept up with every arrival."""
+class WindowGroup(Stateful):
+    """One group's window, the tuples it holds, and what every arrival updates."""
 
-    window: UncertainWindow
-    offsets: Ints
-    prob: Floats
-    values: Floats
-    moving: MovingAggregates
+    state = {
+        "window": Part(),
+        "offsets": Offsets("held", "alternatives"),
+        "prob": Array(float, "alternatives", low=0.0),
+        "values": Array(float, "alternatives", "attributes"),
+        "memo": Array(int, None),
+        "numbers": Array(float, None),
+    }
+
+    def __init__(self, window: UncertainWindow, attributes: int, moving: MovingAggregates) -> None:
+        self.window, self.moving, self._attributes = window, moving, attributes
+        self.offsets: Ints = np.zeros(1, np.int64)
+        self.prob: Floats = np.empty(0)
+        self.values: Floats = np.empty((0, attributes))
+        self.memo: Ints = np.empty(0, np.int64)  # of `moving`, to be saved
+        self.numbers: Floats = np.empty(0)
+
+    def lengths(self) -> dict[str, int]:
+        return {"attributes": self._attributes}
+
+    def before_saving(self) -> None:
+        self.memo, self.numbers = self.moving.memo
+
+    def after_loading(self) -> None:
+        if self.offsets.size - 1 != self.window.held or (np.diff(self.offsets) < 1).any():
+            raise ValueError("every tuple held must have alternatives")
+        if not ((self.prob > 0.0) & (self.prob <= 1.0)).all() or np.isinf(self.values).any():
+            raise ValueError("alternatives held must be probable and finite")
+        none = np.empty(0, np.int64)
+        held = Arrivals(self.offsets, self.prob, self.values, self.first, 0, none)
+        self.moving.resume((self.memo, self.numbers), held)
 
     @property
     def first(self) -> int:

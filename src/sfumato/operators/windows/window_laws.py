@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.kernels.laws.tuples import Tuples
+from sfumato.kernels.windows.held_tuples import HeldTuples
 from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints
 
 
@@ -33,10 +34,9 @@ class Arrivals:
         column = np.ascontiguousarray(self.values[:, aggregate.attribute])
         return np.where(np.isnan(column), 0.0, 1.0) if aggregate.function == "count" else column
 
-    def of(self, aggregate: Aggregate) -> tuple[Ints, Floats, Floats, int, int, Ints]:
-        """What kernels take: offsets, prob, the aggregate's values, first, begin, heads."""
-        column = self.column(aggregate)
-        return self.offsets, self.prob, column, self.first, self.begin, self.heads
+    def of(self, aggregate: Aggregate) -> HeldTuples:
+        """The tuples with the aggregate's values, as kernels take them."""
+        return HeldTuples(self.offsets, self.prob, self.column(aggregate), self.first)
 
     @property
     def indices(self) -> Ints:

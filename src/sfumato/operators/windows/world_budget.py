@@ -17,6 +17,10 @@ class WorldBudget:
         self._kept: dict[int, tuple[MovingAggregates, int]] = {}  # by group, latest arrival last
         self._bytes = 0
 
+    def forget(self, code: int) -> None:
+        """A group is no more."""
+        self._bytes -= self._kept.pop(code, (None, 0))[1]
+
     def arrived(self, code: int, moving: MovingAggregates) -> None:
         """A group has had arrivals."""
         self._bytes -= self._kept.pop(code, (moving, 0))[1]

@@ -28,11 +28,10 @@ from sfumato.spark.model.columns import ORDERABLE, attributes_of, names, require
 from sfumato.spark.model.expression_text import check_expression
 from sfumato.spark.model.per_alternative import evaluated
 from sfumato.spark.reorder import CONTROLLED_BY
-from sfumato.tables.windows.window_aggregate import (
-    TIE,
-    WindowAggregateSettings,
-    quantile_name,
-)
+from sfumato.tables.operator import TIE
+from sfumato.tables.windows.extents import ExtentTableConfig
+from sfumato.tables.windows.results import quantile_name
+from sfumato.tables.windows.window_aggregate import RowWindowTableConfig
 from sfumato.windows import Delta, Range, Rows
 
 if TYPE_CHECKING:
@@ -282,7 +281,7 @@ class WindowPlan:
             return evaluated(self.df, expression)
         return F.array(F.expr(expression).cast("double"))
 
-    def output(self, settings: WindowAggregateSettings) -> StructType:
+    def output(self, settings: RowWindowTableConfig | ExtentTableConfig) -> StructType:
         """The columns of the answers."""
         schema = self.df.schema
         fields = [schema[name] for name in self._row(settings.members)]
@@ -291,7 +290,7 @@ class WindowPlan:
         output = StructType(fields)
         if isinstance(self.window, Range):
             time = schema[self.orders[0]].dataType
-            time = LongType() if settings.time == "long" else time
+            time = LongType() if self.time == "long" else time
             extent = StructType().add("start", time).add("end", time)
             scope = self.controlled_by if self._controlled else self.keys
             output = output.add("window", extent, metadata={CONTROLLED_BY: json.dumps(scope)})
@@ -308,7 +307,7 @@ class WindowPlan:
             "accuracy", StructType([StructField(w.name, number) for w in self.wanted])
         )
 
-    def _result(self, field: str, settings: WindowAggregateSettings) -> DataType:
+    def _result(self, field: str, settings: RowWindowTableConfig | ExtentTableConfig) -> DataType:
         if self.distribution is not None and not settings.whole:
             return _pairs(field)
         parts = ["mean", "stddev", "existence", *map(quantile_name, settings.quantiles)]

@@ -18,6 +18,7 @@ from sfumato.operators.state.tuple_batch import gathered
 from sfumato.tables.arrival_order import arrival_order
 from sfumato.tables.arrow import as_numbers, as_times, joined
 from sfumato.tables.keys import KeyIndex
+from sfumato.tables.operator import TIE
 from sfumato.tables.ranking.expiring_keys import ExpiringKeyIndex
 from sfumato.tables.ranking.numbered_answers import (
     ARRIVAL,
@@ -27,7 +28,7 @@ from sfumato.tables.ranking.numbered_answers import (
     by_code,
     counted,
 )
-from sfumato.tables.windows.window_aggregate import TIE, TIMES, alternatives_of, punctuations_of
+from sfumato.tables.windows.columns import TIMES, alternatives_of, punctuations_of
 from sfumato.windows import Range, Rows
 
 KIND, VERSION = "top-k bucket", 2

@@ -1,0 +1,192 @@
+"""One group's attribute-delta window: the tuples it holds and the partials over them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sfumato.kernels.laws.mergeable_moments import clear_nodes
+from sfumato.kernels.windows.delta_window import (
+    DeltaRule,
+    begin_survival,
+    list_alternatives,
+    slide_delta,
+)
+from sfumato.kernels.windows.two_stacks import (
+    MARKS,
+    STRIDE,
+    Held,
+    Stacks,
+    build_front,
+    clear_partial,
+    extend_partial,
+)
+from sfumato.operators.laws.aggregate import Floats, Ints
+from sfumato.operators.laws.independent_law import Members
+from sfumato.operators.laws.moment_channels import Channels
+from sfumato.operators.state.declared import Record, Value
+from sfumato.operators.state.stateful import Stateful
+from sfumato.operators.state.tuple_batch import INDEX, TupleBatch, layout_of
+from sfumato.operators.windows.measures import measures_of
+
+
+class DeltaGroup(Stateful):
+    """One group's window: arrays with room at the end, moved to the front when that is used up."""
+
+    state = {
+        "tuples": Record(TupleBatch, layout_of("held", "alternatives")),
+        "front": Value(low=0),
+        "overflow": Value(low=0),
+        "arrived": Value(low=0),
+    }
+
+    def __init__(self, rule: DeltaRule, channels: Channels, attributes: int) -> None:
+        self._rule, self._channels, self._measures = rule, channels, measures_of(channels)
+        self._attributes, self._noded = attributes, False
+        self.front, self.overflow, self.arrived = 0, 0, 0  # tuples; the first two to be saved
+        self.tuples = TupleBatch.none(attributes)  # those held, to be saved
+        self._index = np.empty(0, np.int64)
+        extremes = len(channels.extremes)
+        self.held = Held(
+            marks=np.array([(0, 0, 0, -1, 0)], MARKS),
+            offsets=np.zeros(1, np.int64),
+            prob=np.empty(0),
+            values=np.empty((attributes, 0)),
+            owner=np.empty(0, np.int64),
+            lifted=np.empty((channels.count, 3, 0)),
+            rest=np.ones(0),
+            order=np.empty((extremes, 0), np.int64),
+            listed=np.zeros(extremes, np.int64),
+            survival=np.empty(4),
+        )
+        back, nodes = channels.room(1, True)
+        clear_partial(back[0], nodes[0])
+        block, block_nodes = channels.room(STRIDE, False)
+        kept, kept_nodes = channels.room(1, False)
+        self.stacks = Stacks(kept, kept_nodes, block, block_nodes, back[0], nodes[0])
+
+    def extend(self, batch: TupleBatch) -> tuple[Ints, Floats]:
+        """Take arrivals: (int64[2, n], where the window began and ended; float64[r, 3, n])."""
+        enters = np.diff(batch.offsets) > 0
+        self._write(batch if enters.all() else batch.take(np.flatnonzero(enters)))
+        bounds = np.empty((2, batch.size), np.int64)
+        answers = np.full((self._measures.what.size, 3, batch.size), np.nan)
+        slide_delta(self.held, self.stacks, enters, self._rule, self._measures, bounds, answers)
+        return bounds, answers
+
+    def members(self, low: int, high: int) -> Members:
+        """The tuples at places [low, high)."""
+        begin, end = self.held.offsets[low], self.held.offsets[high]
+        return Members(
+            self.held.offsets[low : high + 1] - begin,
+            self.held.prob[begin:end],
+            self.held.values[:, begin:end],
+            self._index[low:high],
+        )
+
+    @property
+    def evicted(self) -> int:
+        """Tuples evicted so far only because of `max_tuples`."""
+        return int(self.held.marks[0]["overflow"])
+
+    def lengths(self) -> dict[str, int]:
+        return {"attributes": self._attributes}
+
+    def before_saving(self) -> None:
+        marks = self.held.marks[0]
+        part = self.members(marks["head"], marks["tail"])
+        rows = np.zeros((4, part.index.size), np.int64)
+        rows[INDEX] = part.index
+        self.front, self.overflow = int(marks["middle"] - marks["head"]), int(marks["overflow"])
+        self.tuples = TupleBatch(rows, part.offsets, part.prob, part.values)
+
+    def after_loading(self) -> None:
+        batch, arrived = self.tuples, self.arrived
+        if self.front > batch.size or (np.diff(batch.offsets) < 1).any():
+            raise ValueError("every tuple held must have alternatives")
+        self.arrived = 0
+        self._write(batch)
+        self._index[: batch.size], self.arrived = batch.marks[INDEX], arrived
+        marks = self.held.marks[0]
+        marks["middle"], marks["overflow"] = self.front, self.overflow
+        build_front(self.held, self.stacks, self._measures)
+        marks["tail"] = batch.size
+        for i in range(batch.size):
+            list_alternatives(self.held, i, self._measures)
+        for i in range(self.front, batch.size):
+            back, nodes = self.stacks.back, self.stacks.back_nodes
+            extend_partial(self.held, i, self._measures, back, nodes)
+        if batch.size:
+            begin_survival(self.held, self._rule)
+
+    def _write(self, batch: TupleBatch) -> None:
+        """Write arrivals after the tail, making room."""
+        lifted, uncertain = self._channels.lifted(batch)
+        self._make_nodes(uncertain)
+        longest = int(np.diff(batch.offsets).max(initial=0))
+        survival = self.held.survival
+        if longest > survival.size:
+            self.held = self.held._replace(survival=np.append(survival, np.empty(longest)))
+        tail = int(self.held.marks[0]["tail"])
+        begin = self.held.offsets[tail]
+        if tail + batch.size > self._index.size or begin + batch.prob.size > self.held.prob.size:
+            self._make_room(batch.size, batch.prob.size)
+            tail = int(self.held.marks[0]["tail"])
+            begin = self.held.offsets[tail]
+        held, end, last = self.held, tail + batch.size, begin + batch.prob.size
+        held.offsets[tail + 1 : end + 1] = batch.offsets[1:] + begin
+        held.prob[begin:last], held.values[:, begin:last] = batch.prob, batch.values
+        held.owner[begin:last] = np.repeat(np.arange(tail, end), np.diff(batch.offsets))
+        held.lifted[:, :, tail:end] = lifted
+        self._index[tail:end] = np.arange(batch.size) + self.arrived
+        self.arrived += batch.size
+
+    def _make_room(self, tuples: int, alternatives: int) -> None:
+        """Move what is held to the front of arrays with room for as much again and some more."""
+        held, marks = self.held, self.held.marks[0]
+        head, tail = int(marks["head"]), int(marks["tail"])
+        begin, end = int(held.offsets[head]), int(held.offsets[tail])
+        room, wide = 2 * (tail - head + tuples) + 16, 2 * (end - begin + alternatives) + 16
+        self._index = _moved(self._index, head, tail, room)
+        for name in ("head", "middle", "tail"):
+            marks[name] -= head
+        self.held = Held(
+            held.marks,
+            _moved(held.offsets, head, tail + 1, room + 1) - begin,
+            _moved(held.prob, begin, end, wide),
+            _moved(held.values, begin, end, wide),
+            _moved(held.owner, begin, end, wide) - head,
+            _moved(held.lifted, head, tail, room),
+            np.ones(room),
+            _moved(held.order, 0, held.order.shape[1], wide) - begin,
+            held.listed,
+            held.survival,
+        )
+        stacks, slots = self.stacks, room // STRIDE + 2
+        kept, nodes = self._channels.room(slots, self._noded)
+        _copy(stacks.kept, kept)
+        _copy(stacks.kept_nodes, nodes)
+        self.stacks = stacks._replace(kept=kept, kept_nodes=nodes)
+
+    def _make_nodes(self, uncertain: bool) -> None:
+        """Nodes take most of the memory: none before the first tuple that needs them."""
+        if uncertain and not self._noded:
+            self._noded = True
+            _, kept = self._channels.room(len(self.stacks.kept), True)
+            _, block = self._channels.room(STRIDE, True)
+            for nodes in (*kept, *block):
+                for c in range(len(nodes)):
+                    clear_nodes(nodes[c])
+            self.stacks = self.stacks._replace(kept_nodes=kept, block_nodes=block)
+
+
+def _moved(array: np.ndarray, begin: int, end: int, room: int) -> np.ndarray:
+    """Entries [begin, end) of the last axis at the front of one of length `room`."""
+    result = np.zeros((*array.shape[:-1], room), array.dtype)
+    end = min(end, array.shape[-1], begin + room)
+    result[..., : end - begin] = array[..., begin:end]
+    return result
+
+
+def _copy(source: np.ndarray, target: np.ndarray) -> None:
+    n = min(len(source), len(target))
+    target[:n] = source[:n]

@@ -1,0 +1,63 @@
+"""What windows and rankings read of a table: alternatives, punctuations, the rows themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.tables.arrow import UNKNOWN, as_numbers
+
+TIMES = {
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "long": pa.int64(),
+}
+
+
+def alternatives_of(rows: pa.Table, attributes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """offsets int64[n + 1], prob float64[m], values float64[m, a] (NULL as NaN)."""
+    column = rows.column("prob").combine_chunks()
+    offsets = column.offsets.to_numpy().astype(np.int64)
+    values = np.empty((len(column.flatten()), attributes))
+    for i in range(attributes):
+        of = rows.column(f"value{i}").combine_chunks().flatten()
+        values[:, i] = of.to_numpy(zero_copy_only=False)
+    return offsets - offsets[0], column.flatten().to_numpy(zero_copy_only=False), values
+
+
+def punctuations_of(rows: pa.Table) -> np.ndarray:
+    """int64[n]: the rows' punctuations; UNKNOWN where none is known yet."""
+    column = rows.column("punctuation")
+    unknown = pc.is_null(column).to_numpy()
+    if not unknown.any():
+        return as_numbers(column)
+    known = np.full(len(column), UNKNOWN)
+    known[~unknown] = as_numbers(column.drop_null())
+    return known
+
+
+def progress_of(scope: np.ndarray, punctuation: np.ndarray, late: np.ndarray) -> np.ndarray:
+    """int64[n]: how far its scope had come when each row came out, by the rows before it.
+
+    Of a row in order that is its punctuation. A late row has the punctuation of its own source,
+    which may be ahead of the others: it counts as coming out with the newest row in order before
+    it, in the order of the table; so it stays where it was among the rows of several pieces.
+    """
+    known = np.where(late, UNKNOWN, punctuation)
+    if not late.any():
+        return known
+    order = np.argsort(scope, kind="stable")
+    progress = np.empty_like(known)
+    for part in np.split(order, np.flatnonzero(np.diff(scope[order])) + 1):
+        progress[part] = np.maximum.accumulate(known[part])
+    return progress
+
+
+def fields_of(column: pa.ChunkedArray) -> dict[str, pa.Array]:
+    """The fields of a struct column by name."""
+    structs = column.combine_chunks()
+    if isinstance(structs, pa.ChunkedArray):
+        structs = structs.chunk(0) if structs.num_chunks else pa.array([], structs.type)
+    parts = zip(structs.type, structs.flatten(), strict=True)
+    return {field.name: values for field, values in parts}

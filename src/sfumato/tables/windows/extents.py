@@ -1,0 +1,165 @@
+"""Aggregates over time extents, over Arrow tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.operators.state.declared import Array, Part
+from sfumato.operators.windows.extent_aggregate import ExtentAggregate
+from sfumato.operators.windows.extents import LONGEST, Extents
+from sfumato.tables.arrival_order import arrival_order
+from sfumato.tables.arrow import as_numbers, as_times
+from sfumato.tables.keys import KeyIndex
+from sfumato.tables.operator import ROW, TIE, TableOperator
+from sfumato.tables.row_store import RowStore
+from sfumato.tables.windows.columns import (
+    TIMES,
+    alternatives_of,
+    fields_of,
+    progress_of,
+    punctuations_of,
+)
+from sfumato.tables.windows.window_aggregate import WindowTableConfig
+from sfumato.windows import Range
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtentTableConfig(WindowTableConfig):
+    """What extents over tables are told.
+
+    scope : numbers of the keys that share a punctuation; None: no punctuations, rows in order
+    members : the rows of the extents come out, with the results of each
+    time : what the order is: "timestamp", "timestamp_ntz" or "long"
+    key_names : of the columns key0.. in the answers
+    """
+
+    window: Range
+    scope: tuple[int, ...] | None
+    members: bool = False
+    time: str = "long"
+    key_names: tuple[str, ...] = ()
+
+    kind, version = "extents", 2
+
+    def make(self) -> TableExtents:
+        return TableExtents(self)
+
+
+class TableExtents(TableOperator):
+    """Extents of event time, for the keys of one bucket.
+
+    Tables have the columns row (a struct: what comes out with members), prob, value0.. (lists of
+    one length a row), order0 (the event time), key0.., __tie and, with a scope, late and
+    punctuation. Answers have the keys (or the fields of `row`), window, held, punctuation, late
+    and the results.
+    """
+
+    config: ExtentTableConfig
+    state = {
+        "scopes": Part(),
+        "seen": Array(int, "scopes", low=0),
+        "operator": Part(),
+        "rows": Part(),
+    }
+
+    def __init__(self, config: ExtentTableConfig) -> None:
+        super().__init__(config)
+        self.scopes = KeyIndex()
+        self.seen = np.empty(0, np.int64)  # processing time of each scope's newest row, ms
+        self.operator = ExtentAggregate(
+            config.window.span, config.window.every, config.aggregates,
+            empty=config.window.empty, members=config.members, attributes=config.attributes,
+            **config.options,
+        )  # fmt: skip
+        self.rows = RowStore()  # of members, by the numbers of the operator
+
+    def usable(self, rows: pa.Table) -> np.ndarray:
+        known = super().usable(rows)
+        time = as_numbers(rows.column("order0").filter(pa.array(known)))
+        known[known] = (time >= -LONGEST) & (time <= LONGEST)
+        return known
+
+    def arrange(self, rows: pa.Table) -> np.ndarray:
+        """Rows as they arrived, or as the disorder controller let them out."""
+        if self.config.scope is None:
+            return super().arrange(rows)
+        late = as_numbers(rows.column("late"))
+        scope = self._scope(rows)
+        progress = progress_of(scope, punctuations_of(rows), late != 0)
+        time = as_numbers(rows.column("order0"))
+        # Late rows of a punctuation came after the rows that it let out.
+        return arrival_order([progress, late, time], [as_numbers(rows.column(TIE))])
+
+    def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
+        group = scope = self.codes(rows)
+        punctuation, late = None, None
+        if self.config.scope is not None:
+            scope = self._scope(rows)
+            punctuation, late = punctuations_of(rows), as_numbers(rows.column("late")) != 0
+        grown = max(0, int(scope.max(initial=-1)) + 1 - len(self.seen))
+        self.seen = np.concatenate([self.seen, np.zeros(grown, np.int64)])
+        self.seen[scope] = now
+        batch = alternatives_of(rows, self.config.attributes)
+        time = as_numbers(rows.column("order0"))
+        extents = self.operator.process(group, time, punctuation, late, *batch, scope=scope)
+        if not self.config.members:
+            return self._tables(extents)
+        self.rows.append(pa.table(fields_of(rows.column(ROW))))
+        tables = self._tables(extents)
+        self.rows.forget(self.operator.numbers)
+        return tables
+
+    def idle(self, now: int) -> list[pa.Table]:
+        timeout = self.config.window.timeout
+        assert timeout is not None
+        quiet = np.flatnonzero(self.seen <= now - timeout // 1000)
+        return self._tables(self.operator.idle(quiet))
+
+    def flush(self) -> list[pa.Table]:
+        return self._tables(self.operator.flush())
+
+    def counters(self) -> dict[str, int]:
+        own, counts = self.operator.counters, super().counters()
+        counts["out_of_order"] += own["out_of_order"]
+        return counts | {name: own[name] for name in ("late", "outside")}
+
+    def before_saving(self) -> None:
+        if self.config.members:
+            self.rows.keep(self.operator.numbers)
+
+    def after_loading(self) -> None:
+        super().after_loading()
+        if self.config.members and not np.isin(self.operator.numbers, self.rows.numbers).all():
+            raise ValueError("the rows of its tuples are not all there")
+
+    def _scope(self, rows: pa.Table) -> np.ndarray:
+        """int64[n]: codes of what shares punctuations."""
+        return self.scopes.encode(rows.select([f"key{i}" for i in self.config.scope or ()]))
+
+    def _tables(self, extents: Extents) -> list[pa.Table]:
+        if not len(extents):
+            return []
+        kind = TIMES[self.config.time]
+        answers: dict[str, Any] = {
+            "window": pa.StructArray.from_arrays(
+                [as_times(extents.start, kind), as_times(extents.end, kind)], ["start", "end"]
+            ),
+            "held": pa.array(extents.held),
+            "punctuation": as_times(extents.punctuation, kind),
+            "late": pa.array(extents.late),
+            **self.config.form.columns(extents.results),
+        }
+        if not self.config.members:
+            names = enumerate(self.config.key_names)
+            keys = {name: self.index.take(extents.group, i) for i, name in names}
+            return [pa.table(keys | answers)]
+        assert extents.members is not None
+        assert extents.offsets is not None
+        found = self.rows.take(extents.members)
+        of = pa.array(np.repeat(np.arange(len(extents)), np.diff(extents.offsets)))
+        repeated = {name: column.take(of) for name, column in answers.items()}
+        return [pa.table({name: found.column(name) for name in found.column_names} | repeated)]

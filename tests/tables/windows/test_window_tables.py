@@ -1,0 +1,137 @@
+"""Windows over tables, without Spark: late rows, silent keys, cuts and restarts."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sfumato.tables.windows.extents import ExtentTableConfig
+from sfumato.tables.windows.window_aggregate import RowWindowTableConfig
+from sfumato.windows import Range, Rows
+
+TOTAL = {"results": (("total", "sum", 0, None),), "fields": ("total",), "attributes": 1}
+
+
+def table(time, key=None, value=None, late=None, punctuation=None):
+    """Rows as an adapter gives them; what is not given is 0, or not there."""
+    n = len(time)
+    columns = {
+        "row": pa.array([{"id": i} for i in range(n)], pa.struct([("id", pa.int64())])),
+        "prob": pa.array([[1.0]] * n),
+        "value0": pa.array([[float(v)] for v in (range(n) if value is None else value)]),
+        "order0": pa.array(time, pa.int64()),
+        "key0": pa.array(["a"] * n if key is None else key),
+        "__tie": pa.array(range(n), pa.int64()),
+    }
+    if late is not None:
+        columns["late"] = pa.array(late)
+    if punctuation is not None:
+        columns["punctuation"] = pa.array(punctuation, pa.int64())
+    return pa.table(columns)
+
+
+def run(config, rows, cuts, restart=True):
+    """All answers, with the rows cut at `cuts` and the operator restored in between."""
+    operator, answers = config.make(), []
+    ends = [0, *cuts, rows.num_rows]
+    for begin, end in itertools.pairwise(ends):
+        if end > begin:
+            answers += operator.process([(0, rows.slice(begin, end - begin))], 0)
+        if restart:
+            operator = config.restore(operator.snapshot())
+    answers += operator.flush()
+    return operator, [row for part in answers for row in part.to_pylist()]
+
+
+def random_cuts(rng, n):
+    return sorted(rng.choice(n, int(rng.integers(0, min(n, 6))), replace=False).tolist())
+
+
+def rows_config(**more):
+    return RowWindowTableConfig(window=Rows(2, 1.0), keys=1, orders=1, **TOTAL, **more)
+
+
+def range_config(length, slide=None, **more):
+    window = Range(length, slide=slide)
+    return ExtentTableConfig(window=window, keys=1, key_names=("key",), **TOTAL, **more)
+
+
+def test_a_late_row_is_in_the_extent_that_is_still_open():
+    rows = table(
+        [10, 20, 5, 30, 40], value=[10, 20, 5, 30, 40],
+        late=[False, False, True, False, False], punctuation=[10, 20, 20, 30, 40],
+    )  # fmt: skip
+    for cut in range(6):
+        operator, found = run(range_config(60, scope=()), rows, [cut])
+        assert [(row["total"]["mean"], row["late"]) for row in found] == [(105.0, 0)]
+        assert operator.counters()["late"] == 0
+
+
+def test_an_event_time_beyond_the_range_is_invalid_and_counted():
+    rows = table([10, 2**60 + 1, 12, -(2**62)])
+    operator, found = run(range_config(60, scope=None), rows, [2])
+    assert [row["held"] for row in found] == [2]
+    assert operator.counters() | {"rows": 4, "invalid": 2} == operator.counters()
+
+
+def test_two_controllers_under_one_window_are_counted():
+    # a union of two frames, each reordered; in micro-batches their punctuations go back
+    rows = table([50, 60, 10, 20], late=[False] * 4, punctuation=[50, 60, 10, 20])
+    operator, _ = run(range_config(20, scope=()), rows, [2])
+    assert operator.counters()["out_of_order"] == 2
+
+
+def test_members_come_with_the_results_of_their_extent_late_ones_too():
+    rows = table(
+        [10, 20, 5, 30], late=[False, False, True, False], punctuation=[10, 20, 20, 30]
+    )  # fmt: skip
+    for cut in range(5):
+        config = range_config(25, scope=(), members=True)
+        _, found = run(config, rows, [cut])
+        members = sorted((row["window"]["end"], row["id"]) for row in found)
+        assert members == [(25, 0), (25, 1), (25, 2), (50, 3)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_extents_over_sources_of_any_pace_do_not_depend_on_cuts(seed):
+    # rows of two sources as one controller a source lets them out: in order up to the slower one,
+    # late ones at once, with the punctuation of their own source
+    rng = np.random.default_rng(seed)
+    time, late, punctuation, passed = [], [], [], {0: -5, 1: -5}
+    for _ in range(80):
+        source = int(rng.random() < 0.2 + 0.1 * seed)
+        before = min(passed.values())
+        if rng.random() < 0.2:
+            time.append(passed[source] - int(rng.integers(0, 30)))
+            late.append(True)
+            punctuation.append(passed[source])
+            continue
+        passed[source] += int(rng.integers(1, 6))
+        now = min(passed.values())
+        for t in range(before + 1, now + 1):
+            if rng.random() < 0.7:
+                time.append(t)
+                late.append(False)
+                punctuation.append(now)
+    key = rng.choice(["a", "b"], len(time)).tolist()
+    rows = table(time, key, late=late, punctuation=punctuation)
+    config = range_config(14, 7, scope=())
+    _, once = run(config, rows, [], restart=False)
+    assert sum(row["late"] for row in once) > 0
+    for _ in range(5):
+        _, cut = run(config, rows, random_cuts(rng, rows.num_rows))
+        assert cut == once
+
+
+def test_late_rows_take_no_part_in_a_window_of_rows():
+    time, late = [10, 20, 5, 30, 15, 40], [False, False, True, False, True, False]
+    rows = table(time, value=time, late=late)
+    for cut in range(7):
+        operator, found = run(rows_config(controlled=True), rows, [cut])
+        assert [row["id"] for row in found] == [0, 1, 3, 5]
+        assert [row["total"]["mean"] for row in found] == [10.0, 30.0, 50.0, 70.0]
+        assert operator.counters()["late"] == 2
+        assert operator.counters()["rows"] == 6
