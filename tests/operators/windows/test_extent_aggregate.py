@@ -7,6 +7,7 @@ import pytest
 
 from aggregate_worlds import arrays, check, column, laws_by_worlds, random_tuples
 from sfumato.operators.disorder.reorder import Reorder
+from sfumato.operators.laws import finite_laws
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
@@ -565,3 +566,22 @@ def test_arrays_that_do_not_fit_are_refused_and_nothing_is_taken():
         window.process(**good, scope=np.array([1]))
     with pytest.raises(SnapshotError):
         ExtentAggregate.restore(b"nothing")
+
+
+def test_a_group_that_holds_nothing_is_as_one_that_never_had_a_tuple(monkeypatch):
+    monkeypatch.setattr(finite_laws, "MOST_WORK", 0.0)  # quantiles are sampled
+    rng = np.random.default_rng(3)
+    times, probs = np.sort(rng.integers(0, 20, 14)), rng.uniform(0.2, 0.9, (2, 14))
+    values = rng.normal(0, 1, (2, 14))
+
+    def found(parts):
+        window = ExtentAggregate(20, 10, [Aggregate("quantile", 0, 0.5)], seed=5, samples=30)
+        out = []
+        for shift, which in parts:
+            arrays = (np.arange(15), probs[which], values[which][:, None])
+            out.append(window.process(np.zeros(14, int), times + shift, None, None, *arrays))
+        out.append(window.flush())
+        assert not np.isnan(out[-1].results[0].error).any()
+        return [value for part in out for value in part.results[0].mean.tolist()]
+
+    assert found([(0, 0), (1000, 1)])[-3:] == found([(1000, 1)])

@@ -25,22 +25,29 @@ NEVER = -(2**61)  # a punctuation, or the number of an extent, before any; twice
 # came too late; because none contains it; because it has no alternatives.
 TAKEN, JOINED, LATE, OUTSIDE, ABSENT = range(5)
 
-# A scope's state: its punctuation and the one before that, the last extent completed, the time of
-# its newest row taken, and how many rows in order came that a punctuation had excluded.
-SCOPE = np.dtype(
-    [
-        (name, np.int64)
-        for name in ("punctuation", "before", "closed", "newest", "out_of_order")
-    ]
-)  # fmt: skip
+# A scope's state: its punctuation and the one before that, the last extent completed, and the time
+# of its newest row taken.
+SCOPE = np.dtype([(name, np.int64) for name in ("punctuation", "before", "closed", "newest")])
 
 # Extents (after, up_to] of a scope are complete: at which row, and by which punctuation.
 CLOSING = np.dtype([(name, np.int64) for name in ("row", "scope", "after", "up_to", "at")])
 
-# Of a row: the verdict, the first extent that takes it, and the last one that it has missed
-# (at least one less than the first that contains it and was not complete: it missed none).
+# Of a row: the verdict, the first and last extent that take it, those that have missed it (none
+# where the first is above the last), and the last extent that was complete when it came;
+# 1 if it is in order and a punctuation had excluded it.
 JUDGED = np.dtype(
-    [(name, np.int64) for name in ("verdict", "first", "missed_from", "missed_to", "last")]
+    [
+        (name, np.int64)
+        for name in (
+            "verdict",
+            "first",
+            "last",
+            "missed_from",
+            "missed_to",
+            "closed",
+            "out_of_order",
+        )
+    ]
 )
 
 
@@ -89,6 +96,7 @@ def sweep(rows, length, slide, scopes, judged, closings):
         c, time = rows.scope[i], rows.time[i]
         scope, j, last = scopes[c], time // slide, (time + length) // slide
         p = time - 1 if ordered else max(rows.punctuation[i], NEVER)
+        excluded = False
         if not ordered and rows.late[i]:
             # Its punctuation is its own source's, and says nothing about the progress of all.
             first = max(last_complete(p, slide), scope.closed) + 1
@@ -98,14 +106,13 @@ def sweep(rows, length, slide, scopes, judged, closings):
                 done = last_complete(scope.punctuation, slide)
                 found = _close(scopes, c, done, i, closings, found)
                 scope.before, scope.punctuation = scope.punctuation, p
-            if not ordered and (p < scope.punctuation or time <= scope.before):
-                scope.out_of_order += 1
+            excluded = not ordered and (p < scope.punctuation or time <= scope.before)
             # Rows let out together come in order of time: none before this one follows.
             done = min(j, last_complete(scope.punctuation, slide))
             found = _close(scopes, c, done, i, closings, found)
             first = scope.closed + 1
         of = judged[i]
-        of.first, of.last = first, last
+        of.first, of.last, of.closed, of.out_of_order = first, last, scope.closed, excluded
         of.missed_from, of.missed_to = max(j, scope.closed) + 1, min(first - 1, last)
         if last <= j:
             of.verdict = OUTSIDE
@@ -138,3 +145,21 @@ def close_all(wanted, length, slide, scopes, closings):
                 scope.before, scope.punctuation = scope.punctuation, up_to * slide - 1
             found = _close(scopes, c, up_to, 0, closings, found)
     return found
+
+
+@compiled
+def number_tuples(group, judged, arrived, reach, index):
+    """Index of each tuple in its group, from 0 again when all extents of those before are complete.
+
+    So a group that holds nothing is as one that never had a tuple.
+    group : int64[n]    judged : JUDGED[n], of rows taken    index : int64[n], written
+    arrived : int64[groups], next index, and reach : int64[groups], last extent that holds a tuple
+    of the group; updated
+    """
+    for i in range(group.size):
+        g, of = group[i], judged[i]
+        if of.closed >= reach[g]:
+            arrived[g] = 0
+        index[i] = arrived[g]
+        arrived[g] += 1
+        reach[g] = max(reach[g], of.last)

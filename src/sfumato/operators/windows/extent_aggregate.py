@@ -38,7 +38,8 @@ from sfumato.operators.windows.pane_store import PaneStore
 
 __all__ = ["ExtentAggregate", "Extents"]
 
-COUNTERS = {"late": kernel.LATE, "outside": kernel.OUTSIDE, "absent": kernel.ABSENT}
+VERDICTS = (kernel.LATE, kernel.OUTSIDE, kernel.ABSENT)
+COUNTERS = ("late", "outside", "absent", "out_of_order")
 NEVER = kernel.NEVER
 SCOPE_FIELDS = kernel.SCOPE.names or ()
 
@@ -115,6 +116,7 @@ class ExtentAggregate(Operator):
         "scope_of": Array(int, "groups", low=-1, high="scopes"),
         "arrived": Array(int, "groups", low=0),
         "previous": Array(int, "groups"),
+        "reach": Array(int, "groups"),
         "tuples": Record(TupleBatch, layout_of("tuples", "alternatives")),
         "late": Record(TupleBatch, layout_of("late", "late alternatives")),
         "joins": Array(int, 2, "late"),
@@ -150,7 +152,8 @@ class ExtentAggregate(Operator):
         self._pending: list[TupleBatch] = []
         self._scopes = np.empty(0, kernel.SCOPE)
         self.scope_of = np.empty(0, np.int64)
-        self.arrived = np.empty(0, np.int64)  # tuples taken of each group
+        self.arrived = np.empty(0, np.int64)  # index of each group's next tuple
+        self.reach = np.empty(0, np.int64)  # last extent that holds one of its tuples
         self.previous = np.empty(0, np.int64)  # number of each group's last extent
         self.missed = MissedRows()
         self.counts = np.zeros(len(COUNTERS), np.int64)
@@ -183,16 +186,18 @@ class ExtentAggregate(Operator):
         group, time = codes("group", group, n), codes("event_time", event_time, n)
         scope = group if scope is None else codes("scope", scope, n)
         check_codes(group, scope, time)
-        scope_of = self._with_scopes(group, scope)
+        self._check_scopes(group, scope)
         forced, flags = _punctuated(n, punctuation, late)
         offsets, prob, table = checked_alternatives(n, offsets, prob, values, self.attributes)
-        self._grow(scope_of, int(scope.max()) + 1 if n else 0)
+        self._grow(int(group.max(initial=-1)) + 1, int(scope.max(initial=-1)) + 1)
+        self.scope_of[group] = scope
         rows = kernel.ReleasedRows(scope, time, np.diff(offsets) > 0, forced, flags)
         judged = np.empty(n, kernel.JUDGED)
         closings = np.empty(2 * n, kernel.CLOSING)
         found = kernel.sweep(rows, self.length, self.slide, self._scopes, judged, closings)
         verdict = judged["verdict"]
-        self.counts += [np.count_nonzero(verdict == kind) for kind in COUNTERS.values()]
+        self.counts[:3] += [np.count_nonzero(verdict == kind) for kind in VERDICTS]
+        self.counts[3] += judged["out_of_order"].sum()
         missing = (verdict == kernel.JOINED) | (verdict == kernel.LATE)
         if missing.any():
             some = judged[missing]
@@ -223,8 +228,7 @@ class ExtentAggregate(Operator):
         """rows; late, outside, absent: in no extent; out_of_order; held: tuples stored now."""
         counts = {name: int(n) for name, n in zip(COUNTERS, self.counts, strict=True)}
         held = sum(batch.size for batch in self._pending) + self._panes.held
-        out_of_order = int(self._scopes["out_of_order"].sum())
-        return {"rows": self.next, **counts, "out_of_order": out_of_order, "held": held}
+        return {"rows": self.next, **counts, "held": held}
 
     @property
     def numbers(self) -> Ints:
@@ -271,7 +275,7 @@ class ExtentAggregate(Operator):
                 raise ValueError("tuples must be of known groups")
             if (np.diff(batch.offsets) < 1).any():
                 raise ValueError("every tuple held must have alternatives")
-        numbers = (self.scopes, self.previous, self.joins, self.missed.table[1:])
+        numbers = (self.scopes, self.previous, self.reach, self.joins, self.missed.table[1:])
         if any(part.size and abs(part).max() > max(most, -NEVER) for part in numbers):
             raise ValueError("times and extents must lie within their range")
         first, last = self.joins
@@ -288,11 +292,7 @@ class ExtentAggregate(Operator):
             return
         stored = batch.take(taken)  # a copy, also of all
         group = stored.marks[GROUP]
-        order = np.argsort(group, kind="stable")
-        by_group = group[order]
-        first = np.searchsorted(by_group, by_group)
-        stored.marks[INDEX, order] = np.arange(taken.size) - first + self.arrived[by_group]
-        self.arrived += np.bincount(group, minlength=len(self.arrived))
+        kernel.number_tuples(group, judged[taken], self.arrived, self.reach, stored.marks[INDEX])
         joined_late = verdict[taken] == kernel.JOINED
         if joined_late.any():
             late = np.flatnonzero(joined_late)
@@ -403,31 +403,36 @@ class ExtentAggregate(Operator):
             out = np.where(previous > NEVER, np.minimum(out, some), out)
         self.missed.forget(out)
 
-    def _with_scopes(self, group: Ints, scope: Ints) -> Ints:
-        """The groups' scopes with those of some more rows; ValueError if a group changes scope."""
-        n = max(int(group.max()) + 1 if group.size else 0, len(self.scope_of))
-        scope_of = np.full(n, -1)
-        scope_of[: len(self.scope_of)] = self.scope_of
-        fresh = scope_of[group] < 0
-        scope_of[group[fresh]] = scope[fresh]
-        wrong = np.flatnonzero(scope_of[group] != scope)
+    def _check_scopes(self, group: Ints, scope: Ints) -> None:
+        """Raise ValueError if a group changes its scope.  O(n log n)."""
+        groups, first, rows = np.unique(group, return_index=True, return_inverse=True)
+        wanted = scope[first]
+        old = groups < len(self.scope_of)
+        known = self.scope_of[groups[old]]
+        wanted[old] = np.where(known < 0, wanted[old], known)
+        wrong = np.flatnonzero(wanted[rows.reshape(-1)] != scope)
         if wrong.size:
-            g = group[wrong[0]]
             raise ValueError(
                 f"`scope` must be the same for all rows of a group; got {scope[wrong[0]]} for "
-                f"group {g} after {scope_of[g]}"
+                f"group {group[wrong[0]]} after {wanted[rows[wrong[0]]]}"
             )
-        return scope_of
 
-    def _grow(self, scope_of: Ints, scopes: int) -> None:
-        more = len(scope_of) - len(self.scope_of)
-        self.scope_of = scope_of
-        self.arrived = np.concatenate([self.arrived, np.zeros(more, np.int64)])
-        self.previous = np.concatenate([self.previous, np.full(more, NEVER)])
-        fresh = np.zeros(max(scopes - len(self._scopes), 0), kernel.SCOPE)
-        for name in ("punctuation", "before", "closed", "newest"):
-            fresh[name] = NEVER
-        self._scopes = np.concatenate([self._scopes, fresh])
+    def _grow(self, groups: int, scopes: int) -> None:
+        """Room for so many groups and scopes; when it must grow, for some more."""
+        if groups > len(self.scope_of):
+            more = groups - len(self.scope_of) + groups // 4
+            for name, value in (
+                ("scope_of", -1),
+                ("arrived", 0),
+                ("previous", NEVER),
+                ("reach", NEVER),
+            ):
+                array = getattr(self, name)
+                setattr(self, name, np.concatenate([array, np.full(more, value)]))
+        if scopes > len(self._scopes):
+            fresh = np.full(scopes - len(self._scopes) + scopes // 4, NEVER)
+            fresh = np.repeat(fresh[:, None], len(SCOPE_FIELDS), axis=1).view(kernel.SCOPE).ravel()
+            self._scopes = np.concatenate([self._scopes, fresh])
 
 
 def _punctuated(
