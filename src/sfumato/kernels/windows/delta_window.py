@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled_ieee
+from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.laws.existence import SURE
 from sfumato.kernels.laws.extreme_law import extreme_law
 from sfumato.kernels.laws.finite_law import law_moments
@@ -31,7 +31,7 @@ class DeltaRule(NamedTuple):
     most: int
 
 
-@compiled_ieee
+@lean
 def near_enough(held, k, i, rule):
     """Pr(tuple i does not exist, or is at most delta from alternative k)."""
     on, delta = rule.on, rule.delta
@@ -42,7 +42,7 @@ def near_enough(held, k, i, rule):
     return 0.0 if rest < SURE else rest
 
 
-@compiled_ieee
+@lean
 def begin_survival(held, rule):
     """The survival of the oldest, anew.  O(held * l**2)."""
     survival = held.survival
@@ -55,7 +55,7 @@ def begin_survival(held, rule):
         survival[k - begin] = chance
 
 
-@compiled_ieee
+@lean
 def outlast(held, i, rule):
     """Update the survival of the oldest by arrival i, which may be the oldest itself.  O(l**2)."""
     head, survival = held.marks[0].head, held.survival
@@ -67,7 +67,7 @@ def outlast(held, i, rule):
             survival[k - begin] *= near_enough(held, k, i, rule)
 
 
-@compiled_ieee
+@lean
 def broken(held):
     """Probability that some tuple is too far from the oldest, given that the oldest exists."""
     head, survival = held.marks[0].head, held.survival
@@ -79,7 +79,7 @@ def broken(held):
     return lost / total
 
 
-@compiled_ieee
+@lean
 def list_alternatives(held, i, measures):
     """Insert tuple i's alternatives into the sorted lists, after equal ones.  O(held) moves."""
     for x in range(measures.sign.size):
@@ -102,7 +102,7 @@ def list_alternatives(held, i, measures):
             held.listed[x] = n + 1
 
 
-@compiled_ieee
+@lean
 def drop_alternatives(held, before):
     """Remove all alternatives placed before `before` from the sorted lists.  O(held)."""
     for x in range(held.listed.size):
@@ -114,7 +114,7 @@ def drop_alternatives(held, before):
         held.listed[x] = kept
 
 
-@compiled_ieee
+@lean
 def evict(held, stacks, rule, measures):
     """Evict from a window that has taken an arrival; its survival includes the arrival."""
     marks = held.marks[0]

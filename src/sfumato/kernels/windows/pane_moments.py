@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled
+from sfumato.kernels.compile import compiled, lean
 from sfumato.kernels.laws.extreme_law import cut_alternatives, extreme_law
 from sfumato.kernels.laws.finite_law import law_moments
 from sfumato.kernels.laws.mergeable_moments import (
@@ -86,13 +86,13 @@ class RankedValues(NamedTuple):
     kept: np.ndarray
 
 
-@compiled
-def nodes_of(nodes, slot, channel):
-    """A channel's nodes, or any that are not used."""
-    return nodes[min(slot, nodes.shape[0] - 1), min(channel, nodes.shape[1] - 1)]
+@lean
+def at(i, size):
+    """Place i of an axis, or its last one: nodes that are not used take no room."""
+    return min(i, size - 1)
 
 
-@compiled
+@lean
 def fill_slots(slots, rows, lifted, measures, partials):
     """Partials of slots: that of slots[i] from the tuples rows[i] ... rows[i + 1].
 
@@ -102,7 +102,10 @@ def fill_slots(slots, rows, lifted, measures, partials):
     for i in range(slots.size):
         s = slots[i]
         for c in range(partial.shape[1]):
-            scalars, here = partial[s, c], nodes_of(nodes, s, c)
+            scalars, here = (
+                partial[s, c],
+                nodes[at(s, nodes.shape[0]), at(c, nodes.shape[1])],
+            )
             for j in range(SCALARS):
                 scalars[j] = 0.0
             if c < averages and s < nodes.shape[0]:
@@ -112,7 +115,7 @@ def fill_slots(slots, rows, lifted, measures, partials):
                 add_tuple(e[k], mu[k], var[k], measures.rise, c < averages, scalars, here)
 
 
-@compiled
+@lean
 def prefix_panes(panes, fresh, width, averages, partials):
     """Prefixes of fresh panes: of their group's block, up to and with each.  fresh : bool[p]"""
     partial, nodes, prefix, prefix_nodes, _ = partials
@@ -124,15 +127,27 @@ def prefix_panes(panes, fresh, width, averages, partials):
         if i > 0 and group[i - 1] == group[i] and number[i - 1] // width == number[i] // width:
             t = panes.slot[i - 1]
         for c in range(partial.shape[1]):
-            used, own, to = c < averages, nodes_of(nodes, s, c), nodes_of(prefix_nodes, s, c)
+            used, own, to = (
+                c < averages,
+                nodes[at(s, nodes.shape[0]), at(c, nodes.shape[1])],
+                prefix_nodes[at(s, prefix_nodes.shape[0]), at(c, prefix_nodes.shape[1])],
+            )
             if t >= 0:
-                copy_set(prefix[t, c], nodes_of(prefix_nodes, t, c), used, prefix[s, c], to)
+                copy_set(
+                    prefix[t, c],
+                    prefix_nodes[
+                        min(t, prefix_nodes.shape[0] - 1), min(c, prefix_nodes.shape[1] - 1)
+                    ],
+                    used,
+                    prefix[s, c],
+                    to,
+                )
                 merge_sets(partial[s, c], own, used, prefix[s, c], to)
             else:
                 copy_set(partial[s, c], own, used, prefix[s, c], to)
 
 
-@compiled
+@lean
 def _suffix(slots, begin, last, averages, partials):
     """Turn the partials of panes [begin, last), the end of a block, into suffixes, in place."""
     partial, nodes, suffixed = partials.partial, partials.nodes, partials.suffixed
@@ -147,7 +162,10 @@ def _suffix(slots, begin, last, averages, partials):
             continue
         t = slots[i + 1]
         for c in range(partial.shape[1]):
-            here, there = nodes_of(nodes, t, c), nodes_of(nodes, s, c)
+            here, there = (
+                nodes[at(t, nodes.shape[0]), at(c, nodes.shape[1])],
+                nodes[at(s, nodes.shape[0]), at(c, nodes.shape[1])],
+            )
             merge_sets(partial[t, c], here, c < averages, partial[s, c], there)
 
 
@@ -176,13 +194,33 @@ def answer_extents(extents, panes, grid, late, measures, partials, answers, held
             used, to = c < averages, total_nodes[min(c, total_nodes.shape[0] - 1)]
             if middle > low:
                 s = panes.slot[low]
-                copy_set(partial[s, c], nodes_of(nodes, s, c), used, total[c], to)
+                copy_set(
+                    partial[s, c],
+                    nodes[at(s, nodes.shape[0]), at(c, nodes.shape[1])],
+                    used,
+                    total[c],
+                    to,
+                )
             if middle < high:
                 s = panes.slot[high - 1]
-                merge_sets(prefix[s, c], nodes_of(prefix_nodes, s, c), used, total[c], to)
+                merge_sets(
+                    prefix[s, c],
+                    prefix_nodes[
+                        min(s, prefix_nodes.shape[0] - 1), min(c, prefix_nodes.shape[1] - 1)
+                    ],
+                    used,
+                    total[c],
+                    to,
+                )
             for i in range(late.begins[x], late.begins[x + 1]):
                 s = late.slot[i]
-                merge_sets(partial[s, c], nodes_of(nodes, s, c), used, total[c], to)
+                merge_sets(
+                    partial[s, c],
+                    nodes[at(s, nodes.shape[0]), at(c, nodes.shape[1])],
+                    used,
+                    total[c],
+                    to,
+                )
         held[x] = np.int64(total[-1, TUPLES])
         for r in range(what.size):
             if what[r] >= 0:
@@ -193,7 +231,7 @@ def answer_extents(extents, panes, grid, late, measures, partials, answers, held
                 )
 
 
-@compiled
+@lean
 def cut_slots(slots, begins, ranked, order):
     """How many alternatives of each slot `answer_extremes` may need, written to `ranked.kept`.
 

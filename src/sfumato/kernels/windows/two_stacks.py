@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled_ieee
+from sfumato.kernels.compile import lean
 from sfumato.kernels.laws.mergeable_moments import (
     CERTAIN,
     SCALARS,
@@ -70,13 +70,7 @@ class Stacks(NamedTuple):
     back_nodes: np.ndarray
 
 
-@compiled_ieee
-def at(nodes, i):
-    """Nodes of slot i, or of the one slot there is."""
-    return nodes[min(i, nodes.shape[0] - 1)]
-
-
-@compiled_ieee
+@lean
 def extend_partial(held, i, measures, scalars, nodes):
     """Add tuple i to the partials of all channels."""
     averages, rise = measures.averages, measures.rise
@@ -85,7 +79,7 @@ def extend_partial(held, i, measures, scalars, nodes):
         add_tuple(e, mu, var, rise, c < averages, scalars[c], nodes[min(c, nodes.shape[0] - 1)])
 
 
-@compiled_ieee
+@lean
 def copy_partial(scalars, nodes, averages, to_scalars, to_nodes):
     """Copy the partials of all channels; nodes not in use are cleared, ready for more tuples."""
     for c in range(scalars.shape[0]):
@@ -95,7 +89,7 @@ def copy_partial(scalars, nodes, averages, to_scalars, to_nodes):
             clear_nodes(to_nodes[i])
 
 
-@compiled_ieee
+@lean
 def clear_partial(scalars, nodes):
     """Make the partials of all channels those of no tuples."""
     for c in range(scalars.shape[0]):
@@ -105,7 +99,7 @@ def clear_partial(scalars, nodes):
         clear_nodes(nodes[c])
 
 
-@compiled_ieee
+@lean
 def turn_over(held, stacks, measures):
     """Make all held tuples the front, the back empty.  O(held)."""
     clear_partial(stacks.back, stacks.back_nodes)
@@ -113,24 +107,34 @@ def turn_over(held, stacks, measures):
     build_front(held, stacks, measures)
 
 
-@compiled_ieee
+@lean
 def build_front(held, stacks, measures):
     """Suffixes of the front: `kept` of every STRIDE-th."""
     head, middle = held.marks[0].head, held.marks[0].middle
     held.marks[0].block = -1
-    scalars, nodes = stacks.block[0], at(stacks.block_nodes, 0)
+    scalars, nodes = stacks.block[0], stacks.block_nodes[min(0, stacks.block_nodes.shape[0] - 1)]
     clear_partial(scalars, nodes)
-    copy_partial(scalars, nodes, measures.averages, stacks.kept[0], at(stacks.kept_nodes, 0))
+    copy_partial(
+        scalars,
+        nodes,
+        measures.averages,
+        stacks.kept[0],
+        stacks.kept_nodes[min(0, stacks.kept_nodes.shape[0] - 1)],
+    )
     for r in range(1, middle - head + 1):
         extend_partial(held, middle - r, measures, scalars, nodes)
         if r % STRIDE == 0:
             b = r // STRIDE
             copy_partial(
-                scalars, nodes, measures.averages, stacks.kept[b], at(stacks.kept_nodes, b)
+                scalars,
+                nodes,
+                measures.averages,
+                stacks.kept[b],
+                stacks.kept_nodes[min(b, stacks.kept_nodes.shape[0] - 1)],
             )
 
 
-@compiled_ieee
+@lean
 def front_place(held, stacks, measures):
     """Where in `block` the front's partial is, -1 if it is empty; builds the block if needed."""
     middle = held.marks[0].middle
@@ -140,16 +144,22 @@ def front_place(held, stacks, measures):
     b = (r - 1) // STRIDE
     if held.marks[0].block != b:
         held.marks[0].block = b
-        before, before_nodes = stacks.kept[b], at(stacks.kept_nodes, b)
+        before, before_nodes = (
+            stacks.kept[b],
+            stacks.kept_nodes[min(b, stacks.kept_nodes.shape[0] - 1)],
+        )
         for j in range(r - b * STRIDE):
-            scalars, nodes = stacks.block[j], at(stacks.block_nodes, j)
+            scalars, nodes = (
+                stacks.block[j],
+                stacks.block_nodes[min(j, stacks.block_nodes.shape[0] - 1)],
+            )
             copy_partial(before, before_nodes, measures.averages, scalars, nodes)
             extend_partial(held, middle - b * STRIDE - j - 1, measures, scalars, nodes)
             before, before_nodes = scalars, nodes
     return r - b * STRIDE - 1
 
 
-@compiled_ieee
+@lean
 def merge_parts(held, stacks, measures, total, nodes):
     """The partial of all tuples held, written to total, nodes."""
     averages = measures.averages
@@ -158,5 +168,5 @@ def merge_parts(held, stacks, measures, total, nodes):
         used, z = c < averages, min(c, nodes.shape[0] - 1)
         copy_set(stacks.back[c], stacks.back_nodes[z], used, total[c], nodes[z])
         if place >= 0:
-            own = at(stacks.block_nodes, place)[z]
+            own = stacks.block_nodes[min(place, stacks.block_nodes.shape[0] - 1)][z]
             merge_sets(stacks.block[place, c], own, used, total[c], nodes[z])

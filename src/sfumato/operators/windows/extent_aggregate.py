@@ -195,13 +195,13 @@ class ExtentAggregate(Operator):
         judged = np.empty(n, kernel.JUDGED)
         closings = np.empty(2 * n, kernel.CLOSING)
         found = kernel.sweep(rows, self.length, self.slide, self._scopes, judged, closings)
-        verdict = judged["verdict"]
-        self.counts[:3] += [np.count_nonzero(verdict == kind) for kind in VERDICTS]
-        self.counts[3] += judged["out_of_order"].sum()
-        missing = (verdict == kernel.JOINED) | (verdict == kernel.LATE)
-        if missing.any():
-            some = judged[missing]
-            self.missed.add(group[missing], some["missed_from"], some["missed_to"])
+        kinds = np.bincount(judged["verdict"], minlength=kernel.ABSENT + 1)
+        self.counts += [*kinds[[*VERDICTS]], judged["out_of_order"].sum()]
+        if kinds[kernel.JOINED] or kinds[kernel.LATE]:
+            of = judged["verdict"]
+            some = np.flatnonzero((of == kernel.JOINED) | (of == kernel.LATE))
+            first, last = judged["missed_from"][some], judged["missed_to"][some]
+            self.missed.add(group[some], first, last)
         marks = np.stack([group, time, np.arange(n) + self.next, np.zeros_like(time)])
         self._take(TupleBatch(marks, offsets, prob, table), judged)
         self.next += n
@@ -292,12 +292,13 @@ class ExtentAggregate(Operator):
             return
         stored = batch.take(taken)  # a copy, also of all
         group = stored.marks[GROUP]
-        kernel.number_tuples(group, judged[taken], self.arrived, self.reach, stored.marks[INDEX])
+        of = judged if taken.size == judged.size else judged[taken]
+        kernel.number_tuples(group, of, self.arrived, self.reach, stored.marks[INDEX])
         joined_late = verdict[taken] == kernel.JOINED
         if joined_late.any():
             late = np.flatnonzero(joined_late)
-            of = judged[taken[late]]
-            self._panes.add_late(stored.take(late), of["first"].copy(), of["last"].copy())
+            first, last = of["first"][late], of["last"][late]
+            self._panes.add_late(stored.take(late), first, last)
             stored = stored.take(np.flatnonzero(~joined_late))
         if stored.size:
             self._pending.append(stored)
@@ -405,6 +406,9 @@ class ExtentAggregate(Operator):
 
     def _check_scopes(self, group: Ints, scope: Ints) -> None:
         """Raise ValueError if a group changes its scope.  O(n log n)."""
+        seen = not group.size or int(group.max()) < len(self.scope_of)
+        if seen and (self.scope_of[group] == scope).all():
+            return
         groups, first, rows = np.unique(group, return_index=True, return_inverse=True)
         wanted = scope[first]
         old = groups < len(self.scope_of)
