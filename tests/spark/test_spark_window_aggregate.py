@@ -291,7 +291,6 @@ def test_reorder_then_extents_in_one_query_equals_the_rows_that_came_in_time(spa
         if (k, end) in first:
             assert first[k, end]["total"]["mean"] == row["total"]["mean"]
             assert first[k, end]["late"] == row["late"]
-    assert max(row["late"] for row in whole) == len(late)
     assert joined > 0
 
 
