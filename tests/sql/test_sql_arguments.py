@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from sfumato.sql import SqlError, sql
+import sfumato as sf
+from sfumato.sql import SqlError, explain, sql
 
 pytestmark = pytest.mark.spark
 
@@ -27,6 +28,9 @@ def tables(spark):
 BRACKETS = [
     ("WATTR ts SLACK 10 DRATIO 1%", "1%", "DRATIO and SLACK exclude each other"),
     ("WATTR ts MAX SLACK 10", "10", "SLACK"),
+    ("WATTR ts MAX_DELAY 0 s", "0 s", "MAX_DELAY must be longer than nothing; got 0 s"),
+    ("WATTR ts MAX_DELAY 1 min DRATIO 1%", "1%", "DRATIO and MAX_DELAY exclude each other"),
+    ("WATTR ts SLACK 1 SOURCE kk", "kk", "no column kk"),
     ("WATTR ts DRATIO 0", "0", "DRATIO must be a share in (0, 0.5]"),
     ("WATTR ts DRATIO 60%", "60%", "(0, 0.5], 0.01 for 1%; got 60%"),
     ("WATTR ts SLACK -1", "-1", "SLACK must be at least 0"),
@@ -70,6 +74,17 @@ def test_the_likely_choice_is_the_functions_own(tables):
         sql(tables, "SELECT * FROM s [WATTR ts DRATIO 1% ESTIMATOR conformel]")
     assert caught.value.suggestion == "CONFORMAL"
     assert "MAX" in caught.value.expected
+
+
+def test_sources_and_a_fixed_delay_are_those_of_the_function(tables):
+    query = "SELECT * FROM s [WATTR ts SOURCE k MAX_DELAY 1 min]"
+    ours = sf.reorder(
+        tables.table("s"), event_time="ts", arrival="arrival", source="k", max_delay="1 min"
+    )
+    assert sorted(sql(tables, query).collect(), key=str) == sorted(ours.collect(), key=str)
+    plan = explain(tables, query)
+    assert "one a source (k): rows wait for the slowest" in plan
+    assert "MAX_DELAY 1 min behind the newest event time" in plan
 
 
 def test_a_column_that_is_taken_for_lack_of_a_word_is_asked_for_where_it_is_missing(tables):

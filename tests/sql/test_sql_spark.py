@@ -521,7 +521,7 @@ def test_explain_says_what_reorder_will_do(tables):
         "event time   ts",
         "arrival      arrival",
         "one a value of (sensor), in parallel",
-        "DRATIO 1%, estimator normal",
+        "DRATIO 1%, estimator conformal",
         "RANGE 5 min SLIDE 30 s",
         "at most 100 rows a key",
         "every row comes out once",

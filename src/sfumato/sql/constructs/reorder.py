@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.spark.model.figures import row_bytes
 from sfumato.spark.reorder import reorder
-from sfumato.sql.explanation.wording import per_key, percent, size, span
+from sfumato.sql.explanation.wording import listed, per_key, percent, size, span
 from sfumato.sql.plan.bracket import Bracket, Window
 from sfumato.sql.plan.given import Given
 from sfumato.sql.plan.nodes import Lines, Step, Table, at
@@ -18,9 +18,11 @@ from sfumato.sql.text.words import Word
 from sfumato.windows import Range
 
 EXTENT = ("RANGE", "SLIDE")
-CONTROLS = {"drop_ratio", "slack", "estimator", "max_buffer"}
+WAYS = {"drop_ratio", "slack", "max_delay", "estimator"}
+"""Arguments that say how far to stay behind; without one of them nothing is held back."""
+CONTROLS = WAYS | {"max_buffer", "source"}
 """Arguments that ask for disorder control; without one of them rows are taken to come in order."""
-ESTIMATOR = "normal"  # of `sf.reorder`, where a drop ratio names none
+ESTIMATOR = "conformal"  # of `sf.reorder`, where a drop ratio names none
 MEASURES = {
     "normal": "C's measure, for exponential gaps and normal delays",
     "conformal": "conformal feedback, no assumption on the delays",
@@ -36,8 +38,10 @@ class Reorder(Bracket):
         Word("WATTR", "name", "event_time", default="event_time"),
         Word("ARRIVAL", "name", "arrival"),
         Word("KEY", "names", "key"),
+        Word("SOURCE", "names", "source"),
         Word("SLACK", "number", "slack"),
         Word("DRATIO", "fraction", "drop_ratio"),
+        Word("MAX_DELAY", "duration", "max_delay"),
         Word("MAX", "", "estimator", constant="max"),
         Word("ESTIMATOR", "choice", "estimator"),
         Word("BSIZE", "number", "max_buffer"),
@@ -58,7 +62,7 @@ class Reorder(Bracket):
         controlled = is_controlled(arguments)
         if answered and extent is not None and not controlled:
             return frame
-        if not controlled or arguments.keys() & CONTROLS == {"max_buffer"}:
+        if not WAYS & arguments.keys():
             arguments["slack"] = 0
         if "arrival" not in arguments:
             frame, arguments["arrival"] = self._arrival(given, arguments, controlled)
@@ -127,7 +131,7 @@ class Reordered(Step):
         rows = [
             ("event time", given["event_time"]),
             ("arrival", given["arrival"]),
-            ("controllers", per_key(self.key, "one, in one task")),
+            ("controllers", self._controllers(given)),
             ("punctuation", self._controlled(given)),
         ]
         if self.extent is not None:
@@ -138,11 +142,20 @@ class Reordered(Step):
             rows.append(("idle", f"rows held come out after {idle} without arrivals"))
         return [*rows, ("state", self._held(given)), ("guarantee", self._promised(given))]
 
+    def _controllers(self, given: dict[str, Any]) -> str:
+        scope = per_key(self.key, "one, in one task")
+        if "source" not in given:
+            return scope
+        sources = ", ".join(listed(given["source"]))
+        return f"{scope}; of each, one a source ({sources}): rows wait for the slowest"
+
     def _controlled(self, given: dict[str, Any]) -> str:
         if "drop_ratio" in given:
             estimator = given.get("estimator", ESTIMATOR)
             measure = f"{estimator}: {MEASURES[estimator]}"
             return f"DRATIO {percent(given['drop_ratio'])}, estimator {measure}"
+        if "max_delay" in given:
+            return f"MAX_DELAY {span(given['max_delay'])} behind the newest event time"
         if given.get("estimator") == "max":
             return "MAX, as late as the largest difference of delays seen"
         slack = given.get("slack")
