@@ -35,6 +35,8 @@ def stream(spark):
         (f"SELECT system.builtin.reflect({JAVA})", "reflect"),
         (f"SELECT IDENTIFIER('reflect')({JAVA})", "IDENTIFIER"),
         (f"SELECT id FROM s WHERE x > 0 AND reflect({JAVA}) = ''", "reflect"),
+        ("SELECT '${env:HOME}'", "${env:HOME}"),
+        ("SELECT id FROM s WHERE x > ${spark.app.id}", "${spark.app.id}"),
         ("SELECT * FROM text.`/etc/passwd`", "text.`/etc/passwd`"),
         ("SELECT * FROM text.`passwd`", "text.`passwd`"),
         ("SELECT id FROM s, csv . `/etc/passwd`", "csv . `/etc/passwd`"),
@@ -71,6 +73,7 @@ def test_a_session_may_trust_its_texts(spark, stream):
         "id > 1; drop table s",
         f"reflect({JAVA}) = ''",
         "id IN (SELECT value FROM text.`/etc/passwd`)",
+        "'${env:HOME}' > ''",
     ],
 )
 def test_an_expression_only_computes(stream, text):

@@ -1,7 +1,7 @@
 """Text from outside is a query or an expression, and nothing else.
 
-Spark SQL has functions that call any Java method, table names that are paths, and names made up
-while a query runs. A text that may come from someone else must not reach them: they are refused,
+Spark SQL has functions that call any Java method, table names that are paths, names made up while
+a query runs, and variables of the environment. A text that may come from someone else must not reach them: they are refused,
 unless the session says that its texts are to be trusted.
 """
 
@@ -24,6 +24,7 @@ FORMATS = ("text", "csv", "json", "xml", "parquet", "orc", "avro", "binaryfile",
 GAP = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
 # In any text, within strings and comments too: what Spark takes for these is not ours to guess.
 CALL = re.compile(rf"\b({'|'.join(REACHING)})\b[`\"']?{GAP}\(", re.IGNORECASE | re.DOTALL)
+VARIABLE = re.compile(r"\$\{[^}]*\}")  # Spark puts settings and the environment in its place
 PATH = re.compile(
     rf"(?:\b(?:{'|'.join(FORMATS)})\b|`(?:{'|'.join(FORMATS)})`){GAP}\.{GAP}`[^`]*`",
     re.IGNORECASE | re.DOTALL,
@@ -43,9 +44,11 @@ def is_trusted(spark: SparkSession) -> bool:
 
 
 def reaching(text: str) -> Iterator[tuple[int, int, str]]:
-    """Calls in a query or expression that reach beyond it: from, to, and the function's name."""
+    """What in a query or expression reaches beyond it, calls and variables: from, to, and what."""
     for call in CALL.finditer(text):
         yield call.start(1), call.end(1), call.group(1)
+    for variable in VARIABLE.finditer(text):
+        yield variable.start(), variable.end(), variable.group()
 
 
 def path_tables(text: str) -> Iterator[tuple[int, int, str]]:
