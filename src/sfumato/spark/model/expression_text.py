@@ -44,7 +44,7 @@ def is_trusted(spark: SparkSession) -> bool:
 
 
 def reaching(text: str) -> Iterator[tuple[int, int, str]]:
-    """What in a query or expression reaches beyond it, calls and variables: from, to, and what."""
+    """Calls and variables in a text that reach beyond its data: from, to, and what it is."""
     for call in CALL.finditer(text):
         yield call.start(1), call.end(1), call.group(1)
     for variable in VARIABLE.finditer(text):
