@@ -1,8 +1,8 @@
 """Text from outside is a query or an expression, and nothing else.
 
 Spark SQL has functions that call any Java method, table names that are paths, names made up while
-a query runs, and variables of the environment. A text that may come from someone else must not reach them: they are refused,
-unless the session says that its texts are to be trusted.
+a query runs, and variables of the environment. A text that may come from someone else must not
+reach them: they are refused, unless the session says that its texts are to be trusted.
 """
 
 from __future__ import annotations
