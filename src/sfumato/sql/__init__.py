@@ -27,10 +27,11 @@ def sql(spark: SparkSession, text: str, **frames: DataFrame) -> DataFrame | list
         EXPLAIN of one of them, which gives a frame with one column `plan`
     frames : tables by name, which go before the session's: sql(spark, "SELECT ... FROM s", s=df)
 
-    Nothing is started or collected. A query with no construct of ours is handed to `spark.sql` as
-    it stands. TOP queries over the same table, window, filter and ranking are planned together:
-    each one's frame is its part of the answers to all of them. Parsing takes milliseconds; Spark
-    analyses each query once or a few times.
+    Nothing is started, and nothing collected but the repository of an IMPUTE. A query without a
+    construct of this language is handed to `spark.sql` as it stands. TOP queries over the same
+    table, window, filter and ranking are planned together: each one's frame is its part of the
+    answers to all of them. Parsing takes milliseconds; Spark analyses each query once or a few
+    times.
 
     Raises SqlError (a ValueError) with line, column and likely word for what cannot be understood
     in it, an unknown stream or column included; other errors of Spark's are raised as they are.
@@ -54,7 +55,8 @@ def sql(spark: SparkSession, text: str, **frames: DataFrame) -> DataFrame | list
 def explain(spark: SparkSession, text: str, **frames: DataFrame) -> str:
     """What `sql` would do, in words: operators, keys, windows, state and what is guaranteed.
 
-    Arguments and errors as for `sql`; nothing is started, the tables are only looked up.
+    Arguments and errors as for `sql`; nothing is started, and nothing collected but the repository
+    of an IMPUTE.
     """
     from sfumato.sql.explanation.describe import explained
     from sfumato.sql.planner.planner import Planner, parsed
