@@ -23,7 +23,6 @@ from sfumato.operators.state.declared import Array, Part, Record, Value
 from sfumato.operators.state.stateful import Operator, as_fields
 from sfumato.operators.state.tuple_batch import (
     GROUP,
-    INDEX,
     NUMBER,
     TIME,
     TupleBatch,
@@ -32,6 +31,7 @@ from sfumato.operators.state.tuple_batch import (
     joined,
     layout_of,
 )
+from sfumato.operators.windows.extent_groups import ExtentGroups
 from sfumato.operators.windows.extents import LONGEST, Extents, check_codes, microseconds
 from sfumato.operators.windows.missed_rows import MissedRows
 from sfumato.operators.windows.pane_store import PaneStore
@@ -41,7 +41,6 @@ __all__ = ["ExtentAggregate", "Extents"]
 VERDICTS = (kernel.LATE, kernel.OUTSIDE, kernel.ABSENT)
 COUNTERS = ("late", "outside", "absent", "out_of_order")
 NEVER = kernel.NEVER
-SCOPE_FIELDS = kernel.SCOPE.names or ()
 
 
 @dataclass(frozen=True)
@@ -112,11 +111,7 @@ class ExtentAggregate(Operator):
     kind, version = "extent_aggregate", 2
     config: ExtentConfig
     state = {
-        "scopes": Array(int, len(SCOPE_FIELDS), "scopes"),
-        "scope_of": Array(int, "groups", low=-1, high="scopes"),
-        "arrived": Array(int, "groups", low=0),
-        "previous": Array(int, "groups"),
-        "reach": Array(int, "groups"),
+        "groups": Part(),
         "tuples": Record(TupleBatch, layout_of("tuples", "alternatives")),
         "late": Record(TupleBatch, layout_of("late", "late alternatives")),
         "joins": Array(int, 2, "late"),
@@ -150,11 +145,7 @@ class ExtentAggregate(Operator):
         grid = PaneGrid(2, 2 * whole + 1) if part else PaneGrid(1, whole)
         self._panes = PaneStore(Channels(self.aggregates), grid, self.attributes)
         self._pending: list[TupleBatch] = []
-        self._scopes = np.empty(0, kernel.SCOPE)
-        self.scope_of = np.empty(0, np.int64)
-        self.arrived = np.empty(0, np.int64)  # index of each group's next tuple
-        self.reach = np.empty(0, np.int64)  # last extent that holds one of its tuples
-        self.previous = np.empty(0, np.int64)  # number of each group's last extent
+        self.groups = ExtentGroups()
         self.missed = MissedRows()
         self.counts = np.zeros(len(COUNTERS), np.int64)
         self.next = 0
@@ -186,15 +177,14 @@ class ExtentAggregate(Operator):
         group, time = codes("group", group, n), codes("event_time", event_time, n)
         scope = group if scope is None else codes("scope", scope, n)
         check_codes(group, scope, time)
-        self._check_scopes(group, scope)
+        self.groups.check(group, scope)
         forced, flags = _punctuated(n, punctuation, late)
         offsets, prob, table = checked_alternatives(n, offsets, prob, values, self.attributes)
-        self._grow(int(group.max(initial=-1)) + 1, int(scope.max(initial=-1)) + 1)
-        self.scope_of[group] = scope
+        self.groups.take(group, scope)
         rows = kernel.ReleasedRows(scope, time, np.diff(offsets) > 0, forced, flags)
         judged = np.empty(n, kernel.JUDGED)
         closings = np.empty(2 * n, kernel.CLOSING)
-        found = kernel.sweep(rows, self.length, self.slide, self._scopes, judged, closings)
+        found = kernel.sweep(rows, self.length, self.slide, self.groups.scopes, judged, closings)
         kinds = np.bincount(judged["verdict"], minlength=kernel.ABSENT + 1)
         self.counts += [*kinds[[*VERDICTS]], judged["out_of_order"].sum()]
         if kinds[kernel.JOINED] or kinds[kernel.LATE]:
@@ -212,11 +202,11 @@ class ExtentAggregate(Operator):
 
         The punctuation is then the last one's end - 1, so that they miss later rows before it.
         """
-        known = np.arange(len(self._scopes))
+        known = np.arange(len(self.groups.scopes))
         wanted = known if scopes is None else np.unique(np.asarray(scopes, np.int64))
         wanted = wanted[(wanted >= 0) & (wanted < len(known))]
         closings = np.empty(2 * wanted.size, kernel.CLOSING)
-        found = kernel.close_all(wanted, self.length, self.slide, self._scopes, closings)
+        found = kernel.close_all(wanted, self.length, self.slide, self.groups.scopes, closings)
         return self._complete(closings[:found], at_once=True)
 
     def flush(self) -> Extents:
@@ -252,16 +242,12 @@ class ExtentAggregate(Operator):
 
     def before_saving(self) -> None:
         panes = self._panes
-        self.scopes = np.array([self._scopes[name] for name in SCOPE_FIELDS])
         self.tuples = joined([panes.tuples(), *self._pending])
         self.late = panes.late_tuples()
         self.joins = np.stack([panes.late.first, panes.late.last])
 
     def after_loading(self) -> None:
         self._check()
-        self._scopes = np.empty(self.scopes.shape[1], kernel.SCOPE)
-        for name, column in zip(SCOPE_FIELDS, self.scopes, strict=True):
-            self._scopes[name] = column
         self._pending = [self.tuples] if self.tuples.size else []
         self._move_complete()  # partials are computed again
         self._panes.add_late(self.late, *self.joins)
@@ -271,17 +257,20 @@ class ExtentAggregate(Operator):
         most = (self.length + LONGEST) // self.slide + 2
         for batch in (self.tuples, self.late):
             check_codes(batch.marks[GROUP], batch.marks[NUMBER], batch.marks[TIME])
-            if (batch.marks[GROUP] >= len(self.scope_of)).any():
+            if (batch.marks[GROUP] >= len(self.groups.scope_of)).any():
                 raise ValueError("tuples must be of known groups")
             if (np.diff(batch.offsets) < 1).any():
                 raise ValueError("every tuple held must have alternatives")
-        numbers = (self.scopes, self.previous, self.reach, self.joins, self.missed.table[1:])
+        numbers = (
+            self.groups.saved_scopes, self.groups.previous, self.groups.reach, self.joins,
+            self.missed.table[1:],
+        )  # fmt: skip
         if any(part.size and abs(part).max() > max(most, -NEVER) for part in numbers):
             raise ValueError("times and extents must lie within their range")
         first, last = self.joins
         if (first > last).any() or (last - first > self.length // self.slide + 1).any():
             raise ValueError("late tuples must be in extents that contain them")
-        if (self.scope_of[self.late.marks[GROUP]] < 0).any():
+        if (self.groups.scope_of[self.late.marks[GROUP]] < 0).any():
             raise ValueError("tuples must be of a known scope")
 
     def _take(self, batch: TupleBatch, judged: np.ndarray) -> None:
@@ -291,9 +280,8 @@ class ExtentAggregate(Operator):
         if not taken.size:
             return
         stored = batch.take(taken)  # a copy, also of all
-        group = stored.marks[GROUP]
         of = judged if taken.size == judged.size else judged[taken]
-        kernel.number_tuples(group, of, self.arrived, self.reach, stored.marks[INDEX])
+        self.groups.number(stored, of)
         joined_late = verdict[taken] == kernel.JOINED
         if joined_late.any():
             late = np.flatnonzero(joined_late)
@@ -307,17 +295,13 @@ class ExtentAggregate(Operator):
         whole = time // self.slide
         return 2 * whole + (time - whole * self.slide >= self._cut) if self._cut else whole
 
-    def _closed(self, group: Ints) -> Ints:
-        """Number of the last complete extent of each group's scope."""
-        return self._scopes["closed"][self.scope_of[group]]
-
     def _move_complete(self) -> None:
         """Move the tuples of complete panes to the panes: those whose slide is complete."""
         if not self._pending:
             return
         tuples = joined(self._pending)
         pane = self._pane_of(tuples.marks[TIME])
-        limit = self._closed(tuples.marks[GROUP])
+        limit = self.groups.closed(tuples.marks[GROUP])
         done = pane // self._panes.grid.per_slide + 1 <= limit
         order = np.flatnonzero(done)
         order = order[np.lexsort((pane[order], tuples.marks[GROUP][order]))]
@@ -369,7 +353,7 @@ class ExtentAggregate(Operator):
         first, late_group = late.first[by_first], late.group[by_first]
         by_scope = np.argsort(closings["scope"], kind="stable")
         ordered = closings[by_scope]
-        begins = np.full(len(self._scopes), -1)
+        begins = np.full(len(self.groups.scopes), -1)
         begins[ordered["scope"][::-1]] = np.arange(len(ordered))[::-1]
         asked = Groups(
             starts=np.append(np.searchsorted(panes.group, groups), panes.group.size),
@@ -377,8 +361,8 @@ class ExtentAggregate(Operator):
             late_starts=np.append(np.searchsorted(late_group, groups), late_group.size),
             first=first,
             reach=_running_maximum(late.last[by_first], late_group),
-            begins=begins[self.scope_of[groups]],
-            previous=self.previous[groups],
+            begins=begins[self.groups.scope_of[groups]],
+            previous=self.groups.previous[groups],
             most=self.most_empty if self.empty else -1,
         )
         counts = list_extents(asked, self._panes.grid, ordered, np.empty(0, EXTENT))
@@ -386,57 +370,23 @@ class ExtentAggregate(Operator):
         if len(found):
             list_extents(asked, self._panes.grid, ordered, found)
         last = places(counts)[1:][counts > 0] - 1
-        self.previous[groups[counts > 0]] = found["number"][last]
+        self.groups.previous[groups[counts > 0]] = found["number"][last]
         found["closing"] = by_scope[found["closing"]]
         return found, np.repeat(groups, counts)
 
     def _forget(self) -> None:
         """Drop panes and late rows that no further extent holds."""
         panes, grid = self._panes, self._panes.grid
-        following = (self._closed(panes.panes.group) + 1) * grid.per_slide
-        still = panes.late.last > self._closed(panes.late.group)
+        following = (self.groups.closed(panes.panes.group) + 1) * grid.per_slide
+        still = panes.late.last > self.groups.closed(panes.late.group)
         panes.keep(panes.panes.number >= following - grid.width, still)
         group = self.missed.table[0]
-        out = self._closed(group)
+        out = self.groups.closed(group)
         if self.empty:  # extents without a tuple come out later, with the next that has one
-            previous = self.previous[group]
+            previous = self.groups.previous[group]
             some = np.maximum(previous, out - self.most_empty - 1)
             out = np.where(previous > NEVER, np.minimum(out, some), out)
         self.missed.forget(out)
-
-    def _check_scopes(self, group: Ints, scope: Ints) -> None:
-        """Raise ValueError if a group changes its scope.  O(n log n)."""
-        seen = not group.size or int(group.max()) < len(self.scope_of)
-        if seen and (self.scope_of[group] == scope).all():
-            return
-        groups, first, rows = np.unique(group, return_index=True, return_inverse=True)
-        wanted = scope[first]
-        old = groups < len(self.scope_of)
-        known = self.scope_of[groups[old]]
-        wanted[old] = np.where(known < 0, wanted[old], known)
-        wrong = np.flatnonzero(wanted[rows.reshape(-1)] != scope)
-        if wrong.size:
-            raise ValueError(
-                f"`scope` must be the same for all rows of a group; got {scope[wrong[0]]} for "
-                f"group {group[wrong[0]]} after {wanted[rows[wrong[0]]]}"
-            )
-
-    def _grow(self, groups: int, scopes: int) -> None:
-        """Room for so many groups and scopes; when it must grow, for some more."""
-        if groups > len(self.scope_of):
-            more = groups - len(self.scope_of) + groups // 4
-            for name, value in (
-                ("scope_of", -1),
-                ("arrived", 0),
-                ("previous", NEVER),
-                ("reach", NEVER),
-            ):
-                array = getattr(self, name)
-                setattr(self, name, np.concatenate([array, np.full(more, value)]))
-        if scopes > len(self._scopes):
-            fresh = np.full(scopes - len(self._scopes) + scopes // 4, NEVER)
-            fresh = np.repeat(fresh[:, None], len(SCOPE_FIELDS), axis=1).view(kernel.SCOPE).ravel()
-            self._scopes = np.concatenate([self._scopes, fresh])
 
 
 def _punctuated(

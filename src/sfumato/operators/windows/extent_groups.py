@@ -1,0 +1,87 @@
+"""What is known of the groups of an extent aggregate and of the scopes that share punctuations."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sfumato.kernels.windows.extents import NEVER, SCOPE, number_tuples
+from sfumato.operators.laws.aggregate import Ints
+from sfumato.operators.state.declared import Array
+from sfumato.operators.state.stateful import Stateful
+from sfumato.operators.state.tuple_batch import GROUP, INDEX, TupleBatch
+
+SCOPE_FIELDS = SCOPE.names or ()
+NEW = {"scope_of": -1, "arrived": 0, "previous": NEVER, "reach": NEVER}
+
+
+class ExtentGroups(Stateful):
+    """Groups and scopes by code, with room for more at the end.
+
+    scopes : SCOPE[scopes]    scope_of : int64[groups], -1: no row has come yet
+    arrived, reach : int64[groups], see `number_tuples`
+    previous : int64[groups], number of each group's last extent
+    """
+
+    state = {
+        "saved_scopes": Array(int, len(SCOPE_FIELDS), "scopes"),
+        "scope_of": Array(int, "groups", low=-1, high="scopes"),
+        "arrived": Array(int, "groups", low=0),
+        "previous": Array(int, "groups"),
+        "reach": Array(int, "groups"),
+    }
+
+    def __init__(self) -> None:
+        self.scopes = np.empty(0, SCOPE)
+        self.scope_of, self.arrived, self.previous, self.reach = np.empty((4, 0), np.int64)
+
+    @property
+    def saved_scopes(self) -> Ints:
+        """int64[fields, scopes]: the scopes as they are saved."""
+        return np.array([self.scopes[name] for name in SCOPE_FIELDS]).reshape(len(SCOPE_FIELDS), -1)
+
+    @saved_scopes.setter
+    def saved_scopes(self, saved: Ints) -> None:
+        self.scopes = np.empty(saved.shape[1], SCOPE)
+        for name, column in zip(SCOPE_FIELDS, saved, strict=True):
+            self.scopes[name] = column
+
+    def check(self, group: Ints, scope: Ints) -> None:
+        """Raise ValueError if a group changes its scope.  O(n), with new groups O(n log n)."""
+        seen = not group.size or int(group.max()) < len(self.scope_of)
+        if seen and (self.scope_of[group] == scope).all():
+            return
+        groups, first, rows = np.unique(group, return_index=True, return_inverse=True)
+        wanted = scope[first]
+        old = groups < len(self.scope_of)
+        known = self.scope_of[groups[old]]
+        wanted[old] = np.where(known < 0, wanted[old], known)
+        wrong = np.flatnonzero(wanted[rows.reshape(-1)] != scope)
+        if wrong.size:
+            raise ValueError(
+                f"`scope` must be the same for all rows of a group; got {scope[wrong[0]]} for "
+                f"group {group[wrong[0]]} after {wanted[rows[wrong[0]]]}"
+            )
+
+    def take(self, group: Ints, scope: Ints) -> None:
+        """Know the groups and scopes of some rows."""
+        groups, scopes = int(group.max(initial=-1)) + 1, int(scope.max(initial=-1)) + 1
+        if groups > len(self.scope_of):
+            more = groups - len(self.scope_of) + groups // 4
+            for name, value in NEW.items():
+                longer = np.concatenate([getattr(self, name), np.full(more, value)])
+                setattr(self, name, longer)
+        if scopes > len(self.scopes):
+            fresh = np.empty(scopes - len(self.scopes) + scopes // 4, SCOPE)
+            for name in SCOPE_FIELDS:
+                fresh[name] = NEVER
+            self.scopes = np.concatenate([self.scopes, fresh])
+        self.scope_of[group] = scope
+
+    def closed(self, group: Ints) -> Ints:
+        """Number of the last complete extent of each group's scope."""
+        return self.scopes["closed"][self.scope_of[group]]
+
+    def number(self, tuples: TupleBatch, judged: np.ndarray) -> None:
+        """Give tuples that an extent takes their index in their group; judged : JUDGED[n]."""
+        marks = tuples.marks
+        number_tuples(marks[GROUP], judged, self.arrived, self.reach, marks[INDEX])
