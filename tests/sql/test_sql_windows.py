@@ -95,6 +95,24 @@ def test_q2_to_q4_of_c_run_as_printed_over_the_rows_that_came_in_time(tables, co
     assert sorted((r["vehID"], r["speed"]) for r in out) == [e[:2] for e in fast(kept)]
 
 
+def test_extents_of_a_stream_are_those_of_the_same_rows_as_a_table(tables, tmp_path):
+    spark, query = tables["spark"], Q.format(table="Cars", control="")
+    frame, found = spark.table("Sensors"), []
+    frame.coalesce(1).write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema(frame.schema).parquet(str(tmp_path / "in"))
+    started = (
+        sql(spark, query, Cars=stream)
+        .writeStream.foreachBatch(lambda batch, _: found.extend(map(str, batch.collect())))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    started.awaitTermination()
+    whole = list(map(str, sql(spark, query, Cars=frame).collect()))
+    assert len(whole) > len(found) > 100  # the last extents are still open
+    assert set(found) <= set(whole)
+
+
 def test_extents_carry_their_window_key_and_numbers(tables):
     out = sql(
         tables["spark"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from sfumato.operators.state.config import CHANGEABLE, as_json, differences, fin
 from sfumato.operators.state.declared import Array, List, Offsets, Optional, Part, Record, Value
 from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
 from sfumato.operators.state.stateful import Operator, Stateful
+from sfumato.windows import Range
 
 
 @dataclass(frozen=True)
@@ -182,6 +184,12 @@ def test_any_damaged_json_of_the_header_gives_a_snapshot_error_or_an_operator(da
 def test_a_config_goes_through_json_and_back():
     config = Config(2, Window(3, 0.5), ("a",), 2.0, 7)
     assert from_json(Config, json.loads(json.dumps(as_json(config)))) == config
+
+
+def test_a_duration_goes_through_json_as_text():
+    config = Range(timedelta(minutes=5), slide=timedelta(seconds=1))
+    again = from_json(Range, json.loads(json.dumps(as_json(config))))
+    assert (again.span, again.every) == (config.span, config.every)
 
 
 def test_fingerprints_say_what_differs_and_leave_out_what_may_change():

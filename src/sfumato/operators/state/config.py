@@ -1,7 +1,7 @@
 """Configs as JSON and back; fingerprints, and how two of them differ.
 
 A config is a frozen dataclass of plain values (numbers, text, bools, None, tuples and dicts of
-them, other such dataclasses) that checks itself when it is made.
+them, other such dataclasses, durations) that checks itself when it is made.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import types
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
+from datetime import timedelta
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -85,6 +86,8 @@ def _plain(value: Any) -> Any:
         return {"checksum": zlib.crc32(value), "bytes": len(value)}
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, timedelta):
+        return f"{value // timedelta(microseconds=1)} microseconds"
     if isinstance(value, Mapping):
         return {str(name): _plain(part) for name, part in value.items()}
     if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
