@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 from datetime import UTC, datetime, timedelta
 
@@ -377,10 +378,20 @@ def test_invalid_rows_take_no_part_and_are_counted(spark, tmp_path):
         (1, 0, START, [(1.5, 1.0)]),
         (2, 0, START, [(0.5, float("inf"))]),
         (3, 0, START, []),
+        (4, 0, START, [(1.0, 1e308)]),
+        (5, 0, START, [(0.5, 2.0), (0.5, -1e308)]),
+        (6, 0, START, [(1.0, 1e140)]),
     ]
     df = spark.createDataFrame(rows, SCHEMA)
-    out = sf.window_aggregate(df, {"t": "sum(x)"}, window=sf.Rows(2), order="id").collect()
-    assert [row["id"] for row in out] == [0]
+    asked = {"t": "sum(x)", "a": "avg(x)", "m": "max(x)"}
+    for window in (sf.Rows(2), sf.Delta(1e300, on="x"), sf.Range("1 minute")):
+        order = "ts" if isinstance(window, sf.Range) else "id"
+        frame = df if isinstance(window, sf.Range) else df.where("id != 6")
+        out = sf.window_aggregate(frame, asked, window=window, order=order).collect()
+        assert len(out) == 1
+        assert all(math.isfinite(number) for name in asked for number in out[0][name])
+        if order == "id":
+            assert (out[0]["id"], out[0]["t"]["mean"], out[0]["a"]["mean"]) == (0, 0.5, 1.0)
     assert {row["id"] for row in sf.rejected(df).collect()} == {1, 2, 3}
 
 

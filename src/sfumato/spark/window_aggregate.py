@@ -73,7 +73,8 @@ def window_aggregate(
     Means and standard deviations are exact, quantiles and distributions while possible values are
     few.
 
-    Rows with invalid probabilities, infinite values, or without order take no part; the observed
+    Rows with invalid probabilities, with values that are infinite or beyond 1e140 on either side
+    (the sums of their squares would overflow), or without order take no part; the observed
     metrics ``sfumato_window_N_input`` count them (`invalid`). ``sfumato_window_N`` counts rows,
     invalid (event times beyond 2**60 microseconds), late (in no extent any more), outside (between
     extents), out_of_order (also rows in order that a punctuation had excluded: those of a union of

@@ -8,12 +8,27 @@ MIN is the MAX of the negated values.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee
 from sfumato.kernels.laws.existence import SURE
 
 REACH = 1e-30  # probability that a value is reached, below which the law is cut off
+
+
+class Passed(NamedTuple):
+    """Alternatives, and how much of their tuples has been passed.
+
+    value, prob : float64[m]    owner : int64[m], the tuple of each
+    rest : float64[tuples], 1 less what has been passed of each tuple; all 1 between calls
+    """
+
+    value: np.ndarray
+    prob: np.ndarray
+    owner: np.ndarray
+    rest: np.ndarray
 
 
 @compiled_ieee
@@ -33,22 +48,22 @@ def take_alternative(p, tuple_, rest, reached):
 
 
 @compiled_ieee
-def cut_alternatives(begin, end, values, prob, tuple_of, rest, order):
+def cut_alternatives(begin, end, of, order):
     """How many of the sorted alternatives [begin, end) can matter.
 
-    order : int64[m], order[begin : end] = their places relative to begin by sign * value,
-        descending, NaN last    values : float64[m]    prob : float64[m]    tuple_of : int64[m]
-    rest : float64[tuples], all 1 before and after.  O(alternatives that can matter).
+    of : Passed    order : int64[m], order[begin : end] = their places relative to begin by
+        sign * value, descending, NaN last
+    O(alternatives that can matter).
     """
     reached, kept = 1.0, 0
     while begin + kept < end and reached > REACH:
         k = begin + order[begin + kept]
-        if np.isnan(values[k]):
+        if np.isnan(of.value[k]):
             break
-        _, reached = take_alternative(prob[k], tuple_of[k], rest, reached)
+        _, reached = take_alternative(of.prob[k], of.owner[k], of.rest, reached)
         kept += 1
     for j in range(kept):
-        rest[tuple_of[begin + order[begin + j]]] = 1.0
+        of.rest[of.owner[begin + order[begin + j]]] = 1.0
     return kept
 
 
@@ -75,22 +90,22 @@ def before(a, b, keys):
 
 
 @compiled_ieee
-def extreme_law(sign, begins, kept, order, values, prob, tuple_of, rest, to_value, to_prob):
+def extreme_law(sign, begins, kept, order, of, to_value, to_prob):
     """Law of the largest sign * value over lists of sorted alternatives: how many values it has.
 
-    begins, kept : int64[lists], see `cut_alternatives`    order ... rest : as there
+    begins, kept : int64[lists], see `cut_alternatives`    order, of : as there
     to_value, to_prob : float64[at least sum of kept], written: distinct values, from the extreme
         on, and their probabilities (in all: that there is a value)
     O(lists + r log lists) for r alternatives reached.  Error: relative 1e-15 r, and REACH of what
     is cut off.
     """
-    size = 0
+    size, value = 0, of.value
     heap = np.empty(begins.size, np.int64)
     keys = np.empty(begins.size)
     at = np.zeros(begins.size, np.int64)
     for i in range(begins.size):
         if kept[i] > 0:
-            keys[i] = sign * values[begins[i] + order[begins[i]]]
+            keys[i] = sign * value[begins[i] + order[begins[i]]]
             heap[size] = i
             size += 1
     for i in range(size // 2 - 1, -1, -1):
@@ -99,20 +114,20 @@ def extreme_law(sign, begins, kept, order, values, prob, tuple_of, rest, to_valu
     while size > 0 and reached > REACH:
         i = heap[0]
         k = begins[i] + order[begins[i] + at[i]]
-        chance, reached = take_alternative(prob[k], tuple_of[k], rest, reached)
-        if found > 0 and to_value[found - 1] == values[k]:
+        chance, reached = take_alternative(of.prob[k], of.owner[k], of.rest, reached)
+        if found > 0 and to_value[found - 1] == value[k]:
             to_prob[found - 1] += chance
         else:
-            to_value[found], to_prob[found] = values[k], chance
+            to_value[found], to_prob[found] = value[k], chance
             found += 1
         at[i] += 1
         if at[i] < kept[i]:
-            keys[i] = sign * values[begins[i] + order[begins[i] + at[i]]]
+            keys[i] = sign * value[begins[i] + order[begins[i] + at[i]]]
         else:
             size -= 1
             heap[0] = heap[size]
         sink(heap, keys, 0, size)
     for i in range(begins.size):
         for j in range(at[i]):
-            rest[tuple_of[begins[i] + order[begins[i] + j]]] = 1.0
+            of.rest[of.owner[begins[i] + order[begins[i] + j]]] = 1.0
     return found

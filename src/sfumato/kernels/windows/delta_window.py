@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.laws.existence import SURE
-from sfumato.kernels.laws.extreme_law import extreme_law
+from sfumato.kernels.laws.extreme_law import Passed, extreme_law
 from sfumato.kernels.laws.finite_law import law_moments
 from sfumato.kernels.laws.mergeable_moments import measure
 from sfumato.kernels.windows.two_stacks import extend_partial, merge_parts, turn_over
@@ -165,11 +165,12 @@ def slide_delta(held, stacks, enters, rule, measures, bounds, answers):
                     measures.weight, measures.rise,
                 )  # fmt: skip
             elif x >= 0:
+                value = held.values[measures.attribute[x]]
+                of = Passed(value, held.prob, held.owner, held.rest)
+                begins, listed = np.zeros(1, np.int64), held.listed[x : x + 1]
                 found = extreme_law(
-                    measures.sign[x], np.zeros(1, np.int64), held.listed[x : x + 1],
-                    held.order[x], held.values[measures.attribute[x]], held.prob, held.owner,
-                    held.rest, law, chance,
-                )  # fmt: skip
+                    measures.sign[x], begins, listed, held.order[x], of, law, chance
+                )
                 answers[r, 0, n], answers[r, 1, n], answers[r, 2, n] = law_moments(
                     chance[:found], law[:found]
                 )

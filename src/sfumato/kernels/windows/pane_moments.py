@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.compile import compiled, lean
-from sfumato.kernels.laws.extreme_law import cut_alternatives, extreme_law
+from sfumato.kernels.laws.extreme_law import Passed, cut_alternatives, extreme_law
 from sfumato.kernels.laws.finite_law import law_moments
 from sfumato.kernels.laws.mergeable_moments import (
     SCALARS,
@@ -237,11 +237,9 @@ def cut_slots(slots, begins, ranked, order):
 
     begins : int64[slots + 1], where they are in values, prob and owner of `ranked` and in `order`
     """
-    values, prob, owner = ranked.values, ranked.prob, ranked.owner
+    of = Passed(ranked.values, ranked.prob, ranked.owner, ranked.rest)
     for i in range(slots.size):
-        ranked.kept[slots[i]] = cut_alternatives(
-            begins[i], begins[i + 1], values, prob, owner, ranked.rest, order
-        )
+        ranked.kept[slots[i]] = cut_alternatives(begins[i], begins[i + 1], of, order)
 
 
 @compiled
@@ -261,6 +259,7 @@ def answer_extremes(extents, panes, late, sign, ranked, to):
         most = max(most, total)
         lists = max(lists, high - low + late.begins[x + 1] - late.begins[x])
     law, chance = np.empty(most), np.empty(most)
+    of = Passed(ranked.values, ranked.prob, ranked.owner, ranked.rest)
     begins, counts = np.empty(lists, np.int64), np.empty(lists, np.int64)
     for x in range(extents.size):
         size = 0
@@ -270,8 +269,5 @@ def answer_extremes(extents, panes, late, sign, ranked, to):
         for i in range(late.begins[x], late.begins[x + 1]):
             begins[size], counts[size] = late.place[i], kept[late.slot[i]]
             size += 1
-        found = extreme_law(
-            sign, begins[:size], counts[:size], ranked.order, ranked.values, ranked.prob,
-            ranked.owner, ranked.rest, law, chance,
-        )  # fmt: skip
+        found = extreme_law(sign, begins[:size], counts[:size], ranked.order, of, law, chance)
         to[0, x], to[1, x], to[2, x] = law_moments(chance[:found], law[:found])

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from sfumato.operators.ragged import chosen, offsets_of
 
+LARGEST = 1e140  # values beyond it, or -1e140, are refused: sums of their squares would overflow
 FUNCTIONS = ("count", "sum", "avg", "min", "max", "quantile", "boundary_sum")
 
 Floats = npt.NDArray[np.float64]

@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato.kernels.laws import sampled_worlds
 from sfumato.kernels.laws.existence import existences
-from sfumato.kernels.laws.extreme_law import cut_alternatives, extreme_law
+from sfumato.kernels.laws.extreme_law import Passed, cut_alternatives, extreme_law
 from sfumato.kernels.laws.mergeable_moments import lift
 from sfumato.kernels.laws.order_statistics import (
     order_statistic_law,
@@ -85,11 +85,11 @@ def _extreme(sign: float, tuples: Tuples) -> tuple[Floats, Floats]:
     n, m = tuples.offsets.size - 1, tuples.prob.size
     owner = np.repeat(np.arange(n), np.diff(tuples.offsets))
     rest, order = np.ones(n), np.argsort(-sign * tuples.value, kind="stable")
-    sorted_ = (tuples.value, tuples.prob, owner, rest)
-    kept = cut_alternatives(0, m, *sorted_, order)
+    of = Passed(tuples.value, tuples.prob, owner, rest)
+    kept = cut_alternatives(0, m, of, order)
     at, prob = np.empty(kept), np.empty(kept)
     begins, counts = np.zeros(1, np.int64), np.array([kept])
-    found = extreme_law(sign, begins, counts, order, *sorted_, at, prob)
+    found = extreme_law(sign, begins, counts, order, of, at, prob)
     step = -1 if sign > 0 else 1
     return np.ascontiguousarray(prob[:found][::step]), np.ascontiguousarray(at[:found][::step])
 

@@ -21,6 +21,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from sfumato.operators.laws.aggregate import LARGEST
 from sfumato.spark.checked import invalid_reason
 from sfumato.spark.model.aggregates import Wanted
 from sfumato.spark.model.alternatives import ALTERNATIVES
@@ -251,7 +252,7 @@ class WindowPlan:
 
     def _unusable(self, value: Column) -> Column:
         """Whether a value makes its row an invalid one; NULL is skipped."""
-        return F.abs(value) >= F.lit(float("inf"))  # NaN too, which Spark has above all numbers
+        return F.abs(value) > F.lit(LARGEST)  # NaN too, which Spark has above all numbers
 
     def _reason(self) -> Column:
         # Of the values NULL is skipped, so that count(*) hangs on nothing else that is asked for.
