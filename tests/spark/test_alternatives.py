@@ -13,6 +13,7 @@ from scipy import stats
 
 import sfumato as sf
 from sfumato.kernels.laws.existence import existences
+from worlds import law_over, moments_of, quantile_of, worlds
 
 pytestmark = pytest.mark.spark
 
@@ -52,25 +53,17 @@ def test_numbers_read_off_alternatives_are_those_of_the_possible_worlds(spark, t
     )
     for row in got:
         alternatives = tuples[row.k]
-        exists = math.fsum(p for p, _, _ in alternatives)
-        mean = math.fsum(p * x for p, x, _ in alternatives)
-        square = math.fsum(p * x * x for p, x, _ in alternatives)
-        assert row.e == pytest.approx(exists, abs=1e-12)
-        assert row.m == pytest.approx(mean, abs=1e-12)
-        assert row.mc == pytest.approx(mean / exists, abs=1e-12)
-        assert row.s**2 == pytest.approx(square - mean**2, abs=1e-9)
-        assert row.sc**2 == pytest.approx(square / exists - (mean / exists) ** 2, abs=1e-9)
+        found = worlds([[(p, x) for p, x, _ in alternatives]])
+        mean, variance, _ = moments_of(law_over(found, sum))
+        given = law_over(found, lambda there: there[0] if there else None)
+        mean_given, variance_given, exists = moments_of(given)
+        assert row.e == pytest.approx(float(exists), abs=1e-12)
+        assert row.m == pytest.approx(float(mean), abs=1e-12)
+        assert row.mc == pytest.approx(float(mean_given), abs=1e-12)
+        assert row.s**2 == pytest.approx(float(variance), abs=1e-9)
+        assert row.sc**2 == pytest.approx(float(variance_given), abs=1e-9)
         for i, q in enumerate((0.0, 0.3, 0.5, 1.0)):
-            assert row[f"q{i}"] == quantile_by_worlds(alternatives, q)
-
-
-def quantile_by_worlds(alternatives, q):
-    """The smallest value whose worlds, among those where the tuple exists, weigh at least q."""
-    exists = sum(p for p, _, _ in alternatives)
-    for value in sorted(x for _, x, _ in alternatives):
-        if sum(p for p, x, _ in alternatives if x <= value) >= q * exists - 1e-12:
-            return value
-    raise AssertionError("no quantile")
+            assert row[f"q{i}"] == quantile_of(given, q - 1e-12)
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import os
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import sfumato as sf
+from worlds import aggregate_laws, at_least, moments_of, worlds
 
 pytestmark = pytest.mark.spark
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -31,33 +32,11 @@ def tuples(seed, count, keys=2):
     return rows
 
 
-def worlds(window):
-    """(probability, existing values oldest first) of every possible world of some tuples."""
-    choices = [[*pairs, (1 - sum(p for p, _ in pairs), None)] for pairs in window]
-    for picks in itertools.product(*choices):
-        probability = float(np.prod([p for p, _ in picks])) if picks else 1.0
-        if probability > 0:
-            yield probability, [v for _, v in picks if v is not None]
-
-
 def moments(window, function, newest=None):
     """mean, sd and existence of an aggregate over possible worlds."""
-    law = {}
-    for probability, values in worlds(window):
-        kept = values if newest is None else values[len(values) - min(newest, len(values)) :]
-        if function == "sum":
-            value = float(sum(kept))
-        elif function == "count":
-            value = float(len(kept))
-        elif not kept:
-            continue
-        else:
-            value = float({"avg": np.mean, "max": np.max, "min": np.min}[function](kept))
-        law[value] = law.get(value, 0.0) + probability
-    existence = sum(law.values())
-    mean = sum(p * v for v, p in law.items()) / existence
-    variance = sum(p * (v - mean) ** 2 for v, p in law.items()) / existence
-    return mean, variance**0.5, existence
+    tuples = [[(p, Fraction(v)) for p, v in pairs] for pairs in window]
+    mean, variance, existence = moments_of(aggregate_laws([(function, None)], tuples, newest)[0])
+    return float(mean), float(variance) ** 0.5, float(existence)
 
 
 FUNCTIONS = ("sum", "count", "avg", "min", "max")
@@ -78,7 +57,7 @@ def held_of(rows, w, confidence):
     for end in range(1, len(rows) + 1):
         for size in range(1, end + 1):
             window = [pairs for *_, pairs in rows[end - size : end]]
-            enough = sum(p for p, values in worlds(window) if len(values) >= w)
+            enough = at_least([sum(p for p, _ in pairs) for pairs in window], w)
             if enough >= confidence - 1e-12:
                 break
         yield window

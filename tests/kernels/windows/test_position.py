@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import product
-from math import prod
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.kernels.windows.position import positions
+from worlds import at_least
 
 PROBABILITIES = st.sampled_from([0.0, 1.0, 0.5, 0.25, 1e-12, 0.3, 0.95]) | st.floats(0.0, 1.0)
-
-
-def at_most_by_worlds(probabilities, most):
-    """Pr(at most `most` exist): one term a possible world, in exact rationals."""
-    total = Fraction(0)
-    for exists in product((False, True), repeat=len(probabilities)):
-        if sum(exists) <= most:
-            total += prod(
-                Fraction(p) if e else 1 - Fraction(p)
-                for p, e in zip(probabilities, exists, strict=True)
-            )
-    return total
 
 
 def at_most_by_recursion(probabilities, most):
@@ -46,7 +33,7 @@ def test_a_position_is_the_sum_over_possible_worlds(existence, rows):
     n = len(existence)
     first = list(range(n + 1))
     for begin, got in zip(first, ask(existence, first, [n] * (n + 1), rows), strict=True):
-        exact = at_most_by_worlds(existence[begin:], rows - 1)
+        exact = 1 - at_least(existence[begin:], rows)
         assert abs(Fraction(float(got)) - exact) < 1e-15
         if sum(p > 0 for p in existence[begin:]) < rows:
             assert got == 1.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
 import pytest
@@ -22,6 +21,7 @@ from sfumato.operators.imputation.lattice import (
     expected_donors,
 )
 from sfumato.operators.state.snapshot import SnapshotError
+from worlds import worlds
 
 NAMES = "abcdefghij"
 WHOLE = (0.0, 1.0)  # a scaling that leaves values as they are
@@ -75,16 +75,11 @@ def impute_by_definition(imputer, repository, one):
                  for s in together]  # fmt: skip
     else:
         laws = [
-            [(name, v, Fraction(c, len(rows)))
+            [(Fraction(c, len(rows)), (name, v))
              for v, c in Counter(repository[name][s] for s in rows).items()]
             for name, rows in chosen.items()
         ]  # fmt: skip
-        draws = []
-        for pick in product(*laws):
-            p = Fraction(1)
-            for _, _, share in pick:
-                p *= share
-            draws.append(({name: v for name, v, _ in pick}, p))
+        draws = [(dict(picked), p) for p, picked in worlds(laws)]
     for values, p in draws:
         law[tuple(float(values.get(name, one[name])) for name in imputer.attributes)] += p
     return law

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
-from itertools import pairwise, product
+from itertools import pairwise
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from sfumato.kernels.joins.match_probability import distance_limit
 from sfumato.operators.joins.similarity_join import Answers, Arrivals, SimilarityJoin
 from sfumato.operators.state.snapshot import SnapshotError
+from worlds import worlds
 
 SAME = 1e-12
 
@@ -279,15 +280,12 @@ ARRIVAL = [(0.5, [0.0]), (0.25, [4.0])]
 @pytest.mark.parametrize("rows", [1, 2, 3])
 def test_pr_match_is_the_share_of_possible_worlds_in_which_both_exist_inside_and_near(rows):
     share = dict.fromkeys(range(3), 0.0)
-    absent = (None, None)
-    choices = [[*samples, (1 - sum(p for p, _ in samples), absent)] for samples in WORLDS]
-    arrival = [*ARRIVAL, (1 - sum(p for p, _ in ARRIVAL), absent)]
-    for u, *world in product(arrival, *choices):
-        weight = u[0] * math.prod(p for p, _ in world)
-        existing = [j for j, (_, x) in enumerate(world) if x is not absent][-rows:]
-        for j in existing:
-            if u[1] is not absent and abs(u[1][0] - world[j][1][0]) <= 1.0:
-                share[j] += weight
+    held = [[(p, (j, x)) for p, (x,) in samples] for j, samples in enumerate(WORLDS)]
+    for weight, there in worlds(held, rows):
+        for chance, (arrived,) in ((p, u) for p, u in worlds([ARRIVAL]) if u):
+            for j, x in there:
+                if abs(arrived[0] - x) <= 1.0:
+                    share[j] += float(weight * chance)
     stream = arrivals_of([1, 1, 1, 0], [0] * 4, [*WORLDS, ARRIVAL], 1)
     # A confidence of 1 holds all of them, as none is certain to exist but the first.
     answers = SimilarityJoin(1, 1.0, 1e-9, rows, 0.99).process(stream)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aggregate_worlds import arrays, check, column, laws_by_worlds, random_tuples
 from sfumato.operators.laws import finite_laws
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.windows.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
+from window_cases import arrays, check, column, random_tuples
+from worlds import aggregate_laws
 
 ASKED = [
     Aggregate("count"), Aggregate("count", 0), Aggregate("sum", 0), Aggregate("avg", 0),
@@ -107,7 +108,7 @@ def test_laws_are_those_of_the_possible_worlds_in_every_window(seed):
                 )
                 for aggregate, measured in zip(ASKED, results, strict=True):
                     request = aggregate.function, aggregate.argument
-                    law = laws_by_worlds([request], column(tuples, aggregate.attribute))[0]
+                    law = aggregate_laws([request], column(tuples, aggregate.attribute))[0]
                     check(measured, row, law, SHARES, most)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.kernels.ranking.best_of_columns import best_of_columns
 from sfumato.operators.ranking.top_k import pk_topk, prfe, rank_probabilities
+from worlds import worlds
 
 ERROR = 1e-12
 
@@ -42,15 +42,8 @@ class Case:
 
     def worlds(self):
         """(existing items in rank order, probability) of every world."""
-        choices = []
-        for group in self.groups:
-            rest = 1 - sum(p for _, p in group)
-            choices.append([*group, (None, rest)] if rest else group)
-        for world in product(*choices):
-            chance = Fraction(1)
-            for _, p in world:
-                chance *= p
-            yield sorted((i for i, _ in world if i is not None), key=self.key), chance
+        for chance, there in worlds([[(p, i) for i, p in group] for group in self.groups]):
+            yield sorted(there, key=self.key), chance
 
     def arguments(self):
         prob = [float(self.prob[i]) for i in range(self.size)]

@@ -7,11 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from aggregate_worlds import arrays, check, column, laws_by_worlds, random_tuples
 from sfumato.kernels.laws.mergeable_moments import NODE, NODES, WEIGHT
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.laws.finite_laws import LawOptions
 from sfumato.operators.laws.independent_law import Members, law_of
+from window_cases import arrays, check, column, random_tuples
+from worlds import aggregate_laws
 
 ASKED = [("count", None), ("sum", None), ("avg", None), ("min", None), ("max", None),
          ("quantile", 0.5), ("quantile", 0.0), ("quantile", 1.0), ("quantile", 0.3),
@@ -37,7 +38,7 @@ def test_every_law_is_that_of_the_possible_worlds(seed):
         members = members_of(tuples)
         most = int(rng.choice([2, 4, 100]))
         for (function, argument), law in zip(
-            ASKED, laws_by_worlds(ASKED, column(tuples, 0)), strict=True
+            ASKED, aggregate_laws(ASKED, column(tuples, 0)), strict=True
         ):
             options = LawOptions(shares, most)
             measured = answer(Aggregate(function, 0, argument), members, options)

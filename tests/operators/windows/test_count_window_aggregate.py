@@ -16,6 +16,7 @@ from sfumato import UncertainWindow
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.operators.windows.count_window_aggregate import CountWindowAggregate
+from worlds import aggregate_laws, moments_of, quantile_of
 
 NULL = math.nan
 MOMENTS = [
@@ -36,54 +37,15 @@ ALL = [
 SHARES = (0.013, 0.2501, 0.4999, 0.7503, 0.987)  # no law here reaches one of them exactly
 
 
-def worlds(tuples, rows):
-    """The rows newest existing tuples' values, world by world: [(probability, values)].
-
-    tuples : [[(probability, value), ...], ...] oldest first; what comes once `rows` exist does
-    not matter and is not gone through. The definition, in exact rationals.
-    """
-    if rows == 0 or not tuples:
-        return [(Fraction(1), ())]
-    *older, newest = tuples
-    absent = 1 - sum(Fraction(p) for p, _ in newest)
-    found = [(absent * p, v) for p, v in worlds(older, rows)] if absent else []
-    after = worlds(older, rows - 1)
-    return found + [(Fraction(p) * q, (x, *v)) for p, x in newest for q, v in after]
-
-
-def result(aggregate, values):
-    """One world's result, None where it is undefined."""
-    if aggregate == Aggregate("count"):
-        return Fraction(len(values))
-    there = sorted(Fraction(v) for v in values if not math.isnan(v))
-    if aggregate.function == "count":
-        return Fraction(len(there))
-    if aggregate.function == "sum":
-        return sum(there, Fraction(0))
-    if not there:
-        return None
-    if aggregate.function == "avg":
-        return sum(there) / len(there)
-    share = {"min": 0, "max": 1, "quantile": aggregate.argument}[aggregate.function]
-    enough = [v for v in there if sum(x <= v for x in there) >= Fraction(share) * len(there)]
-    return enough[0]
-
-
 def law(aggregate, tuples, rows):
-    """{result: probability}, without the undefined."""
-    if aggregate.function == "boundary_sum":
-        return {sum((mean_value(t) for t in tuples), Fraction(0)): Fraction(1)}
-    found = {}
-    for probability, values in worlds(tuples, rows):
-        x = result(aggregate, values)
-        if x is not None:
-            found[x] = found.get(x, 0) + probability
+    """{result: probability} over the rows newest existing tuples, without the undefined."""
+    missing = [[(p, None if math.isnan(v) else Fraction(v)) for p, v in t] for t in tuples]
+    if aggregate == Aggregate("count"):
+        missing = [[(p, Fraction(1)) for p, _ in t] for t in tuples]
+    share = {"min": 0, "max": 1}.get(aggregate.function, aggregate.argument)
+    function = "quantile" if aggregate.function in ("min", "max") else aggregate.function
+    (found,) = aggregate_laws([(function, share)], missing, rows)
     return dict(sorted(found.items()))
-
-
-def mean_value(alternatives):
-    there = [(Fraction(p), Fraction(v)) for p, v in alternatives if not math.isnan(v)]
-    return sum(p * v for p, v in there) / sum(p for p, _ in there) if there else Fraction(0)
 
 
 def arrays(tuples, columns=1):
@@ -96,7 +58,7 @@ def arrays(tuples, columns=1):
 
 def check(measured, i, expected):
     """Result i of an exact law: everything to 1e-9."""
-    exists = sum(expected.values(), Fraction(0))
+    mean, variance, exists = moments_of(expected)
     assert measured.existence[i] == pytest.approx(float(exists), abs=1e-12)
     assert math.isnan(measured.error[i])
     if not exists:
@@ -104,12 +66,10 @@ def check(measured, i, expected):
         assert math.isnan(measured.stddev[i])
         assert np.isnan(measured.quantiles[i]).all()
         return
-    mean = sum(v * p for v, p in expected.items()) / exists
-    variance = sum((v - mean) ** 2 * p for v, p in expected.items()) / exists
     assert measured.mean[i] == pytest.approx(float(mean), rel=1e-9, abs=1e-9)
     assert measured.stddev[i] == pytest.approx(math.sqrt(variance), rel=1e-9, abs=1e-9)
     assert measured.quantiles[i] == pytest.approx(
-        [float(quantile_of(expected, exists, share)) for share in SHARES], rel=1e-9, abs=1e-9
+        [float(quantile_of(expected, share)) for share in SHARES], rel=1e-9, abs=1e-9
     )
     span = slice(measured.offsets[i], measured.offsets[i + 1])
     got = dict(zip(measured.value[span], measured.prob[span], strict=True))
@@ -120,15 +80,6 @@ def check(measured, i, expected):
         nearest = min(got, key=lambda x, v=v: abs(x - v))
         assert nearest == pytest.approx(float(v), rel=1e-9, abs=1e-9)
         assert got[nearest] == pytest.approx(float(p), abs=1e-12)
-
-
-def quantile_of(expected, exists, share):
-    below = Fraction(0)
-    for v, p in expected.items():
-        below += p
-        if below >= Fraction(share) * exists:
-            return v
-    raise AssertionError
 
 
 def random_tuple(rng, values):

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregate_worlds import arrays, check, column, laws_by_worlds, random_tuples
 from sfumato.kernels.windows.two_stacks import STRIDE
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
+from window_cases import arrays, check, column, random_tuples
+from worlds import aggregate_laws
 
 ALL = [
     Aggregate("count"), Aggregate("count", 0), Aggregate("sum", 0), Aggregate("avg", 0),
@@ -110,7 +111,7 @@ def test_windows_and_aggregates_are_their_definitions(seed):
             for attribute in (None, 0, 1):
                 which = [r for r, a in enumerate(ALL) if a.attribute == attribute]
                 requests = [(ALL[r].function, ALL[r].argument) for r in which]
-                laws = laws_by_worlds(requests, column(inside, attribute))
+                laws = aggregate_laws(requests, column(inside, attribute))
                 for r, law in zip(which, laws, strict=True):
                     check(answers.results[r], row, law, shares, 5)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aggregate_worlds import arrays, check, column, laws_by_worlds, random_tuples
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.laws import finite_laws
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
+from window_cases import arrays, check, column, random_tuples
+from worlds import aggregate_laws
 
 ALL = [
     Aggregate("count"), Aggregate("count", 0), Aggregate("sum", 0), Aggregate("avg", 0),
@@ -217,7 +218,7 @@ def test_results_are_those_of_the_possible_worlds(seed):
             for attribute in (None, 0, 1):
                 which = [r for r, a in enumerate(ALL) if a.attribute == attribute]
                 requests = [(ALL[r].function, ALL[r].argument) for r in which]
-                laws = laws_by_worlds(requests, column(inside, attribute))
+                laws = aggregate_laws(requests, column(inside, attribute))
                 for r, law in zip(which, laws, strict=True):
                     check(part.results[r], k, law, shares, 4)
 

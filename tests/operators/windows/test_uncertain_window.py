@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from itertools import product
-from math import prod
 
 import numpy as np
 import pytest
@@ -21,20 +19,10 @@ from sfumato.kernels.laws.approximate_law import moments
 from sfumato.operators.laws.poisson_binomial import METHODS, PoissonBinomial
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.operators.windows.uncertain_window import UncertainWindow
+from worlds import at_least
 
 CONFIDENCES = [0.5, 0.75, 0.8, 0.9, 0.95, 0.999, 1.0]
 BETAS = [None, None, 0.05, 0.5, 0.9, 1.0]
-
-
-def at_least_by_worlds(probabilities, rows):
-    total = Fraction(0)
-    for exists in product((False, True), repeat=len(probabilities)):
-        if sum(exists) >= rows:
-            total += prod(
-                Fraction(p) if e else 1 - Fraction(p)
-                for p, e in zip(probabilities, exists, strict=True)
-            )
-    return total
 
 
 def starts_by_definition(existence, rows, target):
@@ -44,7 +32,7 @@ def starts_by_definition(existence, rows, target):
         entered = [j for j in range(i + 1) if existence[j] > 0]
         start = entered[0] if entered else i + 1
         for j in entered:
-            tail = at_least_by_worlds([existence[k] for k in entered if k >= j], rows)
+            tail = at_least([existence[k] for k in entered if k >= j], rows)
             if tail >= target and tail > 0:
                 start = j
         starts.append(start)
@@ -253,7 +241,7 @@ def test_in_window_is_the_sum_over_possible_worlds(existence, rows, confidence):
     window.extend(existence)
     for j in window.indices.tolist():
         newer = existence[j + 1 :]
-        exact = 1 - at_least_by_worlds(newer, rows)
+        exact = 1 - at_least(newer, rows)
         assert abs(Fraction(window.in_window(j)) - exact) < 1e-15
         if sum(p > 0 for p in newer) < rows:
             assert window.in_window(j) == 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from sfumato.queries import Top
 from sfumato.tables.ranking.expiring_keys import ExpiringKeyIndex
 from sfumato.tables.ranking.top_k import TopKSettings
 from sfumato.windows import Range, Rows
+from worlds import worlds
 
 QUERIES = (("quick", 1, 4), ("wide", 3, 10))
 PLAIN = TopKSettings(
@@ -88,29 +89,21 @@ def answers(plan, rows, cuts=(), restart=False, flush=True):
     return [row for part in out for row in part.to_pylist()], operator.counters()
 
 
-def worlds(window):
-    """(probability, [(score, tuple) ...] of what exists) of every possible world."""
+def rules_of(window):
+    """A group of (probability, (score, tuple)) a rule, or tuple without one."""
     rules = {}
     for i, row in enumerate(window):
-        rules.setdefault(row["rule"] or i, []).append(row)
-    choices = []
-    for members in rules.values():
-        some = [
-            (p, (s, row["id"]))
-            for row in members
-            for p, s in zip(row["prob"], row["score"], strict=True)
-        ]
-        choices.append([*some, (1 - sum(p for p, _ in some), None)])
-    for picks in product(*choices):
-        yield float(np.prod([p for p, _ in picks])), [t for _, t in picks if t is not None]
+        members = zip(row["prob"], row["score"], strict=True)
+        rules.setdefault(row["rule"] or i, []).extend((p, (s, row["id"])) for p, s in members)
+    return list(rules.values())
 
 
 def pr_k(window, k, ascending=False):
     total = dict.fromkeys((row["id"] for row in window), 0.0)
-    for probability, there in worlds(window):
+    for probability, there in worlds(rules_of(window)):
         first = sorted(there, key=lambda t: (t[0] if ascending else -t[0], t[1]))
         for _, i in first[:k]:  # equal scores in order of arrival
-            total[i] += probability
+            total[i] += float(probability)
     return total
 
 

@@ -1,0 +1,109 @@
+"""Possible worlds, one by one, in exact rationals: the definition that operators are held to.
+
+A group is a list of (probability, outcome), at most one of which happens; groups are independent. A
+tuple is a group of its alternatives, a generation rule one of its members'. Slow, and obvious.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+
+def worlds(groups, most=None):
+    """(probability, outcomes in the order of the groups) of every world that can be.
+
+    most : only the last so many that happen, and what lies before them is not looked at
+    """
+    if not groups or most == 0:
+        return [(Fraction(1), [])]
+    *before, last = groups
+    without = worlds(before, most)
+    absent = 1 - sum((Fraction(p) for p, _ in last), Fraction(0))
+    found = [(absent * p, there) for p, there in without] if absent > 0 else []
+    after = without if most is None else worlds(before, most - 1)
+    return found + [(Fraction(p) * q, [*there, x]) for p, x in last for q, there in after]
+
+
+def existing(probabilities):
+    """Groups of tuples that have no value: they exist or not."""
+    return [[(p, True)] for p in probabilities if p > 0]
+
+
+def at_least(probabilities, count):
+    """Pr(at least `count` of these tuples exist)."""
+    return sum(
+        (p for p, there in worlds(existing(probabilities)) if len(there) >= count), Fraction()
+    )
+
+
+def law_over(some_worlds, function):
+    """{result: probability} of a function of what exists; worlds where it is None are left out."""
+    law = {}
+    for p, there in some_worlds:
+        value = function(there)
+        if value is not None:
+            law[value] = law.get(value, 0) + p
+    return law
+
+
+def aggregate_of(function, argument, there):
+    """The aggregate of a world: `there` has one entry a tuple that exists, None: no value."""
+    values = sorted(v for v in there if v is not None)
+    if function == "count":
+        return Fraction(len(values))
+    if function == "sum":
+        return sum(values, Fraction(0))
+    if not values:
+        return None
+    if function == "avg":
+        return sum(values) / len(values)
+    if function == "min":
+        return values[0]
+    if function == "max":
+        return values[-1]
+    share = Fraction(argument) * len(values)
+    return next(v for v in values if sum(x <= v for x in values) >= share)
+
+
+def mean_value(alternatives):
+    """Mean of a tuple's value given that it has one; None if it never has."""
+    there = [(Fraction(p), v) for p, v in alternatives if v is not None]
+    return sum(p * v for p, v in there) / sum(p for p, _ in there) if there else None
+
+
+def aggregate_laws(requests, tuples, most=None):
+    """Per request (function, argument): {value: probability}, worlds without a value left out.
+
+    tuples : groups of (probability, value or None)    most : as of `worlds`; not of boundary_sum
+    """
+    found = worlds(tuples, most)
+    laws = []
+    for function, argument in requests:
+        if function == "boundary_sum":
+            means = [mean_value(alternatives) for alternatives in tuples]
+            total = sum((mean for mean in means if mean is not None), Fraction(0))
+            laws.append({total: Fraction(1)})
+        else:
+            laws.append(
+                law_over(found, lambda there, f=function, q=argument: aggregate_of(f, q, there))
+            )
+    return laws
+
+
+def moments_of(law):
+    """Mean and variance given that there is a value, and the probability of that."""
+    existence = sum(law.values(), Fraction(0))
+    if not existence:
+        return None, None, existence
+    mean = sum(p * v for v, p in law.items()) / existence
+    return mean, sum(p * (v - mean) ** 2 for v, p in law.items()) / existence, existence
+
+
+def quantile_of(law, share):
+    """The smallest value that at least this share of the worlds with a value do not exceed."""
+    reached, wanted = Fraction(0), Fraction(share) * sum(law.values(), Fraction(0))
+    for value in sorted(law):
+        reached += law[value]
+        if reached >= wanted:
+            return value
+    raise AssertionError(f"no value reaches {share}")
