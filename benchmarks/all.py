@@ -34,6 +34,7 @@ SUITES = (
     "incomplete_join",
     "imputation_quality",
     "disorder",
+    "many_keys",
     "spark_path",
 )
 

@@ -127,11 +127,9 @@ def echo(stream: Any) -> Any:
         def restore(self, data: bytes) -> Any:
             return Echo()
 
-        def fingerprint(self) -> str:
-            return "echo"
-
     packed = chunks.pack(stream.withColumn(chunks.BUCKET, F.lit(0)), side=0)
-    return chunks.unpack(bucket_state.run(packed, Blueprint(), "echo"), stream.schema)
+    out = bucket_state.run(packed, Blueprint(), "echo", '{"operator": "echo"}')
+    return chunks.unpack(out, stream.schema)
 
 
 def reorder_rows(spark: Any, folder: Path, keys: int, size: int) -> list[dict[str, Any]]:

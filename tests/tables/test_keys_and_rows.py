@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from decimal import Decimal
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.operators.state.row_store import RowStore
+from sfumato.operators.state.declared import Saved
 from sfumato.tables.arrival_order import arrival_order, count_out_of_order
 from sfumato.tables.keys import KeyIndex
+from sfumato.tables.row_store import RowStore
 
 key_values = st.tuples(
     st.sampled_from([None, "a", "b", "ab", ""]), st.sampled_from([None, 0, 1, 2**40])
@@ -22,15 +27,115 @@ def as_table(rows):
     return pa.table({"name": [r[0] for r in rows], "number": [r[1] for r in rows]}, schema=SCHEMA)
 
 
+def restored(index, forget_after=None):
+    saved = Saved()
+    index.save_state(saved)
+    back = KeyIndex(forget_after=forget_after)
+    back.load_state(saved)
+    saved.check_empty()
+    return back
+
+
 @given(batches=st.lists(st.lists(key_values, max_size=12), max_size=6), restart=st.integers(0, 6))
 def test_codes_count_distinct_keys_in_order_of_first_appearance_across_a_restart(batches, restart):
     index, known = KeyIndex(), {}
     for number, batch in enumerate(batches):
         if number == restart:
-            index = KeyIndex(index.table)
+            index = restored(index)
         expected = [known.setdefault(row, len(known)) for row in batch]
-        assert index.encode(as_table(batch)).tolist() == expected
-    assert len(index) == len(known)
+        codes = index.encode(as_table(batch))
+        assert codes.tolist() == expected
+        for key in (0, 1) if batch else ():
+            assert index.take(codes, key).to_pylist() == [row[key] for row in batch]
+    assert len(index) == index.size == len(known)
+
+
+KEY_TYPES = {
+    "nan and zeros": (
+        pa.float64(), [0.0, math.nan, -0.0, 1.0, -math.nan, None], [0, 1, 0, 2, 1, 3]
+    ),
+    "floats": (pa.float32(), [math.nan, -0.0, 0.0, math.nan], [0, 1, 1, 0]),
+    "lists": (pa.list_(pa.float64()), [[0.0], [-0.0], [math.nan], [math.nan], []], [0, 0, 1, 1, 2]),
+    "structs": (
+        pa.struct({"a": pa.string(), "b": pa.list_(pa.int64())}),
+        [{"a": "x", "b": [1]}, None, {"a": "x", "b": [1]}, {"a": "x", "b": None}], [0, 1, 0, 2],
+    ),
+    "bytes": (pa.binary(), [b"", b"a", None, b"a"], [0, 1, 2, 1]),
+    "decimals": (pa.decimal128(9, 2), [Decimal("1.00"), Decimal("1.01"), Decimal("1")], [0, 1, 0]),
+    "times": (pa.timestamp("us", "UTC"), [0, 5, 0], [0, 1, 0]),
+    "dates": (pa.date32(), [0, 5, None, 0], [0, 1, 2, 0]),
+    "bools": (pa.bool_(), [True, None, False, True], [0, 1, 2, 0]),
+    "spans": (pa.duration("us"), [5, 6, 5], [0, 1, 0]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KEY_TYPES)
+@pytest.mark.parametrize("at_once", [True, False])
+def test_keys_of_any_type_are_equal_as_spark_groups_them(kind, at_once):
+    type_, values, expected = KEY_TYPES[kind]
+    column, index = pa.array(values, type_), KeyIndex()
+    parts = [column] if at_once else [column.slice(i, 1) for i in range(len(column))]
+    found = []
+    for part in parts:
+        found += index.encode(pa.table({"key0": part})).tolist()
+        index = restored(index)
+    assert found == expected
+    first = [found.index(code) for code in sorted(set(found))]
+    back = index.take(np.arange(len(index)), 0).to_pylist()
+    assert [str(value) for value in back] == [
+        "0.0" if value == 0.0 and isinstance(value, float) else str(value)
+        for value in column.take(pa.array(first)).to_pylist()
+    ]
+
+
+def incarnations(rows, forget_after):
+    """[(key, how often it has begun anew)] by definition, from the key's own rows alone."""
+    newest, times, found = {}, {}, []
+    for key, order in rows:
+        if key in newest and order > newest[key] + forget_after:
+            times[key] = times.get(key, 0) + 1
+        newest[key] = max(order, newest.get(key, order))
+        found.append((key, times.get(key, 0)))
+    return found
+
+
+@settings(max_examples=200)
+@given(
+    steps=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 6)), max_size=60),
+    cuts=st.sets(st.integers(0, 60)),
+    restart=st.integers(0, 60),
+)
+def test_a_key_begins_anew_by_its_own_rows_whatever_the_cut_and_codes_come_back(
+    steps, cuts, restart
+):
+    order = np.cumsum([step for _, step in steps])
+    rows = [(f"k{key}", int(at)) for (key, _), at in zip(steps, order, strict=True)]
+    index, alive, of = KeyIndex(forget_after=7.0), {}, []
+    for begin, end in pairwise(sorted({0, len(rows), *(c for c in cuts if c < len(rows))})):
+        if begin >= restart:
+            index = restored(index, 7.0)
+        keys = pa.table({"key0": [key for key, _ in rows[begin:end]]})
+        of += index.encode(keys, order[begin:end]).tolist()
+        gone = index.expired().tolist()
+        assert len(gone) == len(set(gone))
+        index.forget(np.array(gone, np.int64))
+        for code in gone:
+            alive[code] = alive.get(code, 0) + 1
+        of[begin:end] = [(code, alive.get(code, 0) - (code in gone)) for code in of[begin:end]]
+    expected = incarnations(rows, 7.0)
+    assert len(set(of)) == len(set(expected))
+    assert len(set(zip(of, expected, strict=True))) == len(set(expected))
+
+
+def test_memory_of_keys_that_come_once_stays_small():
+    index = KeyIndex(forget_after=10.0)
+    for batch in range(200):
+        names = [f"{batch}-{i}" for i in range(50)]
+        index.encode(pa.table({"key0": names}), np.full(50, float(batch)))
+        index.forget(index.expired())
+    assert index.size < 800
+    assert len(index) < 700
+    assert index._values.stored < 3000
 
 
 def test_without_key_columns_every_row_has_code_zero():

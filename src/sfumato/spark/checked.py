@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import ArrayType, NumericType, StructType
 
-from sfumato.spark.model.alternatives import ALTERNATIVES
-from sfumato.spark.model.columns import attributes_of, names, require
+from sfumato.spark.model.validity import invalid_reason
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-SUM_TOLERANCE = 1e-9  # sums of probabilities may pass 1 by so much: rounding, clipped to 1
+    from pyspark.sql import DataFrame
 
 
 def checked(
@@ -43,75 +39,3 @@ def rejected(df: DataFrame, attributes: str | Sequence[str] | None = None) -> Da
     if "reason" in df.columns:
         raise ValueError("the frame has a column `reason` already: rename it before sf.rejected")
     return df.withColumn("reason", invalid_reason(df, attributes)).where("reason is not null")
-
-
-def invalid_reason(df: DataFrame, attributes: str | Sequence[str] | None = None) -> Column:
-    """Why a row's alternatives (or existence and values) are invalid; NULL where they are valid.
-
-    attributes : as for `checked`; an empty list: only the probabilities count
-    """
-    wanted = names("attributes", attributes)
-    if ALTERNATIVES in df.columns:
-        known = attributes_of(df)
-        for name in wanted:
-            if name not in known:
-                raise ValueError(
-                    f"`attributes` names `{name}`, which the alternatives lack; they have {known}"
-                )
-        return _reason_of_alternatives(df, known if attributes is None else wanted)
-    require(df, "attributes", wanted)
-    return _reason_of_columns(df, wanted)
-
-
-def _reason_of_alternatives(df: DataFrame, attributes: list[str]) -> Column:
-    array = df.schema[ALTERNATIVES].dataType
-    assert isinstance(array, ArrayType)
-    assert isinstance(array.elementType, StructType)
-    column = F.col(ALTERNATIVES)
-    total = F.aggregate(column, F.lit(0.0), lambda acc, a: acc + a["prob"])
-    reason = F.when(column.isNull() | (F.size(column) == 0), "no alternatives")
-    reason = reason.when(F.exists(column, lambda a: a.isNull()), "an alternative is NULL")
-    reason = reason.when(
-        F.exists(column, lambda a: ~_is_probability(a["prob"])),
-        "an alternative's prob is not a number in (0, 1]",
-    )
-    for name in attributes:
-        numeric = isinstance(array.elementType[name].dataType, NumericType)
-        reason = reason.when(
-            F.exists(column, _lacks(name, numeric)),
-            f"an alternative's {name} is missing or not finite",
-        )
-    return reason.when(
-        total > 1.0 + SUM_TOLERANCE,
-        F.concat(F.lit("the probabilities sum to "), total.cast("string")),
-    )
-
-
-def _reason_of_columns(df: DataFrame, attributes: list[str]) -> Column:
-    reason = F.when(F.lit(False), F.lit(None).cast("string"))
-    if "existence" in df.columns:
-        reason = reason.when(
-            ~_is_probability(F.col("existence")), "existence is not a number in (0, 1]"
-        )
-    for name in attributes:
-        numeric = isinstance(df.schema[name].dataType, NumericType)
-        reason = reason.when(
-            _is_missing(F.col(f"`{name}`"), numeric), f"{name} is missing or not finite"
-        )
-    return reason
-
-
-def _lacks(attribute: str, numeric: bool) -> Callable[[Column], Column]:
-    return lambda alternative: _is_missing(alternative[attribute], numeric)
-
-
-def _is_probability(p: Column) -> Column:
-    # NaN counts as greater than every number in Spark, so that `<= 1` excludes it.
-    return F.coalesce((p > 0) & (p <= 1), F.lit(False))
-
-
-def _is_missing(value: Column, numeric: bool) -> Column:
-    if not numeric:
-        return value.isNull()
-    infinite = F.abs(value.cast("double")) >= F.lit(float("inf"))  # NaN is greater still
-    return value.isNull() | infinite

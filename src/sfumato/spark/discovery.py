@@ -15,6 +15,7 @@ from sfumato.operators.imputation.discovery import EPSILONS
 from sfumato.operators.imputation.discovery import discover_dependencies as discover
 from sfumato.spark.model.columns import names
 from sfumato.spark.model.imputation import arrow_of, check_repository, frame_of, require_numbers
+from sfumato.spark.model.names import column
 from sfumato.tables.imputation.imputation import complete_columns
 
 if TYPE_CHECKING:
@@ -62,12 +63,12 @@ def discover_dependencies(
     if len(wanted) < 2:
         raise ValueError(f"`attributes` must be at least two columns of numbers; got {wanted}")
     require_numbers(df, "attributes", wanted)
-    rows = df.select(*(F.col(f"`{name}`").cast("double").alias(name) for name in wanted))
+    rows = df.select(*(column(name).cast("double").alias(name) for name in wanted))
     for name in wanted:  # NaN counts as greater than every number in Spark
-        rows = rows.where(F.abs(f"`{name}`") < float("inf"))
+        rows = rows.where(F.abs(column(name)) < float("inf"))
     ends = rows.agg(
-        *(F.min(f"`{name}`").alias(f"low{i}") for i, name in enumerate(wanted)),
-        *(F.max(f"`{name}`").alias(f"high{i}") for i, name in enumerate(wanted)),
+        *(F.min(column(name)).alias(f"low{i}") for i, name in enumerate(wanted)),
+        *(F.max(column(name)).alias(f"high{i}") for i, name in enumerate(wanted)),
     ).first()
     if ends is None or ends["low0"] is None:
         return []
@@ -75,7 +76,7 @@ def discover_dependencies(
         name: (ends[f"low{i}"], (ends[f"high{i}"] - ends[f"low{i}"]) or 1.0)
         for i, name in enumerate(wanted)
     }
-    hashed = F.xxhash64(F.lit(seed), *(F.col(f"`{name}`") for name in wanted))
+    hashed = F.xxhash64(F.lit(seed), *(column(name) for name in wanted))
     few = arrow_of(rows.orderBy(hashed).limit(max_rows), wanted)
     return discover(
         complete_columns(few, wanted),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from pyspark.sql.types import (
@@ -14,9 +15,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from sfumato.spark.model.columns import names, require
+from sfumato.spark.model.columns import keys_of, one_resolved, resolved
+from sfumato.spark.model.forgetting import forget_after_of
 from sfumato.spark.model.imputation import require_numbers
-from sfumato.spark.runtime.names import Passed, column, renamed
+from sfumato.spark.model.names import Passed, column, renamed
 from sfumato.spark.runtime.run_operator import Input, metrics_name, run_operator
 from sfumato.tables.imputation.earlier_values import EarlierValuesTableConfig
 from sfumato.tables.operator import ROW
@@ -31,6 +33,8 @@ def earlier_values(
     *,
     order: str,
     key: str | Sequence[str] | None = None,
+    forget_after: str | timedelta | float | None = None,
+    name: str | None = None,
 ) -> DataFrame:
     """Each row beside what its key's earlier rows knew: determinants for an imputation.
 
@@ -40,6 +44,9 @@ def earlier_values(
         the next (``sf.reorder`` sees to that, but for late rows): a row that comes after later
         ones sees what is known by then, with a negative age, and replaces nothing
     key : the column(s) that tell one sensor, device or stream from another
+    forget_after : a key whose next row comes later than this after its last one, "1 day", begins
+        anew; its state goes soon after that. Where `order` is a number, a number in its unit
+    name : of the metrics, instead of the number N
 
     Columns: all of `df`, and for each attribute `earlier_ATTR`, its newest known value among the
     rows before, and `age_ATTR`, how old that is: in seconds where `order` is a timestamp, else in
@@ -55,37 +62,37 @@ def earlier_values(
     Cost: one shuffle by key; state: 2 numbers an attribute and key.
     Raises ValueError or TypeError for wrong arguments. Source: this project.
     """
-    wanted, keys = names("attributes", attributes), names("key", key)
+    wanted = resolved(df, "attributes", attributes)
     if not wanted:
         raise ValueError("`attributes` must name at least one column of numbers; got none")
     require_numbers(df, "attributes", wanted)
-    if not isinstance(order, str):
-        raise TypeError(f"`order` must be the name of one column; got {order!r}")
-    require(df, "order", [order])
-    require(df, "key", keys)
+    order, keys = one_resolved(df, "order", order), keys_of(df, "key", key)
     kind = df.schema[order].dataType
     if not isinstance(kind, TimestampType | TimestampNTZType | NumericType):
         raise TypeError(
             f"`order` must be a timestamp or a number; `{order}` is {kind.simpleString()}"
         )
-    passed, columns, answers = Passed(df, df.columns), [], StructType()
+    added: dict[str, str] = {}
     for i, attribute in enumerate(wanted):
-        for fixed in (f"earlier{i}", f"age{i}"):
-            name = f"{fixed.rstrip('0123456789')}_{attribute}"
-            if name in df.columns:
-                raise ValueError(
-                    f"the frame has a column `{name}` already: rename or drop it first"
-                )
-            answers = answers.add(fixed, DoubleType())
-            columns.append(renamed(fixed, name))
+        added |= {f"earlier{i}": f"earlier_{attribute}", f"age{i}": f"age_{attribute}"}
+    for column_ in added.values():
+        if column_ in df.columns:
+            raise ValueError(f"the frame has a column `{column_}` already: rename or drop it first")
     config = EarlierValuesTableConfig(
-        attributes=len(wanted), keys=len(keys), columns=(df.schema.simpleString(),)
+        attributes=len(wanted),
+        keys=len(keys),
+        forget_after=forget_after_of(df, order, keys, forget_after),
     )
+    config.make()  # raises here, on the driver, what the config has wrong
+    passed = Passed(df.schema, df.columns)
     values = {f"value{i}": column(a).cast("double") for i, a in enumerate(wanted)}
+    answers = StructType([StructField(ROW, passed.type)])
+    for fixed in added:
+        answers = answers.add(fixed, DoubleType())
     return run_operator(
-        [Input(df, passed, [order], keys, values)],
+        [Input(df, passed, [order], keys, values, about={"attributes": wanted})],
         config,
-        StructType([StructField(ROW, passed.type), *answers]),
-        [*passed.columns(), *columns],
-        metrics=metrics_name("earlier_values"),
+        answers,
+        [*passed.columns(ROW), *(renamed(fixed, shown) for fixed, shown in added.items())],
+        metrics=metrics_name("earlier_values", name),
     )

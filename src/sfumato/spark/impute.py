@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, BooleanType, DoubleType, StringType, StructType
 
 from sfumato.spark.model.alternatives import ALTERNATIVES
+from sfumato.spark.model.columns import resolved
 from sfumato.spark.model.imputation import Imputation, PreparedRepository, require_numbers
+from sfumato.spark.model.names import Passed, column, under_fixed_names
+from sfumato.spark.runtime.run_operator import metrics_name
 from sfumato.tables.imputation.imputation import UNIMPUTABLE, impute_table, numbers_of
 
 if TYPE_CHECKING:
@@ -20,8 +22,7 @@ if TYPE_CHECKING:
 
     from sfumato.operators.imputation.dependency import Dependency
 
-METRICS = itertools.count(1)
-IMPUTED_BY, BEYOND, EXISTENCE = "imputed_by", "__beyond", "__existence"
+IMPUTED_BY, BEYOND = "imputed_by", "beyond"
 
 
 def impute(
@@ -34,6 +35,7 @@ def impute(
     max_alternatives: int | None = None,
     fallback: str = "marginal",
     scaling: Mapping[str, tuple[float, float]] | None = None,
+    name: str | None = None,
 ) -> DataFrame:
     """Rows with missing attributes as uncertain tuples: NULLs inferred from a complete repository.
 
@@ -45,6 +47,7 @@ def impute(
     df : streaming or static; the attributes and determinants as columns of numbers, the
         determinants of which may be NULL, too
     repository, ..., scaling : see `sfumato.Imputation`
+    name : of the metrics, instead of the number N
 
     Columns: all of `df` as they were (a NULL stays a NULL), `alternatives`:
     array<struct<prob, ATTR...>> over `attributes`, and `imputed_by`: text, the rules used. A
@@ -57,12 +60,12 @@ def impute(
     unimputable, and beyond: imputed rows whose donors lie farther apart than twice the rule's
     epsilon, so that the dependency does not hold there.
 
-    The repository is read when this is called, whole, into the driver's memory, and prepared; this
-    is the one function that collects. It goes to the workers with the plan and is kept by each
-    process. If it is a path that the workers can see (to pyarrow: local or shared disks, and the
-    stores it knows), a new version there takes effect with the tasks that start after it: put it
-    there at once, by renaming a finished file; a file that cannot be read stops the query. A
-    DataFrame or a table is what it was when this was called.
+    The repository is read when this is called, whole, into the driver's memory, and prepared: a
+    job of Spark that collects it (nothing else of the query is started). It goes to the workers
+    with the plan and is kept by each process. If it is a path that the workers can see (to pyarrow:
+    local or shared disks, and the stores it knows), a new version there takes effect with the tasks
+    that start after it: put it there at once, by renaming a finished file; a file that cannot be
+    read stops the query. A DataFrame or a table is what it was when this was called.
 
     Stateless: no shuffle, any order, one row in and one row out.
     Cost: microseconds a row, more with many donors. Source: E, sections 2.2 and 3.
@@ -71,60 +74,62 @@ def impute(
     imputation = Imputation(
         repository, dependencies, attributes, joint, max_alternatives, fallback, scaling
     )
-    return impute_frame(df, imputation)
+    return impute_frame(df, imputation, name)
 
 
-def impute_frame(df: DataFrame, imputation: Imputation) -> DataFrame:
+def impute_frame(df: DataFrame, imputation: Imputation, name: str | None = None) -> DataFrame:
     """`impute` with its arguments as one."""
-    for name in (ALTERNATIVES, IMPUTED_BY):
-        if name in df.columns:
-            raise ValueError(f"the frame has a column `{name}` already: rename or drop it first")
+    for added in (ALTERNATIVES, IMPUTED_BY):
+        if added in df.columns:
+            raise ValueError(f"the frame has a column `{added}` already: rename or drop it first")
     settings = imputation.settings
     require_numbers(df, "attributes", settings.attributes)
     require_numbers(df, "dependencies", settings.names[len(settings.attributes) :])
     prepared = imputation.prepare(df.sparkSession)
-    wanted = [
-        F.col(f"`{name}`").cast("double").alias(f"__value{i}")
-        for i, name in enumerate(settings.names)
-    ]
+    wanted = [column(n).cast("double") for n in resolved(df, "attributes", settings.names)]
     if "existence" in df.columns:
-        wanted.append(F.col("existence").cast("double").alias(EXISTENCE))
-    whole = [F.col(f"`{name}`") for name in df.columns]
-    done = df.select(*whole, *wanted).mapInArrow(
-        _worker(prepared, len(df.columns)), _output(df, settings.attributes)
-    )
-    return _observed(done, f"sfumato_impute_{next(METRICS)}").drop(BEYOND)
+        wanted.append(column("existence").cast("double"))
+    passed, own = Passed(df.schema, df.columns), len(df.columns)
+    answers = passed.answers.add(ALTERNATIVES, _alternatives(settings.attributes))
+    answers = answers.add(IMPUTED_BY, StringType()).add(BEYOND, BooleanType())
+    done = under_fixed_names(df.select("*", *wanted)).mapInArrow(_worker(prepared, own), answers)
+    observed = _observed(done, metrics_name("impute", name))
+    return observed.select(*passed.columns(), ALTERNATIVES, IMPUTED_BY)
 
 
 def _worker(prepared: PreparedRepository, own: int):  # type: ignore[no-untyped-def]
-    """What a worker does with batches whose first `own` columns are the frame's."""
+    """What a worker does with batches whose first `own` columns are the frame's.
+
+    Behind them are the values, and the existence where there is one.
+    """
 
     def imputed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         imputer = prepared.newest()
+        values_end = own + len(imputer.names)
         for batch in batches:
             table = pa.table(batch)
-            values = numbers_of(table, [f"__value{i}" for i in range(len(imputer.names))])
+            given = table.column_names
             existence = None
-            if EXISTENCE in table.column_names:
-                existence = numbers_of(table, [EXISTENCE])[:, 0]
+            if len(given) > values_end:
+                existence = numbers_of(table, given[values_end:])[:, 0]
             rows = table.select(list(range(own)))
+            values = numbers_of(table, given[own:values_end])
             for part, columns in impute_table(imputer, values, existence):
                 whole = rows.slice(part.start, part.stop - part.start)
-                for name, column in zip(
+                for added, cells in zip(
                     (ALTERNATIVES, IMPUTED_BY, BEYOND), columns.columns, strict=True
                 ):
-                    whole = whole.append_column(name, column)
+                    whole = whole.append_column(added, cells)
                 yield from whole.to_batches()
 
     return imputed
 
 
-def _output(df: DataFrame, attributes: Sequence[str]) -> StructType:
+def _alternatives(attributes: Sequence[str]) -> ArrayType:
     alternative = StructType().add("prob", DoubleType())
     for name in attributes:
         alternative = alternative.add(name, DoubleType())
-    schema = StructType(list(df.schema.fields)).add(ALTERNATIVES, ArrayType(alternative))
-    return schema.add(IMPUTED_BY, StringType()).add(BEYOND, BooleanType())
+    return ArrayType(alternative)
 
 
 def _observed(df: DataFrame, metrics_name: str) -> DataFrame:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812
 
+from sfumato.spark.model.imputation import as_imputation
 from sfumato.spark.similarity_join import similarity_join
 
 if TYPE_CHECKING:
@@ -17,10 +18,13 @@ if TYPE_CHECKING:
 STREAMS = ("left_stream", "right_stream")
 
 
-def join_streams(streams: Mapping[str, DataFrame], **options: Any) -> DataFrame:
+def join_streams(
+    streams: Mapping[str, DataFrame], *, name: str | None = None, **options: Any
+) -> DataFrame:
     """Pairs of tuples of different streams that are close with at least the wanted probability.
 
     streams : {name: frame}, two or more, with the same columns of the same types
+    name : of the metrics: each pair's are those of a join called NAME_left_right
     options : the keyword arguments of ``sf.similarity_join``, `impute` among them
 
     Every two streams are joined by ``sf.similarity_join``, the one named first on the left; never
@@ -28,7 +32,7 @@ def join_streams(streams: Mapping[str, DataFrame], **options: Any) -> DataFrame:
     ``sf.similarity_join``, and before them `left_stream` and `right_stream`, the names.
 
     Cost: n (n - 1) / 2 joins of two streams, in one query: each row is shuffled and held n - 1
-    times, and a repository is read once for each pair. `operators.joins.incomplete_join` joins
+    times. `operators.joins.incomplete_join` joins
     incomplete streams in one pass, each row held once, for those without Spark.
     Raises ValueError or TypeError for wrong arguments. Source: E, section 5.2 (n streams).
     """
@@ -39,14 +43,18 @@ def join_streams(streams: Mapping[str, DataFrame], **options: Any) -> DataFrame:
         )
     first = next(iter(streams.values()))
     kinds = [(f.name, f.dataType) for f in first.schema.fields]
-    for name, frame in streams.items():
+    for stream, frame in streams.items():
         if [(f.name, f.dataType) for f in frame.schema.fields] != kinds:
             raise ValueError(
                 f"`streams` must have the same columns: `{next(iter(streams))}` has "
-                f"{first.schema.simpleString()}, `{name}` has {frame.schema.simpleString()}"
+                f"{first.schema.simpleString()}, `{stream}` has {frame.schema.simpleString()}"
             )
+    if options.get("impute") is not None:
+        options["impute"] = as_imputation(options["impute"])  # read once for all pairs
     joined = []
     for (one, left), (other, right) in combinations(streams.items(), 2):
         names = [F.lit(n).alias(column) for n, column in zip((one, other), STREAMS, strict=True)]
+        if name is not None:
+            options["name"] = f"{name}_{one}_{other}"
         joined.append(similarity_join(left, right, **options).select(*names, "*"))
     return reduce(lambda a, b: a.union(b), joined)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -18,8 +17,9 @@ from pyspark.sql.types import (
 
 from sfumato.duration import microseconds
 from sfumato.operators.disorder.control import DisorderControl
-from sfumato.spark.model.columns import names, require
-from sfumato.spark.runtime.names import Passed, column, named
+from sfumato.spark.model.columns import keys_of, one_resolved
+from sfumato.spark.model.controlled import controlled_by, says_order
+from sfumato.spark.model.names import Passed, column, named
 from sfumato.spark.runtime.run_operator import Input, metrics_name, run_operator
 from sfumato.tables.disorder.reorder import EVENT, ReorderTableConfig
 from sfumato.tables.operator import ROW
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ADDED = ("late", "punctuation")
-CONTROLLED_BY = "sfumato.controlled_by"  # metadata of `punctuation`: JSON list of the key columns
 
 
 def reorder(
@@ -45,6 +44,7 @@ def reorder(
     estimator: str | None = None,
     max_buffer: int | None = None,
     idle_timeout: str | timedelta | None = None,
+    name: str | None = None,
 ) -> DataFrame:
     """Rows in event-time order per key, with columns `late` and `punctuation` added.
 
@@ -68,6 +68,7 @@ def reorder(
         out first. Rows that wait for other sources are not bounded by it
     idle_timeout : on a stream, a key or source that was silent for so long ("10 seconds") holds
         nothing back until it speaks again; where nobody is left, all rows come out
+    name : of the metrics, instead of the number N
 
     `punctuation` (of event_time's type): no row with an event time up to it is accepted any more,
     as known when the row came out, if the source that is behind is always read first; of a late
@@ -91,18 +92,18 @@ def reorder(
     Raises ValueError for columns the frame lacks or has already, and for settings that exclude
     each other. Source: C, sections 3 to 5; sources and clocks: this project.
     """
-    keys, sources = names("key", key), names("source", source)
-    require(df, "event_time", [event_time])
-    require(df, "arrival", [arrival])
-    require(df, "key", keys)
-    require(df, "source", sources)
-    columns = _certain_columns(df)
-    for argument, name in (("event_time", event_time), ("arrival", arrival)):
-        kind = df.schema[name].dataType
+    keys, sources = keys_of(df, "key", key), keys_of(df, "source", source)
+    event, arrived = (
+        one_resolved(df, "event_time", event_time),
+        one_resolved(df, "arrival", arrival),
+    )
+    passed = Passed(df.schema, _certain_columns(df))
+    for argument, time in (("event_time", event), ("arrival", arrived)):
+        kind = df.schema[time].dataType
         if not isinstance(kind, TimestampType | TimestampNTZType | IntegralType):
             raise TypeError(
                 f"`{argument}` must be a timestamp or whole microseconds; "
-                f"`{name}` is {kind.simpleString()}"
+                f"`{time}` is {kind.simpleString()}"
             )
     idle = None if idle_timeout is None else microseconds("idle_timeout", idle_timeout)
     delay = None if max_delay is None else microseconds("max_delay", max_delay)
@@ -112,31 +113,30 @@ def reorder(
         expected_sources=expected_sources,
         idle_timeout=None if idle is None else max(1, idle // 1000),
         keys=len(keys),
-        columns=(df.schema.simpleString(),),
     )
-    passed = Passed(df, columns)
-    values = {EVENT: column(event_time)}
-    values |= {f"source{i}": column(name) for i, name in enumerate(sources)}
+    config.make()  # raises here, on the driver, what the config has wrong
+    values = {EVENT: column(event)}
+    values |= {f"source{i}": column(of) for i, of in enumerate(sources)}
     answers = StructType().add(ROW, passed.type).add("late", BooleanType(), False)
+    about = {"event_time": event, "source": sources}
     return run_operator(
-        [Input(df, passed, [arrival], keys, values)],
+        [Input(df, passed, [arrived], keys, values, about=about)],
         config,
-        answers.add("punctuation", df.schema[event_time].dataType),
+        answers.add("punctuation", df.schema[event].dataType),
         [
-            *passed.columns(),
+            *passed.columns(ROW),
             F.col("late"),
-            named(F.col("punctuation"), "punctuation", {CONTROLLED_BY: json.dumps(keys)}),
+            named(F.col("punctuation"), "punctuation", controlled_by(keys)),
         ],
-        metrics=metrics_name("reorder"),
-        idle_timeout=config.idle_timeout,
+        metrics=metrics_name("reorder", name),
+        idle_timeout=idle,
     )
 
 
 def _certain_columns(df: DataFrame) -> list[str]:
     """The columns that pass through: not those that an earlier `reorder` added."""
-    again = "punctuation" in df.columns and CONTROLLED_BY in df.schema["punctuation"].metadata
-    if again:
-        return [name for name in df.columns if name not in ADDED]
+    if says_order(df.schema, "punctuation") is not None:
+        return [of for of in df.columns if of not in ADDED]
     for added in ADDED:
         if added in df.columns:
             raise ValueError(

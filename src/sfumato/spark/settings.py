@@ -9,8 +9,11 @@ MANAGERS = "org.apache.spark.sql.execution.streaming.checkpointing"
 def settings(cores: int | None = None, *, local_disk: bool = False) -> dict[str, str]:
     """Settings for queries with state, as ``SparkSession.builder.config`` takes them.
 
-    cores : of the whole cluster; sets one shuffle partition a core. A checkpoint pins the number
-        of partitions, and every partition costs some 30 ms a micro-batch. None: left as it is
+    cores : of the whole cluster; sets one shuffle partition a core: every partition costs some
+        30 ms a micro-batch. None: left as it is. A query that goes on from a checkpoint has as many
+        partitions as its first start, whatever is set: Spark keeps them; answers are the same.
+        From 16 cores on, set ``spark.sfumato.buckets`` (32) to twice their number: keys are hashed
+        into so many buckets, the units of work, for as long as the checkpoint lives
     local_disk : checkpoints lie on a local disk: commit them by renaming files, which saves time.
         Not for object stores
 

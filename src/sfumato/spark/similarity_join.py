@@ -2,43 +2,26 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import (
-    ArrayType,
-    DoubleType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import DoubleType, StringType, StructType
 
-from sfumato.spark.checked import invalid_reason
 from sfumato.spark.model.alternatives import ALTERNATIVES
-from sfumato.spark.model.columns import (
-    ORDERABLE,
-    attributes_of,
-    bucket_count,
-    names,
-    require,
-    with_bucket,
-    with_tie,
-)
-from sfumato.spark.runtime import bucket_state, chunks
-from sfumato.tables.joins.join import SIDES, TIE
+from sfumato.spark.model.columns import names
+from sfumato.spark.model.imputation import Imputation, as_imputation
+from sfumato.spark.model.join_side import IncompleteSide, Side, pairs_type
+from sfumato.spark.model.names import renamed
+from sfumato.spark.runtime.run_operator import Input, metrics_name, run_operator
+from sfumato.tables.joins.incomplete_join import IncompleteJoinSettings
+from sfumato.tables.joins.join import SIDES
 from sfumato.tables.joins.similarity_join import SimilarityJoinSettings
 from sfumato.windows import Rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from sfumato.spark.model.imputation import Imputation
-    from sfumato.tables.joins.incomplete_join import IncompleteJoinSettings
-
-METRICS = itertools.count(1)
+    from pyspark.sql import DataFrame
 
 
 def similarity_join(
@@ -54,6 +37,7 @@ def similarity_join(
     strategy: str = "auto",
     output: str = "append",
     impute: Imputation | Mapping[str, Any] | None = None,
+    name: str | None = None,
 ) -> DataFrame:
     """Pairs of tuples of two streams that are close with at least the wanted probability.
 
@@ -80,6 +64,7 @@ def similarity_join(
         its pairs again with change "-", so that the rows so far make up the current answer set
     impute : `sfumato.Imputation`, or its arguments as a dict: both frames have plain columns in
         which attributes are missing; they are imputed and joined at once, see below
+    name : of the metrics, instead of the number N
 
     Columns: `left`, `right` (structs of the certain columns), `probability`, `alternatives`
     (the matching pairs: prob, left_ATTR, right_ATTR; their probs sum to `probability`) and, with
@@ -107,54 +92,78 @@ def similarity_join(
     for `impute` E, sections 4 and 5.
     """
     attributes = names("on", on)
-    orders = names("order", order)
-    keys = names("key", key)
-    _check(window, attributes, orders)
-    within, probability = _number("within", within), _number("probability", probability)
+    _check(window, attributes, names("order", order))
     chosen: dict[str, Any] = {
-        "within": within,
-        "probability": probability,
+        "within": _number("within", within),
+        "probability": _number("probability", probability),
         "rows": window.rows,
-        "strategy": strategy,
         "output": output,
-        "on": tuple(attributes),
-        "orders": len(orders),
-        "keys": len(keys),
-        "columns": (left.schema.simpleString(), right.schema.simpleString()),
-        "buckets": bucket_count(left, keys),
+        "orders": len(names("order", order)),
+        "keys": len(names("key", key)),
+        "columns": ("", ""),
+        "buckets": 0,
     }
+    frames = list(zip((left, right), SIDES, strict=True))
     settings: SimilarityJoinSettings | IncompleteJoinSettings
-    kind: Callable[..., Side] = Side
+    sides: Sequence[Side]
     if impute is None:
+        sides = [Side(frame, side, attributes, order, key) for frame, side in frames]
         settings = SimilarityJoinSettings(
             dimensions=len(attributes),
             confidence=window.confidence,
             max_tuples=window.max_tuples,
+            strategy=strategy,
+            on=tuple(f"on{i}" for i in range(len(attributes))),
             **chosen,
         )
     else:
-        from sfumato.spark import incomplete_join  # which imports this module
-
-        settings, kind = incomplete_join.prepared(impute, left.sparkSession, chosen)
+        imputation = as_imputation(impute)
+        _check_imputation(imputation, attributes, strategy)
+        imputed = imputation.settings.names
+        sides = [
+            IncompleteSide(frame, side, attributes, order, key, imputed=imputed)
+            for frame, side in frames
+        ]
+        repository = imputation.prepare(left.sparkSession)
+        settings = IncompleteJoinSettings(imputer=repository.data, on=tuple(attributes), **chosen)
     settings.make()  # raises here, on the driver, what the settings have wrong
-    number = next(METRICS)
-    sides = [
-        kind(frame, name, attributes, orders, keys)
-        for frame, name in zip((left, right), SIDES, strict=True)
-    ]
-    packed = [
-        chunks.pack(
-            with_bucket(
-                side.projected(f"sfumato_join_{number}_{side.name}"),
-                side.key_names,
-                settings.buckets,
-            ),
-            position,
+    answers = StructType()
+    for side in sides:
+        answers = answers.add(side.name, side.passed.type)
+    answers = answers.add("probability", DoubleType())
+    answers = answers.add(ALTERNATIVES, pairs_type(sides, fixed=True))
+    columns = [side.passed.renamed(side.name) for side in sides]
+    columns.append(F.col("probability"))
+    columns.append(renamed(ALTERNATIVES, ALTERNATIVES, pairs_type(sides, fixed=False)))
+    if output == "changes":
+        answers = answers.add("change", StringType())
+        columns.append(F.col("change"))
+    inputs = [
+        Input(
+            side.frame,
+            side.passed,
+            side.orders,
+            side.keys,
+            side.values(),
+            invalid=side.invalid(),
+            known_invalid=side.known_invalid(),
         )
-        for position, side in enumerate(sides)
+        for side in sides
     ]
-    answers = bucket_state.run(packed[0].union(packed[1]), settings, f"sfumato_join_{number}")
-    return chunks.unpack(answers, _output(sides, attributes, output))
+    return run_operator(inputs, settings, answers, columns, metrics=metrics_name("join", name))
+
+
+def _check_imputation(imputation: Imputation, on: list[str], strategy: str) -> None:
+    if set(on) != set(imputation.settings.attributes):
+        raise ValueError(
+            f"`impute` must have as `attributes` those of `on`, {on}; got "
+            f"{list(imputation.settings.attributes)}: to impute others, use sf.impute before the "
+            "join"
+        )
+    if strategy != "auto":
+        raise ValueError(
+            f"`strategy` has no meaning with `impute`, whose join is its own; got {strategy!r}"
+        )
 
 
 def _check(window: Any, attributes: list[str], orders: list[str]) -> None:
@@ -170,101 +179,3 @@ def _number(argument: str, given: Any) -> float:
     if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
         raise TypeError(f"`{argument}` must be a finite number; got {given!r}")
     return float(given)
-
-
-class Side:
-    """One of the two frames: what it offers, and its projection to what the operator needs."""
-
-    def __init__(
-        self, frame: DataFrame, name: str, on: list[str], orders: list[str], keys: list[str]
-    ) -> None:
-        self.frame, self.name, self.on, self.orders, self.keys = frame, name, on, orders, keys
-        self.attributes = attributes_of(frame)
-        self.key_names = [f"key{i}" for i in range(len(keys))]
-        require(frame, f"order of the {name} frame", orders)
-        require(frame, f"key of the {name} frame", keys)
-        for column in orders:
-            kind = frame.schema[column].dataType
-            if not isinstance(kind, ORDERABLE):
-                raise TypeError(
-                    f"`order` must name columns of numbers, times or dates; "
-                    f"`{column}` of the {name} frame is {kind.simpleString()}"
-                )
-        if ALTERNATIVES in frame.columns:
-            missing = [a for a in on if a not in self.attributes]
-            if missing:
-                raise ValueError(
-                    f"`on` names {missing}, which the alternatives of the {name} frame lack; "
-                    f"they have {self.attributes}"
-                )
-        else:
-            require(frame, f"on of the {name} frame", on)
-            self.attributes = list(on)
-        self.certain = [c for c in frame.columns if c != ALTERNATIVES]
-
-    @property
-    def row_type(self) -> StructType:
-        return StructType([self.frame.schema[name] for name in self.certain])
-
-    def projected(self, metrics_name: str) -> DataFrame:
-        """What the operator reads of the valid rows, under fixed names; the others are counted."""
-        lacking = F.lit(False)
-        for name in [*self.orders, *self.keys]:
-            lacking = lacking | F.col(f"`{name}`").isNull()
-        invalid = invalid_reason(self.frame, self.on).isNotNull() | lacking
-        counted = with_tie(self.frame, TIE).withColumn("__invalid", invalid)
-        counted = counted.observe(
-            metrics_name,
-            F.count(F.lit(1)).alias("rows"),
-            F.coalesce(F.sum(F.col("__invalid").cast("long")), F.lit(0)).alias("invalid"),
-        )
-        return counted.where("not __invalid").select(
-            F.struct(*(F.col(f"`{c}`") for c in self.certain)).alias("row"),
-            self._alternatives().alias(ALTERNATIVES),
-            *(F.col(f"`{c}`").alias(f"order{i}") for i, c in enumerate(self.orders)),
-            *(
-                F.col(f"`{c}`").alias(name)
-                for c, name in zip(self.keys, self.key_names, strict=True)
-            ),
-            TIE,
-        )
-
-    def _alternatives(self) -> Column:
-        if ALTERNATIVES in self.frame.columns:
-            return F.transform(
-                ALTERNATIVES,
-                lambda a: F.struct(
-                    a["prob"].cast("double").alias("prob"),
-                    *(
-                        (a[name].cast("double") if name in self.on else a[name]).alias(name)
-                        for name in self.attributes
-                    ),
-                ),
-            )
-        prob = F.col("existence") if "existence" in self.frame.columns else F.lit(1.0)
-        values = [F.col(f"`{name}`").cast("double").alias(name) for name in self.on]
-        return F.array(F.struct(prob.cast("double").alias("prob"), *values))
-
-    def attribute_fields(self) -> list[StructField]:
-        """Fields of this side's attributes in an answer's alternatives."""
-        fields = []
-        for name in self.attributes:
-            kind: Any = DoubleType()
-            if name not in self.on:
-                array = self.frame.schema[ALTERNATIVES].dataType
-                assert isinstance(array, ArrayType)
-                assert isinstance(array.elementType, StructType)
-                kind = array.elementType[name].dataType
-            fields.append(StructField(f"{self.name}_{name}", kind))
-        return fields
-
-
-def _output(sides: list[Side], on: list[str], output: str) -> StructType:
-    pair = StructType([StructField("prob", DoubleType())])
-    schema = StructType()
-    for side in sides:
-        schema = schema.add(side.name, side.row_type)
-        for field in side.attribute_fields():
-            pair = pair.add(field)
-    schema = schema.add("probability", DoubleType()).add(ALTERNATIVES, ArrayType(pair))
-    return schema.add("change", StringType()) if output == "changes" else schema

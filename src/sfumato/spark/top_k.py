@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from pyspark.sql.types import (
     IntegralType,
     LongType,
     StringType,
+    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
@@ -22,16 +22,17 @@ from sfumato.operators.ranking.semantics import Semantics
 from sfumato.queries import Top, direction, registered
 from sfumato.spark.model.aggregates import Wanted
 from sfumato.spark.model.alternatives import ALTERNATIVES
-from sfumato.spark.model.columns import bucket_count, require, with_bucket
+from sfumato.spark.model.columns import one_resolved
+from sfumato.spark.model.names import Passed, column
 from sfumato.spark.model.window_plan import WindowPlan
-from sfumato.spark.runtime import bucket_state, chunks
+from sfumato.spark.runtime.run_operator import metrics_name, run_operator
+from sfumato.spark.window_aggregate import window_input
 from sfumato.tables.ranking.top_k import TopKSettings
 from sfumato.windows import Range, Rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-METRICS = itertools.count(1)
 MOST_COUNTED = 100  # queries whose answers are counted one by one: each is a column of a metric
 ANSWER = ("query", "k", "time", "rank", "score", "probability", "row", "stream", "answered")
 
@@ -53,6 +54,7 @@ def top_k(
     streams: str | None = None,
     plan: str = "dp",
     ascending: bool | None = None,
+    name: str | None = None,
 ) -> DataFrame:
     """The most probable top-k tuples of a window, for many k at once, each in time.
 
@@ -75,6 +77,7 @@ def top_k(
     streams : column; streams are ranked by the sum of their tuples' Pr_k ("pk_topk" only)
     plan : "dp" (least cost), "greedy" (at most twice that), or "none" (each query on its own)
     ascending : whether the least score ranks first, where `by` does not say
+    name : of the metrics, instead of the number N
 
     A query is answered at instants of event time at most `every` apart; the timetable shares one
     computation among all queries that are due, and counts for each key from its first row's time,
@@ -127,7 +130,7 @@ def top_k(
     if probability is None and semantics == "pt_k":
         raise ValueError('"pt_k" needs `probability`, the least Pr_k, in (0, 1]; got None')
     settings = TopKSettings(
-        queries=tuple((name, k, every) for name, (k, every) in named.items()),
+        queries=tuple((query, k, every) for query, (k, every) in named.items()),
         window=window,
         semantics=Semantics(
             semantics, probability, alpha, None if weights is None else tuple(weights)
@@ -136,34 +139,32 @@ def top_k(
         ascending=ascending,
         rules=rules is not None,
         streams=streams is not None,
-        keys=tuple(ranking.keys),
+        keys=tuple(f"key{i}" for i in range(len(ranking.keys))),
         scope=ranking.scope,
         time=ranking.time,
         columns=f"{by} of {df.schema.simpleString()}",
-        buckets=bucket_count(df, ranking.bucket_keys),
+        buckets=0,
     )
     settings.make()  # raises here, on the driver, what the settings have wrong
-    number = next(METRICS)
-    prepared = ranking.projected(f"sfumato_top_k_{number}_input", members=False)
-    key_names = [f"key{ranking.keys.index(name)}" for name in ranking.bucket_keys]
-    packed = chunks.pack(with_bucket(prepared, key_names, settings.buckets), side=0)
-    timeout = window.timeout if isinstance(window, Range) else None
-    answers = bucket_state.run(
-        packed,
+    metrics = metrics_name("top_k", name)
+    answers = run_operator(
+        [window_input(ranking)],
         settings,
-        f"sfumato_top_k_{number}",
-        None if timeout is None else max(1, timeout // 1000),
+        ranking.given(),
+        ranking.shown(),
+        metrics=metrics,
+        idle_timeout=window.timeout if isinstance(window, Range) else None,
     )
-    return _counted(chunks.unpack(answers, ranking.answers()), list(named), number)
+    return _counted(answers, list(named), metrics)
 
 
-def _counted(answers: DataFrame, names: list[str], number: int) -> DataFrame:
+def _counted(answers: DataFrame, names: list[str], metrics: str) -> DataFrame:
     """The answers, with the number of each query's observed."""
     if len(names) > MOST_COUNTED:
         return answers
     first = F.col("rank") == 1  # every answer has a first row
     each = [F.count_if(first & (F.col("query") == F.lit(name))).alias(name) for name in names]
-    return answers.observe(f"sfumato_top_k_{number}_answers", *each)
+    return answers.observe(f"{metrics}_answers", *each)
 
 
 @dataclass(frozen=True)
@@ -178,7 +179,7 @@ class Ranking(WindowPlan):
         self._check_instants()
         for argument, name in (("rules", self.rules), ("streams", self.streams)):
             if name is not None:
-                require(self.df, argument, [name])
+                one_resolved(self.df, argument, name)
         taken = [name for name in self.keys if name in ANSWER]
         if taken:
             raise ValueError(
@@ -196,27 +197,44 @@ class Ranking(WindowPlan):
 
     def _row(self, members: bool) -> list[str]:
         """The certain columns of a tuple."""
-        added = {"late", "punctuation"} if self._controlled else set()
-        return [name for name in self.df.columns if name not in {ALTERNATIVES, *added}]
+        added = {"late", "punctuation"} if self.controlled else set()
+        return [name for name in self.schema.names if name not in {ALTERNATIVES, *added}]
 
-    def _also(self) -> list[Column]:
-        given = (("rule", self.rules), ("stream", self.streams))
-        return [F.col(f"`{name}`").alias(alias) for alias, name in given if name is not None]
+    def row(self, members: bool) -> Passed:
+        return Passed(self.schema, self._row(members))
+
+    def values(self) -> Mapping[str, Column]:
+        more = {
+            fixed: column(one_resolved(self.df, argument, name))
+            for fixed, argument, name in (
+                ("rule", "rules", self.rules),
+                ("stream", "streams", self.streams),
+            )
+            if name is not None
+        }
+        return {**super().values(), **more}
 
     def _unusable(self, value: Column) -> Column:
         return value.isNull() | super()._unusable(value)
 
-    def answers(self) -> StructType:
-        """The columns of the answers."""
-        schema = self.df.schema
-        time = schema[self.orders[0]].dataType
-        output = StructType([schema[name] for name in self.keys])
-        output = output.add("query", StringType()).add("k", LongType())
-        output = output.add("time", time if self.time != "long" else LongType())
-        output = output.add("rank", LongType()).add("score", DoubleType())
-        output = output.add("probability", DoubleType())
-        row = StructType([schema[name] for name in self._row(False)])
-        output = output.add("row", row if row.fields else StructType().add("col1", LongType()))
+    def given(self) -> StructType:
+        """The columns that the operator gives, under fixed names."""
+        kind = self.schema[self.orders[0]].dataType
+        time = kind if self.time != "long" else LongType()
+        answers = StructType(
+            [StructField(f"key{i}", self.schema[name].dataType) for i, name in enumerate(self.keys)]
+        )
+        answers = answers.add("query", StringType()).add("k", LongType()).add("time", time)
+        answers = answers.add("rank", LongType()).add("score", DoubleType())
+        answers = answers.add("probability", DoubleType()).add("row", self.row(False).type)
         if self.streams is not None:
-            output = output.add("stream", schema[self.streams].dataType)
-        return output.add("answered", output["time"].dataType)
+            stream = one_resolved(self.df, "streams", self.streams)
+            answers = answers.add("stream", self.schema[stream].dataType)
+        return answers.add("answered", time)
+
+    def shown(self) -> list[Column]:
+        """The columns of the result, made of those."""
+        keys = Passed(self.schema, self.keys).columns(prefix="key")
+        names = [name for name in ANSWER if name != "stream" or self.streams is not None]
+        row = self.row(False).renamed("row")
+        return [*keys, *(row if name == "row" else F.col(name) for name in names)]

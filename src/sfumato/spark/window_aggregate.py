@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from sfumato.spark.model.aggregates import wanted
-from sfumato.spark.model.columns import bucket_count, with_bucket
+from sfumato.spark.model.forgetting import forget_after_of
 from sfumato.spark.model.window_plan import WindowPlan
-from sfumato.spark.runtime import bucket_state, chunks
+from sfumato.spark.runtime.run_operator import Input, metrics_name, run_operator
 from sfumato.tables.windows.extents import ExtentTableConfig
 from sfumato.tables.windows.window_aggregate import RowWindowTableConfig
 from sfumato.windows import Delta, Range, Rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-METRICS = itertools.count(1)
 
 
 def window_aggregate(
@@ -33,6 +31,8 @@ def window_aggregate(
     members: bool = False,
     seed: int = 0,
     samples: int = 1000,
+    forget_after: str | timedelta | float | None = None,
+    name: str | None = None,
 ) -> DataFrame:
     """Aggregates over a window of uncertain tuples, as numbers with their uncertainty.
 
@@ -53,6 +53,10 @@ def window_aggregate(
     members : Range only: instead of one row an extent and key, every row of the extent, with the
         extent's results
     seed, samples : of results that are sampled because they have too many possible values
+    forget_after : Rows and Delta: a key whose next row comes later than this after its last one,
+        "1 day", begins anew with an empty window; its state goes soon after that. By the first
+        column of `order`; of a number it is one, in its unit
+    name : of the metrics, instead of the number N
 
     Rows and Delta give a row for each one that arrives: its certain columns, `held` (tuples in the
     window, w') and the results, of the window it has entered. Range gives, per extent and key, the
@@ -97,6 +101,8 @@ def window_aggregate(
         seed=seed,
         samples=samples,
         whole=False,
+        forget_after=forget_after,
+        name=name,
     )
 
 
@@ -114,6 +120,8 @@ def aggregated(
     seed: int = 0,
     samples: int = 1000,
     whole: bool = False,
+    forget_after: str | timedelta | float | None = None,
+    name: str | None = None,
 ) -> DataFrame:
     """`window_aggregate`; with `whole`, a result is one struct that has everything asked for.
 
@@ -124,9 +132,10 @@ def aggregated(
         raise ValueError("`members` are those of an extent: it needs window=sf.Range(...)")
     common: dict[str, Any] = {
         "results": tuple(
-            (w.name, w.function, plan.number_of(w.expression), w.argument) for w in plan.wanted
+            (f"result{i}", w.function, plan.number_of(w.expression), w.argument)
+            for i, w in enumerate(plan.wanted)
         ),
-        "fields": tuple(plan.field(w) for w in plan.wanted),
+        "fields": ("value",) * len(plan.wanted),
         "quantiles": tuple(float(q) for q in quantiles),
         "distribution": distribution,
         "seed": seed,
@@ -135,27 +144,47 @@ def aggregated(
         "orders": len(plan.orders),
         "keys": len(plan.keys),
         "whole": whole,
-        "columns": (df.schema.simpleString(),),
     }
     settings: RowWindowTableConfig | ExtentTableConfig
     if isinstance(window, Range):
+        if forget_after is not None:
+            raise ValueError(
+                "`forget_after` is of sf.Rows and sf.Delta, and the rows of an extent leave with "
+                f"it: leave it out; got {forget_after!r}"
+            )
         settings = ExtentTableConfig(
             window=window, scope=plan.scope, members=members, time=plan.time,
-            key_names=tuple(plan.keys), **common,
+            key_names=tuple(f"key{i}" for i in range(len(plan.keys))), **common,
         )  # fmt: skip
     else:
         on = plan.number_of(window.on) if isinstance(window, Delta) else 0
-        settings = RowWindowTableConfig(window=window, on_attribute=on, **common)
+        settings = RowWindowTableConfig(
+            window=window,
+            on_attribute=on,
+            forget_after=forget_after_of(df, plan.orders[0], plan.keys, forget_after),
+            **common,
+        )
     settings.make()  # raises here, on the driver, what the settings have wrong
-    number, buckets = next(METRICS), bucket_count(df, plan.bucket_keys)
-    prepared = plan.projected(f"sfumato_window_{number}_input", members)
-    key_names = [f"key{plan.keys.index(name)}" for name in plan.bucket_keys]
-    packed = chunks.pack(with_bucket(prepared, key_names, buckets), side=0)
-    timeout = window.timeout if isinstance(window, Range) else None
-    answers = bucket_state.run(
-        packed,
+    return run_operator(
+        [window_input(plan, members)],
         settings,
-        f"sfumato_window_{number}",
-        None if timeout is None else max(1, timeout // 1000),
+        plan.answers(settings),
+        plan.columns(settings),
+        metrics=metrics_name("window", name),
+        idle_timeout=window.timeout if isinstance(window, Range) else None,
     )
-    return chunks.unpack(answers, plan.output(settings))
+
+
+def window_input(plan: WindowPlan, members: bool = False) -> Input:
+    """A frame as the operator of a window reads it."""
+    return Input(
+        plan.df,
+        plan.row(members),
+        plan.orders,
+        plan.keys,
+        plan.values(),
+        plan.scope,
+        plan.invalid(),
+        plan.known_invalid(),
+        {"values": plan.expressions},
+    )

@@ -1,4 +1,4 @@
-"""Dense codes for key values: 0, 1, 2, ... in order of first appearance."""
+"""Codes for key values: 0, 1, 2, ... in order of first appearance; those forgotten come back."""
 
 from __future__ import annotations
 
@@ -8,84 +8,289 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.operators.state.declared import Array, Value
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.declared import Table
 
 NAN = float("nan")  # one object, equal to itself as a part of a tuple
+NEVER = -np.inf
+BYTES_A_KEY = 400  # of its place in a dictionary, beside the arrays
+
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class KeyIndex(Stateful):
-    """Gives every distinct combination of key values a code that it keeps for ever.
+    """Gives every distinct combination of key values a code, which it keeps until it is forgotten.
+
+    forget_after : float > 0 in the unit of the rows' order, or None. A key whose next row is later
+        than that after its newest row so far begins anew: with another code. The old code is then
+        among those of `expired`, as is that of a key that has had no row while the order of the
+        rows of all keys went on by so much
 
     Values are equal as Spark groups them: NULL is a value like any other, NaN is one value, and
-    -0.0 is 0.0. The codes go on across calls; `table` is the whole state.
+    -0.0 is 0.0. Codes go on across calls; a forgotten one is given again, so that they stay dense.
+    Cost: of a call, its rows and the keys in them; memory: some 0.5 KB a key.
     """
 
-    state = {"table": Table()}
+    state = {
+        "known": Table("known"),
+        "code": Array(int, "known", low=0, high=2**31),
+        "newest": Array(float, "codes"),
+        "seen": Array(float, "codes"),
+        "free": Array(int, None, low=0, high=2**31),
+        "latest": Value(float),
+    }
 
-    def __init__(self, table: pa.Table | None = None) -> None:
+    def __init__(self, table: pa.Table | None = None, forget_after: float | None = None) -> None:
         """table : the combinations known so far, row i has code i (as `table` returned it)."""
-        self._parts: list[pa.Table] = []
+        self.forget_after = forget_after
         self._codes: dict[tuple, int] = {}
+        self._values = _Values()
+        self._number = np.empty(0, np.int64)  # of each code's values; -1: it is free
+        self.newest: Floats = np.empty(0)  # order of each code's newest row, with `forget_after`
+        self.seen: Floats = np.empty(0)  # newest order of all rows when that row came
+        self.free: Ints = np.empty(0, np.int64)  # codes to give again, the next one last
+        self.latest = NEVER  # newest order of all rows
+        self._over: list[int] = []  # codes whose key has begun anew
+        self._due = NEVER  # no key is silent for too long before `latest` has reached this
         if table is not None:
-            self.table = table
+            self.known, self.code = table, np.arange(table.num_rows)
+            self.after_loading()
 
     def __len__(self) -> int:
+        """Keys known."""
         return len(self._codes)
 
     @property
-    def table(self) -> pa.Table | None:
-        """The known combinations in order of their codes; None before the first."""
-        if not self._parts:
-            return None
-        self._parts = [pa.concat_tables(self._parts).combine_chunks()]
-        return self._parts[0]
+    def size(self) -> int:
+        """All codes given so far are below this."""
+        return len(self._number)
 
-    @table.setter
-    def table(self, table: pa.Table | None) -> None:
-        rows = [] if table is None else _rows(table)
-        self._parts = [] if table is None else [table]
-        self._codes = {row: code for code, row in enumerate(rows)}
-        if len(self._codes) != len(rows):
-            raise ValueError("the known keys must differ")
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the keys take, about."""
+        return BYTES_A_KEY * len(self._codes)
 
-    def take(self, codes: np.ndarray, key: int) -> pa.ChunkedArray:
+    def take(self, codes: Ints, key: int) -> pa.ChunkedArray:
         """The values that `codes` (int64[n]) have of key column number `key`."""
-        table = self.table
-        assert table is not None, "no key is known yet"
-        return table.column(key).take(pa.array(codes))
+        return self._values.take(self._number[codes]).column(key)
 
-    def encode(self, keys: pa.Table) -> np.ndarray:
-        """int64[n] codes of n rows; with no key column every row has code 0.
+    def encode(self, keys: pa.Table, order: np.ndarray | None = None) -> Ints:
+        """int64[n] codes of n rows in order of arrival; with no key column one key.
 
+        order : int64 or float64[n], needed with `forget_after`
         Cost: one dictionary look-up a distinct combination, the rest vectorised but for nested
         values.
         """
-        if keys.num_columns == 0:
+        if not keys.num_rows:
+            return np.empty(0, np.int64)
+        if not keys.num_columns:
             return np.zeros(keys.num_rows, np.int64)
-        local = np.zeros(keys.num_rows, np.int64)
-        for column in keys.columns:
-            codes = _local_codes(column)
-            local = local * (int(codes.max(initial=0)) + 1) + codes
-            if len(keys.columns) > 1:  # stay dense, so that the products cannot overflow
-                local = np.unique(local, return_inverse=True)[1].reshape(-1)
-        _, first, inverse = np.unique(local, return_index=True, return_inverse=True)
-        order = np.argsort(first, kind="stable")  # codes follow first appearance
-        distinct = keys.take(pa.array(first[order]))
-        known = np.empty(len(first), np.int64)
-        new: list[int] = []
-        for i, row in enumerate(_rows(distinct)):
-            code = self._codes.get(row)
-            if code is None:
-                code = self._codes[row] = len(self._codes)
-                new.append(i)
-            known[order[i]] = code
-        if new:
-            self._parts.append(_positive_zeros(distinct.take(pa.array(new))))
-        return known[inverse.reshape(-1)]
+        local, first = _grouped(keys)
+        distinct = keys.take(pa.array(first))
+        codes = self._known(distinct)[local]
+        if self.forget_after is None:
+            return codes
+        assert order is not None, "the order of the rows says which keys begin anew"
+        return self._renewed(codes, order.astype(np.float64), keys)
+
+    def _known(self, distinct: pa.Table) -> Ints:
+        """Codes of distinct rows; new ones for those that have none."""
+        rows = _rows(distinct)
+        known = np.array([self._codes.get(row, -1) for row in rows], np.int64)
+        new = np.flatnonzero(known < 0)
+        if len(new):
+            # Two rows that differ may be one key, as 0.0 and -0.0.
+            first = {rows[i]: i for i in reversed(new.tolist())}
+            places = np.array(sorted(first.values()), np.int64)
+            codes = self._store(distinct.take(pa.array(places)), [rows[i] for i in places])
+            self._codes.update(zip((rows[i] for i in places), codes.tolist(), strict=True))
+            known[new] = [self._codes[rows[i]] for i in new]
+        return known
+
+    def _store(self, values: pa.Table, rows: list[tuple]) -> Ints:
+        """Codes of new keys, whose values are kept."""
+        again = min(len(rows), len(self.free))
+        split = len(self.free) - again
+        size = self.size + len(rows) - again
+        codes = np.concatenate([self.free[split:][::-1], np.arange(self.size, size)])
+        self.free = self.free[:split]
+        self._number = _longer(self._number, size, -1)
+        self._number[codes] = self._values.append(_positive_zeros(values))
+        if self.forget_after is not None:
+            self.newest = _longer(self.newest, size, NEVER)
+            self.seen = _longer(self.seen, size, NEVER)
+        if self._values.stored > 2 * len(self._codes) + 1024:
+            self._number[self._number >= 0] = self._values.keep(self._number[self._number >= 0])
+        return codes
+
+    def _renewed(self, codes: Ints, order: Floats, keys: pa.Table) -> Ints:
+        """The codes, with new ones from the rows on that begin their key anew."""
+        assert self.forget_after is not None
+        last = self.newest[codes]
+        late = order > last + self.forget_after  # only these and those after them can be anew
+        if late[last != NEVER].any() or _steps(codes, order, self.forget_after):
+            codes = codes.copy()
+            self._begin_anew(codes, order, keys)
+        np.maximum.at(self.newest, codes, order)
+        self.latest = max(self.latest, float(order.max()))
+        self.seen[codes] = self.latest
+        return codes
+
+    def _begin_anew(self, codes: Ints, order: Floats, keys: pa.Table) -> None:
+        assert self.forget_after is not None
+        for code in np.unique(codes).tolist():
+            places = np.flatnonzero(codes == code)
+            newest = np.maximum.accumulate(np.append(self.newest[code], order[places]))
+            breaks = np.flatnonzero(
+                (order[places] > newest[:-1] + self.forget_after) & (newest[:-1] != NEVER)
+            )
+            for begin in breaks.tolist():
+                values = keys.slice(int(places[begin]), 1)
+                rows = _rows(values)
+                self._over.append(int(codes[places[begin]]))
+                self._codes[rows[0]] = int(self._store(values, rows)[0])
+                codes[places[begin:]] = self._codes[rows[0]]
+
+    def expired(self) -> Ints:
+        """int64[]: codes that no row will have again, each told once; then `forget` them.
+
+        Call it when the rows encoded so far have been processed.
+        """
+        if self.forget_after is None:
+            return np.empty(0, np.int64)
+        over = np.array(self._over, np.int64)
+        self._over = []
+        if self.latest <= self._due:
+            return over
+        silent = (self._number >= 0) & (self.seen < self.latest - self.forget_after)
+        silent[over] = False
+        alive = self.seen[(self._number >= 0) & ~silent]
+        self._due = max(
+            float(alive.min(initial=self.latest)) + self.forget_after,
+            self.latest + self.forget_after / 16,  # so often at most all keys are looked at
+        )
+        return np.concatenate([over, np.flatnonzero(silent)])
+
+    def forget(self, codes: Ints) -> None:
+        """Give these codes to other keys from now on."""
+        if not len(codes):
+            return
+        rows = _rows(self._values.take(self._number[codes]))
+        for row, code in zip(rows, codes.tolist(), strict=True):
+            if self._codes.get(row) == code:  # else the key has begun anew
+                del self._codes[row]
+        self._number[codes] = -1
+        self.newest[codes] = self.seen[codes] = NEVER
+        self.free = np.concatenate([self.free, codes])
+
+    # ---- saved
+
+    def before_saving(self) -> None:
+        self.code = np.flatnonzero(self._number >= 0)
+        self.known = self._values.take(self._number[self.code]) if len(self.code) else None
+
+    def after_loading(self) -> None:
+        rows = [] if self.known is None else _rows(self.known)
+        given = np.sort(np.concatenate([self.code, self.free]))
+        if not np.array_equal(given, np.arange(len(given))):
+            raise ValueError("the codes of keys must be 0, 1, 2, ..., each given once")
+        if len(self.newest) != (0 if self.forget_after is None else len(given)):
+            raise ValueError("there must be an order of the newest row of each key")
+        self._codes = dict(zip(rows, self.code.tolist(), strict=True))
+        if len(self._codes) != len(rows):
+            raise ValueError("the known keys must differ")
+        self._number = np.full(len(given), -1)
+        self._values = _Values()
+        if self.known is not None:
+            self._number[self.code] = self._values.append(self.known)
+        self.known, self.code = None, np.empty(0, np.int64)
+
+    @property
+    def table(self) -> pa.Table | None:
+        """The known combinations in order of their codes, none forgotten; None before the first."""
+        return self._values.take(self._number) if self.size else None
 
 
-def _local_codes(column: pa.ChunkedArray) -> np.ndarray:
+class _Values:
+    """Rows of a table by number: a few chunks, so that each row is copied O(log n) times."""
+
+    def __init__(self) -> None:
+        self._chunks: list[tuple[Ints, pa.Table]] = []  # ascending numbers, over all chunks
+        self._next = 0
+
+    @property
+    def stored(self) -> int:
+        return sum(len(numbers) for numbers, _ in self._chunks)
+
+    def append(self, rows: pa.Table) -> Ints:
+        """The numbers of new rows."""
+        numbers = self._next + np.arange(rows.num_rows)
+        self._next += rows.num_rows
+        chunks = self._chunks
+        chunks.append((numbers, rows))
+        while len(chunks) > 1 and len(chunks[-2][0]) < 2 * len(chunks[-1][0]):
+            (before, one), (after, other) = chunks[-2:]
+            both = pa.concat_tables([one, other]).combine_chunks()
+            chunks[-2:] = [(np.concatenate([before, after]), both)]
+        return numbers
+
+    def take(self, numbers: Ints) -> pa.Table:
+        """The rows of some numbers, in that order."""
+        parts, places = [], []
+        for stored, rows in self._chunks:
+            wanted = np.flatnonzero((numbers >= stored[0]) & (numbers <= stored[-1]))
+            if len(wanted):
+                parts.append(rows.take(pa.array(np.searchsorted(stored, numbers[wanted]))))
+                places.append(wanted)
+        if len(parts) == 1:
+            return parts[0]
+        if not parts:
+            return self._chunks[0][1].slice(0, 0)
+        back = np.empty(len(numbers), np.int64)
+        back[np.concatenate(places)] = np.arange(len(numbers))
+        return pa.concat_tables(parts).combine_chunks().take(pa.array(back))
+
+    def keep(self, numbers: Ints) -> Ints:
+        """Only some rows, from now on; their new numbers."""
+        rows = self.take(numbers)
+        self._chunks = []
+        return self.append(rows)
+
+
+def _grouped(keys: pa.Table) -> tuple[Ints, Ints]:
+    """(group of each row, first row of each group), groups in order of their first rows."""
+    local = np.zeros(keys.num_rows, np.int64)
+    for column in keys.columns:
+        codes = _local_codes(column)
+        local = local * (int(codes.max(initial=0)) + 1) + codes
+        if len(keys.columns) > 1:  # stay dense, so that the products cannot overflow
+            local = np.unique(local, return_inverse=True)[1].reshape(-1)
+    _, first, inverse = np.unique(local, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return rank[inverse.reshape(-1)], first[order]
+
+
+def _steps(codes: Ints, order: Floats, most: float) -> bool:
+    """Whether a row may come later, by more than `most`, than all rows of its code before it."""
+    if float(order.max()) - float(order.min()) <= most:
+        return False
+    by_code = np.argsort(codes, kind="stable")
+    code, sorted_ = codes[by_code], order[by_code]
+    return bool(((code[1:] == code[:-1]) & (sorted_[1:] > sorted_[:-1] + most)).any())
+
+
+def _longer(array: Any, length: int, value: float) -> Any:
+    """The array with `value` behind it, so many numbers in all."""
+    if length <= len(array):
+        return array
+    return np.concatenate([array, np.full(length - len(array), value, array.dtype)])
+
+
+def _local_codes(column: pa.ChunkedArray) -> Ints:
     if pa.types.is_nested(column.type):
         seen: dict[Any, int] = {}
         values = map(_hashable, column.to_pylist())

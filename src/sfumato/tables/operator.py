@@ -30,14 +30,15 @@ class TableConfig(ABC):
     """What an operator over tables is told: plain values, for workers and for checkpoints.
 
     keys, orders : how many columns key0.., order0.. there are
-    columns : the schema of each side's rows, only to recognise a checkpoint of another query
+    forget_after : a key whose next row comes later than this after its newest one begins anew, in
+        the unit of order0; None: keys are never forgotten
 
     A class says its `kind`, the `version` of its state's layout, and the `counters` it keeps.
     """
 
     keys: int = 0
     orders: int = 1
-    columns: tuple[str, ...] = ()
+    forget_after: float | None = None
 
     kind: ClassVar[str]
     version: ClassVar[int] = 1
@@ -73,7 +74,7 @@ class TableOperator(Stateful, ABC):
 
     def __init__(self, config: Any) -> None:
         self.config = config
-        self.index = KeyIndex()
+        self.index = KeyIndex(forget_after=config.forget_after)
         self.latest: tuple | None = None  # order of the newest row
         self.counts: dict[str, int] = dict.fromkeys(config.counters, 0)
 
@@ -89,6 +90,7 @@ class TableOperator(Stateful, ABC):
         if rows.num_rows:
             rows = rows.take(pa.array(self.arrange(rows)))
             outputs += self.answers(rows, now)
+            self.forget_expired()
         return outputs
 
     @abstractmethod
@@ -118,8 +120,22 @@ class TableOperator(Stateful, ABC):
         self.latest = newest if self.latest is None else max(newest, self.latest)
 
     def codes(self, rows: pa.Table) -> np.ndarray:
-        """int64[n]: codes of the rows' keys."""
-        return self.index.encode(rows.select([f"key{i}" for i in range(self.config.keys)]))
+        """int64[n]: codes of the keys of rows in order of arrival."""
+        order = None
+        if self.config.forget_after is not None:
+            order = as_numbers(rows.column("order0"))
+        return self.index.encode(rows.select([f"key{i}" for i in range(self.config.keys)]), order)
+
+    def forget_expired(self) -> None:
+        """Let go of keys that are over; after the rows that showed it have been processed."""
+        codes = self.index.expired()
+        if len(codes):
+            self.forget(codes)
+            self.index.forget(codes)
+
+    def forget(self, codes: np.ndarray) -> None:
+        """Drop what is held of these keys (int64[]): the codes will be those of other keys."""
+        raise NotImplementedError(f"{type(self).__name__} does not forget keys")
 
     def idle(self, now: int) -> list[pa.Table]:
         """What comes out because no row came for so long; `now` in milliseconds."""

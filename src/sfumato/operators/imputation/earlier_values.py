@@ -85,9 +85,16 @@ class EarlierValues(Operator):
             *map(np.ascontiguousarray, (keys, times, rows)), self.known, self.since
         )
 
+    def forget(self, keys: npt.ArrayLike) -> None:
+        """Know nothing of these keys any more (int64[], codes)."""
+        codes = np.asarray(keys, np.int64)
+        codes = codes[codes < len(self.known)]
+        self.known[codes] = self.since[codes] = np.nan
+
     def _grow(self, keys: int) -> None:
         more = keys - len(self.known)
         if more > 0:
+            more = max(more, len(self.known) // 2)  # so that keys that come one by one are cheap
             nothing = np.full((more, self.attributes), np.nan)
             self.known = np.concatenate([self.known, nothing])
             self.since = np.concatenate([self.since, nothing])

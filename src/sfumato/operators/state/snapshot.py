@@ -13,6 +13,7 @@ import struct
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,33 @@ def unpack(data: bytes, kind: str, version: int) -> Snapshot:
         f"got `{wrote[0]}` version {wrote[1]}: "
         "start from an empty checkpoint, or use the release that wrote it"
     )
+
+
+def cut(data: bytes, size: int) -> list[memoryview]:
+    """A snapshot's bytes in pieces of at most `size`, which joined are `data` again.
+
+    Cuts lie where parts begin, or whole pieces behind: an array of which only the end is new, or
+    that comes behind one that has grown, is cut into the same pieces as before.
+    """
+    view = memoryview(data)
+    _, _, header_length = PREFIX.unpack_from(data)
+    body = PREFIX.size + header_length
+    header = json.loads(bytes(view[PREFIX.size : body]))
+    ends = [body + place["offset"] for place in header["parts"].values()]
+    pieces = []
+    start, small = 0, size // 16  # small parts stay together, so that there are few pieces
+    for before, end in pairwise([0, *ends, len(data)]):
+        if end - before > small or end - start > size:
+            pieces.append(view[start:before])
+            start = before
+        while end - start > size:
+            pieces.append(view[start : start + size])
+            start += size
+        if end - before > small:
+            pieces.append(view[start:end])
+            start = end
+    pieces.append(view[start:])
+    return [piece for piece in pieces if len(piece)]
 
 
 def _read(values: Any, places: Any, body: memoryview) -> Snapshot:

@@ -1,4 +1,4 @@
-"""What a frame's schema says: which columns are uncertain, and what names an operator may use."""
+"""What a frame's schema says: which columns are uncertain, and which an argument names."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
+    DataType,
     DateType,
+    MapType,
     NumericType,
     StructType,
     TimestampNTZType,
@@ -19,7 +20,6 @@ from pyspark.sql.types import (
 )
 
 from sfumato.spark.model.alternatives import ALTERNATIVES
-from sfumato.spark.runtime.chunks import BUCKET
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -61,43 +61,86 @@ def names(argument: str, given: str | Sequence[str] | None) -> list[str]:
     return listed
 
 
+def resolved(df: DataFrame, argument: str, given: str | Sequence[str] | None) -> list[str]:
+    """The names of the columns that an argument means, as the frame has them.
+
+    A name means the column of just that name, or else, where Spark tells no case apart, the one
+    that differs from it in case only. Raises ValueError, with the likely name, for a column that
+    the frame lacks or has twice.
+    """
+    wanted = names(argument, given)
+    if not wanted:
+        return []
+    known = df.columns
+    found = [_resolved(df, known, argument, name) for name in wanted]
+    if len(set(found)) != len(found):
+        raise ValueError(f"`{argument}` names a column twice: {wanted}")
+    return found
+
+
+def one_resolved(df: DataFrame, argument: str, given: str) -> str:
+    """`resolved` for an argument that names one column. Raises TypeError for anything else."""
+    if not isinstance(given, str):
+        raise TypeError(f"`{argument}` must be the name of one column; got {given!r}")
+    return resolved(df, argument, given)[0]
+
+
+def _resolved(df: DataFrame, known: list[str], argument: str, name: str) -> str:
+    meant = [column for column in known if column == name]
+    if not meant and df.sparkSession.conf.get("spark.sql.caseSensitive") != "true":
+        meant = [column for column in known if column.lower() == name.lower()]
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        raise ValueError(
+            f"`{argument}` names a column `{name}`, of which the frame has {len(meant)} "
+            f"({', '.join(meant)}): rename or drop the others"
+        )
+    near = get_close_matches(name, known, n=1)
+    hint = f"; did you mean `{near[0]}`?" if near else ""
+    raise ValueError(
+        f"`{argument}` names a column `{name}` that the frame lacks; "
+        f"it has {', '.join(known)}{hint}"
+    )
+
+
 def require(df: DataFrame, argument: str, wanted: Sequence[str]) -> None:
     """Raise ValueError, with the likely name, for a column that the frame lacks."""
-    for name in wanted:
-        if name not in df.columns:
-            near = get_close_matches(name, df.columns, n=1)
-            hint = f"; did you mean `{near[0]}`?" if near else ""
-            raise ValueError(
-                f"`{argument}` names a column `{name}` that the frame lacks; "
-                f"it has {', '.join(df.columns)}{hint}"
-            )
+    resolved(df, argument, list(wanted))
 
 
-def with_tie(df: DataFrame, name: str) -> DataFrame:
-    """The frame with a column that tells rows apart: a 64-bit hash of all that can be hashed."""
-    hashable = [
-        F.col(f"`{field.name}`")
-        for field in df.schema.fields
-        if not re.search(r"\b(map<|variant)", field.dataType.simpleString())
-    ]
-    return df.withColumn(name, F.xxhash64(*hashable) if hashable else F.lit(0).cast("long"))
+def keys_of(df: DataFrame, argument: str, given: str | Sequence[str] | None) -> list[str]:
+    """The key columns that an argument names.
 
-
-def bucket_count(df: DataFrame, keys: Sequence[str]) -> int:
-    """Into how many buckets the keys are hashed; without keys one.
-
-    Four for each shuffle partition: enough to even out the work, few enough that many small keys
-    share one access to Spark's state. Spark pins a checkpoint's partitions, so this is pinned too.
+    Raises ValueError for columns that the frame lacks, TypeError for those of a type by which
+    Spark cannot group.
     """
-    if not keys:
-        return 1
-    return 4 * int(df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
+    found = resolved(df, argument, given)
+    for name in found:
+        kind = df.schema[name].dataType
+        if not _groupable(kind):
+            raise TypeError(
+                f"`{argument}`: Spark cannot group by column `{name}`, which is "
+                f"{kind.simpleString()}: make a text or a struct of it, as with to_json"
+            )
+    return found
 
 
-def with_bucket(df: DataFrame, keys: Sequence[str], buckets: int) -> DataFrame:
-    """The frame with the bucket of each row's key."""
-    bucket = F.lit(0)
-    if keys:
-        hashed = F.xxhash64(*(F.col(f"`{key}`") for key in keys))
-        bucket = F.pmod(hashed, F.lit(buckets)).cast("int")
-    return df.withColumn(BUCKET, bucket)
+def _groupable(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return all(_groupable(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _groupable(kind.elementType)
+    plain = kind.simpleString()  # intervals of months do not go to Python
+    return not isinstance(kind, MapType) and not re.match("variant|interval( year| month|$)", plain)
+
+
+def require_orders(df: DataFrame, argument: str, wanted: Sequence[str]) -> None:
+    """Raise TypeError for columns by which rows cannot follow each other."""
+    for name in wanted:
+        kind = df.schema[name].dataType
+        if not isinstance(kind, ORDERABLE):
+            raise TypeError(
+                f"`{argument}` must name columns of numbers, times or dates; `{name}` is "
+                f"{kind.simpleString()}"
+            )

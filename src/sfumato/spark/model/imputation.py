@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import NumericType
 
 from sfumato.operators.imputation.dependency import Dependency, as_dependencies
 from sfumato.operators.imputation.imputer import FALLBACKS, Imputer
-from sfumato.spark.model.columns import names, require
+from sfumato.spark.model.columns import names, resolved
+from sfumato.spark.model.names import column
 from sfumato.tables.imputation.imputation import ImputationSettings, shared_imputer
 
 if TYPE_CHECKING:
@@ -100,7 +100,8 @@ class Imputation:
         )
 
     def prepare(self, spark: SparkSession) -> PreparedRepository:
-        """Read the repository, whole, into this process, and prepare it.
+        """Read the repository, whole, into this process, and prepare it: once for this object,
+        and again where something new stands at its path.
 
         Cost: the rows of the repository in memory, and O(D N log N) for N of them.
         Raises ValueError or TypeError for a repository that does not have what is needed.
@@ -108,9 +109,13 @@ class Imputation:
         settings = self.settings
         path = path_of(self.repository)
         version = None if path is None else version_of(path)  # before reading: rather read twice
-        frame = frame_of(self.repository, spark)
-        imputer = settings.make(arrow_of(frame, settings.names))
-        return PreparedRepository(settings, imputer.to_bytes(), path, version)
+        known: PreparedRepository | None = self.__dict__.get("_prepared")
+        if known is None or known.version != version:
+            frame = frame_of(self.repository, spark)
+            imputer = settings.make(arrow_of(frame, settings.names))
+            known = PreparedRepository(settings, imputer.to_bytes(), path, version)
+            self.__dict__["_prepared"] = known
+        return known
 
 
 @dataclass(frozen=True)
@@ -149,6 +154,18 @@ class PreparedRepository:
             _NEWEST.clear()
             _NEWEST[self.path, self.settings] = held
         return held[1]
+
+
+def as_imputation(given: Any) -> Imputation:
+    """The imputation that an argument `impute` gives: itself, or its arguments as a dict."""
+    if isinstance(given, Imputation):
+        return given
+    if isinstance(given, Mapping):
+        try:
+            return Imputation(**given)
+        except TypeError as error:
+            raise TypeError(f"`impute` must have the arguments of sf.Imputation: {error}") from None
+    raise TypeError(f"`impute` must be sf.Imputation(...) or a dict; got {type(given).__name__}")
 
 
 def parse_dependency(text: str) -> Dependency:
@@ -197,13 +214,12 @@ def frame_of(repository: DataFrame | str | Path, spark: SparkSession) -> DataFra
 def arrow_of(df: DataFrame, wanted: Sequence[str]) -> pa.Table:
     """The wanted columns as doubles, collected. Raises for columns that lack or are no numbers."""
     require_numbers(df, "repository", wanted)
-    return df.select(*(F.col(f"`{name}`").cast("double").alias(name) for name in wanted)).toArrow()
+    return df.select(*(column(name).cast("double").alias(name) for name in wanted)).toArrow()
 
 
 def require_numbers(df: DataFrame, argument: str, wanted: Sequence[str]) -> None:
     """Raise ValueError for columns that lack, TypeError for those that are no numbers."""
-    require(df, argument, wanted)
-    for name in wanted:
+    for name in resolved(df, argument, list(wanted)):
         kind = df.schema[name].dataType
         if not isinstance(kind, NumericType):
             raise TypeError(

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.columns import attributes_of
+from sfumato.spark.model.names import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -40,8 +41,3 @@ def evaluated(df: DataFrame, expression: str) -> Column:
     for name in mentioned(df, expression):
         bound = f"transform(array(`:a`.{quoted(name)}), {quoted(name)} -> {bound})[0]"
     return F.expr(f"transform({quoted(ALTERNATIVES)}, `:a` -> {bound})")
-
-
-def quoted(name: str) -> str:
-    """A name in backquotes."""
-    return "`" + name.replace("`", "``") + "`"

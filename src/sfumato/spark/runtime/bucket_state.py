@@ -1,7 +1,8 @@
 """Run an engine-free operator on Spark: one instance a bucket of keys, state that survives.
 
 On a stream the state of a bucket is a snapshot of its operator and a log of the chunks that came
-after it; whichever is smaller is written for a micro-batch. The live operator also stays in the
+after it; whichever is smaller is written for a micro-batch, and of a snapshot the pieces that are
+not there yet. The live operator also stays in the
 memory of the Python worker, so that most micro-batches rebuild nothing. It may only be used if it
 is exactly what the state describes: every write of the state carries a fresh random nonce, a
 call takes the cached operator out of the cache before it touches it, and uses it only if its
@@ -11,12 +12,12 @@ nothing, and rebuilds the operator from snapshot and log.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import uuid
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql import Row
@@ -24,19 +25,23 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StatefulProcessor
 from pyspark.sql.types import BinaryType, LongType, StructType
 
+from sfumato.operators.state.config import differences
+from sfumato.operators.state.snapshot import SnapshotError, cut
 from sfumato.spark.runtime import chunks
+from sfumato.spark.runtime.operator_cache import CACHE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming import StatefulProcessorHandle
 
 IDLE = -1  # as a log entry's side: no rows came, the idle timeout passed
-CACHED_OPERATORS = 128  # a worker; a miss only costs the rebuild
 
 ENTRY = StructType().add("number", LongType())
 DATA = StructType().add("data", BinaryType())
-HEADER, SNAPSHOT, LOG = 0, 1, 2  # entries of a bucket's state; the log's from LOG on
+HEADER, LOG = 0, 1  # entries of a bucket's state; the log's from LOG on, a snapshot's below 0
 BESIDE_HEADER = 32_768  # bytes: a snapshot up to this size is in the header's entry
+PIECE = 4 << 20  # bytes of a snapshot in one entry at most
+MOST_LOGGED = 8 << 20  # bytes of a log entry at most: what is larger goes into a snapshot
 
 
 class BucketOperator(Protocol):
@@ -60,7 +65,8 @@ class BucketOperator(Protocol):
 class Blueprint(Protocol):
     """How to make a bucket's operator; goes to the workers, so it holds plain values only."""
 
-    counters: ClassVar[tuple[str, ...]]
+    @property
+    def counters(self) -> tuple[str, ...]: ...
 
     def make(self) -> BucketOperator: ...
 
@@ -71,18 +77,23 @@ class Blueprint(Protocol):
 
 
 def run(
-    packed: DataFrame, blueprint: Blueprint, metrics_name: str, idle_timeout: int | None = None
+    packed: DataFrame,
+    blueprint: Blueprint,
+    metrics_name: str,
+    fingerprint: str,
+    idle_timeout: int | None = None,
 ) -> DataFrame:
     """Chunks in (as `chunks.pack` makes them), chunks of answers out, counters observed.
 
     metrics_name : the name under which the query's observed metrics show the counters
+    fingerprint : JSON text that differs where a checkpoint of another query cannot be continued
     idle_timeout : milliseconds; streams only
     """
     counters = ", ".join(f"{name} long" for name in blueprint.counters)
     schema = f"chunk binary, {counters}"
     if packed.isStreaming:
         answers = packed.groupBy(chunks.BUCKET).transformWithState(
-            BucketProcessor(blueprint, idle_timeout),
+            BucketProcessor(blueprint, fingerprint, idle_timeout),
             schema,
             "Append",
             "None" if idle_timeout is None else "ProcessingTime",
@@ -98,10 +109,13 @@ def run(
                 )
             ]
             outputs = [*operator.process(batch, 0), *operator.flush()]
-            rows = list(_answer_rows(outputs, _difference({}, operator.counters())))
             fields = [pa.field("chunk", pa.binary())]
             fields += [pa.field(name, pa.int64()) for name in blueprint.counters]
-            return pa.Table.from_pylist(rows, schema=pa.schema(fields))
+            form = pa.schema(fields)
+            rows = _answer_rows(outputs, _difference({}, operator.counters()))
+            # A batch for each chunk: an array of Arrow holds 2 GB, and a frame may give more.
+            parts = [pa.RecordBatch.from_pylist([row], schema=form) for row in rows]
+            return pa.Table.from_batches(parts, schema=form)
 
         answers = packed.groupBy(chunks.BUCKET).applyInArrow(whole, schema)
     totals = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in blueprint.counters]
@@ -113,6 +127,7 @@ class Header:
     """What a bucket's state is: everything but the snapshot and the log.
 
     logged, log_bytes : entries of the log that count, and the size of their chunks
+    pieces : of the snapshot, unless it is beside the header: (hash of its bytes, its entry)
     seen, timer : processing time of the newest row, and the one the timer is set for; ms
     """
 
@@ -121,6 +136,7 @@ class Header:
     logged: int = 0
     log_bytes: int = 0
     snapshot_bytes: int = 0
+    pieces: list[tuple[str, int]] = field(default_factory=list)
     seen: int = 0
     timer: int = 0
 
@@ -131,8 +147,9 @@ class BucketProcessor(StatefulProcessor):
     All in one map, because every state variable costs its own milliseconds a micro-batch.
     """
 
-    def __init__(self, blueprint: Blueprint, idle_timeout: int | None) -> None:
+    def __init__(self, blueprint: Blueprint, fingerprint: str, idle_timeout: int | None) -> None:
         self.blueprint = blueprint
+        self.fingerprint = fingerprint
         self.idle_timeout = idle_timeout
         self.identity = uuid.uuid4().hex  # of this operator of this query, in a worker's cache
 
@@ -157,23 +174,24 @@ class BucketProcessor(StatefulProcessor):
     def _advance(self, key: Any, batch: list[tuple[int, bytes]], now: int) -> Iterator[Row]:
         bucket = key[0]
         header, snapshot = self._header(bucket)
-        operator = _cached(self.identity, bucket, header.nonce)
+        operator = CACHE.take(self.identity, bucket, header.nonce)
         if operator is None:
             operator = self._rebuilt(header, snapshot)
         before = operator.counters()
         outputs = _step(operator, batch, now)
         changes = _difference(before, operator.counters())
         self._save(header, snapshot, operator, batch, now)
-        _cache(self.identity, bucket, header.nonce, operator)
+        size = header.snapshot_bytes + header.log_bytes
+        CACHE.put(self.identity, bucket, header.nonce, operator, size)
         for row in _answer_rows(outputs, changes):
             yield Row(**row)
 
     def _header(self, bucket: int) -> tuple[Header, bytes]:
         """The header and, when it is kept beside it, the snapshot."""
-        expected = self.blueprint.fingerprint()
+        expected = self.fingerprint
         # Spark warns when an entry is asked for that is not there: look first, unless this worker
         # has seen the bucket.
-        seen = (self.identity, bucket) in _CACHE or self.entries.containsKey((HEADER,))
+        seen = CACHE.knows(self.identity, bucket) or self.entries.containsKey((HEADER,))
         held = self._entry(HEADER) if seen else None
         if held is None:
             return Header(expected), b""
@@ -181,9 +199,9 @@ class BucketProcessor(StatefulProcessor):
         header = Header(**json.loads(text))
         if header.fingerprint != expected:
             raise ValueError(
-                "the checkpoint belongs to another query: it was written with "
-                f"{header.fingerprint}, and this query has {expected}: use a new checkpoint "
-                "folder, or the query as it was"
+                "the checkpoint belongs to another query: "
+                f"{differences(header.fingerprint, expected)}: use a new checkpoint folder, or the "
+                "query as it was"
             )
         return header, snapshot
 
@@ -191,17 +209,20 @@ class BucketProcessor(StatefulProcessor):
         held = self.entries.getValue((number,))
         return None if held is None else bytes(held[0])
 
+    def _stored(self, number: int) -> bytes:
+        held = self._entry(number)
+        if held is None:
+            raise SnapshotError(f"the checkpoint lacks entry {number} of a bucket's state")
+        return held
+
     def _rebuilt(self, header: Header, snapshot: bytes) -> BucketOperator:
         """The operator that snapshot and log describe."""
         if not header.nonce:
             return self.blueprint.make()
-        data = snapshot or self._entry(SNAPSHOT)
-        assert data is not None
+        data = snapshot or b"".join(self._stored(number) for _, number in header.pieces)
         operator = self.blueprint.restore(data)
         for number in range(header.logged):
-            logged = self._entry(LOG + number)
-            assert logged is not None
-            _step(operator, *_from_log(logged))
+            _step(operator, *_from_log(self._stored(LOG + number)))
         return operator
 
     def _save(
@@ -213,7 +234,7 @@ class BucketProcessor(StatefulProcessor):
         now: int,
     ) -> None:
         size = sum(len(chunk) for _, chunk in batch)
-        if header.log_bytes + size < header.snapshot_bytes:
+        if size <= MOST_LOGGED and header.log_bytes + size < header.snapshot_bytes:
             self.entries.updateValue((LOG + header.logged,), (_to_log(batch, now),))
             header.logged += 1
             header.log_bytes += max(size, 1)
@@ -221,14 +242,30 @@ class BucketProcessor(StatefulProcessor):
             snapshot = operator.snapshot()
             header.logged, header.log_bytes = 0, 0  # older log entries are overwritten in time
             header.snapshot_bytes = len(snapshot)
-            if len(snapshot) > BESIDE_HEADER:
-                self.entries.updateValue((SNAPSHOT,), (snapshot,))
-                snapshot = b""
+            snapshot = self._store(header, snapshot)
         header.nonce = uuid.uuid4().hex
         if self.idle_timeout is not None:
             self._keep_timer(header, batch, now)
         text = json.dumps(asdict(header)).encode()
         self.entries.updateValue((HEADER,), (text + b"\n" + snapshot,))
+
+    def _store(self, header: Header, snapshot: bytes) -> bytes:
+        """Write a snapshot, but for pieces that are there already; what goes beside the header."""
+        before = dict(header.pieces)
+        pieces = cut(snapshot, PIECE) if len(snapshot) > BESIDE_HEADER else []
+        hashed = [(hashlib.blake2b(piece, digest_size=16).hexdigest(), piece) for piece in pieces]
+        kept = {name: before[name] for name, _ in hashed if name in before}
+        spare = [number for number in before.values() if number not in set(kept.values())]
+        lowest = min(before.values(), default=0)
+        for name, piece in hashed:
+            if name not in kept:
+                lowest -= not spare
+                kept[name] = spare.pop() if spare else lowest
+                self.entries.updateValue((kept[name],), (bytes(piece),))
+        for number in spare:
+            self.entries.removeKey((number,))
+        header.pieces = [(name, kept[name]) for name, _ in hashed]
+        return b"" if pieces else snapshot
 
     def _keep_timer(self, header: Header, batch: list[tuple[int, bytes]], now: int) -> None:
         # One timer a bucket: when it fires early, because rows came since, it is set again.
@@ -271,25 +308,10 @@ def _difference(before: dict[str, int], after: dict[str, int]) -> dict[str, int]
 def _answer_rows(outputs: Iterable[pa.Table], changes: dict[str, int]) -> Iterator[dict[str, Any]]:
     """Rows (chunk, counters): the counters come once, with the first chunk or without any."""
     nothing = dict.fromkeys(changes, 0)
-    filled = [table for table in outputs if table.num_rows]
-    if not filled and not any(changes.values()):
+    filled = (part for table in outputs if table.num_rows for part in chunks.parts(table))
+    first = next(filled, None)
+    if first is None and not any(changes.values()):
         return
-    first = chunks.to_bytes(filled[0]) if filled else None
     yield {"chunk": first, **changes}
-    for table in filled[1:]:
-        yield {"chunk": chunks.to_bytes(table), **nothing}
-
-
-_CACHE: OrderedDict[tuple[str, int], tuple[str, BucketOperator]] = OrderedDict()
-
-
-def _cached(identity: str, bucket: int, nonce: str) -> BucketOperator | None:
-    """Take this bucket's operator out of the cache, if it is the one the state describes."""
-    held = _CACHE.pop((identity, bucket), None)
-    return held[1] if held is not None and nonce and held[0] == nonce else None
-
-
-def _cache(identity: str, bucket: int, nonce: str, operator: BucketOperator) -> None:
-    _CACHE[(identity, bucket)] = (nonce, operator)
-    while len(_CACHE) > CACHED_OPERATORS:
-        _CACHE.popitem(last=False)
+    for part in filled:
+        yield {"chunk": part, **nothing}

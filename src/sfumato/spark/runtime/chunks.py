@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 BUCKET = "__bucket"
 CHUNK_SCHEMA = f"{BUCKET} int, side int, chunk binary"
 MAX_ROWS = 65_536  # of an unpacked batch: bounds what a downstream operator holds at once
+MAX_BYTES = 16 << 20  # of a chunk, and of an unpacked batch, unless one row has more
 
 
 def to_bytes(table: pa.Table) -> bytes:
@@ -35,18 +36,37 @@ def from_bytes(data: bytes) -> pa.Table:
         return reader.read_all()
 
 
+def parts(table: pa.Table) -> Iterator[bytes]:
+    """The rows as streams of MAX_BYTES at most, unless one row has more."""
+    most = rows_within(table)
+    for start in range(0, table.num_rows, most):
+        part = table.slice(start, most)
+        data = to_bytes(part)
+        if len(data) <= MAX_BYTES or part.num_rows == 1:
+            yield data
+        else:  # rows of very different sizes
+            half = part.num_rows // 2
+            yield from parts(part.slice(0, half))
+            yield from parts(part.slice(half))
+
+
+def rows_within(table: pa.Table) -> int:
+    """How many rows of a table, on average, have MAX_BYTES; one at least."""
+    return max(1, int(MAX_BYTES * table.num_rows // max(table.nbytes, 1)))
+
+
 def pack(df: DataFrame, side: int) -> DataFrame:
-    """Chunks (bucket, side, chunk) of a frame with an int column BUCKET: one a bucket and batch."""
+    """Chunks (bucket, side, chunk) of a frame with an int column BUCKET, for each batch of it."""
 
     def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if batch.num_rows:
-                yield _chunks(pa.table(batch), side)
+                yield from _chunks(pa.table(batch), side)
 
     return df.mapInArrow(packed, CHUNK_SCHEMA)
 
 
-def _chunks(table: pa.Table, side: int) -> pa.RecordBatch:
+def _chunks(table: pa.Table, side: int) -> Iterator[pa.RecordBatch]:
     buckets = table.column(BUCKET).to_numpy()
     rows = table.drop_columns([BUCKET])
     order = np.argsort(buckets, kind="stable")
@@ -54,14 +74,25 @@ def _chunks(table: pa.Table, side: int) -> pa.RecordBatch:
     if len(present) > 1:
         rows = rows.take(pa.array(order))
     ends = np.append(starts[1:], len(buckets))
-    chunks = [
-        to_bytes(rows.slice(start, end - start)) for start, end in zip(starts, ends, strict=True)
-    ]
+    whole = rows.nbytes <= MAX_BYTES  # then so is each chunk
+    found: list[tuple[int, bytes]] = []
+    for bucket, start, end in zip(present.tolist(), starts, ends, strict=True):
+        of = rows.slice(start, end - start)
+        for chunk in [to_bytes(of)] if whole else parts(of):
+            found.append((bucket, chunk))
+            if sum(len(data) for _, data in found) > MAX_BYTES:
+                yield _batch(found, side)
+                found = []
+    if found:
+        yield _batch(found, side)
+
+
+def _batch(found: list[tuple[int, bytes]], side: int) -> pa.RecordBatch:
     return pa.record_batch(
         {
-            BUCKET: pa.array(present, pa.int32()),
-            "side": pa.array(np.full(len(present), side), pa.int32()),
-            "chunk": pa.array(chunks, pa.binary()),
+            BUCKET: pa.array([bucket for bucket, _ in found], pa.int32()),
+            "side": pa.array([side] * len(found), pa.int32()),
+            "chunk": pa.array([chunk for _, chunk in found], pa.binary()),
         }
     )
 
@@ -75,6 +106,6 @@ def unpack(df: DataFrame, schema: StructType) -> DataFrame:
             for chunk in batch.column("chunk").drop_null():
                 with pa.ipc.open_stream(chunk.as_buffer()) as reader:
                     rows = reader.read_all().select(names)
-                    yield from rows.to_batches(max_chunksize=MAX_ROWS)
+                    yield from rows.to_batches(max_chunksize=min(MAX_ROWS, rows_within(rows)))
 
     return df.select("chunk").mapInArrow(unpacked, schema)

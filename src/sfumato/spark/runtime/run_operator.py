@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
+from sfumato.spark.model.names import Passed, fixed, under_fixed_names
 from sfumato.spark.runtime import bucket_state, chunks
-from sfumato.spark.runtime.names import Passed, column
 from sfumato.tables.operator import ROW, TIE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from sfumato.tables.operator import TableConfig
-
-BUCKETS_A_PARTITION = 4  # enough to even out the work, few enough to share accesses to the state
+BUCKETS = 32  # enough to even out the work of 16 cores, few enough to share accesses to the state
+MOST_BUCKETS = 100_000
+BUCKETS_SETTING = "spark.sfumato.buckets"  # another number, for larger clusters
 INVALID = "__invalid"
 _NUMBERS: defaultdict[str, itertools.count[int]] = defaultdict(lambda: itertools.count(1))
 
@@ -31,49 +32,82 @@ _NUMBERS: defaultdict[str, itertools.count[int]] = defaultdict(lambda: itertools
 class Input:
     """One frame as an operator reads it.
 
-    passed : the columns that come out again    order, key : names of columns
-    values : what else the operator reads, by its fixed name
+    passed : the columns that come out again, as a struct `row`; None: all, as c0, c1, ... by place
+    order, key : names of columns, which become order0.. and key0..
+    values : what else the operator reads, by its fixed name: columns of the frame
     bucket : numbers of the keys that decide which rows share an operator; None: all
-    invalid : the rows that take no part, and are counted beside the operator; None: every row does
+    invalid : which rows take no part and are counted beside the operator, by the fixed names;
+        known_invalid : the same by columns of the frame; None, both: every row takes part
+    about : what of the query the config does not say, for the fingerprint: JSON values
     """
 
     frame: DataFrame
-    passed: Passed
+    passed: Passed | None
     order: Sequence[str] = ()
     key: Sequence[str] = ()
     values: Mapping[str, Column] = field(default_factory=dict)
     bucket: Sequence[int] | None = None
     invalid: Column | None = None
+    known_invalid: Column | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
 
-    def projected(self, metrics: str) -> DataFrame:
+    @property
+    def described(self) -> dict[str, Any]:
+        """What a checkpoint is recognised by."""
+        columns = {f.name: f.dataType.simpleString() for f in self.frame.schema.fields}
+        return {"columns": columns, "order": [*self.order], "key": [*self.key], **self.about}
+
+    def projected(self, buckets: int, metrics: str) -> DataFrame:
         """The columns under fixed names; without the invalid rows, which `metrics` counts."""
-        columns = [self.passed.struct.alias(ROW)]
-        columns += [c.alias(name) for name, c in self.values.items()]
-        columns += [column(name).alias(f"order{i}") for i, name in enumerate(self.order)]
-        columns += [column(name).alias(f"key{i}") for i, name in enumerate(self.key)]
-        columns.append(tie(self.frame).alias(TIE))
-        if self.invalid is None:
-            return self.frame.select(*columns)
-        rows = self.frame.select(*columns, self.invalid.alias(INVALID)).observe(
+        known = self.frame.columns
+        values = dict(self.values)
+        if self.known_invalid is not None:
+            values[INVALID] = self.known_invalid
+        given = under_fixed_names(self.frame.select("*", *values.values()))
+        orders, keys = (
+            [F.col(fixed(known.index(name))) for name in names] for names in (self.order, self.key)
+        )
+        columns = [F.col(fixed(i)) for i in range(len(known))]
+        if self.passed is not None:
+            columns = [self.passed.struct.alias(ROW)]
+            columns += [column.alias(f"order{i}") for i, column in enumerate(orders)]
+            columns += [column.alias(f"key{i}") for i, column in enumerate(keys)]
+        rows = given.select(
+            *columns,
+            *(F.col(fixed(len(known) + i)).alias(name) for i, name in enumerate(values)),
+            self._tie().alias(TIE),
+            self._bucket(keys, buckets).alias(chunks.BUCKET),
+        )
+        conditions = [F.col(INVALID)] if self.known_invalid is not None else []
+        conditions += [] if self.invalid is None else [self.invalid]
+        if not conditions:
+            return rows
+        counted = rows.withColumn(INVALID, reduce(lambda a, b: a | b, conditions)).observe(
             metrics,
             F.count(F.lit(1)).alias("rows"),
             F.coalesce(F.sum(F.col(INVALID).cast("long")), F.lit(0)).alias("invalid"),
         )
-        return rows.where(~F.col(INVALID)).drop(INVALID)
+        return counted.where(~F.col(INVALID)).drop(INVALID)
 
-    def packed(self, side: int, buckets: int, metrics: str) -> DataFrame:
-        """Chunks of its rows."""
-        keys = range(len(self.key)) if self.bucket is None else self.bucket
-        bucket = F.lit(0)
-        if keys:
-            hashed = F.xxhash64(*(F.col(f"key{i}") for i in keys))
-            bucket = F.pmod(hashed, F.lit(buckets)).cast("int")
-        return chunks.pack(self.projected(metrics).withColumn(chunks.BUCKET, bucket), side)
+    def _bucket(self, keys: list[Column], buckets: int) -> Column:
+        wanted = keys if self.bucket is None else [keys[i] for i in self.bucket]
+        if not wanted:
+            return F.lit(0)
+        return F.pmod(F.xxhash64(*wanted), F.lit(buckets)).cast("int")
+
+    def _tie(self) -> Column:
+        """What tells rows apart: a 64-bit hash of all columns that can be hashed."""
+        hashable = [
+            F.col(fixed(i))
+            for i, of in enumerate(self.frame.schema.fields)
+            if not re.search(r"\b(map<|variant)", of.dataType.simpleString())
+        ]
+        return F.xxhash64(*hashable) if hashable else F.lit(0).cast("long")
 
 
 def run_operator(
     inputs: Sequence[Input],
-    config: TableConfig,
+    config: bucket_state.Blueprint,
     answers: StructType,
     columns: Sequence[Column],
     *,
@@ -82,37 +116,58 @@ def run_operator(
 ) -> DataFrame:
     """The answers of an operator to one or several frames.
 
+    config : the operator's; `config.make()` has been tried on the driver
     answers : the columns the operator gives, under fixed names
     columns : the columns of the result, made of those
-    metrics : name of the observed metrics; those of an input end in its name
-    idle_timeout : milliseconds without rows after which the operator is told so; streams only
+    metrics : name of the observed metrics; those of an input's invalid rows end in "_input", of
+        two inputs in "_left" and "_right"
+    idle_timeout : microseconds without rows after which the operator is told so; streams only
 
-    Raises, on the driver, what the config has wrong. Starts nothing.
+    Nothing is started or collected.
     """
-    config.make()
-    frame = inputs[0].frame
-    buckets = BUCKETS_A_PARTITION * int(
-        frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200
-    )
+    buckets = bucket_count(inputs[0].frame)
     sides = ["input"] if len(inputs) == 1 else ["left", "right"]
     packed = [
-        one.packed(side, buckets, f"{metrics}_{name}")
+        chunks.pack(one.projected(buckets, f"{metrics}_{name}"), side)
         for side, (one, name) in enumerate(zip(inputs, sides, strict=True))
     ]
-    out = bucket_state.run(reduce(lambda a, b: a.union(b), packed), config, metrics, idle_timeout)
+    milliseconds = None if idle_timeout is None else max(1, idle_timeout // 1000)
+    together = reduce(lambda a, b: a.union(b), packed)
+    out = bucket_state.run(
+        together, config, metrics, _fingerprint(config, inputs, sides), milliseconds
+    )
     return chunks.unpack(out, answers).select(*columns)
 
 
-def metrics_name(operator: str) -> str:
-    """The name of an operator's observed metrics: sfumato_OPERATOR_N."""
-    return f"sfumato_{operator}_{next(_NUMBERS[operator])}"
+def _fingerprint(
+    config: bucket_state.Blueprint, inputs: Sequence[Input], sides: Sequence[str]
+) -> str:
+    """What the config and the frames are, as text."""
+    known = json.loads(config.fingerprint()) | {"buckets": bucket_count(inputs[0].frame)}
+    known |= {side: one.described for side, one in zip(sides, inputs, strict=True)}
+    return json.dumps(known, sort_keys=True)
 
 
-def tie(df: DataFrame) -> Column:
-    """What tells rows apart: a 64-bit hash of all columns that can be hashed."""
-    hashable = [
-        column(field.name)
-        for field in df.schema.fields
-        if not re.search(r"\b(map<|variant)", field.dataType.simpleString())
-    ]
-    return F.xxhash64(*hashable) if hashable else F.lit(0).cast("long")
+def bucket_count(df: DataFrame) -> int:
+    """Into how many buckets keys are hashed: the same whatever the cores and partitions are, so
+    that a checkpoint may go on with others."""
+    given = df.sparkSession.conf.get(BUCKETS_SETTING, str(BUCKETS)) or ""
+    if not given.isdecimal() or not 1 <= int(given) <= MOST_BUCKETS:
+        raise ValueError(
+            f"`{BUCKETS_SETTING}` must be a whole number from 1 to {MOST_BUCKETS}; got {given!r}"
+        )
+    return int(given)
+
+
+def metrics_name(operator: str, name: str | None = None) -> str:
+    """The name of an operator's observed metrics: sfumato_OPERATOR_NAME, or a number for NAME.
+
+    Raises TypeError or ValueError for a name that is not made of letters, digits and `_`.
+    """
+    if name is None:
+        return f"sfumato_{operator}_{next(_NUMBERS[operator])}"
+    if not isinstance(name, str):
+        raise TypeError(f"`name` must be text; got {name!r}")
+    if not re.fullmatch(r"\w+", name):
+        raise ValueError(f"`name` must be made of letters, digits and `_`; got {name!r}")
+    return f"sfumato_{operator}_{name}"

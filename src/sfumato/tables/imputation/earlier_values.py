@@ -63,6 +63,9 @@ class TableEarlierValues(TableOperator):
         nothing = np.full((rows.num_rows, self.config.attributes), np.nan)
         return [_beside(rows, nothing, nothing)]
 
+    def forget(self, codes: np.ndarray) -> None:
+        self.operator.forget(codes)
+
     def _values(self, rows: pa.Table) -> Floats:
         return numbers_of(rows, [f"value{i}" for i in range(self.config.attributes)])
 

@@ -1,0 +1,51 @@
+"""The public names, one line each: `__init__.py` loads them from here when they are first used."""
+
+from sfumato.operators.disorder.punctuator import Punctuator as Punctuator
+from sfumato.operators.imputation.dependency import Dependency as Dependency
+from sfumato.operators.imputation.earlier_values import EarlierValues as EarlierValues
+from sfumato.operators.imputation.imputer import Imputer as Imputer
+from sfumato.operators.laws.poisson_binomial import PoissonBinomial as PoissonBinomial
+from sfumato.operators.ranking.timetable import Timetable as Timetable
+from sfumato.operators.ranking.timetable import timetable as timetable
+from sfumato.operators.ranking.top_k import expected_ranks as expected_ranks
+from sfumato.operators.ranking.top_k import pk_topk as pk_topk
+from sfumato.operators.ranking.top_k import prf as prf
+from sfumato.operators.ranking.top_k import prfe as prfe
+from sfumato.operators.ranking.top_k import pt_k as pt_k
+from sfumato.operators.ranking.top_k import rank_probabilities as rank_probabilities
+from sfumato.operators.ranking.top_k import top_k_probabilities as top_k_probabilities
+from sfumato.operators.ranking.top_k import top_k_streams as top_k_streams
+from sfumato.operators.ranking.top_k import u_kranks as u_kranks
+from sfumato.operators.ranking.top_k import u_topk as u_topk
+from sfumato.operators.windows.uncertain_window import UncertainWindow as UncertainWindow
+from sfumato.queries import Top as Top
+from sfumato.spark.checked import checked as checked
+from sfumato.spark.checked import rejected as rejected
+from sfumato.spark.discovery import discover_dependencies as discover_dependencies
+from sfumato.spark.earlier_values import earlier_values as earlier_values
+from sfumato.spark.extent_join import extent_join as extent_join
+from sfumato.spark.impute import impute as impute
+from sfumato.spark.join_streams import join_streams as join_streams
+from sfumato.spark.model.alternatives import alternatives as alternatives
+from sfumato.spark.model.alternatives import existence as existence
+from sfumato.spark.model.alternatives import expected as expected
+from sfumato.spark.model.alternatives import quantile as quantile
+from sfumato.spark.model.alternatives import samples as samples
+from sfumato.spark.model.alternatives import stddev as stddev
+from sfumato.spark.model.imputation import Imputation as Imputation
+from sfumato.spark.reorder import reorder as reorder
+from sfumato.spark.reorder import split_late as split_late
+from sfumato.spark.replay.source import ReplaySource as ReplaySource
+from sfumato.spark.settings import settings as settings
+from sfumato.spark.similarity_join import similarity_join as similarity_join
+from sfumato.spark.top_k import top_k as top_k
+from sfumato.spark.where import where as where
+from sfumato.spark.window_aggregate import window_aggregate as window_aggregate
+from sfumato.sql import explain as explain
+from sfumato.sql import sql as sql
+from sfumato.sql.text.errors import SqlError as SqlError
+from sfumato.windows import Delta as Delta
+from sfumato.windows import Range as Range
+from sfumato.windows import Rows as Rows
+
+__version__: str

@@ -1,0 +1,143 @@
+"""One of the two frames of a join: what it offers, and what the operator reads of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import ArrayType, DataType, DoubleType, StructField, StructType
+
+from sfumato.spark.model.alternatives import ALTERNATIVES
+from sfumato.spark.model.columns import attributes_of, keys_of, require_orders, resolved
+from sfumato.spark.model.imputation import require_numbers
+from sfumato.spark.model.names import Passed, column
+from sfumato.spark.model.validity import invalid_reason
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+class Side:
+    """A frame of uncertain tuples; without alternatives each row is one, of its plain columns.
+
+    on : the attributes that span the distance
+    """
+
+    def __init__(
+        self,
+        frame: DataFrame,
+        name: str,
+        on: Sequence[str],
+        order: str | Sequence[str],
+        key: str | Sequence[str] | None,
+    ) -> None:
+        self.frame, self.name, self.on = frame, name, list(on)
+        self.orders = resolved(frame, f"order of the {name} frame", order)
+        self.keys = keys_of(frame, f"key of the {name} frame", key)
+        require_orders(frame, f"order of the {name} frame", self.orders)
+        self.uncertain = ALTERNATIVES in frame.columns
+        self.attributes = attributes_of(frame) if self.uncertain else list(on)
+        lacking = [a for a in self.on if a not in self.attributes]
+        if lacking:
+            raise ValueError(
+                f"`on` names {lacking}, which the alternatives of the {name} frame lack; "
+                f"they have {self.attributes}"
+            )
+        self.plain = [] if self.uncertain else resolved(frame, f"on of the {name} frame", self.on)
+        self.passed = Passed(frame.schema, [c for c in frame.columns if c != ALTERNATIVES])
+
+    def _fixed(self, attribute: str) -> str:
+        on = attribute in self.on
+        return f"on{self.on.index(attribute)}" if on else f"a{self.attributes.index(attribute)}"
+
+    def values(self) -> Mapping[str, Column]:
+        """What the operator reads beside keys and order, by fixed name."""
+        return {ALTERNATIVES: self._alternatives()}
+
+    def known_invalid(self) -> Column | None:
+        """Rows that are invalid by columns of the frame."""
+        return invalid_reason(self.frame, self.on if self.uncertain else self.plain).isNotNull()
+
+    def invalid(self) -> Column:
+        """Rows without order or key."""
+        lacking = F.lit(False)
+        for kind, number in (("order", len(self.orders)), ("key", len(self.keys))):
+            for i in range(number):
+                lacking = lacking | F.col(f"{kind}{i}").isNull()
+        return lacking
+
+    def _alternatives(self) -> Column:
+        if self.uncertain:
+            return F.transform(
+                ALTERNATIVES,
+                lambda a: F.struct(
+                    a["prob"].cast("double").alias("prob"),
+                    *(
+                        a[name].cast(self._type(name)).alias(self._fixed(name))
+                        for name in self.attributes
+                    ),
+                ),
+            )
+        prob = column("existence") if "existence" in self.frame.columns else F.lit(1.0)
+        values = [column(n).cast("double").alias(f"on{i}") for i, n in enumerate(self.plain)]
+        return F.array(F.struct(prob.cast("double").alias("prob"), *values))
+
+    def fields(self, *, fixed: bool) -> list[StructField]:
+        """Fields of this side's attributes in an answer's alternatives."""
+        return [
+            StructField(f"{self.name}_{self._fixed(a) if fixed else a}", self._type(a))
+            for a in self.attributes
+        ]
+
+    def _type(self, attribute: str) -> DataType:
+        if attribute in self.on:
+            return DoubleType()
+        array: Any = self.frame.schema[ALTERNATIVES].dataType
+        return array.elementType[attribute].dataType
+
+
+class IncompleteSide(Side):
+    """A frame with missing values.
+
+    values : the attributes and determinants, in the imputer's order
+    """
+
+    def __init__(
+        self,
+        frame: DataFrame,
+        name: str,
+        on: Sequence[str],
+        order: str | Sequence[str],
+        key: str | Sequence[str] | None,
+        *,
+        imputed: Sequence[str],
+    ) -> None:
+        for taken in (ALTERNATIVES, "existence"):
+            if taken in frame.columns:
+                raise ValueError(
+                    f"`impute`: the {name} frame has a column `{taken}`, but joins of incomplete "
+                    "rows take rows that exist, with plain values: drop it, or use sf.impute "
+                    "before the join"
+                )
+        super().__init__(frame, name, on, order, key)
+        require_numbers(frame, f"impute, for the {name} frame", imputed)
+        self.imputed = resolved(frame, f"impute, for the {name} frame", list(imputed))
+
+    def values(self) -> Mapping[str, Column]:
+        return {f"value{i}": column(n).cast("double") for i, n in enumerate(self.imputed)}
+
+    def known_invalid(self) -> Column | None:
+        return None
+
+    def fields(self, *, fixed: bool) -> list[StructField]:
+        return super().fields(fixed=False)
+
+
+def pairs_type(sides: Sequence[Side], *, fixed: bool) -> ArrayType:
+    """The alternatives of an answer: pairs of alternatives of both sides."""
+    pair = StructType([StructField("prob", DoubleType())])
+    for side in sides:
+        for field in side.fields(fixed=fixed):
+            pair = pair.add(field)
+    return ArrayType(pair)

@@ -1,0 +1,124 @@
+"""Columns under fixed names: what users call theirs cannot clash with what operators need.
+
+On the way to an operator the columns of a frame are c0, c1, ... by position; on the way back they
+get their names, types and metadata again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import DataType, IntegerType, StructField, StructType
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+def quoted(name: str) -> str:
+    """The name as Spark reads it, whatever it contains."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def column(name: str) -> Column:
+    """The column of a frame with exactly this name."""
+    return F.col(quoted(name))
+
+
+def fixed(i: int) -> str:
+    """The fixed name of the i-th column of a frame."""
+    return f"c{i}"
+
+
+class Passed:
+    """Columns of a frame that pass through an operator within one struct<c0, c1, ...>.
+
+    schema : of the frame    names : which columns; none: the struct has one field, 0
+    """
+
+    def __init__(self, schema: StructType, names: Sequence[str]) -> None:
+        self.fields = [schema[name] for name in names]
+        self.places = [schema.fieldNames().index(name) for name in names]
+
+    @property
+    def struct(self) -> Column:
+        """The columns as one struct, of a frame whose columns have fixed names."""
+        cells = [F.col(fixed(at)).alias(fixed(i)) for i, at in enumerate(self.places)]
+        return F.struct(*(cells or [F.lit(0).alias(fixed(0))]))
+
+    @property
+    def type(self) -> StructType:
+        """The type of that struct."""
+        fields = [StructField(fixed(i), f.dataType) for i, f in enumerate(self.fields)]
+        return StructType(fields or [StructField(fixed(0), IntegerType())])
+
+    @property
+    def answers(self) -> StructType:
+        """The columns themselves, under fixed names, where an operator gives them one by one."""
+        return StructType([StructField(fixed(i), f.dataType) for i, f in enumerate(self.fields)])
+
+    def columns(
+        self, of: str | None = None, taken: Sequence[str] = (), prefix: str = "c"
+    ) -> list[Column]:
+        """The columns under their names again.
+
+        of : the struct column they are fields of; None: they are columns c0, c1, ...
+        prefix : instead of "c"
+        taken : names that other columns have; one of ours of that name gets a number behind it
+        """
+        given = [f"{prefix}{i}" for i in range(len(self))]
+        found = [F.col(name) if of is None else F.col(of)[name] for name in given]
+        names = without([f.name for f in self.fields], taken)
+        return [
+            named(c, name, f.metadata) for c, name, f in zip(found, names, self.fields, strict=True)
+        ]
+
+    def renamed(self, of: str) -> Column:
+        """The struct column `of`, its fields under their names."""
+        kind = StructType(self.fields) if self.fields else StructType().add("col1", IntegerType())
+        return F.col(of).cast(kind).alias(of)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+
+def without(names: Sequence[str], taken: Sequence[str]) -> list[str]:
+    """The names; those `taken` (Spark does not tell case apart) with the least number that is free.
+
+    >>> without(["a", "Held", "held_1"], ["held"])
+    ['a', 'Held_2', 'held_1']
+    """
+    known = {name.lower() for name in taken}
+    used = known | {name.lower() for name in names}
+    out = []
+    for name in names:
+        free = name
+        if name.lower() in known:
+            numbered = (f"{name}_{n}" for n in range(1, len(used) + 2))
+            free = next(other for other in numbered if other.lower() not in used)
+            used.add(free.lower())
+        out.append(free)
+    return out
+
+
+def named(column: Column, name: str, metadata: dict[str, Any] | None = None) -> Column:
+    """The column under a name, with metadata if there is any."""
+    return column.alias(name, metadata=metadata) if metadata else column.alias(name)
+
+
+def renamed(given: str, name: str, kind: DataType | None = None) -> Column:
+    """The column `given` under a user's name; with `kind`, fields of structs get theirs too."""
+    found = F.col(given)
+    return (found if kind is None else found.cast(kind)).alias(name)
+
+
+def under_fixed_names(df: DataFrame) -> DataFrame:
+    """The frame with columns c0, c1, ... by position."""
+    return df.toDF(*(fixed(i) for i in range(len(df.columns))))
+
+
+def twice(names: Sequence[str]) -> list[str]:
+    """Names that occur more than once."""
+    return [name for name, count in Counter(names).items() if count > 1]

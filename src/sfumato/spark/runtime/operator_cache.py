@@ -1,0 +1,74 @@
+"""Live operators in the memory of a Python worker, for the next micro-batch of their bucket.
+
+A worker serves many queries, one after the other and at a time, and is not told when one ends:
+operators that were not used for a while go, and the longest unused go when memory is short.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+MOST_BYTES = 1 << 30  # of the operators of a worker; a miss only costs the rebuild
+UNUSED = 600.0  # seconds after which an operator goes
+
+
+@dataclass(frozen=True)
+class _Held:
+    nonce: str
+    operator: Any
+    size: int
+    used: float
+
+
+class OperatorCache:
+    """Operators by query and bucket, each with the nonce of the state that it is.
+
+    most_bytes, unused : see MOST_BYTES, UNUSED    clock : seconds, never falling
+    """
+
+    def __init__(
+        self,
+        most_bytes: int = MOST_BYTES,
+        unused: float = UNUSED,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.most_bytes, self.unused, self._clock = most_bytes, unused, clock
+        self._held: OrderedDict[tuple[str, int], _Held] = OrderedDict()  # longest unused first
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def knows(self, query: str, bucket: int) -> bool:
+        """Whether there is an operator, of whatever state."""
+        return (query, bucket) in self._held
+
+    def take(self, query: str, bucket: int, nonce: str) -> Any:
+        """Take an operator out; None unless it is the one that the state with `nonce` describes."""
+        held = self._pop((query, bucket))
+        return held.operator if held is not None and nonce and held.nonce == nonce else None
+
+    def put(self, query: str, bucket: int, nonce: str, operator: Any, size: int) -> None:
+        """Keep an operator. size : bytes of its saved state, counted where it does not tell its
+        own `nbytes`."""
+        self._pop((query, bucket))
+        held = _Held(nonce, operator, max(size, getattr(operator, "nbytes", 0)), self._clock())
+        self._held[query, bucket] = held
+        self.bytes += held.size
+        while self._held and self._is_over(next(iter(self._held.values()))):
+            self._pop(next(iter(self._held)))
+
+    def _is_over(self, oldest: _Held) -> bool:
+        return self.bytes > self.most_bytes or self._clock() - oldest.used > self.unused
+
+    def _pop(self, place: tuple[str, int]) -> _Held | None:
+        held = self._held.pop(place, None)
+        self.bytes -= held.size if held is not None else 0
+        return held
+
+
+CACHE = OperatorCache()  # of this process

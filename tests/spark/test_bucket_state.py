@@ -1,0 +1,160 @@
+"""A bucket's operator over its state in Spark, with a map of Python in its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfumato.operators.state.declared import Array
+from sfumato.operators.state.snapshot import Snapshot, cut, pack
+from sfumato.spark.runtime import bucket_state, chunks
+from sfumato.spark.runtime.operator_cache import OperatorCache
+from sfumato.tables.operator import ROW, TIE, TableConfig, TableOperator
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptConfig(TableConfig):
+    kind = "kept"
+
+    def make(self):
+        return Kept(self)
+
+
+class Kept(TableOperator):
+    """Remembers every number it saw, and answers with how many that are."""
+
+    state = {"numbers": Array(float, None)}
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.numbers = np.empty(0)
+
+    def answers(self, rows, now):
+        self.numbers = np.append(self.numbers, rows.column("order0").to_numpy())
+        return [pa.table({ROW: pa.array([len(self.numbers)])})]
+
+
+class Entries:
+    """The map state of one bucket."""
+
+    def __init__(self):
+        self.held = {}
+        self.written = 0
+
+    def containsKey(self, key):  # noqa: N802
+        return key in self.held
+
+    def getValue(self, key):  # noqa: N802
+        return self.held.get(key)
+
+    def updateValue(self, key, value):  # noqa: N802
+        self.written += len(value[0])
+        self.held[key] = value
+
+    def removeKey(self, key):  # noqa: N802
+        del self.held[key]
+
+
+class Handle:
+    def __init__(self, entries):
+        self.entries = entries
+
+    def getMapState(self, *_):  # noqa: N802
+        return self.entries
+
+
+def worker(entries, fingerprint=None):
+    """A processor in a fresh worker, over the state."""
+    config = KeptConfig()
+    made = bucket_state.BucketProcessor(config, fingerprint or config.fingerprint(), None)
+    made.init(Handle(entries))
+    return made
+
+
+def feed(processor, numbers):
+    """How many numbers the operator says there are, after these."""
+    n = len(numbers)
+    rows = pa.table({ROW: np.zeros(n), "order0": np.asarray(numbers, float), TIE: np.arange(n)})
+    chunk = {"side": 0, "chunk": chunks.to_bytes(rows)}
+    answers = list(processor.handleInputRows((3,), iter([chunk]), None))
+    return chunks.from_bytes(answers[0]["chunk"]).column(ROW)[0].as_py()
+
+
+@settings(max_examples=25)
+@given(st.lists(st.tuples(st.integers(1, 40_000), st.booleans()), min_size=1, max_size=8))
+def test_an_operator_goes_on_in_any_worker_and_no_entry_is_large(batches):
+    entries, total, processor = Entries(), 0, None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bucket_state, "PIECE", 65_536)
+        patch.setattr(bucket_state, "MOST_LOGGED", 65_536)
+        for n, elsewhere in batches:
+            if processor is None or elsewhere:
+                processor = worker(entries)
+            total += n
+            assert feed(processor, np.arange(n)) == total
+            limit = 65_536 + bucket_state.BESIDE_HEADER + 4096
+            assert max(len(value[0]) for value in entries.held.values()) <= limit
+
+
+def test_of_a_snapshot_only_pieces_that_are_new_are_written(monkeypatch):
+    monkeypatch.setattr(bucket_state, "PIECE", 65_536)
+    monkeypatch.setattr(bucket_state, "MOST_LOGGED", 0)  # always a snapshot
+    entries = Entries()
+    processor = worker(entries)
+    feed(processor, np.random.default_rng(0).random(200_000).cumsum())
+    before = entries.written
+    assert before > 1_600_000
+    feed(processor, [1e9])
+    assert entries.written - before < 2 * 65_536
+    stored = sum(len(value[0]) for value in entries.held.values())
+    assert stored < 1_700_000
+    assert feed(worker(entries), [2e9]) == 200_002
+
+
+def test_a_checkpoint_of_another_query_is_refused_with_what_differs():
+    entries = Entries()
+    feed(worker(entries), [1.0])
+    other = KeptConfig(keys=2).fingerprint()
+    with pytest.raises(ValueError, match="`keys` was 0 and is 2: use a new checkpoint folder"):
+        feed(worker(entries, other), [2.0])
+
+
+@given(st.lists(st.integers(0, 300), max_size=8), st.integers(16, 64))
+def test_pieces_make_up_the_snapshot_and_have_the_size_at_most(lengths, size):
+    arrays = {f"a{i}": np.arange(n, dtype=float) for i, n in enumerate(lengths)}
+    data = pack("x", 1, Snapshot({}, arrays))
+    pieces = cut(data, size)
+    assert b"".join(pieces) == data
+    assert max(map(len, pieces)) <= size
+
+
+def test_the_cache_holds_any_number_within_its_bytes_and_forgets_ended_queries():
+    now = [0.0]
+    cache = OperatorCache(most_bytes=1000, unused=60.0, clock=lambda: now[0])
+    for bucket in range(300):
+        cache.put("old", bucket, "n", object(), 2)
+    assert len(cache) == 300
+    now[0] = 61.0
+    cache.put("new", 0, "n", "operator", 10)
+    assert (len(cache), cache.bytes) == (1, 10)
+    cache.put("new", 1, "n", "large", 995)
+    assert cache.take("new", 0, "n") is None
+    assert cache.take("new", 1, "other nonce") is None
+    assert (len(cache), cache.bytes) == (0, 0)
+    cache.put("new", 1, "n", "larger than all", 5000)
+    assert len(cache) == 0
+
+
+def test_rows_of_any_size_are_cut_into_chunks_of_a_bounded_size(monkeypatch):
+    monkeypatch.setattr(chunks, "MAX_BYTES", 10_000)
+    sizes = [1, 1, 50_000, 1, 3000, 3000, 3000, 3000] + [10] * 3000
+    table = pa.table({"n": range(len(sizes)), "text": ["x" * n for n in sizes]})
+    found = [chunks.from_bytes(part) for part in chunks.parts(table)]
+    assert pa.concat_tables(found).equals(table)
+    assert all(part.num_rows == 1 or part.nbytes <= 10_000 for part in found)
+    assert len(found) < 40

@@ -1,0 +1,155 @@
+"""Any column name and any key that Spark can group by, through every operator with state."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+import sfumato as sf
+
+pytestmark = pytest.mark.spark
+
+ODD = ["a.b", "c`d", "__tie", "__bucket", "key0", "row", "c0", "Größe, ü", "SELECT", "value0"]
+
+
+def frame(spark, extra=""):
+    """Rows in order of `order0`, with columns of every odd name."""
+    names = ", ".join(f"`{name.replace('`', '``')}` long" for name in ODD)
+    rows = [(i, f"k{i % 2}", float(i), *(i * 10 + j for j in range(len(ODD)))) for i in range(6)]
+    return spark.createDataFrame(rows, f"`order0` long, `key 0` string, `x.y` double, {names}")
+
+
+def column_of(df, name):
+    return df.select(F.col("`" + name.replace("`", "``") + "`")).toArrow().column(0).to_pylist()
+
+
+def assert_odd_columns_are_whole(out):
+    for j, name in enumerate(ODD):
+        assert sorted(column_of(out, name)) == [i * 10 + j for i in range(6)]
+
+
+def test_columns_of_any_name_pass_through_every_operator(spark):
+    df = frame(spark)
+    ordered = sf.reorder(df, event_time="order0", arrival="order0", key="key 0", slack=1)
+    assert_odd_columns_are_whole(ordered)
+    known = sf.earlier_values(ordered, "x.y", order="order0", key="KEY 0")
+    assert_odd_columns_are_whole(known)
+    assert known.columns[-2:] == ["earlier_x.y", "age_x.y"]
+    window = sf.window_aggregate(
+        known, {"total.1": "sum(`x.y`)"}, window=sf.Rows(2), order="order0", key="key 0"
+    )
+    assert_odd_columns_are_whole(window)
+    twice = sf.window_aggregate(
+        window, {"n": "count(*)"}, window=sf.Rows(3), order="ORDER0", key="key 0"
+    )
+    assert_odd_columns_are_whole(twice)
+    assert sorted(column_of(twice, "held")) == [1, 1, 2, 2, 3, 3]
+    assert sorted(column_of(twice, "held_1")) == [1, 1, 2, 2, 2, 2]
+    ranked = sf.top_k(
+        df, 1, by="`x.y`", window=sf.Range("2 us", slide="2 us"), order="order0", key="key 0"
+    )
+    assert set(ranked.select("row.*").columns) == set(df.columns)
+    joined = sf.similarity_join(
+        df, df, on="x.y", within=0.5, probability=1, window=sf.Rows(9), order="order0", key="key 0"
+    )
+    rows = joined.select("left.*")
+    assert_odd_columns_are_whole(rows)
+    assert joined.schema["alternatives"].dataType.elementType.names == [
+        "prob", "left_x.y", "right_x.y",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [
+        ("double", [math.nan, 0.0, -0.0, None]),
+        ("array<double>", [[math.nan], [0.0], [-0.0], None]),
+        ("struct<a: string, b: array<int>>", [("x", [1]), None, ("x", [1]), ("y", None)]),
+        ("decimal(9,2)", [None, "1", "1.00", "2"]),
+        ("interval day to second", [None, 5, 5, 6]),
+        ("binary", [b"", b"a", None, b"a"]),
+        ("boolean", [True, None, False, True]),
+    ],
+)
+def test_keys_are_grouped_as_spark_groups_them(spark, kind, keys):
+    shown = "string" if kind[0] in "di" and kind != "double" else kind
+    rows = [(i, value if shown == kind or value is None else str(value))
+            for i, value in enumerate(keys * 3)]  # fmt: skip
+    df = spark.createDataFrame(rows, f"i long, k {shown}")
+    if kind.startswith("decimal"):
+        df = df.withColumn("k", F.col("k").cast(kind))
+    if kind.startswith("interval"):
+        df = df.withColumn("k", F.expr("make_dt_interval(0, 0, 0, cast(k as double))"))
+    out = sf.window_aggregate(df, {"n": "count(*)"}, window=sf.Rows(12), order="i", key="k")
+    found = sorted(out.groupBy("k").agg(F.max("held").alias("n")).toArrow()["n"].to_pylist())
+    assert found == sorted(df.groupBy("k").count().toArrow()["count"].to_pylist())
+
+
+def test_keys_that_spark_cannot_group_by_are_refused_before_anything_runs(spark):
+    df = spark.sql("select map('a', 1) as m, 1L as t, 2.0 as x")
+    with pytest.raises(TypeError, match="`key`: Spark cannot group by column `m`"):
+        sf.earlier_values(df, "x", order="t", key="m")
+
+
+def test_a_name_means_what_it_means_to_spark(spark):
+    df = spark.sql("select 1L as Time, 'a' as k, 2.0 as x, 3.0 as X")
+    with pytest.raises(ValueError, match="`attributes` names a column `y` that the frame lacks"):
+        sf.earlier_values(df, "y", order="time", key="K")
+    assert sf.earlier_values(df, "x", order="time", key="K").count() == 1
+    with pytest.raises(ValueError, match=r"of which the frame has 2 \(x, x\)"):
+        sf.earlier_values(df.select("Time", "x", "x"), "x", order="time")
+
+
+SCHEMA = "t long, k string, x double"
+ROWS = [(0, "a", 1.0), (1, "b", 2.0), (5, "a", None), (9, "b", 3.0), (16, "a", None),
+        (17, "a", 7.0), (18, "b", None), (40, "b", None), (41, "a", None)]  # fmt: skip
+
+
+def test_a_key_begins_anew_after_forget_after_whatever_the_micro_batches(spark, tmp_path):
+    def known(df):
+        return sf.earlier_values(df, "x", order="t", key="k", forget_after=10, name="anew")
+
+    static = known(spark.createDataFrame(ROWS, SCHEMA)).select("t", "earlier_x")
+    expected = {0: None, 1: None, 5: 1.0, 9: 2.0, 16: None, 17: None, 18: 3.0, 40: None, 41: None}
+    assert dict(map(tuple, static.collect())) == expected
+    (tmp_path / "in").mkdir()
+    found = {}
+    for number, (begin, end) in enumerate(pairwise([0, 1, 3, 6, 8, 9])):
+        t, k, x = zip(*ROWS[begin:end], strict=True)
+        table = pa.table({"t": t, "k": k, "x": pa.array(x, pa.float64())})
+        pq.write_table(table, tmp_path / "in" / f"{number}.parquet")
+        spark.conf.set("spark.sql.shuffle.partitions", str(1 + number % 3))  # other cores
+        query = (
+            known(spark.readStream.schema(SCHEMA).parquet(str(tmp_path / "in")))
+            .writeStream.foreachBatch(
+                lambda df, _: found.update({row.t: row.earlier_x for row in df.collect()})
+            )
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        for progress in query.recentProgress:
+            assert set(progress.observedMetrics) <= {"sfumato_earlier_values_anew"}
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"forget_after": 0}, "above 0"),
+        ({"forget_after": "never"}, "must be a duration"),
+        ({"forget_after": 10, "key": None}, "there is no `key`"),
+        ({"name": "a-b"}, "letters, digits"),
+    ],
+)
+def test_wrong_arguments_are_named(spark, given, message):
+    df = spark.createDataFrame([], SCHEMA)
+    with pytest.raises((ValueError, TypeError), match=message):
+        sf.earlier_values(df, "x", **{"order": "t", "key": "k", **given})
