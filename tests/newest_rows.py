@@ -11,32 +11,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
 from sfumato.operators.arguments import whole
-from sfumato.operators.state.declared import Array, Part
-from sfumato.operators.state.stateful import Stateful
+from sfumato.operators.state.declared import Array
 from sfumato.spark.model.columns import keys_of, resolved
 from sfumato.spark.model.names import Passed
 from sfumato.spark.runtime.run_operator import Input, metrics_name, run_operator
+from sfumato.sql.plan.bracket import FunctionBracket
+from sfumato.sql.text.words import Word
 from sfumato.tables.arrow import as_numbers
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
-
-
-class Newest(Stateful):
-    """Which rows exceed the newest order of their key by at least `step`."""
-
-    state = {"newest": Array(float, "keys")}
-
-    def __init__(self, step: int) -> None:
-        self.step, self.newest = step, np.empty(0)
-
-    def process(self, key: np.ndarray, order: np.ndarray) -> np.ndarray:
-        """bool[n]: rows (int64[n] codes, float64[n] order) that are news."""
-        more = max(0, int(key.max(initial=-1)) + 1 - len(self.newest))
-        self.newest = np.append(self.newest, np.full(more, -np.inf))
-        news = np.zeros(len(key), bool)
-        for i, (code, at) in enumerate(zip(key, order, strict=True)):
-            news[i] = at >= self.newest[code] + self.step
-            self.newest[code] = at if news[i] else self.newest[code]
-        return news
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,23 +30,28 @@ class NewestConfig(TableConfig):
     def __post_init__(self) -> None:
         whole("step", self.step)
 
-    def make(self) -> TableNewest:
-        return TableNewest(self)
+    def make(self) -> Newest:
+        return Newest(self)
 
 
-class TableNewest(TableOperator):
-    """`Newest` over Arrow tables."""
+class Newest(TableOperator):
+    """Gives the rows whose order exceeds the newest of their key by at least `step`."""
 
     config: NewestConfig
-    state = {"operator": Part()}
+    state = {"newest": Array(float, "keys")}
 
     def __init__(self, config: NewestConfig) -> None:
         super().__init__(config)
-        self.operator = Newest(config.step)
+        self.newest = np.empty(0)
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
-        order = as_numbers(rows.column("order0")).astype(float)
-        news = self.operator.process(self.codes(rows), order)
+        codes, order = self.codes(rows), as_numbers(rows.column("order0")).astype(float)
+        more = self.index.size - len(self.newest)
+        self.newest = np.append(self.newest, np.full(more, -np.inf))
+        news = np.zeros(len(codes), bool)
+        for i, (code, at) in enumerate(zip(codes, order, strict=True)):
+            news[i] = at >= self.newest[code] + self.config.step
+            self.newest[code] = at if news[i] else self.newest[code]
         self.counts["news"] += int(news.sum())
         return [rows.filter(pa.array(news)).select([ROW])]
 
@@ -72,9 +59,21 @@ class TableNewest(TableOperator):
 def newest_rows(df: DataFrame, *, order: str, key: str | Sequence[str], step: int = 1) -> DataFrame:
     """The rows that are newer, by `step` at least, than all before them of their key."""
     keys, orders = keys_of(df, "key", key), resolved(df, "order", order)
-    config = NewestConfig(step=step, keys=len(keys))
-    passed = Passed(df.schema, df.columns)
+    config, passed = NewestConfig(step=step, keys=len(keys)), Passed(df.schema, df.columns)
     answers = StructType([StructField(ROW, passed.type)])
-    read = Input(df, passed, orders, keys)
     columns, metrics = passed.columns(ROW), metrics_name("newest_rows")
-    return run_operator([read], config, answers, columns, metrics=metrics)
+    return run_operator(
+        [Input(df, passed, orders, keys)], config, answers, columns, metrics=metrics
+    )
+
+
+NEWEST = FunctionBracket(
+    words=(
+        Word("NEWEST", "name", "key"),
+        Word("ORDER", "names", "order", needed=True),
+        Word("STEP", "number", "step"),
+    ),
+    function=newest_rows,
+    title=lambda given: f"newest rows of each {given['key']}",
+    lines=lambda given: [("state", "a number a key")],
+)

@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import newest_rows as toy
+import sfumato as sf
 from sfumato.operators.state.config import differences
+from sfumato.sql.constructs.registered import CONSTRUCTS
 from sfumato.tables.operator import ROW, TIE
 
 CONFIG = toy.NewestConfig(step=3, keys=1)
@@ -112,3 +114,31 @@ def test_static_and_streaming_frames_give_the_same_with_metrics_and_across_a_res
     pq.write_table(table, tmp_path / "in" / "more.parquet")
     with pytest.raises(Exception, match="`step` was 3 and is 1"):
         run(lambda df: toy.newest_rows(df, order="at.time", key="a key"))
+
+
+@pytest.fixture
+def construct():
+    """The toy as a construct of the language: its one line in `sql/constructs/registered.py`."""
+    CONSTRUCTS.brackets.listed.append(toy.NEWEST)
+    yield
+    CONSTRUCTS.brackets.listed.remove(toy.NEWEST)
+
+
+@pytest.mark.spark
+def test_its_construct_is_run_explained_and_refused_at_the_word_that_is_wrong(spark, construct):
+    s = spark.createDataFrame(ROWS, "k string, at long")
+    out = sf.sql(spark, "SELECT k, at FROM s [NEWEST k ORDER at STEP 3] WHERE at > 1", s=s)
+    expected = [(key, at) for key, at in by_definition(ROWS, 3) if at > 1]
+    assert sorted(map(tuple, out.collect())) == sorted(expected)
+    lines = sf.explain(spark, "SELECT * FROM s [NEWEST k ORDER at]", s=s)
+    assert "newest rows of each k" in lines
+    assert "a number a key" in lines
+    for text, place, message in (
+        ("SELECT * FROM s [NEWEST k ORDER at STEP 0]", "STEP 0", "whole number of at least 1"),
+        ("SELECT * FROM s [NEWEST q ORDER at]", "q ORDER", "lacks"),
+        ("SELECT * FROM s [NEWEST k STEP 2]", "[NEWEST", "ORDER"),
+        ("SELECT * FROM s [NEWEST k ORDER at STEPS 2]", "STEPS", "STEP"),
+    ):
+        with pytest.raises(sf.SqlError, match=message) as error:
+            sf.sql(spark, text, s=s)
+        assert text[error.value.column - 1 :].startswith(place) or place.startswith("[")

@@ -78,6 +78,9 @@ class TableOperator(Stateful, ABC):
         self.latest: tuple | None = None  # order of the newest row
         self.counts: dict[str, int] = dict.fromkeys(config.counters, 0)
 
+    def lengths(self) -> dict[str, int]:
+        return {}  # the config's numbers are of columns: `keys` is not how many keys there are
+
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         """Answers to the rows of a micro-batch: (side, rows) pairs; `now` in milliseconds."""
         rows = joined([table for _, table in batch]).combine_chunks()
