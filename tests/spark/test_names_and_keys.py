@@ -100,9 +100,11 @@ def test_a_name_means_what_it_means_to_spark(spark):
     df = spark.sql("select 1L as Time, 'a' as k, 2.0 as x, 3.0 as X")
     with pytest.raises(ValueError, match="`attributes` names a column `y` that the frame lacks"):
         sf.earlier_values(df, "y", order="time", key="K")
-    assert sf.earlier_values(df, "x", order="time", key="K").count() == 1
-    with pytest.raises(ValueError, match=r"of which the frame has 2 \(x, x\)"):
-        sf.earlier_values(df.select("Time", "x", "x"), "x", order="time")
+    assert (
+        sf.earlier_values(df.toDF("Time", "k", "x", "y"), "X", order="time", key="K").count() == 1
+    )
+    with pytest.raises(ValueError, match=r"of which the frame has 2 \(x, X\)"):
+        sf.earlier_values(df, "x", order="time")
 
 
 SCHEMA = "t long, k string, x double"

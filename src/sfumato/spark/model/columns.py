@@ -64,8 +64,7 @@ def names(argument: str, given: str | Sequence[str] | None) -> list[str]:
 def resolved(df: DataFrame, argument: str, given: str | Sequence[str] | None) -> list[str]:
     """The names of the columns that an argument means, as the frame has them.
 
-    A name means the column of just that name, or else, where Spark tells no case apart, the one
-    that differs from it in case only. Raises ValueError, with the likely name, for a column that
+    Where Spark tells no case apart, as it does by default, neither do names. Raises ValueError, with the likely name, for a column that
     the frame lacks or has twice.
     """
     wanted = names(argument, given)
@@ -86,9 +85,10 @@ def one_resolved(df: DataFrame, argument: str, given: str) -> str:
 
 
 def _resolved(df: DataFrame, known: list[str], argument: str, name: str) -> str:
-    meant = [column for column in known if column == name]
-    if not meant and df.sparkSession.conf.get("spark.sql.caseSensitive") != "true":
-        meant = [column for column in known if column.lower() == name.lower()]
+    meant = [column for column in known if column.lower() == name.lower()]
+    alike = len(meant) == 1 and meant[0] == name
+    if not alike and df.sparkSession.conf.get("spark.sql.caseSensitive") == "true":
+        meant = [column for column in meant if column == name]
     if len(meant) == 1:
         return meant[0]
     if meant:
