@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from decimal import Decimal
 from itertools import pairwise
 
@@ -13,9 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.operators.state.declared import Saved
+from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.tables.arrival_order import arrival_order, count_out_of_order
+from sfumato.tables.declared import as_bytes, from_bytes
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.row_store import RowStore
+from sfumato.tables.snapshot import Snapshot, pack, unpack
 
 key_values = st.tuples(
     st.sampled_from([None, "a", "b", "ab", ""]), st.sampled_from([None, 0, 1, 2**40])
@@ -178,3 +182,20 @@ def test_rows_before_the_latest_one_of_earlier_batches_are_out_of_order():
     day, number = np.array([1, 2, 2, 3]), np.array([9, 1, 5, 0])
     assert count_out_of_order([day, number], None) == 0
     assert count_out_of_order([day, number], (2, 5)) == 2
+
+
+def test_tables_come_back_from_a_snapshot_with_their_nulls_and_types():
+    table = pa.table({"a": [1, None, 3], "b": [["x"], [], None], "c": [{"d": 1.5}] * 3})
+    saved = pack("rows", 1, Snapshot({"n": 1}, {"x": np.arange(2)}, {"t": table}))
+    back = unpack(saved, "rows", 1)
+    assert back.tables["t"].equals(table)
+    assert (back.values, list(back.arrays)) == ({"n": 1}, ["x"])
+
+
+@given(place=st.integers(min_value=0), bit=st.integers(0, 7))
+def test_a_damaged_table_is_an_error_or_another_table_never_a_crash(place, bit):
+    table = pa.table({"a": ["x", "yy", None], "b": [[1], [], None]})
+    data = as_bytes(table).copy()
+    data[place % len(data)] ^= 1 << bit
+    with suppress(SnapshotError):
+        from_bytes("rows", data).to_pylist()

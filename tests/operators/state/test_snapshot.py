@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,18 +33,11 @@ def test_scalars_and_arrays_come_back_as_they_were(values, arrays):
         assert back.arrays[name].flags.writeable
 
 
-def test_tables_come_back_with_their_nulls_and_types():
-    table = pa.table({"a": [1, None, 3], "b": [["x"], [], None], "c": [{"d": 1.5}] * 3})
-    assert (
-        unpack(pack("rows", 1, Snapshot(tables={"t": table})), "rows", 1).tables["t"].equals(table)
-    )
-
-
 @given(place=st.integers(min_value=0), bit=st.integers(0, 7))
 def test_one_flipped_bit_anywhere_is_noticed(place, bit):
     data = bytearray(pack("window", 1, Snapshot({"n": 5}, {"p": np.arange(5.0)})))
     data[place % len(data)] ^= 1 << bit
-    with pytest.raises((SnapshotError, UnicodeDecodeError)):
+    with pytest.raises(SnapshotError):
         unpack(bytes(data), "window", 1)
 
 

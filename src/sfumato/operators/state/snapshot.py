@@ -1,8 +1,8 @@
-"""The one binary form of saved state: scalars, arrays and Arrow tables, versioned, no pickle.
+"""The one binary form of saved state: scalars and arrays, versioned, no pickle.
 
 Layout, little-endian: the magic ``SFUM``, a CRC-32 of everything after it, the header's length,
 the header (JSON: kind, version, scalars, and the place of every part), then the parts, each
-starting at a multiple of 8 bytes. Arrays are their raw bytes, tables are Arrow IPC streams.
+starting at a multiple of 8 bytes: the raw bytes of arrays.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 MAGIC = b"SFUM"
 PREFIX = struct.Struct("<4sII")
@@ -34,12 +33,10 @@ class Snapshot:
 
     values : scalars (int, float, str, bool, None) or lists and dicts of them
     arrays : NumPy arrays of bool, integer or float dtype, any shape
-    tables : Arrow tables
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
-    tables: Mapping[str, pa.Table] = field(default_factory=dict)
 
 
 def pack(kind: str, version: int, snapshot: Snapshot) -> bytes:
@@ -65,11 +62,6 @@ def pack(kind: str, version: int, snapshot: Snapshot) -> bytes:
             raise TypeError(f"array `{name}` must be of numbers or bools; got {contiguous.dtype}")
         little = contiguous.astype(contiguous.dtype.newbyteorder("<"), copy=False)
         add(f"array:{name}", little.tobytes(), {"dtype": little.dtype.str, "shape": array.shape})
-    for name, table in snapshot.tables.items():
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
-        add(f"table:{name}", sink.getvalue().to_pybytes(), {})
     header = json.dumps(
         {"kind": kind, "version": version, "values": dict(snapshot.values), "parts": places},
         separators=(",", ":"),
@@ -136,7 +128,6 @@ def _read(values: Any, places: Any, body: memoryview) -> Snapshot:
     if not isinstance(values, dict):
         raise ValueError("its values have no names")
     arrays: dict[str, np.ndarray] = {}
-    tables: dict[str, pa.Table] = {}
     expected = 0
     for label, place in places.items():
         form, name = label.split(":", 1)
@@ -145,16 +136,12 @@ def _read(values: Any, places: Any, body: memoryview) -> Snapshot:
             raise ValueError(f"the part `{name}` is not where it should be")
         part = body[offset : offset + length]
         expected = offset + length + -length % 8
-        if form == "array":
-            arrays[name] = _array(name, part, place["dtype"], place["shape"])
-        elif form == "table":
-            with pa.ipc.open_stream(pa.py_buffer(bytes(part))) as reader:
-                tables[name] = reader.read_all()
-        else:
+        if form != "array":
             raise ValueError(f"`{form}` is no kind of part")
+        arrays[name] = _array(name, part, place["dtype"], place["shape"])
     if expected != len(body):
         raise ValueError("there are bytes after its parts")
-    return Snapshot(values, arrays, tables)
+    return Snapshot(values, arrays)
 
 
 def _array(name: str, part: memoryview, kind: str, shape: list[int]) -> np.ndarray:

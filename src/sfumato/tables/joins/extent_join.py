@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.operators.ragged import chosen
-from sfumato.operators.state.snapshot import Snapshot, pack, unpack
 from sfumato.tables.arrow import as_numbers, joined
 from sfumato.tables.keys import KeyIndex
+from sfumato.tables.snapshot import Snapshot, pack, unpack
 
 KIND, VERSION = "extent join bucket", 1
 SIDES = ("left", "right")

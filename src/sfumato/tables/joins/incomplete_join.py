@@ -14,9 +14,9 @@ from sfumato.operators.imputation.imputer import REASONS
 from sfumato.operators.joins.answer_set import Answers
 from sfumato.operators.joins.arrivals import IncompleteArrivals
 from sfumato.operators.joins.incomplete_join import IncompleteJoin
-from sfumato.operators.state.row_store import RowStore
 from sfumato.tables.imputation.imputation import numbers_of, shared_imputer
 from sfumato.tables.joins.join import Arriving, TableJoin
+from sfumato.tables.row_store import RowStore
 
 UNIMPUTABLE = REASONS[2:]
 

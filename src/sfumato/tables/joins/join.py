@@ -12,11 +12,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.operators.joins.answer_set import Answers
-from sfumato.operators.state.row_store import RowStore
-from sfumato.operators.state.snapshot import Snapshot, pack, unpack
 from sfumato.tables.arrival_order import arrival_order, count_out_of_order
 from sfumato.tables.arrow import as_numbers, joined
 from sfumato.tables.keys import KeyIndex
+from sfumato.tables.row_store import RowStore
+from sfumato.tables.snapshot import Snapshot, pack, unpack
 
 SIDES = ("left", "right")
 ALTERNATIVES = "alternatives"
@@ -158,7 +158,9 @@ class TableJoin(ABC, Generic[Operator]):
 
     def snapshot(self) -> bytes:
         tables: dict[str, pa.Table] = {}
-        arrays = {"operator": np.frombuffer(self.operator.snapshot(), np.uint8)}
+        arrays: dict[str, np.ndarray] = {
+            "operator": np.frombuffer(self.operator.snapshot(), np.uint8)
+        }
         values: dict[str, Any] = {
             "latest": None if self.latest is None else list(self.latest),
             "counts": self.counts,

@@ -14,8 +14,8 @@ from sfumato.operators.joins.answer_set import Answers
 from sfumato.operators.joins.arrivals import Arrivals
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.ragged import chosen, offsets_of
-from sfumato.operators.state.row_store import RowStore
 from sfumato.tables.joins.join import ALTERNATIVES, Arriving, TableJoin
+from sfumato.tables.row_store import RowStore
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,6 @@ import pyarrow as pa
 
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.ranking.top_k_window import NEVER, TopKWindow
-from sfumato.operators.state.row_store import RowStore
-from sfumato.operators.state.snapshot import Snapshot, pack, unpack
 from sfumato.operators.state.tuple_batch import gathered
 from sfumato.tables.arrival_order import arrival_order
 from sfumato.tables.arrow import as_numbers, as_times, joined
@@ -28,6 +26,8 @@ from sfumato.tables.ranking.numbered_answers import (
     by_code,
     counted,
 )
+from sfumato.tables.row_store import RowStore
+from sfumato.tables.snapshot import Snapshot, pack, unpack
 from sfumato.tables.windows.columns import TIMES, alternatives_of, punctuations_of
 from sfumato.windows import Range, Rows
 
