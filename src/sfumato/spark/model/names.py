@@ -6,7 +6,6 @@ get their names, types and metadata again.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -117,8 +116,3 @@ def renamed(given: str, name: str, kind: DataType | None = None) -> Column:
 def under_fixed_names(df: DataFrame) -> DataFrame:
     """The frame with columns c0, c1, ... by position."""
     return df.toDF(*(fixed(i) for i in range(len(df.columns))))
-
-
-def twice(names: Sequence[str]) -> list[str]:
-    """Names that occur more than once."""
-    return [name for name, count in Counter(names).items() if count > 1]
