@@ -437,3 +437,30 @@ def test_pairs_of_a_join_feed_a_filter_and_a_window(spark):
         assert row["held"] == len(mine)
         mean = sum(a["prob"] * a["left_x"] for r in mine for a in r["alternatives"])
         assert row["of_sum"]["mean"] == pytest.approx(mean)
+
+
+@pytest.fixture(scope="module")
+def disordered(spark):
+    """Arrivals 10, 20, 30, 5, 40, a second each, reordered with slack 1: 5 comes late."""
+    rows = [
+        (at, START + timedelta(seconds=t), float(t)) for at, t in enumerate([10, 20, 30, 5, 40])
+    ]
+    df = spark.createDataFrame(rows, "arrival long, ts timestamp, x double")
+    arrival = df.selectExpr("timestamp_seconds(arrival) AS arrival", "ts", "x")
+    return sf.reorder(arrival, event_time="ts", arrival="arrival", slack=1)
+
+
+def test_a_late_row_is_in_the_extent_that_is_open_and_in_no_window_of_rows(disordered):
+    total = {"total": "sum(x)"}
+    extent = sf.window_aggregate(disordered, total, window=sf.Range("1 minute"), order="ts").first()
+    assert (extent["total"]["mean"], extent["held"], extent["late"]) == (105.0, 5, 0)
+    rows = sf.window_aggregate(disordered, total, window=sf.Rows(2, 1.0), order="ts").collect()
+    assert sorted((r["x"], r["total"]["mean"]) for r in rows) == [
+        (10.0, 10.0), (20.0, 30.0), (30.0, 50.0), (40.0, 70.0),
+    ]  # fmt: skip
+
+
+def test_reordered_rows_without_their_late_marks_are_refused(disordered):
+    gone = disordered.where("not late").drop("late")
+    with pytest.raises(ValueError, match="their column `late` is gone"):
+        sf.window_aggregate(gone, {"n": "count(*)"}, window=sf.Range("1 minute"), order="ts")

@@ -126,7 +126,7 @@ def reorder(
         [
             *passed.columns(ROW),
             F.col("late"),
-            named(F.col("punctuation"), "punctuation", controlled_by(keys)),
+            named(F.col("punctuation"), "punctuation", controlled_by(keys, event)),
         ],
         metrics=metrics_name("reorder", name),
         idle_timeout=idle,

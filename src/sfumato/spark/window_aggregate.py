@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from sfumato.spark.model.aggregates import wanted
+from sfumato.spark.model.controlled import require_late
 from sfumato.spark.model.forgetting import forget_after_of
+from sfumato.spark.model.names import column
 from sfumato.spark.model.window_plan import WindowPlan
 from sfumato.spark.runtime.run_operator import Input, metrics_name, run_operator
 from sfumato.tables.windows.extents import ExtentTableConfig
@@ -59,14 +62,17 @@ def window_aggregate(
     name : of the metrics, instead of the number N
 
     Rows and Delta give a row for each one that arrives: its certain columns, `held` (tuples in the
-    window, w') and the results, of the window it has entered. Range gives, per extent and key, the
-    key columns, `window` (start, end), `held`, `punctuation` (that completed it), `late` (rows of
-    the key that lie in the extent but came too late for it) and the results. After sf.reorder,
-    whose columns `late` and `punctuation` must be there, extents are complete by its punctuations,
-    and a late row is part of every extent that contains it and ends after its own punctuation;
-    `key` must contain the key of the controller. Otherwise rows are taken to come in order of event
-    time for each key. On a static frame, and after `window.idle_timeout` without rows, the open
-    extents come out too.
+    window, w') and the results, of the window it has entered. After sf.reorder, in order of its
+    event time, rows marked late enter no such window: they are only counted, so that no pace of
+    sources and no cut changes an answer.
+
+    Range gives, per extent and key, the key columns, `window` (start, end), `held`, `punctuation`
+    (that completed it), `late` (rows of the key that lie in the extent but came too late for it)
+    and the results. After sf.reorder, whose columns `late` and `punctuation` must be there, extents
+    are complete by its punctuations, and a late row is part of every extent that contains it and
+    ends after its own punctuation; `key` must contain the key of the controller. Otherwise rows are
+    taken to come in order of event time for each key. On a static frame, and after
+    `window.idle_timeout` without rows, the open extents come out too.
 
     A result is a struct<mean, stddev, existence> (given that it is defined: with `existence` there
     is something to average) with quantiles and, where these are sampled, `error`: with probability
@@ -78,11 +84,11 @@ def window_aggregate(
     few.
 
     Rows with invalid probabilities, with values that are infinite or beyond 1e140 on either side
-    (the sums of their squares would overflow), or without order take no part; the observed
-    metrics ``sfumato_window_N_input`` count them (`invalid`). ``sfumato_window_N`` counts rows,
-    invalid (event times beyond 2**60 microseconds), late (in no extent any more), outside (between
-    extents), out_of_order (also rows in order that a punctuation had excluded: those of a union of
-    two reordered frames) and overflow (evicted by `max_tuples`).
+    (the sums of their squares would overflow), or without order take no part; the observed metrics
+    ``sfumato_window_N_input`` count them (`invalid`). ``sfumato_window_N`` counts rows, invalid
+    (event times beyond 2**60 microseconds), late (in no extent any more; or marked late), outside
+    (between extents), out_of_order (also rows in order that a punctuation had excluded: those of a
+    union of two reordered frames) and overflow (evicted by `max_tuples`).
 
     Cost: one shuffle by key (after a controller without key: one task). State: the tuples held.
     Raises ValueError or TypeError for wrong arguments. Source: A, sections 4, 7.3 and 8.1; C,
@@ -147,6 +153,7 @@ def aggregated(
     }
     settings: RowWindowTableConfig | ExtentTableConfig
     if isinstance(window, Range):
+        require_late(df.schema)
         if forget_after is not None:
             raise ValueError(
                 "`forget_after` is of sf.Rows and sf.Delta, and the rows of an extent leave with "
@@ -161,12 +168,16 @@ def aggregated(
         settings = RowWindowTableConfig(
             window=window,
             on_attribute=on,
+            controlled=plan.marks_late,
             forget_after=forget_after_of(df, plan.orders[0], plan.keys, forget_after),
             **common,
         )
+    given = window_input(plan, members)
+    if plan.marks_late:
+        given = replace(given, values={**given.values, "late": column("late")})
     settings.make()  # raises here, on the driver, what the settings have wrong
     return run_operator(
-        [window_input(plan, members)],
+        [given],
         settings,
         plan.answers(settings),
         plan.columns(settings),

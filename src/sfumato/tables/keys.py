@@ -182,7 +182,8 @@ class KeyIndex(Stateful):
             if self._codes.get(row) == code:  # else the key has begun anew
                 del self._codes[row]
         self._number[codes] = -1
-        self.newest[codes] = self.seen[codes] = NEVER
+        if self.forget_after is not None:
+            self.newest[codes] = self.seen[codes] = NEVER
         self.free = np.concatenate([self.free, codes])
 
     # ---- saved

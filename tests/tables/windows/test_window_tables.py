@@ -10,7 +10,7 @@ import pytest
 
 from sfumato.tables.windows.extents import ExtentTableConfig
 from sfumato.tables.windows.window_aggregate import RowWindowTableConfig
-from sfumato.windows import Range, Rows
+from sfumato.windows import Delta, Range, Rows
 
 TOTAL = {"results": (("total", "sum", 0, None),), "fields": ("total",), "attributes": 1}
 
@@ -129,9 +129,76 @@ def test_extents_over_sources_of_any_pace_do_not_depend_on_cuts(seed):
 def test_late_rows_take_no_part_in_a_window_of_rows():
     time, late = [10, 20, 5, 30, 15, 40], [False, False, True, False, True, False]
     rows = table(time, value=time, late=late)
-    for cut in range(7):
-        operator, found = run(rows_config(controlled=True), rows, [cut])
+    for cuts in [[], [2, 3], *([cut] for cut in range(1, 6))]:
+        operator, found = run(rows_config(controlled=True), rows, cuts)
         assert [row["id"] for row in found] == [0, 1, 3, 5]
         assert [row["total"]["mean"] for row in found] == [10.0, 30.0, 50.0, 70.0]
         assert operator.counters()["late"] == 2
         assert operator.counters()["rows"] == 6
+
+
+def begun_anew(time, key, value, after, size):
+    """Sum of the newest `size` rows of each row's key since its last silence, the slow way."""
+    found, held, last = [], {}, {}
+    for t, k, v in zip(time, key, value, strict=True):
+        if k in last and t - last[k] > after:
+            held[k] = []
+        last[k] = t
+        held[k] = [*held.get(k, []), v][-size:]
+        found.append(float(sum(held[k])))
+    return found
+
+
+@pytest.mark.parametrize("window", [Rows(2, 1.0), Delta(1e9, on="x", max_tuples=2)])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_key_that_was_silent_begins_anew_whatever_the_cuts(seed, window):
+    rng = np.random.default_rng(seed)
+    n, after = 120, 40
+    time = np.cumsum(rng.integers(0, 25, n)).tolist()
+    key = rng.choice(list("abcdefgh"), n, p=[0.3, 0.2, 0.1, 0.1, 0.1, 0.1, 0.05, 0.05]).tolist()
+    value = rng.integers(0, 100, n).tolist()
+    expected = begun_anew(time, key, value, after, 2)
+    assert expected != begun_anew(time, key, value, 10**9, 2)
+    config = RowWindowTableConfig(
+        window=window, keys=1, orders=1, forget_after=float(after), **TOTAL
+    )
+    for _ in range(4):
+        _, found = run(config, table(time, key, value), random_cuts(rng, n))
+        assert [row["total"]["mean"] for row in found] == expected
+
+
+def test_memory_of_silent_keys_is_freed():
+    config = rows_config(forget_after=10.0)
+    operator = config.make()
+    for begin in range(0, 20_000, 500):
+        time = np.arange(begin, begin + 500)
+        operator.process([(0, table(time, [f"k{t}" for t in time]))], 0)
+        assert len(operator.index) < 5_000
+        assert len(operator.operator.groups) < 5_000
+    restored = config.restore(operator.snapshot())
+    assert len(restored.operator.groups) == len(operator.operator.groups)
+
+
+def test_keys_whose_extents_are_out_are_forgotten_and_no_answer_changes():
+    # 12,000 keys, some hundred in an extent; then one of the first comes again
+    config = range_config(100, 50, scope=())
+    rows = []
+    for begin in range(0, 12_000, 1_000):
+        time = np.arange(begin, begin + 1_000) // 2
+        keys = [f"k{i}" for i in range(begin, begin + 1_000)]
+        rows.append(table(time, keys, late=[False] * 1_000, punctuation=time))
+    rows.append(table([7_000], ["k3"], value=[5.0], late=[False], punctuation=[7_000]))
+    operator, found = config.make(), []
+    for part in rows:
+        found += [row for t in operator.process([(0, part)], 0) for row in t.to_pylist()]
+        assert len(operator.index) < 5_000
+        operator = config.restore(operator.snapshot())
+    found += [row for t in operator.flush() for row in t.to_pylist()]
+    expected = {}
+    for part in rows:
+        for row in part.to_pylist():
+            for end in (row["order0"] // 50 * 50 + 50, row["order0"] // 50 * 50 + 100):
+                expected[end, row["key0"]] = row["value0"][0]
+    got = {(row["window"]["end"], row["key"]): row["total"]["mean"] for row in found}
+    assert len(found) == len(got)
+    assert got == expected

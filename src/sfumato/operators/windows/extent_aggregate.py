@@ -197,6 +197,22 @@ class ExtentAggregate(Operator):
         self.next += n
         return self._complete(closings[:found])
 
+    def idle_groups(self) -> Ints:
+        """Groups that hold no tuple that an extent may still need: `forget` changes no answer.
+
+        None where extents without a tuple come out.  O(groups).
+        """
+        groups = self.groups
+        known = np.flatnonzero(groups.scope_of >= 0)
+        if self.empty:
+            return known[:0]
+        known = known[groups.reach[known] <= groups.closed(known)]
+        return known[~np.isin(known, self.missed.table[0])]
+
+    def forget(self, groups: Ints) -> None:
+        """Drop what is known of these groups, but for their scopes; their codes may come again."""
+        self.groups.forget(groups)
+
     def idle(self, scopes: npt.ArrayLike | None = None) -> Extents:
         """Complete all extents that hold a tuple of these scopes (None: all).
 

@@ -81,6 +81,11 @@ class ExtentGroups(Stateful):
         """Number of the last complete extent of each group's scope."""
         return self.scopes["closed"][self.scope_of[group]]
 
+    def forget(self, codes: Ints) -> None:
+        """Be as if no row of these groups had come."""
+        for name, value in NEW.items():
+            getattr(self, name)[codes] = value
+
     def number(self, tuples: TupleBatch, judged: np.ndarray) -> None:
         """Give tuples that an extent takes their index in their group; judged : JUDGED[n]."""
         marks = tuples.marks

@@ -13,11 +13,28 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 CONTROLLED_BY = "sfumato.controlled_by"  # metadata: JSON list of the keys rows are in order within
+EVENT_TIME = "sfumato.event_time"  # metadata: the column they are in order of
 
 
-def controlled_by(keys: list[str]) -> dict[str, Any]:
-    """Metadata of a column that says: rows are in order within these keys."""
-    return {CONTROLLED_BY: json.dumps(keys)}
+def controlled_by(keys: list[str], event_time: str | None = None) -> dict[str, Any]:
+    """Metadata of a column that says: rows are in order within these keys, by that column."""
+    said = {CONTROLLED_BY: json.dumps(keys)}
+    return said if event_time is None else {**said, EVENT_TIME: event_time}
+
+
+def marks_late(schema: StructType, order: list[str]) -> bool:
+    """Whether rows come in this order from a controller, and those that do not are marked late."""
+    return has_punctuations(schema) and [schema["punctuation"].metadata.get(EVENT_TIME)] == order
+
+
+def require_late(schema: StructType) -> None:
+    """Raise ValueError for punctuations without the marks of the rows that came after them."""
+    if says_order(schema, "punctuation") is not None and not has_punctuations(schema):
+        raise ValueError(
+            "the rows were reordered, but their column `late` is gone, which tells rows that came "
+            "too late: keep it (`where('not late')` leaves them out), or drop `punctuation` too, "
+            "and rows are taken to come in order of event time"
+        )
 
 
 def says_order(schema: StructType, name: str) -> list[str] | None:

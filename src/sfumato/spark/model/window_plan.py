@@ -35,6 +35,7 @@ from sfumato.spark.model.controlled import (
     controlled_by,
     has_punctuations,
     in_order_for,
+    marks_late,
     says_order,
 )
 from sfumato.spark.model.expression_text import check_expression
@@ -126,6 +127,11 @@ class WindowPlan:
     def controlled(self) -> bool:
         """Whether extents are complete by the punctuations of a controller."""
         return isinstance(self.window, Range) and has_punctuations(self.schema)
+
+    @cached_property
+    def marks_late(self) -> bool:
+        """Whether a window of rows leaves out those that a controller marked late."""
+        return not isinstance(self.window, Range) and marks_late(self.schema, self.orders)
 
     @cached_property
     def in_order_within(self) -> list[str]:

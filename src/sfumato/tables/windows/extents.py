@@ -26,6 +26,8 @@ from sfumato.tables.windows.columns import (
 from sfumato.tables.windows.window_aggregate import WindowTableConfig
 from sfumato.windows import Range
 
+FEW = 1024  # keys that are not worth forgetting
+
 
 @dataclass(frozen=True, kw_only=True)
 class ExtentTableConfig(WindowTableConfig):
@@ -69,6 +71,7 @@ class TableExtents(TableOperator):
     def __init__(self, config: ExtentTableConfig) -> None:
         super().__init__(config)
         self.scopes = KeyIndex()
+        self._many = FEW  # keys, from which on to look for some to forget
         self.seen = np.empty(0, np.int64)  # processing time of each scope's newest row, ms
         self.operator = ExtentAggregate(
             config.window.span, config.window.every, config.aggregates,
@@ -112,6 +115,19 @@ class TableExtents(TableOperator):
         tables = self._tables(extents)
         self.rows.forget(self.operator.numbers)
         return tables
+
+    def forget_expired(self) -> None:
+        """Let go of keys whose extents are all out; no answer changes.
+
+        Where a key is the scope of its punctuation, what was complete must be known, and it stays.
+        """
+        shared = self.config.scope is not None and len(self.config.scope) < self.config.keys
+        if not shared or len(self.index) < self._many:
+            return
+        codes = self.operator.idle_groups()
+        self.operator.forget(codes)
+        self.index.forget(codes)
+        self._many = 2 * len(self.index) + FEW
 
     def idle(self, now: int) -> list[pa.Table]:
         timeout = self.config.window.timeout
