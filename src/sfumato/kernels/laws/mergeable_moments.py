@@ -35,7 +35,7 @@ SCALARS = 11
 # Rows of a channel's nodes, uncertain tuples only; U and V make D's change of centre.
 F, E, A, D, U, V = 0, 1, 2, 3, 4, 5
 ROWS = 6
-# What is asked for, see operators.aggregate.
+# What is asked for: the functions of aggregates that are moments.
 COUNT_OF, SUM_OF, AVG_OF, BOUNDARY_OF = 0, 1, 2, 3
 
 

@@ -66,19 +66,19 @@ class PoissonBinomial:
     """Law of N = the number of tuples that exist among n independent ones.
 
     p : float array [n] of existence probabilities in [0, 1] (up to 1 + 1e-9, clipped)
-    method : "exact" (default), or the approximations of the paper: "poisson", "normal",
-        "refined_normal" (A, equations (14), (15), (16)-(17))
+    method : "exact" (default), or the approximations "poisson", "normal" and "refined_normal"
 
     Under every method cdf and sf are exactly 0 and 1 for k < 0 and k >= n; under "exact" already
     below the number of p equal to 1 and from the number of p above 0. With every p 0 or 1 the two
     normal methods are exact.
 
     Error: "exact" has a relative error below 4e-16 n in pmf, cdf and sf alike, far tails included
-    down to 1e-290. The approximations have no bound here (A's figure 4 measures them).
+    down to 1e-290. The approximations have no bound here.
     Cost: "exact" O(n sigma) once, at the first question: a single cdf at n = 1,000 takes some 30
     microseconds. Arrays of questions, `pmf` and tails below about 1e-8 need all of the law, once:
     twice that at n = 1,000.
     Raises ValueError for a wrong dimension, NaN, values out of [0, 1] or an unknown method.
+    Source: A, equations (14) to (17) and figure 4, for the approximations.
 
     >>> law = PoissonBinomial([0.5, 0.5, 1.0])
     >>> law.pmf().tolist()

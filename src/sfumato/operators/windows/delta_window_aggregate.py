@@ -71,8 +71,8 @@ class DeltaWindowAggregate(Operator):
     that of the window as it stands.
 
     Results do not depend on how arrivals are split into calls, nor on snapshot and restore.
-    Guarantee: mean and standard deviation are exact (see `set_moments`, `extreme_law`), quantiles
-    and distributions as `law_of` says; evictions but for rounding of Pr(broken).
+    Guarantee: mean and standard deviation are exact (see `mergeable_moments`, `extreme_law`),
+    quantiles and distributions as `law_of` says; evictions but for rounding of Pr(broken).
     Cost: to find who violates, O(l**2) an arrival and O(held * l**2) an eviction for l
     alternatives; moments O(1) (some 100 nodes if an average is asked for and tuples may not exist);
     min and max O(held) moves of integers; laws, where asked for, anew for each arrival.

@@ -70,7 +70,7 @@ class Moved:
 
 
 class MovingAggregates:
-    """The aggregates of one window, kept up with every arrival.
+    """The aggregates of one window, which move on with every arrival.
 
     kept : what to keep; rows : int >= 1; limit : int in [1, rows], see MovingMoments; options : of
     the laws that are too large

@@ -1,4 +1,4 @@
-"""A bound on the memory of the sampled worlds of all groups together."""
+"""A bound on the memory of all groups' sampled worlds."""
 
 from __future__ import annotations
 
