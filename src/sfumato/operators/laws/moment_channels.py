@@ -24,7 +24,7 @@ EXTREMES = {"min": -1.0, "max": 1.0}
 
 
 class Channels:
-    """Channels of some aggregates: averaged attributes first, count(*) last (see `mergeable_moments`).
+    """Channels of some aggregates: averaged attributes first, count(*) last.
 
     what, channel : int64[r], what is measured of which channel; -1 for min, max and quantile
     extremes : (sign, attribute) of each min and max    extreme : per aggregate its place there

@@ -1,0 +1,102 @@
+"""Laws that every operator keeps, whatever it computes.
+
+A subject says how an operator is made, which rows it may get, and what it answers to some of them.
+A gap says why a law has no meaning for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Subject:
+    """make : a new operator    rows : (rng, n) to arrays by name; "key": the rows' keys, if any
+
+    feed : (operator, rows, places) to answers, (key, anything with ==) each, to the rows at places
+    finish : (operator) to the answers at the end of the stream
+    gaps : name of a law to why it does not apply
+    """
+
+    make: Callable[[], Any]
+    rows: Callable[[np.random.Generator, int], dict[str, Any]]
+    feed: Callable[[Any, dict[str, Any], np.ndarray], list[tuple[int, Any]]]
+    finish: Callable[[Any], list[tuple[int, Any]]] = lambda operator: []
+    gaps: Mapping[str, str] = field(default_factory=dict)
+
+
+def answers_to(subject, rows, order, cuts=(), restarts=()):
+    """All answers to the rows in this order, cut into calls, restored before some of them."""
+    operator, answers = subject.make(), []
+    for number, places in enumerate(np.split(order, sorted(cuts))):
+        if number in restarts:
+            dying, operator = operator, type(operator).restore(operator.snapshot())
+            subject.feed(dying, rows, places)  # it runs on; what was saved must not notice
+        answers += subject.feed(operator, rows, places)
+    return answers + subject.finish(operator)
+
+
+def any_split(subject, rng, n=80):
+    """Answers do not depend on how the rows are cut into calls."""
+    rows, order = subject.rows(rng, n), np.arange(n)
+    whole = answers_to(subject, rows, order)
+    assert answers_to(subject, rows, order, np.arange(1, n)) == whole
+    for _ in range(3):
+        assert answers_to(subject, rows, order, rng.integers(0, n, rng.integers(1, 9))) == whole
+    assert whole
+
+
+def restart_anywhere(subject, rng, n=80):
+    """An operator that was saved and restored goes on as if nothing had happened."""
+    rows, order = subject.rows(rng, n), np.arange(n)
+    whole = answers_to(subject, rows, order)
+    for _ in range(4):
+        cuts = rng.integers(0, n, rng.integers(1, 7))
+        restarts = set(np.flatnonzero(rng.random(len(cuts) + 1) < 0.7).tolist())
+        assert answers_to(subject, rows, order, cuts, restarts) == whole
+
+
+def keys_in_any_order(subject, rng, n=80):
+    """The answers to a key do not depend on the rows of others, nor on what is between its own."""
+    rows = subject.rows(rng, n)
+    whole = by_key(answers_to(subject, rows, np.arange(n)))
+    assert len(whole) > 1
+    blocks = np.argsort(rows["key"], kind="stable")
+    assert by_key(answers_to(subject, rows, blocks)) == whole
+    mixed = np.empty(n, int)
+    mixed[np.argsort(rng.permutation(rows["key"]), kind="stable")] = blocks
+    assert by_key(answers_to(subject, rows, mixed, [n // 3])) == whole
+    for key in whole:
+        alone = answers_to(subject, rows, np.flatnonzero(rows["key"] == key))
+        assert by_key(alone) == {key: whole[key]}
+
+
+def inputs_untouched(subject, rng, n=80):
+    """Nothing that was given is written to, neither then nor later."""
+    rows = subject.rows(rng, n)
+    before = {name: np.array(value) for name, value in rows.items()}
+    answers_to(subject, rows, np.arange(n), [n // 3], {1})
+    for name, value in before.items():
+        np.testing.assert_array_equal(rows[name], value)
+
+
+LAWS = {
+    law.__name__: law for law in (any_split, restart_anywhere, keys_in_any_order, inputs_untouched)
+}
+
+
+def by_key(answers):
+    """Each key's answers, in their order."""
+    found: dict[int, list] = {}
+    for key, answer in answers:
+        found.setdefault(int(key), []).append(answer)
+    return found
+
+
+def exactly(*columns):
+    """Rows of some columns of numbers as bytes: equal bit for bit, NaN included."""
+    return [b"".join(np.asarray(x).tobytes() for x in row) for row in zip(*columns, strict=True)]
