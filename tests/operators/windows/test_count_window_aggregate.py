@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 import random
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from sfumato import UncertainWindow
 from sfumato.operators.laws.aggregate import Aggregate
@@ -272,42 +269,6 @@ def by_float_recursion(tuples, rows):
     return mean, state[2].sum() - mean**2, number, spread
 
 
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    cuts=st.lists(st.integers(0, 60), max_size=5),
-    saved=st.integers(0, 5),
-    rows=st.integers(1, 8),
-    options=st.sampled_from([{}, {"max_tuples": 5}, {"method": "refined_normal"}]),
-)
-@settings(max_examples=60)
-def test_answers_do_not_depend_on_batches_nor_on_a_restart(seed, cuts, saved, rows, options):
-    rng = random.Random(seed)
-    tuples = [random_tuple(rng, [1.5, -3.0, 0.1, NULL]) for _ in range(60)]
-    codes = np.array([rng.randrange(3) for _ in tuples])
-    asked = [*rng.sample(ALL, 4), Aggregate("sum", 0)]
-    extra = {"quantiles": (0.5,), "distribution": 3, "seed": seed, "samples": 20}
-
-    def fresh():
-        return CountWindowAggregate(rows, 0.9, asked, **options, **extra)
-
-    whole = fresh()
-    expected = whole.process(codes, *arrays(tuples))
-    parts, window = [], fresh()
-    edges = sorted({0, 60, *cuts})
-    for number, (a, b) in enumerate(pairwise(edges)):
-        parts.append(window.process(codes[a:b], *arrays(tuples[a:b])))
-        if number == saved:
-            window = CountWindowAggregate.restore(window.snapshot())
-    assert np.concatenate([p.held for p in parts]).tolist() == expected.held.tolist()
-    assert window.overflow == whole.overflow
-    for i, whole_measured in enumerate(expected.results):
-        for name in ("mean", "stddev", "existence", "quantiles", "error", "prob", "value", "moved"):
-            got = np.concatenate([getattr(p.results[i], name) for p in parts])
-            np.testing.assert_array_equal(got, getattr(whole_measured, name), err_msg=name)
-        sizes = np.concatenate([np.diff(p.results[i].offsets) for p in parts])
-        np.testing.assert_array_equal(sizes, np.diff(whole_measured.offsets))
-
-
 @pytest.mark.parametrize("every", [1, 37, 400])
 def test_a_long_stream_gives_the_same_moments_in_any_batches(every):
     tuples = long_stream(5, 1_200)
@@ -323,25 +284,6 @@ def test_a_long_stream_gives_the_same_moments_in_any_batches(every):
         for name in ("mean", "stddev"):
             got = np.concatenate([getattr(p.results[i], name) for p in parts])
             np.testing.assert_array_equal(got, getattr(whole.results[i], name))
-
-
-def test_each_group_has_a_window_of_its_own():
-    rng = random.Random(1)
-    tuples = [random_tuple(rng, [1.0, 2.0, NULL]) for _ in range(90)]
-    codes = np.array([rng.choice([0, 4, 2]) for _ in tuples])
-    options = {"quantiles": SHARES, "distribution": 4}
-    together = CountWindowAggregate(3, 0.8, ALL, **options).process(codes, *arrays(tuples))
-    for code in (0, 2, 4):
-        mine = np.flatnonzero(codes == code)
-        alone = CountWindowAggregate(3, 0.8, ALL, **options).process(
-            np.zeros(mine.size, int), *arrays([tuples[i] for i in mine])
-        )
-        np.testing.assert_array_equal(together.held[mine], alone.held)
-        for both, one in zip(together.results, alone.results, strict=True):
-            np.testing.assert_array_equal(both.mean[mine], one.mean)
-            np.testing.assert_array_equal(both.quantiles[mine], one.quantiles)
-            sizes = np.diff(both.offsets)[mine]
-            np.testing.assert_array_equal(sizes, np.diff(one.offsets))
 
 
 def test_too_many_outcomes_are_sampled_and_the_error_is_stated():
