@@ -87,6 +87,7 @@ GENTLE = 0.06  # what may be owed in addition, as OWED_SHARE, by those that forg
 LEGACY = 0.01  # by the expert followed, of what others were late
 CLUMP_GAP = 0.1  # late rows farther apart, in rows times drop ratio, are of different clumps
 CLUMP_GROWTH = 100.0  # expected late rows after which clumps count one more
+RESERVE = 1.0  # of the largest clump: so many late rows are kept for the next one
 CENTRE = 0.6  # c: late rows are kept about c T below d' n
 UNSURE = 2.0  # expected late rows before slopes are trusted: until then plain quantiles
 GAIN = 1.5  # from the debt to the log price
@@ -94,6 +95,12 @@ SMOOTH = 200.0  # slopes are smoothed over so many rows times drop ratio
 LEAST = 0.05  # the smallest share looked at, in drop ratios
 MEMORY = 60.0  # of the comparison, in rows times drop ratio
 LOYALTY = 0.95  # the expert followed stays unless another is cheaper by this factor
+EARLY = 12.0  # expected late rows before the tails are known: until then, be cautious
+CAUTION = 3.3  # standard deviations of the delays; from half of EARLY on it fades
+NEWEST_DELAYS = 64  # of which these are taken
+BEYOND = 3.0  # debt from which on thresholds lie beyond the largest lateness remembered,
+FARTHER = 0.25  # by this share of it for each unit of debt,
+AT_MOST = 1.0  # and at most by this share
 JOLT = 0.1  # pauses that added this share to what had been waited are reason to choose anew
 
 
@@ -105,6 +112,8 @@ def start_experts(tau, key):
     key.size = key.chosen = 0
     key.late_fed = key.late_before = key.late_steered = key.clumps = key.last_late = 0
     key.followed = key.recent_rows = key.waited_then = 0.0
+    key.clump = key.largest_clump = 0
+    key.total = key.squares = 0.0
     for e in range(EXPERTS):
         key.punctuation_of[e] = NEVER
         key.listed[e] = key.late_of[e] = key.held_of[e] = 0
@@ -192,6 +201,9 @@ def threshold(e, debt, d, key, area):
     else:
         price = math.exp(min(key.slope_of[e] + GAIN * debt, 300.0))
         s = priced(values, size, rows, price, LEAST * d, MOST * d)
+    if debt > BEYOND and size > 0:
+        beyond = min(FARTHER * (debt - BEYOND), AT_MOST)
+        s += beyond * max(values[0] - values[min(int(4.0 * MOST * d * rows), size - 1)], 0)
     # Clocks may be apart, so behind the clock s may be negative; elsewhere 0 releases everything.
     return s if e % MEASURES == BEHIND_CLOCK else max(s, 0.0)
 
@@ -241,6 +253,9 @@ def count_clumps(d, key):
     key.late_before = key.late_fed
     if key.clumps == 0 or key.fed - key.last_late > CLUMP_GAP / d:
         key.clumps += 1
+        key.clump = 0
+    key.clump += 1
+    key.largest_clump = max(key.largest_clump, key.clump)
     key.last_late = key.fed
 
 
@@ -254,7 +269,7 @@ def steer(d, jolt, key, area):
     clump = key.late_fed / key.clumps if key.clumps > 0 else 1.0
     owed = OWED * min(clump, 1.0 + d * fed / CLUMP_GROWTH) + OWED_SHARE * d * fed
     aim = AIM - SHY / (1.0 + (d * fed / SHY_UNTIL) ** 2)
-    allowed = aim * d * fed - CENTRE * owed
+    allowed = aim * d * fed - max(CENTRE * owed, RESERVE * key.largest_clump)
     if fed % (4 * STEP) == 0:
         forget(d, key, area)
         choose(d, allowed, owed, key)
@@ -292,6 +307,24 @@ def punctuation_of(measure, s, t, key, area):
 
 
 @compiled
+def learn_delay(delay, key):
+    """Follow mean and variance of the newest delays, until the tails are known. O(1)."""
+    weight = 1.0 / min(key.fed, NEWEST_DELAYS)
+    change = delay - key.total
+    key.total += weight * change
+    key.squares = (1.0 - weight) * (key.squares + weight * change * change)
+
+
+@compiled
+def cautious(expected, t, key):
+    """The punctuation of normal delays, for a start: `expected` late rows have been allowed. O(1).
+
+    A stream that is younger than its delays has only seen the short ones."""
+    share = min(1.0, 2.0 - 2.0 * expected / EARLY)
+    return t - math.ceil(key.total + share * CAUTION * math.sqrt(key.squares))
+
+
+@compiled
 def conformal_step(tau, t, drop_ratio, key, area):
     """The punctuation wanted after a row, or NEVER; see the head of this file.
 
@@ -306,6 +339,8 @@ def conformal_step(tau, t, drop_ratio, key, area):
         start_experts(tau, key)
     else:
         jolt = observe_lateness(tau, t, key, area)
+    if key.fed * drop_ratio < EARLY:
+        learn_delay(float(t - tau), key)
     key.late_fed += tau <= key.punctuation
     count_clumps(drop_ratio, key)
     remember_time(tau, key, area)
@@ -320,4 +355,7 @@ def conformal_step(tau, t, drop_ratio, key, area):
         if wanted > key.punctuation_of[e]:
             key.punctuation_of[e] = wanted
             key.held_of[e] = still_later(area, key.size, key.held_of[e], wanted)
-    return punctuation_of(key.chosen % MEASURES, key.followed, t, key, area)
+    wanted = punctuation_of(key.chosen % MEASURES, key.followed, t, key, area)
+    if fed * drop_ratio < EARLY:
+        wanted = min(wanted, cautious(fed * drop_ratio, t, key))
+    return wanted

@@ -102,6 +102,8 @@ _CONFORMAL = [
     ("thinning", np.int64),  # one event time in so many is in the sample
     ("stride", np.int64),  # one row in so many is listed by the experts that forget nothing
     ("clumps", np.int64),  # groups of late rows
+    ("clump", np.int64),  # late rows of the present one,
+    ("largest_clump", np.int64),  # and of the largest
     ("last_late", np.int64),  # the latest late row, as a number among those fed
     ("late_before", np.int64),  # late rows when the estimator last looked
     ("late_steered", np.int64),  # late rows at the last steering
