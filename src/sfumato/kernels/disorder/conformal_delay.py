@@ -81,7 +81,7 @@ BEHIND_NEWEST, BEHIND_CLOCK, IN_ROWS, BEHIND_EARLIER = range(MEASURES)
 STEP = 32  # rows from one steering to the next,
 HASTE = 8  # if none was late
 AIM = 0.98  # of the drop ratio: room for what comes late at the very end,
-SHY, SHY_UNTIL = 0.1, 120.0  # and more of it before so many rows may have been late
+SHY, SHY_UNTIL = 0.12, 120.0  # and more of it before so many rows may have been late
 OWED, OWED_SHARE = 4.0, 0.03  # T
 GENTLE = 0.06  # what may be owed in addition, as OWED_SHARE, by those that forget nothing;
 LEGACY = 0.01  # by the expert followed, of what others were late
@@ -100,7 +100,7 @@ CAUTION = 3.3  # standard deviations of the delays; from half of EARLY on it fad
 NEWEST_DELAYS = 64  # of which these are taken
 BEYOND = 3.0  # debt from which on thresholds lie beyond the largest lateness remembered,
 FARTHER = 0.25  # by this share of it for each unit of debt,
-AT_MOST = 1.0  # and at most by this share
+AT_MOST = 0.5  # and at most by this share
 JOLT = 0.1  # pauses that added this share to what had been waited are reason to choose anew
 
 
