@@ -84,8 +84,9 @@ def reorder(
 
     The observed metrics ``sfumato_reorder_N`` count rows, late, of them stale and after_idle (too
     late only because the timeout had let others pass); invalid; future (incredibly early: those
-    far ahead are late, others are held until their time), forced (by `max_buffer`) and
-    out_of_order (arrivals before an earlier one of their source).
+    far ahead are late, others are held until their time), held (how many more are held than
+    before the micro-batch), forced (by `max_buffer`) and out_of_order (arrivals before an earlier
+    one of their source).
 
     Cost: one shuffle by key; state: the rows held and, for each key, what its estimator
     remembers: 2 KB (slack, max) to some 53 KB (a drop ratio).

@@ -41,6 +41,7 @@ class ReorderTableConfig(TableConfig):
         "after_idle",
         "invalid",
         "future",
+        "held",
         "forced",
         "out_of_order",
     )
