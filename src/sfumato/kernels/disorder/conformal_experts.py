@@ -15,6 +15,7 @@ from sfumato.kernels.disorder.conformal_tail import expire
 from sfumato.kernels.disorder.state import EXPERTS
 
 MEASURES = 4
+BEHIND_NEWEST, BEHIND_CLOCK, IN_ROWS, BEHIND_EARLIER = range(MEASURES)
 FORGETFUL = 2 * MEASURES  # experts that forget; those from here on remember the whole stream
 SHORT, LONG = 16.0, 96.0  # memories, in rows times drop ratio
 SHORT_LIST, LONG_LIST = 64, 320  # the tail kept: up to three times the drop ratio
