@@ -13,7 +13,7 @@ stream shows how rare they are.
 **Steering.** With l rows late among n, the debt is x = (l - d' n) / T + c, where d' = 0.98 d and T
 = 4 m + 0.03 d n is about what may be owed: late rows come in clumps of m on average, and one clump
 must not be an alarm (m counts as at most 1 + d n / 100). Half of the largest clump so far is kept
-in reserve: c is at least that over T. While d n is below some 120, d' is up to 0.12 d less: a short
+in reserve: c is at least that over T. While d n is below some 120, d' is up to 0.1 d less: a short
 stream has few late rows to give away. The experts of the
 whole stream may owe more, T + 0.06 d n: what hurries after every burst waits for the next one in
 vain. The threshold is the one that makes s + price * (share of remembered rows it would drop)

@@ -22,7 +22,7 @@ from sfumato.kernels.disorder.state import EXPERTS
 
 STEP = 32  # rows from one steering to the next,
 AIM = 0.98  # of the drop ratio: room for what comes late at the very end,
-SHY, SHY_UNTIL = 0.12, 120.0  # and more of it before so many rows may have been late
+SHY, SHY_UNTIL = 0.1, 120.0  # and more of it before so many rows may have been late
 OWED, OWED_SHARE = 4.0, 0.03  # T
 GENTLE = 0.06  # what may be owed in addition, as OWED_SHARE, by those that forget nothing;
 LEGACY = 0.01  # by the expert followed, of what others were late
