@@ -201,7 +201,8 @@ def test_a_confidence_is_kept_and_chains_go_on(spark):
 WRONG = [
     ({"attributes": []}, "`attributes` must name at least one"),
     ({"attributes": ["b", "b"]}, "twice"),
-    ({"attributes": "bb", "dependencies": []}, "did you mean `b`"),
+    ({"attributes": "bb", "dependencies": "a -> bb : 0.1 -> 1"}, "did you mean `b`"),
+    ({"dependencies": []}, "`dependencies` must hold at least one"),
     ({"dependencies": "a -> c : 0.1 -> 1"}, "not one of the `attributes`"),
     ({"dependencies": "a => b : 0.1 -> 1"}, "expected"),
     ({"dependencies": "z -> b : 0.1 -> 1"}, "`z` that the frame lacks"),
