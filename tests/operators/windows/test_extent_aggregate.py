@@ -586,3 +586,49 @@ def test_a_group_that_holds_nothing_is_as_one_that_never_had_a_tuple(monkeypatch
         return [value for part in out for value in part.results[0].mean.tolist()]
 
     assert found([(0, 0), (1000, 1)])[-3:] == found([(1000, 1)])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_extents_over_two_sources_are_the_same_at_any_pace(seed):
+    """Rows 1:1, 1:4, 4:1, one source paused: the same sums of the same rows."""
+    rng = np.random.default_rng(40 + seed)
+    n = 300
+    arrival = np.sort(rng.integers(0, 3_000, (2, n)), axis=1)
+    time = arrival - np.where(rng.random((2, n)) < 0.2, rng.integers(0, 60, (2, n)), 0)
+    values = rng.integers(1, 100, (2, n)).astype(float)
+
+    def found(turns):
+        control = Reorder(slack=3, by_source=True, expected_sources=2)
+        window = ExtentAggregate(50, 20, [Aggregate("sum", 0)])
+        at, rows, parts = [0, 0], [], []
+        for source, count in turns:
+            some = np.arange(at[source], min(at[source] + count, n))
+            at[source] += some.size
+            rows += [(source, i) for i in some.tolist()]
+            zeros = np.zeros(some.size, int)
+            parts.append(control.process(
+                zeros, time[source, some], arrival[source, some], zeros + source
+            ))  # fmt: skip
+        parts.append(control.flush())
+        extents = []
+        for out in parts:
+            x = np.array([values[rows[i]] for i in out.number.tolist()])
+            data = (out.event_time, out.punctuation, out.late, *certain(x, x))
+            extents.append(window.process(out.key, *data, scope=np.zeros_like(out.key)))
+        extents.append(window.flush())
+        assert window.counters["out_of_order"] == 0
+        sums = {
+            int(p.end[k]): (int(p.held[k]), float(p.results[0].mean[k]))
+            for p in extents
+            for k in range(len(p))
+        }
+        assert len(sums) == sum(len(p) for p in extents)
+        return sums, sum(int(part.late.sum()) for part in parts)
+
+    def pace(one, other):
+        return [turn for _ in range(n) for turn in ((0, one), (1, other))]
+
+    expected, late = found(pace(1, 1))
+    assert late > 20
+    for turns in (pace(1, 4), pace(4, 1), [(0, 40), (1, n), (0, n)], [(1, n), (0, n)]):
+        assert found(turns) == (expected, late)
