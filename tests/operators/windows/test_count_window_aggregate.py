@@ -11,7 +11,7 @@ import pytest
 
 from sfumato import UncertainWindow
 from sfumato.operators.laws.aggregate import Aggregate
-from sfumato.operators.state.snapshot import SnapshotError
+from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
 from sfumato.operators.windows.count_window_aggregate import CountWindowAggregate
 from worlds import aggregate_laws, moments_of, quantile_of
 
@@ -388,3 +388,24 @@ def test_damaged_bytes_are_refused():
     data = CountWindowAggregate(5, 0.95, [Aggregate("count")]).snapshot()
     with pytest.raises(SnapshotError):
         CountWindowAggregate.restore(data[:-1])
+
+
+@pytest.mark.parametrize("name", ["memo", "numbers"])
+def test_a_memo_that_cannot_be_is_refused_before_any_kernel_reads_by_it(name):
+    aggregates = [Aggregate(function, 0) for function in ("avg", "max", "boundary_sum")]
+    window = CountWindowAggregate(5, 0.9, aggregates)
+    rng = np.random.default_rng(2)
+    window.process(np.zeros(40, int), np.arange(41), rng.uniform(0.3, 1, 40), rng.random((40, 1)))
+    saved = unpack(window.snapshot(), window.kind, window.version)
+    array = f"groups/item.{name}"
+    refused = 0
+    for place in range(saved.arrays[array].size):
+        damaged = saved.arrays[array].copy()
+        damaged[place] = 2**62 if name == "memo" else np.nan
+        arrays = {**saved.arrays, array: damaged}
+        data = pack(window.kind, window.version, Snapshot(saved.values, arrays))
+        try:
+            CountWindowAggregate.restore(data)
+        except SnapshotError:
+            refused += 1
+    assert refused > 0

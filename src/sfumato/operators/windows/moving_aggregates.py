@@ -140,6 +140,8 @@ class MovingAggregates:
         middles, self._bounds, untried, sizes, _ = (
             part.tolist() for part in np.split(integers, parts)
         )
+        if any(bound - held.first >= held.offsets.size for bound in self._bounds):
+            raise ValueError("sums cannot end after the tuples held")
         for law, index in zip(self._laws, untried, strict=True):
             law.untried = index
         pairs = numbers.reshape(-1, 2).tolist()

@@ -50,6 +50,9 @@ class MovingAverage:
         """Go on as the one whose `memo` this is; middle, reference : those of its moments."""
         if middle < 0:
             return
+        room, cells = len(self._state.grown), memo[:, 1]
+        if len(memo) > room or ((cells < 0) | (cells > self.rows)).any():
+            raise ValueError("it cannot have had these cells in use")
         middle = max(middle - tuples.first, 0)
         while not resume_average(self._state, tuples, middle, reference, self.rows, memo):
             self._grow()

@@ -16,6 +16,8 @@ from sfumato.kernels.windows.held_tuples import HeldTuples
 from sfumato.operators.laws.aggregate import Floats, Ints
 from sfumato.operators.windows.resumable_state import ResumableState
 
+MOST_OUTCOMES = 2**40
+
 
 class MovingExtremes(ResumableState):
     """Laws of the largest (or smallest) value of the `rows` newest existing tuples.
@@ -55,11 +57,16 @@ class MovingExtremes(ResumableState):
         return middle, float(self._state.reals[0]["floor"]), float(marks["limit"])
 
     def _recall(self, first: float, second: float) -> None:
+        if np.isnan(first) or not 0 <= second < MOST_OUTCOMES:
+            raise ValueError(f"it cannot have had the floor {first} and the limit {second}")
         self._state.reals[0]["floor"] = first
         self._state.marks[0]["limit"] = int(second)
 
     def _rebuilt(self, tuples: HeldTuples, middle: int) -> bool:
-        existence = existences(tuples.offsets, tuples.prob)
+        existence, state = existences(tuples.offsets, tuples.prob), self._state
+        reached = np.count_nonzero(state.sign * tuples.value >= state.reals[0]["floor"])
+        if reached > state.marks[0]["limit"]:
+            raise ValueError(f"it cannot have had {reached} outcomes")
         return resume_extremes(self._state, tuples, existence, middle, self.rows)
 
     def _grow(self) -> None:

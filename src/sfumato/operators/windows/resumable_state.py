@@ -26,10 +26,15 @@ class ResumableState(ABC):
         index is -1 before the first arrival."""
 
     def resume(self, memo: tuple[int, float, float], tuples: HeldTuples) -> None:
-        """Go on as the one whose `memo` this is, over the tuples it held."""
+        """Go on as the one whose `memo` this is, over the tuples it held.
+
+        Raises ValueError for a memo that cannot be theirs.
+        """
         middle, *numbers = memo
         if middle < 0:
             return
+        if middle - tuples.first >= tuples.offsets.size:
+            raise ValueError(f"its older part cannot end at tuple {middle}, which has not come")
         self._recall(*numbers)
         while not self._rebuilt(tuples, max(middle - tuples.first, 0)):
             self._grow()
