@@ -27,7 +27,7 @@ from sfumato.spark.model.names import Passed, column
 from sfumato.spark.model.window_plan import WindowPlan
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
 from sfumato.spark.window_aggregate import window_input
-from sfumato.tables.ranking.top_k import TopKSettings
+from sfumato.tables.ranking.top_k import TopKTableConfig
 from sfumato.windows import Range, Rows
 
 if TYPE_CHECKING:
@@ -102,7 +102,8 @@ def top_k(
 
     Rows with invalid probabilities, without order or without a finite score take no part; the
     observed metrics ``sfumato_top_k_N_input`` count them (`invalid`). ``sfumato_top_k_N`` counts
-    rows, late, out_of_order, rejected (left out for good because their rule has more than
+    rows, invalid (whose time lies beyond 2**60
+    microseconds of 1970), late, out_of_order, rejected (left out for good because their rule has more than
     probability 1 in a window; the later arrivals), overflow (evicted by `max_tuples`), executions,
     cost (their k in all), answers (rows), answered (answers to a query at an instant), late_answers
     (those whose latency is above their `every`) and latency (its sum, in microseconds of event
@@ -129,7 +130,7 @@ def top_k(
         )
     if probability is None and semantics == "pt_k":
         raise ValueError('"pt_k" needs `probability`, the least Pr_k, in (0, 1]; got None')
-    settings = TopKSettings(
+    config = TopKTableConfig(
         queries=tuple((query, k, every) for query, (k, every) in named.items()),
         window=window,
         semantics=Semantics(
@@ -139,17 +140,15 @@ def top_k(
         ascending=ascending,
         rules=rules is not None,
         streams=streams is not None,
-        keys=tuple(f"key{i}" for i in range(len(ranking.keys))),
+        keys=len(ranking.keys),
         scope=ranking.scope,
         time=ranking.time,
-        columns=f"{by} of {df.schema.simpleString()}",
-        buckets=0,
+        columns=(f"{by} of {df.schema.simpleString()}", *ranking.keys),
     )
-    settings.make()  # raises here, on the driver, what the settings have wrong
     metrics = metrics_name("top_k", name)
     answers = run_operator(
         [window_input(ranking)],
-        settings,
+        config,
         ranking.given(),
         ranking.shown(),
         metrics=metrics,

@@ -15,12 +15,12 @@ from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.queries import Top
 from sfumato.tables.ranking.expiring_keys import ExpiringKeyIndex
-from sfumato.tables.ranking.top_k import TopKSettings
+from sfumato.tables.ranking.top_k import TopKTableConfig
 from sfumato.windows import Range, Rows
 from worlds import worlds
 
 QUERIES = (("quick", 1, 4), ("wide", 3, 10))
-PLAIN = TopKSettings(
+PLAIN = TopKTableConfig(
     queries=QUERIES,
     window=Range(8),
     semantics=Semantics("pk_topk"),
@@ -28,11 +28,9 @@ PLAIN = TopKSettings(
     ascending=False,
     rules=True,
     streams=False,
-    keys=("sensor",),
+    keys=1,
     scope=None,
     time="long",
-    columns="",
-    buckets=1,
 )
 CONTROLLED = replace(PLAIN, scope=())
 
@@ -110,7 +108,7 @@ def pr_k(window, k, ascending=False):
 def by_instant(found):
     groups = {}
     for row in found:
-        groups.setdefault((row["sensor"], row["query"], row["time"]), []).append(row)
+        groups.setdefault((row["key0"], row["query"], row["time"]), []).append(row)
     return groups
 
 
@@ -159,7 +157,7 @@ def test_after_a_controller_an_answer_is_given_when_the_row_of_any_key_shows_its
         newest = max(row["punctuation"], row["punctuation"] if newest is None else newest)
         clock = clock if row.get("late") else max(clock, row["time"])
         clocks.append(clock)
-    assert len({row["sensor"] for row in found}) == 3
+    assert len({row["key0"] for row in found}) == 3
     for row in found:
         reached = [clock for clock in clocks if clock >= row["time"]]
         assert row["answered"] == (reached[0] if reached else None)
@@ -203,7 +201,7 @@ def test_batches_and_restarts_do_not_matter(seed, cuts, semantics, window):
     rows = tuples(seed, 40)
     whole, counts = answers(plan, rows)
     parts, same = answers(plan, rows, cuts, restart=True)
-    key = lambda row: (row["time"], row["sensor"], row["query"], row["rank"])  # noqa: E731
+    key = lambda row: (row["time"], row["key0"], row["query"], row["rank"])  # noqa: E731
     assert sorted(parts, key=key) == sorted(whole, key=key)
     assert same == counts
 
@@ -229,7 +227,7 @@ def controlled(seed, n):
 
 def test_rows_windows_hold_the_fewest_newest_tuples_that_reach_their_confidence():
     rows = [{**row, "rule": None} for row in tuples(6, 40, keys=1)]
-    plan = replace(PLAIN, window=Rows(1, confidence=0.6), keys=())
+    plan = replace(PLAIN, window=Rows(1, confidence=0.6), keys=0)
     found, counts = answers(plan, rows)
     sizes = set()
     for time in sorted({row["time"] for row in found}):
@@ -258,7 +256,7 @@ def test_after_a_controller_keys_go_on_together_and_late_rows_take_no_part(seed,
     rows = controlled(seed, 40)
     whole, counts = answers(CONTROLLED, rows)
     parts, same = answers(CONTROLLED, rows, cuts, restart=True)
-    key = lambda row: (row["time"], row["sensor"], row["query"], row["rank"])  # noqa: E731
+    key = lambda row: (row["time"], row["key0"], row["query"], row["rank"])  # noqa: E731
     assert sorted(parts, key=key) == sorted(whole, key=key)
     assert same == counts
     kept = [row for row in rows if not row.get("late")]
@@ -277,7 +275,7 @@ def test_a_quiet_key_is_answered_once_its_scope_goes_on():
         {**one, "id": 1, "key": "loud", "time": 5, "punctuation": 5},
     ]
     found, _ = answers(replace(CONTROLLED, queries=(("q", 1, 2),)), rows, flush=False)
-    assert [(row["sensor"], row["time"]) for row in found] == [("quiet", 2), ("quiet", 4)]
+    assert [(row["key0"], row["time"]) for row in found] == [("quiet", 2), ("quiet", 4)]
     alone, _ = answers(replace(PLAIN, queries=(("q", 1, 2),)), rows, flush=False)
     assert alone == []
 
@@ -314,7 +312,7 @@ def test_tuples_that_overfill_their_rule_are_left_out_and_counted():
 
 @pytest.mark.parametrize("plan", ["dp", "none"])
 def test_after_a_restart_with_other_queries_no_bound_is_missed(plan):
-    before = replace(PLAIN, plan=plan, keys=(), queries=(("stays", 1, 6), ("goes", 2, 9)))
+    before = replace(PLAIN, plan=plan, keys=0, queries=(("stays", 1, 6), ("goes", 2, 9)))
     changed = (("stays", 1, 6), ("comes", 3, 5))
     after = replace(before, queries=changed)
     assert before.fingerprint() == after.fingerprint()
@@ -346,7 +344,7 @@ def test_after_a_restart_with_other_queries_no_bound_is_missed(plan):
 
 def test_streams_are_ranked_by_the_sums_of_their_tuples():
     rows = tuples(5, 30, keys=4)
-    plan = replace(PLAIN, keys=(), streams=True, queries=(("q", 2, 4),))
+    plan = replace(PLAIN, keys=0, streams=True, queries=(("q", 2, 4),))
     whole, _ = answers(plan, rows)
     parts, _ = answers(plan, rows, [7, 13, 14, 25], restart=True)
     assert whole == parts
@@ -367,7 +365,7 @@ def test_streams_are_ranked_by_the_sums_of_their_tuples():
 
 
 def test_state_stays_small_over_a_long_stream():
-    plan = replace(PLAIN, keys=())
+    plan = replace(PLAIN, keys=0)
     operator = plan.make()
     sizes = []
     for part in range(30):
@@ -376,9 +374,29 @@ def test_state_stays_small_over_a_long_stream():
         operator.process([(0, table([{**r, "time": r["time"] + shift, "rule": f"{part}{r['rule']}"}
                                      for r in rows]))], 0)  # fmt: skip
         sizes.append(len(operator.snapshot()))
-    assert len(operator.rows.numbers) < 300
-    assert len(operator.rule_ids) < 2000
+    assert len(operator.windows.rows.numbers) < 300
+    assert len(operator.windows.rules) < 2000
     assert max(sizes[15:]) < 2 * max(sizes[:5]) + 60_000
+
+
+def test_rows_with_values_that_cannot_be_are_counted_and_change_nothing():
+    rows = tuples(7, 40)
+    bad = {
+        "score": [[np.nan], [np.inf], [1.0, -np.inf]],
+        "prob": [[0.0], [-0.1], [1.5], [np.nan], [0.7, 0.7]],
+        "time": [2**60 + 1, -(2**62), None],
+    }
+    mixed = list(rows)
+    for name, values in bad.items():
+        for i, value in enumerate(values):
+            one = {**rows[3 * i], "id": 100 + i, "score": [1.0], "prob": [0.5], name: value}
+            if isinstance(value, list) and len(value) == 2:
+                one = {**one, "score": [1.0, 2.0], "prob": [0.7, 0.2]} | {name: value}
+            mixed.insert(5 * i, one)
+    found, counts = answers(PLAIN, mixed)
+    fine, same = answers(PLAIN, rows)
+    assert found == fine
+    assert counts == {**same, "rows": same["rows"] + 11, "invalid": 11}
 
 
 def test_an_index_that_forgets_gives_new_numbers_to_what_comes_back():
@@ -386,7 +404,8 @@ def test_an_index_that_forgets_gives_new_numbers_to_what_comes_back():
     column = pa.chunked_array([pa.array(["a", None, "b", "a"])])
     assert index.encode(column).tolist() == [0, -1, 1, 0]
     index.keep(np.array([1]))
-    index = ExpiringKeyIndex(index.table, index.next)
+    saved, index = index, ExpiringKeyIndex()
+    index.table, index.next = saved.table, saved.next
     assert index.encode(column).tolist() == [2, -1, 1, 2]
     assert len(index) == 2
 

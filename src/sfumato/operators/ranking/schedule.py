@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sfumato.operators.ranking.timetable import PLANS, Query, Timetable, timetable
-from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
-
-KIND, VERSION = "schedule", 1
+from sfumato.operators.state.declared import Value
+from sfumato.operators.state.stateful import Operator
 
 
 class Due(NamedTuple):
@@ -20,7 +20,16 @@ class Due(NamedTuple):
     queries: tuple[str, ...]
 
 
-class Schedule:
+@dataclass(frozen=True)
+class ScheduleConfig:
+    """What a schedule begins with: (name, k, every) of its queries, start and plan."""
+
+    queries: tuple[tuple[str, int, int], ...]
+    start: int
+    plan: str = "dp"
+
+
+class Schedule(Operator):
     """Instants at which named queries are due, from a start on.
 
     queries : name -> (k, every), `every` in microseconds;  start : int, microseconds
@@ -43,7 +52,13 @@ class Schedule:
     [(102, ('a', 'b')), (104, ('a', 'b', 'c'))]
     """
 
+    kind, version = "schedule", 2
+    config: ScheduleConfig
+    state = {"course": Value(dict)}
+
     def __init__(self, queries: Mapping[str, Sequence[int]], start: int, plan: str = "dp") -> None:
+        checked = {str(name): _checked(query) for name, query in queries.items()}
+        self.config = ScheduleConfig(tuple(_listed(checked)), operator.index(start), plan)
         self.plan = plan
         self.queries: dict[str, Query] = {}  # answered now
         self.waiting: dict[str, Query] = {}  # from the next timetable on
@@ -53,9 +68,12 @@ class Schedule:
         self._table: Timetable | None = None
         self._live: dict[int, Due | None] = {}  # by group, until something changes
         self._check_plan()
-        for name, query in queries.items():
-            self.queries[str(name)] = _checked(query)
+        self.queries |= checked
         self._replan(self._origin)
+
+    @classmethod
+    def of(cls, config: ScheduleConfig, **_: Any) -> Schedule:
+        return cls(_named(config.queries), config.start, config.plan)
 
     @property
     def table(self) -> Timetable | None:
@@ -129,39 +147,27 @@ class Schedule:
             cycle = self._table.cycle
             self._switch = self._origin + ((now - self._origin) // cycle + 1) * cycle
 
-    def snapshot(self) -> bytes:
-        """The schedule as versioned bytes."""
-        return pack(KIND, VERSION, Snapshot(values=self.state()))
-
-    @classmethod
-    def restore(cls, data: bytes) -> Schedule:
-        """The schedule of a snapshot. Raises SnapshotError for damaged or other bytes."""
-        return cls.of_state(unpack(data, KIND, VERSION).values)
-
-    def state(self) -> dict[str, Any]:
-        """What is saved, as plain values for a snapshot of which this is a part."""
+    @property
+    def course(self) -> dict[str, Any]:
+        """What is saved: the queries, where their timetable began, and how far it was taken."""
         return {
-            "plan": self.plan,
-            "queries": [[name, *query] for name, query in self.queries.items()],
-            "waiting": [[name, *query] for name, query in self.waiting.items()],
-            "planned": [[name, *query] for name, query in self._planned.items()],
+            "queries": _listed(self.queries),
+            "waiting": _listed(self.waiting),
+            "planned": _listed(self._planned),
             "clock": self._clock,
             "origin": self._origin,
             "switch": self._switch,
         }
 
-    @classmethod
-    def of_state(cls, values: Mapping[str, Any]) -> Schedule:
-        """The schedule of `state()`."""
-        try:
-            schedule = cls(_named(values["planned"]), values["origin"], values["plan"])
-            schedule.queries = _named(values["queries"])
-            schedule._live.clear()
-            schedule.waiting = _named(values["waiting"])
-            schedule._clock, schedule._switch = values["clock"], values["switch"]
-        except (KeyError, TypeError, ValueError) as error:
-            raise SnapshotError(f"the snapshot is not one of a schedule: {error}") from None
-        return schedule
+    @course.setter
+    def course(self, course: Mapping[str, Any]) -> None:
+        self.waiting = _named(course["waiting"])
+        self.queries = _named(course["planned"])
+        self._replan(operator.index(course["origin"]))
+        self.queries = _named(course["queries"])
+        self._clock, self._switch = operator.index(course["clock"]), course["switch"]
+        if self._clock < self._origin or not isinstance(self._switch, int | None):
+            raise ValueError(f"a schedule cannot have come to {course}")
 
     def _runs(self, end: int | None) -> Iterator[Due]:
         """Runs of this timetable after the clock and before `end`, if they answer any query."""
@@ -237,4 +243,8 @@ def _checked(query: Sequence[int]) -> Query:
 
 
 def _named(rows: Iterable[Sequence[Any]]) -> dict[str, Query]:
-    return {name: (k, every) for name, k, every in rows}
+    return {str(name): _checked((k, every)) for name, k, every in rows}
+
+
+def _listed(queries: Mapping[str, Query]) -> list[tuple[str, int, int]]:
+    return [(name, k, every) for name, (k, every) in queries.items()]

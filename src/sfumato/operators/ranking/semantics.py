@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -95,11 +95,6 @@ class Semantics:
                 raise ValueError(
                     f'`{option}` belongs to the semantics "{owner}"; got {value!r} for "{name}"'
                 )
-
-    def state(self) -> dict[str, Any]:
-        """The arguments that make it again, as plain values for a snapshot."""
-        weights = None if self.weights is None else list(self.weights)
-        return {**asdict(self), "weights": weights}
 
 
 def rankings(items: RankedItems, ks: Ints, semantics: Semantics) -> Rankings:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,15 +17,51 @@ from sfumato.operators.ranking.schedule import Due, Schedule
 from sfumato.operators.ranking.semantics import Semantics, rankings, stream_rankings
 from sfumato.operators.ranking.timetable import Query, timetable
 from sfumato.operators.ranking.window_answers import CollectedAnswers, TopKAnswers
-from sfumato.operators.ranking.window_tuples import HeldTuples, accepted_by_rules
-from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
+from sfumato.operators.ranking.window_tuples import (
+    LAYOUT,
+    HeldTuples,
+    accepted_by_rules,
+    check_restored,
+)
+from sfumato.operators.state.declared import Array, Optional, Part, Record, Value
+from sfumato.operators.state.stateful import Operator, as_fields
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 
-KIND, VERSION = "top_k_window", 1
 NEVER = -(2**62)
 
 
-class TopKWindow:
+@dataclass(frozen=True)
+class TopKWindowConfig:
+    """The arguments of a `TopKWindow`, its queries as (name, k, every)."""
+
+    queries: tuple[tuple[str, int, int], ...]
+    length: int | None
+    rows: int | None
+    confidence: float | None
+    max_tuples: int | None
+    semantics: Semantics
+    plan: str
+    start: int | None
+    ascending: bool
+    streams: bool
+    strict: bool
+
+    def __post_init__(self) -> None:
+        if (self.length is None) == (self.rows is None):
+            raise ValueError("give either `length` in microseconds or `rows`, and not both")
+        if self.length is not None:
+            whole("length", self.length)
+        if self.rows is not None:
+            whole("rows", self.rows)
+        if self.confidence is None and self.max_tuples is not None:
+            raise ValueError("`max_tuples` bounds a window of `rows` with a `confidence`")
+        if self.confidence is not None and self.rows is None:
+            raise ValueError("`confidence` is that of a window of `rows`: give no `length`")
+        if self.streams and self.semantics.name != "pk_topk":
+            raise ValueError(f'streams are ranked by "pk_topk"; got "{self.semantics.name}"')
+
+
+class TopKWindow(Operator):
     """Multi-top-k over a sliding window: each instant of the timetable is one kernel run.
 
     queries : name -> (k, every), `every` in microseconds
@@ -57,6 +95,19 @@ class TopKWindow:
     ([10], [0], [0.54])
     """
 
+    kind, version = "top_k_window", 2
+    config: TopKWindowConfig
+    state = {
+        "unstarted": Value(list),
+        "schedule": Optional(Part("_new_schedule")),
+        "counted": Array(np.uint8, None),
+        "reach": Value(low=0),
+        "arrived": Value(low=0),
+        "held_tuples": Record(HeldTuples, LAYOUT),
+        "latest": Value(),
+        **dict.fromkeys(("out_of_order", "rejected", "executions", "cost"), Value(low=0)),
+    }
+
     def __init__(
         self,
         queries: Mapping[str, Sequence[int]],
@@ -72,33 +123,47 @@ class TopKWindow:
         streams: bool = False,
         strict: bool = False,
     ) -> None:
-        if (length is None) == (rows is None):
-            raise ValueError("give either `length` in microseconds or `rows`, and not both")
-        self.length = None if length is None else whole("length", length)
-        self.rows = None if rows is None else whole("rows", rows)
-        if confidence is None and max_tuples is not None:
-            raise ValueError("`max_tuples` bounds a window of `rows` with a `confidence`")
+        named = {str(name): _query(query, plan) for name, query in queries.items()}
+        self.config = config = TopKWindowConfig(
+            tuple((name, k, every) for name, (k, every) in named.items()),
+            length,
+            rows,
+            confidence,
+            max_tuples,
+            semantics if isinstance(semantics, Semantics) else Semantics(semantics),
+            plan,
+            None if start is None else operator.index(start),
+            bool(ascending),
+            bool(streams),
+            bool(strict),
+        )
+        self.length, self.rows = config.length, config.rows
+        self.semantics, self.plan = config.semantics, config.plan
+        self.ascending, self.streams, self.strict = (
+            config.ascending,
+            config.streams,
+            config.strict,
+        )
         self._count: UncertainWindow | None = None
-        if confidence is not None:
-            if self.rows is None:
-                raise ValueError("`confidence` is that of a window of `rows`: give no `length`")
-            self._count = UncertainWindow(self.rows, confidence, max_tuples=max_tuples)
+        if confidence is not None and config.rows is not None:
+            self._count = UncertainWindow(config.rows, confidence, max_tuples=max_tuples)
         self._reach = np.zeros(1, np.int64)  # oldest tuple held: before a call, after each arrival
-        self.semantics = semantics if isinstance(semantics, Semantics) else Semantics(semantics)
-        if streams and self.semantics.name != "pk_topk":
-            raise ValueError(f'streams are ranked by "pk_topk"; got "{self.semantics.name}"')
-        self.ascending, self.streams, self.strict = bool(ascending), bool(streams), bool(strict)
-        self.plan = plan
-        self._unstarted = {str(name): _query(query, plan) for name, query in queries.items()}
-        self._schedule: Schedule | None = None
-        if start is not None:
-            self._schedule = Schedule(self._unstarted, operator.index(start), plan)
-        self._held = HeldTuples.empty()
+        self._unstarted = named
+        self.schedule: Schedule | None = None
+        if config.start is not None:
+            self.schedule = Schedule(named, config.start, plan)
+        self.held_tuples = HeldTuples.empty()
         self._ks: dict[tuple[str, ...], tuple[Ints, Ints, Ints]] = {}  # until a query changes
         self._ordered = True  # whether the tuples held have ascending times
-        self._latest = NEVER  # no instant up to here is open
+        self.latest = NEVER  # no instant up to here is open
         self.arrived, self.out_of_order, self.rejected = 0, 0, 0
         self.executions, self.cost = 0, 0
+
+    @classmethod
+    def of(cls, config: TopKWindowConfig, **_: Any) -> TopKWindow:
+        arguments = {name: getattr(config, name) for name in as_fields(config)}
+        queries = {name: (k, every) for name, k, every in arguments.pop("queries")}
+        return cls(queries, **arguments)
 
     def extend(
         self,
@@ -129,26 +194,26 @@ class TopKWindow:
             existence = np.add.reduceat(fresh.prob, fresh.begin[:-1])
             starts = self._count.extend(np.minimum(existence, 1.0))
             self._reach = np.concatenate([self._reach[-1:], starts])
-        before, self._held = self._held.size, self._held.then(fresh)
+        before, self.held_tuples = self.held_tuples.size, self.held_tuples.then(fresh)
         self.arrived += fresh.size
-        newest = np.maximum.accumulate(np.maximum(fresh.time, self._latest))
-        older = np.concatenate([[self._latest], newest[:-1]])
+        newest = np.maximum.accumulate(np.maximum(fresh.time, self.latest))
+        older = np.concatenate([[self.latest], newest[:-1]])
         self.out_of_order += int(np.count_nonzero(fresh.time < older))
         return self._answer_until(before, newest)
 
     def advance(self, to: int) -> TopKAnswers:
         """Answer at every instant up to `to`: no tuple of an earlier time is to be awaited."""
         to = operator.index(to)
-        if self._schedule is None or to <= self._latest:
+        if self.schedule is None or to <= self.latest:
             return CollectedAnswers().answers()
         self._reach = self._reach[-1:]
-        return self._answer_until(self._held.size, np.array([to]))
+        return self._answer_until(self.held_tuples.size, np.array([to]))
 
     def add(self, name: str, k: int, every: int) -> None:
         """Register another query as of now, the newest time known (see Schedule.add)."""
         self._ks.clear()
-        if self._schedule is not None:
-            self._schedule.add(name, k, every, self._schedule.clock)
+        if self.schedule is not None:
+            self.schedule.add(name, k, every, self.schedule.clock)
         elif name in self._unstarted:
             raise ValueError(
                 f"a query named {name!r} is running: remove it, or choose another name"
@@ -159,17 +224,17 @@ class TopKWindow:
     def remove(self, name: str) -> None:
         """Answer a query no more (see Schedule.remove). Raises KeyError for an unknown name."""
         self._ks.clear()
-        if self._schedule is not None:
-            self._schedule.remove(name, self._schedule.clock)
+        if self.schedule is not None:
+            self.schedule.remove(name, self.schedule.clock)
         else:
             del self._unstarted[name]
 
     @property
     def queries(self) -> dict[str, Query]:
         """The queries that are registered, name -> (k, every)."""
-        if self._schedule is None:
+        if self.schedule is None:
             return dict(self._unstarted)
-        return {**self._schedule.queries, **self._schedule.waiting}
+        return {**self.schedule.queries, **self.schedule.waiting}
 
     @property
     def overflow(self) -> int:
@@ -179,100 +244,84 @@ class TopKWindow:
     @property
     def next_due(self) -> int | None:
         """The next instant with a run, in microseconds; None before the first tuple."""
-        return None if self._schedule is None else self._schedule.next()
+        return None if self.schedule is None else self.schedule.next()
 
     @property
     def held(self) -> Ints:
         """Arrival numbers of the tuples that can still be in an answer, ascending: a copy."""
-        return self._held.row.copy()
+        return self.held_tuples.row.copy()
 
-    def snapshot(self) -> bytes:
-        """The operator as versioned bytes: the tuples of one window, and the schedule."""
-        values = {
-            "queries": [[name, *query] for name, query in self._unstarted.items()],
-            "length": self.length,
-            "rows": self.rows,
-            "reach": int(self._reach[-1]),
-            "semantics": self.semantics.state(),
-            "plan": self.plan,
-            "ascending": self.ascending,
-            "streams": self.streams,
-            "strict": self.strict,
-            "schedule": None if self._schedule is None else self._schedule.state(),
-            "latest": self._latest,
-            "arrived": self.arrived,
-            "out_of_order": self.out_of_order,
-            "rejected": self.rejected,
-            "executions": self.executions,
-            "cost": self.cost,
-        }
-        arrays = self._held._asdict()
-        if self._count is not None:
-            arrays["count"] = np.frombuffer(self._count.snapshot(), np.uint8)
-        return pack(KIND, VERSION, Snapshot(values=values, arrays=arrays))
+    # ---- what is saved
 
-    @classmethod
-    def restore(cls, data: bytes) -> TopKWindow:
-        """The operator of a snapshot. Raises SnapshotError for damaged or other bytes."""
-        saved = unpack(data, KIND, VERSION)
-        values = saved.values
-        try:
-            window = cls(
-                {name: (k, every) for name, k, every in values["queries"]},
-                length=values["length"],
-                rows=values["rows"],
-                semantics=Semantics(**values["semantics"]),
-                plan=values["plan"],
-                ascending=values["ascending"],
-                streams=values["streams"],
-                strict=values["strict"],
-            )
-            if values["schedule"] is not None:
-                window._schedule = Schedule.of_state(values["schedule"])
-            arrays = dict(saved.arrays)
-            if "count" in arrays:
-                window._count = UncertainWindow.restore(arrays.pop("count").tobytes())
-            window._reach = np.array([values["reach"]])
-            window._held = HeldTuples(**arrays)
-            window._latest, window.arrived = values["latest"], values["arrived"]
-            window.out_of_order, window.rejected = values["out_of_order"], values["rejected"]
-            window.executions, window.cost = values["executions"], values["cost"]
-        except (KeyError, TypeError) as error:
-            raise SnapshotError(f"the snapshot is not one of a top-k window: {error}") from None
-        return window
+    @property
+    def unstarted(self) -> list[tuple[str, int, int]]:
+        """The queries that are registered before there is a schedule."""
+        return [(name, k, every) for name, (k, every) in self._unstarted.items()]
+
+    @unstarted.setter
+    def unstarted(self, queries: list[Any]) -> None:
+        self._unstarted = {str(name): _query((k, every), self.plan) for name, k, every in queries}
+
+    @property
+    def counted(self) -> np.ndarray:
+        """uint8[]: the uncertain window's own snapshot; empty without one."""
+        data = b"" if self._count is None else self._count.snapshot()
+        return np.frombuffer(data, np.uint8)
+
+    @counted.setter
+    def counted(self, data: np.ndarray) -> None:
+        if (self._count is None) != (data.size == 0):
+            raise ValueError("a window with a confidence has an uncertain window, others none")
+        if data.size:
+            self._count = UncertainWindow.restore(data.tobytes())
+
+    @property
+    def reach(self) -> int:
+        """Number of the oldest tuple that the uncertain window holds."""
+        return int(self._reach[-1])
+
+    @reach.setter
+    def reach(self, number: int) -> None:
+        self._reach = np.array([number])
+
+    def _new_schedule(self) -> Schedule:
+        return Schedule({}, 0, self.plan)
+
+    def after_loading(self) -> None:
+        check_restored(self.held_tuples, self.arrived)
 
     def _begin(self, first: int) -> None:
         """The clock starts with the first tuple, at a round time."""
-        if self._schedule is None:
+        if self.schedule is None:
             unit = math.gcd(*(every for _, every in self._unstarted.values())) or 1
-            self._schedule = Schedule(self._unstarted, first // unit * unit, self.plan)
+            self.schedule = Schedule(self._unstarted, first // unit * unit, self.plan)
 
     def _answer_until(self, before: int, newest: Ints) -> TopKAnswers:
         """Answer the instants up to newest[-1]; of the tuples from place `before` on, the i-th
         arrives when time newest[i] is reached."""
-        assert self._schedule is not None
-        self._ordered = bool((np.diff(self._held.time) >= 0).all())
+        assert self.schedule is not None
+        self._ordered = bool((np.diff(self.held_tuples.time) >= 0).all())
         out, last = CollectedAnswers(), int(newest[-1])
         while True:
-            instant = self._schedule.next()
+            instant = self.schedule.next()
             if instant is None or instant > last:
                 break
             reached = int(np.searchsorted(newest, instant))  # this tuple shows it is past
             window = self._window(instant, before, reached)
             if window.size == 0 and self._is_over(instant, before + reached):
-                self._schedule.skip(int(newest[reached]))  # nothing to answer until it is in
+                self.schedule.skip(int(newest[reached]))  # nothing to answer until it is in
                 continue
-            for due in self._schedule.take(instant):
+            for due in self.schedule.take(instant):
                 window = self._run(due, int(newest[reached]), window, out)
-        self._schedule.skip(last)
-        self._latest = max(self._latest, last)
+        self.schedule.skip(last)
+        self.latest = max(self.latest, last)
         self._forget()
         return out.answers()
 
     def _window(self, instant: int, before: int, reached: int) -> Ints:
         """Places of the held tuples that are in the window at `instant`, in order of arrival:
         those held `before` this call and the first `reached` of it are there already."""
-        held, visible = self._held, before + reached
+        held, visible = self.held_tuples, before + reached
         if self._count is not None:
             return np.flatnonzero(held.valid[:visible] & self._near(visible, reached))
         if self.length is None:
@@ -288,16 +337,18 @@ class TopKWindow:
 
     def _near(self, visible: int, reached: int) -> np.ndarray:
         """bool[visible]: tuples that the uncertain window holds after that arrival of this call."""
-        return self._held.row[:visible] >= self._reach[reached]
+        return self.held_tuples.row[:visible] >= self._reach[reached]
 
     def _is_over(self, instant: int, visible: int) -> bool:
         """Whether no tuple that has arrived can be in a later window."""
-        return not bool((self._held.time[:visible] >= instant).any()) and self.length is not None
+        return (
+            not bool((self.held_tuples.time[:visible] >= instant).any()) and self.length is not None
+        )
 
     def _run(self, due: Due, now: int, window: Ints, out: CollectedAnswers) -> Ints:
         """Answer the queries of one run, the time being `now`; the window without the tuples that
         overfill their rule."""
-        assert self._schedule is not None
+        assert self.schedule is not None
         self.executions += 1
         self.cost += due.k
         try:
@@ -309,45 +360,45 @@ class TopKWindow:
             items = self._ranked(window)
         asked, ks, place = self._asked(due.queries)
         if self.streams:
-            found = stream_rankings(items, self._held.stream[window], ks)
+            found = stream_rankings(items, self.held_tuples.stream[window], ks)
         else:
             found = rankings(items, ks, self.semantics)
-        out.add(due, now, asked, place, found, self._held.row[window])
+        out.add(due, now, asked, place, found, self.held_tuples.row[window])
         return window
 
     def _asked(self, names: tuple[str, ...]) -> tuple[Ints, Ints, Ints]:
         """Each query's k, the different ones ascending, and each query's place among these."""
-        assert self._schedule is not None
+        assert self.schedule is not None
         if names not in self._ks:
-            queries = self._schedule.queries
+            queries = self.schedule.queries
             asked = np.array([queries[name][0] for name in names], dtype=np.int64)
             self._ks[names] = (asked, *np.unique(asked, return_inverse=True))
         return self._ks[names]
 
     def _ranked(self, window: Ints) -> RankedItems:
-        scores, prob, rules, tuples = self._held.items(window)
+        scores, prob, rules, tuples = self.held_tuples.items(window)
         some = rules if rules.max(initial=-1) >= 0 else None
         return RankedItems(scores, prob, some, tuples, ascending=self.ascending)
 
     def _without_overfull(self, window: Ints, out: CollectedAnswers) -> Ints:
-        fine = accepted_by_rules(self._held, window)
-        out.rejected.append(self._held.row[window[~fine]])
-        self._held.valid[window[~fine]] = False
+        fine = accepted_by_rules(self.held_tuples, window)
+        out.rejected.append(self.held_tuples.row[window[~fine]])
+        self.held_tuples.valid[window[~fine]] = False
         self.rejected += int(np.count_nonzero(~fine))
         return window[fine]
 
     def _forget(self) -> None:
         """Drop the tuples that no window of a later instant can hold."""
-        held = self._held
+        held = self.held_tuples
         if self.length is not None:
-            wanted = held.valid & (held.time > self._latest - self.length)
+            wanted = held.valid & (held.time > self.latest - self.length)
         elif self._count is not None:
             wanted = held.valid & self._near(held.size, -1)
         else:
             wanted = np.zeros(held.size, dtype=np.bool_)
             wanted[np.flatnonzero(held.valid)[-(self.rows or 0) :]] = True
         if not wanted.all():
-            self._held = held.keep(wanted)
+            self.held_tuples = held.keep(wanted)
 
 
 def _query(query: Sequence[int], plan: str) -> Query:

@@ -14,6 +14,7 @@ from sfumato.operators.ranking.ranked_items import (
     as_probabilities,
     as_whole_numbers,
 )
+from sfumato.operators.state.declared import Array, Declaration, Offsets
 
 
 class HeldTuples(NamedTuple):
@@ -126,6 +127,25 @@ class HeldTuples(NamedTuple):
         first = np.cumsum(counts) - counts
         of = np.arange(owner.size) + np.repeat(self.begin[places] - first, counts)
         return self.score[of], self.prob[of], self.rule[places][owner], owner
+
+
+LAYOUT: dict[str, Declaration] = {
+    **dict.fromkeys(("row", "time", "rule", "stream"), Array(int, "held")),
+    "valid": Array(bool, "held"),
+    "begin": Offsets("held", "items"),
+    "score": Array(float, "items"),
+    "prob": Array(float, "items"),
+}
+
+
+def check_restored(held: HeldTuples, arrived: int) -> None:
+    """Raise ValueError for tuples that a window which `arrived` tuples entered cannot hold."""
+    row, prob = held.row, held.prob
+    known = not row.size or (row[0] >= 0 and row[-1] < arrived and (np.diff(row) > 0).all())
+    if not known or (np.diff(held.begin) < 1).any():
+        raise ValueError("the tuples of a window must be numbered in order of arrival")
+    if not (np.isfinite(held.score).all() and (prob > 0.0).all() and (prob <= 1.0).all()):
+        raise ValueError("scores must be finite and probabilities in (0, 1]")
 
 
 def accepted_by_rules(held: HeldTuples, places: Ints) -> npt.NDArray[np.bool_]:

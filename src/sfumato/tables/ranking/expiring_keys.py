@@ -5,25 +5,25 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from sfumato.operators.state.declared import Value
+from sfumato.operators.state.stateful import Stateful
+from sfumato.tables.declared import Table
 from sfumato.tables.keys import KeyIndex
 
 
-class ExpiringKeyIndex:
+class ExpiringKeyIndex(Stateful):
     """Gives values whole numbers; a value keeps its number until it is forgotten.
 
     Unlike a KeyIndex it does not grow for ever: a value that comes back after it was forgotten
     gets a new number. Numbers are never used twice.
     """
 
-    def __init__(self, table: pa.Table | None = None, next_: int = 0) -> None:
-        """table, next_ : what `table` and `next` were, to go on from there."""
+    state = {"table": Table(), "next": Value(low=0)}
+
+    def __init__(self) -> None:
         self._codes: dict = {}
         self._type: pa.DataType | None = None
-        self.next = next_
-        if table is not None:
-            self._type = table.schema.field("value").type
-            values, codes = (table.column(name).to_pylist() for name in ("value", "code"))
-            self._codes = dict(zip(values, codes, strict=True))
+        self.next = 0
 
     def __len__(self) -> int:
         return len(self._codes)
@@ -35,6 +35,14 @@ class ExpiringKeyIndex:
             return None
         codes = pa.array(list(self._codes.values()), pa.int64())
         return pa.table({"value": pa.array(list(self._codes), self._type), "code": codes})
+
+    @table.setter
+    def table(self, table: pa.Table | None) -> None:
+        self._codes, self._type = {}, None
+        if table is not None:
+            self._type = table.schema.field("value").type
+            values, codes = (table.column(name).to_pylist() for name in ("value", "code"))
+            self._codes = dict(zip(values, codes, strict=True))
 
     def encode(self, column: pa.ChunkedArray) -> np.ndarray:
         """int64[n]: the number of each value, -1 for NULL. Cost: a look-up a distinct value."""

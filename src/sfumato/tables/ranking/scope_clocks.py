@@ -1,0 +1,56 @@
+"""How far event time is known to have come, for the keys that share a punctuation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sfumato.operators.ranking.top_k_window import NEVER
+from sfumato.operators.state.declared import Array, Part
+from sfumato.operators.state.stateful import Stateful
+from sfumato.tables.arrow import UNKNOWN
+from sfumato.tables.keys import KeyIndex
+from sfumato.tables.ranking.numbered_answers import by_code
+
+_STARTS = {"clock": NEVER, "punctuation": UNKNOWN, "seen": 0}
+
+
+class ScopeClocks(Stateful):
+    """The clocks of scopes, by code.
+
+    clock : no instant up to here is open    punctuation : the greatest so far
+    seen : when the last row came, in milliseconds
+    An instant is past once a row that is not late of that time or a later one comes, or a row whose
+    punctuation is above one that had reached it.
+    """
+
+    state = {"index": Part(), **dict.fromkeys(_STARTS, Array(int, "scopes"))}
+
+    def __init__(self) -> None:
+        self.index = KeyIndex()
+        self.clock = self.punctuation = self.seen = np.empty(0, np.int64)
+        self.steps: dict[int, np.ndarray] = {}  # of a scope, its clock after each row of the batch
+
+    def grow(self, scopes: int) -> None:
+        """Room for so many scopes."""
+        more = max(scopes - self.clock.size, 0)
+        for name, start in _STARTS.items():
+            fresh = np.full(more, start, np.int64)
+            setattr(self, name, np.concatenate([getattr(self, name), fresh]))
+
+    def judge(
+        self, scope: np.ndarray, time: np.ndarray, late: np.ndarray, punctuation: np.ndarray
+    ) -> np.ndarray:
+        """bool[n]: rows that come too late, those marked `late` and those behind; moves the clocks.
+
+        scope, time, punctuation : int64[n]    late : bool[n], left as it is
+        """
+        late, self.steps = late.copy(), {}
+        for s, at in by_code(scope):
+            newest = np.maximum.accumulate(np.append(self.punctuation[s], punctuation[at]))
+            settled = np.where(newest[1:] > newest[:-1], newest[:-1] + 1, NEVER)
+            shown = np.maximum(np.where(late[at], NEVER, time[at]), settled)
+            clock = np.maximum.accumulate(np.append(self.clock[s], shown))
+            late[at] |= time[at] < np.maximum(clock[:-1], settled)
+            self.steps[s] = clock[1:]
+            self.punctuation[s], self.clock[s] = newest[-1], clock[-1]
+        return late
