@@ -102,8 +102,8 @@ def top_k(
 
     Rows with invalid probabilities, without order or without a finite score take no part; the
     observed metrics ``sfumato_top_k_N_input`` count them (`invalid`). ``sfumato_top_k_N`` counts
-    rows, invalid (whose time lies beyond 2**60
-    microseconds of 1970), late, out_of_order, rejected (left out for good because their rule has more than
+    rows, invalid (whose time lies beyond 2**60 microseconds of 1970), late, out_of_order, rejected
+    (left out for good because their rule has more than
     probability 1 in a window; the later arrivals), overflow (evicted by `max_tuples`), executions,
     cost (their k in all), answers (rows), answered (answers to a query at an instant), late_answers
     (those whose latency is above their `every`) and latency (its sum, in microseconds of event
@@ -143,7 +143,7 @@ def top_k(
         keys=len(ranking.keys),
         scope=ranking.scope,
         time=ranking.time,
-        columns=(f"{by} of {df.schema.simpleString()}", *ranking.keys),
+        by=f"{by} of {df.schema.simpleString()}",
     )
     metrics = metrics_name("top_k", name)
     answers = run_operator(

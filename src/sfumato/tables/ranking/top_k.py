@@ -38,6 +38,7 @@ class TopKTableConfig(TableConfig):
     rules, streams : whether there are columns `rule` and `stream`
     scope : numbers of the keys that share a punctuation; None: no punctuations, rows in order
     time : what the order is: "timestamp", "timestamp_ntz" or "long"
+    by : the scores, and of what rows, only to recognise a checkpoint of another query
     """
 
     queries: tuple[tuple[str, int, int], ...] = field(metadata=CHANGEABLE)
@@ -49,6 +50,7 @@ class TopKTableConfig(TableConfig):
     streams: bool
     scope: tuple[int, ...] | None
     time: str
+    by: str = ""
 
     kind, version = "top-k table", 3
     counters: ClassVar[tuple[str, ...]] = (
