@@ -1,0 +1,215 @@
+"""Every kernel that a query may need, compiled ahead, by running every operator on a few rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.kernels import compile_store
+from sfumato.kernels.compile import counts
+from sfumato.operators.disorder.punctuator import ESTIMATORS
+from sfumato.operators.disorder.reorder import Reorder
+from sfumato.operators.imputation.dependency import Dependency
+from sfumato.operators.imputation.donor_index import DonorIndex
+from sfumato.operators.imputation.earlier_values import EarlierValues
+from sfumato.operators.imputation.imputer import Imputer
+from sfumato.operators.joins.arrivals import Arrivals, IncompleteArrivals
+from sfumato.operators.joins.incomplete_join import IncompleteJoin
+from sfumato.operators.joins.similarity_join import STRATEGIES, SimilarityJoin
+from sfumato.operators.laws.aggregate import FUNCTIONS, Aggregate
+from sfumato.operators.laws.poisson_binomial import METHODS, PoissonBinomial
+from sfumato.operators.ranking import top_k
+from sfumato.operators.ranking.timetable import PLANS, timetable
+from sfumato.operators.ranking.top_k_answers import SEMANTICS, Semantics, top_k_streams
+from sfumato.operators.ranking.top_k_window import TopKWindow
+from sfumato.operators.windows.count_window_aggregate import CountWindowAggregate
+from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
+from sfumato.operators.windows.extent_aggregate import ExtentAggregate
+from sfumato.operators.windows.uncertain_window import UncertainWindow
+
+ROWS = 80  # enough for windows to slide, and for sums with too many states to be exact
+LAWS: dict[str, Any] = {"quantiles": [0.5], "distribution": 3, "samples": 10}
+
+
+class WarmedUp(NamedTuple):
+    """What `warm_up` did: kernels compiled, kernels read from disk, and where the former are kept
+    (None: nowhere, for no folder can be written)."""
+
+    compiled: int
+    loaded: int
+    folder: Path | None
+
+
+def warm_up(progress: Callable[[str, float], None] | None = None) -> WarmedUp:
+    """Compile all kernels, so that no query has to.
+
+    progress : called before each step with its name and the share that is done, in [0, 1]
+
+    On one machine once, as the user who installed the package or who runs the queries; in an
+    image while it is built. Each machine of a cluster needs its own. Kernels that are on disk are
+    only read. Where they are kept: see docs/running.md.
+    Cost: some minutes of one processor core the first time, then some seconds.
+    """
+    before = counts()
+    for i, (name, step) in enumerate(STEPS.items()):
+        if progress is not None:
+            progress(name, i / len(STEPS))
+        step()
+    after = counts()
+    return WarmedUp(
+        after.compiled - before.compiled, after.loaded - before.loaded, compile_store.writable()
+    )
+
+
+class Rows(NamedTuple):
+    """Uncertain rows: two alternatives each, the last of every third row without a value."""
+
+    group: np.ndarray
+    time: np.ndarray
+    offsets: np.ndarray
+    prob: np.ndarray
+    values: np.ndarray
+
+
+def some_rows(groups: int = 1) -> Rows:
+    random = np.random.default_rng(1)
+    values = random.random((2 * ROWS, 2))
+    values[1::6] = np.nan
+    return Rows(
+        group=np.arange(ROWS) % groups,
+        time=np.arange(ROWS),
+        offsets=2 * np.arange(ROWS + 1),
+        prob=random.choice([0.3, 0.4, 0.5], 2 * ROWS),
+        values=values,
+    )
+
+
+def some_aggregates() -> list[Aggregate]:
+    found = [Aggregate("count")]
+    for function in FUNCTIONS:
+        found.append(Aggregate(function, 0, 0.5 if function == "quantile" else None))
+    return found
+
+
+def disorder() -> None:
+    """Each estimator; rows that are late, and rows from the future."""
+    arrival = np.arange(ROWS, dtype=np.int64)
+    event = arrival - arrival % 7
+    event[20] = 2**50
+    rows = pa.table({"row": arrival})
+    for estimator in ESTIMATORS:
+        ratio = None if estimator == "max" else 0.1
+        operator = Reorder(drop_ratio=ratio, estimator=estimator, max_buffer=8)
+        operator.process(arrival % 2, event, arrival, rows)
+        operator = Reorder.restore(operator.snapshot())
+        operator.process(arrival % 2, event + ROWS, arrival + ROWS, rows)
+        operator.idle(np.arange(2))
+        operator.flush()
+
+
+def laws() -> None:
+    p = np.linspace(0.01, 0.99, 40)
+    for method in METHODS:
+        law = PoissonBinomial(p, method)
+        law.cdf(3), law.sf(np.arange(3)), law.pmf()
+
+
+def windows() -> None:
+    rows = some_rows()
+    for method in METHODS:
+        window = UncertainWindow(6, 0.9, method=method)
+        window.extend(np.full(ROWS, 0.5))
+        window.in_window(window.indices)
+    for laws, averages in product(({}, LAWS), (True, False)):
+        aggregates = [a for a in some_aggregates() if averages or a.function != "avg"]
+        for operator in (
+            CountWindowAggregate(30, 0.9, aggregates, **laws),
+            DeltaWindowAggregate(0.5, 0, aggregates, **laws),
+        ):
+            halves = rows.group, rows.offsets, rows.prob, rows.values
+            operator.process(*halves)
+            operator = type(operator).restore(operator.snapshot())
+            operator.process(*halves)
+        extents = ExtentAggregate(30, 7, aggregates, **laws)
+        both = rows.offsets, rows.prob, rows.values
+        extents.process(rows.group, rows.time, None, None, *both)
+        extents = ExtentAggregate.restore(extents.snapshot())
+        extents.process(rows.group, rows.time + ROWS, None, None, *both)
+        extents.flush()
+
+
+def similarity_joins() -> None:
+    """Each strategy, in one dimension, two, three and more; windows that move and forget."""
+    random = np.random.default_rng(1)
+    for strategy, dimensions in product(STRATEGIES, (1, 2, 3, 4)):
+        if strategy == "sort" and dimensions > 1:
+            continue
+        join = SimilarityJoin(dimensions, 0.3, 0.1, 8, 0.9, strategy=strategy, output="changes")
+        for _ in range(2):
+            join.process(
+                Arrivals(
+                    side=(np.arange(ROWS) % 2).astype(np.uint8),
+                    key=np.arange(ROWS, dtype=np.int64) // 2 % 2,
+                    offsets=2 * np.arange(ROWS + 1, dtype=np.int64),
+                    prob=random.choice([0.3, 0.4], 2 * ROWS),
+                    points=random.random((2 * ROWS, dimensions)),
+                )
+            )
+            join = SimilarityJoin.restore(join.snapshot())
+
+
+def imputation() -> None:
+    names = ["a", "b", "c"]
+    repository = np.random.default_rng(1).random((100, 3))
+    objects = repository[:ROWS].copy()
+    objects[::2, 2], objects[::3, 1] = np.nan, np.nan
+    rules = [Dependency.parse("a -> c : 0.1 -> 0.1"), Dependency.parse("a -> b : 0.1 -> 0.1")]
+    for joint in (False, True):
+        imputer = Imputer(repository, rules, names=names, joint=joint, max_alternatives=4)
+        imputer.impute(objects)
+        for streams in (2, 3):
+            join = IncompleteJoin(imputer, 0.3, 0.1, 8, alternatives=True, streams=streams)
+            arrivals = IncompleteArrivals(
+                side=(np.arange(ROWS) % streams).astype(np.uint8),
+                key=np.zeros(ROWS, np.int64),
+                values=objects,
+            )
+            join.process(arrivals)
+            join = IncompleteJoin.restore(join.snapshot(), imputer)
+            join.process(arrivals)
+    DonorIndex(repository).query(repository[:3], 0.1)
+    EarlierValues(3).process(np.zeros(ROWS, int), np.arange(ROWS), objects)
+
+
+def ranking() -> None:
+    scores, prob = np.arange(8.0), np.full(8, 0.4)
+    rules, tuples = np.arange(8) // 2, np.arange(8) // 2
+    for kind in ({}, {"rules": rules}, {"tuples": tuples}):
+        top_k.top_k_probabilities(scores, prob, **kind, k=[1, 2])
+        top_k.rank_probabilities(scores, prob, **kind, k=2)
+    top_k_streams(scores, prob, tuples, k=2)
+    options = {"pt_k": {"threshold": 0.1}, "prf": {"weights": (1.0,)}, "prfe": {"alpha": 0.5}}
+    for name in SEMANTICS:
+        semantics = Semantics(name, **options.get(name, {}))
+        window = TopKWindow({"a": (1, 2), "b": (2, 3)}, length=5, semantics=semantics)
+        window.extend(np.arange(8), scores=scores, prob=prob, rules=rules)
+        window.advance(20)
+    by_rows = TopKWindow({"a": (1, 2)}, rows=3, confidence=0.9)
+    by_rows.extend(np.arange(8), scores=scores, prob=prob)
+    for plan in PLANS:
+        timetable([(1, 2), (2, 3), (3, 5)], plan)
+
+
+STEPS = {
+    "disorder": disorder,
+    "laws": laws,
+    "windows": windows,
+    "similarity joins": similarity_joins,
+    "imputation": imputation,
+    "ranking": ranking,
+}
