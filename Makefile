@@ -9,14 +9,20 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 JAVA_17 := $(shell version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 \
 	| sed -n 's/.*version "\([0-9]*\).*/\1/p'); [ "$${version:-0}" -ge 17 ] && echo yes)
 
-.PHONY: demo test lint bench clean
+.PHONY: demo check test lint bench clean
 .DEFAULT_GOAL := demo
 
-demo: $(VENV)/kernels.stamp
+demo: $(VENV)/demo.stamp
 	$(BIN)/sfumato demo
 
+# The linters and the fast tests, while one works; `make test` runs all.
+check: lint
+	$(BIN)/python -m pytest -n 2 -q -m 'not spark and not slow'
+
+# Kernels of tests have bounds checks: other ones than those that queries run.
 test: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	NUMBA_BOUNDSCHECK=1 $(BIN)/sfumato warm-up
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --warm
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
@@ -28,7 +34,9 @@ bench: $(VENV)/dev.stamp
 	$(BIN)/python benchmarks/all.py
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info
+	rm -rf $(VENV) build dist src/*.egg-info spark-warehouse metastore_db derby.log
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed; found none on the PATH"; exit 1; }
@@ -41,13 +49,5 @@ $(VENV)/demo.stamp: pyproject.toml | $(VENV)/bin/python
 $(VENV)/dev.stamp: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@ $(VENV)/demo.stamp
-
-# Numba keeps compiled kernels beside their sources, and does not see that a function called from
-# another file has changed: when one changes, all are compiled again.
-$(VENV)/kernels.stamp: $(shell find src/sfumato/kernels -name "*.py") | $(VENV)/demo.stamp
-	@echo "Compiling the kernels, once"
-	find src/sfumato/kernels -name "*.nb[ci]" -delete
-	$(BIN)/python -c 'from sfumato.cli.demo import warm_up; warm_up()'
-	touch $@
 
 comma := ,

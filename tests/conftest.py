@@ -23,6 +23,42 @@ settings.register_profile(
 settings.load_profile("sfumato")
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--warm",
+        action="store_true",
+        help="Compile ahead with sf.warm_up(); what a test of a query still compiles fails it.",
+    )
+
+
+@pytest.fixture(scope="session")
+def warm(request) -> bool:
+    """Whether all kernels were compiled ahead."""
+    if request.config.getoption("--warm"):
+        import sfumato as sf
+
+        sf.warm_up()
+        return True
+    return False
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_compiled(request, warm):
+    """After a warm-up, no query compiles anything: see `sfumato.warming`.
+
+    Kernels called by themselves, and those of experiments, are not queries'.
+    """
+    room = request.path.relative_to(ROOT / "tests").parts[0]
+    if not warm or room in ("kernels", "reproduce"):
+        yield
+        return
+    from sfumato.kernels.compile import done
+
+    before = done().compiled
+    yield
+    assert done().compiled[len(before) :] == (), "sf.warm_up() must compile this too"
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """The folder of real data sets (`SFUMATO_DATA`, else `../shared/data`), or a skip."""
@@ -35,10 +71,8 @@ def data_folder() -> Path:
 @pytest.fixture(scope="session")
 def spark():
     """One real Spark session for all tests, as the command line makes it."""
-    from sfumato.cli.demo import warm_up
     from sfumato.cli.session import session
 
-    warm_up()  # once here, not in every worker at the same time
     spark = session("sfumato tests", short=True)
     yield spark
     spark.stop()

@@ -44,6 +44,7 @@ from sfumato.spark.window_aggregate import window_aggregate as window_aggregate
 from sfumato.sql import explain as explain
 from sfumato.sql import sql as sql
 from sfumato.sql.text.errors import SqlError as SqlError
+from sfumato.warming import warm_up as warm_up
 from sfumato.windows import Delta as Delta
 from sfumato.windows import Range as Range
 from sfumato.windows import Rows as Rows

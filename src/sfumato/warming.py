@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import product
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from sfumato.kernels import compile_store
-from sfumato.kernels.compile import counts
-from sfumato.operators.disorder.punctuator import ESTIMATORS
+from sfumato.kernels.compile import done
+from sfumato.operators.disorder.control import ESTIMATORS
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.donor_index import DonorIndex
@@ -20,7 +18,7 @@ from sfumato.operators.imputation.earlier_values import EarlierValues
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.operators.joins.arrivals import Arrivals, IncompleteArrivals
 from sfumato.operators.joins.incomplete_join import IncompleteJoin
-from sfumato.operators.joins.similarity_join import STRATEGIES, SimilarityJoin
+from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.laws.aggregate import FUNCTIONS, Aggregate
 from sfumato.operators.laws.poisson_binomial import METHODS, PoissonBinomial
 from sfumato.operators.ranking import top_k
@@ -45,25 +43,26 @@ class WarmedUp(NamedTuple):
     folder: Path | None
 
 
-def warm_up(progress: Callable[[str, float], None] | None = None) -> WarmedUp:
+def warm_up(
+    only: Iterable[str] | None = None, progress: Callable[[str], None] | None = None
+) -> WarmedUp:
     """Compile all kernels, so that no query has to.
 
-    progress : called before each step with its name and the share that is done, in [0, 1]
+    only : names of the operators to compile, see `STEPS`; None: all
+    progress : called with the name of each before it is compiled
 
     On one machine once, as the user who installed the package or who runs the queries; in an
     image while it is built. Each machine of a cluster needs its own. Kernels that are on disk are
     only read. Where they are kept: see docs/running.md.
     Cost: some minutes of one processor core the first time, then some seconds.
     """
-    before = counts()
-    for i, (name, step) in enumerate(STEPS.items()):
+    before = done()
+    for name in STEPS if only is None else only:
         if progress is not None:
-            progress(name, i / len(STEPS))
-        step()
-    after = counts()
-    return WarmedUp(
-        after.compiled - before.compiled, after.loaded - before.loaded, compile_store.writable()
-    )
+            progress(name)
+        STEPS[name]()
+    compiled, loaded = (len(now) - len(then) for now, then in zip(done(), before, strict=True))
+    return WarmedUp(compiled, loaded, compile_store.writable())
 
 
 class Rows(NamedTuple):
@@ -101,13 +100,12 @@ def disorder() -> None:
     arrival = np.arange(ROWS, dtype=np.int64)
     event = arrival - arrival % 7
     event[20] = 2**50
-    rows = pa.table({"row": arrival})
     for estimator in ESTIMATORS:
         ratio = None if estimator == "max" else 0.1
         operator = Reorder(drop_ratio=ratio, estimator=estimator, max_buffer=8)
-        operator.process(arrival % 2, event, arrival, rows)
+        operator.process(arrival % 2, event, arrival)
         operator = Reorder.restore(operator.snapshot())
-        operator.process(arrival % 2, event + ROWS, arrival + ROWS, rows)
+        operator.process(arrival % 2, event + ROWS, arrival + ROWS)
         operator.idle(np.arange(2))
         operator.flush()
 
@@ -119,48 +117,65 @@ def laws() -> None:
         law.cdf(3), law.sf(np.arange(3)), law.pmf()
 
 
-def windows() -> None:
+def count_windows() -> None:
+    """Windows by each method; all aggregates with laws and without, before and after a restart."""
     rows = some_rows()
+    arrivals = rows.group, rows.offsets, rows.prob, rows.values
     for method in METHODS:
         window = UncertainWindow(6, 0.9, method=method)
         window.extend(np.full(ROWS, 0.5))
         window.in_window(window.indices)
-    for laws, averages in product(({}, LAWS), (True, False)):
-        aggregates = [a for a in some_aggregates() if averages or a.function != "avg"]
-        for operator in (
-            CountWindowAggregate(30, 0.9, aggregates, **laws),
-            DeltaWindowAggregate(0.5, 0, aggregates, **laws),
-        ):
-            halves = rows.group, rows.offsets, rows.prob, rows.values
-            operator.process(*halves)
-            operator = type(operator).restore(operator.snapshot())
-            operator.process(*halves)
-        extents = ExtentAggregate(30, 7, aggregates, **laws)
-        both = rows.offsets, rows.prob, rows.values
-        extents.process(rows.group, rows.time, None, None, *both)
-        extents = ExtentAggregate.restore(extents.snapshot())
-        extents.process(rows.group, rows.time + ROWS, None, None, *both)
-        extents.flush()
+    for laws in ({}, LAWS):
+        operator = CountWindowAggregate(30, 0.9, some_aggregates(), **laws)
+        operator.process(*arrivals)
+        CountWindowAggregate.restore(operator.snapshot()).process(*arrivals)
 
 
-def similarity_joins() -> None:
-    """Each strategy, in one dimension, two, three and more; windows that move and forget."""
+def delta_windows() -> None:
+    rows = some_rows()
+    arrivals = rows.group, rows.offsets, rows.prob, rows.values
+    for laws in ({}, LAWS):
+        operator = DeltaWindowAggregate(0.5, 0, some_aggregates(), **laws)
+        operator.process(*arrivals)
+        DeltaWindowAggregate.restore(operator.snapshot()).process(*arrivals)
+
+
+def time_windows() -> None:
+    rows = some_rows()
+    arrivals = rows.offsets, rows.prob, rows.values
+    for laws in ({}, LAWS):
+        operator = ExtentAggregate(30, 7, some_aggregates(), **laws)
+        operator.process(rows.group, rows.time, None, None, *arrivals)
+        operator = ExtentAggregate.restore(operator.snapshot())
+        operator.process(rows.group, rows.time + ROWS, None, None, *arrivals)
+        operator.flush()
+
+
+def similarity_join() -> None:
+    join_by("auto", 1)
+    join_by("auto", 3)
+
+
+def other_strategies() -> None:
+    join_by("nested", 1)
+    join_by("sort", 1)
+
+
+def join_by(strategy: str, dimensions: int) -> None:
+    """Windows that grow, move, forget and are read again."""
     random = np.random.default_rng(1)
-    for strategy, dimensions in product(STRATEGIES, (1, 2, 3, 4)):
-        if strategy == "sort" and dimensions > 1:
-            continue
-        join = SimilarityJoin(dimensions, 0.3, 0.1, 8, 0.9, strategy=strategy, output="changes")
-        for _ in range(2):
-            join.process(
-                Arrivals(
-                    side=(np.arange(ROWS) % 2).astype(np.uint8),
-                    key=np.arange(ROWS, dtype=np.int64) // 2 % 2,
-                    offsets=2 * np.arange(ROWS + 1, dtype=np.int64),
-                    prob=random.choice([0.3, 0.4], 2 * ROWS),
-                    points=random.random((2 * ROWS, dimensions)),
-                )
-            )
-            join = SimilarityJoin.restore(join.snapshot())
+    arrivals = Arrivals(
+        side=(np.arange(ROWS) % 2).astype(np.uint8),
+        key=np.arange(ROWS, dtype=np.int64) // 2 % 2,
+        offsets=2 * np.arange(ROWS + 1, dtype=np.int64),
+        prob=random.choice([0.3, 0.4], 2 * ROWS),
+        points=random.random((2 * ROWS, dimensions)),
+    )
+    join = SimilarityJoin(dimensions, 0.3, 0.1, 8, 0.9, strategy=strategy, output="changes")
+    for begin in range(0, ROWS, 10):
+        join.process(arrivals.part(begin, begin + 10))
+    join.live(0)
+    SimilarityJoin.restore(join.snapshot()).process(arrivals)
 
 
 def imputation() -> None:
@@ -208,8 +223,11 @@ def ranking() -> None:
 STEPS = {
     "disorder": disorder,
     "laws": laws,
-    "windows": windows,
-    "similarity joins": similarity_joins,
+    "count windows": count_windows,
+    "delta windows": delta_windows,
+    "time windows": time_windows,
+    "similarity join": similarity_join,
+    "other join strategies": other_strategies,
     "imputation": imputation,
     "ranking": ranking,
 }

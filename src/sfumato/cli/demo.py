@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -40,6 +39,7 @@ WITHIN, PROBABILITY = 3.0, 0.8
 WINDOW = sf.Rows(24, confidence=0.95)
 FLIGHTS_PER_BATCH, HOURS_PER_BATCH = 40_000, 4_500
 SHOWN = 5
+COMPILED = ("disorder", "similarity join")  # the operators that are used
 
 
 def prepare(folder: Path, rows: int | None) -> Future[DemoData]:
@@ -47,7 +47,7 @@ def prepare(folder: Path, rows: int | None) -> Future[DemoData]:
 
     def work() -> DemoData:
         data = write_data(folder, rows)
-        warm_up()
+        sf.warm_up(COMPILED)
         return data
 
     pool = ThreadPoolExecutor(1)
@@ -56,31 +56,12 @@ def prepare(folder: Path, rows: int | None) -> Future[DemoData]:
     return future
 
 
-def warm_up() -> None:
-    """Compile (or load) what the demo's operators run, so that Spark's workers find it compiled."""
-    from sfumato.operators.disorder.reorder import Reorder
-    from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
-
-    few = np.arange(64, dtype=np.int64)
-    reorder = Reorder(drop_ratio=DROP_RATIO, estimator="conformal")
-    reorder.process(np.zeros(64, np.int64), few, few)
-    join = SimilarityJoin(2, WITHIN, PROBABILITY, WINDOW.rows, WINDOW.confidence)
-    arrivals = Arrivals(
-        side=(few % 2).astype(np.uint8),
-        key=np.zeros(64, np.int64),
-        offsets=np.arange(65, dtype=np.int64) * 2,
-        prob=np.full(128, 0.5),
-        points=np.zeros((128, 2)),
-    )
-    join.process(arrivals)
-
-
 def run_demo(
     spark: SparkSession, console: Console, folder: Path, prepared: Future[DemoData]
 ) -> int:
     """Run both streams through Spark at once, then say what came of it; the exit code."""
     began = time.monotonic()
-    with console.status("Writing the year's flights and weather, compiling"):
+    with console.status("Writing the year's flights and weather; compiling, the first time"):
         data = prepared.result()
     _introduce(console, data)
     running = start_streams(spark, data, folder)

@@ -221,6 +221,20 @@ def reproduce(
         raise typer.Exit(FAILED)
 
 
+@app.command("warm-up")
+def warm_up() -> None:
+    """Compile all that queries will need, once for this machine or image."""
+    import sfumato as sf
+
+    console = Console()
+    with console.status("Compiling") as status:
+        done = sf.warm_up(progress=lambda name: status.update(f"Compiling: {name}"))
+    console.print(f"{done.compiled} kernels compiled, {done.loaded} were on disk already.")
+    if done.folder is None:
+        raise typer.Exit(FAILED)
+    console.print(f"Kept in {done.folder}", markup=False, highlight=False, soft_wrap=True)
+
+
 @contextmanager
 def _spark(
     console: Console,

@@ -86,19 +86,20 @@ def lean_dot(function: Callable[..., Any]) -> Any:
     return _compiled(function, error_model="numpy", _nrt=False, fastmath={"reassoc", "contract"})
 
 
-class Counts(NamedTuple):
-    """What this process did for its kernels so far, by signatures."""
+class Done(NamedTuple):
+    """What this process did for its kernels so far: names, one for each signature, in order."""
 
-    compiled: int
-    loaded: int
-
-
-_counted = {"compiled": 0, "loaded": 0}
+    compiled: tuple[str, ...]
+    loaded: tuple[str, ...]
 
 
-def counts() -> Counts:
-    """How many kernels this process compiled, and how many it read from disk."""
-    return Counts(**_counted)
+_compiled_here: list[str] = []
+_loaded_here: list[str] = []
+
+
+def done() -> Done:
+    """The kernels that this process compiled, and those that it read from disk."""
+    return Done(tuple(_compiled_here), tuple(_loaded_here))
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:
@@ -136,11 +137,11 @@ class _KernelCache(_Cache):
         kept_key, result = pickle.loads(data)
         if kept_key != key:
             return None
-        _counted["loaded"] += 1
+        _loaded_here.append(self._name)
         return CompileResult._rebuild(target_context, *result)
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        _counted["compiled"] += 1
+        _compiled_here.append(self._name)
         if data.lifted or data.library.has_dynamic_globals:
             warnings.warn(
                 f"the compiled {self._name} cannot be kept on disk: it refers to a large global "

@@ -1,0 +1,194 @@
+"""A program: warms up, runs operators otherwise than the warm-up did, prints what that compiled.
+
+Columns from one to nine, and arrays as users and Arrow give them: lists, other dtypes, read-only,
+in Fortran's order, every other element of a longer one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import sfumato as sf
+from sfumato.kernels.compile import done
+from sfumato.operators.disorder.reorder import Reorder
+from sfumato.operators.imputation.donor_index import DonorIndex
+from sfumato.operators.imputation.earlier_values import EarlierValues
+from sfumato.operators.joins.arrivals import Arrivals, IncompleteArrivals
+from sfumato.operators.joins.incomplete_join import IncompleteJoin
+from sfumato.operators.joins.similarity_join import SimilarityJoin
+from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.ranking.top_k_window import TopKWindow
+from sfumato.operators.windows.count_window_aggregate import CountWindowAggregate
+from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
+from sfumato.operators.windows.extent_aggregate import ExtentAggregate
+
+N = 60
+COLUMNS = (1, 2, 3, 9)
+random = np.random.default_rng(7)
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+def spaced(array: np.ndarray) -> np.ndarray:
+    return np.repeat(array, 2, axis=0)[::2]
+
+
+def narrow(array: np.ndarray) -> np.ndarray:
+    return array.astype({"i": np.int32, "f": np.float32}.get(array.dtype.kind, array.dtype))
+
+
+FORMS = (np.asarray, read_only, spaced, np.asfortranarray, narrow, np.ndarray.tolist)
+EXACT_FORMS = FORMS[:4]  # for what takes the right dtypes only
+
+
+def all_aggregates(attribute: int) -> list[Aggregate]:
+    functions = ("count", "sum", "avg", "min", "max", "boundary_sum")
+    found = [Aggregate(function, attribute) for function in functions]
+    return [Aggregate("count"), *found, Aggregate("quantile", attribute, 0.25)]
+
+
+def windows() -> None:
+    for columns in COLUMNS:
+        values = random.random((2 * N, columns))
+        values[::5] = np.nan
+        codes, offsets, time = np.arange(N) % 3, 2 * np.arange(N + 1), np.arange(N)
+        prob = random.choice([0.25, 0.5], 2 * N)
+        for form in FORMS:
+            rows = form(offsets), form(prob), form(values)
+            for laws in ({}, {"quantiles": (0.1, 0.9), "distribution": 4, "samples": 20}):
+                asked = all_aggregates(columns - 1)
+                count = CountWindowAggregate(7, 0.9, asked, max_tuples=20, **laws)
+                count.process(form(codes), *rows)
+                count = CountWindowAggregate.restore(count.snapshot())
+                count.process(form(codes), *rows)
+                delta = DeltaWindowAggregate(0.4, 0, asked, attributes=columns, **laws)
+                delta.process(form(codes), *rows)
+                delta = DeltaWindowAggregate.restore(delta.snapshot())
+                delta.process(form(codes), *rows)
+                extents = ExtentAggregate(10, 4, asked, attributes=columns, empty=True, **laws)
+                extents.process(form(codes), form(time), None, None, *rows)
+                extents = ExtentAggregate.restore(extents.snapshot())
+                extents.process(form(codes), form(time + N), None, None, *rows)
+                extents.flush()
+
+
+def disorder() -> None:
+    arrival = np.arange(N)
+    event = arrival - random.integers(0, 9, N)
+    for form in EXACT_FORMS:
+        for settings in ({"slack": 3}, {"drop_ratio": 0.1}, {"estimator": "max"}):
+            operator = Reorder(**settings)
+            operator.process(form(arrival % 3), form(event), form(arrival))
+            operator = Reorder.restore(operator.snapshot())
+            operator.process(form(arrival % 3), form(event + N), form(arrival + N))
+            operator.flush()
+            one = sf.Punctuator(**settings)
+            one.extend(form(event), form(arrival))
+
+
+def joins() -> None:
+    for dimensions in COLUMNS:
+        for form in EXACT_FORMS:
+            join = SimilarityJoin(dimensions, 0.5, 0.2, 9, 0.95, max_tuples=20)
+            for _ in range(2):
+                join.process(
+                    Arrivals(
+                        side=form((np.arange(N) % 2).astype(np.uint8)),
+                        key=form(np.arange(N) % 5),
+                        offsets=form(3 * np.arange(N + 1)),
+                        prob=form(np.full(3 * N, 0.3)),
+                        points=form(random.random((3 * N, dimensions))),
+                    )
+                )
+                join = SimilarityJoin.restore(join.snapshot())
+
+
+def imputation() -> None:
+    for columns in COLUMNS:
+        names = [f"c{i}" for i in range(columns + 1)]
+        repository = random.random((90, columns + 1))
+        objects = repository[:N].copy()
+        objects[::2, -1] = np.nan
+        rules = [f"{name} -> {names[-1]} : 0.1 -> 0.2" for name in names[:-1]]
+        for form in FORMS:
+            imputer = sf.Imputer(form(repository), rules, names=names, joint=columns == 2)
+            imputer.impute(form(objects))
+            imputer = sf.Imputer.from_bytes(imputer.to_bytes())
+            imputer.impute(form(objects))
+            DonorIndex(form(repository)).query(form(repository[:3]), 0.2)
+            EarlierValues(columns + 1).process(
+                form(np.arange(N) % 2), form(np.arange(N)), form(objects)
+            )
+        for form in EXACT_FORMS:
+            join = IncompleteJoin(imputer, 0.3, 0.2, 9, output="changes", scaled=True)
+            for _ in range(2):
+                join.process(
+                    IncompleteArrivals(
+                        side=form((np.arange(N) % 2).astype(np.uint8)),
+                        key=form(np.arange(N) % 3),
+                        values=form(objects),
+                    )
+                )
+                join = IncompleteJoin.restore(join.snapshot(), imputer)
+
+
+def ranking() -> None:
+    scores, prob = random.random(N), np.full(N, 0.4)
+    rules, tuples = np.arange(N) // 2, np.arange(N) // 2
+    for form in FORMS:
+        rows: dict[str, Any] = {"scores": form(scores), "prob": form(prob)}
+        for extra in ({}, {"rules": form(rules)}, {"tuples": form(tuples)}):
+            both = {**rows, **extra}
+            sf.pk_topk(**both, k=3)
+            sf.pt_k(**both, k=3, threshold=0.1)
+            sf.u_kranks(**both, k=3)
+            sf.expected_ranks(**both)
+            sf.prf(**both, weights=[2, 1])
+            sf.prfe(**both, alpha=0.9)
+            sf.rank_probabilities(**both, k=3)
+            sf.top_k_probabilities(**both, k=list(range(1, 12)))
+        sf.u_topk(**rows, rules=form(rules), k=3)
+        sf.top_k_streams(**rows, streams=form(tuples), k=3)
+        for kind in ({"length": 9}, {"rows": 5}, {"rows": 5, "confidence": 0.9}):
+            window = TopKWindow({"a": (2, 3), "b": (5, 7)}, **kind)
+            window.extend(form(np.arange(N)), **rows, rules=form(rules))
+            window = TopKWindow.restore(window.snapshot())
+            window.extend(form(np.arange(N, 2 * N)), **rows)
+        streams = TopKWindow({"a": (2, 3)}, length=9, streams=True)
+        streams.extend(form(np.arange(N)), **rows, streams=form(tuples))
+    sf.timetable([(3, 4), (5, 6), (7, 8)]), sf.timetable([(3, 4), (5, 6)], "greedy")
+
+
+def laws() -> None:
+    for form in FORMS:
+        for method in ("exact", "poisson", "normal", "refined_normal"):
+            law = sf.PoissonBinomial(form(np.full(N, 0.3)), method)
+            law.pmf(), law.cdf(3), law.sf([1, 2])
+        window = sf.UncertainWindow(5, 0.9)
+        window.extend(form(np.full(N, 0.3)))
+        window.in_window(window.indices), window.in_window(int(window.indices[0]))
+
+
+def what_they_compile() -> Iterator[tuple[str, list[str], list[str]]]:
+    for step in (windows, disorder, joins, imputation, ranking, laws):
+        before = done()
+        step()
+        now = done()
+        yield (
+            step.__name__,
+            list(now.compiled[len(before.compiled) :]),
+            list(now.loaded[len(before.loaded) :]),
+        )
+
+
+if __name__ == "__main__":
+    sf.warm_up()
+    print(json.dumps(list(what_they_compile())))
