@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,8 +23,8 @@ from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.laws.aggregate import FUNCTIONS, Aggregate
 from sfumato.operators.laws.poisson_binomial import METHODS, PoissonBinomial
 from sfumato.operators.ranking import top_k
+from sfumato.operators.ranking.semantics import SEMANTICS, Semantics
 from sfumato.operators.ranking.timetable import PLANS, timetable
-from sfumato.operators.ranking.top_k_answers import SEMANTICS, Semantics, top_k_streams
 from sfumato.operators.ranking.top_k_window import TopKWindow
 from sfumato.operators.windows.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
@@ -100,13 +101,16 @@ def disorder() -> None:
     arrival = np.arange(ROWS, dtype=np.int64)
     event = arrival - arrival % 7
     event[20] = 2**50
-    for estimator in ESTIMATORS:
-        ratio = None if estimator == "max" else 0.1
-        operator = Reorder(drop_ratio=ratio, estimator=estimator, max_buffer=8)
-        operator.process(arrival % 2, event, arrival)
+    for estimator, sources in product(ESTIMATORS, (None, arrival % 4)):
+        operator = Reorder(
+            drop_ratio=None if estimator == "max" else 0.1,
+            estimator=estimator,
+            max_buffer=8,
+            by_source=sources is not None,
+        )
+        operator.process(arrival % 2, event, arrival, sources)
         operator = Reorder.restore(operator.snapshot())
-        operator.process(arrival % 2, event + ROWS, arrival + ROWS)
-        operator.idle(np.arange(2))
+        operator.process(arrival % 2, event + ROWS, arrival + ROWS, sources)
         operator.flush()
 
 
@@ -171,9 +175,9 @@ def join_by(strategy: str, dimensions: int) -> None:
         prob=random.choice([0.3, 0.4], 2 * ROWS),
         points=random.random((2 * ROWS, dimensions)),
     )
-    join = SimilarityJoin(dimensions, 0.3, 0.1, 8, 0.9, strategy=strategy, output="changes")
-    for begin in range(0, ROWS, 10):
-        join.process(arrivals.part(begin, begin + 10))
+    join = SimilarityJoin(dimensions, 0.3, 0.1, 20, 0.9, strategy=strategy, output="changes")
+    for begin in range(ROWS):  # one by one: a window then grows alone, in room that is left
+        join.process(arrivals.part(begin, begin + 1))
     join.live(0)
     SimilarityJoin.restore(join.snapshot()).process(arrivals)
 
@@ -202,17 +206,19 @@ def imputation() -> None:
 
 
 def ranking() -> None:
-    scores, prob = np.arange(8.0), np.full(8, 0.4)
-    rules, tuples = np.arange(8) // 2, np.arange(8) // 2
-    for kind in ({}, {"rules": rules}, {"tuples": tuples}):
-        top_k.top_k_probabilities(scores, prob, **kind, k=[1, 2])
-        top_k.rank_probabilities(scores, prob, **kind, k=2)
-    top_k_streams(scores, prob, tuples, k=2)
-    options = {"pt_k": {"threshold": 0.1}, "prf": {"weights": (1.0,)}, "prfe": {"alpha": 0.5}}
+    scores, prob, pairs = np.arange(8.0), np.full(8, 0.4), np.arange(8) // 2
+    top_k.top_k_probabilities(scores, prob, k=1)
+    top_k.rank_probabilities(scores, prob, tuples=pairs, k=2)
+    top_k.top_k_streams(scores, prob, pairs, k=2)
+    options: dict[str, dict[str, Any]] = {
+        "pt_k": {"probability": 0.1},
+        "prf": {"weights": (1.0,)},
+        "prfe": {"alpha": 0.5},
+    }
     for name in SEMANTICS:
         semantics = Semantics(name, **options.get(name, {}))
         window = TopKWindow({"a": (1, 2), "b": (2, 3)}, length=5, semantics=semantics)
-        window.extend(np.arange(8), scores=scores, prob=prob, rules=rules)
+        window.extend(np.arange(8), scores=scores, prob=prob, rules=pairs)
         window.advance(20)
     by_rows = TopKWindow({"a": (1, 2)}, rows=3, confidence=0.9)
     by_rows.extend(np.arange(8), scores=scores, prob=prob)

@@ -69,10 +69,12 @@ def windows() -> None:
                 count.process(form(codes), *rows)
                 count = CountWindowAggregate.restore(count.snapshot())
                 count.process(form(codes), *rows)
+                count.process(form(0 * codes), *rows)
                 delta = DeltaWindowAggregate(0.4, 0, asked, attributes=columns, **laws)
                 delta.process(form(codes), *rows)
                 delta = DeltaWindowAggregate.restore(delta.snapshot())
                 delta.process(form(codes), *rows)
+                delta.process(form(0 * codes), *rows)
                 extents = ExtentAggregate(10, 4, asked, attributes=columns, empty=True, **laws)
                 extents.process(form(codes), form(time), None, None, *rows)
                 extents = ExtentAggregate.restore(extents.snapshot())
@@ -90,6 +92,10 @@ def disorder() -> None:
             operator = Reorder.restore(operator.snapshot())
             operator.process(form(arrival % 3), form(event + N), form(arrival + N))
             operator.flush()
+            several = Reorder(by_source=True, **settings)
+            keys = form(arrival % 3)
+            several.process(keys, form(event), form(arrival), form(arrival % 6))
+            several.flush()
             one = sf.Punctuator(**settings)
             one.extend(form(event), form(arrival))
 
@@ -148,7 +154,7 @@ def ranking() -> None:
         for extra in ({}, {"rules": form(rules)}, {"tuples": form(tuples)}):
             both = {**rows, **extra}
             sf.pk_topk(**both, k=3)
-            sf.pt_k(**both, k=3, threshold=0.1)
+            sf.pt_k(**both, k=3, probability=0.1)
             sf.u_kranks(**both, k=3)
             sf.expected_ranks(**both)
             sf.prf(**both, weights=[2, 1])

@@ -8,7 +8,7 @@ FARTHEST = 1 << 58  # microseconds from 1970, about the year 11,000: beyond it t
 
 
 def as_microseconds(name: str, values: np.ndarray) -> np.ndarray:
-    """int64[n], contiguous, of an array of int64 microseconds or of datetime64.
+    """int64[n], contiguous and writable, of an array of int64 microseconds or of datetime64.
 
     Raises TypeError for another dtype and ValueError for another shape or a missing time (NaT).
     """
@@ -24,7 +24,7 @@ def as_microseconds(name: str, values: np.ndarray) -> np.ndarray:
         )
     if array.ndim != 1:
         raise ValueError(f"`{name}` must be one-dimensional; got shape {array.shape}")
-    return np.ascontiguousarray(array, np.int64)
+    return np.require(array, np.int64, ["C", "W"])
 
 
 def within_range(time: np.ndarray) -> np.ndarray:

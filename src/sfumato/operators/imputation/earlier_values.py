@@ -82,7 +82,9 @@ class EarlierValues(Operator):
             raise ValueError("`time` must be known for every row; got NaN")
         self._grow(int(keys.max(initial=-1)) + 1)
         return kernel.earlier_values(
-            *map(np.ascontiguousarray, (keys, times, rows)), self.known, self.since
+            *(np.require(a, requirements=["C", "W"]) for a in (keys, times, rows)),
+            self.known,
+            self.since,
         )
 
     def forget(self, keys: npt.ArrayLike) -> None:

@@ -236,10 +236,10 @@ class CountWindowAggregate(Operator):
         return held, [measured[of] for of in self.aggregates]
 
     def _checked(self, codes: Any, offsets: Any, prob: Any, values: Any) -> tuple:
-        codes = np.ascontiguousarray(codes, dtype=np.int64)
-        offsets = np.ascontiguousarray(offsets, dtype=np.int64)
-        prob = np.ascontiguousarray(prob, dtype=np.float64)
-        values = np.ascontiguousarray(values, dtype=np.float64)
+        codes = np.require(codes, np.int64, ["C", "W"])
+        offsets = np.require(offsets, np.int64, ["C", "W"])
+        prob = np.require(prob, np.float64, ["C", "W"])
+        values = np.require(values, np.float64, ["C", "W"])
         if codes.ndim != 1 or (codes < 0).any():
             raise ValueError("`codes` must be an array [n] of group numbers from 0")
         if offsets.shape != (codes.size + 1,) or offsets[0] != 0 or (np.diff(offsets) < 1).any():
