@@ -14,7 +14,7 @@ import numpy as np
 
 from peers.build import load
 from sfumato.operators.laws.aggregate import Aggregate
-from sfumato.operators.windows.count_window_aggregate import CountWindowAggregate
+from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from windows import CONFIDENCE, FLOATS, INTS, existences, min_time
 
 REPEATS = 5

@@ -15,7 +15,7 @@ import numpy as np
 
 from peers.build import load
 from sfumato.operators.laws.aggregate import Aggregate
-from sfumato.operators.windows.count_window_aggregate import (
+from sfumato.operators.windows.count.count_window_aggregate import (
     CountWindowAggregate,
     CountWindowAnswers,
 )

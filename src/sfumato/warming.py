@@ -26,7 +26,7 @@ from sfumato.operators.ranking import top_k
 from sfumato.operators.ranking.semantics import SEMANTICS, Semantics
 from sfumato.operators.ranking.timetable import PLANS, timetable
 from sfumato.operators.ranking.top_k_window import TopKWindow
-from sfumato.operators.windows.count_window_aggregate import CountWindowAggregate
+from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from sfumato.operators.windows.uncertain_window import UncertainWindow

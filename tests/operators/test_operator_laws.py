@@ -11,7 +11,7 @@ from sfumato.operators.imputation.earlier_values import EarlierValues
 from sfumato.operators.joins.arrivals import Arrivals
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.laws.aggregate import Aggregate
-from sfumato.operators.windows.count_window_aggregate import CountWindowAggregate
+from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from sfumato.operators.windows.uncertain_window import UncertainWindow

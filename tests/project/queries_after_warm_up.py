@@ -22,7 +22,7 @@ from sfumato.operators.joins.incomplete_join import IncompleteJoin
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.ranking.top_k_window import TopKWindow
-from sfumato.operators.windows.count_window_aggregate import CountWindowAggregate
+from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 

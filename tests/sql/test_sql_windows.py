@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
 from sfumato.operators.laws.aggregate import Aggregate
-from sfumato.operators.windows.count_window_aggregate import CountWindowAggregate
+from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.sql import explain, sql
 
 pytestmark = pytest.mark.spark

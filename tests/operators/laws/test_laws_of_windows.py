@@ -7,7 +7,7 @@ import pytest
 
 from sfumato.operators.laws import finite_laws
 from sfumato.operators.laws.aggregate import Aggregate
-from sfumato.operators.windows.count_window_aggregate import CountWindowAggregate
+from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from window_cases import arrays, check, column, random_tuples

@@ -12,7 +12,7 @@ import pytest
 from sfumato import UncertainWindow
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
-from sfumato.operators.windows.count_window_aggregate import CountWindowAggregate
+from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from worlds import aggregate_laws, moments_of, quantile_of
 
 NULL = math.nan

@@ -14,8 +14,8 @@ import pytest
 
 from sfumato.operators.laws import finite_laws
 from sfumato.operators.laws.aggregate import Aggregate
-from sfumato.operators.windows import world_budget
-from sfumato.operators.windows.count_window_aggregate import CountWindowAggregate
+from sfumato.operators.windows.count import world_budget
+from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 
 SUM, AVG, COUNT = Aggregate("sum", 0), Aggregate("avg", 0), Aggregate("count")
 VALUES, MEDIAN = Aggregate("count", 0), Aggregate("quantile", 0, 0.5)

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.laws.approximate_law import approximate_cdf, moments
-from sfumato.kernels.windows.approximate_window import slide_approximately
-from sfumato.kernels.windows.count_window import slide
-from sfumato.kernels.windows.count_window_state import MARKS, CountWindow
+from sfumato.kernels.windows.count.approximate_window import slide_approximately
+from sfumato.kernels.windows.count.count_window import slide
+from sfumato.kernels.windows.count.count_window_state import MARKS, CountWindow
+from sfumato.kernels.windows.count.suffix_laws import BUFFER, MOST_SAVED
 from sfumato.kernels.windows.position import positions
-from sfumato.kernels.windows.suffix_laws import BUFFER, MOST_SAVED
 from sfumato.operators.arguments import NO_LIMIT, share, whole
 from sfumato.operators.laws.poisson_binomial import Floats, checked_existence, method_number
 from sfumato.operators.state.declared import Array, Record, Value

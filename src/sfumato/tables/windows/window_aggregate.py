@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from sfumato.operators.laws.aggregate import Aggregate, Measured
 from sfumato.operators.state.declared import Part
-from sfumato.operators.windows.count_window_aggregate import CountWindowAggregate
+from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from sfumato.tables.arrow import joined
 from sfumato.tables.operator import ROW, TableConfig, TableOperator

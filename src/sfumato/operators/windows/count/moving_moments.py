@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.kernels.windows import moments_state as kernel
-from sfumato.kernels.windows.count_window_moments import (
+from sfumato.kernels.windows.count import moments_state as kernel
+from sfumato.kernels.windows.count.count_window_moments import (
     MOMENTS,
     CountLaws,
     resume_moments,
     slide_moments,
 )
+from sfumato.kernels.windows.count.moments_state import MomentsState
 from sfumato.kernels.windows.held_tuples import HeldTuples
-from sfumato.kernels.windows.moments_state import MomentsState
 from sfumato.operators.laws.aggregate import Floats, Ints
 from sfumato.operators.windows.resumable_state import ResumableState, with_room
 

@@ -36,9 +36,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.compile import compiled, lean_dot, lean_fused
-from sfumato.kernels.windows.count_law import write_count_law
-from sfumato.kernels.windows.held_tuples import centred
-from sfumato.kernels.windows.moments_state import (
+from sfumato.kernels.windows.count.count_law import write_count_law
+from sfumato.kernels.windows.count.moments_state import (
     CM,
     D1,
     D2,
@@ -53,6 +52,7 @@ from sfumato.kernels.windows.moments_state import (
     build,
     load,
 )
+from sfumato.kernels.windows.held_tuples import centred
 
 # An answer: mean and variance of the sum and of the count; then, for the average, with M, m_i and e
 # as above: sum of the m_i, e, variance of the sum of the rest, the reference c, and the stream

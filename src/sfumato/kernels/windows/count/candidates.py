@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.kernels.compile import compiled, lean_fused
-from sfumato.kernels.windows.extremes_state import LAST, NEGLIGIBLE, SPARE, mix, unlikely
+from sfumato.kernels.windows.count.extremes_state import LAST, NEGLIGIBLE, SPARE, mix, unlikely
 
 
 @compiled

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.kernels.laws.existence import existences
-from sfumato.kernels.windows import extremes_state as kernel
-from sfumato.kernels.windows.count_window_extremes import (
+from sfumato.kernels.windows.count import extremes_state as kernel
+from sfumato.kernels.windows.count.count_window_extremes import (
     ExtremeLaws,
     resume_extremes,
     slide_extremes,
 )
-from sfumato.kernels.windows.extremes_state import ExtremesState
+from sfumato.kernels.windows.count.extremes_state import ExtremesState
 from sfumato.kernels.windows.held_tuples import HeldTuples
 from sfumato.operators.laws.aggregate import Floats, Ints
 from sfumato.operators.windows.resumable_state import ResumableState

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sfumato.operators.windows.moving_aggregates import MovingAggregates
+from sfumato.operators.windows.count.moving_aggregates import MovingAggregates
 
 MOST_BYTES = 128_000_000
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from sfumato.kernels.compile import compiled, lean_fused
 from sfumato.kernels.laws.existence import existence_of
+from sfumato.kernels.windows.count.law_checkpoints import bring_back, keep, stride_of
 from sfumato.kernels.windows.held_tuples import centred
-from sfumato.kernels.windows.law_checkpoints import bring_back, keep, stride_of
 
 NEGLIGIBLE = 1e-20  # probabilities at a law's ends below this are dropped
 REACH = 10.0  # standard deviations within which a law is above NEGLIGIBLE

@@ -22,9 +22,9 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.compile import compiled, lean_dot, lean_fused
+from sfumato.kernels.windows.count.law_checkpoints import bring_back, keep, stride_of
+from sfumato.kernels.windows.count.moments_state import NEGLIGIBLE
 from sfumato.kernels.windows.held_tuples import centred
-from sfumato.kernels.windows.law_checkpoints import bring_back, keep, stride_of
-from sfumato.kernels.windows.moments_state import NEGLIGIBLE
 
 LEAD = 1  # cells before the first count, so that count l - 1 always exists
 PAD = 8

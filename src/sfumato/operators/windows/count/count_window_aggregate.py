@@ -15,11 +15,11 @@ from sfumato.operators.laws.finite_laws import LawOptions
 from sfumato.operators.laws.independent_law import checked_aggregates
 from sfumato.operators.state.declared import Array, List, Part, Value
 from sfumato.operators.state.stateful import Operator, as_fields
-from sfumato.operators.windows.moving_aggregates import Kept, MovingAggregates
+from sfumato.operators.windows.count.moving_aggregates import Kept, MovingAggregates
+from sfumato.operators.windows.count.window_groups import WindowGroup, take
+from sfumato.operators.windows.count.window_laws import Arrivals
+from sfumato.operators.windows.count.world_budget import WorldBudget
 from sfumato.operators.windows.uncertain_window import UncertainWindow
-from sfumato.operators.windows.window_groups import WindowGroup, take
-from sfumato.operators.windows.window_laws import Arrivals
-from sfumato.operators.windows.world_budget import WorldBudget
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from typing import Protocol
 import numpy as np
 
 from sfumato.kernels.laws.sampled_worlds import Drawn, tuple_hashes
-from sfumato.kernels.windows import sampled_quantiles, sampled_totals
-from sfumato.kernels.windows.sampled_quantiles import Ranked, slide_quantiles
-from sfumato.kernels.windows.sampled_totals import Arriving, WorldTotals, slide_totals
+from sfumato.kernels.windows.count import sampled_quantiles, sampled_totals
+from sfumato.kernels.windows.count.sampled_quantiles import Ranked, slide_quantiles
+from sfumato.kernels.windows.count.sampled_totals import Arriving, WorldTotals, slide_totals
 from sfumato.operators.laws.aggregate import Aggregate, Floats
 from sfumato.operators.laws.finite_laws import LawOptions
-from sfumato.operators.windows.window_laws import Arrivals
+from sfumato.operators.windows.count.window_laws import Arrivals
 
 
 class Worlds(Protocol):

@@ -16,8 +16,8 @@ from sfumato.kernels.laws.tuples import Tuples
 from sfumato.operators.laws import finite_laws
 from sfumato.operators.laws.aggregate import Aggregate, Floats
 from sfumato.operators.laws.finite_laws import FiniteLaws, LawOptions
-from sfumato.operators.windows.sampled_window import worlds_of
-from sfumato.operators.windows.window_laws import Arrivals
+from sfumato.operators.windows.count.sampled_window import worlds_of
+from sfumato.operators.windows.count.window_laws import Arrivals
 
 MOST_NUMBERS = 250_000  # of samples at a time: they stay in a fast cache
 MOST_LAWS = 256  # exact ones at a time

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.windows.moments_state import LEAD, C, S
+from sfumato.kernels.windows.count.moments_state import LEAD, C, S
 
 RAREST = 1e-17  # entries below this are left out: they are differences of numbers near 1
 

@@ -6,7 +6,13 @@ The sums over them are told in `count_window_extremes`.
 from __future__ import annotations
 
 from sfumato.kernels.compile import lean, lean_dot
-from sfumato.kernels.windows.extremes_state import CERTAIN, NEGLIGIBLE, mix, mix_reach, unlikely
+from sfumato.kernels.windows.count.extremes_state import (
+    CERTAIN,
+    NEGLIGIBLE,
+    mix,
+    mix_reach,
+    unlikely,
+)
 
 RARE = 1e-19
 

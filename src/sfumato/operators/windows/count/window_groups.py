@@ -10,9 +10,9 @@ import numpy.typing as npt
 from sfumato.operators.laws.aggregate import Floats, Ints
 from sfumato.operators.state.declared import Array, Offsets, Part
 from sfumato.operators.state.stateful import Stateful
-from sfumato.operators.windows.moving_aggregates import MovingAggregates
+from sfumato.operators.windows.count.moving_aggregates import MovingAggregates
+from sfumato.operators.windows.count.window_laws import Arrivals
 from sfumato.operators.windows.uncertain_window import UncertainWindow
-from sfumato.operators.windows.window_laws import Arrivals
 
 
 class WindowGroup(Stateful):

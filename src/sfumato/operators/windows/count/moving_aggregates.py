@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.kernels.windows.running_sum import running_sums, tuple_means
+from sfumato.kernels.windows.count.running_sum import running_sums, tuple_means
 from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints
 from sfumato.operators.laws.finite_laws import FiniteLaws, LawOptions, Moments
-from sfumato.operators.windows.moving_average import MovingAverage
-from sfumato.operators.windows.moving_extremes import MovingExtremes
-from sfumato.operators.windows.moving_law import MovingLaw
-from sfumato.operators.windows.moving_moments import MovingMoments
-from sfumato.operators.windows.window_laws import Arrivals
+from sfumato.operators.windows.count.moving_average import MovingAverage
+from sfumato.operators.windows.count.moving_extremes import MovingExtremes
+from sfumato.operators.windows.count.moving_law import MovingLaw
+from sfumato.operators.windows.count.moving_moments import MovingMoments
+from sfumato.operators.windows.count.window_laws import Arrivals
 
 SIGN = {"max": 1.0, "min": -1.0}
 

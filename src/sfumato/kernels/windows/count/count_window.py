@@ -10,8 +10,19 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.windows.count_window_state import append, evict, may_go_by_counting, oldest
-from sfumato.kernels.windows.suffix_laws import ROUNDOFF, build, enter, probability_below, rebuild
+from sfumato.kernels.windows.count.count_window_state import (
+    append,
+    evict,
+    may_go_by_counting,
+    oldest,
+)
+from sfumato.kernels.windows.count.suffix_laws import (
+    ROUNDOFF,
+    build,
+    enter,
+    probability_below,
+    rebuild,
+)
 
 
 @compiled

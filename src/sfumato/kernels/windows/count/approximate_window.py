@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.laws.approximate_law import approximate_tails
-from sfumato.kernels.windows.count_window_state import append, evict, oldest
+from sfumato.kernels.windows.count.count_window_state import append, evict, oldest
 
 
 @compiled

@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.kernels.compile import compiled, lean_dot
-from sfumato.kernels.windows.average_state import (
+from sfumato.kernels.windows.count.average_state import (
     LEAD,
     build,
     enter,
@@ -32,7 +32,7 @@ from sfumato.kernels.windows.average_state import (
     load,
     take_cells,
 )
-from sfumato.kernels.windows.window_average import average_of
+from sfumato.kernels.windows.count.window_average import average_of
 
 ROUNDING = 2.0**-52  # of a term, for each tuple held
 LARGEST_SHARE = 1e-10  # of the variance, that roundings may have

@@ -20,9 +20,13 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.compile import compiled, lean
-from sfumato.kernels.windows.candidates import build, enter, evict
-from sfumato.kernels.windows.deep_candidates import add_deep_terms, bound_of_none, deep_candidates
-from sfumato.kernels.windows.extremes_state import LAST, SURE
+from sfumato.kernels.windows.count.candidates import build, enter, evict
+from sfumato.kernels.windows.count.deep_candidates import (
+    add_deep_terms,
+    bound_of_none,
+    deep_candidates,
+)
+from sfumato.kernels.windows.count.extremes_state import LAST, SURE
 
 ROUNDING = 1e-15  # a smaller share of what it was taken from is no outcome but a rounding
 
