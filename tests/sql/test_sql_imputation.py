@@ -221,6 +221,9 @@ def test_earlier_values_are_determinants_of_what_is_imputed_and_joined(tables):
     assert got == rows_of(expected)
     assert len(got) > 20
     assert "earlier values of light" in explain(spark, query)
+    forgetful = "SELECT * FROM s [EARLIER light KEY room FORGET 1 day]"
+    assert "forgotten after 24 h" in explain(spark, forgetful)
+    assert sql(spark, forgetful).columns == frames["s"].columns
     at_once = f"SELECT * FROM s [EARLIER light KEY room] IMPUTE (light) FROM past BY {by}"
     df = sql(spark, f"WITH past AS {known.format('u')} {at_once}")
     assert df.columns == [*frames["s"].columns, "alternatives", "imputed_by"]
@@ -232,6 +235,7 @@ def test_earlier_values_are_determinants_of_what_is_imputed_and_joined(tables):
         ("EARLIER lihgt", "lihgt", "no column lihgt"),
         ("EARLIER room", "EARLIER room", "must be of numbers"),
         ("EARLIER light ORDER room", "ORDER room", "ORDER must be a timestamp or a number"),
+        ("EARLIER light FORGET 1 day", "1 day", "FORGET is of keys, and there is no KEY"),
     ],
 )
 def test_what_is_wrong_with_earlier_values_is_pointed_at(tables, bracket, word, reason):

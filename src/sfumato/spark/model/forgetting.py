@@ -30,7 +30,7 @@ def forget_after_of(
         return None
     if not keys:
         raise ValueError(
-            f"`forget_after`={given!r} is of keys, and there is no `key`: name one, or leave it out"
+            "`forget_after` is of keys, and there is no `key`: name one, or leave it out"
         )
     kind = df.schema[order].dataType
     number = isinstance(given, int | float) and not isinstance(given, bool)

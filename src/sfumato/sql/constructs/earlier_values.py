@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sfumato.spark.earlier_values import earlier_values
-from sfumato.sql.explanation.wording import listed, per_key
+from sfumato.sql.explanation.wording import listed, per_key, span
 from sfumato.sql.plan.bracket import FunctionBracket
 from sfumato.sql.plan.nodes import Lines
 from sfumato.sql.text.words import Word
@@ -20,8 +20,14 @@ def _lines(arguments: dict[str, Any]) -> Lines:
         ("columns", "earlier_ATTR, the newest known value before a row, and age_ATTR"),
         ("order", arguments["order"]),
         ("keys", per_key(arguments.get("key"), "one, in one task")),
-        ("state", f"{16 * len(listed(arguments['attributes']))} bytes a key"),
+        ("state", _state(arguments)),
     ]
+
+
+def _state(arguments: dict[str, Any]) -> str:
+    state = f"{16 * len(listed(arguments['attributes']))} bytes a key"
+    after = arguments.get("forget_after")
+    return state if after is None else f"{state}, forgotten after {span(after)} without a row of it"
 
 
 EARLIER = FunctionBracket(
@@ -29,6 +35,7 @@ EARLIER = FunctionBracket(
         Word("EARLIER", "names", "attributes"),
         Word("ORDER", "names", "order", default="arrival"),
         Word("KEY", "names", "key"),
+        Word("FORGET", "duration", "forget_after"),
     ),
     function=earlier_values,
     title=_title,
