@@ -191,6 +191,7 @@ def test_a_silent_stream_gives_out_its_open_extents_once(spark, tmp_path):
 def test_a_sink_in_a_mode_that_spark_refuses_is_told_the_way_out(
     spark, tmp_path, grouped, mode, way_out
 ):
+    from sfumato.cli.follow import Running
     from sfumato.cli.pipeline import PipelineError, Sink
     from sfumato.cli.run import start
 
@@ -201,4 +202,4 @@ def test_a_sink_in_a_mode_that_spark_refuses_is_told_the_way_out(
     answers = rows.groupBy("late").count() if grouped else rows
     sink = Sink("out", "answers", mode=mode)
     with pytest.raises(PipelineError, match=way_out):
-        start(answers, sink, str(tmp_path / "c"), once=True)
+        start(Running(sink, "out", answers), folder=str(tmp_path / "c"), once=True)
