@@ -7,7 +7,7 @@ import pytest
 import sfumato as sf
 from sfumato.charts import rank_chart, save, timetable_chart
 from sfumato.cli.charts import draw
-from sfumato.sql.constructs.ranking import Ranked
+from sfumato.sql.constructs.ranked import Ranked
 from sfumato.sql.plan.nodes import Select, Table
 from sfumato.windows import Range
 

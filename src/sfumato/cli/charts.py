@@ -9,7 +9,7 @@ from typing import Any
 
 from sfumato.charts import save, timetable_chart
 from sfumato.spark.model.figures import timetables
-from sfumato.sql.constructs.ranking import Ranked
+from sfumato.sql.constructs.ranked import Ranked
 from sfumato.sql.plan.nodes import Step
 
 UNITS = (("hour", 3_600_000_000), ("minute", 60_000_000), ("second", 1_000_000))

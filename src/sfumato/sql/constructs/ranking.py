@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.queries import Top
-from sfumato.spark.model.figures import Timetable, timetables
 from sfumato.spark.top_k import top_k
 from sfumato.sql.constructs.aggregation import grouped_by
-from sfumato.sql.constructs.imputation import Imputed
-from sfumato.sql.constructs.reorder import Reordered
-from sfumato.sql.explanation.wording import newest, one_line, per_key, span
+from sfumato.sql.constructs.ranked import Ranked, is_controlled
 from sfumato.sql.plan.block import Block
 from sfumato.sql.plan.construct import Answers
 from sfumato.sql.plan.given import Given
-from sfumato.sql.plan.nodes import Lines, Step, Where, at
+from sfumato.sql.plan.nodes import at
 from sfumato.sql.plan.ranking_groups import RankingGroup
 from sfumato.sql.plan.ranking_words import Asked, asked
 from sfumato.sql.plan.sources import Frame, Source, found, unknown_column
@@ -30,74 +27,7 @@ from sfumato.sql.text.syntax import Clause, Relation, SimilarityJoin, end_of, qu
 from sfumato.windows import Delta, Range, Rows
 
 SCORE = "score"  # the column or attribute that ranks a stream where there is no RANK BY
-RUNS_SHOWN = 8  # of a timetable
 ANSWER = ("query", "k", "time", "rank", "score", "probability", "answered")
-
-
-@dataclass(frozen=True)
-class Ranked(Step):
-    """`sf.top_k` over its input: all queries, as (name, k, every), and which of them is meant."""
-
-    input: Step
-    window: Range | Rows
-    queries: tuple[tuple[str, int, int], ...]
-    name: str
-    by: str
-    ascending: bool
-    semantics: str
-    rules: str | None
-    order: tuple[str, ...]
-    key: tuple[str, ...]
-
-    def title(self) -> str:
-        return f"top-k answers of {self.name}"
-
-    def lines(self) -> Lines:
-        named = "; ".join(f"{n} (k = {k}, every {span(f)})" for n, k, f in self.queries)
-        window = self.window
-        extent = isinstance(window, Range)
-        controlled = extent and _is_controlled(self.input)
-        shared, alone = timetables(self.queries, "dp")
-        hour = 3_600_000_000
-        cost, most = shared.cost_per_unit * hour, alone.cost_per_unit * hour
-        return [
-            ("queries", named),
-            (
-                "ranked by",
-                f"{one_line(self.by)}, {'lowest' if self.ascending else 'highest'} first",
-            ),
-            ("answers", self.semantics),
-            ("rules", self.rules or "none: tuples are independent"),
-            (
-                "window",
-                f"the last {span(window.span)} before an instant"
-                if isinstance(window, Range)
-                else newest(window),
-            ),
-            (
-                "answered",
-                "once the punctuation has reached the instant"
-                if controlled
-                else "once a row of that time or a later one came",
-            ),
-            ("timetable", f"a cycle of {span(shared.cycle)}: {self._runs(shared)}"),
-            ("cost", f"{cost:.6g} (sum of k) an hour; {most:.6g} without sharing (NS)"),
-            ("saving", f"{most / cost:.3g} times"),
-            ("order", ", ".join(self.order)),
-            ("rankings", per_key(self.key, "one, in one task")),
-            ("state", "the tuples of one window, with their rows"),
-            ("guarantee", "no query waits longer than its FREQUENCY; probabilities to 1e-12"),
-        ]
-
-    def _runs(self, table: Timetable) -> str:
-        runs: list[str] = []
-        for time, group in table.until(0, table.cycle):
-            if len(runs) == RUNS_SHOWN:
-                runs.append("...")
-                break
-            names = ", ".join(self.queries[i][0] for i in table.answers(group))
-            runs.append(f"at {span(time)} {names}")
-        return "; ".join(runs)
 
 
 class Ranking(Answers):
@@ -252,7 +182,7 @@ class Ranking(Answers):
     def _columns(self) -> list[str]:
         """The certain columns of the table."""
         dropped = {"alternatives"}
-        if _is_controlled(self.source.frame.step):
+        if is_controlled(self.source.frame.step):
             dropped |= {"late", "punctuation"}
         return [name for name in self.source.frame.df.columns if name not in dropped]
 
@@ -298,13 +228,6 @@ class Ranking(Answers):
             key=tuple(self.key),
         )
         return Frame(_flat(df, columns), step)
-
-
-def _is_controlled(step: Step) -> bool:
-    """Whether rows come by a disorder controller's punctuations."""
-    while isinstance(step, Where | Imputed):
-        step = step.input
-    return isinstance(step, Reordered)
 
 
 def _flat(df: DataFrame, columns: list[str]) -> DataFrame:
