@@ -87,6 +87,24 @@ def test_sources_and_a_fixed_delay_are_those_of_the_function(tables):
     assert "MAX_DELAY 1 min behind the newest event time" in plan
 
 
+def test_keys_are_forgotten_as_by_the_function(tables):
+    columns = ("1 AS k", "timestamp_seconds(id * 3600) AS arrival", "id * 1D AS v")
+    tables.range(4).selectExpr(*columns).createOrReplaceTempView("gaps")
+    for forget, last in (("", 6.0), (" FORGET 30 min", 3.0)):
+        rows = sql(tables, f"SELECT arrival, SUM(v) AS n FROM gaps [ROWS 9{forget}] GROUP BY k")
+        assert rows.orderBy("arrival").collect()[-1].n == last
+        query = f"SELECT earlier_v FROM gaps [EARLIER v KEY k{forget}] ORDER BY arrival"
+        assert sql(tables, query).collect()[-1].earlier_v == (None if forget else 2.0)
+    for query in (
+        "SELECT * FROM s [WATTR ts MAX FORGET 1 day]",
+        "SELECT TOP 1 * FROM s [ROWS 5 FORGET 1 day] RANK BY x FREQUENCY 1 s",
+        "SELECT * FROM s a [ROWS 5 FORGET 1 day] SIMILARITY JOIN r b ON (x) WITHIN 1 PROBABILITY 1",
+    ):
+        with pytest.raises(SqlError, match="of aggregates over windows and of EARLIER") as caught:
+            sql(tables, query)
+        assert caught.value.word == "FORGET 1 day"
+
+
 def test_a_column_that_is_taken_for_lack_of_a_word_is_asked_for_where_it_is_missing(tables):
     with pytest.raises(SqlError, match="undated has no column `event_time`") as caught:
         sql(tables, "SELECT * FROM undated [SLACK 1]")

@@ -12,6 +12,7 @@ from sfumato.spark.model.window_plan import quantile_name
 from sfumato.spark.window_aggregate import aggregated
 from sfumato.sql.constructs.aggregated import Aggregated
 from sfumato.sql.plan.block import Block
+from sfumato.sql.plan.bracket import FORGET
 from sfumato.sql.plan.construct import Answers
 from sfumato.sql.plan.given import Given
 from sfumato.sql.plan.measures import level as level_of
@@ -278,7 +279,10 @@ class Aggregation(Answers):
             members,
         )
         frame = source.frame
-        given = Given((), (), source.node, self.text)
+        forget = () if source.forget is None else (source.forget,)
+        given = Given(forget, (FORGET,), source.node, self.text)
+        keeping = given.arguments()
+        source.forget = None  # it has been heard
 
         def build() -> DataFrame:
             return aggregated(
@@ -291,6 +295,7 @@ class Aggregation(Answers):
                 quantiles=tuple(sorted(self.levels)),
                 members=members,
                 whole=True,
+                **keeping,
             )
 
         clauses = self.block.clauses

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sfumato.sql.plan.bracket import Bracket, Window
+from sfumato.sql.plan.bracket import FORGET, Bracket, Window
 from sfumato.sql.plan.given import Given
 from sfumato.sql.plan.sources import found, unknown_column
 from sfumato.sql.text.words import Word
@@ -22,6 +22,7 @@ class RowsWindow(Bracket):
         Word("CONFIDENCE", "fraction", "confidence"),
         BOUND,
         ORDER,
+        FORGET,
     )
     kind = "count"
 
@@ -37,6 +38,7 @@ class DeltaWindow(Bracket):
         Word("THRESHOLD", "fraction", "threshold"),
         BOUND,
         ORDER,
+        FORGET,
     )
     kind = "value"
 
@@ -49,13 +51,13 @@ class DeltaWindow(Bracket):
         on = found(str(name), known)
         if on is None:
             raise unknown_column(name, known, given.of, given.text)
-        arguments: dict[str, Any] = given.arguments()
+        arguments: dict[str, Any] = given.arguments("FORGET")
         return given.call(lambda: Delta(on=on, **arguments)), ordered(given)
 
 
 def rows_window(given: Given) -> Rows:
     """The window of a bracket's words. Raises SqlError."""
-    return given.call(lambda: Rows(**given.arguments()))
+    return given.call(lambda: Rows(**given.arguments("FORGET")))
 
 
 def ordered(given: Given) -> list[str]:

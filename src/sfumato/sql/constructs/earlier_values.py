@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sfumato.spark.earlier_values import earlier_values
-from sfumato.sql.explanation.wording import listed, per_key, span
-from sfumato.sql.plan.bracket import FunctionBracket
+from sfumato.sql.explanation.wording import listed, per_key
+from sfumato.sql.plan.bracket import FORGET, FunctionBracket
 from sfumato.sql.plan.nodes import Lines
 from sfumato.sql.text.words import Word
 
@@ -35,7 +35,7 @@ EARLIER = FunctionBracket(
         Word("EARLIER", "names", "attributes"),
         Word("ORDER", "names", "order", default="arrival"),
         Word("KEY", "names", "key"),
-        Word("FORGET", "duration", "forget_after"),
+        FORGET,
     ),
     function=earlier_values,
     title=_title,

@@ -12,7 +12,7 @@ from sfumato.spark.extent_join import extent_join, is_extents
 from sfumato.spark.window_aggregate import window_aggregate
 from sfumato.sql.constructs.join_sides import SIDES, side_names, with_side_names
 from sfumato.sql.constructs.reorder import Reordered
-from sfumato.sql.constructs.similarity_join import equated, join_words
+from sfumato.sql.constructs.similarity_join import NOT_FORGOTTEN, equated, join_words
 from sfumato.sql.explanation.wording import per_key
 from sfumato.sql.plan.block import Block
 from sfumato.sql.plan.construct import Join
@@ -136,6 +136,8 @@ def _extents(block: Block, relation: Relation) -> Frame:
     if asked is None:
         return frame
     bracket, given = asked
+    if (forget := given.get("FORGET")) is not None:
+        raise at(block.text, forget, NOT_FORGOTTEN)
     ordered = bracket.frame(given, answered=True)
     window, order = bracket.window(given)
     assert isinstance(window, Range)

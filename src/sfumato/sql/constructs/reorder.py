@@ -10,14 +10,14 @@ from pyspark.sql import functions as F  # noqa: N812
 from sfumato.spark.model.figures import row_bytes
 from sfumato.spark.reorder import reorder
 from sfumato.sql.explanation.wording import listed, per_key, percent, size, span
-from sfumato.sql.plan.bracket import Bracket, Window
+from sfumato.sql.plan.bracket import FORGET, Bracket, Window
 from sfumato.sql.plan.given import Given
 from sfumato.sql.plan.nodes import Lines, Step, Table, at
 from sfumato.sql.plan.sources import Frame, found
 from sfumato.sql.text.words import Word
 from sfumato.windows import Range
 
-EXTENT = ("RANGE", "SLIDE")
+NOT_OF_REORDER = ("RANGE", "SLIDE", "FORGET")
 WAYS = {"drop_ratio", "slack", "max_delay", "estimator"}
 """Arguments that say how far to stay behind; without one of them nothing is held back."""
 CONTROLS = WAYS | {"max_buffer", "source"}
@@ -46,6 +46,7 @@ class Reorder(Bracket):
         Word("ESTIMATOR", "choice", "estimator"),
         Word("BSIZE", "number", "max_buffer"),
         Word("IDLE", "duration", "idle_timeout"),
+        FORGET,
     )
     kind = "time"
 
@@ -58,7 +59,7 @@ class Reorder(Bracket):
         frame = given.frame
         assert frame is not None
         extent = given.call(lambda: self._extent(given))
-        arguments = given.arguments(*EXTENT)
+        arguments = given.arguments(*NOT_OF_REORDER)
         controlled = is_controlled(arguments)
         if answered and extent is not None and not controlled:
             return frame

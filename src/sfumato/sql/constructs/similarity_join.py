@@ -22,6 +22,7 @@ from sfumato.sql.text.syntax import FromClause, Name, Node, Relation, Similarity
 from sfumato.sql.text.words import Word
 from sfumato.windows import Rows
 
+NOT_FORGOTTEN = "FORGET is of aggregates over windows and of EARLIER, not of joins and rankings"
 WORDS = (
     Word("WITHIN", "number", "within", needed=True),
     Word("PROBABILITY", "fraction", "probability", needed=True),
@@ -220,6 +221,8 @@ def _window(sides: list[Side], join: SimilarityJoin, block: Block) -> tuple[Rows
             hint = f"what comes first, join from (SELECT * FROM stream [{word} ...])"
             reason = f"a SIMILARITY JOIN compares ROWS windows; {hint}"
             raise at(block.text, given.node, reason)
+        if (forget := given.get("FORGET")) is not None:
+            raise at(block.text, forget, NOT_FORGOTTEN)
         windows.append(given)
     if not windows:
         reason = "the join lacks a window after a table's name"

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Window: TypeAlias = Rows | Range | Delta
+FORGET = Word("FORGET", "duration", "forget_after")
+"""After how long without a row a key begins anew; of aggregates and of earlier values."""
 
 
 class Bracket(ABC):

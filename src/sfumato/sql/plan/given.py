@@ -180,7 +180,7 @@ def duration_of(word: str, measure: Measure, text: str, words: Sequence[str] = (
         spelled = unit.lower()
         singular = spelled.removesuffix("s")
         if singular not in UNITS and spelled not in SHORT and singular not in SHORT:
-            likely = near(unit, (*UNIT_WORDS, *words))
+            likely = near(unit, UNIT_WORDS) or near(unit, words, cutoff=0.75)
             reason = f"{unit} is no unit of time"
             raise at(text, unit, reason, expected=UNIT_WORDS, suggestion=likely)
         if float(number) > 0:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.sql.plan.nodes import Step, at
 from sfumato.sql.text.errors import SqlError, near
-from sfumato.sql.text.syntax import Name, Node, Relation
+from sfumato.sql.text.syntax import Name, Node, Option, Relation
 from sfumato.windows import Delta, Range, Rows
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class Source:
         side each means
     window, order : for an aggregate or a ranking over the frame, and the columns it goes by
     node : what to point at
+    forget : the FORGET of its bracket
     extra : columns added for this query alone, which a star does not mean
     changed : it is not the table any more and must be replaced in the text
     """
@@ -56,6 +57,7 @@ class Source:
     node: Node
     window: Rows | Range | Delta | None = None
     order: list[str] = field(default_factory=list)
+    forget: Option | None = None
     sides: dict[str, str] = field(default_factory=dict)
     extra: list[str] = field(default_factory=list)
     changed: bool = False

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sfumato.spark.where import where
 from sfumato.sql.constructs.registered import CONSTRUCTS
 from sfumato.sql.plan.block import Block, Scope
-from sfumato.sql.plan.bracket import Window
+from sfumato.sql.plan.bracket import FORGET, Window
 from sfumato.sql.plan.construct import Answers
 from sfumato.sql.plan.measures import Measures, is_measure_of, outside_measures
 from sfumato.sql.plan.nodes import Where, at
@@ -41,6 +41,7 @@ from sfumato.sql.text.syntax import (
     Group,
     Item,
     Name,
+    Option,
     Relation,
     end_of,
     plain,
@@ -104,6 +105,10 @@ class BlockRewriting:
         filtered = self._filter(always=answers is not None)
         if answers is not None:
             answers.apply()
+        for source in block.sources:
+            if source.forget is not None:
+                reason = "FORGET is of aggregates over windows and of EARLIER, and here is none"
+                raise at(self.text, source.forget, reason)
         self._measure(filtered, _nowhere if answers is None else answers.covers)
         select = block.clause("SELECT")
         if select is not None and (answers is None or answers.beside_attributes):
@@ -155,6 +160,7 @@ class BlockRewriting:
             return None
         window: Window | None = None
         order: list[str] = []
+        forget: Option | None = None
         asked = self.block.brackets.given(relation, self.text, frame)
         if asked is not None:
             bracket, given = asked
@@ -163,6 +169,8 @@ class BlockRewriting:
             frame = clause.frame(frame, relation, self.block)
         if asked is not None:
             window, order = bracket.window(given.over(frame))
+            if bracket.kind:
+                forget = given.get(FORGET.word)
         alias, head = relation.alias, relation.head
         name = plain(alias) if alias is not None else ""
         if not name and isinstance(head, Name):
@@ -178,6 +186,7 @@ class BlockRewriting:
             relation.bracket or relation,
             window,
             order,
+            forget,
             changed=changed or altered,
         )
 
