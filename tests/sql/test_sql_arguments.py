@@ -95,6 +95,7 @@ def test_keys_are_forgotten_as_by_the_function(tables):
         assert rows.orderBy("arrival").collect()[-1].n == last
         query = f"SELECT earlier_v FROM gaps [EARLIER v KEY k{forget}] ORDER BY arrival"
         assert sql(tables, query).collect()[-1].earlier_v == (None if forget else 2.0)
+    assert sql(tables, "SELECT TOP 1 k FROM s [ROWS 5] RANK BY x FREQUENCY 1 s").columns == ["k"]
     for query in (
         "SELECT * FROM s [WATTR ts MAX FORGET 1 day]",
         "SELECT TOP 1 * FROM s [ROWS 5 FORGET 1 day] RANK BY x FREQUENCY 1 s",

@@ -76,7 +76,9 @@ class Passed:
 
     def renamed(self, of: str) -> Column:
         """The struct column `of`, its fields under their names."""
-        kind = StructType(self.fields) if self.fields else StructType().add("col1", IntegerType())
+        # An operator may leave any field out, so that none is NOT NULL.
+        fields = [StructField(f.name, f.dataType, True, f.metadata) for f in self.fields]
+        kind = StructType(fields or [StructField("col1", IntegerType())])
         return F.col(of).cast(kind).alias(of)
 
     def __len__(self) -> int:

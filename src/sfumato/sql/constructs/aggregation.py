@@ -68,6 +68,8 @@ class Aggregation(Answers):
     fields of these answers, HAVING becomes WHERE, and GROUP BY, whose work is done, goes.
     """
 
+    forgets = True
+
     def __init__(self, block: Block, source: Source) -> None:
         self.block, self.source, self.text = block, source, block.text
         self.clauses = {clause.word: clause for clause in block.clauses}
@@ -282,7 +284,6 @@ class Aggregation(Answers):
         forget = () if source.forget is None else (source.forget,)
         given = Given(forget, (FORGET,), source.node, self.text)
         keeping = given.arguments()
-        source.forget = None  # it has been heard
 
         def build() -> DataFrame:
             return aggregated(

@@ -93,6 +93,10 @@ class BlockRewriting:
             block.sources += self._sources(block.from_)
         self._refuse_unknown()
         answers = self._answers()
+        for source in block.sources:
+            if source.forget is not None and (answers is None or not answers.forgets):
+                reason = "FORGET is of aggregates over windows and of EARLIER, and here is none"
+                raise at(self.text, source.forget, reason)
         if answers is None:
             refuse_per_extent(block.clauses, block.sources, self.text)
             refuse_aggregates(block)
@@ -105,10 +109,6 @@ class BlockRewriting:
         filtered = self._filter(always=answers is not None)
         if answers is not None:
             answers.apply()
-        for source in block.sources:
-            if source.forget is not None:
-                reason = "FORGET is of aggregates over windows and of EARLIER, and here is none"
-                raise at(self.text, source.forget, reason)
         self._measure(filtered, _nowhere if answers is None else answers.covers)
         select = block.clause("SELECT")
         if select is not None and (answers is None or answers.beside_attributes):
