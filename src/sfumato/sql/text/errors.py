@@ -59,7 +59,8 @@ class SqlError(ValueError):
 def near(word: str, words: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The one of `words` that `word` most likely stands for, or None if none is close.
 
-    cutoff : how close, from 0 to 1 for the same. Case does not count. O(number of words); for error messages only.
+    cutoff : how close, from 0 to 1 for the same. Case does not count.
+    O(number of words); for error messages only.
     """
     by_lower = {w.lower(): w for w in words}
     close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=cutoff)
