@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sfumato.spark.earlier_values import earlier_values
-from sfumato.sql.explanation.wording import listed, per_key
+from sfumato.sql.explanation.wording import listed, per_key, span
 from sfumato.sql.plan.bracket import FORGET, FunctionBracket
 from sfumato.sql.plan.nodes import Lines
 from sfumato.sql.text.words import Word
