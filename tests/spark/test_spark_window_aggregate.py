@@ -464,3 +464,20 @@ def test_reordered_rows_without_their_late_marks_are_refused(disordered):
     gone = disordered.where("not late").drop("late")
     with pytest.raises(ValueError, match="their column `late` is gone"):
         sf.window_aggregate(gone, {"n": "count(*)"}, window=sf.Range("1 minute"), order="ts")
+
+
+def test_windows_chain_over_windows_whatever_their_columns(spark):
+    rows = [(i, START + timedelta(seconds=i), float(i % 5), "ab"[i % 2]) for i in range(20)]
+    df = spark.createDataFrame(rows, "id long, ts timestamp, x double, k string")
+    total, span = {"total": "sum(x)"}, sf.Range("4 seconds")
+    inner = sf.window_aggregate(df, total, window=sf.Rows(2, 1.0), order="id", distribution=4)
+    again = sf.window_aggregate(
+        inner, {"n": "count(*)"}, window=sf.Rows(3, 1.0), order="id", distribution=4
+    ).collect()
+    assert [row["id"] for row in again] == list(range(20))
+    extents = sf.window_aggregate(df, total, window=span, order="ts", key="k")
+    ended = extents.selectExpr("*", "window.end AS ended", "total.mean AS sum")
+    for window in (sf.Rows(2, 1.0), sf.Delta(100.0, on="sum")):
+        out = sf.window_aggregate(ended, {"m": "max(sum)"}, window=window, order="ended", key="k")
+        assert len(out.columns) == len(set(out.columns))
+        assert out.count() == extents.count() == 10
