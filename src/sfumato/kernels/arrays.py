@@ -19,3 +19,28 @@ def sort_slots(slots, n):
                 j -= gap
             slots[j] = s
         gap //= 3
+
+
+@lean
+def kth_smallest(values, n, k):
+    """The value that would stand at place k if values[:n] were sorted; reorders them. O(n)."""
+    low, high = 0, n - 1
+    while low < high:
+        pivot = values[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if k <= j:
+            high = j
+        elif k >= i:
+            low = i
+        else:
+            break
+    return values[k]

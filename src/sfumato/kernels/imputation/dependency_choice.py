@@ -1,7 +1,12 @@
-"""Which dependencies impute a missing attribute: the first combination, in order, with donors.
+"""Which dependencies impute a missing attribute, and the rows of the repository that lend values.
 
-One attribute's donors are found in the tree made for it; its combinations of dependencies, best
-first, are boxes over the other attributes. Everything here works on scaled attributes.
+One attribute's donors are found in the tree made for it; its dependencies, and what several of them
+ask together, are boxes over the other attributes. A choice is a set of dependencies: a bit mask,
+bit i for the i-th dependency of the attribute. Everything here works on scaled attributes.
+
+There are two ways. The plain one is E's: of the lattice of all combinations the first, in a given
+order, that has donors, and these. The other narrows a box by one dependency after the other, the
+tightest first, as long as there are enough donors; it lets the nearest of them lend.
 """
 
 from __future__ import annotations
@@ -20,10 +25,24 @@ from sfumato.kernels.imputation.donor_tree import (
     rows_in_nodes,
 )
 
-# How an attribute of an object was found, unless it is the number of a combination.
+# How an attribute of an object was found, unless it is a set of dependencies.
 PRESENT, MARGINAL, NOTHING = -1, -2, -3
 # What became of an object.
 COMPLETE, IMPUTED, NO_DEPENDENCY, NO_DONORS, NOT_FINITE = range(5)
+SMALLEST_REACH = 1e-6  # what an epsilon of 0 is widened from
+
+
+class Choice(NamedTuple):
+    """How dependencies are chosen.
+
+    least_donors : int >= 1, fewer do not count    marginal : bool, where none has donors the
+        attribute's distribution in the repository is taken
+    most_donors : int, so many of the nearest lend; 0: the plain way, all lend
+    """
+
+    least_donors: int
+    marginal: bool
+    most_donors: int
 
 
 class Repository(NamedTuple):
@@ -35,10 +54,15 @@ class Repository(NamedTuple):
     code_low, code_high : int64[T, nodes], least and greatest rank in a node
     values, counts : float64[V], int64[V], distinct values of the T attributes, ascending each, and
         how many rows have them; those of tree t from first_value[t], int64[T + 1]
-    first_combination : int64[T + 1], combinations of tree t in order of choice; number c asks
-        attributes box_attribute[box_begin[c] : box_begin[c + 1]] to be within box_reach[...]
+    first_dependency : int64[T + 1], dependencies of tree t, the tightest first; number d asks
+        attributes box_attribute[box_begin[d] : box_begin[d + 1]] to be within box_reach[...]
+    first_combination : int64[T + 1], of the plain way, combinations of tree t in order of choice;
+        number c is the set combination[c] of its dependencies
     column_of : int64[T], the attribute that each tree is for
     shift, span : float64[D], scaled = (value - shift) / span
+    choice : `Choice`    curve : float64[T, q + 1], see `calibration`
+    sharpness : float64[T], even : bool[T], see `nearest_donors`
+    narrowing : int64[T], so many dependencies narrow together; each further one only stands in
     """
 
     columns: np.ndarray
@@ -54,20 +78,20 @@ class Repository(NamedTuple):
     values: np.ndarray
     counts: np.ndarray
     first_value: np.ndarray
+    first_dependency: np.ndarray
     first_combination: np.ndarray
+    combination: np.ndarray
     box_begin: np.ndarray
     box_attribute: np.ndarray
     box_reach: np.ndarray
     column_of: np.ndarray
     shift: np.ndarray
     span: np.ndarray
-
-
-class Choice(NamedTuple):
-    """How combinations are chosen: with at least so many donors; else the marginal, if allowed."""
-
-    least_donors: int
-    marginal: bool
+    choice: Choice
+    curve: np.ndarray
+    sharpness: np.ndarray
+    even: np.ndarray
+    narrowing: np.ndarray
 
 
 class Scratch(NamedTuple):
@@ -76,6 +100,8 @@ class Scratch(NamedTuple):
     scaled : float64[D], the object    search : the box asked about, and what was found in it
     law, weight : float64[T, P], of each attribute the values, ascending, and how many donors have
         each; sizes of them, totals donors: int64[T], float64[T]
+    spread : float64[T], how far the donors' values lie apart
+    distance, share, moved, line : of the nearest donors, see `nearest_donors`, `local_line`
     """
 
     scaled: np.ndarray
@@ -87,8 +113,13 @@ class Scratch(NamedTuple):
     weight: np.ndarray
     sizes: np.ndarray
     totals: np.ndarray
+    spread: np.ndarray
     limits: np.ndarray
     none: np.ndarray
+    distance: np.ndarray
+    share: np.ndarray
+    moved: np.ndarray
+    line: np.ndarray
 
 
 @compiled_ieee
@@ -108,8 +139,13 @@ def new_scratch(repository):
         weight=np.empty((trees, places)),
         sizes=np.empty(trees, np.int64),
         totals=np.empty(trees),
+        spread=np.empty(trees),
         limits=np.empty(trees, np.int64),
         none=np.empty(0, np.int64),
+        distance=np.empty(places + 1),
+        share=np.empty(places + 1),
+        moved=np.empty(places + 1),
+        line=np.empty((d + 2, d + 2)),
     )
 
 
@@ -135,21 +171,38 @@ def scale(repository, raw, scaled):
 
 
 @lean
-def narrow_box(repository, combination, asked, search):
-    """Narrow a box by a combination: smaller reach for shared attributes; how many are asked."""
+def narrow_box(repository, t, dependencies, asked, search):
+    """Narrow a box by a set of dependencies of attribute t; how many attributes it asks about.
+
+    Of an attribute that several ask about the smaller reach counts.
+    """
     attributes, reach = search.attributes, search.reach
-    for i in range(repository.box_begin[combination], repository.box_begin[combination + 1]):
-        a = repository.box_attribute[i]
-        fresh = True
-        for j in range(asked):
-            if attributes[j] == a:
-                fresh = False
-                reach[a] = min(reach[a], repository.box_reach[i])
-        if fresh:
-            attributes[asked] = a
-            reach[a] = repository.box_reach[i]
-            asked += 1
+    d = repository.first_dependency[t]
+    while dependencies:
+        if dependencies & 1:
+            for i in range(repository.box_begin[d], repository.box_begin[d + 1]):
+                a = repository.box_attribute[i]
+                fresh = True
+                for j in range(asked):
+                    if attributes[j] == a:
+                        fresh = False
+                        reach[a] = min(reach[a], repository.box_reach[i])
+                if fresh:
+                    attributes[asked] = a
+                    reach[a] = repository.box_reach[i]
+                    asked += 1
+        dependencies >>= 1
+        d += 1
     return asked
+
+
+@lean
+def known(scratch, asked):
+    """Whether the object has all attributes that the box of `scratch` asks about."""
+    present = True
+    for i in range(asked):
+        present &= not np.isnan(scratch.scaled[scratch.search.attributes[i]])
+    return present
 
 
 @lean
@@ -166,28 +219,75 @@ def rows_of_nodes(repository, t, count, scratch, enough, out):
 
 
 @lean
-def choose_combination(repository, t, least_donors, scratch):
+def choose_combination(repository, t, scratch):
     """The first combination for attribute t whose determinants are present and that has donors.
 
-    Returns (combination, its nodes in `scratch`), or (NOTHING, 1 if one applied but had no donors,
-    else 0). Donors are not estimated but looked for, until there are `least_donors`.
+    Returns (set of dependencies, 1), or (NOTHING, 1 if one applied but had no donors, else 0).
+    Donors are not estimated but looked for, until there are enough.
     Source: E, section 3 (DD selection), with this exact test in place of the estimate.
     """
-    applied = 0
+    applied, least = 0, repository.choice.least_donors
     for c in range(repository.first_combination[t], repository.first_combination[t + 1]):
-        asked = narrow_box(repository, c, 0, scratch.search)
-        present = True
-        for i in range(asked):
-            present &= not np.isnan(scratch.scaled[scratch.search.attributes[i]])
-        if not present:
+        asked = narrow_box(repository, t, repository.combination[c], 0, scratch.search)
+        if not known(scratch, asked):
             continue
         applied = 1
         count = nodes_of_box(repository, t, asked, scratch)
-        if most_rows(tree_of(repository, t), count, scratch.search) < least_donors:
+        if most_rows(tree_of(repository, t), count, scratch.search) < least:
             continue
-        if rows_of_nodes(repository, t, count, scratch, least_donors, scratch.none) >= least_donors:
-            return c, count
+        if rows_of_nodes(repository, t, count, scratch, least, scratch.none) >= least:
+            return repository.combination[c], applied
     return NOTHING, applied
+
+
+@lean
+def choose_narrowest(repository, t, scratch):
+    """Dependencies for attribute t, each narrowing the box of those before while donors suffice.
+
+    Where no box has enough donors the first
+    dependency with any (`donor_nodes` widens its box). Returns as `choose_combination`.
+    Cost: a box query for each dependency at most.
+    """
+    least = repository.choice.least_donors
+    applied, chosen, some, bit = 0, np.int64(0), np.int64(0), np.int64(1)
+    first, last = repository.first_dependency[t], repository.first_dependency[t + 1]
+    for d in range(first, last):
+        if chosen > 0 and d >= first + repository.narrowing[t]:
+            break
+        if known(scratch, narrow_box(repository, t, bit, 0, scratch.search)):
+            applied = 1
+            asked = narrow_box(repository, t, chosen | bit, 0, scratch.search)
+            count = nodes_of_box(repository, t, asked, scratch)
+            found = rows_of_nodes(repository, t, count, scratch, least + 1, scratch.none)
+            if found >= least:
+                chosen |= bit
+                if found == least:
+                    break
+            elif found > 0 and some == 0:
+                some = bit
+        bit <<= 1
+    if chosen == 0:
+        chosen = some
+    return (chosen, applied) if chosen > 0 else (np.int64(NOTHING), applied)
+
+
+@lean
+def donor_nodes(repository, t, chosen, scratch):
+    """The box of a choice in `scratch`, wide enough for enough donors: (attributes asked, nodes).
+
+    Only boxes of `choose_narrowest` with too few donors are ever widened, to twice their size and
+    so on.
+    """
+    search, least = scratch.search, repository.choice.least_donors
+    asked = narrow_box(repository, t, chosen, 0, search)
+    count = nodes_of_box(repository, t, asked, scratch)
+    if repository.choice.most_donors > 0:
+        while rows_of_nodes(repository, t, count, scratch, least, scratch.none) < least:
+            for i in range(asked):
+                a = search.attributes[i]
+                search.reach[a] = max(2.0 * search.reach[a], SMALLEST_REACH)
+            count = nodes_of_box(repository, t, asked, scratch)
+    return asked, count
 
 
 @lean
@@ -205,10 +305,10 @@ def interval_of_nodes(repository, t, search, count):
 
 
 @lean
-def judge(repository, choice, scratch, raw, chosen, low, high):
+def judge(repository, scratch, raw, chosen, low, high):
     """Scale an object, choose for each missing attribute how to impute it; what becomes of it.
 
-    chosen : int64[T], written: PRESENT, a combination, MARGINAL (if allowed), or NOTHING
+    chosen : int64[T], written: PRESENT, dependencies, MARGINAL (if allowed), or NOTHING
     low, high : float64[T] or [0] (not wanted), written where a way was found, as `judge_batch`
     Returns COMPLETE or IMPUTED, else why it cannot be imputed. Attributes outside the T that are
     missing or infinite only keep dependencies from applying.
@@ -226,12 +326,16 @@ def judge(repository, choice, scratch, raw, chosen, low, high):
         if not finite:
             chosen[t] = NOTHING
             continue
-        found, applied = choose_combination(repository, t, choice.least_donors, scratch)
+        if repository.choice.most_donors > 0:
+            found, applied = choose_narrowest(repository, t, scratch)
+        else:
+            found, applied = choose_combination(repository, t, scratch)
         if low.size > 0:
-            low[t], high[t] = interval_of_nodes(
-                repository, t, scratch.search, 0 if found == NOTHING else applied
-            )
-        chosen[t] = MARGINAL if found == NOTHING and choice.marginal else found
+            count = 0
+            if found != NOTHING:
+                _, count = donor_nodes(repository, t, found, scratch)
+            low[t], high[t] = interval_of_nodes(repository, t, scratch.search, count)
+        chosen[t] = MARGINAL if found == NOTHING and repository.choice.marginal else found
         if chosen[t] == NOTHING:
             reason = max(reason, NO_DONORS if applied else NO_DEPENDENCY)
         else:
@@ -240,14 +344,14 @@ def judge(repository, choice, scratch, raw, chosen, low, high):
 
 
 @compiled_ieee
-def judge_batch(repository, choice, objects, low, high):
+def judge_batch(repository, objects, low, high):
     """Choose how to impute many objects, and bound what they will be imputed to.
 
-    objects : float64[n, D], NaN = missing    choice : `Choice`
+    objects : float64[n, D], NaN = missing
     low, high : float64[n, T], written: least and greatest value of each attribute in the index
-        nodes that the box of its combination meets; float64[0, T]: not wanted
+        nodes that the box of its choice meets; float64[0, T]: not wanted
     Returns (chosen int64[n, T], reason uint8[n]).
-    Cost: box queries until a combination has donors.
+    Cost: box queries, until one has enough donors or for each dependency.
     Source: E, sections 3 and 5.2 (initial MBR).
     """
     n, trees = objects.shape[0], repository.column_of.size
@@ -256,7 +360,7 @@ def judge_batch(repository, choice, objects, low, high):
     for i in range(n):
         box = min(i, low.shape[0])
         reason[i] = judge(
-            repository, choice, scratch, objects[i], chosen[i],
+            repository, scratch, objects[i], chosen[i],
             low[box : box + 1].reshape(-1), high[box : box + 1].reshape(-1),
         )  # fmt: skip
     return chosen, reason

@@ -1,6 +1,6 @@
 """Missing values as distributions: the donors' values with their shares, joint or independent.
 
-Combinations are chosen on scaled attributes (`dependency_choice`); the values that come out are not
+Dependencies are chosen on scaled attributes (`dependency_choice`); the values that come out are not
 scaled.
 """
 
@@ -13,20 +13,24 @@ import numpy as np
 from sfumato.kernels.arrays import sort_slots
 from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.imputation.alternative_rows import AlternativeRows, room_for
+from sfumato.kernels.imputation.calibration import recalibrate
 from sfumato.kernels.imputation.dependency_choice import (
     IMPUTED,
     MARGINAL,
     PRESENT,
-    narrow_box,
+    choose_narrowest,
+    interval_of_nodes,
     new_scratch,
-    nodes_of_box,
-    rows_of_nodes,
     scale,
 )
 from sfumato.kernels.imputation.joint_values import write_joint
+from sfumato.kernels.imputation.local_line import DONORS_A_SLOPE, move_along_line
 from sfumato.kernels.imputation.merge_nearest import merge_nearest
+from sfumato.kernels.imputation.nearest_donors import find_donors
 
-MOST_PRODUCTS = 65_536  # alternatives of an object with several independent missing attributes
+# Alternatives of an object with several independent missing attributes: of all donors, and of the
+# nearest, which are a sample of a few dozen as it is.
+MOST_PRODUCTS, MOST_NEAREST_PRODUCTS = 65_536, 4_096
 
 
 @lean
@@ -60,27 +64,81 @@ def _distinct(codes, values, n, scratch, law, weight):
 
 
 @lean
-def attribute_law(repository, t, chosen, scratch):
-    """Values of attribute t by a combination (or MARGINAL) and how many donors have each.
+def _sorted_values(values, share, n, law, weight):
+    """Distinct ones of values[:n], ascending, and their shares together; how many."""
+    for i in range(n):  # insertion: of a few dozen
+        j = i
+        while j > 0 and law[j - 1] > values[i]:
+            law[j], weight[j] = law[j - 1], weight[j - 1]
+            j -= 1
+        law[j], weight[j] = values[i], share[i]
+    k = 0
+    for i in range(n):
+        if i > 0 and law[i] == law[k - 1]:
+            weight[k - 1] += weight[i]
+        else:
+            law[k], weight[k] = law[i], weight[i]
+            k += 1
+    return k
 
+
+@lean
+def _nearest_law(repository, t, n, asked, nodes, scratch):
+    """Values that the n nearest donors lend, ascending, and their shares; how many."""
+    moved, first = scratch.moved, repository.first_value[t]
+    law, weight = scratch.law[t], scratch.weight[t]
+    for i in range(n):
+        moved[i] = repository.values[first + repository.codes[t, scratch.places[i]]]
+    k = _sorted_values(moved, scratch.share, n, law, weight)
+    scratch.spread[t] = law[k - 1] - law[0]
+    if 2 * k >= n and n >= DONORS_A_SLOPE * (asked + 1):
+        low, high = interval_of_nodes(repository, t, scratch.search, nodes)
+        move_along_line(repository, t, asked, n, scratch, low, high)
+        k = _sorted_values(moved, scratch.share, n, law, weight)
+    return k
+
+
+@lean
+def attribute_law(repository, t, chosen, scratch, left_out):
+    """Values of attribute t by a choice (or MARGINAL), and the number or share of donors of each.
+
+    left_out : int64, a row that does not lend, or -1
     Written to row t of scratch.law and scratch.weight, ascending, and to sizes[t] and totals[t].
+    Where the nearest donors lend, their values, unless many are equal, are moved along a line.
+    Returns the number of donors.
     Cost: a box query, and O(donors), or O(donors log donors) where they are few and far apart.
     """
     first, last = repository.first_value[t], repository.first_value[t + 1]
     law, weight = scratch.law[t], scratch.weight[t]
+    n = np.int64(0)
     if chosen == MARGINAL:
-        n = 0
         for i in range(last - first):
             law[i], weight[i] = repository.values[first + i], repository.counts[first + i]
             n += repository.counts[first + i]
-        scratch.sizes[t] = last - first
+        k = last - first
+        scratch.spread[t] = law[k - 1] - law[0]
     else:
-        asked = narrow_box(repository, chosen, 0, scratch.search)
-        count = nodes_of_box(repository, t, asked, scratch)
-        n = rows_of_nodes(repository, t, count, scratch, scratch.places.size, scratch.places)
-        values = repository.values[first:last]
-        scratch.sizes[t] = _distinct(repository.codes[t], values, n, scratch, law, weight)
-    scratch.totals[t] = n
+        n, asked, nodes = find_donors(repository, t, chosen, scratch, left_out)
+        if repository.choice.most_donors > 0:
+            k = _nearest_law(repository, t, n, asked, nodes, scratch)
+        else:
+            values = repository.values[first:last]
+            k = _distinct(repository.codes[t], values, n, scratch, law, weight)
+            scratch.spread[t] = law[k - 1] - law[0]
+    total = 0.0
+    for i in range(k):
+        total += weight[i]
+    scratch.sizes[t], scratch.totals[t] = k, total
+    return n
+
+
+@lean
+def calibrated_law(repository, t, chosen, scratch):
+    """`attribute_law`, as probabilities where the nearest donors lend; how many donors."""
+    n = attribute_law(repository, t, chosen, scratch, -1)
+    if repository.choice.most_donors > 0 and chosen != MARGINAL:
+        recalibrate(scratch.weight[t], scratch.sizes[t], scratch.totals[t], repository.curve[t])
+        scratch.totals[t] = 1.0
     return n
 
 
@@ -161,7 +219,7 @@ class Account(NamedTuple):
 def impute_object(repository, completion, scratch, raw, chosen, account, out, at):
     """Write the alternatives of one object, of `scratch.scaled`, behind place `at` of `out`.
 
-    raw : float64[D]    chosen : int64[T], PRESENT, MARGINAL or a combination with donors, for each
+    raw : float64[D]    chosen : int64[T], PRESENT, MARGINAL or dependencies with donors, for each
         attribute    account : `Account` of the object, written    out : `AlternativeRows`
     Returns (out, larger if need be; the place after the last; whether values were taken jointly).
 
@@ -181,12 +239,12 @@ def impute_object(repository, completion, scratch, raw, chosen, account, out, at
     product = 1.0
     for t in range(chosen.size):
         if missing[t]:
-            account.donors[t] = attribute_law(repository, t, chosen[t], scratch)
-            k = scratch.sizes[t]
-            account.spread[t] = scratch.law[t, k - 1] - scratch.law[t, 0]
-            product *= k
+            account.donors[t] = calibrated_law(repository, t, chosen[t], scratch)
+            account.spread[t] = scratch.spread[t]
+            product *= scratch.sizes[t]
     if g > 1:
-        most = min(most, MOST_PRODUCTS)
+        nearest = repository.choice.most_donors > 0
+        most = min(most, MOST_NEAREST_PRODUCTS if nearest else MOST_PRODUCTS)
     if product > most:
         share_limits(scratch.sizes, missing, most, scratch.limits)
         for t in range(chosen.size):
@@ -222,3 +280,34 @@ def impute_batch(repository, completion, objects, chosen, reason):
             )
         offsets[i + 1] = at
     return offsets, AlternativeRows(out.prob[:at], out.points[:at]), account, joined
+
+
+@compiled_ieee
+def held_out_ranks(repository, t, objects, rows, chance):
+    """How well the hidden values of rows of the repository fit what the other rows give for them.
+
+    objects : float64[s, D], the rows without attribute t and others    rows : int64[s], which rows
+    chance : float64[s] in [0, 1), decides between equal values
+    repository : its `least_donors` one more than there are to be, for the row itself is found too
+    Returns (where they fall, float64[s] in [0, 1]; how far off the laws are, float64[s], by the
+    continuous ranked probability score); NaN where no dependency has donors.
+    """
+    scratch, ranks = new_scratch(repository), np.full(rows.size, np.nan)
+    scores, first = np.full(rows.size, np.nan), repository.first_value[t]
+    for i in range(rows.size):
+        scale(repository, objects[i], scratch.scaled)
+        chosen, _ = choose_narrowest(repository, t, scratch)
+        if chosen <= 0:
+            continue
+        n = attribute_law(repository, t, chosen, scratch, rows[i])
+        own, total = repository.values[first + repository.row_codes[t, rows[i]]], scratch.totals[t]
+        below, equal, cumulated, score = 0.0, 0.0, 0.0, 0.0
+        for j in range(scratch.sizes[t]):
+            value, share = scratch.law[t, j], scratch.weight[t, j] / total
+            below += share if value < own else 0.0
+            equal += share if value == own else 0.0
+            cumulated += share
+            score += share * (abs(value - own) - value * (2.0 * cumulated - share - 1.0))
+        scores[i] = score
+        ranks[i] = (n * below + chance[i] * (n * equal + 1.0)) / (n + 1.0)
+    return ranks, scores

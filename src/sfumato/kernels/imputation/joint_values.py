@@ -13,23 +13,31 @@ from sfumato.kernels.imputation.dependency_choice import (
     rows_of_nodes,
 )
 from sfumato.kernels.imputation.merge_nearest import merge_nearest
+from sfumato.kernels.imputation.nearest_donors import keep_nearest
 
 
 @compiled_ieee
 def _joint_rows(repository, chosen, scratch):
-    """Rows that are donors of every missing attribute, as row numbers in scratch.places."""
+    """Rows that are donors of every missing attribute, as row numbers in scratch.places.
+
+    Where the nearest lend: enough of them, or none.
+    """
     asked, tree, widest = 0, -1, -1
     for t in range(chosen.size):
         if chosen[t] != PRESENT:
-            size = 0
-            if chosen[t] >= 0:
-                asked = narrow_box(repository, chosen[t], asked, scratch.search)
-                size = repository.box_begin[chosen[t] + 1] - repository.box_begin[chosen[t]]
-            if size > widest:
-                tree, widest = t, size
+            before = asked
+            if chosen[t] > 0:
+                asked = narrow_box(repository, t, chosen[t], asked, scratch.search)
+            if asked - before > widest:
+                tree, widest = t, asked - before
     count = nodes_of_box(repository, tree, asked, scratch)
     places = scratch.places
     n = rows_of_nodes(repository, tree, count, scratch, places.size, places)
+    most = repository.choice.most_donors
+    if most > 0:
+        if n < repository.choice.least_donors:
+            return 0
+        n = keep_nearest(repository, tree, asked, n, scratch)
     for i in range(n):
         places[i] = repository.rows[tree, places[i]]
     return n

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,17 +13,29 @@ import numpy.typing as npt
 
 from sfumato.kernels.imputation import dependency_choice
 from sfumato.kernels.imputation import imputation as kernel
-from sfumato.operators.arguments import NO_LIMIT, whole
+from sfumato.operators.arguments import NO_LIMIT, one_of, whole
 from sfumato.operators.imputation.dependency import Dependency, as_dependencies
 from sfumato.operators.imputation.donor_index import MOST_ATTRIBUTES, finite
 from sfumato.operators.imputation.lattice import (
     Combination,
     Lattice,
     build_lattice,
+    combine,
     correlation_dimension,
     expected_donors,
 )
-from sfumato.operators.imputation.prepared_repository import prepare, tree_orders
+from sfumato.operators.imputation.prepared_repository import (
+    MOST_DEPENDENCIES,
+    Box,
+    Calibration,
+    Preparation,
+    box_arrays,
+    by_worth,
+    calibrated,
+    prepare,
+    rounding,
+    tree_orders,
+)
 from sfumato.operators.state.snapshot import Snapshot, pack, unpack
 
 Ints = npt.NDArray[np.int64]
@@ -31,8 +43,9 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Reasons = npt.NDArray[np.uint8]
 
-KIND, VERSION = "imputer", 1
+KIND, VERSION = "imputer", 2
 FALLBACKS = ("marginal", "reject")
+LEAST_DONORS = {"calibrated": 20, "plain": 1}  # where nothing is said; measured, see docs
 PRESENT, MARGINAL, NOTHING = (
     dependency_choice.PRESENT,
     dependency_choice.MARGINAL,
@@ -54,12 +67,12 @@ class Imputed:
     offsets : int64[n + 1], of each object's alternatives; one that cannot be imputed has none
     prob : float64[m] in (0, 1], an object's sum to 1    values : float64[m, T], ascending by the
         first missing attribute, then the next, unless merged jointly; present ones as they were
-    chosen : int64[n, T], number in `Imputer.combinations`, or PRESENT, MARGINAL, NOTHING (-1, -2,
-        -3)
+    chosen : int64[n, T], which dependencies: bit i for number i of `Imputer.dependencies_of`, or
+        PRESENT, MARGINAL, NOTHING (-1, -2, -3)
     reason : uint8[n], place in REASONS; from 2 on the object could not be imputed
-    donors : int64[n, T], rows that lent values    spread : float64[n, T], how far those lie apart
-    beyond : bool[n, T], donors lie farther apart than twice the combination's epsilon: it
-        does not hold
+    donors : int64[n, T], rows that lent values    spread : float64[n, T], how far these lie apart
+    beyond : bool[n, T], donors lie farther apart than twice the least epsilon of the
+        dependencies: they do not hold
     error : float64[n, T], how far values were moved to have few enough alternatives
     joint : bool[n], several attributes were taken together, from the same rows
     """
@@ -93,19 +106,33 @@ class Imputer:
         keeps their correlation; where no row is, and by default, as independent (product)
     max_alternatives : int >= 1 or None, alternatives of one object; near values are merged, see
         `Imputed.error`. Independent attributes never make more than 65,536
+    method : "calibrated" or "plain", see below
     fallback : where no dependency has donors: "marginal" takes the attribute's distribution in the
         repository, "reject" gives the object back without alternatives, with the reason
     scaling : {name: (shift, span)} or None: scaled = (value - shift) / span. By default, and for
         names not given, minimum and extent in the repository, an extent of 0 counting as 1;
         `scaling` tells what is used
-    least_donors : int >= 1, a dependency with fewer is passed over
-    max_combinations : of dependencies, tried for an attribute; `left_out` are beyond that
+    least_donors : int >= 1, fewer donors do not count; None: 20 for "calibrated", 1 for "plain"
+    max_combinations : of dependencies, tried by "plain" for an attribute; `left_out` are beyond
+        that, and dependencies of an attribute beyond its 62 tightest
 
-    An object is imputed by the first of its `combinations` for an attribute (all dependencies,
-    then all but one, ... each alone; see `build_lattice`) whose determinants are present and that
-    has donors: rows s with |s[x] - o[x]| <= epsilon_x for all x of scaled attributes, edges
-    included, also where rounding puts a distance of just epsilon beyond it (see `rounding`). Each
-    distinct value of the donors has their share as probability.
+    Donors are rows s with |s[x] - o[x]| <= epsilon_x for all x of scaled attributes, edges
+    included, also where rounding puts a distance of just epsilon beyond it (see `rounding`).
+
+    "calibrated" means that a value lies in a range of probability p in a share p of cases. A
+    missing attribute's dependencies narrow a box, those first that alone impute rows of the
+    repository best, as long as `least_donors` remain; of more than twice as many the nearest lend,
+    near ones more, as far as that is better. Their values are moved along a line fitted to them to
+    where the object is (`kernels.imputation.local_line`), unless many are equal, and their shares
+    are corrected (`...calibration`). What is best, and right, is told by rows of the repository,
+    left out one by one. A box with too few donors is widened. So it holds for objects that are
+    like the repository's rows; that a stream drifts away from them is not noticed.
+
+    "plain" is E's: an object is imputed by the first of its `combinations` for an attribute (all
+    dependencies, then all but one, ... each alone; see `build_lattice`) whose determinants are
+    present and that has donors. Each distinct value of the donors has their share as probability.
+    More dependencies make it more certain, not more right.
+
     Where values are merged, Pr(dist <= e) lies between the unmerged ones of e - f and e + f, with f
     the length of the errors of both sides together.
 
@@ -114,7 +141,8 @@ class Imputer:
     Raises ValueError for arguments outside these ranges.
     Source: E, sections 2.2 and 3; the number of donors is tested exactly in place of estimated.
 
-    >>> imputer = Imputer({"a": [0.0, 0.1, 1.0], "b": [5.0, 6.0, 9.0]}, ["a -> b : 0.2 -> 1"])
+    >>> repository = {"a": [0.0, 0.1, 1.0], "b": [5.0, 6.0, 9.0]}
+    >>> imputer = Imputer(repository, ["a -> b : 0.2 -> 1"], method="plain")
     >>> done = imputer.impute([[0.0, np.nan]])
     >>> done.values.tolist(), done.prob.tolist()
     ([[0.0, 5.0], [0.0, 6.0]], [0.5, 0.5])
@@ -131,7 +159,8 @@ class Imputer:
         max_alternatives: int | None = None,
         fallback: str = "marginal",
         scaling: Mapping[str, tuple[float, float]] | None = None,
-        least_donors: int = 1,
+        method: str = "calibrated",
+        least_donors: int | None = None,
         max_combinations: int = 128,
     ) -> None:
         self.names, rows = columns_of(repository, names)
@@ -140,11 +169,12 @@ class Imputer:
         )
         self.dependencies = tuple(as_dependencies(dependencies))
         self._check_dependencies()
-        self._settings(joint, max_alternatives, fallback, least_donors)
+        self._settings(joint, max_alternatives, fallback, method, least_donors)
         self._scale(rows, scaling)
+        self._order_dependencies()
         scaled = (rows - self._shift) / self._span
         self._lattices = self._build(scaled, whole("max_combinations", max_combinations))
-        self._finish(rows, None)
+        self._finish(rows, None, None)
 
     def impute(self, values: Mapping[str, npt.ArrayLike] | npt.ArrayLike) -> Imputed:
         """Alternatives of objects.
@@ -159,7 +189,7 @@ class Imputer:
             self.prepared, kernel.Completion(self.joint, self.most), objects, chosen, reason
         )
         span = self._span[[self.names.index(name) for name in self.attributes]]
-        bound = np.append(self._bounds, [np.inf] * 3)[chosen]  # the three codes below 0 come last
+        bound = self._each_choice(chosen, self._bound, np.inf)
         return Imputed(
             offsets=offsets,
             prob=prob,
@@ -183,8 +213,7 @@ class Imputer:
         """
         shape = (len(objects) if boxes else 0, len(self.attributes))
         low, high = np.empty(shape), np.empty(shape)
-        choice = dependency_choice.Choice(self.least_donors, self.fallback == "marginal")
-        chosen, reason = dependency_choice.judge_batch(self.prepared, choice, objects, low, high)
+        chosen, reason = dependency_choice.judge_batch(self.prepared, objects, low, high)
         return chosen, reason, low, high
 
     def objects(self, values: Mapping[str, npt.ArrayLike] | npt.ArrayLike) -> Floats:
@@ -207,11 +236,13 @@ class Imputer:
         if imputed.reason[i] != dependency_choice.IMPUTED:
             return REASONS[imputed.reason[i]]
         parts = []
-        for name, chosen in zip(self.attributes, imputed.chosen[i].tolist(), strict=True):
+        for t, (name, chosen) in enumerate(
+            zip(self.attributes, imputed.chosen[i].tolist(), strict=True)
+        ):
             if chosen == MARGINAL:
                 parts.append(f"{name} by its distribution in the repository")
-            elif chosen >= 0:
-                parts.append(str(self.combinations[chosen].dependency))
+            elif chosen > 0:
+                parts.append(str(combine(self.chosen_dependencies(t, chosen))))
         return "; ".join(parts)
 
     @property
@@ -220,15 +251,24 @@ class Imputer:
         pairs = zip(self._shift.tolist(), self._span.tolist(), strict=True)
         return dict(zip(self.names, pairs, strict=True))
 
+    def dependencies_of(self, t: int) -> tuple[Dependency, ...]:
+        """The dependencies of attribute number t, in the order in which they are asked."""
+        return self._ordered[t]
+
+    def chosen_dependencies(self, t: int, chosen: int) -> list[Dependency]:
+        """Those of a set in `Imputed.chosen`."""
+        return [each for i, each in enumerate(self._ordered[t]) if chosen >> i & 1]
+
     @property
     def combinations(self) -> tuple[Combination, ...]:
-        """All combinations, attribute after attribute, each attribute's in order of choice."""
+        """All that "plain" tries, attribute after attribute, each attribute's in order."""
         return tuple(each for lattice in self._lattices for each in lattice.combinations)
 
     @property
     def left_out(self) -> int:
-        """Combinations of dependencies that `max_combinations` keeps from being tried."""
-        return sum(lattice.left_out for lattice in self._lattices)
+        """Combinations beyond `max_combinations`, and dependencies beyond 62: never tried."""
+        own = len(set(self.dependencies)) - sum(map(len, self._ordered))
+        return own + sum(lattice.left_out for lattice in self._lattices)
 
     @cached_property
     def fingerprint(self) -> int:
@@ -244,11 +284,13 @@ class Imputer:
             "joint": self.joint,
             "max_alternatives": self.max_alternatives,
             "fallback": self.fallback,
+            "method": self.method,
             "least_donors": self.least_donors,
+            "ordered": [[str(each) for each in own] for own in self._ordered],
             "lattices": [
                 {
                     "combinations": [
-                        [str(c.dependency), c.level, c.expected] for c in lattice.combinations
+                        [[str(part) for part in c.parts], c.expected] for c in lattice.combinations
                     ],
                     "left_out": lattice.left_out,
                 }
@@ -260,6 +302,10 @@ class Imputer:
             "orders": self._orders,
             "shift": self._shift,
             "span": self._span,
+            "curve": self.prepared.curve,
+            "sharpness": self.prepared.sharpness,
+            "even": self.prepared.even,
+            "narrowing": self.prepared.narrowing,
         }
         return pack(KIND, VERSION, Snapshot(values=values, arrays=arrays))
 
@@ -277,30 +323,37 @@ class Imputer:
         imputer.attributes = tuple(values["attributes"])
         imputer.dependencies = tuple(as_dependencies(values["dependencies"]))
         imputer._settings(
-            values["joint"], values["max_alternatives"], values["fallback"], values["least_donors"]
+            values["joint"],
+            values["max_alternatives"],
+            values["fallback"],
+            values["method"],
+            values["least_donors"],
         )
         imputer._shift, imputer._span = arrays["shift"], arrays["span"]
         imputer._lattices = tuple(
             Lattice(
                 tuple(
-                    Combination(Dependency.parse(text), level, expected)
-                    for text, level, expected in lattice["combinations"]
+                    Combination(tuple(map(Dependency.parse, texts)), expected)
+                    for texts, expected in lattice["combinations"]
                 ),
                 lattice["left_out"],
             )
             for lattice in values["lattices"]
         )
-        imputer._finish(arrays["rows"], arrays["orders"])
+        imputer._ordered = tuple(tuple(map(Dependency.parse, own)) for own in values["ordered"])
+        known = Calibration(*(arrays[name] for name in Calibration._fields))
+        imputer._finish(arrays["rows"], arrays["orders"], known)
         return imputer
 
-    def _settings(self, joint: Any, most: Any, fallback: Any, least: Any) -> None:
+    def _settings(self, joint: Any, most: Any, fallback: Any, method: Any, least: Any) -> None:
         if not isinstance(joint, bool):
             raise ValueError(f"`joint` must be True or False; got {joint!r}")
         if fallback not in FALLBACKS:
             raise ValueError(f"`fallback` must be one of {', '.join(FALLBACKS)}; got {fallback!r}")
         self.joint, self.fallback = joint, fallback
         self.max_alternatives = None if most is None else whole("max_alternatives", most)
-        self.least_donors = whole("least_donors", least)
+        self.method = one_of("method", method, tuple(LEAST_DONORS))
+        self.least_donors = whole("least_donors", LEAST_DONORS[method] if least is None else least)
         self.most = NO_LIMIT if self.max_alternatives is None else self.max_alternatives
 
     def _known(self, argument: str, chosen: Sequence[str]) -> tuple[str, ...]:
@@ -355,27 +408,102 @@ class Imputer:
             return expected_donors(dependency, len(scaled), dimensions[chosen])
 
         lattices = []
-        for name in self.attributes:
-            own = [d for d in self.dependencies if d.dependent == name]
-            lattices.append(build_lattice(own, expected, max(most, len(own))))
+        for own in self._ordered:
+            wanted = own if self.method == "plain" else ()
+            lattices.append(build_lattice(wanted, expected, max(most, len(own))))
         return tuple(lattices)
 
-    def _finish(self, rows: Floats, orders: Ints | None) -> None:
-        """Trees and flat arrays for the kernels."""
-        boxes = [
-            [
-                ([self.names.index(n) for n in each.dependency.names],
-                 [epsilon for _, epsilon in each.dependency.determinants])
-                for each in lattice.combinations
+    def _order_dependencies(self) -> None:
+        """Each attribute's dependencies, those first that promise the smallest distance."""
+        self._ordered = tuple(
+            tuple(sorted({d for d in self.dependencies if d.dependent == name}, key=_tightness))[
+                :MOST_DEPENDENCIES
             ]
-            for lattice in self._lattices
-        ]  # fmt: skip
-        self._rows = rows
-        columns = np.array([self.names.index(name) for name in self.attributes], np.int64)
-        scaled = (rows - self._shift) / self._span
-        self._orders = tree_orders(scaled, boxes) if orders is None else orders
-        self.prepared = prepare(rows, scaled, columns, boxes, self._orders, self._shift, self._span)
-        self._bounds = np.array([each.dependency.epsilon for each in self.combinations])
+            for name in self.attributes
+        )
+
+    def _boxes(self) -> list[list[Box]]:
+        return [
+            [
+                (
+                    [self.names.index(name) for name in each.names],
+                    [epsilon for _, epsilon in each.determinants],
+                )
+                for each in own
+            ]
+            for own in self._ordered
+        ]
+
+    def _finish(self, rows: Floats, orders: Ints | None, calibration: Calibration | None) -> None:
+        """Trees and flat arrays for the kernels."""
+        self._rows, boxes = rows, self._boxes()
+        if orders is None:
+            orders = tree_orders((rows - self._shift) / self._span, boxes)
+        self._orders = orders
+        nearest = self.method == "calibrated"
+        # The rows that calibrate are left out of the donors.
+        least = min(self.least_donors, max(len(rows) - 1, 1)) if nearest else self.least_donors
+        self.prepared = prepare(
+            Preparation(
+                rows=rows,
+                shift=self._shift,
+                span=self._span,
+                columns=np.array([self.names.index(name) for name in self.attributes], np.int64),
+                boxes=boxes,
+                combinations=[
+                    [
+                        sum(1 << own.index(part) for part in each.parts)
+                        for each in lattice.combinations
+                    ]
+                    for own, lattice in zip(self._ordered, self._lattices, strict=True)
+                ],
+                orders=orders,
+                choice=dependency_choice.Choice(
+                    least, self.fallback == "marginal", 2 * self.least_donors if nearest else 0
+                ),
+            )
+        )
+        if calibration is None and nearest and len(rows) > 1:
+            self._by_worth(rows)
+            calibration = calibrated(self.prepared, rows)
+        if calibration is not None:
+            self.prepared = self.prepared._replace(**calibration._asdict())
+
+    def _sets(self) -> list[list[int]]:
+        """Each attribute's combinations as bits for its dependencies."""
+        return [
+            [sum(1 << own.index(part) for part in each.parts) for each in lattice.combinations]
+            for own, lattice in zip(self._ordered, self._lattices, strict=True)
+        ]
+
+    def _by_worth(self, rows: Floats) -> None:
+        """Each attribute's dependencies in the order of what they are worth alone."""
+        orders = by_worth(self.prepared, rows)
+        self._ordered = tuple(
+            tuple(own[i] for i in order) for own, order in zip(self._ordered, orders, strict=True)
+        )
+        room = rounding(rows, self._shift, self._span)
+        self.prepared = self.prepared._replace(**box_arrays(self._boxes(), room))
+
+    def _bound(self, t: int, chosen: int) -> float:
+        """The least epsilon of a choice."""
+        return min(each.epsilon for each in self.chosen_dependencies(t, chosen))
+
+    def _each_choice(
+        self, chosen: Ints, value: Callable[[int, int], float], otherwise: float
+    ) -> Floats:
+        """float64[n, T]: a value of each choice, found once for each that differs."""
+        result = np.full(chosen.shape, otherwise)
+        for t in range(chosen.shape[1]):
+            sets, which = np.unique(chosen[:, t], return_inverse=True)
+            values = [value(t, each) if each > 0 else otherwise for each in sets.tolist()]
+            result[:, t] = np.array(values)[which.reshape(-1)] if values else otherwise
+        return result
+
+
+def _tightness(dependency: Dependency) -> tuple[float, int, float, str]:
+    reach = sum(epsilon for _, epsilon in dependency.determinants)
+    return dependency.epsilon, len(dependency.names), reach, str(dependency)
 
 
 def columns_of(

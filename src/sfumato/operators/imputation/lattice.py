@@ -20,11 +20,20 @@ FEWEST_IN_CELLS = 8  # rows a cell must hold, weighted, for a scale to tell of t
 
 @dataclass(frozen=True)
 class Combination:
-    """`level` dependencies as one, and how many donors that expects by the cost model."""
+    """Dependencies as one, and how many donors that expects by the cost model."""
 
-    dependency: Dependency
-    level: int
+    parts: tuple[Dependency, ...]
     expected: float
+
+    @property
+    def level(self) -> int:
+        """How many dependencies."""
+        return len(self.parts)
+
+    @property
+    def dependency(self) -> Dependency:
+        """What they ask together."""
+        return combine(self.parts)
 
 
 @dataclass(frozen=True)
@@ -80,7 +89,7 @@ def build_lattice(
             combined = combine(chosen)
             if combined.determinants not in seen:
                 seen.add(combined.determinants)
-                found.append(Combination(combined, level, expected(combined)))
+                found.append(Combination(chosen, expected(combined)))
         left_out += max(math.comb(len(single), level) - max(looked, 0), 0)
         found.sort(key=_choice)
         left_out += max(len(found) - max(room, 0), 0)
