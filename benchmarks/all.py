@@ -33,6 +33,7 @@ SUITES = (
     "discovery",
     "incomplete_join",
     "imputation_quality",
+    "imputation_coverage",
     "disorder",
     "many_keys",
     "spark_path",

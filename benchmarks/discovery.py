@@ -72,7 +72,7 @@ def inferred(
 ) -> tuple[float, float]:
     """The mean error of the expected values, and the share of rows that a dependency reached."""
     units = dict.fromkeys(NAMES, (0.0, 1.0))
-    imputer = Imputer(repository, dependencies, names=NAMES, scaling=units)
+    imputer = Imputer(repository, dependencies, names=NAMES, scaling=units, method="plain")
     done = imputer.impute(gaps)
     owner = np.repeat(np.arange(len(gaps)), np.diff(done.offsets))
     expected = np.zeros(gaps.shape)

@@ -108,7 +108,9 @@ def imputer_of(setting: Setting) -> Imputer:
         bounds = ", ".join([str(setting.epsilon)] * 3)
         texts.append(f"{', '.join(others)} -> {name} : {bounds} -> 0.1")
     scaling = dict.fromkeys(NAMES, (0.0, 1.0))
-    return Imputer(setting.repository, texts, names=NAMES, fallback="reject", scaling=scaling)
+    return Imputer(
+        setting.repository, texts, names=NAMES, fallback="reject", scaling=scaling, method="plain"
+    )
 
 
 def timed(prepare: Callable[[], Callable[[], Any]], count: int) -> float:

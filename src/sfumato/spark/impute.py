@@ -35,30 +35,34 @@ def impute(
     max_alternatives: int | None = None,
     fallback: str = "marginal",
     scaling: Mapping[str, tuple[float, float]] | None = None,
+    method: str = "calibrated",
+    least_donors: int | None = None,
     name: str | None = None,
 ) -> DataFrame:
     """Rows with missing attributes as uncertain tuples: NULLs inferred from a complete repository.
 
-    An attribute that is NULL (or NaN) is imputed by the first rule, a dependency or a combination
-    of several, whose determinants are present and that has donors: rows of the repository near on
-    every determinant. Each distinct value of the donors is an alternative with their share as its
-    probability. `sfumato.Imputer` says how rules are chosen and what bounds there are.
+    An attribute that is NULL (or NaN) is imputed from donors: rows of the repository near on the
+    determinants of dependencies. By the method "calibrated" at least 20 rows lend, the nearest of
+    them, moved to where the object is; their probabilities are those that rows of the repository
+    show when they are left out, so that a range of probability 90% has the true value in some 90%
+    of the cases. By the method "plain" each distinct value of the donors is an alternative, with
+    their share as its probability. `sfumato.Imputer` says more of both, and what bounds there are.
 
     df : streaming or static; the attributes and determinants as columns of numbers, the
         determinants of which may be NULL, too
-    repository, ..., scaling : see `sfumato.Imputation`
+    repository, ..., least_donors : see `sfumato.Imputation`
     name : of the metrics, instead of the number N
 
     Columns: all of `df` as they were (a NULL stays a NULL), `alternatives`:
-    array<struct<prob, ATTR...>> over `attributes`, and `imputed_by`: text, the rules used. A
+    array<struct<prob, ATTR...>> over `attributes`, and `imputed_by`: text, the dependencies used. A
     complete row has itself as its only alternative, and NULL there. A row that cannot be imputed
     has NULL alternatives and "unimputable: ..." with the reason in `imputed_by`: ``sf.rejected``
     gives these rows, ``sf.checked`` the others. Where `df` has a column `existence`,
     probabilities are multiplied by it.
 
     The observed metrics ``sfumato_impute_N`` count rows, which are complete + imputed +
-    unimputable, and beyond: imputed rows whose donors lie farther apart than twice the rule's
-    epsilon, so that the dependency does not hold there.
+    unimputable, and beyond: imputed rows whose donors lie farther apart than twice the epsilon of
+    the dependencies, so that they do not hold there.
 
     The repository is read when this is called, whole, into the driver's memory, and prepared: a
     job of Spark that collects it (nothing else of the query is started). It goes to the workers
@@ -72,7 +76,15 @@ def impute(
     Raises ValueError or TypeError for wrong arguments.
     """
     imputation = Imputation(
-        repository, dependencies, attributes, joint, max_alternatives, fallback, scaling
+        repository,
+        dependencies,
+        attributes,
+        joint,
+        max_alternatives,
+        fallback,
+        scaling,
+        method,
+        least_donors,
     )
     return impute_frame(df, imputation, name)
 

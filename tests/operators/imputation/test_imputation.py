@@ -14,7 +14,6 @@ from sfumato.kernels.imputation.imputation import share_limits
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.imputer import MARGINAL, NOTHING, PRESENT, REASONS, Imputer
 from sfumato.operators.imputation.lattice import (
-    Combination,
     build_lattice,
     combine,
     correlation_dimension,
@@ -25,6 +24,11 @@ from worlds import worlds
 
 NAMES = "abcdefghij"
 WHOLE = (0.0, 1.0)  # a scaling that leaves values as they are
+
+
+def plain(*arguments, **options):
+    """An imputer of E's way, which the definition below is of."""
+    return Imputer(*arguments, **{"method": "plain", **options})
 
 
 # The definition, slow and obvious.
@@ -113,7 +117,7 @@ def random_case(data, most_rows=60, dimensions=10):
 def test_imputed_distributions_are_those_of_the_definition(data):
     repository, dependencies, objects = random_case(data)
     scaling = dict.fromkeys(repository, WHOLE) if data.draw(st.booleans()) else None
-    imputer = Imputer(
+    imputer = plain(
         repository,
         dependencies,
         joint=data.draw(st.booleans()),
@@ -142,7 +146,10 @@ def test_imputed_distributions_are_those_of_the_definition(data):
 @settings(max_examples=25)
 def test_an_object_is_imputed_the_same_in_any_batch_and_after_saving(data):
     repository, dependencies, objects = random_case(data, dimensions=5)
-    imputer = Imputer(repository, dependencies, joint=data.draw(st.booleans()), max_alternatives=7)
+    method = data.draw(st.sampled_from(["plain", "calibrated"]))
+    imputer = Imputer(
+        repository, dependencies, joint=data.draw(st.booleans()), max_alternatives=7, method=method
+    )
     again = Imputer.from_bytes(imputer.to_bytes())
     assert again.combinations == imputer.combinations
     assert again.scaling == imputer.scaling
@@ -166,7 +173,7 @@ REPOSITORY = {
 
 
 def test_edges_of_a_box_belong_to_it():
-    imputer = Imputer(REPOSITORY, ["a -> c : 0.1 -> 1"])
+    imputer = plain(REPOSITORY, ["a -> c : 0.1 -> 1"])
     done = imputer.impute([[0.1, 0.0, np.nan]])  # 0.2 - 0.1 and 0.1 - 0.0 are 0.1 exactly
     assert done.values[:, 2].tolist() == [1.0, 2.0]
     assert done.prob.tolist() == [1 / 3, 2 / 3]
@@ -176,12 +183,12 @@ def test_edges_of_a_box_belong_to_it():
 
 def test_the_combined_rule_is_tried_first_and_single_ones_where_it_has_no_donors():
     dependencies = ["a -> c : 0.1 -> 1", "b -> c : 0 -> 1"]
-    imputer = Imputer(REPOSITORY, dependencies, ["c"], fallback="reject")
+    imputer = plain(REPOSITORY, dependencies, ["c"], fallback="reject")
     assert [rule.level for rule in imputer.combinations] == [2, 1, 1]
     done = imputer.impute(
         {"a": [0.1, 0.2, 0.9, np.nan, 9.0], "b": [0.5, 1.0, 0.3, 1.0, 9.0], "c": [np.nan] * 5}
     )
-    levels = [imputer.combinations[r].level if r >= 0 else r for r in done.chosen[:, 0]]
+    levels = [r.bit_count() if r >= 0 else r for r in done.chosen[:, 0].tolist()]
     assert levels == [2, 1, 1, 1, NOTHING]
     assert imputer.explain(done, 0) == "a, b -> c : 0.1, 0 -> 1"
     assert imputer.explain(done, 4) == "no donors"
@@ -189,7 +196,7 @@ def test_the_combined_rule_is_tried_first_and_single_ones_where_it_has_no_donors
 
 
 def test_nothing_becomes_zero_or_vanishes_silently():
-    imputer = Imputer(REPOSITORY, ["a -> c : 0.1 -> 1"], ["c"], fallback="reject")
+    imputer = plain(REPOSITORY, ["a -> c : 0.1 -> 1"], ["c"], fallback="reject")
     objects = [[np.nan, 0.0, np.nan], [0.1, 0.0, 3.0], [np.inf, 0.0, np.nan], [0.0, 0.0, -np.inf]]
     done = imputer.impute(objects)
     assert [REASONS[r] for r in done.reason] == [
@@ -205,7 +212,7 @@ def test_rows_at_just_epsilon_are_donors_on_both_sides_and_those_beyond_are_not(
     steps = np.round(np.arange(0.0, 3.0, 0.1), 1)  # 0.4 - 0.3 > 0.1 and 0.3 - 0.2 < 0.1 in float64
     for shift, span in ((0.0, 1.0), (-7.3, 1.0), (1.7, 10.0)):
         a = np.round(steps * span + shift, 12)
-        imputer = Imputer(
+        imputer = plain(
             {"a": a, "b": np.arange(a.size)}, [f"a -> b : {epsilon} -> 1"], "b",
             scaling={"a": (shift, span)},
         )  # fmt: skip
@@ -216,7 +223,7 @@ def test_rows_at_just_epsilon_are_donors_on_both_sides_and_those_beyond_are_not(
 
 
 def test_an_infinite_determinant_is_a_missing_one():
-    imputer = Imputer(
+    imputer = plain(
         REPOSITORY, ["a -> c : 0.1 -> 1", "b -> c : 0.1 -> 1"], ["c"], fallback="reject"
     )
     objects = [[np.inf, 0.5, 3.0], [-np.inf, 0.5, np.nan], [np.inf, -np.inf, np.nan]]
@@ -230,7 +237,7 @@ def test_an_infinite_determinant_is_a_missing_one():
 
 
 def test_a_row_with_everything_missing_gets_the_marginal_distributions():
-    imputer = Imputer(REPOSITORY, ["a -> c : 0.1 -> 1"], joint=True)
+    imputer = plain(REPOSITORY, ["a -> c : 0.1 -> 1"], joint=True)
     done = imputer.impute([[np.nan] * 3])
     assert done.chosen.tolist() == [[MARGINAL] * 3]
     assert done.joint.tolist() == [True]
@@ -240,19 +247,19 @@ def test_a_row_with_everything_missing_gets_the_marginal_distributions():
         [0.2, 0.5, 2.0],
         [1.0, 1.0, 5.0],
     ]
-    independent = Imputer(REPOSITORY, []).impute([[np.nan] * 3])
+    independent = plain(REPOSITORY, []).impute([[np.nan] * 3])
     assert independent.offsets.tolist() == [0, 4 * 3 * 3]
     assert imputer.explain(done, 0).startswith("a by its distribution in the repository; b by")
 
 
 def test_joint_values_come_from_common_donors_or_else_independently():
-    imputer = Imputer(
+    imputer = plain(
         REPOSITORY, ["a -> b : 0.1 -> 1", "a -> c : 0 -> 1"], joint=True, scaling={"a": WHOLE}
     )
     done = imputer.impute([[0.1, np.nan, np.nan], [0.15, np.nan, np.nan]])
     assert done.joint.tolist() == [True, True]
     assert done.values[:1].tolist() == [[0.1, 0.5, 2.0]]  # only the row at 0.1 serves both
-    apart = Imputer(
+    apart = plain(
         {"a": [0.0, 1.0], "b": [0.0, 1.0], "c": [3.0, 4.0], "d": [5.0, 6.0]},
         ["a -> c : 0 -> 1", "b -> d : 0 -> 1"],
         joint=True,
@@ -263,7 +270,7 @@ def test_joint_values_come_from_common_donors_or_else_independently():
 
 
 def test_donors_too_far_apart_for_the_epsilon_are_reported():
-    imputer = Imputer(REPOSITORY, ["a -> c : 0.2 -> 0.1"])  # 1 ... 2 of an extent of 4
+    imputer = plain(REPOSITORY, ["a -> c : 0.2 -> 0.1"])  # 1 ... 2 of an extent of 4
     done = imputer.impute([[0.0, 0.0, np.nan], [0.2, 0.0, np.nan], [1.0, 0.0, np.nan]])
     assert done.beyond[:, 2].tolist() == [True, True, False]
     assert not done.beyond[:, :2].any()
@@ -307,8 +314,8 @@ def test_near_values_are_merged_with_their_probabilities(data):
     rows = np.round(rng.random((40, 3)) ** 3, 2) * [1.0, 10.0, 100.0]
     names, joint = ["a", "b", "c"], data.draw(st.booleans())
     objects = np.array([[0.5, np.nan, np.nan if joint else 3.0]])
-    exact = Imputer(rows, [], names=names, joint=joint).impute(objects)
-    imputer = Imputer(rows, [], names=names, joint=joint, max_alternatives=most)
+    exact = plain(rows, [], names=names, joint=joint).impute(objects)
+    imputer = plain(rows, [], names=names, joint=joint, max_alternatives=most)
     done = imputer.impute(objects)
     axes = [1, 2] if joint else [1]
     span = [imputer.scaling[names[a]][1] for a in axes]
@@ -330,7 +337,7 @@ def test_independent_attributes_share_the_alternatives_they_may_have(data):
     most = data.draw(st.integers(1, 100))
     rows = rng.random((30, 4))
     rows[:, 0] = rng.integers(0, 2, 30)
-    imputer = Imputer(rows, [], names="abcd", max_alternatives=most)
+    imputer = plain(rows, [], names="abcd", max_alternatives=most)
     objects = np.full((2, 4), np.nan)
     objects[1, 3] = 0.0
     done = imputer.impute(objects)
@@ -351,7 +358,7 @@ def test_small_attributes_keep_all_their_values():
 
 def test_a_product_beyond_all_bounds_is_merged_and_says_so():
     rows = np.random.default_rng(0).random((2000, 3))
-    done = Imputer(rows, [], names="abc").impute([[np.nan, np.nan, 0.0], [np.nan, 0.0, 0.0]])
+    done = plain(rows, [], names="abc").impute([[np.nan, np.nan, 0.0], [np.nan, 0.0, 0.0]])
     assert np.diff(done.offsets).tolist() == [256 * 256, 2000]
     assert (done.error[0, :2] > 0).all()
     assert not done.error[1].any()
@@ -397,7 +404,8 @@ def test_a_lattice_over_its_cap_keeps_the_top_and_the_single_rules_and_says_what
 def test_a_combination_that_asks_the_same_is_tried_once():
     texts = ["a -> z : 0.1 -> 1", "a -> z : 0.2 -> 1"]
     lattice = build_lattice([Dependency.parse(text) for text in texts], lambda d: 1.0, 100)
-    assert lattice.combinations[0] == Combination(Dependency.parse("a -> z : 0.1 -> 1"), 2, 1.0)
+    assert str(lattice.combinations[0].dependency) == "a -> z : 0.1 -> 1"
+    assert (lattice.combinations[0].level, lattice.combinations[0].expected) == (2, 1.0)
     assert len(lattice.combinations) == 2
 
 
@@ -442,11 +450,11 @@ def test_expected_donors_are_near_the_true_number_for_uniform_rows():
 def test_wrong_arguments_are_named(change, message):
     given = {"repository": REPOSITORY, "dependencies": ["a -> c : 1 -> 1"], **change}
     with pytest.raises(ValueError, match=message):
-        Imputer(**given)
+        plain(**given)
 
 
 def test_wrong_values_and_bytes_are_named():
-    imputer = Imputer(REPOSITORY, [])
+    imputer = plain(REPOSITORY, [])
     with pytest.raises(ValueError, match=r"`values` must have shape \(n, 3\)"):
         imputer.impute([[1.0]])
     with pytest.raises(ValueError, match="`values` must have all of"):

@@ -46,6 +46,7 @@ Reasons = npt.NDArray[np.uint8]
 KIND, VERSION = "imputer", 2
 FALLBACKS = ("marginal", "reject")
 LEAST_DONORS = {"calibrated": 20, "plain": 1}  # where nothing is said; measured, see docs
+METHODS = tuple(LEAST_DONORS)
 PRESENT, MARGINAL, NOTHING = (
     dependency_choice.PRESENT,
     dependency_choice.MARGINAL,
@@ -164,6 +165,8 @@ class Imputer:
         max_combinations: int = 128,
     ) -> None:
         self.names, rows = columns_of(repository, names)
+        by_name = np.argsort(np.array(self.names))[::-1]
+        rows = rows[np.lexsort(rows.T[by_name])]  # rows in any order make the same imputer
         self.attributes = self._known(
             "attributes", self.names if attributes is None else attributes
         )
@@ -352,7 +355,7 @@ class Imputer:
             raise ValueError(f"`fallback` must be one of {', '.join(FALLBACKS)}; got {fallback!r}")
         self.joint, self.fallback = joint, fallback
         self.max_alternatives = None if most is None else whole("max_alternatives", most)
-        self.method = one_of("method", method, tuple(LEAST_DONORS))
+        self.method = one_of("method", method, METHODS)
         self.least_donors = whole("least_donors", LEAST_DONORS[method] if least is None else least)
         self.most = NO_LIMIT if self.max_alternatives is None else self.max_alternatives
 

@@ -101,7 +101,8 @@ def imputer_of(
     history: bool = True,
     near: Sequence[float] = NEAR,
     tight: float = TIGHT,
-    least_donors: int = 3,
+    method: str = "plain",
+    least_donors: int | None = 3,
     max_alternatives: int = 24,
     max_combinations: int = 512,
 ) -> Imputer:
@@ -114,6 +115,6 @@ def imputer_of(
     found = discovered(rows, names, seed, near=near, tight=tight, history=history)
     return Imputer(
         rows[:, : len(columns)], found, names, names=columns,
-        scaling=dict.fromkeys(columns, (0.0, 1.0)), least_donors=least_donors,
+        scaling=dict.fromkeys(columns, (0.0, 1.0)), method=method, least_donors=least_donors,
         max_alternatives=max_alternatives, max_combinations=max_combinations,
     )  # fmt: skip

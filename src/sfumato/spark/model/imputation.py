@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import NumericType
 
+from sfumato.operators.arguments import whole
 from sfumato.operators.imputation.dependency import Dependency, as_dependencies
-from sfumato.operators.imputation.imputer import FALLBACKS, Imputer
+from sfumato.operators.imputation.imputer import FALLBACKS, METHODS, Imputer
 from sfumato.spark.model.columns import names, resolved
 from sfumato.spark.model.names import column
 from sfumato.tables.imputation.imputation import ImputationSettings, shared_imputer
@@ -39,6 +40,10 @@ class Imputation:
         repository; "reject", the row has no alternatives, and `imputed_by` says why
     scaling : {name: (shift, span)}: scaled = (value - shift) / span; by default, and for names
         not given, minimum and extent in the repository
+    method : "calibrated": a value lies in a range of probability p in a share p of the cases;
+        "plain": the donors of the first combination of dependencies that has any, as they are (see
+        `sfumato.Imputer`)
+    least_donors : fewer donors do not count; None: 20 for "calibrated", 1 for "plain"
 
     Raises ValueError or TypeError for what is wrong without looking at the repository.
     """
@@ -50,6 +55,8 @@ class Imputation:
     max_alternatives: int | None = None
     fallback: str = "marginal"
     scaling: Mapping[str, tuple[float, float]] | None = None
+    method: str = "calibrated"
+    least_donors: int | None = None
 
     def __post_init__(self) -> None:
         check_repository(self.repository)
@@ -65,6 +72,10 @@ class Imputation:
             raise ValueError(
                 f"`fallback` must be one of {', '.join(FALLBACKS)}; got {self.fallback!r}"
             )
+        if self.method not in METHODS:
+            raise ValueError(f"`method` must be one of {', '.join(METHODS)}; got {self.method!r}")
+        if self.least_donors is not None:
+            whole("least_donors", self.least_donors)
         dependencies = tuple(as_dependencies(self.dependencies))
         if not dependencies:
             raise ValueError(
@@ -97,6 +108,8 @@ class Imputation:
                 (name, float(shift), float(span))
                 for name, (shift, span) in (self.scaling or {}).items()
             ),
+            method=self.method,
+            least_donors=self.least_donors,
         )
 
     def prepare(self, spark: SparkSession) -> PreparedRepository:

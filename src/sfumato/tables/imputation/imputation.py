@@ -36,6 +36,8 @@ class ImputationSettings:
     max_alternatives: int | None
     fallback: str
     scaling: tuple[tuple[str, float, float], ...]
+    method: str
+    least_donors: int | None
 
     def make(self, repository: pa.Table) -> Imputer:
         """The imputer over the complete rows of a repository. Raises ValueError without any."""
@@ -53,6 +55,8 @@ class ImputationSettings:
             max_alternatives=self.max_alternatives,
             fallback=self.fallback,
             scaling={name: (shift, span) for name, shift, span in self.scaling},
+            method=self.method,
+            least_donors=self.least_donors,
         )
 
 

@@ -1,0 +1,147 @@
+"""Imputed distributions mean what they say: a range of probability p holds a share p of values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sfumato.operators.imputation.imputer import MARGINAL, Imputer
+
+DEPENDENCIES = [
+    *(f"a -> c : {near} -> 0.1" for near in (0.02, 0.1)),
+    *(f"b -> c : {near} -> 0.2" for near in (0.02, 0.1)),
+    "a, b -> c : 0.05, 0.05 -> 0.05",
+    "noise -> c : 0.05 -> 0.01",  # promises the most, and means nothing
+]
+
+
+def rows(n, seed):
+    """c follows from a and b but for a noise that grows with a."""
+    rng = np.random.default_rng(seed)
+    a, b, noise = rng.random((3, n))
+    c = 2.0 * a - b**2 + (0.02 + 0.1 * a) * rng.standard_normal(n)
+    return np.column_stack([a, b, noise, c])
+
+
+def hidden(objects, share, seed):
+    """The objects without c, and some without a."""
+    gaps = objects.copy()
+    gaps[:, 3] = np.nan
+    gaps[np.random.default_rng(seed).random(len(gaps)) < share, 0] = np.nan
+    return gaps
+
+
+def laws(imputer, objects):
+    done = imputer.impute(objects)
+    for i in range(len(objects)):
+        part = slice(done.offsets[i], done.offsets[i + 1])
+        yield done.values[part, 0], done.prob[part]
+
+
+def within(law, value, probability):
+    """Whether a value lies in the central range of this probability."""
+    values, prob = law
+    order = np.argsort(values)
+    below = np.cumsum(prob[order])
+    low, high = (np.searchsorted(below, p) for p in ((1 - probability) / 2, (1 + probability) / 2))
+    return values[order][low] <= value <= values[order][min(high, len(values) - 1)]
+
+
+def score(law, value):
+    """Continuous ranked probability score, by its definition as expectations."""
+    values, prob = law
+    between = np.abs(values[:, None] - values[None, :])
+    return prob @ np.abs(values - value) - prob @ between @ prob / 2
+
+
+def imputer_of(n=2000, **options):
+    repository = rows(n, 1)
+    return Imputer(repository, DEPENDENCIES, ["c"], names=["a", "b", "noise", "c"], **options)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_ranges_hold_as_many_values_as_they_say_whatever_dependencies_promise(share):
+    objects = rows(1000, 2)
+    found = list(laws(imputer_of(), hidden(objects, share, 3)))
+    for probability, slack in ((0.5, 0.06), (0.8, 0.05), (0.9, 0.035)):
+        held = np.mean(
+            [within(law, c, probability) for law, c in zip(found, objects[:, 3], strict=True)]
+        )
+        assert held == pytest.approx(probability, abs=slack)
+    plain = list(laws(imputer_of(method="plain"), hidden(objects, share, 3)))
+    held = np.mean([within(law, c, 0.9) for law, c in zip(plain, objects[:, 3], strict=True)])
+    assert held < 0.8  # the more certain, the more wrong
+
+
+def test_it_is_nearer_to_the_truth_than_the_plain_way_and_the_mean_of_the_nearest_rows():
+    objects, repository = rows(400, 2), rows(2000, 1)
+    gaps = hidden(objects, 0.0, 3)
+    ours = np.mean(
+        [score(*pair) for pair in zip(laws(imputer_of(), gaps), objects[:, 3], strict=True)]
+    )
+    plain = laws(imputer_of(method="plain"), gaps)
+    assert ours < 0.9 * np.mean([score(*pair) for pair in zip(plain, objects[:, 3], strict=True)])
+    off = np.abs(repository[None, :, :2] - objects[:, None, :2]).max(axis=2)
+    near = np.argsort(off, axis=1)[:, :5]
+    assert ours < np.abs(repository[near, 3].mean(axis=1) - objects[:, 3]).mean()
+
+
+def test_at_least_so_many_donors_lend_and_a_box_with_fewer_is_widened():
+    imputer = imputer_of(least_donors=12)
+    objects = hidden(rows(200, 4), 0.3, 5)
+    objects[0, :3] = 1.4, np.nan, np.nan  # outside of all that is known, but near its edge
+    objects[1, :3] = 0.99999, 0.99999, np.nan
+    done = imputer.impute(objects)
+    inside = done.chosen[:, 0] != MARGINAL
+    assert (done.donors[inside, 0] >= 12).all()
+    assert done.chosen[0, 0] == MARGINAL
+    assert inside[1:].all()
+
+
+def test_the_same_rows_in_any_order_make_the_same_imputer():
+    repository = rows(300, 6)
+    names = ["a", "b", "noise", "c"]
+    one = Imputer(repository, DEPENDENCIES, ["c"], names=names)
+    other = Imputer(repository[::-1].copy(), DEPENDENCIES[::-1], ["c"], names=names)
+    objects = hidden(rows(50, 7), 0.3, 8)
+    for mine, its in zip(laws(one, objects), laws(other, objects), strict=True):
+        np.testing.assert_array_equal(mine, its)
+
+
+def test_probabilities_are_above_0_and_sum_to_1_and_values_stay_within_the_repository():
+    repository = rows(500, 9)
+    imputer = Imputer(repository, DEPENDENCIES, ["c"], names=["a", "b", "noise", "c"])
+    for values, prob in laws(imputer, hidden(rows(200, 10), 0.2, 11)):
+        assert prob.min() > 0.0
+        assert prob.sum() == pytest.approx(1.0, abs=1e-12)
+        assert repository[:, 3].min() <= values.min() <= values.max() <= repository[:, 3].max()
+
+
+def test_few_values_are_lent_as_they_are():
+    repository = rows(1000, 12)
+    repository[:, 3] = np.round(repository[:, 3])  # four different ones
+    imputer = Imputer(repository, DEPENDENCIES, ["c"], names=["a", "b", "noise", "c"])
+    for values, _ in laws(imputer, hidden(rows(100, 13), 0.2, 14)):
+        assert set(values) <= set(repository[:, 3])
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 25])
+def test_a_repository_of_few_rows_lends_what_it_has(n):
+    done = imputer_of(n).impute(rows(1, 1)[:, :] * [1, 1, 1, np.nan])
+    assert done.offsets[1] >= 1
+    assert done.prob.sum() == pytest.approx(1.0)
+
+
+def test_boxes_enclose_what_is_imputed():
+    imputer = imputer_of(400, least_donors=5)
+    objects = hidden(rows(100, 15), 0.3, 16)
+    _, _, low, high = imputer.judge(objects, boxes=True)
+    for i, (values, _) in enumerate(laws(imputer, objects)):
+        assert low[i, 0] <= values.min() <= values.max() <= high[i, 0]
+
+
+def test_methods_are_named():
+    with pytest.raises(ValueError, match="`method` must be one of calibrated, plain"):
+        imputer_of(50, method="best")
+    assert imputer_of(50).least_donors == 20
+    assert imputer_of(50, method="plain").least_donors == 1
