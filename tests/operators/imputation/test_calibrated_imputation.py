@@ -23,6 +23,11 @@ def rows(n, seed):
     return np.column_stack([a, b, noise, c])
 
 
+def calibrated(repository, dependencies=tuple(DEPENDENCIES), **options):
+    options = {"method": "calibrated", **options}
+    return Imputer(repository, dependencies, ["c"], names=["a", "b", "noise", "c"], **options)
+
+
 def hidden(objects, share, seed):
     """The objects without c, and some without a."""
     gaps = objects.copy()
@@ -56,7 +61,7 @@ def score(law, value):
 
 def imputer_of(n=2000, **options):
     repository = rows(n, 1)
-    return Imputer(repository, DEPENDENCIES, ["c"], names=["a", "b", "noise", "c"], **options)
+    return calibrated(repository, DEPENDENCIES, **options)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5])
@@ -100,9 +105,8 @@ def test_at_least_so_many_donors_lend_and_a_box_with_fewer_is_widened():
 
 def test_the_same_rows_in_any_order_make_the_same_imputer():
     repository = rows(300, 6)
-    names = ["a", "b", "noise", "c"]
-    one = Imputer(repository, DEPENDENCIES, ["c"], names=names)
-    other = Imputer(repository[::-1].copy(), DEPENDENCIES[::-1], ["c"], names=names)
+    one = calibrated(repository)
+    other = calibrated(repository[::-1].copy(), DEPENDENCIES[::-1])
     objects = hidden(rows(50, 7), 0.3, 8)
     for mine, its in zip(laws(one, objects), laws(other, objects), strict=True):
         np.testing.assert_array_equal(mine, its)
@@ -110,7 +114,7 @@ def test_the_same_rows_in_any_order_make_the_same_imputer():
 
 def test_probabilities_are_above_0_and_sum_to_1_and_values_stay_within_the_repository():
     repository = rows(500, 9)
-    imputer = Imputer(repository, DEPENDENCIES, ["c"], names=["a", "b", "noise", "c"])
+    imputer = calibrated(repository)
     for values, prob in laws(imputer, hidden(rows(200, 10), 0.2, 11)):
         assert prob.min() > 0.0
         assert prob.sum() == pytest.approx(1.0, abs=1e-12)
@@ -120,7 +124,7 @@ def test_probabilities_are_above_0_and_sum_to_1_and_values_stay_within_the_repos
 def test_few_values_are_lent_as_they_are():
     repository = rows(1000, 12)
     repository[:, 3] = np.round(repository[:, 3])  # four different ones
-    imputer = Imputer(repository, DEPENDENCIES, ["c"], names=["a", "b", "noise", "c"])
+    imputer = calibrated(repository)
     for values, _ in laws(imputer, hidden(rows(100, 13), 0.2, 14)):
         assert set(values) <= set(repository[:, 3])
 

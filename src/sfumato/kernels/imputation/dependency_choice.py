@@ -244,12 +244,12 @@ def choose_combination(repository, t, scratch):
 def choose_narrowest(repository, t, scratch):
     """Dependencies for attribute t, each narrowing the box of those before while donors suffice.
 
-    Where no box has enough donors the first
-    dependency with any (`donor_nodes` widens its box). Returns as `choose_combination`.
+    Of the first that has any donors too few are enough: it stands alone, and `donor_nodes` widens
+    its box.  Returns as `choose_combination`.
     Cost: a box query for each dependency at most.
     """
     least = repository.choice.least_donors
-    applied, chosen, some, bit = 0, np.int64(0), np.int64(0), np.int64(1)
+    applied, chosen, bit = 0, np.int64(0), np.int64(1)
     first, last = repository.first_dependency[t], repository.first_dependency[t + 1]
     for d in range(first, last):
         if chosen > 0 and d >= first + repository.narrowing[t]:
@@ -259,15 +259,11 @@ def choose_narrowest(repository, t, scratch):
             asked = narrow_box(repository, t, chosen | bit, 0, scratch.search)
             count = nodes_of_box(repository, t, asked, scratch)
             found = rows_of_nodes(repository, t, count, scratch, least + 1, scratch.none)
-            if found >= least:
+            if found >= least or (chosen == 0 and found > 0):
                 chosen |= bit
-                if found == least:
+                if found <= least:
                     break
-            elif found > 0 and some == 0:
-                some = bit
         bit <<= 1
-    if chosen == 0:
-        chosen = some
     return (chosen, applied) if chosen > 0 else (np.int64(NOTHING), applied)
 
 

@@ -107,7 +107,7 @@ class Imputer:
         keeps their correlation; where no row is, and by default, as independent (product)
     max_alternatives : int >= 1 or None, alternatives of one object; near values are merged, see
         `Imputed.error`. Independent attributes never make more than 65,536
-    method : "calibrated" or "plain", see below
+    method : "plain" or "calibrated", see below
     fallback : where no dependency has donors: "marginal" takes the attribute's distribution in the
         repository, "reject" gives the object back without alternatives, with the reason
     scaling : {name: (shift, span)} or None: scaled = (value - shift) / span. By default, and for
@@ -160,7 +160,7 @@ class Imputer:
         max_alternatives: int | None = None,
         fallback: str = "marginal",
         scaling: Mapping[str, tuple[float, float]] | None = None,
-        method: str = "calibrated",
+        method: str = "plain",
         least_donors: int | None = None,
         max_combinations: int = 128,
     ) -> None:

@@ -55,7 +55,7 @@ class Imputation:
     max_alternatives: int | None = None
     fallback: str = "marginal"
     scaling: Mapping[str, tuple[float, float]] | None = None
-    method: str = "calibrated"
+    method: str = "plain"
     least_donors: int | None = None
 
     def __post_init__(self) -> None:
