@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -191,6 +192,23 @@ def test_files_of_earlier_texts_do_not_pile_up(place, package):
         assert called(fresh())[0] == 2 * step
     assert len(list(place.iterdir())) == 2 * compile_store.KEPT
     assert called(fresh())[1:] == (1, 0)
+
+
+def test_what_nothing_reads_any_more_goes(place, package):
+    called(fresh())
+    kernels = set(place.iterdir())
+    renamed, recent, other = (place / name for name in ("tiny.old-1-2.nbc", "new-1-2.nbc", "mine"))
+    for path in (renamed, recent, other, *kernels):
+        path.touch()
+        os.utime(path, (0, time.time() - 2 * compile_store.UNUSED))
+    os.utime(recent, (0, time.time() - 2 * compile_store.DAY))
+    assert called(fresh()) == (2, 1, 0)  # reading the caller counts as use of it
+    (package / "tiny" / "caller.py").write_text(PACKAGE["tiny/caller.py"] + "# longer\n")
+    called(fresh())
+    left = set(place.iterdir())
+    assert renamed not in left
+    assert {recent, other} < left
+    assert len(left & kernels) == 2
 
 
 @pytest.mark.parametrize("length", [0, 10, -1])

@@ -59,7 +59,7 @@ FOREIGN = {  # packages that a layer must do without
 # Numba is behind the decorators, files behind the folders of compiled kernels.
 EXCEPT = {
     "sfumato.kernels.compile": {"numba"},
-    "sfumato.kernels.compile_store": {"os", "pathlib"},
+    "sfumato.kernels.compile_store": {"os", "pathlib", "time"},
 }
 LARGEST_FOLDER = 20
 

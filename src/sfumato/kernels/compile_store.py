@@ -13,11 +13,13 @@ it belongs to root or to the user who reads it, and nobody else can write to it.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +28,8 @@ from typing import NamedTuple
 VARIABLE = "SFUMATO_KERNEL_CACHE"
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
 KEPT = 8  # files of one kernel and signature: texts, versions and settings used last
+DAY = 86_400.0  # seconds
+UNUSED = 90 * DAY  # then a file goes: its kernel may have another name by now, or none
 _DIGEST = 32  # bytes in front of a file's content: a file cut short by a crash is not read
 _warned: set[str] = set()
 
@@ -62,6 +66,7 @@ def read(file: File) -> bytes | None:
                 if not (_private(os.stat(folder)) and _private(os.fstat(opened.fileno()))):
                     continue
                 data = opened.read()
+                _mark_used(folder / file.name, os.fstat(opened.fileno()))
         except OSError:
             continue
         if hashlib.sha256(data[_DIGEST:]).digest() == data[:_DIGEST]:
@@ -70,13 +75,13 @@ def read(file: File) -> bytes | None:
 
 
 def write(file: File, data: bytes) -> None:
-    """Keep a file in the first folder that takes it; elders of its kernel beyond KEPT go."""
+    """Keep a file in the first folder that takes it; what is not needed any more goes there."""
     for folder in _writable():
         try:
             _replace(folder / file.name, hashlib.sha256(data).digest() + data)
         except OSError:  # a full disk, say: the next folder may take it
             continue
-        _drop_elders(folder, file.kernel)
+        _drop_old(folder, file.kernel)
         return
     _warn_that_none_is_kept()
 
@@ -137,15 +142,25 @@ def _replace(path: Path, data: bytes) -> None:
         raise
 
 
-def _drop_elders(folder: Path, kernel: str) -> None:
-    found = []
+def _mark_used(path: Path, found: os.stat_result) -> None:
+    if time.time() - found.st_mtime > DAY:
+        with contextlib.suppress(OSError):  # another user's: only its owner drops it
+            os.utime(path)
+
+
+def _drop_old(folder: Path, kernel: str) -> None:
+    """Drop what was not used for long, and all but the last forms of a kernel."""
+    forms = []
     for entry in os.scandir(folder):
-        if entry.name.startswith(f"{kernel}-"):
-            try:
-                found.append((entry.stat().st_mtime_ns, entry.name))
-            except FileNotFoundError:  # another process dropped it, or has finished it
-                continue
-    for _, name in sorted(found, reverse=True)[KEPT:]:
+        try:
+            used = entry.stat().st_mtime
+        except FileNotFoundError:  # another process dropped it, or has finished it
+            continue
+        if time.time() - used > UNUSED and entry.name.endswith((".nbc", ".tmp")):
+            Path(entry).unlink(missing_ok=True)
+        elif entry.name.startswith(f"{kernel}-"):
+            forms.append((used, entry.name))
+    for _, name in sorted(forms, reverse=True)[KEPT:]:
         Path(folder, name).unlink(missing_ok=True)
 
 
