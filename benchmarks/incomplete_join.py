@@ -28,6 +28,7 @@ from peers.build import load
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.operators.joins.incomplete_join import IncompleteArrivals, IncompleteJoin
 from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
+from sfumato.windows import Rows
 
 REPOSITORY = 30_000
 ALPHA = 0.49995  # not 1/2, which sums of shares often meet but for rounding
@@ -172,7 +173,7 @@ def pointer(array: np.ndarray) -> ctypes.c_void_p:
 
 
 def fused(setting: Setting, imputer: Imputer, begin: int) -> tuple[IncompleteJoin, Any]:
-    join = IncompleteJoin(imputer, setting.within, ALPHA, setting.rows)
+    join = IncompleteJoin(imputer, setting.within, ALPHA, Rows(setting.rows))
     keys = np.zeros(len(setting.values), np.int64)
     parts = [
         IncompleteArrivals(setting.side[part], keys[part], setting.values[part])
@@ -184,7 +185,7 @@ def fused(setting: Setting, imputer: Imputer, begin: int) -> tuple[IncompleteJoi
 
 def separate(setting: Setting, imputer: Imputer, begin: int) -> Callable[[], Any]:
     """Our own imputer, then our own join with an index."""
-    join = SimilarityJoin(4, setting.within, ALPHA, setting.rows, 0.95, alternatives=False)
+    join = SimilarityJoin(4, setting.within, ALPHA, Rows(setting.rows), alternatives=False)
 
     def run(part: slice) -> Any:
         done = imputer.impute(setting.values[part])

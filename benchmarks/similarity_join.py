@@ -16,6 +16,7 @@ import numpy as np
 
 from peers.build import load
 from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
+from sfumato.windows import Rows
 
 NESTED, NESTED_SIMD, GRID, SORTED = range(4)
 PEERS = ("C++ nested", "C++ nested, SIMD", "C++ index", "C++ sort")
@@ -133,8 +134,7 @@ def ours(setting: Setting, n: int, samples: bool = False, strategy: str = "auto"
         setting.arrivals.points.shape[1],
         setting.within,
         setting.probability,
-        setting.rows,
-        0.95,
+        Rows(setting.rows),
         strategy=strategy,
         alternatives=samples,
     )

@@ -172,8 +172,9 @@ def reorder_rows(spark: Any, folder: Path, keys: int, size: int) -> list[dict[st
 def join_rows(spark: Any, folder: Path, size: int) -> list[dict[str, Any]]:
     """Half of the rows left, half right; w = 1,000, ten samples."""
     import sfumato as sf
-    from sfumato.tables.joins.join import TIE
-    from sfumato.tables.joins.similarity_join import SimilarityJoinSettings
+    from sfumato.operators.joins.join_window import JoinWindow
+    from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
+    from sfumato.tables.operator import TIE
 
     count = SIZES[size]
     table = readings(size * count, 1, 10, seed=2)
@@ -191,8 +192,8 @@ def join_rows(spark: Any, folder: Path, size: int) -> list[dict[str, Any]]:
     stateless = through_spark(stream, folder / "stateless")
     floor = through_spark(echo(stream), folder / "echo")
     seconds = through_spark(out, folder / "checkpoint")
-    operator = SimilarityJoinSettings(
-        1, 0.1, 0.5, 1000, 0.95, None, "auto", "append", ("x",), 1, 0, ("", ""), 1
+    operator = SimilarityJoinTableConfig(
+        within=0.1, probability=0.5, windows=(JoinWindow(1000),) * 2, on=("x",)
     ).make()
     left = table.column("event").cast(pa.int64()).to_numpy() % 2 == 0
     sides = pa.table(

@@ -19,6 +19,8 @@ from sfumato.operators.imputation.earlier_values import EarlierValues
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.operators.joins.arrivals import Arrivals, IncompleteArrivals
 from sfumato.operators.joins.incomplete_join import IncompleteJoin
+from sfumato.operators.joins.join_window import JoinWindow
+from sfumato.operators.joins.pair_matches import Tuples, pair_matches
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.laws.aggregate import FUNCTIONS, Aggregate
 from sfumato.operators.laws.poisson_binomial import METHODS, PoissonBinomial
@@ -175,10 +177,14 @@ def join_by(strategy: str, dimensions: int) -> None:
         prob=random.choice([0.3, 0.4], 2 * ROWS),
         points=random.random((2 * ROWS, dimensions)),
     )
-    join = SimilarityJoin(dimensions, 0.3, 0.1, 20, 0.9, strategy=strategy, output="changes")
+    join = SimilarityJoin(
+        dimensions, 0.3, 0.1, JoinWindow(20, 0.9), strategy=strategy, output="changes"
+    )
     for begin in range(ROWS):  # one by one: a window then grows alone, in room that is left
         join.process(arrivals.part(begin, begin + 1))
     join.live(0)
+    tuples = Tuples(arrivals.offsets, arrivals.prob, arrivals.points)
+    pair_matches(tuples, tuples, (np.arange(ROWS), np.arange(ROWS)), 0.3, 0.1)
     SimilarityJoin.restore(join.snapshot()).process(arrivals)
 
 
@@ -192,14 +198,14 @@ def imputation() -> None:
         imputer = Imputer(repository, rules, names=names, joint=joint, max_alternatives=4)
         imputer.impute(objects)
         for streams in (2, 3):
-            join = IncompleteJoin(imputer, 0.3, 0.1, 8, alternatives=True, streams=streams)
+            join = IncompleteJoin(imputer, 0.3, 0.1, [JoinWindow(8)] * streams, alternatives=True)
             arrivals = IncompleteArrivals(
                 side=(np.arange(ROWS) % streams).astype(np.uint8),
                 key=np.zeros(ROWS, np.int64),
                 values=objects,
             )
             join.process(arrivals)
-            join = IncompleteJoin.restore(join.snapshot(), imputer)
+            join = IncompleteJoin.restore(join.snapshot(), imputer=imputer)
             join.process(arrivals)
     DonorIndex(repository).query(repository[:3], 0.1)
     EarlierValues(3).process(np.zeros(ROWS, int), np.arange(ROWS), objects)

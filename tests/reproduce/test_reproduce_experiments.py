@@ -43,6 +43,7 @@ from sfumato.reproduce.uncertain_joins.wop_and_grid import (
     grid_join,
     scan_join,
 )
+from sfumato.windows import Rows
 
 CHEAP = ("D7", "D13", "D17", "DT9", "E2")
 
@@ -117,7 +118,7 @@ def test_wop_grid_and_the_library_find_the_same_pairs(d, alpha):
     assert counts[PAIRS] == 2 * 15 * 45
     assert counts[BY_OBJECT] + counts[BY_SAMPLE] + len(found) <= counts[PAIRS]
 
-    join = SimilarityJoin(d, within, share, rows, 1.0, strategy="nested", alternatives=False)
+    join = SimilarityJoin(d, within, share, Rows(rows, 1.0), strategy="nested", alternatives=False)
     join.process(pair.arrivals(0, begin))
     answers = join.process(pair.arrivals(begin, 60))
     on_left = answers.arrival % 2 == 0

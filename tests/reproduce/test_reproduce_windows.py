@@ -34,6 +34,7 @@ from sfumato.reproduce.uncertain_windows.plain_joins import (
     IndexMatchJoin,
     PlainNestedJoin,
 )
+from sfumato.windows import Rows
 
 probabilities = st.lists(st.floats(0.01, 1.0), min_size=1, max_size=12).map(np.array)
 
@@ -97,7 +98,7 @@ def test_within_the_distance_of_a_selectivity_that_share_of_pairs_match():
 @pytest.mark.parametrize("kind", [PlainNestedJoin, IndexMatchJoin])
 def test_the_papers_joins_give_the_answers_of_the_library(kind):
     arrivals = pair(3)
-    options = {"within": 0.6, "probability": 0.3, "rows": 20, "confidence": 0.9}
+    options = {"within": 0.6, "probability": 0.3, "window": Rows(20, 0.9)}
     ours, theirs = SimilarityJoin(1, **options), kind(1, **options, strategy="nested")
     expected, got = ours.process(arrivals), theirs.process(arrivals)
     assert len(expected) > 20
@@ -110,9 +111,9 @@ def test_the_papers_joins_give_the_answers_of_the_library(kind):
 
 def test_a_join_continued_by_another_strategy_goes_on_where_the_first_stood():
     arrivals = pair(4)
-    whole = SimilarityJoin(1, 0.6, 0.3, rows=20, confidence=0.9)
+    whole = SimilarityJoin(1, 0.6, 0.3, Rows(20, 0.9))
     expected = whole.process(arrivals)
-    first = SimilarityJoin(1, 0.6, 0.3, rows=20, confidence=0.9)
+    first = SimilarityJoin(1, 0.6, 0.3, Rows(20, 0.9))
     before = first.process(some(arrivals, 0, 70))
     for kind, strategy in join_speed.WAYS.values():
         after = continued(first, kind, strategy=strategy).process(some(arrivals, 70, 120))
@@ -127,7 +128,7 @@ def test_the_exact_answers_of_the_accuracy_experiment_are_those_of_the_join():
     exact = join_accuracy.answers(
         pairs, [existence[0::2].copy(), existence[1::2].copy()], 10, "exact"
     )
-    join = SimilarityJoin(1, 0.6, join_accuracy.PROBABILITY, 10, join_accuracy.CONFIDENCE)
+    join = SimilarityJoin(1, 0.6, join_accuracy.PROBABILITY, Rows(10, join_accuracy.CONFIDENCE))
     expected = join.process(arrivals)
     found = exact >= join_accuracy.PROBABILITY
     assert len(expected) > 5

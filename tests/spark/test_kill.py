@@ -16,8 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.operators.disorder.reorder import Reorder
-from sfumato.tables.joins.join import TIE
-from sfumato.tables.joins.similarity_join import SimilarityJoinSettings
+from sfumato.operators.joins.join_window import JoinWindow
+from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
+from sfumato.tables.operator import TIE
 
 KILLS, FILES, ROWS = 10, 80, 75
 STAMP = pa.timestamp("us", tz="UTC")
@@ -103,8 +104,13 @@ def ordered_without_kills(table):
 
 def pairs_without_kills(table):
     """{(left id, right id): probability} of one operator over the whole stream."""
-    settings = SimilarityJoinSettings(
-        1, 0.05, 0.4, 40, 0.9, None, "auto", "append", ("x",), 2, 1, ("", ""), 1
+    config = SimilarityJoinTableConfig(
+        within=0.05,
+        probability=0.4,
+        windows=(JoinWindow(40, 0.9),) * 2,
+        on=("x",),
+        orders=2,
+        keys=1,
     )
     sides = []
     for side in (0, 1):
@@ -119,7 +125,7 @@ def pairs_without_kills(table):
             TIE: own.column("id"),
         }
         sides.append((side, pa.table(columns)))
-    (answers,) = settings.make().process(sides, 0)
+    (answers,) = config.make().process(sides, 0)
     return as_pairs(answers)
 
 

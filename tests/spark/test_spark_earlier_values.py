@@ -180,7 +180,7 @@ def by_operators(repository, gaps):
     imputer = sf.Imputer(
         repository[names].to_numpy(float), DEPENDENCIES, ON, names=names, max_alternatives=MOST
     )
-    join = IncompleteJoin(imputer, WITHIN, LEAST, ROWS)
+    join = IncompleteJoin(imputer, WITHIN, LEAST, sf.Rows(ROWS))
     answers, _ = join.process(
         IncompleteArrivals(key.astype(np.uint8), np.zeros(len(gaps), np.int64), values)
     )
@@ -242,7 +242,7 @@ def test_a_gappy_stream_joins_by_its_earlier_values_as_the_operators_do(
         complete[ON].to_numpy(float), DEPENDENCIES[2:], ON, names=ON, max_alternatives=MOST
     )
     true = complete_pairs(live)
-    alone = IncompleteJoin(without, WITHIN, LEAST, ROWS)
+    alone = IncompleteJoin(without, WITHIN, LEAST, sf.Rows(ROWS))
     side = (gaps.moteid.to_numpy() == MOTES[1]).astype(np.uint8)
     answers, _ = alone.process(
         IncompleteArrivals(side, np.zeros(len(gaps), np.int64), gaps[ON].to_numpy(float))

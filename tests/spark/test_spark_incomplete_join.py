@@ -86,7 +86,7 @@ def by_operators(left, right, key=None, **changed):
     side = np.tile(np.array([0, 1], np.uint8), len(left))
     sites = np.unique([row[1] for row in rows], return_inverse=True)[1].reshape(-1)
     codes = sites if key else np.zeros(len(rows), np.int64)
-    join = SimilarityJoin(2, JOIN["within"], JOIN["probability"], 15, 0.95, strategy="nested")
+    join = SimilarityJoin(2, JOIN["within"], JOIN["probability"], sf.Rows(15), strategy="nested")
     answers = join.process(Arrivals(side, codes, done.offsets, done.prob, done.values))
     values = done.values[:, [imputer.attributes.index(name) for name in "bc"]].tolist()
     expected = {}
@@ -132,7 +132,7 @@ def test_of_three_streams_each_pair_is_joined_as_by_one_operator(spark):
         (r.left_stream, r.left.id, r.right_stream, r.right.id): r.probability for r in out.collect()
     }
     imputer = sf.Imputer(REPOSITORY, names=NAMES, **SETTINGS)
-    join = IncompleteJoin(imputer, JOIN["within"], JOIN["probability"], 15, streams=3)
+    join = IncompleteJoin(imputer, JOIN["within"], JOIN["probability"], [sf.Rows(15)] * 3)
     arriving = [rows[name][i][2:] for i in range(40) for name in "xyz"]  # simultaneous: by stream
     answers, _ = join.process(
         IncompleteArrivals(

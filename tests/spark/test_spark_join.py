@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+import re
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import numpy as np
@@ -276,3 +278,150 @@ def test_empty_frames_give_an_empty_frame(spark):
         df, df, on="x", within=0.2, probability=0.3, window=sf.Rows(5), order="seen"
     )
     assert out.collect() == []
+
+
+READING = "id long, seen timestamp, received timestamp, x double, y double"
+START = 1_750_000_000
+
+
+def readings(n, seed, delay):
+    """Rows (id, event time, arrival, x, y), one every second or so, in order of arrival."""
+    rng = np.random.default_rng(seed)
+    seen = START + np.cumsum(rng.exponential(1.0, n))
+    received = seen + rng.exponential(delay, n)
+    places = rng.normal(0, 3, (n, 2))
+    rows = [
+        (
+            i,
+            *(datetime.fromtimestamp(float(t), UTC) for t in (seen[i], received[i])),
+            *map(float, p),
+        )
+        for i, p in enumerate(places)
+    ]
+    return sorted(rows, key=lambda row: row[2])
+
+
+def paced(spark, rows, folder, size, files):
+    """A stream of `files` files, `size` rows each, one a micro-batch."""
+    import pyarrow.parquet as pq
+
+    folder.mkdir(parents=True)
+    for number in range(files):
+        part = rows[number * size : (number + 1) * size]
+        path = folder / f"{number:05d}.parquet"
+        pq.write_table(spark.createDataFrame(part, READING).toArrow(), path)
+        os.utime(path, (1_000_000 + number,) * 2)
+    reader = spark.readStream.schema(READING).option("maxFilesPerTrigger", 1)
+    return reader.parquet(str(folder))
+
+
+def encounters(left, right):
+    """Two reordered frames joined over the last half minute."""
+    sides = [
+        sf.reorder(frame, event_time="seen", arrival="received", slack=8) for frame in (left, right)
+    ]
+    return sf.similarity_join(
+        *sides, on=["x", "y"], within=1.0, probability=0.5, window=sf.Range("30 seconds"),
+        order="seen",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("paces", [(10, 40), (40, 10)])
+def test_streams_read_at_different_paces_give_the_pairs_of_the_static_frames(
+    spark, tmp_path, paces
+):
+    sides = [readings(240, 1, 2.0), readings(240, 2, 4.0)]
+    static = encounters(*(spark.createDataFrame(rows, READING) for rows in sides)).collect()
+    expected = {(row.left.id, row.right.id) for row in static}
+    assert len(static) == len(expected) > 100
+    frames = [
+        paced(spark, rows, tmp_path / name, size, 240 // size)
+        for rows, name, size in zip(sides, ("left", "right"), paces, strict=True)
+    ]
+    collected = []
+    query = (
+        encounters(*frames)
+        .writeStream.foreachBatch(lambda df, _: collected.extend(df.collect()))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    got = {(row.left.id, row.right.id) for row in collected}
+    # The last rows still wait, in the controllers and for each other.
+    newest = sorted(max(row[1] for row in rows[:-40]) for rows in sides)[0]
+    settled = {
+        (row.left.id, row.right.id)
+        for row in static
+        if max(row.left.seen, row.right.seen) < newest.replace(tzinfo=None) - timedelta(seconds=20)
+    }
+    assert len(settled) > 60
+    assert len(collected) == len(got)
+    assert settled <= got <= expected
+    counted = [
+        metrics[name]
+        for progress in query.recentProgress
+        for metrics in [progress.observedMetrics]
+        for name in metrics
+        if re.fullmatch(r"sfumato_join_\d+", name)
+    ]
+    assert sum(row.unaligned for row in counted) == 0
+
+
+def test_haversine_and_a_distance_for_each_attribute_equal_brute_force(spark):
+    rng = np.random.default_rng(4)
+    rows = [
+        [
+            (i, datetime.fromtimestamp(START + i, UTC), None, float(x), float(y))
+            for i, (x, y) in enumerate(rng.uniform((9.0, 48.0), (9.03, 48.02), (80, 2)))
+        ]
+        for _ in range(2)
+    ]
+    frames = [spark.createDataFrame(side, READING).drop("received") for side in rows]
+
+    def metres(a, b):
+        first, second = math.radians(a[4]), math.radians(b[4])
+        across = math.sin(math.radians(a[3] - b[3]) / 2) ** 2
+        half = math.sin((first - second) / 2) ** 2 + math.cos(first) * math.cos(second) * across
+        return 2 * 6_371_008.8 * math.asin(math.sqrt(half))
+
+    def scaled(a, b):
+        return math.hypot((a[3] - b[3]) / 0.004, (a[4] - b[4]) / 0.001)
+
+    for within, metric, near in (
+        (300.0, "haversine", lambda a, b: metres(a, b) <= 300.0),
+        ({"x": 0.004, "y": 0.001}, "euclidean", lambda a, b: scaled(a, b) <= 1.0),
+    ):
+        out = sf.similarity_join(
+            *frames, on=["x", "y"], within=within, probability=1.0, order="seen", metric=metric,
+            window=(sf.Range("20 seconds"), sf.Rows(7)),
+        ).collect()  # fmt: skip
+        # Of the left side the last 20 seconds, of the right side the last 7 rows; left comes first.
+        expected = {
+            (a[0], b[0])
+            for a in rows[0]
+            for b in rows[1]
+            if near(a, b) and (0 <= b[0] - a[0] < 20 or 0 < a[0] - b[0] <= 7)
+        }
+        assert len(expected) > 20
+        assert {(row.left.id, row.right.id) for row in out} == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"within": {"x": 1.0}}, "a distance for each of `on`"),
+        ({"within": {"x": 1.0, "y": 0.0}}, "`within` must be a positive"),
+        ({"metric": "manhattan"}, "`metric` must be one of euclidean, haversine"),
+        ({"metric": "haversine", "on": "x"}, r"needs `on`=\[longitude, latitude\]"),
+        ({"window": sf.Range("1 minute"), "order": "x"}, "`order` must be one timestamp"),
+        ({"window": sf.Range("1 minute", slide="1 second")}, "by its length alone"),
+        ({"window": (sf.Rows(3), 5)}, "or a pair of them"),
+        ({"idle_timeout": "1 minute"}, "put sf.reorder before both"),
+    ],
+)
+def test_wrong_windows_distances_and_timeouts_say_what_to_write(spark, arguments, message):
+    df = spark.createDataFrame([], READING)
+    given = {"on": ["x", "y"], "within": 1.0, "probability": 0.5, "window": sf.Rows(5)}
+    with pytest.raises((ValueError, TypeError), match=message):
+        sf.similarity_join(df, df, **{**given, "order": "seen", **arguments})

@@ -11,41 +11,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.operators.imputation.imputer import Imputer
+from sfumato.operators.joins.join_window import JoinWindow
 from sfumato.operators.state.snapshot import SnapshotError
-from sfumato.tables.joins import join as join_tables
-from sfumato.tables.joins.incomplete_join import IncompleteJoinSettings
-from sfumato.tables.joins.similarity_join import SimilarityJoinSettings
+from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
+from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
+from sfumato.tables.operator import TIE
 
-JOIN = SimilarityJoinSettings(
-    dimensions=1,
+JOIN = SimilarityJoinTableConfig(
     within=0.5,
     probability=0.3,
-    rows=4,
-    confidence=0.9,
-    max_tuples=None,
-    strategy="auto",
+    windows=(JoinWindow(4, 0.9),) * 2,
     output="changes",
     on=("x",),
-    orders=1,
     keys=1,
-    columns=("", ""),
-    buckets=1,
 )
 
 REPOSITORY = np.random.default_rng(0).random((60, 1)) + np.random.default_rng(1).random((60, 2))
-INCOMPLETE = IncompleteJoinSettings(
+INCOMPLETE = IncompleteJoinTableConfig(
     imputer=Imputer(
         REPOSITORY, ["x -> y : 0.2 -> 1", "y -> x : 0.2 -> 1"], names=["x", "y"], fallback="reject"
     ).to_bytes(),
     within=0.3,
     probability=0.3,
-    rows=4,
+    windows=(JoinWindow(4),) * 2,
     output="changes",
     on=("y", "x"),
-    orders=1,
     keys=1,
-    columns=("", ""),
-    buckets=1,
 )
 
 
@@ -81,7 +72,7 @@ def uncertain(rows, seed):
             "alternatives": pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pair),
             "order0": pa.array(np.arange(rows)),
             "key0": pa.array([f"k{i}" for i in rng.integers(0, 2, rows)]),
-            join_tables.TIE: pa.array(np.arange(rows)),
+            TIE: pa.array(np.arange(rows)),
         }
     )
     return table, rng.integers(0, 2, rows)
@@ -150,10 +141,10 @@ def test_the_join_forgets_rows_that_left_their_windows():
     cuts = list(range(0, 3001, 100))
     operator, _ = run(JOIN, list(pieces_of(table, sides, cuts, np.random.default_rng(1))), -1)
     live = [len(operator.operator.live(side)) for side in (0, 1)]
-    for store, needed in zip(operator.stores, live, strict=True):
+    for store, needed in zip((operator.left, operator.right), live, strict=True):
         assert len(store.numbers) <= 2 * needed + 64 + 100
     small = JOIN.restore(operator.snapshot())
-    assert [len(store.numbers) for store in small.stores] == live
+    assert [len(store.numbers) for store in (small.left, small.right)] == live
     assert len(operator.snapshot()) < 40_000
 
 
@@ -168,7 +159,7 @@ def test_damaged_state_is_refused(settings_):
 def test_settings_of_another_query_have_another_fingerprint():
     from dataclasses import replace
 
-    assert JOIN.fingerprint() != replace(JOIN, buckets=8).fingerprint()
+    assert JOIN.fingerprint() != replace(JOIN, within=0.6).fingerprint()
     assert JOIN.fingerprint() == replace(JOIN).fingerprint()
     other = Imputer(REPOSITORY[1:], [], names=["x", "y"]).to_bytes()
     assert INCOMPLETE.fingerprint() != replace(INCOMPLETE, imputer=other).fingerprint()

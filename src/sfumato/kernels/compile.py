@@ -1,11 +1,12 @@
 """The decorators of compiled functions, and how what they compile is kept on disk.
 
-Every compiled function of the library carries one of six decorators:
+Every compiled function of the library carries one of seven decorators:
 
     compiled        the default; a division by zero raises ZeroDivisionError
     compiled_ieee   a division by zero gives inf or nan, so that loops with divisions become SIMD
     lean            compiled_ieee for small functions on the way of every row, which neither
                     allocate nor return arrays
+    lean_inline     lean; its code is put into that of its callers
     lean_fused      lean; a product and a sum may be one instruction with one rounding
     lean_sum        lean; sums may be taken in any order, and a zero has no sign
     lean_dot        lean; sums of products: both in any order and fused
@@ -69,6 +70,11 @@ def compiled_ieee(function: Callable[..., Any]) -> Any:
 def lean(function: Callable[..., Any]) -> Any:
     """`compiled_ieee` for a function that neither allocates nor returns arrays."""
     return _compiled(function, error_model="numpy", _nrt=False)
+
+
+def lean_inline(function: Callable[..., Any]) -> Any:
+    """`lean`, put into its callers: handing over a tuple of many arrays costs as much as a cell."""
+    return _compiled(function, error_model="numpy", _nrt=False, forceinline=True)
 
 
 def lean_fused(function: Callable[..., Any]) -> Any:

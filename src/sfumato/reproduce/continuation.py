@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from sfumato.operators.joins.similarity_join import KIND, VERSION, SimilarityJoin
-from sfumato.operators.state.snapshot import Snapshot, pack, unpack
+from sfumato.operators.joins.similarity_join import SimilarityJoin
+from sfumato.operators.state.declared import Saved
 
 
 def continued(join: SimilarityJoin, kind: type[SimilarityJoin], **changed: Any) -> SimilarityJoin:
     """A join with the windows of another, of another kind or with other arguments."""
-    saved = unpack(join.snapshot(), KIND, VERSION)
-    values = {**saved.values, **changed}
-    return kind.restore(pack(KIND, VERSION, Snapshot(values=values, arrays=dict(saved.arrays))))
+    after, saved = kind.of(replace(join.config, **changed)), Saved()
+    join.save_state(saved)
+    after.load_state(saved)
+    return after

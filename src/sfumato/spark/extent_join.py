@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DoubleType, StructField, StructType
 
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.columns import attributes_of, keys_of, names
 from sfumato.spark.model.controlled import is_extents, says_order
 from sfumato.spark.model.names import Passed, named
 from sfumato.spark.runtime.run_operator import Input, metrics_name, run_operator
-from sfumato.tables.joins.extent_join import SIDES, ExtentJoinSettings
+from sfumato.tables.joins.extent_join import ExtentJoinTableConfig
+from sfumato.tables.joins.join import SIDES
 from sfumato.tables.scope import joined_scope
 
 if TYPE_CHECKING:
@@ -54,10 +55,6 @@ def extent_join(
     similar = [value is not None for value in (on, within, probability)]
     if any(similar) and not all(similar):
         raise ValueError("`on`, `within` and `probability` go together: give all three or none")
-    if within is not None and not within > 0:
-        raise ValueError(f"`within` must be a distance above 0; got {within!r}")
-    if probability is not None and not 0 < probability <= 1:
-        raise ValueError(f"`probability` must lie in (0, 1]; got {probability!r}")
     sides = dict(zip(SIDES, (left, right), strict=True))
     for side, frame in sides.items():
         if not is_extents(frame):
@@ -73,53 +70,43 @@ def extent_join(
             )
     keys = {side: keys_of(f, f"key of the {side} frame", key) for side, f in sides.items()}
     scopes = {side: says_order(frame.schema, "window") or [] for side, frame in sides.items()}
-    settings = ExtentJoinSettings(
+    config = ExtentJoinTableConfig(
         keys=len(keys["left"]),
         scope=joined_scope(keys["left"], scopes["left"], scopes["right"]),
-        columns=("", ""),
-        buckets=0,
+        on=tuple(attributes),
+        within=within,
+        probability=probability,
     )
-    settings.make()  # raises here, on the driver, what the settings have wrong
+    config.make()  # raises here, on the driver, what the config has wrong
     inputs, answers = [], StructType([left.schema["window"]])
     columns = [named(F.col("window"), "window", left.schema["window"].metadata)]
     for side, frame in sides.items():
         passed = Passed(frame.schema, frame.columns)
         answers = answers.add(side, passed.type)
         columns.append(passed.renamed(side))
-        inputs.append(Input(frame, passed, key=keys[side], values={"window": F.col("window")}))
-    pairs = run_operator(inputs, settings, answers, columns, metrics=metrics_name("extents", name))
-    if not attributes:
-        return pairs
-    matching = _matching(left, right, attributes, float(within or 0))
-    pairs = pairs.withColumn(ALTERNATIVES, matching)
-    mass = F.aggregate(ALTERNATIVES, F.lit(0.0), lambda total, pair: total + pair["prob"])
-    return pairs.withColumn("probability", mass).where(F.col("probability") >= F.lit(probability))
+        inputs.append(Input(frame, passed, key=keys[side], values=_values(frame, attributes)))
+    if attributes:
+        answers = answers.add("probability", DoubleType())
+        answers = answers.add(ALTERNATIVES, _pairs_type(sides))
+        columns += [F.col(ALTERNATIVES), F.col("probability")]
+    return run_operator(inputs, config, answers, columns, metrics=metrics_name("extents", name))
 
 
-def _matching(left: DataFrame, right: DataFrame, on: list[str], within: float) -> Column:
-    """The pairs of alternatives within the distance, with the product of their probabilities."""
+def _values(frame: DataFrame, on: list[str]) -> dict[str, Column]:
+    """What the operator reads of a row; alternatives that are NULL match nothing."""
+    values = {"window": F.col("window")}
+    if on:
+        empty = F.array().cast(frame.schema[ALTERNATIVES].dataType)
+        values[ALTERNATIVES] = F.coalesce(F.col(ALTERNATIVES), empty)
+    return values
 
-    def pair(a: Column, b: Column) -> Column:
-        fields = [(a["prob"] * b["prob"]).alias("prob")]
-        for side, frame, of in (("left", left, a), ("right", right, b)):
-            fields += [of[name].alias(f"{side}_{name}") for name in attributes_of(frame)]
-        return F.struct(*fields)
 
-    def close(both: Column) -> Column:
-        squares = [
-            (both[f"left_{name}"] - both[f"right_{name}"])
-            * (both[f"left_{name}"] - both[f"right_{name}"])
-            for name in on
-        ]
-        total = squares[0]
-        for square in squares[1:]:
-            total = total + square
-        return F.sqrt(total) <= within
-
-    pairs = F.flatten(
-        F.transform(
-            f"left.{ALTERNATIVES}",
-            lambda a: F.transform(f"right.{ALTERNATIVES}", lambda b: pair(a, b)),
-        )
-    )
-    return F.filter(pairs, close)
+def _pairs_type(sides: Mapping[str, DataFrame]) -> ArrayType:
+    """The alternatives of an answer: pairs of alternatives of both sides."""
+    pair = StructType([StructField("prob", DoubleType())])
+    for side, frame in sides.items():
+        array: Any = frame.schema[ALTERNATIVES].dataType
+        for field in array.elementType.fields:
+            if field.name != "prob":
+                pair = pair.add(f"{side}_{field.name}", field.dataType)
+    return ArrayType(pair)

@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import DoubleType, StringType, StructType
+from pyspark.sql.types import (
+    DoubleType,
+    IntegralType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
+from sfumato.duration import microseconds
+from sfumato.operators.joins.join_window import JoinWindow, windows_of
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.columns import names
 from sfumato.spark.model.imputation import Imputation, as_imputation
 from sfumato.spark.model.join_side import IncompleteSide, Side, pairs_type
-from sfumato.spark.model.names import renamed
+from sfumato.spark.model.names import column, renamed
 from sfumato.spark.runtime.run_operator import Input, metrics_name, run_operator
-from sfumato.tables.joins.incomplete_join import IncompleteJoinSettings
-from sfumato.tables.joins.join import SIDES
-from sfumato.tables.joins.similarity_join import SimilarityJoinSettings
-from sfumato.windows import Rows
+from sfumato.tables.joins.aligned_sides import LATE, PUNCTUATION
+from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
+from sfumato.tables.joins.join import SIDES, JoinTableConfig
+from sfumato.tables.joins.metric import Metric
+from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
+from sfumato.windows import Range, Rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,13 +41,15 @@ def similarity_join(
     right: DataFrame,
     *,
     on: str | Sequence[str],
-    within: float,
+    within: float | Mapping[str, float],
     probability: float,
-    window: Rows,
+    window: Rows | Range | Sequence[Rows | Range],
     order: str | Sequence[str],
     key: str | Sequence[str] | None = None,
     strategy: str = "auto",
     output: str = "append",
+    metric: str = "euclidean",
+    idle_timeout: str | timedelta | None = None,
     impute: Imputation | Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> DataFrame:
@@ -44,24 +58,31 @@ def similarity_join(
     Each arriving tuple u is compared with the opposing window as it stands. The match with a
     tuple v of the window has the probability T · Σ Pr(u_k)·Pr(v_l) over the alternatives with
     dist(u_k, v_l) ≤ `within`, where T is the probability that v is among the `window.rows`
-    newest existing tuples of its stream. Exact; the pair comes out iff it is ≥ `probability`.
+    newest existing tuples of its stream (1 in windows by time). Exact; the pair comes out iff it
+    is ≥ `probability`.
 
     on : the attributes that span the distance (Euclidean), of the alternatives of both frames.
         A frame without alternatives is taken by its plain columns: each row one alternative,
         with probability `existence` where it has such a column, else 1
-    within : greatest distance, inclusive, > 0, in the attributes' unit
+    within : greatest distance, inclusive, > 0, in the attributes' unit; or for each attribute the
+        distance at which it alone reaches the limit, {"celsius": 0.5, "humidity": 2.0}: a match is
+        sqrt(Σ (difference_i / within_i)²) ≤ 1, of values divided by these first
     probability : least probability of a pair, in (0, 1]
-    window : sf.Rows, for each side and key
+    window : sf.Rows or sf.Range(length), for each side and key, or a pair for left and right. In a
+        window by time are the tuples of the last `length` by `order`: one that is as old as that,
+        or older, when a tuple of its key comes from either side is gone
     order : the column(s) of both frames that give the order of arrival; simultaneous tuples:
-        left before right. On streams it must not decrease, over both frames, from one micro-batch
-        to the next: rows that come after later ones meet the windows as they are then, and are
-        counted. Two filters of one stream keep step by themselves; two sources keep it if they
-        are read at the same pace, which a crash between their logs can upset
+        left before right. For windows by time one timestamp (or whole microseconds). See below for
+        streams
     key : column(s) of both frames that must be equal; each key has windows of its own
     strategy : "nested" (every pair), "index" (grid with object- and sample-level pruning), "sort"
         (one attribute only), or "auto"; the answers are the same
     output : "append": pairs as they are found; "changes": also, when a tuple leaves its window,
         its pairs again with change "-", so that the rows so far make up the current answer set
+    metric : "euclidean", or "haversine": `on` = [longitude, latitude] in degrees, `within` in
+        metres along the surface of a sphere with Earth's mean radius, 6,371,008.8 m
+    idle_timeout : for streams with punctuations: a side silent for so long ("10 seconds") holds the
+        other back no longer; what it then brings too late takes no part and is counted as late
     impute : `sfumato.Imputation`, or its arguments as a dict: both frames have plain columns in
         which attributes are missing; they are imputed and joined at once, see below
     name : of the metrics, instead of the number N
@@ -70,63 +91,74 @@ def similarity_join(
     (the matching pairs: prob, left_ATTR, right_ATTR; their probs sum to `probability`) and, with
     changes, `change` ("+" or "-").
 
+    Two streams read at any pace: put `sf.reorder` before both, and give its event time as `order`.
+    Rows then wait until the punctuations of both sides have passed them and are processed in order
+    of event time, so that the answers are those of the static frames, whatever the paces, the
+    micro-batches and the restarts; late rows take no part. Where a controller has a key, that key
+    must be part of the join's `key`. Without punctuations on both sides rows are processed as they
+    come: on streams `order` must not decrease, over both frames, from one micro-batch to the next.
+    Two filters of one stream keep step by themselves; of two sources the answers hang on the pace
+    at which they are read, and every row of theirs is counted as `unaligned`.
+
     Rows with invalid alternatives, or without order or key, take no part: they are the rows of
     ``sf.rejected``, and the observed metrics ``sfumato_join_N_left`` and ``..._right`` count
-    them (`invalid`). ``sfumato_join_N`` counts rows, pairs, out_of_order (rows whose order is
-    before an earlier micro-batch's; they are processed as they come) and overflow
+    them (`invalid`). ``sfumato_join_N`` counts rows, late, unaligned, pairs, out_of_order (rows
+    whose order is before an earlier micro-batch's; they are processed as they come) and overflow
     (tuples evicted by `max_tuples`).
 
     With `impute` the answers are those of ``sf.impute`` on both frames and then this function, but
     only rows that come within reach of another one are imputed in full. `on` are the attributes
     imputed, both frames have the determinants as well, and distances are of the values, not of
-    scaled ones. Imputed rows exist for sure, so that a window holds its newest `window.rows` rows,
-    whatever its confidence; `strategy` does not apply. Rows that cannot be imputed take no part:
-    they are the rows of ``sf.rejected(sf.impute(...))``. ``sfumato_join_N`` counts rows, which are
-    complete + imputed + unimputable, pairs and out_of_order, and what was done: completed (rows
-    imputed in full) and refined (pairs whose alternatives were compared). The repository is read
-    when this is called, as by ``sf.impute``; it is part of what the query is: a checkpoint written
-    with another one is refused.
+    scaled ones. Imputed rows exist for sure, so that a window by count holds its newest
+    `window.rows` rows, whatever its confidence; `strategy` does not apply. Rows that cannot be
+    imputed take no part: they are the rows of ``sf.rejected(sf.impute(...))``. ``sfumato_join_N``
+    counts rows, late, unaligned, pairs, out_of_order, and what was done: complete, imputed and
+    unimputable rows, completed (rows imputed in full) and refined (pairs whose alternatives were
+    compared). The repository is read when this is called, as by ``sf.impute``; it is part of what
+    the query is: a checkpoint written with another one is refused.
 
-    Cost: one shuffle by key; state: the windows' tuples (and with changes the current pairs).
-    Raises ValueError or TypeError for wrong arguments. Source: A, sections 4-6; B, sections 5-6;
-    for `impute` E, sections 4 and 5.
+    Cost: one shuffle by key; state: the windows' tuples (and with changes the current pairs), and
+    the rows that wait for the other side.
+    Raises ValueError or TypeError for wrong arguments. Source: A, sections 4-6 and 8.1; B, sections
+    5-6; for `impute` E, sections 4 and 5.
     """
     attributes = names("on", on)
-    _check(window, attributes, names("order", order))
+    if not attributes:
+        raise ValueError("`on` must name at least one attribute; got none")
+    if not names("order", order):
+        raise ValueError("`order` must name the column(s) of the arrival order; got none")
+    windows = windows_of(window)
+    limit, distance = _distance(within, attributes, metric)
+    frames = list(zip((left, right), SIDES, strict=True))
     chosen: dict[str, Any] = {
-        "within": _number("within", within),
+        "within": limit,
         "probability": _number("probability", probability),
-        "rows": window.rows,
+        "windows": windows,
         "output": output,
         "orders": len(names("order", order)),
         "keys": len(names("key", key)),
-        "columns": ("", ""),
-        "buckets": 0,
     }
-    frames = list(zip((left, right), SIDES, strict=True))
-    settings: SimilarityJoinSettings | IncompleteJoinSettings
+    config: JoinTableConfig
     sides: Sequence[Side]
     if impute is None:
         sides = [Side(frame, side, attributes, order, key) for frame, side in frames]
-        settings = SimilarityJoinSettings(
-            dimensions=len(attributes),
-            confidence=window.confidence,
-            max_tuples=window.max_tuples,
-            strategy=strategy,
-            on=tuple(f"on{i}" for i in range(len(attributes))),
-            **chosen,
+        chosen |= _alignment(sides, windows, idle_timeout)
+        on_names = tuple(f"on{i}" for i in range(len(attributes)))
+        config = SimilarityJoinTableConfig(
+            strategy=strategy, metric=distance, on=on_names, **chosen
         )
     else:
         imputation = as_imputation(impute)
-        _check_imputation(imputation, attributes, strategy)
+        _check_imputation(imputation, attributes, strategy, distance)
         imputed = imputation.settings.names
         sides = [
             IncompleteSide(frame, side, attributes, order, key, imputed=imputed)
             for frame, side in frames
         ]
+        chosen |= _alignment(sides, windows, idle_timeout)
         repository = imputation.prepare(left.sparkSession)
-        settings = IncompleteJoinSettings(imputer=repository.data, on=tuple(attributes), **chosen)
-    settings.make()  # raises here, on the driver, what the settings have wrong
+        config = IncompleteJoinTableConfig(imputer=repository.data, on=tuple(attributes), **chosen)
+    config.make()  # raises here, on the driver, what the config has wrong
     answers = StructType()
     for side in sides:
         answers = answers.add(side.name, side.passed.type)
@@ -138,22 +170,85 @@ def similarity_join(
     if output == "changes":
         answers = answers.add("change", StringType())
         columns.append(F.col("change"))
-    inputs = [
-        Input(
-            side.frame,
-            side.passed,
-            side.orders,
-            side.keys,
-            side.values(),
-            invalid=side.invalid(),
-            known_invalid=side.known_invalid(),
+    return run_operator(
+        [_input(side, config.aligned is not None) for side in sides],
+        config,
+        answers,
+        columns,
+        metrics=metrics_name("join", name),
+        idle_timeout=None if config.idle_timeout is None else 1000 * config.idle_timeout,
+    )
+
+
+def _input(side: Side, aligned: bool) -> Input:
+    """A frame as the operator reads it; `aligned`: with late rows and punctuations."""
+    values, known, invalid = dict(side.values()), side.known_invalid(), side.invalid()
+    if aligned:
+        # A late row takes no part, and is counted as late: it need not be valid.
+        late = F.coalesce(column(LATE), F.lit(False))
+        known = None if known is None else known & ~late
+        invalid = invalid & ~F.col(LATE)
+        values |= {LATE: late, PUNCTUATION: column(PUNCTUATION)}
+    return Input(
+        side.frame,
+        side.passed,
+        side.orders,
+        side.keys,
+        values,
+        invalid=invalid,
+        known_invalid=known,
+    )
+
+
+def _distance(within: Any, attributes: list[str], metric: str) -> tuple[float, Metric]:
+    """The greatest distance, and of what."""
+    if not isinstance(within, Mapping):
+        return _number("within", within), Metric(metric)
+    if metric != "euclidean":
+        raise ValueError(f"`within` of `metric`={metric!r} is one number of metres; got {within!r}")
+    if set(within) != set(attributes):
+        raise ValueError(
+            f"`within` must have a distance for each of `on`, {attributes}; got {list(within)}"
         )
-        for side in sides
-    ]
-    return run_operator(inputs, settings, answers, columns, metrics=metrics_name("join", name))
+    return 1.0, Metric(scales=tuple(_number("within", within[name]) for name in attributes))
 
 
-def _check_imputation(imputation: Imputation, on: list[str], strategy: str) -> None:
+def _alignment(
+    sides: Sequence[Side], windows: Sequence[JoinWindow], idle_timeout: Any
+) -> dict[str, Any]:
+    """Of the config: whether rows wait for the slower side, and what else concerns time."""
+    timed = any(window.span is not None for window in windows)
+    for side in sides:
+        kinds = [side.frame.schema[name].dataType for name in side.orders]
+        whole = all(isinstance(k, TimestampType | TimestampNTZType | IntegralType) for k in kinds)
+        if timed and not (whole and len(kinds) == 1):
+            raise TypeError(
+                "`order` must be one timestamp, or whole microseconds, where `window` goes by "
+                f"time; the {side.name} frame has {', '.join(k.simpleString() for k in kinds)}"
+            )
+    streams = all(side.frame.isStreaming for side in sides)
+    scopes = [side.controlled_by for side in sides]
+    if any(scope is None for scope in scopes):
+        if idle_timeout is not None:
+            raise ValueError(
+                "`idle_timeout` is for two frames with punctuations: put sf.reorder before both "
+                "sides, with no key or one that is part of `key`"
+            )
+        return {"pace_matters": streams}
+    idle = None if idle_timeout is None else microseconds("idle_timeout", idle_timeout)
+    return {
+        "aligned": tuple(tuple(scope or ()) for scope in scopes),
+        "idle_timeout": None if idle is None else max(1, idle // 1000),
+    }
+
+
+def _number(argument: str, given: Any) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
+        raise TypeError(f"`{argument}` must be a finite number; got {given!r}")
+    return float(given)
+
+
+def _check_imputation(imputation: Imputation, on: list[str], strategy: str, metric: Metric) -> None:
     if set(on) != set(imputation.settings.attributes):
         raise ValueError(
             f"`impute` must have as `attributes` those of `on`, {on}; got "
@@ -164,18 +259,8 @@ def _check_imputation(imputation: Imputation, on: list[str], strategy: str) -> N
         raise ValueError(
             f"`strategy` has no meaning with `impute`, whose join is its own; got {strategy!r}"
         )
-
-
-def _check(window: Any, attributes: list[str], orders: list[str]) -> None:
-    if not isinstance(window, Rows):
-        raise TypeError(f"`window` must be sf.Rows(rows, confidence=...); got {window!r}")
-    if not attributes:
-        raise ValueError("`on` must name at least one attribute; got none")
-    if not orders:
-        raise ValueError("`order` must name the column(s) of the arrival order; got none")
-
-
-def _number(argument: str, given: Any) -> float:
-    if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
-        raise TypeError(f"`{argument}` must be a finite number; got {given!r}")
-    return float(given)
+    if metric != Metric():
+        raise ValueError(
+            "`within` of a join with `impute` is one Euclidean distance: use sf.impute before the "
+            "join for another"
+        )

@@ -18,24 +18,16 @@ from sfumato.kernels.joins.regions import (
     summarise,
     summary_columns,
 )
-from sfumato.kernels.joins.tuple_store import Tuples, padded, write_tuples
+from sfumato.kernels.joins.tuple_store import lone_tuples
 from sfumato.kernels.laws.existence import existences
 
 
 def tuples_of(lists, d):
     """Tuples in slots 0, 1, ... from lists of (probabilities, points)."""
-    counts = np.array([len(p) for p, _ in lists])
-    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    offsets = np.concatenate([[0], np.cumsum([len(p) for p, _ in lists])]).astype(np.int64)
     prob = np.concatenate([p for p, _ in lists])
     points = np.concatenate([x for _, x in lists]).reshape(-1, d)
-    n, places = len(lists), (d + 1) * int(padded.py_func(counts).sum())
-    tuples = Tuples(
-        np.empty(places), np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n),
-        np.empty(n, np.int64), np.empty((n, summary_columns(d))),
-    )  # fmt: skip
-    slots = np.arange(n)
-    write_tuples(tuples, slots, offsets, prob, points, existences(offsets, prob), slots, 0)
-    return tuples
+    return lone_tuples(offsets, prob, points, existences(offsets, prob), summary_columns(d))
 
 
 def pr_match(one, other, within):

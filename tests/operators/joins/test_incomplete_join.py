@@ -12,10 +12,16 @@ from hypothesis import strategies as st
 from sfumato.operators.imputation.imputer import REASONS, Imputer
 from sfumato.operators.joins.answer_set import Answers
 from sfumato.operators.joins.incomplete_join import IncompleteArrivals, IncompleteJoin
+from sfumato.operators.joins.join_window import JoinWindow
 from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
 from sfumato.operators.state.snapshot import SnapshotError
 
 NAMES = "abcdefghij"
+
+
+def incomplete_join(imputer, within, probability, rows, streams=2, **options):
+    """The join with one count window for all streams."""
+    return IncompleteJoin(imputer, within, probability, [JoinWindow(rows)] * streams, **options)
 
 
 def imputer_for(rng, d, **options):
@@ -56,7 +62,7 @@ def imputed_then_joined(imputer, arrivals, within, probability, rows, output, sc
         units = np.array([imputer.scaling[name] for name in imputer.attributes])
         points = (points - units[:, 0]) / units[:, 1]
     join = SimilarityJoin(
-        points.shape[1], within, probability, rows, 0.95, strategy="nested", output=output
+        points.shape[1], within, probability, JoinWindow(rows), strategy="nested", output=output
     )
     given = Arrivals(arrivals.side, arrivals.key, done.offsets, done.prob, points)
     return join.process(given), done
@@ -118,7 +124,7 @@ def test_fused_equals_imputed_then_joined(data):
     expected, done = imputed_then_joined(
         imputer, arrivals, within, probability, window, output, scaled
     )
-    join = IncompleteJoin(
+    join = incomplete_join(
         imputer, within, probability, window,
         scaled=scaled, output=output, alternatives=alternatives,
     )  # fmt: skip
@@ -150,19 +156,19 @@ def test_of_several_streams_each_pair_is_joined(data):
             part = IncompleteArrivals(
                 (side[places] == other).astype(np.uint8), given.key[places], given.values[places]
             )
-            pairs, _ = IncompleteJoin(imputer, 0.2, 0.3, window, output=output).process(part)
+            pairs, _ = incomplete_join(imputer, 0.2, 0.3, window, output=output).process(part)
             expected |= {
                 (places[a], c, streams * u + one, streams * v + other, p)
                 for a, c, u, v, p in columns_of(pairs)
             }
-    join = IncompleteJoin(imputer, 0.2, 0.3, window, output=output, streams=streams)
+    join = incomplete_join(imputer, 0.2, 0.3, window, output=output, streams=streams)
     got = []
     for begin, end in [(0, 17), (17, 40)]:
         answers, _ = join.process(
             IncompleteArrivals(side[begin:end], given.key[begin:end], given.values[begin:end])
         )
         got += [(begin + a, *rest) for a, *rest in columns_of(answers)]
-        join = IncompleteJoin.restore(join.snapshot(), imputer)
+        join = IncompleteJoin.restore(join.snapshot(), imputer=imputer)
     assert len(got) == len(expected)
     assert set(got) == expected
     for s in range(streams):
@@ -190,7 +196,7 @@ def test_answers_are_those_of_plain_nested_loops(data):
     arrivals = arrivals_for(rng, rows, 25, missing=data.draw(st.integers(1, 3)))
     within = 0.1 * d**0.5
     expected = answers_by_definition(imputer, arrivals, within, 0.3, 6)
-    answers, _ = IncompleteJoin(imputer, within, 0.3, 6).process(arrivals)
+    answers, _ = incomplete_join(imputer, within, 0.3, 6).process(arrivals)
     got = dict(
         zip(zip(answers.left.tolist(), answers.right.tolist(), strict=True),
             answers.probability.tolist(), strict=True)
@@ -216,7 +222,7 @@ def test_objects_of_hundreds_of_alternatives_are_joined_as_by_nested_loops(data)
     within, probability = float(rng.choice([0.05, 0.1, 0.3])), float(rng.choice([0.01, 0.3, 0.7]))
     expected, done = imputed_then_joined(imputer, given, within, probability, 9, "append", False)
     assert np.diff(done.offsets).max() > 128
-    answers, _ = IncompleteJoin(imputer, within, probability, 9).process(given)
+    answers, _ = incomplete_join(imputer, within, probability, 9).process(given)
     same(answers, expected, False)
 
 
@@ -230,9 +236,9 @@ def test_results_do_not_depend_on_calls_nor_on_a_snapshot_between_them(data):
         "output": data.draw(st.sampled_from(["append", "changes"])),
         "alternatives": data.draw(st.booleans()),
     }
-    whole = IncompleteJoin(imputer, 0.1, 0.3, 7, **options)
+    whole = incomplete_join(imputer, 0.1, 0.3, 7, **options)
     expected, reasons = whole.process(arrivals)
-    join, place, at = IncompleteJoin(imputer, 0.1, 0.3, 7, **options), 0, 0
+    join, place, at = incomplete_join(imputer, 0.1, 0.3, 7, **options), 0, 0
     while at < 60:
         end = at + data.draw(st.integers(1, 20))
         part = slice(at, end)
@@ -247,7 +253,7 @@ def test_results_do_not_depend_on_calls_nor_on_a_snapshot_between_them(data):
         if data.draw(st.booleans()):
             saved = join.snapshot()
             join.process(arrivals)  # it runs on for a moment; the snapshot must not notice
-            join = IncompleteJoin.restore(saved, imputer)
+            join = IncompleteJoin.restore(saved, imputer=imputer)
     assert place == len(expected)
     assert join.counters == whole.counters
     for side in (0, 1):
@@ -274,7 +280,7 @@ def test_a_new_repository_serves_later_arrivals_only(data):
         for (imputer, _), part in zip(imputers, parts, strict=True)
     ]
     counts = np.concatenate([np.diff(one.offsets) for one in done])
-    reference = SimilarityJoin(3, 0.1, 0.3, 9, 0.95, strategy="nested")
+    reference = SimilarityJoin(3, 0.1, 0.3, JoinWindow(9), strategy="nested")
     joined = reference.process(
         Arrivals(
             arrivals.side, arrivals.key, np.concatenate([[0], np.cumsum(counts)]),
@@ -282,12 +288,12 @@ def test_a_new_repository_serves_later_arrivals_only(data):
             np.concatenate([one.values for one in done]),
         )
     )  # fmt: skip
-    join = IncompleteJoin(imputers[0][0], 0.1, 0.3, 9)
+    join = incomplete_join(imputers[0][0], 0.1, 0.3, 9)
     for (imputer, _), part in zip(imputers, parts, strict=True):
         if part.start:
             join.replace_imputer(imputer)
             if data.draw(st.booleans()):
-                join = IncompleteJoin.restore(join.snapshot(), imputer)
+                join = IncompleteJoin.restore(join.snapshot(), imputer=imputer)
         answers, _ = join.process(
             IncompleteArrivals(arrivals.side[part], arrivals.key[part], arrivals.values[part])
         )
@@ -305,15 +311,15 @@ def test_objects_out_of_reach_are_not_imputed_and_sure_matches_neither():
         np.array([0, 1], np.uint8), np.zeros(2, np.int64),
         np.array([[0.1, 0.1, np.nan], [0.9, 0.9, np.nan]]),
     )  # fmt: skip
-    join = IncompleteJoin(imputer, 0.5, 0.5, 10)
+    join = incomplete_join(imputer, 0.5, 0.5, 10)
     answers, _ = join.process(far)
     assert len(answers) == 0
     assert join.counters["completed"] == 0
-    join = IncompleteJoin(imputer, 5.0, 0.5, 10)
+    join = incomplete_join(imputer, 5.0, 0.5, 10)
     answers, _ = join.process(far)
     assert answers.probability.tolist() == [1.0]
     assert (join.counters["completed"], join.counters["certain"]) == (0, 1)
-    join = IncompleteJoin(imputer, 5.0, 0.5, 10, alternatives=True)
+    join = incomplete_join(imputer, 5.0, 0.5, 10, alternatives=True)
     answers, _ = join.process(far)
     assert join.counters["completed"] == 2
     assert answers.prob.sum() == pytest.approx(1.0)
@@ -324,7 +330,7 @@ def test_a_window_that_fills_and_turns_over_in_one_call_keeps_its_newest():
     imputer, rows = imputer_for(rng, 3)
     arrivals = arrivals_for(rng, rows, 600)
     expected, _ = imputed_then_joined(imputer, arrivals, 0.05, 0.2, 5, "changes", False)
-    answers, _ = IncompleteJoin(imputer, 0.05, 0.2, 5, output="changes").process(arrivals)
+    answers, _ = incomplete_join(imputer, 0.05, 0.2, 5, output="changes").process(arrivals)
     same(answers, expected, False)
 
 
@@ -337,10 +343,10 @@ def test_wrong_arguments_are_named():
         ({"output": "all"}, "`output` must be"),
     ]:
         with pytest.raises(ValueError, match=message):
-            IncompleteJoin(
+            incomplete_join(
                 **{"imputer": imputer, "within": 1.0, "probability": 0.5, "rows": 3, **change}
             )
-    join = IncompleteJoin(imputer, 1.0, 0.5, 3)
+    join = incomplete_join(imputer, 1.0, 0.5, 3)
     with pytest.raises(ValueError, match="`values` must have shape"):
         join.process(
             IncompleteArrivals(np.zeros(1, np.uint8), np.zeros(1, np.int64), np.zeros((1, 3)))
@@ -351,6 +357,6 @@ def test_wrong_arguments_are_named():
         join.answers()
     other = Imputer({"a": [0.0, 2.0], "b": [0.0, 1.0]}, [])
     with pytest.raises(SnapshotError, match="another repository"):
-        IncompleteJoin.restore(join.snapshot(), other)
+        IncompleteJoin.restore(join.snapshot(), imputer=other)
     with pytest.raises(ValueError, match="same names and attributes"):
         join.replace_imputer(Imputer({"a": [0.0], "c": [0.0]}, []))

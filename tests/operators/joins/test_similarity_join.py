@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import pairwise
 
 import numpy as np
@@ -19,11 +19,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.kernels.joins.match_probability import distance_limit
+from sfumato.operators.joins.join_window import JoinWindow
 from sfumato.operators.joins.similarity_join import Answers, Arrivals, SimilarityJoin
 from sfumato.operators.state.snapshot import SnapshotError
+from sfumato.windows import Range
 from worlds import worlds
 
 SAME = 1e-12
+
+
+def join_of(dimensions, within, probability, rows, confidence, max_tuples=None, **options):
+    """The join with one count window for both sides."""
+    window = JoinWindow(rows, confidence, max_tuples)
+    return SimilarityJoin(dimensions, within, probability, window, **options)
 
 
 def arrivals_of(side, key, tuples, dimensions):
@@ -165,6 +173,7 @@ def in_parts(join, stream, cuts, saved=False):
                 stream.offsets[begin : end + 1] - stream.offsets[begin],
                 stream.prob[samples],
                 stream.points[samples],
+                None if stream.time is None else stream.time[begin:end],
             )
         )
         changes += [(a + begin, *rest) for a, *rest in as_changes(answers)]
@@ -203,7 +212,7 @@ def test_every_strategy_equals_brute_force_in_any_split_and_across_snapshots(cas
     cuts = data.draw(st.lists(st.integers(0, case["n"]), max_size=4))
     saved = data.draw(st.booleans())
     for strategy in strategies_for(d):
-        join = SimilarityJoin(d, *criteria, strategy=strategy, output=output)
+        join = join_of(d, *criteria, strategy=strategy, output=output)
         changes, _ = in_parts(join, stream, cuts, saved)
         assert_same(changes, expected)
 
@@ -217,11 +226,11 @@ def test_cells_that_are_chosen_anew_and_windows_that_move_lose_no_answer(
 ):
     stream = random_stream(7, 900, dimensions, 2, most=3, extent=extent, drift=drift)
     criteria = (2.0, 0.3, rows, 0.9)
-    nested = SimilarityJoin(dimensions, *criteria, strategy="nested")
+    nested = join_of(dimensions, *criteria, strategy="nested")
     expected = as_changes(nested.process(stream))
     assert len(expected) > 50
     for strategy in strategies_for(dimensions)[1:]:
-        join = SimilarityJoin(dimensions, *criteria, strategy=strategy)
+        join = join_of(dimensions, *criteria, strategy=strategy)
         changes, join = in_parts(join, stream, [1, 60, 61, 400, 777], saved=strategy == "auto")
         assert changes == expected  # to the last bit
     assert join.counters["pairs"] == nested.counters["pairs"]
@@ -229,9 +238,9 @@ def test_cells_that_are_chosen_anew_and_windows_that_move_lose_no_answer(
 
 def test_many_dimensions_are_searched_along_three_of_them():
     stream = random_stream(3, 400, 6, extent=8.0, noise=0.5)
-    expected = as_changes(SimilarityJoin(6, 3.0, 0.2, 120, 0.9, strategy="nested").process(stream))
+    expected = as_changes(join_of(6, 3.0, 0.2, 120, 0.9, strategy="nested").process(stream))
     assert expected
-    assert as_changes(SimilarityJoin(6, 3.0, 0.2, 120, 0.9).process(stream)) == expected
+    assert as_changes(join_of(6, 3.0, 0.2, 120, 0.9).process(stream)) == expected
 
 
 def test_tuples_of_many_samples_are_sifted_and_not_all_paired():
@@ -245,9 +254,7 @@ def test_tuples_of_many_samples_are_sifted_and_not_all_paired():
         stream = arrivals_of(rng.integers(0, 2, 160), np.zeros(160), tuples, d)
         answers = [
             as_changes(
-                SimilarityJoin(d, 3.0, 0.3, 40, 0.9, strategy=strategy, alternatives=False).process(
-                    stream
-                )
+                join_of(d, 3.0, 0.3, 40, 0.9, strategy=strategy, alternatives=False).process(stream)
             )
             for strategy in ("nested", "index")
         ]
@@ -261,8 +268,8 @@ def test_consecutive_arrivals_of_one_side_share_a_visit_and_get_their_own_answer
     points = stream.points.copy()
     points[stream.offsets[150] :] = np.sort(points[stream.offsets[150] :], axis=0)  # close together
     stream = Arrivals(side, stream.key, stream.offsets, stream.prob, points)
-    join = SimilarityJoin(1, 2.0, 0.1, 120, 0.9, strategy="index")
-    alone = SimilarityJoin(1, 2.0, 0.1, 120, 0.9, strategy="index")
+    join = join_of(1, 2.0, 0.1, 120, 0.9, strategy="index")
+    alone = join_of(1, 2.0, 0.1, 120, 0.9, strategy="index")
     assert as_changes(join.process(stream)) == in_parts(alone, stream, range(1, 400))[0]
     # A group searches a larger ball, once: each member is shown what any of them needs.
     assert join.counters["visited"] > alone.counters["visited"]
@@ -288,7 +295,7 @@ def test_pr_match_is_the_share_of_possible_worlds_in_which_both_exist_inside_and
                     share[j] += float(weight * chance)
     stream = arrivals_of([1, 1, 1, 0], [0] * 4, [*WORLDS, ARRIVAL], 1)
     # A confidence of 1 holds all of them, as none is certain to exist but the first.
-    answers = SimilarityJoin(1, 1.0, 1e-9, rows, 0.99).process(stream)
+    answers = join_of(1, 1.0, 1e-9, rows, 0.99).process(stream)
     got = dict(zip(answers.right.tolist(), answers.probability.tolist(), strict=True))
     assert got == pytest.approx({j: p for j, p in share.items() if p > 0}, abs=SAME)
 
@@ -297,7 +304,7 @@ def test_distance_and_probability_are_inclusive_and_ties_are_decided_by_the_plai
     ten = [(0.1, [float(i)]) for i in range(10)]
     one = [(1.0, [4.0])]
     for strategy in strategies_for(1):
-        join = SimilarityJoin(1, 2.0, 0.5, 5, 0.9, strategy=strategy)
+        join = join_of(1, 2.0, 0.5, 5, 0.9, strategy=strategy)
         answers = join.process(arrivals_of([0, 1], [0, 0], [ten, one], 1))
         assert answers.probability.tolist() == [0.5]  # 2, 3, 4, 5 and 6
     # The definition, k outer and l inner, decides at the threshold itself.
@@ -316,7 +323,7 @@ def test_distance_and_probability_are_inclusive_and_ties_are_decided_by_the_plai
             above = min(1.0, math.nextafter(plain, 2))
             for threshold, found in ((plain, 1), (above, int(above == plain))):
                 for strategy in ("nested", "index", "sort"):
-                    join = SimilarityJoin(1, 1.0, threshold, 5, 0.9, strategy=strategy)
+                    join = join_of(1, 1.0, threshold, 5, 0.9, strategy=strategy)
                     assert len(join.process(stream)) == found
 
 
@@ -330,7 +337,7 @@ def test_the_squared_limit_is_the_rooted_comparison(within, dimensions):
 
 def test_the_current_answers_are_the_changes_added_up_and_live_names_all_that_is_needed():
     stream = random_stream(2, 300, 2, 3)
-    join = SimilarityJoin(2, 2.0, 0.3, 8, 0.9, output="changes")
+    join = join_of(2, 2.0, 0.3, 8, 0.9, output="changes")
     current = {}
     for begin in range(0, 300, 30):
         part = slice(stream.offsets[begin], stream.offsets[begin + 30])
@@ -361,12 +368,12 @@ def test_the_current_answers_are_the_changes_added_up_and_live_names_all_that_is
 def test_the_oldest_tuples_go_when_more_than_max_tuples_are_held_and_are_counted():
     stream = random_stream(4, 200, 1, 2)
     criteria = (2.0, 0.05, 10, 0.99)
-    join = SimilarityJoin(1, *criteria, output="changes", max_tuples=11)
+    join = join_of(1, *criteria, output="changes", max_tuples=11)
     assert_same(as_changes(join.process(stream)), brute_force(stream, *criteria, max_tuples=11))
     assert join.counters["overflow"] > 0
     assert join.counters["held"] <= 4 * 11
     # A bound below `rows` makes plain windows of that many tuples, all of them short.
-    short = SimilarityJoin(1, *criteria, output="changes", max_tuples=3)
+    short = join_of(1, *criteria, output="changes", max_tuples=3)
     assert_same(as_changes(short.process(stream)), brute_force(stream, *criteria, max_tuples=3))
 
 
@@ -379,13 +386,13 @@ def test_a_window_that_was_plain_becomes_uncertain_with_the_first_uncertain_tupl
     criteria = (1.0, 0.2, 15, 0.95)
     expected = brute_force(stream, *criteria)
     for saved in (False, True):
-        join = SimilarityJoin(1, *criteria, output="changes")
+        join = join_of(1, *criteria, output="changes")
         assert_same(in_parts(join, stream, [40, 79, 80, 81, 150], saved)[0], expected)
 
 
 def test_a_tuple_without_samples_has_a_number_but_never_enters():
     stream = arrivals_of([0, 0, 1, 1], [0] * 4, [[], [(1.0, [1.0])], [], [(1.0, [1.0])]], 1)
-    join = SimilarityJoin(1, 1.0, 0.5, 1, 0.9)
+    join = join_of(1, 1.0, 0.5, 1, 0.9)
     answers = join.process(stream)
     assert (answers.arrival.tolist(), answers.left.tolist(), answers.right.tolist()) == (
         [3],
@@ -398,7 +405,7 @@ def test_a_tuple_without_samples_has_a_number_but_never_enters():
 def test_rounded_probabilities_of_a_certain_tuple_make_a_certain_tuple():
     third = [(1 / 49, [float(i)]) for i in range(49)]  # the floats' sum is below 1
     stream = arrivals_of([0] * 6, [0] * 6, [third] * 6, 1)
-    join = SimilarityJoin(1, 1.0, 0.5, 2, 1.0)
+    join = join_of(1, 1.0, 0.5, 2, 1.0)
     join.process(stream)
     assert join.live(0).tolist() == [4, 5]
 
@@ -407,14 +414,14 @@ def test_certainty_is_asked_for_by_a_probability_of_one():
     sure, unsure = [(1.0, [0.0])], [(0.9, [0.0])]
     # The tuple before the unsure one is among the newest two for certain, the one before is not.
     stream = arrivals_of([0, 0, 0, 1], [0] * 4, [sure, sure, unsure, sure], 1)
-    answers = SimilarityJoin(1, 1.0, 1.0, 2, 0.95).process(stream)
+    answers = join_of(1, 1.0, 1.0, 2, 0.95).process(stream)
     assert answers.left.tolist() == [1]
 
 
 def test_without_alternatives_the_same_answers_come_without_pairs_of_samples():
     stream = random_stream(1, 200, 2)
-    whole = SimilarityJoin(2, 2.0, 0.3, 20, 0.9).process(stream)
-    bare = SimilarityJoin(2, 2.0, 0.3, 20, 0.9, alternatives=False).process(stream)
+    whole = join_of(2, 2.0, 0.3, 20, 0.9).process(stream)
+    bare = join_of(2, 2.0, 0.3, 20, 0.9, alternatives=False).process(stream)
     assert len(bare) == len(whole) > 0
     assert bare.probability.tolist() == whole.probability.tolist()
     assert bare.prob.size == 0
@@ -422,17 +429,19 @@ def test_without_alternatives_the_same_answers_come_without_pairs_of_samples():
 
 
 def test_the_sample_pairs_of_an_answer_sum_to_its_probability():
-    answers = SimilarityJoin(2, 2.0, 0.3, 5, 0.9).process(random_stream(6, 300, 2))
+    answers = join_of(2, 2.0, 0.3, 5, 0.9).process(random_stream(6, 300, 2))
     sums = np.add.reduceat(answers.prob, answers.offsets[:-1])
     assert sums == pytest.approx(answers.probability, abs=SAME)
 
 
 def test_inputs_stay_unmodified_and_may_be_read_only():
     stream = random_stream(1, 100, 2)
+    stream = replace(stream, time=np.arange(100))
     copies = {f.name: getattr(stream, f.name).copy() for f in fields(Arrivals)}
     for field in fields(Arrivals):
         getattr(stream, field.name).flags.writeable = False
-    SimilarityJoin(2, 2.0, 0.3, 20, 0.9).process(stream)
+    join_of(2, 2.0, 0.3, 20, 0.9).process(stream)
+    SimilarityJoin(2, 2.0, 0.3, Range(20)).process(stream)
     for name, copy in copies.items():
         assert np.array_equal(getattr(stream, name), copy)
 
@@ -440,7 +449,7 @@ def test_inputs_stay_unmodified_and_may_be_read_only():
 def test_an_empty_batch_has_no_answers():
     nothing = arrivals_of([], [], [], 2)
     for output in ("append", "changes"):
-        join = SimilarityJoin(2, 1.0, 0.5, 5, 0.9, output=output)
+        join = join_of(2, 1.0, 0.5, 5, 0.9, output=output)
         assert len(join.process(nothing)) == 0
         assert len(SimilarityJoin.restore(join.snapshot()).process(nothing)) == 0
 
@@ -455,15 +464,15 @@ def test_more_arrivals_than_a_chunk_are_one_batch():
         prob=np.ones(n),
         points=rng.uniform(0, 100, (n, 1)),
     )
-    whole = SimilarityJoin(1, 1.0, 0.5, 30, 0.9).process(stream)
-    nested = SimilarityJoin(1, 1.0, 0.5, 30, 0.9, strategy="nested")
+    whole = join_of(1, 1.0, 0.5, 30, 0.9).process(stream)
+    nested = join_of(1, 1.0, 0.5, 30, 0.9, strategy="nested")
     changes, _ = in_parts(nested, stream, [3000, 9000, 15_000])
     assert as_changes(whole) == changes
 
 
 def test_a_pruned_search_visits_few_of_the_pairs():
     stream = random_stream(1, 3000, 1, extent=3000.0)
-    join = SimilarityJoin(1, 1.0, 0.3, 500, 0.9)
+    join = join_of(1, 1.0, 0.3, 500, 0.9)
     join.process(stream)
     counters = join.counters
     assert counters["answers"] <= counters["candidates"] <= counters["visited"]
@@ -486,7 +495,7 @@ def test_real_positions_of_two_people_join_as_brute_force_has_it(data_folder):
     expected = brute_force(stream, *criteria)
     assert len(expected) > 20
     for strategy in strategies_for(3):
-        join = SimilarityJoin(3, *criteria, strategy=strategy, output="changes")
+        join = join_of(3, *criteria, strategy=strategy, output="changes")
         assert_same(as_changes(join.process(stream)), expected)
 
 
@@ -512,7 +521,7 @@ GOOD = {"dimensions": 1, "within": 1.0, "probability": 0.5, "rows": 5, "confiden
 )
 def test_a_setting_out_of_range_is_refused_by_name(wrong, message):
     with pytest.raises(ValueError, match=message):
-        SimilarityJoin(**(GOOD | wrong))
+        join_of(**(GOOD | wrong))
 
 
 @pytest.mark.parametrize(
@@ -534,7 +543,7 @@ def test_malformed_arrivals_are_refused_and_nothing_is_taken(wrong, error, messa
         "prob": np.ones(2),
         "points": np.zeros((2, 1)),
     }
-    join = SimilarityJoin(**GOOD)
+    join = join_of(**GOOD)
     with pytest.raises(error, match=message):
         join.process(Arrivals(**(good | wrong)))
     assert join.counters["tuples"] == 0
@@ -543,11 +552,93 @@ def test_malformed_arrivals_are_refused_and_nothing_is_taken(wrong, error, messa
 
 def test_the_current_answers_are_only_kept_for_changes():
     with pytest.raises(ValueError, match='output="changes"'):
-        SimilarityJoin(**GOOD).answers()
-    assert len(SimilarityJoin(**GOOD, output="changes").answers()) == len(Answers.none()) == 0
+        join_of(**GOOD).answers()
+    assert len(join_of(**GOOD, output="changes").answers()) == len(Answers.none()) == 0
 
 
 def test_bytes_that_are_no_join_are_refused():
-    data = SimilarityJoin(**GOOD).snapshot()
+    data = join_of(**GOOD).snapshot()
     with pytest.raises(SnapshotError):
         SimilarityJoin.restore(data[:-1] + b"!")
+
+
+def timed_brute_force(stream, within, probability, windows):
+    """As `brute_force`, with a window for each side: ("rows", n) of certain tuples, or ("time", n).
+
+    A window stands at the newest time of its key; what is n old, or older, is gone.
+    """
+    numbers, held_by, clock, current, changes = [0, 0], {}, {}, [], []
+    rows = zip(stream.side.tolist(), stream.key.tolist(), stream.time.tolist(), strict=True)
+    for i, (side, key, time) in enumerate(rows):
+        now = clock[key] = max(time, clock.get(key, time))
+        samples, _ = held(stream, i)
+        number = numbers[side]
+        numbers[side] += 1
+        gone = []
+        for of in (0, 1):
+            window = held_by.setdefault((key, of), [])
+            kind, n = windows[of]
+            while kind == "time" and window and window[0][2] <= now - n:
+                gone.append((of, window.pop(0)[0]))
+        for opposite, theirs, _ in held_by[key, 1 - side]:
+            pairs = {
+                ((k, m) if side == 0 else (m, k)): p * q
+                for k, (p, x) in enumerate(samples)
+                for m, (q, y) in enumerate(theirs)
+                if math.sqrt(sum((a - b) ** 2 for a, b in zip(x, y, strict=True))) <= within
+            }
+            if sum(pairs.values()) >= probability:
+                left, right = (number, opposite) if side == 0 else (opposite, number)
+                changes.append((i, 1, left, right, sum(pairs.values()), pairs))
+                current.append((left, right, sum(pairs.values()), pairs))
+        held_by[key, side].append((number, samples, now))
+        if windows[side][0] == "rows" and len(held_by[key, side]) > windows[side][1]:
+            gone.append((side, held_by[key, side].pop(0)[0]))
+        leaving = [a for a in current if any(a[of] == number for of, number in gone)]
+        current = [a for a in current if a not in leaving]
+        changes += [(i, -1, *a) for a in sorted(leaving, key=lambda a: a[:2])]
+    return changes
+
+
+@settings(max_examples=40)
+@given(
+    st.integers(0, 10**6),
+    st.integers(1, 3),
+    st.tuples(
+        *[st.tuples(st.sampled_from(["rows", "time"]), st.integers(1, 30)) for _ in range(2)]
+    ),
+    st.sampled_from(["append", "changes"]),
+    st.sampled_from([0.05, 0.3, 0.8]),
+    st.data(),
+)
+def test_windows_by_time_equal_brute_force_under_every_strategy(
+    seed, d, windows, output, probability, data
+):
+    rng = np.random.default_rng(seed)
+    stream = random_stream(seed, 90, d, 2)
+    total = np.repeat(np.add.reduceat(stream.prob, stream.offsets[:-1]), np.diff(stream.offsets))
+    time = np.cumsum(rng.integers(0, 4, 90)) - rng.integers(0, 6, 90) * (rng.random(90) < 0.1)
+    stream = replace(stream, prob=stream.prob / total, time=time)
+    expected = timed_brute_force(stream, 1.5, probability, windows)
+    if output == "append":
+        expected = [change for change in expected if change[1] > 0]
+    chosen = [JoinWindow(rows=n) if kind == "rows" else Range(n) for kind, n in windows]
+    cuts = data.draw(st.lists(st.integers(0, 90), max_size=4))
+    saved = data.draw(st.booleans())
+    for strategy in strategies_for(d):
+        join = SimilarityJoin(d, 1.5, probability, chosen, strategy=strategy, output=output)
+        assert_same(in_parts(join, stream, cuts, saved)[0], expected)
+
+
+def test_windows_by_time_forget_and_refuse_what_they_cannot_use():
+    stream = replace(random_stream(3, 3000, 2), time=np.arange(3000))
+    join = SimilarityJoin(2, 1.0, 0.5, Range(50), output="changes")
+    join.process(stream)
+    assert join.counters["held"] < 51
+    assert len(join.snapshot()) < 40_000
+    with pytest.raises(ValueError, match="`time` is needed"):
+        join.process(replace(stream, time=None))
+    with pytest.raises(ValueError, match="by its length alone"):
+        SimilarityJoin(2, 1.0, 0.5, Range(50, slide=10))
+    with pytest.raises(TypeError, match=r"sf.Rows\(rows, confidence=...\), sf.Range\(length\)"):
+        SimilarityJoin(2, 1.0, 0.5, 50)

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.tables.joins.extent_join import ExtentJoinSettings
+from sfumato.tables.joins.extent_join import ExtentJoinTableConfig
 
 STAMP = pa.timestamp("us", tz="UTC")
-SETTINGS = ExtentJoinSettings(keys=1, scope=(), columns=("", ""), buckets=1)
+SETTINGS = ExtentJoinTableConfig(keys=1)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 

@@ -9,7 +9,7 @@ from sfumato.kernels.compile import compiled_ieee, lean
 
 @lean
 def ball_of(summary, s, d, centre):
-    """Write the centre of a tuple's full region (see `trimmed_radius`); its radius."""
+    """Write the centre of a tuple's full region (see `regions`); its radius."""
     if d == 1:
         centre[0] = 0.5 * summary[s, 2] + 0.5 * summary[s, 3]
         return max(summary[s, 3] - centre[0], centre[0] - summary[s, 2])

@@ -32,19 +32,19 @@ from sfumato.kernels.joins.tuple_store import LANES, padded
 FEW = 24  # samples
 
 
-@compiled_ieee
+@lean
 def summary_columns(d):
     """Columns of `summary`."""
     return 8 if d == 1 else d + 3
 
 
-@compiled_ieee
+@lean
 def half_mass(least):
     """The mass that may be left out of both tuples: 1 - sqrt(1 - least), a little less."""
     return (1.0 - math.sqrt(1.0 - least)) * (1.0 - 1e-12)
 
 
-@compiled_ieee
+@lean
 def _sort_pairs(value, mass, n):
     """Sort value[:n], and mass with it: Shell sort, short to compile and quick for hundreds."""
     gap = 1
@@ -60,7 +60,7 @@ def _sort_pairs(value, mass, n):
         gap //= 3
 
 
-@compiled_ieee
+@lean
 def _last_below(mass, n, step, share):
     """Place of the last sample, from one end inwards, with mass before it < share."""
     place = 0 if step > 0 else n - 1
@@ -73,7 +73,7 @@ def _last_below(mass, n, step, share):
     return place
 
 
-@compiled_ieee
+@lean
 def _masses_beside(blocks, at, count, below, above):
     """Mass at smaller and at larger values than each sample's, four samples side by side."""
     # Unsigned places: no test for negative ones, which would keep the lanes from becoming SIMD.
@@ -99,9 +99,10 @@ def _masses_beside(blocks, at, count, below, above):
         above[k], above[k + 1], above[k + 2], above[k + 3] = above_a, above_b, above_c, above_d
 
 
-@compiled_ieee
-def _few_quantiles(blocks, at, count, least, half, summary, s, below, above):
+@lean
+def _few_quantiles(tuples, s, least, half, below, above):
     """Extremes and trimmed ends by comparing all samples with all: for few, faster than sorting."""
+    blocks, at, count, summary = tuples.blocks, tuples.at[s], tuples.samples[s], tuples.summary
     _masses_beside(blocks, at, count, below, above)
     row = at + padded(count)
     low, high_trimmed, high_half = np.inf, np.inf, np.inf
@@ -118,22 +119,23 @@ def _few_quantiles(blocks, at, count, least, half, summary, s, below, above):
     summary[s, 6], summary[s, 7] = low_half, high_half
 
 
-@compiled_ieee
-def _quantiles(blocks, at, count, least, half, summary, s, value, mass):
+@lean
+def _quantiles(tuples, s, least, half, value, mass):
     """The same by sorting."""
+    blocks, at, count, line = tuples.blocks, tuples.at[s], tuples.samples[s], tuples.summary[s]
     length = padded(count)
     for k in range(count):
         value[k] = blocks[at + length + k]
         mass[k] = blocks[at + k]
     _sort_pairs(value, mass, count)
-    summary[s, 2], summary[s, 3] = value[0], value[count - 1]
-    summary[s, 4] = value[_last_below(mass, count, 1, least)]
-    summary[s, 5] = value[_last_below(mass, count, -1, least)]
-    summary[s, 6] = value[_last_below(mass, count, 1, half)]
-    summary[s, 7] = value[_last_below(mass, count, -1, half)]
+    line[2], line[3] = value[0], value[count - 1]
+    line[4] = value[_last_below(mass, count, 1, least)]
+    line[5] = value[_last_below(mass, count, -1, least)]
+    line[6] = value[_last_below(mass, count, 1, half)]
+    line[7] = value[_last_below(mass, count, -1, half)]
 
 
-@compiled_ieee
+@lean
 def _summarise_ball(tuples, s, d, least, half, value, mass):
     at, n = tuples.at[s], tuples.samples[s]
     length = padded(n)
@@ -173,17 +175,16 @@ def summarise(tuples, slots, d, least):
         largest = max(largest, tuples.samples[slots[i]])
     value, mass = np.empty(padded(largest)), np.empty(padded(largest))
     half = half_mass(least)
-    blocks, summary = tuples.blocks, tuples.summary
+    summary = tuples.summary
     for i in range(slots.size):
         s = slots[i]
-        at, count = tuples.at[s], tuples.samples[s]
         if d > 1:
             _summarise_ball(tuples, s, d, least, half, value, mass)
             continue
-        if count <= FEW:
-            _few_quantiles(blocks, at, count, least, half, summary, s, value, mass)
+        if tuples.samples[s] <= FEW:
+            _few_quantiles(tuples, s, least, half, value, mass)
         else:
-            _quantiles(blocks, at, count, least, half, summary, s, value, mass)
+            _quantiles(tuples, s, least, half, value, mass)
         # For least > 1/2 the trimmed ends cross: each alone is a necessary condition, and between
         # them lies a point that the index may use; its reach is then negative.
         key = 0.5 * summary[s, 4] + 0.5 * summary[s, 5]

@@ -18,25 +18,31 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.arrays import sort_slots
-from sfumato.kernels.compile import compiled_ieee, lean
+from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
 from sfumato.kernels.joins.arrival_groups import arrival_group, ball_of
 from sfumato.kernels.joins.match_probability import (
     FEW_PAIRS,
     SLACK,
     decided,
     defining_sum,
-    match_probability,
-    match_probability_in_balls,
+    pair_probability,
     sum_of_numbers,
 )
 from sfumato.kernels.joins.regions import prunes
-from sfumato.kernels.joins.similarity_nested import CANDIDATES, PAIRS, VISITED, keep
+from sfumato.kernels.joins.similarity_nested import (
+    FOUND,
+    enter,
+    forget_before,
+    room_for_one,
+    write_found,
+)
+from sfumato.kernels.joins.tuple_store import first_in_time, move_window
 
 SMALL = 48  # tuples: below, a scan costs less than two or three look-ups
-MANY = 24  # samples: from here on it pays to sift them before they are paired
 AXES = 3
 FARTHEST = 2.0**50  # cell numbers are cut off here; tuples beyond share the last cell
 NONE = -1
+OPEN = -3.0  # in place of a probability: to be found
 
 
 class Grid(NamedTuple):
@@ -64,6 +70,39 @@ class Grid(NamedTuple):
     due: np.ndarray
 
 
+class Work(NamedTuple):
+    """To work in.
+
+    visited, candidates : int64[widest window]    centre : float64[d], of the ball searched
+    scratch : float64[2, d]    box : int64[AXES, 2]
+    """
+
+    visited: np.ndarray
+    candidates: np.ndarray
+    centre: np.ndarray
+    scratch: np.ndarray
+    box: np.ndarray
+
+
+def new_grid(slots: int, windows: int) -> Grid:
+    """An empty grid."""
+    buckets = 64
+    while buckets < 2 * slots:
+        buckets *= 2
+    return Grid(
+        buckets=np.full(buckets, NONE, np.int64),
+        after=np.empty(slots, np.int64),
+        before=np.empty(slots, np.int64),
+        cell=np.empty(slots, np.int64),
+        queue=np.empty(slots, np.int64),
+        front=np.zeros(windows, np.int64),
+        back=np.zeros(windows, np.int64),
+        side=np.zeros(windows),
+        axes=np.zeros((windows, AXES), np.int64),
+        due=np.full(windows, SMALL, np.int64),
+    )
+
+
 @lean
 def _cell(x, side):
     """Number of the cell of a coordinate; never falls as x rises, whatever the rounding."""
@@ -79,52 +118,51 @@ def _hash(w, x, y, z):
     return h ^ (h >> 32)
 
 
-# Functions on the way of every arrival take plain arrays: a field of a named tuple costs two atomic
-# reference counts each time it is taken out.
-@lean
-def _link(buckets, after, before, cell, side, axes, summary, w, s, d):
-    width = side[w]
+@lean_inline
+def _link(grid, summary, w, s, d):
+    width, axes = grid.side[w], grid.axes
     y = _cell(summary[s, axes[w, 1]], width) if d > 1 else 0
     z = _cell(summary[s, axes[w, 2]], width) if d > 2 else 0
     h = _hash(w, _cell(summary[s, axes[w, 0]], width), y, z)
-    bucket = h & (buckets.size - 1)
-    first = buckets[bucket]
-    cell[s], after[s], before[s] = h, first, NONE
+    bucket = h & (grid.buckets.size - 1)
+    first = grid.buckets[bucket]
+    grid.cell[s], grid.after[s], grid.before[s] = h, first, NONE
     if first != NONE:
-        before[first] = s
-    buckets[bucket] = s
+        grid.before[first] = s
+    grid.buckets[bucket] = s
+
+
+@lean_inline
+def _unlink(grid, s):
+    later, earlier = grid.after[s], grid.before[s]
+    if earlier == NONE:
+        grid.buckets[grid.cell[s] & (grid.buckets.size - 1)] = later
+    else:
+        grid.after[earlier] = later
+    if later != NONE:
+        grid.before[later] = earlier
 
 
 @lean
-def _unlink(buckets, after, before, cell, s):
-    later, earlier = after[s], before[s]
-    if earlier == NONE:
-        buckets[cell[s] & (buckets.size - 1)] = later
-    else:
-        after[earlier] = later
-    if later != NONE:
-        before[later] = earlier
-
-
-@compiled_ieee
-def _choose_side(grid, tuples, windows, w, d, within):
+def _choose_side(grid, store, w, within, extent):
     """Axes of the largest extents, and a side for them.
 
     As small as is useful: about one tuple a cell, but not so small that the usual search, of
     radius within + radius + r_max, visits more than about 5 cells (1-D), 9 (2-D) or 8 (3-D).
+
+    extent : float64[d], written
     """
-    head, tail = windows.head[w], windows.tail[w]
-    extent = np.empty(d)
-    radius = 0.0
+    head, tail, summary = store.windows.head[w], store.windows.tail[w], store.tuples.summary
+    radius, d = 0.0, extent.size
     for a in range(d):
         low, high = np.inf, -np.inf
         for s in range(head, tail):
-            low, high = min(low, tuples.summary[s, a]), max(high, tuples.summary[s, a])
+            low, high = min(low, summary[s, a]), max(high, summary[s, a])
         extent[a] = min(high - low, 1e300)
     for s in range(head, tail):
-        line = tuples.summary[s]
+        line = summary[s]
         radius += (0.5 * line[3] - 0.5 * line[2] if d == 1 else line[d + 1]) / (tail - head)
-    reach = within + radius + max(0.0, tuples.summary[grid.queue[grid.front[w]], d])
+    reach = within + radius + max(0.0, summary[grid.queue[grid.front[w]], d])
     axes = min(d, AXES)
     side = 1.0
     for a in range(axes):
@@ -140,89 +178,112 @@ def _choose_side(grid, tuples, windows, w, d, within):
     grid.side[w] = min(max(side, finest, 1e-300), 1e300)
 
 
-@compiled_ieee
+@lean
 def _unlink_all(grid, windows, w):
     if grid.side[w] > 0.0:
         for s in range(windows.head[w], windows.tail[w]):
-            _unlink(grid.buckets, grid.after, grid.before, grid.cell, s)
+            _unlink(grid, s)
     grid.side[w] = 0.0
 
 
-@compiled_ieee
-def rebuild_window(grid, tuples, windows, w, d, within):
-    """Queue and cells of one window from its tuples, none of which is linked. O(tuples held)."""
-    head, tail = windows.head[w], windows.tail[w]
-    grid.front[w] = grid.back[w] = windows.base[w]
+@lean
+def _rebuild_window(grid, store, w, within, extent):
+    """Queue and cells of one window from its tuples, none of which is linked. O(tuples held).
+
+    extent : float64[d], to work in
+    """
+    d = extent.size
+    head, tail, summary = store.windows.head[w], store.windows.tail[w], store.tuples.summary
+    grid.front[w] = grid.back[w] = store.windows.base[w]
     for s in range(head, tail):
-        _enqueue(grid.queue, grid.front, grid.back, tuples.summary, w, s, d)
+        _enqueue(grid, summary, w, s, d)
     grid.side[w] = 0.0
     grid.due[w] = SMALL
     if tail - head >= SMALL:
         grid.due[w] = 2 * (tail - head)
-        _choose_side(grid, tuples, windows, w, d, within)
-        buckets, after, before, cell = grid.buckets, grid.after, grid.before, grid.cell
+        _choose_side(grid, store, w, within, extent)
         for s in range(head, tail):
-            _link(buckets, after, before, cell, grid.side, grid.axes, tuples.summary, w, s, d)
+            _link(grid, summary, w, s, d)
 
 
 @compiled_ieee
-def rebuild_all(grid, tuples, windows, d, within):
+def rebuild_all(grid, store, d, within):
     """The whole index from the windows' tuples. O(buckets + tuples held)."""
     grid.buckets[:] = NONE
-    for w in range(windows.head.size):
-        rebuild_window(grid, tuples, windows, w, d, within)
+    extent = np.empty(d)
+    for w in range(store.windows.head.size):
+        _rebuild_window(grid, store, w, within, extent)
 
 
 @compiled_ieee
-def unlink_windows(grid, windows, moves):
-    """Take windows out of the cells, before `move_windows`. O(tuples)."""
-    for i in range(moves.shape[0]):
-        _unlink_all(grid, windows, moves[i, 0])
+def move_indexed(grid, store, moves, d, within):
+    """`move_windows`, whose tuples are taken out of the cells and put in again. O(tuples)."""
+    extent = np.empty(d)
+    for i in range(moves.size):
+        _unlink_all(grid, store.windows, moves[i].window)
+        move_window(store, moves[i])
+        _rebuild_window(grid, store, moves[i].window, within, extent)
 
 
-@compiled_ieee
-def relink_windows(grid, tuples, windows, moves, d, within):
-    """Put windows in again, after `move_windows`. O(tuples)."""
-    for i in range(moves.shape[0]):
-        rebuild_window(grid, tuples, windows, moves[i, 0], d, within)
-
-
-@lean
-def _enqueue(queue, front, back, summary, w, s, d):
-    reach, end = summary[s, d], back[w]
-    while end > front[w] and summary[queue[end - 1], d] <= reach:
+@lean_inline
+def _enqueue(grid, summary, w, s, d):
+    reach, end, queue = summary[s, d], grid.back[w], grid.queue
+    while end > grid.front[w] and summary[queue[end - 1], d] <= reach:
         end -= 1
     queue[end] = s
-    back[w] = end + 1
+    grid.back[w] = end + 1
 
 
-@lean
-def _dequeue(queue, front, back, w, s):
-    if front[w] < back[w] and queue[front[w]] == s:
-        front[w] += 1
+@lean_inline
+def _leave(grid, store, w, begin):
+    """Take the tuples of a window before `begin` out of its queue and cells, and forget them."""
+    for s in range(store.windows.head[w], begin):
+        if grid.front[w] < grid.back[w] and grid.queue[grid.front[w]] == s:
+            grid.front[w] += 1
+        if grid.side[w] > 0.0:
+            _unlink(grid, s)
+    forget_before(store, w, begin)
 
 
-@lean
-def _cells(centre, axes, w, d, radius, width, box):
-    """Write the cells within `radius` of a point to box, int64[AXES, 2]; how many there are."""
-    cells = 1.0
+@lean_inline
+def _enter(grid, store, batch, i, criterion, extent):
+    """Take arrival i into its window, and out of it what leaves."""
+    w, s, d = batch.code[i], batch.slots[i], criterion.d
+    _leave(grid, store, w, first_in_time(store, w, batch.time[i]))
+    enter(store, w, s)
+    _enqueue(grid, store.tuples.summary, w, s, d)
+    if grid.side[w] > 0.0:
+        _link(grid, store.tuples.summary, w, s, d)
+    grid.due[w] -= 1
+    if grid.due[w] <= 0:
+        _unlink_all(grid, store.windows, w)
+        _rebuild_window(grid, store, w, criterion.within, extent)
+    _leave(grid, store, w, batch.begins[i])
+
+
+@lean_inline
+def _cells(work, axes, w, d, radius, width):
+    """Write the cells within `radius` of work.centre to work.box; how many there are."""
+    cells, box = 1.0, work.box
     for a in range(AXES):
         box[a, 0] = box[a, 1] = 0
     for a in range(min(d, AXES)):
-        x = centre[axes[w, a]]
+        x = work.centre[axes[w, a]]
         reach = radius + SLACK * abs(radius) + 1e-15 * abs(x)
         box[a, 0], box[a, 1] = _cell(x - reach, width), _cell(x + reach, width)
         cells *= max(0.0, box[a, 1] - box[a, 0] + 1.0)
     return cells
 
 
-@lean
-def _search(buckets, after, cell, w, box, head, tail, out):
-    """Write the slots of window w in the cells of `box` to `out`; how many, in no order.
+@lean_inline
+def _search(grid, w, head, tail, work):
+    """Write the slots of window w in the cells of work.box to work.visited; how many.
 
-    A slot comes twice, or does not belong, only where 64-bit hashes collide; -1 if `out` is full.
+    In no order. A slot comes twice, or does not belong, only where 64-bit hashes collide; -1 if
+    there is no room.
     """
-    n = 0
+    buckets, after, cell = grid.buckets, grid.after, grid.cell
+    box, out, n = work.box, work.visited, 0
     for x in range(box[0, 0], box[0, 1] + 1):
         for y in range(box[1, 0], box[1, 1] + 1):
             for z in range(box[2, 0], box[2, 1] + 1):
@@ -245,12 +306,12 @@ def _scan(head, tail, out):
     return tail - head
 
 
-@lean
-def _filter(summary, u, visited, n, d, within, candidates):
-    """Candidates among visited[:n]: not pruned by regions, ascending, each once; how many."""
-    m = 0
+@lean_inline
+def _filter(summary, u, work, n, begin, d, within):
+    """Candidates of work.visited[:n]: since `begin`, not pruned, ascending, once each; how many."""
+    visited, candidates, m = work.visited, work.candidates, 0
     for i in range(n):
-        if not prunes(summary, u, visited[i], d, within):
+        if visited[i] >= begin and not prunes(summary, u, visited[i], d, within):
             candidates[m] = visited[i]
             m += 1
     sort_slots(candidates, m)
@@ -262,96 +323,107 @@ def _filter(summary, u, visited, n, d, within, candidates):
     return distinct
 
 
+@lean_inline
+def _quick(tuples, u, v, criterion):
+    """`match_probability` where that is quick or plain, else OPEN."""
+    count, at = tuples.samples, tuples.at
+    if count[u] * count[v] <= FEW_PAIRS:
+        total = defining_sum(
+            tuples.blocks, at[u], count[u], at[v], count[v], criterion.d, criterion.limit
+        )
+        return total if total >= criterion.probability else -1.0
+    if criterion.d == 1:
+        total = sum_of_numbers(tuples.blocks, at[u], count[u], at[v], count[v], criterion.limit)
+        return -1.0 if total < criterion.least else decided(tuples, u, v, criterion, total)
+    return -1.0 if tuples.existence[u] * tuples.existence[v] < criterion.least else OPEN
+
+
+@lean_inline
+def _visit(grid, store, batch, i, criterion, work):
+    """Slots in reach of arrival i, and of those after it that share the visit: work.visited.
+
+    Returns (how many, where the arrivals after these begin).
+    """
+    w, d, summary = batch.code[i], criterion.d, store.tuples.summary
+    o, stop = w ^ 1, i + 1
+    _leave(grid, store, o, first_in_time(store, o, batch.time[i]))
+    begin, end = store.windows.head[o], store.windows.tail[o]
+    if begin == end:
+        return 0, stop
+    margin = criterion.within + summary[grid.queue[grid.front[o]], d]
+    if stop == batch.code.size or batch.code[stop] != w:
+        radius = ball_of(summary, batch.slots[i], d, work.centre)
+    else:
+        stop, radius = arrival_group(
+            summary, batch.code, batch.slots, i, d, margin, work.centre, work.scratch
+        )
+    if grid.side[o] > 0.0:
+        cells = _cells(work, grid.axes, o, d, radius + margin, grid.side[o])
+        if cells <= end - begin:
+            reached = _search(grid, o, begin, end, work)
+            if reached >= 0:
+                return reached, stop
+    return _scan(begin, end, work.visited), stop
+
+
+@lean_inline
+def _candidates(store, batch, i, reached, criterion, work, counts):
+    """Those of work.visited[:reached] that arrival i is to be held against; see `_filter`."""
+    o = batch.code[i] ^ 1
+    begin = first_in_time(store, o, batch.time[i])
+    counts[0].pairs += store.windows.tail[o] - begin
+    counts[0].visited += reached
+    u, summary = batch.slots[i], store.tuples.summary
+    left = _filter(summary, u, work, reached, begin, criterion.d, criterion.within)
+    counts[0].candidates += left
+    return left
+
+
+@lean_inline
+def _enter_all(grid, store, batch, begin, end, criterion, extent):
+    """Take arrivals of one window into it; what time excludes leaves both windows."""
+    for i in range(begin, end):
+        _enter(grid, store, batch, i, criterion, extent)
+    o = batch.code[begin] ^ 1
+    _leave(grid, store, o, first_in_time(store, o, batch.time[end - 1]))
+
+
 @compiled_ieee
-def join_grid(
-    tuples, windows, grid, code, slots, begins, d, within, limit, least, probability, counters
-):
+def join_grid(store, grid, batch, criterion, counts):
     """Pairs of each arrival with the tuples then held opposite it, Pr(match) >= probability.
 
-    grid : `Grid` over the windows as they are before the batch; kept up to date
-    within : float64, the distance; the rest, and the result, as for `join_nested`
+    grid : `Grid` over the windows as they are before the batch; kept up to date. The arrivals have
+    their lines of `summary`. The rest, and the result, as for `join_nested`.
 
     Cost: O(1) a tuple to index, then the tuples in the cells visited, then the samples of
     the candidates that regions do not prune; O(tuples held) where cells do not help.
     Error: none by pruning; see `match_probability`.
     Source: B, sections 5 and 6 (OP, SP, Grid, r_max, batches); A, section 6.2.1 (Index-Match).
     """
-    found, totals, n = np.empty((64, 3), np.int64), np.empty(64), 0
-    widest = 1
-    for w in range(windows.capacity.size):
-        widest = max(widest, windows.capacity[w])
-    visited, candidates = np.empty(widest, np.int64), np.empty(widest, np.int64)
-    centre, scratch = np.empty(d), np.empty((2, d))
-    box = np.empty((AXES, 2), np.int64)
-    head, tail, summary = windows.head, windows.tail, tuples.summary
-    blocks, at, count, existence = tuples.blocks, tuples.at, tuples.samples, tuples.existence
-    buckets, after, before, cell = grid.buckets, grid.after, grid.before, grid.cell
-    queue, front, back, side, axes = grid.queue, grid.front, grid.back, grid.side, grid.axes
-    decisive = probability * (1.0 + 3.0 * SLACK)
-    i = 0
+    capacity, d, widest = store.windows.capacity, criterion.d, 1
+    for w in range(capacity.size):
+        widest = max(widest, capacity[w])
+    candidates = np.empty(widest, np.int64)
+    work = Work(
+        np.empty(widest, np.int64), candidates, np.empty(d), np.empty((2, d)),
+        np.empty((AXES, 2), np.int64),
+    )  # fmt: skip
+    # Arrays taken out of the tuples once: each time costs two atomic reference counts an array.
+    tuples, tail, code, slots = store.tuples, store.windows.tail, batch.code, batch.slots
+    found, n, i, extent = np.empty(64, FOUND), 0, 0, np.empty(d)
     while i < code.size:
-        w = code[i]
-        o = w ^ 1
-        begin, end = head[o], tail[o]
-        stop = i + 1
-        if begin < end:
-            margin = within + summary[queue[front[o]], d]
-            if stop == code.size or code[stop] != w:
-                radius = ball_of(summary, slots[i], d, centre)
-            else:
-                stop, radius = arrival_group(summary, code, slots, i, d, margin, centre, scratch)
-            reached = -1
-            if side[o] > 0.0:
-                cells = _cells(centre, axes, o, d, radius + margin, side[o], box)
-                if cells <= end - begin:
-                    reached = _search(buckets, after, cell, o, box, begin, end, visited)
-            if reached < 0:
-                reached = _scan(begin, end, visited)
-            for j in range(i, stop):
-                u = slots[j]
-                left = _filter(summary, u, visited, reached, d, within, candidates)
-                counters[PAIRS] += end - begin
-                counters[VISITED] += reached
-                counters[CANDIDATES] += left
-                for c in range(left):
-                    v = candidates[c]
-                    pairs = count[u] * count[v]
-                    if pairs <= FEW_PAIRS:
-                        total = defining_sum(blocks, at[u], count[u], at[v], count[v], d, limit)
-                        if total < probability:
-                            continue
-                    elif d == 1:
-                        total = sum_of_numbers(blocks, at[u], count[u], at[v], count[v], limit)
-                        if total < least:
-                            continue
-                        if total < decisive:
-                            total = decided(tuples, u, v, d, limit, probability, total)
-                    elif existence[u] * existence[v] < least:
-                        continue
-                    elif min(count[u], count[v]) < MANY:
-                        total = match_probability(tuples, u, v, d, limit, least, probability)
-                    else:
-                        total = match_probability_in_balls(
-                            tuples, u, v, summary[u, d + 1], summary[v, d + 1],
-                            d, within, limit, least, probability,
-                        )  # fmt: skip
-                    if total >= 0.0:
-                        found, totals = keep(found, totals, n, j, v, end, total)
-                        n += 1
+        reached, stop = _visit(grid, store, batch, i, criterion, work)
         for j in range(i, stop):
-            s = slots[j]
-            tail[w] = s + 1
-            _enqueue(queue, front, back, summary, w, s, d)
-            if side[w] > 0.0:
-                _link(buckets, after, before, cell, side, axes, summary, w, s, d)
-            grid.due[w] -= 1
-            if grid.due[w] <= 0:
-                _unlink_all(grid, windows, w)
-                rebuild_window(grid, tuples, windows, w, d, within)
-            for old in range(head[w], begins[j]):
-                _dequeue(queue, front, back, w, old)
-                if side[w] > 0.0:
-                    _unlink(buckets, after, before, cell, old)
-            head[w] = begins[j]
+            left = _candidates(store, batch, j, reached, criterion, work, counts)
+            for c in range(left):
+                v = candidates[c]
+                total = _quick(tuples, slots[j], v, criterion)
+                if total == OPEN:
+                    total = pair_probability(tuples, slots[j], v, criterion)
+                if total >= 0.0:
+                    found = room_for_one(found, n)
+                    write_found(found, n, j, code[j] ^ 1, v, tail[code[j] ^ 1], total)
+                    n += 1
+        _enter_all(grid, store, batch, i, stop, criterion, extent)
         i = stop
-    return found[:n], totals[:n]
+    return found[:n]

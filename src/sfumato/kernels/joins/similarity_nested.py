@@ -4,59 +4,95 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled_ieee
+from sfumato.kernels.compile import compiled_ieee, lean_inline
 from sfumato.kernels.joins.match_probability import match_probability
+from sfumato.kernels.joins.tuple_store import first_in_time
 
-# Places in `counters`: pairs of an arrival and a tuple held opposite it; those of them looked at
-# one by one; those left after pruning, whose samples were paired.
-PAIRS, VISITED, CANDIDATES = range(3)
-COUNTERS = 3
+# pairs of an arrival and a tuple held opposite it; those of them looked at one by one; those left
+# after pruning, whose samples were paired.
+COUNTS = np.dtype([("pairs", "i8"), ("visited", "i8"), ("candidates", "i8")])
 
-# Columns of `found`: the arrival, the slot of the held tuple, the end of its window then.
-ARRIVAL, HELD, NEWEST = range(3)
-
-
-@compiled_ieee
-def keep(found, totals, n, arrival, held, newest, total):
-    """Write pair n; the arrays, twice as large if they were full."""
-    if n == totals.size:
-        more, more_totals = np.empty((2 * n, 3), np.int64), np.empty(2 * n)
-        for i in range(n):  # loops: assigning slices compiles Numba's shape errors too
-            more_totals[i] = totals[i]
-            for column in range(3):
-                more[i, column] = found[i, column]
-        found, totals = more, more_totals
-    found[n, ARRIVAL], found[n, HELD], found[n, NEWEST] = arrival, held, newest
-    totals[n] = total
-    return found, totals
+# A pair: the arrival's place in its batch; window and slot of the held tuple, and where that window
+# ended then; Pr(match) without T_j.
+FOUND = np.dtype(
+    [("arrival", "i8"), ("window", "i8"), ("held", "i8"), ("newest", "i8"), ("total", "f8")]
+)
 
 
 @compiled_ieee
-def join_nested(tuples, windows, code, slots, begins, d, limit, least, probability, counters):
+def room_for_one(found, n):
+    """`found` if it has room for pair n, else an array twice as large."""
+    if n < found.size:
+        return found
+    more = np.empty(2 * n, FOUND)
+    for i in range(n):  # a loop: assigning slices compiles Numba's shape errors too
+        more[i] = found[i]
+    return more
+
+
+@lean_inline
+def write_found(found, n, arrival, window, held, newest, total):
+    """Write pair n."""
+    pair = found[n]
+    pair.arrival, pair.window, pair.held = arrival, window, held
+    pair.newest, pair.total = newest, total
+
+
+@lean_inline
+def forget_before(store, w, begin):
+    """Move the beginning of window w on to `begin`, if it is not there yet."""
+    windows, left = store.windows, begin - store.windows.head[w]
+    if left > 0:
+        windows.head[w] = begin
+        store.held[w % store.span.size] -= left
+
+
+@lean_inline
+def enter(store, w, s):
+    """Take slot s, behind the others, into window w."""
+    store.windows.tail[w] = s + 1
+    store.held[w % store.span.size] += 1
+
+
+@lean_inline
+def opposite(store, batch, i):
+    """The slots held opposite arrival i, (begin, end); what time excludes leaves both windows."""
+    w = batch.code[i]
+    o = w ^ 1
+    forget_before(store, w, first_in_time(store, w, batch.time[i]))
+    forget_before(store, o, first_in_time(store, o, batch.time[i]))
+    return store.windows.head[o], store.windows.tail[o]
+
+
+@lean_inline
+def enter_behind(store, batch, i):
+    """Take arrival i into its window, and out of it what leaves."""
+    enter(store, batch.code[i], batch.slots[i])
+    forget_before(store, batch.code[i], batch.begins[i])
+
+
+@compiled_ieee
+def join_nested(store, batch, criterion, counts):
     """Pairs of each arrival with the tuples then held opposite it, Pr(match) >= probability.
 
-    tuples, windows : see `uncertain_tuples`; the arrivals are written, the windows not yet moved
-    code, slots, begins : int64[n], in arrival order: window, slot, and where that window begins
-        once the arrival has entered
-    d : dimensions    limit : `distance_limit`    probability : threshold, not counting T_j
-    least : `probability` reduced by SLACK    counters : int64[COUNTERS], added to
-    Returns (found int64[m, 3], totals float64[m]), by arrival, then by held tuple, oldest first;
-    the windows' heads and tails are moved.
+    store : `Store` with two streams; the arrivals are written, the windows not yet moved
+    batch : `Batch`    criterion : `Criterion`, not counting T_j    counts : COUNTS[1], added to
+    Returns FOUND[m], by arrival, then by held tuple, oldest first; the windows are moved.
 
     Cost: O(tuples held * samples**2 * d) an arrival.  Error: see `match_probability`.
     Source: A, section 5 (baseline); B, WoP.
     """
-    found, totals, n = np.empty((64, 3), np.int64), np.empty(64), 0
-    for i in range(code.size):
-        w, u = code[i], slots[i]
-        begin, end = windows.head[w ^ 1], windows.tail[w ^ 1]
+    found, n, tuples, slots = np.empty(64, FOUND), 0, store.tuples, batch.slots
+    for i in range(slots.size):
+        begin, end = opposite(store, batch, i)
         for v in range(begin, end):
-            total = match_probability(tuples, u, v, d, limit, least, probability)
+            total = match_probability(tuples, slots[i], v, criterion)
             if total >= 0.0:
-                found, totals = keep(found, totals, n, i, v, end, total)
+                found = room_for_one(found, n)
+                write_found(found, n, i, batch.code[i] ^ 1, v, end, total)
                 n += 1
-        for counter in range(COUNTERS):
-            counters[counter] += end - begin
-        windows.tail[w] = u + 1
-        windows.head[w] = begins[i]
-    return found[:n], totals[:n]
+        counts[0].pairs += end - begin
+        counts[0].visited += end - begin
+        counts[0].candidates += end - begin
+        enter_behind(store, batch, i)
+    return found[:n]

@@ -12,10 +12,16 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.arrays import sort_slots
-from sfumato.kernels.compile import compiled_ieee
+from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.joins.match_probability import match_probability
-from sfumato.kernels.joins.similarity_nested import CANDIDATES, PAIRS, VISITED, keep
-from sfumato.kernels.joins.tuple_store import padded
+from sfumato.kernels.joins.similarity_nested import (
+    FOUND,
+    enter,
+    forget_before,
+    room_for_one,
+    write_found,
+)
+from sfumato.kernels.joins.tuple_store import first_in_time, move_window, padded
 
 NONE = -1
 DEEPEST = 512  # the expected height is below 3 log2(n); 512 cannot be exceeded by chance
@@ -35,19 +41,38 @@ class Ordered(NamedTuple):
     owner: np.ndarray
 
 
-@compiled_ieee
+class Work(NamedTuple):
+    """To work in: mass by place in the window (-1: not touched), places touched, a stack."""
+
+    mass: np.ndarray
+    touched: np.ndarray
+    stack: np.ndarray
+
+
+def new_trees(places: int, windows: int) -> Ordered:
+    """Empty trees."""
+    return Ordered(
+        root=np.full(windows, NONE, np.int64),
+        left=np.empty(places, np.int64),
+        right=np.empty(places, np.int64),
+        value=np.empty(places),
+        owner=np.empty(places, np.int64),
+    )
+
+
+@lean
 def _priority(node):
     h = (np.int64(node) + 1) * np.int64(0x2545F4914F6CDD1D)
     h = (h ^ (h >> 29)) * np.int64(0x369DEA0F31A53F85)
     return h ^ (h >> 32)
 
 
-@compiled_ieee
+@lean
 def _before(trees, a, b):
     return trees.value[a] < trees.value[b] or (trees.value[a] == trees.value[b] and a < b)
 
 
-@compiled_ieee
+@lean
 def _attach(trees, w, parent, leftwards, node):
     if parent == NONE:
         trees.root[w] = node
@@ -57,7 +82,7 @@ def _attach(trees, w, parent, leftwards, node):
         trees.right[parent] = node
 
 
-@compiled_ieee
+@lean
 def _insert(trees, w, node):
     """Put a node where its priority is the largest below, splitting what is there. O(log n)."""
     parent, leftwards, here = np.int64(NONE), False, trees.root[w]
@@ -79,7 +104,7 @@ def _insert(trees, w, node):
     _attach(trees, w, high, high != node, NONE)
 
 
-@compiled_ieee
+@lean
 def _delete(trees, w, node):
     """Take a node out and merge its two subtrees in its place. O(log n)."""
     parent, leftwards, here = np.int64(NONE), False, trees.root[w]
@@ -97,7 +122,7 @@ def _delete(trees, w, node):
     _attach(trees, w, parent, leftwards, low if low != NONE else high)
 
 
-@compiled_ieee
+@lean
 def _insert_tuple(trees, tuples, w, s):
     at, count = tuples.at[s], tuples.samples[s]
     length = padded(count)
@@ -107,107 +132,140 @@ def _insert_tuple(trees, tuples, w, s):
         _insert(trees, w, node)
 
 
+@lean
+def _delete_before(trees, store, w, begin):
+    """Take the samples of a window's tuples before `begin` out of its tree."""
+    tuples = store.tuples
+    for s in range(store.windows.head[w], begin):
+        for node in range(tuples.at[s], tuples.at[s] + tuples.samples[s]):
+            _delete(trees, w, node)
+    forget_before(store, w, begin)
+
+
 @compiled_ieee
-def sort_all(trees, tuples, windows):
+def sort_all(trees, store):
     """All trees from the windows' tuples, after the blocks moved. O(n log n)."""
     trees.root[:] = NONE
-    for w in range(windows.head.size):
-        for s in range(windows.head[w], windows.tail[w]):
-            _insert_tuple(trees, tuples, w, s)
+    for w in range(store.windows.head.size):
+        for s in range(store.windows.head[w], store.windows.tail[w]):
+            _insert_tuple(trees, store.tuples, w, s)
 
 
 @compiled_ieee
-def rename_owners(trees, tuples, windows, moves):
-    """Tell the nodes the new slots of their tuples, after `move_windows`. O(samples)."""
-    for i in range(moves.shape[0]):
-        for s in range(windows.head[moves[i, 0]], windows.tail[moves[i, 0]]):
+def move_sorted(trees, store, moves):
+    """`move_windows`, and the nodes' new owners. O(samples)."""
+    tuples, windows = store.tuples, store.windows
+    for i in range(moves.size):
+        move_window(store, moves[i])
+        w = moves[i].window
+        for s in range(windows.head[w], windows.tail[w]):
             for node in range(tuples.at[s], tuples.at[s] + tuples.samples[s]):
                 trees.owner[node] = s
 
 
-@compiled_ieee
-def _add_matches(trees, tuples, o, x, weight, within, begin, mass, touched, n, stack):
-    """Add weight * Pr(sample) to `mass` of the owner of every sample within the distance of x."""
-    depth = 0
-    here = trees.root[o]
-    visited = 0
-    while here != NONE or depth > 0:
-        while here != NONE:
-            # A difference rounds monotonically: too far here is too far in the whole subtree.
-            if x - trees.value[here] > within:
-                here = trees.right[here]
-            else:
-                stack[depth] = here
-                depth += 1
-                here = trees.left[here]
-        if depth == 0:
-            break
-        depth -= 1
-        here = stack[depth]
-        if trees.value[here] - x > within:
-            break  # in order of value: all others are larger
-        visited += 1
-        place = trees.owner[here] - begin
-        if mass[place] < 0.0:
-            mass[place] = 0.0
-            touched[n] = place
-            n += 1
-        mass[place] += weight * tuples.blocks[here]
-        here = trees.right[here]
+@lean
+def _add_matches(trees, store, u, o, within, work):
+    """Add Pr(sample of u) * Pr(sample) to work.mass of the owner of every sample near it.
+
+    u : slot of the arrival    o : window    Returns (owners reached, samples visited).
+    """
+    tuples, begin, n, visited = store.tuples, store.windows.head[o], 0, 0
+    value, left, right, owner = trees.value, trees.left, trees.right, trees.owner
+    blocks, mass, stack = tuples.blocks, work.mass, work.stack
+    at, length = tuples.at[u], padded(tuples.samples[u])
+    for k in range(at, at + tuples.samples[u]):
+        x, weight = blocks[k + length], blocks[k]
+        depth, here = 0, trees.root[o]
+        while here != NONE or depth > 0:
+            while here != NONE:
+                # A difference rounds monotonically: too far here is too far in the whole subtree.
+                if x - value[here] > within:
+                    here = right[here]
+                else:
+                    stack[depth] = here
+                    depth += 1
+                    here = left[here]
+            if depth == 0:
+                break
+            depth -= 1
+            here = stack[depth]
+            if value[here] - x > within:
+                break  # in order of value: all others are larger
+            visited += 1
+            place = owner[here] - begin
+            if mass[place] < 0.0:
+                mass[place] = 0.0
+                work.touched[n] = place
+                n += 1
+            mass[place] += weight * blocks[here]
+            here = right[here]
     return n, visited
 
 
+@lean
+def _likely(work, reached, least):
+    """Owners, of those reached, whose masses may suffice: ascending in work.touched; how many."""
+    likely = 0
+    for j in range(reached):
+        place = work.touched[j]
+        if work.mass[place] >= least:
+            work.touched[likely] = place
+            likely += 1
+        work.mass[place] = -1.0
+    sort_slots(work.touched, likely)
+    return likely
+
+
+@lean
+def _pass_time(trees, store, batch, i):
+    """What time excludes at arrival i leaves both windows."""
+    w, now = batch.code[i], batch.time[i]
+    _delete_before(trees, store, w, first_in_time(store, w, now))
+    _delete_before(trees, store, w ^ 1, first_in_time(store, w ^ 1, now))
+
+
+@lean
+def _enter(trees, store, batch, i):
+    """Take arrival i into its window, and out of it what leaves."""
+    w, s = batch.code[i], batch.slots[i]
+    enter(store, w, s)
+    _insert_tuple(trees, store.tuples, w, s)
+    _delete_before(trees, store, w, batch.begins[i])
+
+
 @compiled_ieee
-def join_sorted(
-    tuples, windows, trees, code, slots, begins, within, limit, least, probability, counters
-):
+def join_sorted(store, trees, batch, criterion, counts):
     """Pairs of each arrival with the tuples then held opposite it, Pr(match) >= probability.
 
     One dimension only. trees : `Ordered` over the windows as they are before the batch; kept up
-    to date. The rest, and the result, as for `join_nested`; VISITED counts samples here.
+    to date. The rest, and the result, as for `join_nested`; `visited` counts samples here.
 
     Cost: O(l log n) a tuple to insert and delete, n samples held; O(l log n) and the matching
     pairs of samples an arrival.  Error: see `match_probability`.
     Source: A, section 6.2.2 (Sort-Match), with a treap for the red-black tree.
     """
-    found, totals, n = np.empty((64, 3), np.int64), np.empty(64), 0
-    widest = 1
-    for w in range(windows.capacity.size):
-        widest = max(widest, windows.capacity[w])
-    mass, touched = np.full(widest, -1.0), np.empty(widest, np.int64)  # -1: not touched
-    stack = np.empty(DEEPEST, np.int64)
+    capacity, widest = store.windows.capacity, 1
+    for w in range(capacity.size):
+        widest = max(widest, capacity[w])
+    touched, mass = np.empty(widest, np.int64), np.full(widest, -1.0)
+    work = Work(mass, touched, np.empty(DEEPEST, np.int64))
+    # Arrays taken out of the tuples once: each time costs two atomic reference counts an array.
+    tuples, head, tail, slots = store.tuples, store.windows.head, store.windows.tail, batch.slots
+    found, n, code = np.empty(64, FOUND), 0, batch.code
     for i in range(code.size):
-        w, u = code[i], slots[i]
-        o = w ^ 1
-        begin, end = windows.head[o], windows.tail[o]
-        reached = 0
-        at, length = tuples.at[u], padded(tuples.samples[u])
-        for k in range(at, at + tuples.samples[u]):
-            x, weight = tuples.blocks[k + length], tuples.blocks[k]
-            reached, samples = _add_matches(
-                trees, tuples, o, x, weight, within, begin, mass, touched, reached, stack
-            )
-            counters[VISITED] += samples
-        counters[PAIRS] += end - begin
-        likely = 0
-        for j in range(reached):
-            place = touched[j]
-            if mass[place] >= least:
-                touched[likely] = place
-                likely += 1
-            mass[place] = -1.0
-        counters[CANDIDATES] += likely
-        sort_slots(touched, likely)
+        o = code[i] ^ 1
+        _pass_time(trees, store, batch, i)
+        reached, samples = _add_matches(trees, store, slots[i], o, criterion.within, work)
+        likely = _likely(work, reached, criterion.least)
+        counts[0].visited += samples
+        counts[0].pairs += tail[o] - head[o]
+        counts[0].candidates += likely
         for j in range(likely):
-            v = begin + touched[j]
-            total = match_probability(tuples, u, v, 1, limit, least, probability)
+            v = head[o] + touched[j]
+            total = match_probability(tuples, slots[i], v, criterion)
             if total >= 0.0:
-                found, totals = keep(found, totals, n, i, v, end, total)
+                found = room_for_one(found, n)
+                write_found(found, n, i, o, v, tail[o], total)
                 n += 1
-        windows.tail[w] = u + 1
-        _insert_tuple(trees, tuples, w, u)
-        for s in range(windows.head[w], begins[i]):
-            for node in range(tuples.at[s], tuples.at[s] + tuples.samples[s]):
-                _delete(trees, w, node)
-        windows.head[w] = begins[i]
-    return found[:n], totals[:n]
+        _enter(trees, store, batch, i)
+    return found[:n]

@@ -1,6 +1,6 @@
-"""Where a join keeps its tuples: samples in blocks, one line a tuple, windows as ranges of lines.
+"""What a join holds: samples in blocks, one line a tuple, windows as ranges of lines.
 
-Tuples of one window (one side of one key) lie in consecutive slots, oldest first:
+Tuples of one window (one stream of one key) lie in consecutive slots, oldest first:
 
     slots   | ... base . . head ============ tail . . . base + capacity ... |
                            oldest held       next arrival
@@ -19,19 +19,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled_ieee
+from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
 
 LANES = 4  # samples are padded to a multiple of this, so that SIMD needs no remainder
+FOREVER = 2**62  # a span that no two times are apart
+
+ENDS = np.dtype([("places", "i8"), ("slots", "i8")])
+MOVE = np.dtype([("window", "i8"), ("base", "i8"), ("capacity", "i8")])
 
 
 class Tuples(NamedTuple):
     """Tuples by slot.
 
     blocks : float64[...], all samples, padded
-    at, samples : int64[slots], where a tuple's block begins and its number of samples
+    at, samples : int64[slots], where a tuple's block begins and its number of samples (0: none yet)
     existence : float64[slots]
-    number : int64[slots], running number of the tuple on its side
-    summary : float64[slots, columns], see `trimmed_radius`
+    number : int64[slots], running number of the tuple in its stream
+    time : int64[slots], not falling in a window
+    summary : float64[slots, columns], see `regions`
     """
 
     blocks: np.ndarray
@@ -39,51 +44,143 @@ class Tuples(NamedTuple):
     samples: np.ndarray
     existence: np.ndarray
     number: np.ndarray
+    time: np.ndarray
     summary: np.ndarray
 
 
 class Windows(NamedTuple):
-    """Windows by code 2 * key + side, so that the opposing window of w is w ^ 1; int64 each."""
+    """Windows by code, streams * key + stream; int64 each.
+
+    base, capacity : first slot and slots of a window's room    head, tail : what it holds
+    arriving : zero between calls, to count a batch's arrivals in
+    """
 
     base: np.ndarray
     capacity: np.ndarray
     head: np.ndarray
     tail: np.ndarray
+    arriving: np.ndarray
 
 
-@compiled_ieee
+class Store(NamedTuple):
+    """All that a join holds.
+
+    span : int64[streams], a tuple leaves its window once another of its key is so much later
+    held : int64[streams], tuples in all windows of a stream
+    ends : ENDS[1], how far `blocks` is written, and how many slots are given out
+    """
+
+    tuples: Tuples
+    windows: Windows
+    span: np.ndarray
+    held: np.ndarray
+    ends: np.ndarray
+
+
+class Batch(NamedTuple):
+    """n arrivals with m samples, in order.
+
+    code, number, time : int64[n], of the window, in the stream, and microseconds (0: no matter);
+        the times of one key do not fall
+    existence : float64[n]    offsets : int64[n + 1]    prob : float64[m]    points : float64[m, d]
+    slots, begins : int64[n], written: where a tuple lies, and where its window begins once it has
+        entered (and what `span` excludes is gone)
+    """
+
+    code: np.ndarray
+    number: np.ndarray
+    time: np.ndarray
+    existence: np.ndarray
+    offsets: np.ndarray
+    prob: np.ndarray
+    points: np.ndarray
+    slots: np.ndarray
+    begins: np.ndarray
+
+
+@lean_inline
 def padded(count):
     """Length of the rows of a block of `count` samples."""
     return (count + LANES - 1) // LANES * LANES
 
 
-@compiled_ieee
-def write_tuples(tuples, slots, offsets, prob, points, existence, numbers, used):
-    """Write arrivals into their slots and their samples into blocks from position `used` on.
+@lean_inline
+def block_size(d, count):
+    """Places of a block of so many samples."""
+    return (d + 1) * padded(count)
 
-    slots, numbers : int64[n]   offsets : int64[n + 1]   prob : float64[m]   points : float64[m, d]
-    Returns the position after the last block. O(samples * d).
+
+@lean_inline
+def write_block(tuples, s, used, prob, points, first, last):
+    """Write samples [first, last) as those of slot s, a block at place `used`; the place after it.
+
+    prob : float64[m]    points : float64[m, d]
     """
-    d = points.shape[1]
-    for i in range(slots.size):
-        s, first, count = slots[i], offsets[i], offsets[i + 1] - offsets[i]
-        length = padded(count)
-        tuples.at[s] = used
-        tuples.samples[s] = count
-        tuples.existence[s] = existence[i]
-        tuples.number[s] = numbers[i]
+    count, d = last - first, points.shape[1]
+    length = padded(count)
+    tuples.at[s], tuples.samples[s] = used, count
+    for k in range(count):
+        tuples.blocks[used + k] = prob[first + k]
+    for k in range(count, length):
+        tuples.blocks[used + k] = 0.0
+    for a in range(d):
+        row = used + (a + 1) * length
         for k in range(count):
-            tuples.blocks[used + k] = prob[first + k]
+            tuples.blocks[row + k] = points[first + k, a]
         for k in range(count, length):
-            tuples.blocks[used + k] = 0.0
-        for a in range(d):
-            row = used + (a + 1) * length
-            for k in range(count):
-                tuples.blocks[row + k] = points[first + k, a]
-            for k in range(count, length):
-                tuples.blocks[row + k] = np.nan
-        used += (d + 1) * length
-    return used
+            tuples.blocks[row + k] = np.nan
+    return used + (d + 1) * length
+
+
+@compiled_ieee
+def lone_tuples(offsets, prob, points, existence, columns):
+    """`Tuples` of no window, in slots 0, 1, ..; `columns` of their summaries, not written."""
+    n, d, places = offsets.size - 1, points.shape[1], 0
+    for i in range(n):
+        places += block_size(d, offsets[i + 1] - offsets[i])
+    tuples = Tuples(
+        np.empty(places), np.empty(n, np.int64), np.empty(n, np.int64), existence.copy(),
+        np.arange(n), np.zeros(n, np.int64), np.empty((n, columns)),
+    )  # fmt: skip
+    used = 0
+    for i in range(n):
+        used = write_block(tuples, i, used, prob, points, offsets[i], offsets[i + 1])
+    return tuples
+
+
+@lean
+def write_batch(store, batch, rows):
+    """Give arrivals slots at the ends of their windows and write them; the windows do not move.
+
+    rows : int64[streams], tuples a window holds; begins are written as if all tuples surely existed
+    Every window has room. O(samples * d).
+    """
+    tuples, windows, code = store.tuples, store.windows, batch.code
+    used, streams = store.ends[0].places, store.span.size
+    for i in range(code.size):
+        w = code[i]
+        s = windows.tail[w] + windows.arriving[w]
+        windows.arriving[w] += 1
+        batch.slots[i] = s
+        batch.begins[i] = max(windows.head[w], s + 1 - rows[w % streams])
+        tuples.number[s], tuples.time[s] = batch.number[i], batch.time[i]
+        tuples.existence[s] = batch.existence[i]
+        used = write_block(
+            tuples, s, used, batch.prob, batch.points, batch.offsets[i], batch.offsets[i + 1]
+        )
+    store.ends[0].places = used
+    for i in range(code.size):
+        windows.arriving[code[i]] = 0
+
+
+@lean_inline
+def first_in_time(store, w, now):
+    """Where window w begins at a time, by its span alone. O(tuples that left)."""
+    head, tail = store.windows.head[w], store.windows.tail[w]
+    oldest, time = now - store.span[w % store.span.size], store.tuples.time
+    while head < tail and time[head] <= oldest:
+        head += 1
+    return head
 
 
 @compiled_ieee
@@ -103,16 +200,16 @@ def read_tuples(tuples, slots, d):
     return offsets, prob, points
 
 
-@compiled_ieee
-def compact_blocks(tuples, windows, d, blocks):
+@lean
+def compact_blocks(store, d, blocks):
     """Copy the blocks of all held tuples into `blocks`, one after the other; the place after them.
 
     With `blocks` empty only the place is computed. O(samples held * d).
     """
-    used = 0
+    used, tuples, windows = 0, store.tuples, store.windows
     for w in range(windows.head.size):
         for s in range(windows.head[w], windows.tail[w]):
-            size = (d + 1) * padded(tuples.samples[s])
+            size = block_size(d, tuples.samples[s])
             if blocks.size > 0:
                 at = tuples.at[s]
                 for i in range(size):
@@ -122,134 +219,128 @@ def compact_blocks(tuples, windows, d, blocks):
     return used
 
 
-@compiled_ieee
+@lean
 def copy_tuple(source, s, target, t):
     """Copy the line of slot s to slot t (not its block)."""
-    target.at[t] = source.at[s]
-    target.samples[t] = source.samples[s]
-    target.existence[t] = source.existence[s]
-    target.number[t] = source.number[s]
+    target.at[t], target.samples[t] = source.at[s], source.samples[s]
+    target.existence[t], target.number[t] = source.existence[s], source.number[s]
+    target.time[t] = source.time[s]
     for c in range(source.summary.shape[1]):
         target.summary[t, c] = source.summary[s, c]
 
 
-@compiled_ieee
+@lean
 def room_for(held, arriving):
     """Slots to give a window, so that moving it again costs O(1) amortised an arrival."""
     return 2 * (held + arriving) + 8
 
 
-@compiled_ieee
-def windows_to_move(windows, arriving, end, slots, moves):
-    """Which windows must move before `arriving[w]` tuples can be written at the end of each.
+@lean
+def plan_moves(store, code, moves):
+    """Which windows must move before arrivals can be written at the end of each.
 
-    arriving : int64[windows]    end : first slot beyond all windows' room    slots : of the pool
-    moves : int64[windows, 3], written: (window, new base, new capacity) of those that move
-    Returns (how many move, the new end); -1 moves when the pool has not enough slots.
+    code : int64[n], windows of the arrivals
+    moves : MOVE[n], written: of those that move, each once
+    Returns (how many move, the first slot beyond all windows' room then). O(n).
     """
-    found = 0
-    for w in range(arriving.size):
-        if arriving[w] == 0 or windows.tail[w] + arriving[w] <= (
-            windows.base[w] + windows.capacity[w]
-        ):
+    windows, found, end = store.windows, 0, store.ends[0].slots
+    for i in range(code.size):
+        windows.arriving[code[i]] += 1
+    for i in range(code.size):
+        w = code[i]
+        arriving = windows.arriving[w]
+        windows.arriving[w] = 0
+        if arriving == 0 or windows.tail[w] + arriving <= windows.base[w] + windows.capacity[w]:
             continue
-        room = room_for(windows.tail[w] - windows.head[w], arriving[w])
-        moves[found, 0] = w
+        room = room_for(windows.tail[w] - windows.head[w], arriving)
+        moves[found].window = w
         if room <= windows.capacity[w]:
-            moves[found, 1], moves[found, 2] = windows.base[w], windows.capacity[w]
+            moves[found].base, moves[found].capacity = windows.base[w], windows.capacity[w]
         else:
-            moves[found, 1], moves[found, 2] = end, room
+            moves[found].base, moves[found].capacity = end, room
             end += room
         found += 1
-    return (-1 if end > slots else found), end
+    return found, end
 
 
-@compiled_ieee
-def move_windows(tuples, windows, moves):
-    """Move windows as `windows_to_move` says. O(tuples moved)."""
-    for i in range(moves.shape[0]):
-        w, base = moves[i, 0], moves[i, 1]
-        shift = base - windows.head[w]  # copies down, or to room of its own: never onto its rest
-        for s in range(windows.head[w], windows.tail[w]):
-            copy_tuple(tuples, s, tuples, s + shift)
-        windows.head[w] += shift
-        windows.tail[w] += shift
-        windows.base[w], windows.capacity[w] = base, moves[i, 2]
+@lean
+def move_window(store, move):
+    """Move one window as `plan_moves` says. O(tuples moved)."""
+    windows, w, base = store.windows, move.window, move.base
+    shift = base - windows.head[w]  # copies down, or to room of its own: never onto its rest
+    for s in range(windows.head[w], windows.tail[w]):
+        copy_tuple(store.tuples, s, store.tuples, s + shift)
+    windows.head[w] += shift
+    windows.tail[w] += shift
+    windows.base[w], windows.capacity[w] = base, move.capacity
 
 
-@compiled_ieee
-def repack(source, windows, arriving, target):
+@lean
+def move_windows(store, moves):
+    """Move windows as `plan_moves` says. O(tuples moved)."""
+    for i in range(moves.size):
+        move_window(store, moves[i])
+
+
+@lean
+def repack(store, code, target):
     """Copy all windows' tuples into the lines of a new pool; the end of the room given out.
 
-    With no lines in `target` only the end is computed. O(tuples held + windows).
+    code : int64[n], windows of the arrivals that are to have room as well
+    With no lines in `target`, `Tuples`, only the end is computed. O(tuples held + windows).
     """
-    end = 0
+    windows, end = store.windows, 0
+    for i in range(code.size):
+        windows.arriving[code[i]] += 1
     for w in range(windows.head.size):
-        held = windows.tail[w] - windows.head[w]
-        if held == 0 and arriving[w] == 0:
-            room = 0
-        else:
-            room = room_for(held, arriving[w])
+        held, arriving = windows.tail[w] - windows.head[w], windows.arriving[w]
+        room = room_for(held, arriving) if held + arriving > 0 else 0
         if target.at.size > 0:
             for i in range(held):
-                copy_tuple(source, windows.head[w] + i, target, end + i)
+                copy_tuple(store.tuples, windows.head[w] + i, target, end + i)
             windows.base[w], windows.capacity[w] = end, room
             windows.head[w], windows.tail[w] = end, end + held
         end += room
+        windows.arriving[w] = 0
     return end
 
 
 @compiled_ieee
-def assign_slots(windows, code):
-    """Slots of arrivals at the ends of their windows: int64[n]; the windows stay as they are.
-
-    code : int64[n], windows of the arrivals in arrival order
-    """
-    ahead = np.zeros(windows.tail.size, np.int64)
-    slots = np.empty(code.size, np.int64)
-    for i in range(code.size):
-        w = code[i]
-        slots[i] = windows.tail[w] + ahead[w]
-        ahead[w] += 1
-    return slots
-
-
-@compiled_ieee
-def held_numbers(tuples, windows, side):
-    """Numbers of all tuples held on one side, window after window: int64[]."""
+def held_slots(windows):
+    """Slots of all held tuples, window after window, oldest first, and their windows."""
     total = 0
-    for w in range(side, windows.head.size, 2):
+    for w in range(windows.head.size):
         total += windows.tail[w] - windows.head[w]
-    numbers = np.empty(total, np.int64)
-    i = 0
-    for w in range(side, windows.head.size, 2):
+    slots, code, i = np.empty(total, np.int64), np.empty(total, np.int64), 0
+    for w in range(windows.head.size):
         for s in range(windows.head[w], windows.tail[w]):
-            numbers[i] = tuples.number[s]
+            slots[i], code[i] = s, w
             i += 1
-    return numbers
+    return slots, code
 
 
 @compiled_ieee
-def expired(tuples, heads, code, begins):
-    """Tuples evicted by a batch, in order: (arrival that evicted, its side, their numbers).
+def expired(store, heads, batch):
+    """Tuples that a batch made leave, by arrival: (the arrival, the stream, their numbers).
 
-    heads : int64[windows], where the windows began before the batch
-    code, begins : int64[n], windows of the arrivals and where each began after its arrival
+    heads : int64[windows], where the windows began before the batch; written
+    The batch is done, its tuples are in their slots.
     """
-    total = 0
-    at = heads.copy()
-    for i in range(code.size):
-        total += begins[i] - at[code[i]]
-        at[code[i]] = begins[i]
-    arrival = np.empty(total, np.int64)
-    side = np.empty(total, np.int64)
-    number = np.empty(total, np.int64)
-    at = heads.copy()
-    j = 0
-    for i in range(code.size):
-        w = code[i]
-        for s in range(at[w], begins[i]):
-            arrival[j], side[j], number[j] = i, w & 1, tuples.number[s]
-            j += 1
-        at[w] = begins[i]
-    return arrival, side, number
+    tuples, streams = store.tuples, store.span.size
+    ends, total = store.windows.tail, 0
+    for w in range(heads.size):
+        total += store.windows.head[w] - heads[w]
+    arrival, number = np.empty(total, np.int64), np.empty(total, np.int64)
+    stream, n = np.empty(total, np.int64), 0
+    for i in range(batch.code.size):
+        key = batch.code[i] // streams * streams
+        for w in range(key, key + streams):
+            oldest = batch.time[i] - store.span[w - key]
+            while heads[w] < ends[w] and (
+                (tuples.time[heads[w]] <= oldest)
+                or (w == batch.code[i] and heads[w] < batch.begins[i])
+            ):
+                arrival[n], stream[n], number[n] = i, w - key, tuples.number[heads[w]]
+                heads[w] += 1
+                n += 1
+    return arrival, stream, number

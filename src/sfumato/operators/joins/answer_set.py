@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
+
+from sfumato.operators.state.declared import Array, Declaration, Offsets, Record
+from sfumato.operators.state.stateful import Stateful
 
 Ints = npt.NDArray[np.int64]
 
@@ -86,24 +89,30 @@ def concatenate(parts: Sequence[Answers]) -> Answers:
     )
 
 
-class AnswerSet:
+LAYOUT: dict[str, Declaration] = {
+    "arrival": Array(int, "answers"),
+    "change": Array(np.int8, "answers"),
+    "left": Array(int, "answers", low=0),
+    "right": Array(int, "answers", low=0),
+    "probability": Array(float, "answers", low=0),
+    "offsets": Offsets("answers", "pairs"),
+    "prob": Array(float, "pairs", low=0),
+    "left_sample": Array(np.int32, "pairs", low=0),
+    "right_sample": Array(np.int32, "pairs", low=0),
+}
+
+
+class AnswerSet(Stateful):
     """The current answers: those of which both tuples are still in their windows.
 
     Cost of a batch: O(answers held) copied, O(log(tuples expired)) each.
     Source: B, section 4 (maintained answer set).
     """
 
-    def __init__(self, current: Answers | None = None) -> None:
-        self.current = Answers.none() if current is None else current
+    state = {"current": Record(Answers, LAYOUT)}
 
-    @classmethod
-    def of(cls, arrays: Mapping[str, np.ndarray]) -> AnswerSet:
-        """The set whose `arrays` these are, among others."""
-        return cls(Answers(**{f.name: arrays[f"answers_{f.name}"] for f in fields(Answers)}))
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The current answers by column, for a snapshot."""
-        return {f"answers_{f.name}": getattr(self.current, f.name) for f in fields(Answers)}
+    def __init__(self) -> None:
+        self.current = Answers.none()
 
     def asked(self, output: str) -> Answers:
         """The current answers, by arrival. Raises ValueError unless `output` is "changes"."""

@@ -1,52 +1,102 @@
-"""Join of two streams with missing values: imputation and join at once, without an engine."""
+"""Join of streams with missing values: imputation and join at once, without an engine."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.joins.incomplete.incomplete_join import COMPLETED, COUNTERS, join_incomplete
-from sfumato.kernels.joins.incomplete.lazy_completion import refill
-from sfumato.kernels.joins.incomplete.objects import COARSE, KEPT, WHOLE, Match, squares_of
-from sfumato.kernels.joins.match_probability import SLACK, distance_limit
-from sfumato.kernels.joins.tuple_store import read_tuples
-from sfumato.operators.arguments import OUTPUTS, distance, one_of, share, whole
+from sfumato.kernels.imputation.dependency_choice import COMPLETE, IMPUTED
+from sfumato.kernels.joins.incomplete.incomplete_join import COUNTS, join_incomplete
+from sfumato.kernels.joins.incomplete.lazy_completion import new_imputing, refill
+from sfumato.kernels.joins.incomplete.objects import (
+    COARSE,
+    KEPT,
+    WHOLE,
+    Incoming,
+    Nearness,
+    place_objects,
+    squares_of,
+)
+from sfumato.kernels.joins.match_probability import criterion
+from sfumato.kernels.joins.tuple_store import held_slots, read_tuples
+from sfumato.operators.arguments import OUTPUTS, distance, one_of, share
 from sfumato.operators.imputation.imputer import REASONS, Imputer
-from sfumato.operators.joins.answer_set import Answers, AnswerSet, concatenate
-from sfumato.operators.joins.arrivals import IncompleteArrivals, Numbers
-from sfumato.operators.joins.object_pool import ObjectPool
-from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
+from sfumato.operators.joins.answer_set import Answers, concatenate
+from sfumato.operators.joins.arrivals import IncompleteArrivals
+from sfumato.operators.joins.join_window import JoinWindow, Window, windows_of
+from sfumato.operators.joins.object_index import ObjectIndex
+from sfumato.operators.joins.pair_join import CHUNK, HELD, PairJoin
+from sfumato.operators.state.declared import Array, Record, Sizes
+from sfumato.operators.state.snapshot import SnapshotError
 
-__all__ = ["IncompleteArrivals", "IncompleteJoin"]
+__all__ = ["IncompleteArrivals", "IncompleteJoin", "IncompleteJoinConfig"]
 
-KIND, VERSION = "incomplete_join", 1
 MOST_STREAMS = 256
-CHUNK = 8192  # arrivals taken at once
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
-class IncompleteJoin:
+@dataclass(frozen=True)
+class IncompleteJoinConfig:
+    """The arguments of `IncompleteJoin`, one window for each stream, and the imputer's print."""
+
+    imputer: int
+    within: float
+    probability: float
+    windows: tuple[JoinWindow, ...]
+    scaled: bool = False
+    output: str = "append"
+    alternatives: bool = False
+
+    def __post_init__(self) -> None:
+        distance("within", self.within)
+        share("probability", self.probability)
+        one_of("output", self.output, OUTPUTS)
+        if not 2 <= len(self.windows) <= MOST_STREAMS:
+            raise ValueError(
+                f"there must be 2 to {MOST_STREAMS} streams, a window each; got {len(self.windows)}"
+            )
+
+
+class HeldObjects(NamedTuple):
+    """All objects held, window after window, oldest first; the samples of those of state KEPT.
+
+    state : uint8[n]    raw : float64[n, D]    the rest as of `Held`
+    """
+
+    code: Ints
+    number: Ints
+    time: Ints
+    offsets: Ints
+    prob: Floats
+    points: Floats
+    state: npt.NDArray[np.uint8]
+    raw: Floats
+
+
+class IncompleteJoin(PairJoin):
     """Pairs of objects of different streams, attributes missing, that are similar enough (JoiniDS).
 
     imputer : `Imputer`; its `attributes` are the coordinates of an object
     within : float > 0, the Euclidean distance of a match: of the values themselves, or with
         scaled=True of attributes scaled as the imputer does
     probability : float in (0, 1]: a pair is an answer iff Pr(dist <= within) >= probability
-    rows : int >= 1, each window holds the newest `rows` objects of its side and key
+    window : of both streams, or a list with one for each of two or more: `Rows`, the newest `rows`
+        objects of the stream and key, or `Range`, those of the last `length`
     output : "append", answers as they are found; "changes", also their leaving
     alternatives : whether answers come with their pairs of samples, numbered as in `Imputed`
-    streams : int >= 2, each pair of which is joined; an answer's left object is of the lower one
 
-    Answers are those of imputing every object (`Imputer.impute`) and joining the results by
-    `SimilarityJoin` with windows of `rows` tuples, to the last bit in what is an answer and to
-    1e-12 in its probability. An object that cannot be imputed has a number and a reason but
-    enters no window. Objects have numbers: the i-th ever given of a side, over all keys, from 0;
-    of more than two streams, streams * i + stream, so that a number says which stream it is of.
+    Each pair of streams is joined; an answer's left object is of the lower one. Answers are those
+    of imputing every object (`Imputer.impute`) and joining the results by `SimilarityJoin` with the
+    same windows, to the last bit in what is an answer and to 1e-12 in its probability. An object
+    that cannot be imputed has a number and a reason but enters no window. Objects have numbers:
+    the i-th ever given of a side, over all keys, from 0; of more than two streams,
+    streams * i + stream, so that a number says which stream it is of.
     Results do not depend on how arrivals are split into calls, nor on snapshot and restore.
 
     Cost: only objects that come within reach of another one are imputed in full (`counters` tells
@@ -56,34 +106,65 @@ class IncompleteJoin:
     up to windows of some ten thousands.
     """
 
+    kind, version = "incomplete_join", 2
+    config: IncompleteJoinConfig
+    state = {
+        "objects": Record(
+            HeldObjects,
+            {
+                **HELD,
+                "offsets": Array(int, "held+1"),
+                "prob": Array(float, None, low=0),
+                "points": Array(float, None, "dimensions"),
+                "state": Array(np.uint8, "held", high=KEPT + 1),
+                "raw": Array(float, "held", "names"),
+            },
+        ),
+        "counted": Array(int, len(COUNTS.names or ()), low=0),
+        "reasons": Array(int, len(REASONS), low=0),
+    }
+
     def __init__(
         self,
         imputer: Imputer,
         within: float,
         probability: float,
-        rows: int,
+        window: Window | Sequence[Window],
         *,
         scaled: bool = False,
         output: str = "append",
         alternatives: bool = False,
-        streams: int = 2,
     ) -> None:
-        self.imputer = imputer
-        self.within = distance("within", within)
-        self.probability, self.rows = share("probability", probability), whole("rows", rows)
-        self.output = one_of("output", output, OUTPUTS)
-        if isinstance(streams, bool) or streams not in range(2, MOST_STREAMS + 1):
-            raise ValueError(f"`streams` must be from 2 to {MOST_STREAMS}; got {streams!r}")
-        self.streams = int(streams)
-        self.scaled, self.alternatives = bool(scaled), bool(alternatives)
-        self.dimensions = len(imputer.attributes)
-        self._match = self._units(imputer)
-        self._pool = ObjectPool(self.rows, len(imputer.names), self.dimensions, self.streams)
-        self._answers = AnswerSet()
-        self._numbers = Numbers(self.streams)
-        self._counted = np.zeros(COUNTERS, np.int64)
-        self._reasons = np.zeros(len(REASONS), np.int64)
-        self._found = 0
+        within, windows = distance("within", within), windows_of(window)
+        print_ = imputer.fingerprint
+        self._prepare(
+            IncompleteJoinConfig(
+                print_, within, probability, windows, scaled, output, alternatives
+            ),
+            imputer,
+        )
+
+    @classmethod
+    def of(cls, config: IncompleteJoinConfig, **resources: Any) -> Self:
+        """The join of a config; `imputer`: that of the config. Raises SnapshotError for another."""
+        imputer: Imputer = resources["imputer"]
+        if config.imputer != imputer.fingerprint:
+            raise SnapshotError(
+                "the snapshot was made with another repository or other dependencies: restore it "
+                "with those, then call `replace_imputer`"
+            )
+        join = cls.__new__(cls)
+        join._prepare(config, imputer)
+        return join
+
+    def _prepare(self, config: IncompleteJoinConfig, imputer: Imputer) -> None:
+        self.config, self.imputer = config, imputer
+        self._index = ObjectIndex(len(imputer.names), len(imputer.attributes))
+        about = criterion(len(imputer.attributes), config.within, config.probability)
+        super().__init__(about, config.windows, config.output, config.alternatives, self._index)
+        self._nearness = self._units()
+        self._counts = np.zeros(1, COUNTS)
+        self.reasons = np.zeros(len(REASONS), np.int64)
 
     def process(self, arrivals: IncompleteArrivals) -> tuple[Answers, npt.NDArray[np.uint8]]:
         """Match arrivals, in order, and let them enter.
@@ -101,47 +182,23 @@ class IncompleteJoin:
         return concatenate(parts), np.concatenate(reasons)
 
     def _process(self, arrivals: IncompleteArrivals) -> tuple[Answers, npt.NDArray[np.uint8]]:
-        side, pool, imputer = arrivals.side.astype(np.int64), self._pool, self.imputer
-        code = self.streams * arrivals.key + side
-        pool.reserve(code)
-        numbers = self._numbers.next(side)
-        rule, reason, low, high = imputer.judge(arrivals.values, boxes=True)
-        low, high = ((ends - self._match.shift) / self._match.span for ends in (low, high))
-        (
-            blocks, pool.used, found, totals, left, offsets, prob, arriving, held,
-        ) = join_incomplete(
-            imputer.prepared, pool.tuples, pool.rings, pool.objects, self._match,
-            code, arrivals.values, rule, reason, low, high, numbers,
-            self.streams, self.rows, imputer.joint, imputer.most,
-            self.alternatives, pool.used, self._counted,
+        side = arrivals.side.astype(np.int64)
+        time, numbers = self._times(arrivals.key, arrivals.time), self.given.next(side)
+        incoming, reason = self._judged(arrivals.values)
+        self.reasons += np.bincount(reason, minlength=len(REASONS))
+        places = np.flatnonzero(reason <= IMPUTED)
+        code = (self.streams * arrivals.key + side)[places]
+        batch = self._batch(code, numbers[places], time[places], self._no_samples(places.size))
+        self.store.admit(batch)
+        heads = self._heads()
+        place_objects(self._index.objects, batch.slots, Incoming(*(a[places] for a in incoming)))
+        store, found = join_incomplete(
+            self.store.store, self._index.objects, self._nearness, batch,
+            reason[places] == COMPLETE, self._imputing(), self._counts,
         )  # fmt: skip
-        pool.tuples = pool.tuples._replace(blocks=blocks)
-        self._reasons += np.bincount(reason, minlength=len(REASONS))
-        self._found += totals.size
-        arrival, own, other = found[:, 0].copy(), numbers[found[:, 0]], found[:, 2]
-        on_left = side[arrival] < found[:, 1]
-        by_left = np.repeat(on_left, np.diff(offsets))
-        answers = Answers(
-            arrival=arrival,
-            change=np.ones(arrival.size, np.int8),
-            left=np.where(on_left, own, other),
-            right=np.where(on_left, other, own),
-            probability=totals,
-            offsets=offsets,
-            prob=prob,
-            left_sample=np.where(by_left, arriving, held),
-            right_sample=np.where(by_left, held, arriving),
-        )
-        if self.output == "changes" and (len(answers) or len(left)):
-            answers = self._answers.update(answers, self._leaving(left))
-        return answers, reason
-
-    def _leaving(self, left: Ints) -> tuple[Ints, Ints, Ints]:
-        """(arrival, side, number) of objects that left; of many streams, on either side."""
-        arrival, stream, number = left[:, 0].copy(), left[:, 1] % self.streams, left[:, 2].copy()
-        if self.streams == 2:
-            return arrival, stream, number
-        return np.tile(arrival, 2), np.repeat([0, 1], arrival.size), np.tile(number, 2)
+        self.store.store = store
+        answers = self._changes(batch, heads, self._answers(batch, found))
+        return replace(answers, arrival=places[answers.arrival]), reason
 
     def replace_imputer(self, imputer: Imputer) -> None:
         """Impute later arrivals by another imputer; objects already held stay as they arrived.
@@ -150,31 +207,20 @@ class IncompleteJoin:
         Raises ValueError for other names or attributes, or, if `scaled`, another scaling.
         """
         same = (imputer.names, imputer.attributes) == (self.imputer.names, self.imputer.attributes)
-        if not same or (self.scaled and imputer.scaling != self.imputer.scaling):
+        if not same or (self.config.scaled and imputer.scaling != self.imputer.scaling):
             raise ValueError(
                 "`imputer` must have the same names and attributes as the one it replaces, and the "
                 "same scaling where distances are of scaled attributes"
             )
-        pool = self._pool
-        held = pool.slots()
-        state = pool.objects.state[held]
-        self._counted[COMPLETED] += np.count_nonzero(state == COARSE)
-        pool.objects.state[held] = np.where(state == COARSE, WHOLE, state)
+        held, _ = held_slots(self.store.store.windows)
+        state = self._index.objects.state[held]
+        self._counts["completed"] += np.count_nonzero(state == COARSE)
+        self._index.objects.state[held] = np.where(state == COARSE, WHOLE, state)
         kept = held[state == KEPT]
-        self._refill(kept, *read_tuples(pool.tuples, kept, self.dimensions))
-        pool.objects.state[held] = KEPT
+        self._refill(kept, read_tuples(self.store.store.tuples, kept, self.criterion.d))
+        self._index.objects.state[held] = KEPT
         self.imputer = imputer
-
-    def live(self, side: int) -> Ints:
-        """Numbers of the objects of a side that may still be named: held, or in current answers."""
-        held = self._pool.numbers(side)
-        if self.output == "append":
-            return held
-        return np.union1d(held, self._answers.named(side, self.streams))
-
-    def answers(self) -> Answers:
-        """The current answers, by arrival. Raises ValueError unless `output` is "changes"."""
-        return self._answers.asked(self.output)
+        self.config = replace(self.config, imputer=imputer.fingerprint)
 
     @property
     def counters(self) -> dict[str, int]:
@@ -185,99 +231,81 @@ class IncompleteJoin:
         an arrival and an object held opposite; candidates: of these, with boxes within reach;
         certain: accepted by their boxes alone; refined: those whose samples were paired.
         """
-        pairs, candidates, certain, refined, _, completed = self._counted.tolist()
         return {
-            "objects": int(self._numbers.given.sum()),
-            **dict(zip(REASONS, self._reasons.tolist(), strict=True)),
-            "held": int(self._pool.rings.held.sum()),
-            "answers": self._found,
-            "completed": completed,
-            "pairs": pairs,
-            "candidates": candidates,
-            "certain": certain,
-            "refined": refined,
+            "objects": int(self.given.given.sum()),
+            **dict(zip(REASONS, self.reasons.tolist(), strict=True)),
+            "held": int(self.store.store.held.sum()),
+            "answers": self.found,
+            **{name: int(self._counts[name][0]) for name in COUNTS.names or ()},
         }
 
-    def snapshot(self) -> bytes:
-        """Settings, held objects and current answers as versioned bytes; not the repository.
+    @property
+    def counted(self) -> Ints:
+        """Of the counters those that kernels keep."""
+        return self._counts.view(np.int64)
 
-        Samples are saved only for objects imputed by an imputer that was replaced since.
-        """
-        pool = self._pool
-        slots = pool.slots()
-        state = pool.objects.state[slots]
-        kept = slots[state == KEPT]
-        offsets, prob, points = read_tuples(pool.tuples, kept, self.dimensions)
-        values: dict[str, Any] = {
-            "within": self.within,
-            "probability": self.probability,
-            "rows": self.rows,
-            "scaled": self.scaled,
-            "output": self.output,
-            "alternatives": self.alternatives,
-            "streams": self.streams,
-            "found": self._found,
-            "imputer": self.imputer.fingerprint,
-        }
-        arrays = {
-            "code": np.repeat(np.arange(pool.rings.held.size), pool.rings.held),
-            "number": pool.tuples.number[slots],
-            "state": state,
-            "raw": pool.objects.raw[slots],
-            "offsets": offsets,
-            "prob": prob,
-            "points": points,
-            "given": self._numbers.given,
-            "counted": self._counted,
-            "reasons": self._reasons,
-            **self._answers.arrays(),
-        }
-        return pack(KIND, VERSION, Snapshot(values=values, arrays=arrays))
+    @counted.setter
+    def counted(self, counts: Ints) -> None:
+        self._counts[:] = counts.view(COUNTS)
 
-    @classmethod
-    def restore(cls, data: bytes, imputer: Imputer) -> IncompleteJoin:
-        """The join of a snapshot: it goes on as the one that was saved.
+    def lengths(self) -> Sizes:
+        """Lengths known before a snapshot is read."""
+        return {"names": len(self.imputer.names), "dimensions": self.criterion.d}
 
-        imputer : the one it had; for another one, call `replace_imputer` then
-        Raises SnapshotError for bytes that are damaged or not of a join, or of another imputer.
-        """
-        saved = unpack(data, KIND, VERSION)
-        values, arrays = dict(saved.values), saved.arrays
-        found, fingerprint = values.pop("found"), values.pop("imputer")
-        if fingerprint != imputer.fingerprint:
-            raise SnapshotError(
-                "the snapshot was made with another repository or other dependencies: restore it "
-                "with those, then call `replace_imputer`"
-            )
-        join = cls(imputer, **values)
-        pool = join._pool
-        rule, _, low, high = imputer.judge(arrays["raw"], boxes=True)
-        low, high = ((ends - join._match.shift) / join._match.span for ends in (low, high))
-        pool.load(arrays["code"], arrays["number"], arrays["state"], arrays["raw"], rule, low, high)
-        kept = pool.slots()[arrays["state"] == KEPT]
-        join._refill(kept, arrays["offsets"], arrays["prob"], arrays["points"])
-        join._answers, join._found = AnswerSet.of(arrays), found
-        join._numbers.given, join._counted = arrays["given"], arrays["counted"]
-        join._reasons = arrays["reasons"]
-        return join
+    @property
+    def objects(self) -> HeldObjects:
+        """The objects held; samples only of those imputed by an imputer that was replaced since."""
+        tuples, objects = self.store.store.tuples, self._index.objects
+        slots, code = held_slots(self.store.store.windows)
+        state = objects.state[slots]
+        offsets, prob, points = read_tuples(tuples, slots[state == KEPT], self.criterion.d)
+        lengths = np.zeros(slots.size + 1, np.int64)
+        lengths[1:][state == KEPT] = np.diff(offsets)
+        return HeldObjects(
+            code, tuples.number[slots], tuples.time[slots], np.cumsum(lengths), prob, points,
+            state, objects.raw[slots],
+        )  # fmt: skip
 
-    def _units(self, imputer: Imputer) -> Match:
-        bound, sure = squares_of(self.within, self.probability, self.alternatives)
-        numbers = [
-            self.within, distance_limit(self.within, self.dimensions),
-            self.probability * (1.0 - SLACK), self.probability, bound, sure,
-        ]  # fmt: skip
+    @objects.setter
+    def objects(self, held: HeldObjects) -> None:
+        self._check_held(held)
+        if ((np.diff(held.offsets) > 0) != (held.state == KEPT)).any():
+            raise ValueError("samples are those of objects of state KEPT")
+        incoming, reason = self._judged(held.raw)
+        if (reason > IMPUTED).any():
+            raise ValueError("an object is held that cannot be imputed")
+        batch = self._batch(held.code, held.number, held.time, self._no_samples(held.code.size))
+        self.store.load(batch)
+        place_objects(self._index.objects, batch.slots, incoming)
+        self._index.objects.state[batch.slots] = held.state
+        kept = np.flatnonzero(held.state == KEPT)
+        offsets = np.append(held.offsets[kept], held.offsets[-1])
+        self._refill(batch.slots[kept], (offsets, held.prob, held.points))
+
+    def _judged(self, values: Floats) -> tuple[Incoming, npt.NDArray[np.uint8]]:
+        """What is known of objects before they are imputed, and what will become of them."""
+        rule, reason, low, high = self.imputer.judge(values, boxes=True)
+        shift, span = self._nearness.shift, self._nearness.span
+        return Incoming(values, rule, (low - shift) / span, (high - shift) / span), reason
+
+    def _no_samples(self, n: int) -> tuple[Ints, Floats, Floats]:
+        return np.zeros(n + 1, np.int64), np.empty(0), np.empty((0, self.criterion.d))
+
+    def _imputing(self) -> Any:
+        imputer = self.imputer
+        return new_imputing(imputer.prepared, imputer.joint, imputer.most)
+
+    def _units(self) -> Nearness:
+        config, imputer = self.config, self.imputer
         units = [
-            imputer.scaling[name] if self.scaled else (0.0, 1.0) for name in imputer.attributes
+            imputer.scaling[name] if config.scaled else (0.0, 1.0) for name in imputer.attributes
         ]
         shift, span = (np.array(column) for column in zip(*units, strict=True))
-        return Match(np.array(numbers), shift, span)
+        squares = squares_of(config.within, config.probability, config.alternatives)
+        return Nearness(self.criterion, *squares, shift, span)
 
-    def _refill(self, kept: Ints, offsets: Ints, prob: Floats, points: Floats) -> None:
+    def _refill(self, kept: Ints, samples: tuple[Ints, Floats, Floats]) -> None:
         """Write the samples of all imputed objects; those of state KEPT, in `kept`, are given."""
-        pool, imputer = self._pool, self.imputer
-        blocks, pool.used = refill(
-            imputer.prepared, pool.tuples, pool.rings, pool.objects, self._match,
-            kept, offsets, prob, points, imputer.joint, imputer.most, 0,
-        )  # fmt: skip
-        pool.tuples = pool.tuples._replace(blocks=blocks)
+        self.store.store = refill(
+            self._imputing(), self.store.store, self._index.objects, self._nearness, kept, samples
+        )

@@ -13,6 +13,7 @@ from sfumato.operators.joins.incomplete_join import IncompleteArrivals, Incomple
 from sfumato.operators.joins.similarity_join import Answers, Arrivals, SimilarityJoin
 from sfumato.reproduce.continuation import continued
 from sfumato.reproduce.repeats import timed
+from sfumato.windows import Rows
 
 Floats = npt.NDArray[np.float64]
 Sides = npt.NDArray[np.uint8]
@@ -60,7 +61,7 @@ def _join(
     arrivals: Callable[[slice], Arrivals], d: int, within: float, alpha: float, rows: int
 ) -> Join:
     # What fills the windows need not be matched with each other, which would take most of the time.
-    join = SimilarityJoin(d, NARROW, 1.0, rows, 1.0, alternatives=False)
+    join = SimilarityJoin(d, NARROW, 1.0, Rows(rows, 1.0), alternatives=False)
 
     def fill(part: slice) -> None:
         nonlocal join
@@ -74,7 +75,7 @@ def fused_join(
     imputer: Imputer, sides: Sides, objects: Floats, within: float, alpha: float, rows: int
 ) -> Join:
     """The join that imputes only what comes near; what it imputed while it was filled, it keeps."""
-    join = IncompleteJoin(imputer, within, alpha, rows)
+    join = IncompleteJoin(imputer, within, alpha, Rows(rows))
 
     def match(part: slice) -> Answers:
         values = objects[part].copy()

@@ -18,6 +18,7 @@ from sfumato.reproduce.uncertain_joins.wop_and_grid import (
     grid_join,
     scan_join,
 )
+from sfumato.windows import Rows
 
 METHODS = ("Grid", "WoP", "ours (index)")
 CELLS = {1: 500, 2: 24, 3: 10, 4: 6, 5: 4}  # a dimension: about as many cells as objects
@@ -61,8 +62,7 @@ def ours(pair: Streams, begin: int, rows: int, within: float, alpha: float, n: i
         pair.dimensions,
         within,
         share(alpha, pair),
-        rows,
-        1.0,
+        Rows(rows, 1.0),
         strategy="index",
         alternatives=False,
     )

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from sfumato.kernels.windows.position import positions
+from sfumato.operators.joins.join_window import JoinWindow
 from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 from sfumato.reproduce import datasets, stand_ins
@@ -58,7 +59,8 @@ def candidates(arrivals: Arrivals, within: float) -> Candidates:
     n = arrivals.side.size
     # As many rows as there are tuples, so that T_j is 1; no window of the experiment is longer than
     # LONGEST.
-    join = SimilarityJoin(1, within, PROBABILITY, n, 1.0, max_tuples=LONGEST, alternatives=False)
+    window = JoinWindow(n, 1.0, max_tuples=LONGEST)
+    join = SimilarityJoin(1, within, PROBABILITY, window, alternatives=False)
     found = join.process(arrivals)
     side = (found.arrival % 2).astype(np.int64)
     held = np.where(side == 0, found.right, found.left)

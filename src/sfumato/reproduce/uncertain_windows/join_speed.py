@@ -25,6 +25,7 @@ from sfumato.reproduce.uncertain_windows.plain_joins import (
     IndexMatchJoin,
     PlainNestedJoin,
 )
+from sfumato.windows import Rows
 
 CONFIDENCE, PROBABILITY, ROWS = 0.95, 0.5, 500
 NESTED, INDEX, SORT = "nested (paper)", "Index-Match (paper)", "Sort-Match (paper)"
@@ -45,7 +46,7 @@ def times(arrivals: Arrivals, within: float, rows: int) -> dict[str, float]:
     Raises AssertionError if the answers differ.
     """
     fill = arrivals.side.size - WARM - TIMED
-    filled = SimilarityJoin(1, within, PROBABILITY, rows, CONFIDENCE, alternatives=False)
+    filled = SimilarityJoin(1, within, PROBABILITY, Rows(rows, CONFIDENCE), alternatives=False)
     filled.process(some(arrivals, 0, fill))
     begins = range(fill + WARM, arrivals.side.size, CHUNK)
     chunks = [some(arrivals, begin, begin + CHUNK) for begin in begins]

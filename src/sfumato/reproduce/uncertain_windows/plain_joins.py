@@ -7,10 +7,16 @@ from typing import Any
 import numpy as np
 
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.joins.match_probability import defining_sum
-from sfumato.kernels.joins.similarity_nested import CANDIDATES, PAIRS, VISITED, keep
-from sfumato.kernels.joins.tuple_store import Tuples, Windows, padded
-from sfumato.operators.joins.join_strategy import Batch, Floats, Ints, Match, Nested, Strategy
+from sfumato.kernels.joins.match_probability import Criterion, defining_sum
+from sfumato.kernels.joins.similarity_nested import (
+    FOUND,
+    enter_behind,
+    opposite,
+    room_for_one,
+    write_found,
+)
+from sfumato.kernels.joins.tuple_store import Batch, Store, padded
+from sfumato.operators.joins.join_strategy import Nested, Records
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 
 
@@ -24,17 +30,7 @@ def bound(tuples: Any, slots: Any) -> None:
 
 
 @compiled
-def join_plainly(
-    tuples: Any,
-    windows: Any,
-    code: Any,
-    slots: Any,
-    begins: Any,
-    within: float,
-    probability: float,
-    bounded: bool,
-    counters: Any,
-) -> Any:
+def join_plainly(store: Any, batch: Any, criterion: Any, bounded: bool, counts: Any) -> Any:
     """As `join_nested` in one dimension, by plain loops over the pairs of samples.
 
     bounded : whether tuples whose regions are farther apart than `within` are passed over. In one
@@ -42,27 +38,25 @@ def join_plainly(
         paper's grid: the pairs of samples cost far more.
     Source: A, section 5 (the baseline) and 6.2.1 (Index-Match).
     """
-    found, totals, n = np.empty((64, 3), np.int64), np.empty(64), 0
-    for i in range(code.size):
-        w, u = code[i], slots[i]
-        begin, end = windows.head[w ^ 1], windows.tail[w ^ 1]
-        low, high = tuples.summary[u, 0] - within, tuples.summary[u, 1] + within
+    found, n, tuples, within = np.empty(64, FOUND), 0, store.tuples, criterion.within
+    blocks, at, samples, summary = tuples.blocks, tuples.at, tuples.samples, tuples.summary
+    for i in range(batch.code.size):
+        u = batch.slots[i]
+        begin, end = opposite(store, batch, i)
+        low, high = summary[u, 0] - within, summary[u, 1] + within
         for v in range(begin, end):
-            if bounded and (tuples.summary[v, 0] > high or tuples.summary[v, 1] < low):
+            if bounded and (summary[v, 0] > high or summary[v, 1] < low):
                 continue
-            counters[CANDIDATES] += 1
-            total = defining_sum(
-                tuples.blocks, tuples.at[u], tuples.samples[u], tuples.at[v], tuples.samples[v],
-                1, within,
-            )  # fmt: skip
-            if total >= probability:
-                found, totals = keep(found, totals, n, i, v, end, total)
+            counts[0].candidates += 1
+            total = defining_sum(blocks, at[u], samples[u], at[v], samples[v], 1, within)
+            if total >= criterion.probability:
+                found = room_for_one(found, n)
+                write_found(found, n, i, batch.code[i] ^ 1, v, end, total)
                 n += 1
-        counters[PAIRS] += end - begin
-        counters[VISITED] += end - begin
-        windows.tail[w] = u + 1
-        windows.head[w] = begins[i]
-    return found[:n], totals[:n]
+        counts[0].pairs += end - begin
+        counts[0].visited += end - begin
+        enter_behind(store, batch, i)
+    return found[:n]
 
 
 class PlainNestedJoin(SimilarityJoin):
@@ -71,8 +65,8 @@ class PlainNestedJoin(SimilarityJoin):
     The library's own "nested" does the same four samples at a time.
     """
 
-    def _strategy(self) -> Strategy:
-        return _Plain(self._match, bounded=False)
+    def _chosen(self, criterion: Criterion) -> Nested:
+        return _Plain(criterion, bounded=False)
 
 
 class IndexMatchJoin(SimilarityJoin):
@@ -81,24 +75,19 @@ class IndexMatchJoin(SimilarityJoin):
     The library's own "index" prunes by quantiles of the samples instead.
     """
 
-    def _strategy(self) -> Strategy:
-        return _Plain(self._match, bounded=True)
+    def _chosen(self, criterion: Criterion) -> Nested:
+        return _Plain(criterion, bounded=True)
 
 
 class _Plain(Nested):
-    def __init__(self, match: Match, bounded: bool) -> None:
-        super().__init__(match)
+    def __init__(self, criterion: Criterion, bounded: bool) -> None:
+        super().__init__(criterion)
         self.bounded = bounded
         self.columns = 2
 
-    def written(self, tuples: Tuples, slots: Ints) -> None:
-        bound(tuples, slots)
+    def written(self, store: Store, batch: Batch) -> None:
+        bound(store.tuples, batch.slots)
 
-    def join(
-        self, tuples: Tuples, windows: Windows, batch: Batch, counters: Ints
-    ) -> tuple[Ints, Floats]:
-        result: tuple[Ints, Floats] = join_plainly(
-            tuples, windows, batch.code, batch.slots, batch.begins,
-            self.match.within, self.match.probability, self.bounded, counters,
-        )  # fmt: skip
-        return result
+    def join(self, store: Store, batch: Batch, counts: Records) -> Records:
+        found: Records = join_plainly(store, batch, self.criterion, self.bounded, counts)
+        return found

@@ -2,61 +2,57 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from sfumato.operators.arguments import distance, share
+from sfumato.operators.joins.pair_matches import pair_matches
 from sfumato.operators.ragged import chosen
+from sfumato.operators.state.declared import Array, Declaration, Optional, Part, Record
 from sfumato.tables.arrow import as_numbers, joined
+from sfumato.tables.declared import Table
+from sfumato.tables.joins.join import (
+    ALTERNATIVES,
+    SIDES,
+    answers_table,
+    attributes_at,
+    samples_of,
+)
 from sfumato.tables.keys import KeyIndex
-from sfumato.tables.snapshot import Snapshot, pack, unpack
+from sfumato.tables.operator import ROW, TableConfig, TableOperator
 
-KIND, VERSION = "extent join bucket", 1
-SIDES = ("left", "right")
 NEVER = np.iinfo(np.int64).min
 
 
-@dataclass(frozen=True)
-class ExtentJoinSettings:
-    """What an extent join is told: plain values, so that they can go to workers and checkpoints.
-
-    keys : how many columns key0.. there are; scope : numbers of the keys within which extents come
-    in order; columns, buckets : only to recognise a checkpoint of another query
+@dataclass(frozen=True, kw_only=True)
+class ExtentJoinTableConfig(TableConfig):
+    """scope : numbers of the keys within which extents come in order
+    on : the attributes that span the distance of a match; none: every pair of rows is one
+    within, probability : as for `SimilarityJoin`; None without `on`
     """
 
-    keys: int
-    scope: tuple[int, ...]
-    columns: tuple[str, str]
-    buckets: int
+    scope: tuple[int, ...] = ()
+    on: tuple[str, ...] = ()
+    within: float | None = None
+    probability: float | None = None
 
-    counters: ClassVar[tuple[str, ...]] = ("rows", "pairs", "unmatched")
+    kind, version = "extent join table", 1
+    counters = ("rows", "pairs", "unmatched")
+
+    def __post_init__(self) -> None:
+        given = [value is not None for value in (self.on or None, self.within, self.probability)]
+        if any(given) and not all(given):
+            raise ValueError("`on`, `within` and `probability` go together: give all three or none")
+        if self.on:
+            distance("within", self.within)
+            share("probability", self.probability)
 
     def make(self) -> TableExtentJoin:
         return TableExtentJoin(self)
-
-    def restore(self, data: bytes) -> TableExtentJoin:
-        saved = unpack(data, KIND, VERSION)
-        bucket = TableExtentJoin(self)
-        bucket.index = KeyIndex(saved.tables.get("keys"))
-        bucket.scopes = KeyIndex(saved.tables.get("scopes"))
-        for side, name in enumerate(SIDES):
-            bucket.newest[side] = saved.arrays[f"{name}_newest"]
-            if name in saved.tables:
-                end, code, scope, matched = (
-                    saved.arrays[f"{name}_{part}"] for part in ("end", "code", "scope", "matched")
-                )
-                bucket.waiting[side] = Waiting(
-                    saved.tables[name], end, code, scope, matched.astype(bool)
-                )
-        bucket.counts = saved.values["counts"]
-        return bucket
-
-    def fingerprint(self) -> str:
-        return json.dumps({"operator": "extent join", **asdict(self)}, sort_keys=True)
 
 
 @dataclass
@@ -77,21 +73,41 @@ class Waiting:
         return Waiting(self.rows.filter(pa.array(wanted)), *(part[wanted] for part in parts))
 
 
-class TableExtentJoin:
+def _waiting(side: str) -> Optional:
+    rows = f"{side} waiting"
+    layout: dict[str, Declaration] = {
+        "rows": Table(rows),
+        "end": Array(int, rows),
+        "code": Array(int, rows, low=0),
+        "scope": Array(int, rows, low=0, high="scopes"),
+        "matched": Array(bool, rows),
+    }
+    return Optional(Record(Waiting, layout))
+
+
+class TableExtentJoin(TableOperator):
     """Pairs of rows with equal keys and equal ends of their extents, for the keys of a bucket.
 
-    Tables of a side have the columns row (a struct), window (start, end), key0... Extents of a
-    scope come in order on each side, so that a row waits until the other side has gone past its
-    extent. Neither side overtakes: the rows of the one that is ahead wait.
+    Tables of a side have the columns row (a struct), window (start, end), key0.. and, with `on`,
+    alternatives. Extents of a scope come in order on each side, so that a row waits until the other
+    side has gone past its extent. Neither side overtakes: the rows of the one that is ahead wait.
     """
 
-    def __init__(self, settings: ExtentJoinSettings) -> None:
-        self.settings = settings
-        self.index = KeyIndex()
+    config: ExtentJoinTableConfig
+    state = {
+        "scopes": Part(),
+        "newest_left": Array(int, "scopes"),
+        "newest_right": Array(int, "scopes"),
+        "left": _waiting("left"),
+        "right": _waiting("right"),
+    }
+
+    def __init__(self, config: ExtentJoinTableConfig) -> None:
+        super().__init__(config)
         self.scopes = KeyIndex()
         self.waiting: list[Waiting | None] = [None, None]
         self.newest = [np.empty(0, np.int64), np.empty(0, np.int64)]  # end, by scope
-        self.counts = dict.fromkeys(settings.counters, 0)
+        self.kept = [ROW, "window", *([ALTERNATIVES] if config.on else [])]
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         outputs = []
@@ -105,17 +121,14 @@ class TableExtentJoin:
             self._forget(side)
         return outputs
 
+    def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
+        raise NotImplementedError("a join has two sides, see `process`")
+
     def _read(self, rows: pa.Table, side: int) -> Waiting:
-        keys = rows.select([f"key{i}" for i in range(self.settings.keys)])
         end = as_numbers(pa.chunked_array([_field(rows, "end")]))
-        scope = self.scopes.encode(rows.select([f"key{i}" for i in self.settings.scope]))
-        fresh = Waiting(
-            rows.select(["row", "window"]),
-            end,
-            self.index.encode(keys),
-            scope,
-            np.zeros(len(end), bool),
-        )
+        scope = self.scopes.encode(rows.select([f"key{i}" for i in self.config.scope]))
+        code = self.codes(rows)
+        fresh = Waiting(rows.select(self.kept), end, code, scope, np.zeros(len(end), bool))
         grown = int(scope.max(initial=-1)) + 1
         for of in (0, 1):
             missing = max(0, grown - len(self.newest[of]))
@@ -140,15 +153,36 @@ class TableExtentJoin:
         theirs_at, mine_at = order[places], np.repeat(np.arange(len(mine)), np.diff(offsets))
         other.matched[theirs_at] = True
         fresh.matched[mine_at] = True
-        self.counts["pairs"] += len(places)
-        rows = {
-            SIDES[side]: fresh.rows.column("row").take(pa.array(mine_at)),
-            SIDES[1 - side]: other.rows.column("row").take(pa.array(theirs_at)),
-        }
-        window = fresh.rows.column("window").take(pa.array(mine_at))
-        if side == 1:
-            window = other.rows.column("window").take(pa.array(theirs_at))
-        return [pa.table({"window": window, "left": rows["left"], "right": rows["right"]})]
+        sides, at = [other.rows, fresh.rows], [theirs_at, mine_at]
+        if side == 0:
+            sides, at = sides[::-1], at[::-1]
+        return self._matches(sides, at) if self.config.on else self._all(sides, at)
+
+    def _all(self, sides: list[pa.Table], at: list[np.ndarray]) -> list[pa.Table]:
+        self.counts["pairs"] += len(at[0])
+        rows = [table.take(pa.array(of)) for table, of in zip(sides, at, strict=True)]
+        named = {name: table.column(ROW) for name, table in zip(SIDES, rows, strict=True)}
+        return [pa.table({"window": rows[0].column("window"), **named})]
+
+    def _matches(self, sides: list[pa.Table], at: list[np.ndarray]) -> list[pa.Table]:
+        """Of the pairs those whose alternatives are near with enough probability."""
+        assert self.config.within is not None
+        assert self.config.probability is not None
+        left, right = (samples_of(table, self.config.on) for table in sides)
+        found = pair_matches(
+            left, right, (at[0], at[1]), self.config.within, self.config.probability
+        )
+        self.counts["pairs"] += found.place.size
+        if not found.place.size:
+            return []
+        one, other = (t.take(pa.array(of[found.place])) for t, of in zip(sides, at, strict=True))
+        lengths = np.diff(found.offsets)
+        table = answers_table(
+            (one.column(ROW), attributes_at(one, found.left_sample, lengths)),
+            (other.column(ROW), attributes_at(other, found.right_sample, lengths)),
+            found,
+        )
+        return [table.add_column(0, "window", one.column("window"))]
 
     def _add(self, fresh: Waiting, side: int) -> None:
         held = self.waiting[side]
@@ -173,33 +207,18 @@ class TableExtentJoin:
             self.counts["unmatched"] += int((~needed & ~held.matched).sum())
             self.waiting[side] = held.kept(needed)
 
-    def idle(self, now: int) -> list[pa.Table]:
-        return []
+    newest_left = property(lambda self: self.newest[0], lambda self, v: _set(self.newest, 0, v))
+    newest_right = property(lambda self: self.newest[1], lambda self, v: _set(self.newest, 1, v))
+    left = property(lambda self: self._filled(0), lambda self, v: _set(self.waiting, 0, v))
+    right = property(lambda self: self._filled(1), lambda self, v: _set(self.waiting, 1, v))
 
-    def flush(self) -> list[pa.Table]:
-        return []
+    def _filled(self, side: int) -> Waiting | None:
+        held = self.waiting[side]
+        return held if held is not None and len(held.end) else None
 
-    def counters(self) -> dict[str, int]:
-        return dict(self.counts)
 
-    def snapshot(self) -> bytes:
-        arrays: dict[str, np.ndarray] = {}
-        tables: dict[str, pa.Table] = {}
-        for side, name in enumerate(SIDES):
-            arrays[f"{name}_newest"] = self.newest[side]
-            held = self.waiting[side]
-            if held is not None and len(held.end):
-                tables[name] = held.rows
-                arrays |= {
-                    f"{name}_end": held.end,
-                    f"{name}_code": held.code,
-                    f"{name}_scope": held.scope,
-                    f"{name}_matched": held.matched.astype(np.uint8),
-                }
-        for name, index in (("keys", self.index), ("scopes", self.scopes)):
-            if index.table is not None:
-                tables[name] = index.table
-        return pack(KIND, VERSION, Snapshot({"counts": self.counts}, arrays, tables))
+def _set(values: list[Any], place: int, value: Any) -> None:
+    values[place] = value
 
 
 def _field(rows: pa.Table, name: str) -> pa.Array:

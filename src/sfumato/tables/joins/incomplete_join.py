@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import zlib
-from dataclasses import asdict, dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -15,84 +12,58 @@ from sfumato.operators.joins.answer_set import Answers
 from sfumato.operators.joins.arrivals import IncompleteArrivals
 from sfumato.operators.joins.incomplete_join import IncompleteJoin
 from sfumato.tables.imputation.imputation import numbers_of, shared_imputer
-from sfumato.tables.joins.join import Arriving, TableJoin
+from sfumato.tables.joins.join import Arriving, JoinTableConfig, TableJoin
 from sfumato.tables.row_store import RowStore
 
 UNIMPUTABLE = REASONS[2:]
 
 
-@dataclass(frozen=True)
-class IncompleteJoinSettings:
-    """What a join of incomplete streams is told: plain values, for workers and checkpoints.
-
-    imputer : `Imputer.to_bytes`, of which a checkpoint keeps only the checksum
-    on : the attributes, in the order in which answers name them; orders, keys : how many such
-    columns there are, named order0.. and key0..; columns, buckets : the schemas of the rows and
-    the number of buckets, only to recognise a checkpoint of another query; the rest as for
-    `IncompleteJoin`.
-    """
+@dataclass(frozen=True, kw_only=True)
+class IncompleteJoinTableConfig(JoinTableConfig):
+    """imputer : `Imputer.to_bytes`, of which a checkpoint keeps only the checksum."""
 
     imputer: bytes
-    within: float
-    probability: float
-    rows: int
-    output: str
-    on: tuple[str, ...]
-    orders: int
-    keys: int
-    columns: tuple[str, str]
-    buckets: int
 
-    counters: ClassVar[tuple[str, ...]] = (
-        "rows", "complete", "imputed", "unimputable", "pairs", "out_of_order", "completed",
-        "refined",
+    kind, version = "incomplete join table", 1
+    counters = (
+        "rows", "late", "unaligned", "complete", "imputed", "unimputable", "pairs", "out_of_order",
+        "completed", "refined",
     )  # fmt: skip
 
     def make(self) -> TableIncompleteJoin:
-        operator = IncompleteJoin(
-            shared_imputer(self.imputer),
-            self.within,
-            self.probability,
-            self.rows,
-            output=self.output,
-            alternatives=True,
-        )
-        return TableIncompleteJoin(self, operator)
-
-    def restore(self, data: bytes) -> TableIncompleteJoin:
-        imputer = shared_imputer(self.imputer)
-        return TableIncompleteJoin.restored(
-            self, data, lambda saved: IncompleteJoin.restore(saved, imputer)
-        )
-
-    def fingerprint(self) -> str:
-        plain = asdict(replace(self, imputer=b""))
-        plain["imputer"] = f"checksum {zlib.crc32(self.imputer)}"
-        return json.dumps({"operator": "incomplete join", **plain}, sort_keys=True)
+        return TableIncompleteJoin(self)
 
 
-class TableIncompleteJoin(TableJoin[IncompleteJoin]):
+class TableIncompleteJoin(TableJoin):
     """`IncompleteJoin` over Arrow tables: rows are all columns, beside value0...
 
     These are float64 in the order of the imputer's names, NULL is missing. The repository is in no
     snapshot.
     """
 
-    kind, version = "incomplete join bucket", 1
-    settings: IncompleteJoinSettings
+    config: IncompleteJoinTableConfig
+    operator: IncompleteJoin
 
-    def __init__(self, settings: IncompleteJoinSettings, operator: IncompleteJoin) -> None:
-        super().__init__(settings, operator)
-        self.kept = tuple(f"value{i}" for i in range(len(operator.imputer.names)))
+    def __init__(self, config: IncompleteJoinTableConfig) -> None:
+        super().__init__(config)
+        self.operator = IncompleteJoin(
+            shared_imputer(config.imputer),
+            config.within,
+            config.probability,
+            config.windows,
+            output=config.output,
+            alternatives=True,
+        )
+        self.kept = tuple(f"value{i}" for i in range(len(self.operator.imputer.names)))
 
-    def _join(self, arriving: Arriving) -> Answers:
+    def join(self, arriving: Arriving) -> Answers:
         values = np.concatenate([numbers_of(table, self.kept) for table in arriving.tables])
         answers, _ = self.operator.process(
-            IncompleteArrivals(arriving.side, arriving.code, values[arriving.order])
+            IncompleteArrivals(arriving.side, arriving.code, values[arriving.order], arriving.time)
         )
         return answers
 
-    def _side(
+    def side(
         self, store: RowStore, numbers: np.ndarray, sample: np.ndarray, lengths: np.ndarray
     ) -> tuple[pa.ChunkedArray, dict[str, pa.Array]]:
         distinct, which = np.unique(numbers, return_inverse=True)
@@ -104,12 +75,12 @@ class TableIncompleteJoin(TableJoin[IncompleteJoin]):
         places = np.repeat(imputed.offsets[which], lengths) + sample
         attributes = {
             name: pa.array(imputed.values[places, imputer.attributes.index(name)])
-            for name in self.settings.on
+            for name in self.config.on
         }
         return objects.column("row").take(pa.array(which)), attributes
 
-    def counters(self) -> dict[str, int]:
+    def done(self) -> dict[str, int]:
         done = self.operator.counters
         own = ("complete", "imputed", "completed", "refined")
         unimputable = sum(done[reason] for reason in UNIMPUTABLE)
-        return {**self.counts, **{n: done[n] for n in own}, "unimputable": unimputable}
+        return {**{name: done[name] for name in own}, "unimputable": unimputable}

@@ -1,92 +1,103 @@
-"""What joins over Arrow tables share: two sides in one arrival order, their rows, a snapshot."""
+"""What joins over Arrow tables share: two sides in one order, their rows, answers as tables."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.operators.joins.answer_set import Answers
-from sfumato.tables.arrival_order import arrival_order, count_out_of_order
+from sfumato.operators.joins.join_window import JoinWindow
+from sfumato.operators.joins.pair_join import PairJoin
+from sfumato.operators.joins.pair_matches import Matches, Tuples
+from sfumato.operators.ragged import offsets_of
+from sfumato.operators.state.config import CHANGEABLE
+from sfumato.operators.state.declared import Optional, Part
+from sfumato.tables.arrival_order import arrival_order
 from sfumato.tables.arrow import as_numbers, joined
-from sfumato.tables.keys import KeyIndex
+from sfumato.tables.joins.aligned_sides import AlignedSides
+from sfumato.tables.operator import ROW, TIE, TableConfig, TableOperator
 from sfumato.tables.row_store import RowStore
-from sfumato.tables.snapshot import Snapshot, pack, unpack
 
 SIDES = ("left", "right")
 ALTERNATIVES = "alternatives"
-TIE = "__tie"
 
 Ints = npt.NDArray[np.int64]
 
 
-class JoinSettings(Protocol):
-    """What `TableJoin` reads of a join's settings."""
+@dataclass(frozen=True, kw_only=True)
+class JoinTableConfig(TableConfig):
+    """What the joins of two sides are told.
 
-    @property
-    def orders(self) -> int: ...
-    @property
-    def keys(self) -> int: ...
-    @property
-    def output(self) -> str: ...
+    within, probability, windows, output : as for their operators
+    on : the attributes that span the distance, in the order in which answers name them
+    aligned : for each side the numbers of the keys for each of which a disorder controller stands
+        before it: rows wait for the slower side, see `AlignedSides`; None: rows as they come
+    idle_timeout : milliseconds, of aligned sides
+    pace_matters : two streams without punctuations: their rows are counted as `unaligned`
+    """
 
-
-class JoinOperator(Protocol):
-    """What `TableJoin` asks of the operator behind it."""
-
-    def live(self, side: int) -> Ints: ...
-    def snapshot(self) -> bytes: ...
-
-
-Operator = TypeVar("Operator", bound=JoinOperator)
+    within: float
+    probability: float
+    windows: tuple[JoinWindow, JoinWindow]
+    output: str = "append"
+    on: tuple[str, ...] = ()
+    aligned: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+    idle_timeout: int | None = field(default=None, metadata=CHANGEABLE)
+    pace_matters: bool = field(default=False, metadata=CHANGEABLE)
 
 
 @dataclass(frozen=True)
 class Arriving:
-    """The rows of a micro-batch in arrival order.
+    """The rows of a micro-batch in order.
 
-    side : uint8[n]    code : int64[n], of the key
+    side : uint8[n]    code : int64[n], of the key    time : int64[n], microseconds, or None
     tables : those of the sides present, left before right    order : int64[n], places of the rows
         in these, one behind the other
     """
 
     side: npt.NDArray[np.uint8]
     code: Ints
+    time: Ints | None
     tables: list[pa.Table]
     order: Ints
 
 
-class TableJoin(ABC, Generic[Operator]):
+class TableJoin(TableOperator):
     """A join over Arrow tables, for the keys of one bucket; keeps its live tuples' rows.
 
-    Tables of a side have the columns row (a struct), order0.., key0.. and __tie (which decides
-    between simultaneous rows of one side), and what the kind of join needs.
-    A kind of join says how rows become arrivals (`_join`) and how numbers become rows (`_side`).
+    Simultaneous rows: left before right, then by their tie. With `aligned` rows have the columns
+    `late` and `punctuation` of their controllers as well.
+    A kind of join says how rows become arrivals (`join`) and how numbers become rows (`side`).
     """
 
-    kind: ClassVar[str]
-    version: ClassVar[int]
+    config: JoinTableConfig
+    operator: PairJoin
+    state = {
+        "sides": Optional(Part("_new_sides")),
+        "operator": Part(),
+        "left": Part(),
+        "right": Part(),
+    }
     kept: tuple[str, ...] = ()  # columns of a row that answers are made of, beside `row`
 
-    def __init__(self, settings: JoinSettings, operator: Operator) -> None:
-        self.settings = settings
-        self.operator = operator
-        self.index = KeyIndex()
-        self.stores = [RowStore(), RowStore()]
-        self.latest: tuple | None = None  # order of the newest row
-        self.counts = {"rows": 0, "pairs": 0, "out_of_order": 0}
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.left, self.right = RowStore(), RowStore()
+        self.sides = None if config.aligned is None else self._new_sides()
+        self._timed = any(window.span is not None for window in config.windows)
 
     @abstractmethod
-    def _join(self, arriving: Arriving) -> Answers:
+    def join(self, arriving: Arriving) -> Answers:
         """Give the arrivals to the operator."""
 
     @abstractmethod
-    def _side(
+    def side(
         self, store: RowStore, numbers: Ints, sample: npt.NDArray[np.int32], lengths: Ints
     ) -> tuple[pa.ChunkedArray, dict[str, pa.Array]]:
         """(rows, attributes of the alternatives by name) of one side of answers.
@@ -96,13 +107,34 @@ class TableJoin(ABC, Generic[Operator]):
         """
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
-        arriving = self._arrange(batch)
-        answers = self._join(arriving)
-        self.counts["rows"] += len(arriving.order)
+        rows = sum(table.num_rows for _, table in batch)
+        self.counts["rows"] += rows
+        if self.sides is None:
+            self.counts["unaligned"] += rows if self.config.pace_matters else 0
+            return self._joined(batch)
+        for side, table in batch:
+            self.counts["late"] += self.sides.add(side, table, now)
+        return self._joined(self.sides.ready(now))
+
+    def idle(self, now: int) -> list[pa.Table]:
+        return [] if self.sides is None else self._joined(self.sides.ready(now))
+
+    def flush(self) -> list[pa.Table]:
+        return [] if self.sides is None else self._joined(self.sides.rest())
+
+    def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
+        raise NotImplementedError("a join has two sides, see `process`")
+
+    def _joined(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
+        if not batch:
+            return []
+        answers = self.join(self._arrange(batch))
         self.counts["pairs"] += int((answers.change > 0).sum())
         output = [self._rows(answers)] if len(answers) else []
-        for number, store in enumerate(self.stores):
-            store.forget(self.operator.live(number))
+        for number, store in enumerate((self.left, self.right)):
+            # What is live is looked up only now and then: that takes as long as all that is held.
+            if store.numbers.size > 2 * self.operator.named_at_most(number) + 64:
+                store.keep(self.operator.live(number))
         return output
 
     def _arrange(self, batch: Sequence[tuple[int, pa.Table]]) -> Arriving:
@@ -114,80 +146,97 @@ class TableJoin(ABC, Generic[Operator]):
         within_side = np.concatenate([np.arange(n) for n in lengths])
         columns = [
             np.concatenate([as_numbers(t.column(f"order{i}")) for t in tables])
-            for i in range(self.settings.orders)
+            for i in range(self.config.orders)
         ]
         tie = np.concatenate([as_numbers(t.column(TIE)) for t in tables])
         order = arrival_order(columns, [side, tie])
-        key_names = [f"key{i}" for i in range(self.settings.keys)]
-        codes = np.concatenate([self.index.encode(t.select(key_names)) for t in tables])
-        self._count_order([c[order] for c in columns])
+        codes = np.concatenate([self.codes(table) for table in tables])
+        if self.sides is None:
+            self.note_order([c[order] for c in columns])
+        stores = (self.left, self.right)
         for number, table in zip(present, tables, strict=True):
             places = within_side[order[side[order] == number]]
-            self.stores[number].append(table.select(["row", *self.kept]).take(pa.array(places)))
-        return Arriving(side[order], codes[order], tables, order)
-
-    def _count_order(self, columns: list[np.ndarray]) -> None:
-        self.counts["out_of_order"] += count_out_of_order(columns, self.latest)
-        newest = tuple(column[-1].item() for column in columns)
-        self.latest = newest if self.latest is None else max(newest, self.latest)
+            stores[number].append(table.select([ROW, *self.kept]).take(pa.array(places)))
+        time = columns[0][order].astype(np.int64) if self._timed else None
+        return Arriving(side[order], codes[order], time, tables, order)
 
     def _rows(self, answers: Answers) -> pa.Table:
         lengths = np.diff(answers.offsets)
-        columns: dict[str, Any] = {}
-        pair: dict[str, Any] = {"prob": pa.array(answers.prob)}
-        for store, side, numbers, sample in (
-            (self.stores[0], "left", answers.left, answers.left_sample),
-            (self.stores[1], "right", answers.right, answers.right_sample),
-        ):
-            columns[side], attributes = self._side(store, numbers, sample, lengths)
-            pair |= {f"{side}_{name}": values for name, values in attributes.items()}
-        columns["probability"] = pa.array(answers.probability)
-        flat = pa.StructArray.from_arrays(list(pair.values()), names=list(pair))
-        columns[ALTERNATIVES] = pa.ListArray.from_arrays(
-            pa.array(answers.offsets, pa.int32()), flat
+        table = answers_table(
+            self.side(self.left, answers.left, answers.left_sample, lengths),
+            self.side(self.right, answers.right, answers.right_sample, lengths),
+            answers,
         )
-        if self.settings.output == "changes":
-            columns["change"] = pa.array(np.where(answers.change > 0, "+", "-"), pa.string())
-        return pa.table(columns)
+        if self.config.output == "changes":
+            change = pa.array(np.where(answers.change > 0, "+", "-"), pa.string())
+            table = table.append_column("change", change)
+        return table
 
-    def idle(self, now: int) -> list[pa.Table]:
-        return []
+    def counters(self) -> dict[str, int]:
+        return {**self.counts, **self.done()}
 
-    def flush(self) -> list[pa.Table]:
-        return []
+    def done(self) -> dict[str, int]:
+        """The counters that the operator keeps."""
+        return {}
 
-    def snapshot(self) -> bytes:
-        tables: dict[str, pa.Table] = {}
-        arrays: dict[str, np.ndarray] = {
-            "operator": np.frombuffer(self.operator.snapshot(), np.uint8)
-        }
-        values: dict[str, Any] = {
-            "latest": None if self.latest is None else list(self.latest),
-            "counts": self.counts,
-        }
-        if self.index.table is not None:
-            tables["keys"] = self.index.table
-        for number, name in enumerate(SIDES):
-            store = self.stores[number]
+    def before_saving(self) -> None:
+        for number, store in enumerate((self.left, self.right)):
             store.keep(self.operator.live(number))
-            arrays[name], values[name] = store.numbers, store.next
-            if len(store.numbers):
-                tables[name] = store.rows()
-        return pack(self.kind, self.version, Snapshot(values, arrays, tables))
 
-    @classmethod
-    def restored(
-        cls, settings: Any, data: bytes, restore_operator: Callable[[bytes], Operator]
-    ) -> Self:
-        """The join that `snapshot` saved. Raises SnapshotError for bytes of something else."""
-        saved = unpack(data, cls.kind, cls.version)
-        bucket = cls(settings, restore_operator(saved.arrays["operator"].tobytes()))
-        bucket.index = KeyIndex(saved.tables.get("keys"))
-        for side, store in enumerate(SIDES):
-            bucket.stores[side] = RowStore(
-                saved.tables.get(store), saved.arrays[store], saved.values[store]
-            )
-        latest = saved.values["latest"]
-        bucket.latest = None if latest is None else tuple(latest)
-        bucket.counts = saved.values["counts"]
-        return bucket
+    def after_loading(self) -> None:
+        super().after_loading()
+        for number, store in enumerate((self.left, self.right)):
+            if not np.isin(self.operator.live(number), store.numbers).all():
+                raise ValueError("rows are missing of tuples that are held")
+            if store.next != self.operator.given.given[number]:
+                raise ValueError("rows and tuples are numbered differently")
+
+    def _new_sides(self) -> AlignedSides:
+        assert self.config.aligned is not None
+        return AlignedSides(self.config.aligned, self.config.idle_timeout)
+
+
+RowsOfSide = tuple[pa.ChunkedArray, dict[str, pa.Array]]
+
+
+def answers_table(left: RowsOfSide, right: RowsOfSide, found: Answers | Matches) -> pa.Table:
+    """Pairs as a table: left, right, probability and alternatives.
+
+    left, right : the rows of each pair, and the attributes of each pair of samples by name
+    """
+    pair: dict[str, Any] = {"prob": pa.array(found.prob)}
+    for side, (_, attributes) in zip(SIDES, (left, right), strict=True):
+        pair |= {f"{side}_{name}": values for name, values in attributes.items()}
+    flat = pa.StructArray.from_arrays(list(pair.values()), names=list(pair))
+    alternatives = pa.ListArray.from_arrays(pa.array(found.offsets, pa.int32()), flat)
+    return pa.table(
+        {
+            "left": left[0],
+            "right": right[0],
+            "probability": pa.array(found.probability),
+            ALTERNATIVES: alternatives,
+        }
+    )
+
+
+def attributes_at(
+    rows: pa.Table, sample: npt.NDArray[np.int32], lengths: Ints
+) -> dict[str, pa.Array]:
+    """The attributes, by name, of samples of some rows' alternatives.
+
+    lengths : int64[n], how many samples of each row are wanted    sample : which, row after row
+    """
+    alternatives = rows.column(ALTERNATIVES).combine_chunks()
+    starts = alternatives.offsets.to_numpy()[:-1]
+    wanted = alternatives.values.take(pa.array(np.repeat(starts, lengths) + sample))
+    return {f.name: wanted.field(f.name) for f in wanted.type if f.name != "prob"}
+
+
+def samples_of(table: pa.Table, on: Sequence[str]) -> Tuples:
+    """The alternatives of a table's rows, of the attributes `on`."""
+    column = table.column(ALTERNATIVES).combine_chunks()
+    offsets = offsets_of(np.diff(column.offsets.to_numpy()))
+    flat = column.flatten()
+    columns = [flat.field(name).to_numpy(zero_copy_only=False) for name in ("prob", *on)]
+    prob, *points = (np.asarray(column, np.float64) for column in columns)
+    return Tuples(offsets, np.require(prob, requirements="W"), np.stack(points, axis=1))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.kernels.compile import lean
-
-OPEN, NONE = -3.0, -1.0  # in place of a probability: to be found; below the threshold
+from sfumato.kernels.joins.incomplete.objects import OPEN
 
 
 @lean
@@ -55,11 +54,11 @@ def box_squares(low, high, u, v):
 
 
 @lean
-def certain_pairs(farthest, begin, sure, near, reached, totals):
-    """Which of near[:reached] are certainly within reach: 1 in totals, else OPEN; how many."""
+def certain_pairs(farthest, begin, sure, reached):
+    """Which of the reached are certainly within reach: 1 in totals, else OPEN; how many."""
     certain = 0
-    for i in range(reached):
-        is_near = farthest[near[i] - begin] <= sure
-        totals[i] = 1.0 if is_near else OPEN
+    for i in range(reached.number):
+        is_near = farthest[reached.near[i] - begin] <= sure
+        reached.totals[i] = 1.0 if is_near else OPEN
         certain += is_near
     return certain

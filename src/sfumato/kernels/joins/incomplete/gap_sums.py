@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled_ieee, lean
-from sfumato.kernels.joins.incomplete.box_distance import NONE, OPEN
+from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
 from sfumato.kernels.joins.incomplete.near_masses import compare_all, search_all
+from sfumato.kernels.joins.incomplete.objects import NONE, OPEN
 from sfumato.kernels.joins.match_probability import SLACK, defining_sum
 from sfumato.kernels.joins.tuple_store import padded
 
@@ -57,13 +57,63 @@ def new_entries():
     )  # fmt: skip
 
 
+class Own(NamedTuple):
+    """The arrival u: its slot, the attribute a its samples differ in, and where they are.
+
+    x, row : places of their probabilities, and of their values in a    number : of samples
+    cumulative : see `cumulated`    limit, band : of squared distances, and their rounding
+    """
+
+    u: int
+    a: int
+    x: int
+    row: int
+    number: int
+    cumulative: np.ndarray
+    limit: float
+    band: float
+
+
+class Part(NamedTuple):
+    """Samples [first, last) of a candidate's block at y, whose rows are `length` long."""
+
+    y: int
+    length: int
+    first: int
+    last: int
+
+
+class Gap(NamedTuple):
+    """A candidate that lacks attribute b alone.
+
+    same : bool, whether u lacks the same    rest : see `_rest`
+    there : the candidate's value in what u lacks    here : u's value in b
+    """
+
+    b: int
+    same: bool
+    rest: float
+    there: float
+    here: float
+
+
+class SumWork(NamedTuple):
+    """To work in: `Entries`, and by candidate its `_rest` and bounds of its sum, float64 each."""
+
+    entries: Entries
+    rests: np.ndarray
+    sure: np.ndarray
+    possible: np.ndarray
+
+
 @lean
-def _settle(blocks, x, row, count, cumulative, band, entries, runs, n, sure, possible):
+def _settle(blocks, own, work, runs, n):
     """Add what n entries, in so many runs, contribute to the sums of their owners."""
-    if cumulative.size > 0:
-        search_all(blocks, row, count, cumulative, band, entries, n)
+    entries, sure, possible = work.entries, work.sure, work.possible
+    if own.cumulative.size > 0:
+        search_all(blocks, own.row, own.number, own.cumulative, own.band, entries, n)
     else:
-        compare_all(blocks, x, row, count, band, entries, n)
+        compare_all(blocks, own.x, own.row, own.number, own.band, entries, n)
     entries.begin[runs] = n
     for i in range(runs):
         one, other = 0.0, 0.0
@@ -84,19 +134,22 @@ def _rest(low, u, v, a, b):
     return rest
 
 
-@lean
-def _gather_gap(blocks, y, row, first, last, same, rest, there, here, limit, band, entries, n):
-    """Add samples [first, last) of a candidate that lacks one attribute to the entries.
+@lean_inline
+def _gather_gap(blocks, part, gap, own, entries, n):
+    """Add samples of a candidate that lacks one attribute to the entries.
 
-    same : bool, whether u lacks the same one    rest : of the attributes that neither lacks
-    there : the candidate's value in what u lacks    here : u's value in what the candidate lacks
     Returns (n, probability of those added).
     """
     place, budget, weight = entries.place, entries.budget, entries.weight
+    same, rest, there, here, limit, band = (
+        gap.same, gap.rest, gap.there, gap.here, own.limit, own.band
+    )  # fmt: skip
     one, other = 0.0, 0.0
+    row = part.y + (gap.b + 1) * part.length
     # Unsigned places: no test for negative ones.
-    at, values, to, step = np.uint64(y + first), np.uint64(row + first), np.uint64(n), np.uint64(1)
-    for _ in range(first, last, 2):  # of an odd number of samples the last one is padding
+    at, values, to = np.uint64(part.y + part.first), np.uint64(row + part.first), np.uint64(n)
+    step = np.uint64(1)
+    for _ in range(part.first, part.last, 2):  # of an odd number the last one is padding
         value, following = blocks[values], blocks[values + step]
         p, q = blocks[at], blocks[at + step]
         a, b = value - here, following - here
@@ -114,93 +167,79 @@ def _gather_gap(blocks, y, row, first, last, same, rest, there, here, limit, ban
     return np.int64(to), one + other
 
 
-@lean
-def _gather_any(blocks, y, length, first, last, low, u, a, limit, band, entries, n):
+@lean_inline
+def _gather_any(blocks, part, low, own, entries, n):
     """The same for a candidate that lacks several attributes, or none."""
-    mass = 0.0
-    for j in range(first, last):
-        budget = limit
+    mass, y, length, a, u = 0.0, part.y, part.length, own.a, own.u
+    for j in range(part.first, part.last):
+        budget = own.limit
         for c in range(low.shape[0]):
             difference = low[c, u] - blocks[y + (c + 1) * length + j]
             budget -= difference * difference if c != a else 0.0
         entries.place[n], entries.budget[n] = blocks[y + (a + 1) * length + j], budget
         entries.weight[n] = blocks[y + j]
-        mass += blocks[y + j] if budget + band >= 0.0 else 0.0
-        n += budget + band >= 0.0
+        mass += blocks[y + j] if budget + own.band >= 0.0 else 0.0
+        n += budget + own.band >= 0.0
     return n, mass
 
 
 @lean
-def _bounds(
-    blocks, x, row, count, gap, low, u, a, near, reached, limit, band, cumulative, entries, rests,
-    sure, possible, totals,
-):  # fmt: skip
-    """Upper bounds of Pr(match) from u's samples alone: to possible; in rests see `_rest`.
+def _bounds(blocks, objects, own, reached, work):
+    """Upper bounds of Pr(match) from u's samples alone: to work.possible; in rests see `_rest`.
 
     NONE in totals where the attributes that neither lacks are out of reach.
     """
-    n = 0
-    for i in range(reached):
+    low, gap, u, a, totals, near = (
+        objects.low, objects.gap, own.u, own.a, reached.totals, reached.near
+    )  # fmt: skip
+    entries, rests, sure, possible, n = work.entries, work.rests, work.sure, work.possible, 0
+    for i in range(reached.number):
         if totals[i] != OPEN:
             continue
         v, b = near[i], gap[near[i]]
         rests[i] = _rest(low, u, v, a, b) if b >= 0 else 0.0
         sure[i], possible[i] = 0.0, 0.0
-        if limit - rests[i] + band < 0.0:
+        if own.limit - rests[i] + own.band < 0.0:
             totals[i] = NONE
         elif b < 0 or a == b:
             possible[i] = 1.0
         else:
-            entries.place[n], entries.budget[n] = low[a, v], limit - rests[i]
+            entries.place[n], entries.budget[n] = low[a, v], own.limit - rests[i]
             entries.weight[n], entries.owner[n], entries.begin[n] = 1.0, i, n
             n += 1
             if n == ROOM:
-                _settle(blocks, x, row, count, cumulative, band, entries, n, n, sure, possible)
+                _settle(blocks, own, work, n, n)
                 n = 0
-    _settle(blocks, x, row, count, cumulative, band, entries, n, n, sure, possible)
+    _settle(blocks, own, work, n, n)
 
 
 @lean
-def _touch(blocks, at, samples, gap, near, reached, possible, least, totals):
+def _touch(tuples, gap, reached, possible, least):
     """Drop what the bounds exclude; read a number of each row that is gathered next.
 
     The rows lie far apart, in slow memory. A loop that does nothing else waits for many of them at
     the same time; `_gather_gap` would wait for one after the other.
     """
-    total = 0.0
-    for i in range(reached):
-        if totals[i] == OPEN:
-            v = near[i]
+    blocks, at, samples, total = tuples.blocks, tuples.at, tuples.samples, 0.0
+    for i in range(reached.number):
+        if reached.totals[i] == OPEN:
+            v = reached.near[i]
             if possible[i] < least:
-                totals[i] = NONE
+                reached.totals[i] = NONE
             else:
                 total += blocks[at[v]] + blocks[at[v] + (gap[v] + 1) * padded(samples[v])]
     return total
 
 
 @lean
-def sums_over_gap(
-    blocks, at, samples, gap, low, u, a, near, reached, limit, least, probability, cumulative,
-    entries, rests, sure, possible, totals,
-):  # fmt: skip
-    """Pr(match) of slot u, whose samples differ in attribute a alone, and near[:reached].
-
-    low : float64[T, slots], T > 1, boxes    gap : see `Objects`    near : slots, int64
-    totals : float64, where OPEN written: Pr(match) if it is at least `probability`, else NONE
-    cumulative : of u, see `cumulated`    entries, rests, sure, possible : to work in; the latter
-        float64[reached]
-    Cost: O(samples of candidates * (T + samples of u)), the latter in SIMD.
-    Error: nearness is decided as by the definition; summed in another order.
-    """
-    x, x_count, d, n, runs = at[u], samples[u], low.shape[0], 0, 0
-    row, band = x + (a + 1) * padded(x_count), (2.0 * d + 4.0) * ULP * limit
-    _bounds(
-        blocks, x, row, x_count, gap, low, u, a, near, reached, limit, band, cumulative, entries,
-        rests, sure, possible, totals,
+def _gather_all(tuples, objects, own, reached, work, least):
+    """Gather and settle the samples of all that are OPEN: bounds of Pr(match) to the work."""
+    blocks, at, samples, low, gap = (
+        tuples.blocks, tuples.at, tuples.samples, objects.low, objects.gap
     )  # fmt: skip
-    touched = _touch(blocks, at, samples, gap, near, reached, possible, least, totals)
-    entries.weight[ROOM + 1] = touched  # kept, so that it is computed
-    for i in range(reached):
+    entries, rests, sure, possible = work.entries, work.rests, work.sure, work.possible
+    totals, near, n, runs = reached.totals, reached.near, 0, 0
+    for i in range(reached.number):
         if totals[i] != OPEN:
             continue
         v, y = near[i], at[near[i]]
@@ -210,27 +249,45 @@ def sums_over_gap(
         start, start_run = n, runs
         for first in range(0, y_count, STEP):
             if n > ROOM - STEP:
-                _settle(blocks, x, row, x_count, cumulative, band, entries, runs, n, sure, possible)
+                _settle(blocks, own, work, runs, n)
                 n = runs = start = start_run = 0
-            last = min(y_count, first + STEP)
+            part = Part(y, length, first, min(y_count, first + STEP))
             entries.owner[runs], entries.begin[runs] = i, n
             runs += 1
             if b >= 0:
-                n, mass = _gather_gap(
-                    blocks, y, y + (b + 1) * length, first, last, a == b, rests[i], low[a, v],
-                    low[b, u], limit, band, entries, n,
-                )  # fmt: skip
+                about = Gap(b, own.a == b, rests[i], low[own.a, v], low[b, own.u])
+                n, mass = _gather_gap(blocks, part, about, own, entries, n)
             else:
-                n, mass = _gather_any(
-                    blocks, y, length, first, last, low, u, a, limit, band, entries, n
-                )
+                n, mass = _gather_any(blocks, part, low, own, entries, n)
             right += mass
         if left * right < least:
             totals[i], n, runs = NONE, start, start_run
-    _settle(blocks, x, row, x_count, cumulative, band, entries, runs, n, sure, possible)
-    for i in range(reached):
-        if totals[i] == OPEN:
-            total, v = sure[i], near[i]
-            if possible[i] != total or abs(total - probability) <= 2.0 * SLACK * probability:
-                total = defining_sum(blocks, x, x_count, at[v], samples[v], d, limit)
-            totals[i] = total if total >= probability else NONE
+    _settle(blocks, own, work, runs, n)
+
+
+@lean
+def sums_over_gap(tuples, objects, criterion, u, reached, cumulative, work):
+    """Pr(match) of slot u, whose samples differ in one attribute alone, and those reached.
+
+    reached : `Reached`, where OPEN written: Pr(match) if it is at least `probability`, else NONE
+    cumulative : of u, see `cumulated`    work : `SumWork`    T > 1
+    Cost: O(samples of candidates * (T + samples of u)), the latter in SIMD.
+    Error: nearness is decided as by the definition; summed in another order.
+    """
+    d, limit, probability = criterion.d, criterion.limit, criterion.probability
+    x, count = tuples.at[u], tuples.samples[u]
+    # An object with one sample may be thought to lack any attribute.
+    a = max(objects.gap[u], 0)
+    band = (2.0 * d + 4.0) * ULP * limit
+    own = Own(u, a, x, x + (a + 1) * padded(count), count, cumulative, limit, band)
+    _bounds(tuples.blocks, objects, own, reached, work)
+    touched = _touch(tuples, objects.gap, reached, work.possible, criterion.least)
+    work.entries.weight[ROOM + 1] = touched  # kept, so that it is computed
+    _gather_all(tuples, objects, own, reached, work, criterion.least)
+    for i in range(reached.number):
+        if reached.totals[i] == OPEN:
+            total, v = work.sure[i], reached.near[i]
+            if work.possible[i] != total or abs(total - probability) <= 2.0 * SLACK * probability:
+                y_count = tuples.samples[v]
+                total = defining_sum(tuples.blocks, x, count, tuples.at[v], y_count, d, limit)
+            reached.totals[i] = total if total >= probability else NONE

@@ -2,132 +2,135 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from sfumato.kernels.compile import compiled_ieee
+from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.imputation.alternative_rows import AlternativeRows
-from sfumato.kernels.imputation.dependency_choice import new_scratch, scale
+from sfumato.kernels.imputation.dependency_choice import Repository, Scratch, new_scratch, scale
 from sfumato.kernels.imputation.imputation import Account, Completion, impute_object
 from sfumato.kernels.joins.incomplete.objects import KEPT, WHOLE
 from sfumato.kernels.joins.regions import summarise
-from sfumato.kernels.joins.tuple_store import Tuples, padded, write_tuples
+from sfumato.kernels.joins.tuple_store import Store, Tuples, block_size, write_block
 from sfumato.kernels.laws.existence import existences
 
 
-@compiled_ieee
-def block_size(dimensions, count):
-    """Places of a block of so many samples."""
-    return (dimensions + 1) * padded(count)
+class Imputing(NamedTuple):
+    """How objects are imputed: see `impute_object`; the last three are to work in."""
+
+    repository: Repository
+    completion: Completion
+    scratch: Scratch
+    account: Account
+    rows: AlternativeRows
 
 
-@compiled_ieee
-def room_for_block(tuples, rings, dimensions, used, needed):
-    """Tuples with room for a block of so many places, and the place after the last block.
+@lean
+def _copy_blocks(store, heads, d, blocks):
+    """Copy the blocks of all tuples since `heads` into `blocks`; the place after them.
 
-    Where there is none the blocks of all held and imputed objects move to larger room.
+    With `blocks` empty only the place is computed.
     """
-    if used + needed <= tuples.blocks.size:
-        return tuples, used
-    live = needed
-    for w in range(rings.base.size):
-        for s in range(rings.base[w], rings.base[w] + rings.held[w]):
-            if tuples.samples[s] > 0:
-                live += block_size(dimensions, tuples.samples[s])
-    blocks, used = np.empty(2 * live), 0
-    for w in range(rings.base.size):
-        for s in range(rings.base[w], rings.base[w] + rings.held[w]):
-            size = block_size(dimensions, tuples.samples[s]) if tuples.samples[s] > 0 else 0
-            at = tuples.at[s]
-            for i in range(size):
-                blocks[used + i] = tuples.blocks[at + i]
-            tuples.at[s] = used
+    tuples, used = store.tuples, 0
+    for w in range(heads.size):
+        for s in range(heads[w], store.windows.tail[w]):
+            size = block_size(d, tuples.samples[s])
+            if blocks.size > 0:
+                at = tuples.at[s]
+                for i in range(size):
+                    blocks[used + i] = tuples.blocks[at + i]
+                tuples.at[s] = used
             used += size
-    moved = Tuples(
-        blocks, tuples.at, tuples.samples, tuples.existence, tuples.number, tuples.summary
-    )
-    return moved, used
+    return used
 
 
 @compiled_ieee
-def write_samples(tuples, rings, objects, match, s, prob, points, used):
-    """Write an object's samples into a block and shrink its box to them; (tuples, used)."""
+def _with_room(store, heads, d, needed):
+    """The store with room for a block of so many places.
+
+    Where there is none the blocks of all objects held since `heads` move to larger room.
+    """
+    tuples, ends = store.tuples, store.ends
+    if ends[0].places + needed <= tuples.blocks.size:
+        return store
+    blocks = np.empty(2 * (_copy_blocks(store, heads, d, np.empty(0)) + needed))
+    ends[0].places = _copy_blocks(store, heads, d, blocks)
+    moved = Tuples(
+        blocks, tuples.at, tuples.samples, tuples.existence, tuples.number, tuples.time,
+        tuples.summary,
+    )  # fmt: skip
+    return Store(moved, store.windows, store.span, store.held, ends)
+
+
+@compiled_ieee
+def write_samples(store, heads, objects, nearness, s, prob, points):
+    """Write an object's samples into a block and shrink its box to them; the store.
+
+    heads : int64[windows], where the windows began when this batch did: blocks of tuples since
+        then are kept
+    """
     d, count = points.shape[1], prob.size
-    # A block lent to a slot before must not be moved for this one: it is no longer its object's.
-    tuples.samples[s] = 0
-    tuples, used = room_for_block(tuples, rings, d, used, block_size(d, count))
-    slots, number = np.empty(1, np.int64), np.empty(1, np.int64)
-    slots[0], number[0] = s, tuples.number[s]
-    offsets = np.empty(2, np.int64)
-    offsets[0], offsets[1] = 0, count
-    used = write_tuples(
-        tuples, slots, offsets, prob, points, existences(offsets, prob), number, used
-    )
-    summarise(tuples, slots, d, match.numbers[2])
+    store = _with_room(store, heads, d, block_size(d, count))
+    tuples, slots, offsets = store.tuples, np.empty(1, np.int64), np.empty(2, np.int64)
+    slots[0], offsets[0], offsets[1] = s, 0, count
+    tuples.existence[s] = existences(offsets, prob)[0]
+    store.ends[0].places = write_block(tuples, s, store.ends[0].places, prob, points, 0, count)
+    summarise(tuples, slots, d, nearness.criterion.least)
     for a in range(d):
         low, high = np.inf, -np.inf
         for k in range(count):
             low, high = min(low, points[k, a]), max(high, points[k, a])
         objects.low[a, s], objects.high[a, s] = low, high
     objects.state[s] = WHOLE
-    return tuples, used
+    return store
 
 
 @compiled_ieee
-def complete(repository, scratch, tuples, rings, objects, match, s, joint, most, room, used):
-    """Impute slot s in full; (tuples, room, used).
+def new_imputing(repository, joint, most):
+    """`Imputing` with room."""
+    trees = repository.column_of.size
+    account = Account(np.empty(trees, np.int64), np.empty(trees), np.empty(trees))
+    rows = AlternativeRows(np.empty(64), np.empty((64, trees)))
+    return Imputing(repository, Completion(joint, most), new_scratch(repository), account, rows)
 
-    room : (`Account`, `AlternativeRows`), to work in
-    """
-    account, rows = room
+
+@compiled_ieee
+def complete(store, heads, objects, nearness, imputing, s):
+    """Impute slot s in full; (store, imputing).  heads : as for `write_samples`"""
+    repository, completion, scratch, account, rows = imputing
     scale(repository, objects.raw[s], scratch.scaled)
     rows, m, _ = impute_object(
-        repository,
-        Completion(joint, most),
-        scratch,
-        objects.raw[s],
-        objects.rule[s],
-        account,
-        rows,
-        0,
+        repository, completion, scratch, objects.raw[s], objects.rule[s], account, rows, 0
     )
     prob, points = rows.prob, rows.points
     for k in range(m):
         for a in range(points.shape[1]):
-            points[k, a] = (points[k, a] - match.shift[a]) / match.span[a]
-    tuples, used = write_samples(tuples, rings, objects, match, s, prob[:m], points[:m], used)
-    return tuples, (account, rows), used
+            points[k, a] = (points[k, a] - nearness.shift[a]) / nearness.span[a]
+    store = write_samples(store, heads, objects, nearness, s, prob[:m], points[:m])
+    return store, Imputing(repository, completion, scratch, account, rows)
 
 
 @compiled_ieee
-def new_room(repository):
-    """Room for `complete`."""
-    trees = repository.column_of.size
-    account = Account(np.empty(trees, np.int64), np.empty(trees), np.empty(trees))
-    return account, AlternativeRows(np.empty(64), np.empty((64, trees)))
+def refill(imputing, store, objects, nearness, kept, samples):
+    """Samples of all held objects that have some anew, from `raw` and `rule`; the store.
 
-
-@compiled_ieee
-def refill(
-    repository, tuples, rings, objects, match, kept, offsets, prob, points, joint, most, used
-):
-    """Samples of all held objects that have some anew, from `raw` and `rule`; (blocks, used).
-
-    kept : int64[k], slots of the objects of state KEPT    offsets, prob, points : their samples
+    kept : int64[k], slots of the objects of state KEPT    samples : (offsets, prob, points), theirs
     """
-    scratch, room = new_scratch(repository), new_room(repository)
-    for w in range(rings.base.size):
-        for s in range(rings.base[w], rings.base[w] + rings.held[w]):
-            tuples.samples[s] = 0
-    for w in range(rings.base.size):
-        for s in range(rings.base[w], rings.base[w] + rings.held[w]):
+    offsets, prob, points = samples
+    windows, heads = store.windows, store.windows.head.copy()
+    store.ends[0].places = 0
+    for w in range(windows.head.size):
+        for s in range(windows.head[w], windows.tail[w]):
+            store.tuples.samples[s] = 0
+    for w in range(windows.head.size):
+        for s in range(windows.head[w], windows.tail[w]):
             if objects.state[s] == WHOLE:
-                tuples, room, used = complete(
-                    repository, scratch, tuples, rings, objects, match, s, joint, most, room, used
-                )
+                store, imputing = complete(store, heads, objects, nearness, imputing, s)
     for i in range(kept.size):
         first, last = offsets[i], offsets[i + 1]
-        tuples, used = write_samples(
-            tuples, rings, objects, match, kept[i], prob[first:last], points[first:last], used
+        store = write_samples(
+            store, heads, objects, nearness, kept[i], prob[first:last], points[first:last]
         )
         objects.state[kept[i]] = KEPT
-    return tuples.blocks, used
+    return store

@@ -1,13 +1,8 @@
-"""What a join of streams with missing values holds: windows as rings, and what is known of objects.
-
-Every window of a stream is a ring of at most `rows` slots; it wraps only when it is full, so that
-its objects always fill the slots from `base` on, in any order:
-
-    slots   | base ======= held objects ======= base + held   room   base + capacity |
+"""What a join of streams with missing values knows of its objects, beside their samples.
 
 An object is at first known by a box: its present attributes, and for a missing one the interval of
 the repository's values in the index nodes that its rule's box meets. Once it is imputed its box is
-that of its samples.
+that of its samples. Objects lie in the slots of a `Store`; one that is not imputed has no samples.
 """
 
 from __future__ import annotations
@@ -18,18 +13,11 @@ import numpy as np
 
 from sfumato.kernels.compile import lean
 from sfumato.kernels.imputation.dependency_choice import PRESENT
-from sfumato.kernels.joins.match_probability import SLACK
+from sfumato.kernels.joins.match_probability import SLACK, Criterion
+from sfumato.kernels.joins.tuple_store import move_window
 
 COARSE, WHOLE, KEPT = 0, 1, 2  # states of an object: a box; imputed; imputed by other rows
-
-
-class Rings(NamedTuple):
-    """Windows by code, int64 each: first slot, slots of room, objects held, slot of the oldest."""
-
-    base: np.ndarray
-    capacity: np.ndarray
-    held: np.ndarray
-    oldest: np.ndarray
+OPEN, NONE = -3.0, -1.0  # in place of a probability: to be found; below the threshold
 
 
 class Objects(NamedTuple):
@@ -48,51 +36,92 @@ class Objects(NamedTuple):
     gap: np.ndarray
 
 
-class Match(NamedTuple):
-    """What makes a match: float64[6] `numbers`, and the units of distances, float64[T] each.
+class Incoming(NamedTuple):
+    """n objects that can be imputed: raw, rule, low, high as of `Objects`, one a row."""
 
-    numbers : within, limit, least, probability (see `match_probability`), then the largest square
-        that may be within reach and the largest that certainly is (-1: none)
+    raw: np.ndarray
+    rule: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+class Nearness(NamedTuple):
+    """What makes a match, and the units of distances.
+
+    criterion : `Criterion`    bound, sure : the largest square of a distance of boxes that may be
+        within reach, and the largest that certainly is (-1: none)
+    shift, span : float64[T], coordinate = (value - shift) / span
     """
 
-    numbers: np.ndarray
+    criterion: Criterion
+    bound: float
+    sure: float
     shift: np.ndarray
     span: np.ndarray
 
 
-@lean
-def enter(rings, w, rows):
-    """The slot for an arrival in its window, that of the oldest object if it is full."""
-    if rings.held[w] < rows:
-        rings.held[w] += 1
-        return rings.base[w] + rings.held[w] - 1
-    s = rings.base[w] + rings.oldest[w]
-    rings.oldest[w] = (rings.oldest[w] + 1) % rows
-    return s
+class Reached(NamedTuple):
+    """Objects of a window whose boxes are within reach of an arrival's.
 
-
-@lean
-def place_object(tuples, objects, s, number, raw, rule, low, high):
-    """Write an arrival to slot s, known by its box alone.
-
-    raw : float64[D]    rule : int64[T]    low, high : float64[T]
+    near : int64[>= number], slots, ascending    totals : float64[>= number], Pr(match), OPEN or
+        NONE; of the first `number` each
     """
-    tuples.number[s], tuples.samples[s] = number, 0
-    objects.state[s], objects.gap[s] = COARSE, -1
-    for a in range(raw.size):
-        objects.raw[s, a] = raw[a]
-    missing = 0
-    for t in range(rule.size):
-        if rule[t] != PRESENT:
-            objects.gap[s] = t
-            missing += 1
-        objects.rule[s, t] = rule[t]
-        objects.low[t, s], objects.high[t, s] = low[t], high[t]
-    if missing != 1:
-        objects.gap[s] = -1
+
+    near: np.ndarray
+    number: int
+    totals: np.ndarray
 
 
-def squares_of(within, probability, pairs_wanted):
+@lean
+def place_objects(objects, slots, incoming):
+    """Write arrivals to their slots, known by their boxes alone."""
+    rule = incoming.rule
+    for i in range(slots.size):
+        s, missing = slots[i], 0
+        objects.state[s], objects.gap[s] = COARSE, -1
+        for a in range(objects.raw.shape[1]):
+            objects.raw[s, a] = incoming.raw[i, a]
+        for t in range(rule.shape[1]):
+            if rule[i, t] != PRESENT:
+                objects.gap[s] = t
+                missing += 1
+            objects.rule[s, t] = rule[i, t]
+            objects.low[t, s], objects.high[t, s] = incoming.low[i, t], incoming.high[i, t]
+        if missing != 1:
+            objects.gap[s] = -1
+
+
+@lean
+def copy_object(source, s, target, t):
+    """Copy what is known of slot s to slot t."""
+    target.state[t], target.gap[t] = source.state[s], source.gap[s]
+    for a in range(source.raw.shape[1]):
+        target.raw[t, a] = source.raw[s, a]
+    for a in range(source.rule.shape[1]):
+        target.rule[t, a] = source.rule[s, a]
+        target.low[a, t], target.high[a, t] = source.low[a, s], source.high[a, s]
+
+
+@lean
+def move_objects(objects, store, moves):
+    """`move_windows`, and the objects with them. O(objects moved)."""
+    for i in range(moves.size):
+        w = moves[i].window
+        head, tail = store.windows.head[w], store.windows.tail[w]
+        move_window(store, moves[i])
+        shift = store.windows.head[w] - head
+        for s in range(head, tail):
+            copy_object(objects, s, objects, s + shift)
+
+
+@lean
+def copy_objects(source, before, target, after):
+    """Copy the objects of slots `before` to the slots `after`, int64[n] each."""
+    for i in range(before.size):
+        copy_object(source, before[i], target, after[i])
+
+
+def squares_of(within: float, probability: float, pairs_wanted: bool) -> tuple[float, float]:
     """(largest square that may be within reach, largest that certainly is, or -1)."""
     square = within * within
     bound = square * (1.0 + 4.0 * SLACK) + 1e-300

@@ -44,14 +44,16 @@ def _exact_mass(blocks, x, x_length, y, y_count, d, limit):
 
 
 @lean
-def sum_over_gap(blocks, x, x_count, y, y_count, gap, d, limit, least):
-    """Sum of Pr(u_k) Pr(v_l) over near pairs, where y's samples differ in attribute `gap` alone.
+def sum_over_gap(tuples, u, v, gap, criterion):
+    """Sum of Pr(u_k) Pr(v_l) over near pairs, where v's samples differ in attribute `gap` alone.
 
-    x, y : places of the blocks    d : dimensions, > 1    limit : see `distance_limit`
-    least : float64; -1 is returned once the sum cannot reach it any more
-    O(x_count * (d + y_count)), the latter in SIMD.
+    u, v : slots    d > 1
+    -1 is returned once the sum cannot reach the criterion's `least` any more.
+    O(samples of u * (d + samples of v)), the latter in SIMD.
     Error: nearness is decided as by the definition; summed in another order.
     """
+    blocks, d, limit, least = tuples.blocks, criterion.d, criterion.limit, criterion.least
+    x, x_count, y, y_count = tuples.at[u], tuples.samples[u], tuples.at[v], tuples.samples[v]
     x_length, y_length = padded(x_count), padded(y_count)
     total, left, band = 0.0, 1.0, (2.0 * d + 4.0) * ULP * limit
     for k in range(x, x + x_count):

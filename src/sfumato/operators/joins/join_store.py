@@ -1,0 +1,194 @@
+"""The tuples that a join holds, and room for more; windows of one stream and key each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.kernels.joins.tuple_store import (
+    ENDS,
+    FOREVER,
+    MOVE,
+    Batch,
+    Store,
+    Tuples,
+    Windows,
+    compact_blocks,
+    held_slots,
+    padded,
+    plan_moves,
+    repack,
+    write_batch,
+)
+from sfumato.operators.joins.join_window import JoinWindow
+from sfumato.operators.windows.uncertain_window import UncertainWindow
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+class Index(Protocol):
+    """What a strategy keeps beside the store, and is told when tuples move."""
+
+    columns: int  # of the tuples' summaries
+
+    def windows_added(self, store: Store) -> None:
+        """There are more windows, empty ones."""
+
+    def renumbered(self, store: Store, before: Ints, after: Ints) -> None:
+        """The tuples of the slots `before` are now in the slots `after`."""
+
+    def move(self, store: Store, moves: npt.NDArray[np.void]) -> None:
+        """Move windows, as `move_windows`."""
+
+    def blocks_moved(self, store: Store) -> None:
+        """The blocks of samples have moved."""
+
+
+class JoinStore:
+    """A `Store` (see `kernels.joins.tuple_store`) and its growth.
+
+    What a window holds depends on existences and times alone, so that it is known for a whole batch
+    before any tuple is matched (A, Algorithm 2).
+
+    A window by count whose tuples have all had existence 1 is the plain one of the newest `rows`.
+    Others have an `UncertainWindow`, made from the held tuples when it is first needed; it is no
+    state of its own, as its decisions depend on nothing but these.
+    """
+
+    def __init__(
+        self, dimensions: int, windows: Sequence[JoinWindow], probability: float, index: Index
+    ) -> None:
+        self.dimensions, self.by_stream, self.probability = dimensions, windows, probability
+        self.index = index
+        self.overflow = 0
+        spans = [FOREVER if w.span is None else w.span for w in windows]
+        self.rows = np.array([FOREVER if w.rows is None else w.rows for w in windows])
+        self.store = Store(
+            tuples=self._lines(0, np.empty(0)),
+            windows=Windows(*(np.zeros(0, np.int64) for _ in Windows._fields)),
+            span=np.array(spans),
+            held=np.zeros(len(windows), np.int64),
+            ends=np.zeros(1, ENDS),
+        )
+        self._uncertain: dict[int, UncertainWindow] = {}
+
+    def admit(self, batch: Batch) -> None:
+        """Write arrivals behind their windows and find where each window begins after each.
+
+        The windows do not move yet: that is for the join, which sees them arrival by arrival.
+        """
+        self.reserve(batch.code)
+        lengths = padded.py_func(np.diff(batch.offsets))
+        self._reserve_blocks((self.dimensions + 1) * int(lengths.sum()))
+        write_batch(self.store, batch, self.rows)
+        self._uncertain_begins(batch)
+
+    def load(self, batch: Batch) -> None:
+        """Put tuples into their windows, in order: as they were saved."""
+        self.admit(batch)
+        windows, streams = self.store.windows, self.rows.size
+        windows.tail[:] += np.bincount(batch.code, minlength=windows.tail.size)
+        self.store.held[:] = np.bincount(batch.code % streams, minlength=streams)
+        # The windows' own laws: not plain windows, even if all that arrives next is certain.
+        for w in self._special(batch):
+            self._uncertain.pop(w, None)
+            self._window(w)
+
+    def numbers(self, stream: int) -> Ints:
+        """Numbers of the tuples held of a stream."""
+        slots, code = held_slots(self.store.windows)
+        return self.store.tuples.number[slots[code % self.rows.size == stream]]
+
+    def reserve(self, code: Ints) -> None:
+        """Room in slots for arrivals in these windows."""
+        streams = self.rows.size
+        known, needed = self.store.windows.head.size, (int(code.max(initial=-1)) // streams + 1)
+        if needed * streams > known:
+            more = np.zeros(max(needed * streams, 2 * known) - known, np.int64)
+            larger = Windows(*(np.concatenate([old, more]) for old in self.store.windows))
+            self.store = self.store._replace(windows=larger)
+            self.index.windows_added(self.store)
+        moves = np.empty(code.size, MOVE)
+        count, end = plan_moves(self.store, code, moves)
+        if end <= self.store.tuples.at.size:
+            if count:
+                self.index.move(self.store, moves[:count])
+                self.store.ends["slots"] = end
+            return
+        blocks, (before, _) = self.store.tuples.blocks, held_slots(self.store.windows)
+        tuples = self._lines(2 * repack(self.store, code, self._lines(0, blocks)), blocks)
+        self.store.ends["slots"] = repack(self.store, code, tuples)
+        self.store = self.store._replace(tuples=tuples)
+        self.index.renumbered(self.store, before, held_slots(self.store.windows)[0])
+
+    def _reserve_blocks(self, needed: int) -> None:
+        if int(self.store.ends["places"][0]) + needed <= self.store.tuples.blocks.size:
+            return
+        live = compact_blocks(self.store, self.dimensions, np.empty(0))
+        blocks = np.empty(2 * (live + needed))
+        self.store.ends["places"] = compact_blocks(self.store, self.dimensions, blocks)
+        self.store = self.store._replace(tuples=self.store.tuples._replace(blocks=blocks))
+        self.index.blocks_moved(self.store)
+
+    def _uncertain_begins(self, batch: Batch) -> None:
+        """Where windows begin that are not plain ones."""
+        special = self._special(batch)
+        if not special:
+            return
+        order = np.argsort(batch.code, kind="stable")
+        sorted_code = batch.code[order]
+        for w in special:
+            places = order[slice(*np.searchsorted(sorted_code, [w, w + 1]))]
+            window = self._window(w)
+            shift = batch.slots[places[0]] - window.arrived
+            before = window.overflow
+            batch.begins[places] = window.extend(batch.existence[places]) + shift
+            self.overflow += window.overflow - before
+
+    def _special(self, batch: Batch) -> list[int]:
+        """The windows with arrivals that are not plain ones."""
+        uncertain = batch.existence < 1.0
+        bounded = [
+            stream
+            for stream, window in enumerate(self.by_stream)
+            if window.max_tuples is not None
+            and (window.rows is None or window.max_tuples < window.rows)
+        ]
+        if not self._uncertain and not bounded and not uncertain.any():
+            return []
+        by_count = np.array(
+            [w.rows is not None or w.max_tuples is not None for w in self.by_stream]
+        )
+        streams = self.rows.size
+        present = np.unique(batch.code)
+        doubtful = np.unique(batch.code[uncertain & by_count[batch.code % streams]])
+        special = np.isin(present, doubtful) | np.isin(present % streams, bounded)
+        special |= np.fromiter((w in self._uncertain for w in present.tolist()), bool, present.size)
+        return [int(w) for w in present[special]]
+
+    def _window(self, w: int) -> UncertainWindow:
+        window = self._uncertain.get(w)
+        if window is None:
+            of = self.by_stream[w % self.rows.size]
+            assert of.rows is not None
+            window = self._uncertain[w] = UncertainWindow(
+                of.rows, of.confidence, self.probability, max_tuples=of.max_tuples
+            )
+            windows = self.store.windows
+            window.extend(self.store.tuples.existence[windows.head[w] : windows.tail[w]])
+        return window
+
+    def _lines(self, slots: int, blocks: Floats) -> Tuples:
+        return Tuples(
+            blocks=blocks,
+            at=np.zeros(slots, np.int64),
+            samples=np.zeros(slots, np.int64),
+            existence=np.empty(slots),
+            number=np.empty(slots, np.int64),
+            time=np.empty(slots, np.int64),
+            summary=np.empty((slots, self.index.columns)),
+        )

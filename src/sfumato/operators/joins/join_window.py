@@ -1,0 +1,64 @@
+"""What the window of a stream holds in a join."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sfumato.operators.arguments import share, whole
+from sfumato.windows import LONGEST, Range, Rows
+
+
+@dataclass(frozen=True)
+class JoinWindow:
+    """What a window of a stream holds: by count, or by time.
+
+    rows, confidence, max_tuples : as for `UncertainWindow`; rows=None: any number
+    span : microseconds; a tuple leaves when one of its key comes, of any stream, that is as much
+        later, or more; None: never for that
+    """
+
+    rows: int | None = None
+    confidence: float = 0.95
+    max_tuples: int | None = None
+    span: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "max_tuples", "span"):
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name))
+        share("confidence", self.confidence)
+        if self.span is not None and self.span > LONGEST:
+            raise ValueError(f"`span` must be at most {LONGEST} microseconds; got {self.span}")
+
+
+Window = Rows | Range | JoinWindow
+
+
+def windows_of(window: Window | Sequence[Window], streams: int = 2) -> tuple[JoinWindow, ...]:
+    """The windows of all streams, from one for all of them or one for each.
+
+    Raises TypeError for anything else, ValueError for a range with another slide than its length:
+    a join's window moves with every tuple.
+    """
+    several: list[Any] = list(window) if isinstance(window, list | tuple) else [window] * streams
+    if len(several) < 2 or not all(isinstance(one, Window) for one in several):
+        raise TypeError(
+            "`window` must be sf.Rows(rows, confidence=...), sf.Range(length) or a pair of them, "
+            f"for left and right; got {window!r}"
+        )
+    return tuple(map(_one, several))
+
+
+def _one(window: Window) -> JoinWindow:
+    if isinstance(window, JoinWindow):
+        return window
+    if isinstance(window, Rows):
+        return JoinWindow(window.rows, window.confidence, window.max_tuples)
+    if window.slide is not None or window.idle_timeout is not None or window.empty:
+        raise ValueError(
+            "`window` of a join takes a sf.Range by its length alone: it moves with every tuple "
+            f"and has no extents; got {window!r}"
+        )
+    return JoinWindow(span=window.span)

@@ -1,0 +1,51 @@
+"""What a join of incomplete streams keeps beside its store: boxes, by the slots of the store."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.kernels.joins.incomplete.objects import Objects, copy_objects, move_objects
+from sfumato.kernels.joins.regions import summary_columns
+from sfumato.kernels.joins.tuple_store import Store
+
+Ints = npt.NDArray[np.int64]
+
+
+class ObjectIndex:
+    """`Objects` that follow the slots of a `Store`.
+
+    names, dimensions : columns D of an object, and T of them joined
+    """
+
+    def __init__(self, names: int, dimensions: int) -> None:
+        self.columns = summary_columns.py_func(dimensions)
+        self.names, self.dimensions = names, dimensions
+        self.objects = self._room(0)
+
+    def windows_added(self, store: Store) -> None:
+        """Nothing is kept by window."""
+
+    def renumbered(self, store: Store, before: Ints, after: Ints) -> None:
+        """The tuples of the slots `before` are now in the slots `after`."""
+        objects = self._room(store.tuples.at.size)
+        copy_objects(self.objects, before, objects, after)
+        self.objects = objects
+
+    def move(self, store: Store, moves: npt.NDArray[np.void]) -> None:
+        """Move windows, as `move_windows`, and the objects with them."""
+        move_objects(self.objects, store, moves)
+
+    def blocks_moved(self, store: Store) -> None:
+        """Nothing is kept by place."""
+
+    def _room(self, slots: int) -> Objects:
+        d = self.dimensions
+        return Objects(
+            state=np.empty(slots, np.uint8),
+            raw=np.empty((slots, self.names)),
+            rule=np.empty((slots, d), np.int64),
+            low=np.empty((d, slots)),
+            high=np.empty((d, slots)),
+            gap=np.empty(slots, np.int64),
+        )

@@ -1,0 +1,208 @@
+"""What the joins of uncertain and of incomplete streams share: numbers, windows, answers, time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.kernels.joins.match_probability import Criterion, Pairs, matching_pairs
+from sfumato.kernels.joins.tuple_store import Batch, expired
+from sfumato.kernels.laws.existence import existences
+from sfumato.kernels.windows.position import positions
+from sfumato.operators.joins.answer_set import Answers, AnswerSet
+from sfumato.operators.joins.arrivals import Numbers
+from sfumato.operators.joins.join_store import Index, JoinStore
+from sfumato.operators.joins.join_window import JoinWindow
+from sfumato.operators.state.declared import Array, Declaration, Offsets, Part, Value
+from sfumato.operators.state.stateful import Operator
+
+CHUNK = 8192  # arrivals taken at once: more would leave the processor's cache between two steps
+NEVER = np.iinfo(np.int64).min
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Records = npt.NDArray[np.void]
+
+
+class Held(NamedTuple):
+    """All tuples held, window after window, oldest first; their samples, or those to be kept.
+
+    code, number, time : int64[n], of the window, in the stream, microseconds
+    offsets : int64[n + 1]    prob : float64[m]    points : float64[m, d]
+    """
+
+    code: Ints
+    number: Ints
+    time: Ints
+    offsets: Ints
+    prob: Floats
+    points: Floats
+
+
+HELD: dict[str, Declaration] = {
+    "code": Array(int, "held", low=0),
+    "number": Array(int, "held", low=0),
+    "time": Array(int, "held"),
+    "offsets": Offsets("held", "samples"),
+    "prob": Array(float, "samples", low=0),
+    "points": Array(float, "samples", "dimensions"),
+}
+
+
+class PairJoin(Operator):
+    """Pairs of tuples of different streams; a kind of join says which (see its docstring).
+
+    Windows of a key stand at the newest time of its tuples: one that comes with an older time
+    counts as of that newest one.
+    """
+
+    state = {
+        "answer_set": Part(),
+        "given": Part(),
+        "found": Value(low=0),
+        "overflow": Value(low=0),
+        "clock": Array(int, None),
+    }
+
+    def __init__(
+        self,
+        criterion: Criterion,
+        windows: Sequence[JoinWindow],
+        output: str,
+        alternatives: bool,
+        index: Index,
+    ) -> None:
+        self.output, self.alternatives = output, alternatives
+        self.criterion, self.streams = criterion, len(windows)
+        self.store = JoinStore(criterion.d, windows, criterion.probability, index)
+        self.timed = any(window.span is not None for window in windows)
+        self.clock = np.empty(0, np.int64)  # newest time, by key, where windows go by time
+        self.answer_set = AnswerSet()
+        self.given = Numbers(self.streams)
+        self.found = 0
+
+    def live(self, side: int) -> Ints:
+        """Numbers of the tuples of a side that may still be named: held, or in current answers."""
+        held = self.store.numbers(side)
+        if self.output == "append":
+            return held
+        return np.union1d(held, self.answer_set.named(side, self.streams))
+
+    def named_at_most(self, side: int) -> int:
+        """A bound on how many `live` would give, known without a pass over all of them."""
+        answers = 0 if self.output == "append" else len(self.answer_set.current)
+        return int(self.store.store.held[side]) + answers
+
+    def answers(self) -> Answers:
+        """The current answers, by arrival. Raises ValueError unless `output` is "changes"."""
+        return self.answer_set.asked(self.output)
+
+    @property
+    def overflow(self) -> int:
+        """Tuples evicted only by `max_tuples`."""
+        return self.store.overflow
+
+    @overflow.setter
+    def overflow(self, count: int) -> None:
+        self.store.overflow = count
+
+    def _times(self, key: Ints, time: Ints | None) -> Ints:
+        """What counts as the time of arrivals: not falling in a key."""
+        if not self.timed:
+            return np.zeros(key.size, np.int64)
+        if time is None:
+            raise ValueError("`time` is needed for windows by time")
+        if not key.size:
+            return time
+        more = int(key.max()) + 1 - self.clock.size
+        if more > 0:
+            self.clock = np.concatenate([self.clock, np.full(more, NEVER)])
+        order = np.argsort(key, kind="stable")
+        keys = key[order]
+        begins = np.flatnonzero(np.diff(keys, prepend=-1))
+        ends = np.append(begins[1:], keys.size)
+        result = time.copy()
+        if np.all(time[1:] >= time[:-1]) and np.all(
+            time[order[begins]] >= self.clock[keys[begins]]
+        ):
+            self.clock[keys[begins]] = time[order[ends - 1]]
+            return result
+        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+            places, code = order[begin:end], keys[begin]
+            result[places] = np.maximum(np.maximum.accumulate(time[places]), self.clock[code])
+            self.clock[code] = result[places[-1]]
+        return result
+
+    def _batch(
+        self, code: Ints, number: Ints, time: Ints, samples: tuple[Ints, Floats, Floats]
+    ) -> Batch:
+        """Arrivals as kernels take them; without samples, those that are yet to be imputed."""
+        offsets, prob, points = samples
+        n = code.size
+        existence = existences(offsets, prob) if prob.size else np.ones(n)
+        empty = np.empty(n, np.int64), np.empty(n, np.int64)
+        return Batch(code, number, time, existence, offsets, prob, points, *empty)
+
+    def _changes(self, batch: Batch, heads: Ints | None, answers: Answers) -> Answers:
+        """The answers, or with them those that leave."""
+        self.found += len(answers)
+        if heads is None:
+            return answers
+        arrival, stream, number = expired(self.store.store, heads, batch)
+        if self.streams > 2:  # a number says which stream it is of, and may be on either side
+            arrival, number = np.tile(arrival, 2), np.tile(number, 2)
+            stream = np.repeat([0, 1], stream.size)
+        if len(answers) or arrival.size:
+            answers = self.answer_set.update(answers, (arrival, stream, number))
+        return answers
+
+    def _heads(self) -> Ints | None:
+        """Where windows begin before a batch, if somebody wants to know what leaves."""
+        return self.store.store.windows.head.copy() if self.output == "changes" else None
+
+    def _answers(self, batch: Batch, found: Records) -> Answers:
+        """The answers among found pairs: multiplied by T_j and still probable enough."""
+        tuples, streams = self.store.store.tuples, self.streams
+        inside, rows = np.ones(found.size), self.store.rows[found["window"] % streams]
+        crowded = found["newest"] - found["held"] > rows
+        if crowded.any():
+            for limit in np.unique(rows[crowded]):
+                of = np.flatnonzero(crowded & (rows == limit))
+                first, last = found["held"][of] + 1, found["newest"][of].copy()
+                inside[of] = positions(tuples.existence, first, last, int(limit))
+            keep = ~crowded | (inside * found["total"] >= self.criterion.probability)
+            found, inside = found[keep], inside[keep]
+        arrival, held = found["arrival"].copy(), found["held"].copy()
+        arriving = batch.slots[arrival]
+        on_right = (batch.code[arrival] % streams > found["window"] % streams).astype(np.int64)
+        one, other = tuples.number[arriving], tuples.number[held]
+        offsets, none = np.zeros(found.size + 1, np.int64), Answers.none()
+        pairs = Pairs(none.prob, none.left_sample, none.right_sample)
+        if self.alternatives:
+            offsets, pairs = matching_pairs(
+                tuples, arriving, held, -on_right, inside, self.criterion
+            )
+        return Answers(
+            arrival=arrival,
+            change=np.ones(arrival.size, np.int8),
+            left=np.where(on_right, other, one),
+            right=np.where(on_right, one, other),
+            probability=inside * found["total"],
+            offsets=offsets,
+            prob=pairs.prob,
+            left_sample=pairs.left,
+            right_sample=pairs.right,
+        )
+
+    def _check_held(self, held: Any) -> None:
+        """Raise ValueError for tuples that cannot have been held like this."""
+        same = np.diff(held.code) == 0
+        if (np.diff(held.code) < 0).any():
+            raise ValueError("held tuples must come window after window")
+        if (np.diff(held.number)[same] <= 0).any() or (np.diff(held.time)[same] < 0).any():
+            raise ValueError("numbers and times of a window's tuples must ascend")
+        if not self.timed and np.any(held.time):
+            raise ValueError("tuples have times only where windows go by time")

@@ -1,0 +1,68 @@
+"""How the values of attributes become points whose Euclidean distance decides a match."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.operators.arguments import distance, one_of
+
+METRICS = ("euclidean", "haversine")
+EARTH = 6_371_008.8  # metres, the mean radius
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """name : one of METRICS    scales : for "euclidean" the unit of each attribute; none: 1
+
+    "euclidean": sqrt(sum of ((x_i - y_i) / scale_i)**2); the values are divided by their units
+    first. "haversine": longitude and latitude in degrees, distances in metres along the surface of
+    a sphere. It takes the place of points on the sphere and the chord of the distance: a chord
+    grows with its arc, so that every bound for Euclidean distances holds.
+    """
+
+    name: str = "euclidean"
+    scales: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        one_of("metric", self.name, METRICS)
+        for scale in self.scales:
+            distance("within", scale)
+
+    def dimensions(self, attributes: int) -> int:
+        """Coordinates of a point. Raises ValueError for a number of attributes it is not for."""
+        if self.name == "haversine" and attributes != 2:
+            raise ValueError(
+                '`metric`="haversine" needs `on`=[longitude, latitude], in this order; '
+                f"got {attributes} attributes"
+            )
+        return 3 if self.name == "haversine" else attributes
+
+    def limit(self, within: float) -> float:
+        """The Euclidean distance of points that stands for `within`."""
+        if self.name == "euclidean":
+            return within
+        arc = distance("within", within) / EARTH
+        # The whole sphere is within half its circumference: any point, whatever its rounding.
+        return 2.0 * EARTH * math.sin(arc / 2.0) if arc < math.pi else 3.0 * EARTH
+
+    def points(self, values: Floats) -> Floats:
+        """float64[m, dimensions] of values float64[m, attributes]."""
+        if self.name == "euclidean":
+            return values / np.array(self.scales) if self.scales else values
+        longitude, latitude = np.radians(values[:, 0]), np.radians(values[:, 1])
+        across = EARTH * np.cos(latitude)
+        return np.ascontiguousarray(
+            np.stack(
+                [across * np.cos(longitude), across * np.sin(longitude), EARTH * np.sin(latitude)],
+                axis=1,
+            )
+        )
+
+
+PLAIN = Metric()

@@ -1,0 +1,219 @@
+"""Sides with punctuations, at any pace: the join of streams is the join of static frames."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfumato.operators.imputation.imputer import Imputer
+from sfumato.operators.joins.join_window import JoinWindow
+from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
+from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
+from sfumato.tables.operator import TIE
+
+STAMP = pa.timestamp("us", tz="UTC")
+ALTERNATIVES = pa.list_(pa.struct([("prob", pa.float64()), ("x", pa.float64())]))
+WINDOWS = {
+    "rows": (JoinWindow(4), JoinWindow(4)),
+    "time": (JoinWindow(span=12), JoinWindow(span=7)),
+    "both": (JoinWindow(3), JoinWindow(span=10)),
+}
+COMPLETE = SimilarityJoinTableConfig(
+    within=1.0,
+    probability=0.3,
+    windows=WINDOWS["rows"],
+    output="changes",
+    on=("x",),
+    keys=1,
+    aligned=((), ()),
+)
+REPOSITORY = np.random.default_rng(0).random((60, 1)) + np.random.default_rng(1).random((60, 2))
+GAPS = IncompleteJoinTableConfig(
+    imputer=Imputer(
+        REPOSITORY, ["x -> y : 0.2 -> 1", "y -> x : 0.2 -> 1"], names=["x", "y"], fallback="reject"
+    ).to_bytes(),
+    within=0.3,
+    probability=0.3,
+    windows=WINDOWS["rows"],
+    output="changes",
+    on=("y", "x"),
+    keys=1,
+    aligned=((), ()),
+)
+
+
+def controlled(seed, side, n=70, by_key=False):
+    """Rows as a disorder controller gives them: in event-time order, up to rising punctuations."""
+    rng = np.random.default_rng([seed, side])
+    keys = rng.integers(0, 3, n)
+    passed, rows = {}, []
+    for i, key in enumerate(keys.tolist()):
+        scope = key if by_key else 0
+        before, newest = passed.get(scope, (0, 0))
+        late = i > 3 and rng.random() < 0.15
+        if late:
+            rows.append((key, int(rng.integers(0, before + 1)), True, before))
+            continue
+        time = max(newest, before + 1) + int(rng.integers(0, 3))
+        # A controller lets several rows out by one punctuation; it is beyond the last of them.
+        passed[scope] = (before if rng.random() < 0.5 else time + int(rng.integers(0, 2)), time)
+        rows.append((key, time, False, passed[scope][0]))
+    values = np.where(rng.random((n, 2)) < 0.3, np.nan, rng.random((n, 2)) + 0.5)
+    samples = [[{"prob": 0.5, "x": float(x)} for x in rng.integers(0, 6, 2)] for _ in range(n)]
+    return pa.table(
+        {
+            "row": pa.array([{"c0": 1000 * side + i} for i in range(n)]),
+            "alternatives": pa.array(samples, ALTERNATIVES),
+            "value0": pa.array(values[:, 0], from_pandas=True),
+            "value1": pa.array(values[:, 1], from_pandas=True),
+            "order0": pa.array([time for _, time, _, _ in rows], pa.int64()).cast(STAMP),
+            "late": pa.array([late for _, _, late, _ in rows]),
+            "punctuation": pa.array([p for *_, p in rows], pa.int64()).cast(STAMP),
+            "key0": pa.array(keys),
+            TIE: pa.array(rng.integers(0, 2**40, n)),
+        }
+    )
+
+
+def changes(tables):
+    """Answers by key of the pair: what each said, in order of coming."""
+    return sorted(
+        (row["left"]["c0"], row["right"]["c0"], row["change"], row["probability"])
+        for table in tables
+        for row in table.to_pylist()
+    )
+
+
+def in_order(config, sides):
+    """The definition: rows on time, one by one in order of event time, left before right."""
+    plain = replace(config, aligned=None).make()
+    out = []
+    rows = [
+        (time, side, tie, i)
+        for side, table in enumerate(sides)
+        for i, (time, late, tie) in enumerate(
+            zip(
+                table.column("order0").cast(pa.int64()).to_pylist(),
+                table.column("late").to_pylist(),
+                table.column(TIE).to_pylist(),
+                strict=True,
+            )
+        )
+        if not late
+    ]
+    for _, side, _, i in sorted(rows):
+        out += plain.process([(side, sides[side].slice(i, 1))], 0)
+    return changes(out)
+
+
+@settings(max_examples=40)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([COMPLETE, GAPS]),
+    st.sampled_from(sorted(WINDOWS)),
+    st.booleans(),
+    st.lists(st.tuples(st.sampled_from(["left", "right", "both", "restart"]), st.integers(1, 40))),
+)
+def test_any_pace_cut_and_restart_gives_the_answers_of_rows_in_order(
+    seed, config, windows, by_key, steps
+):
+    scopes = ((0,), ()) if by_key else ((), ())
+    config = replace(config, windows=WINDOWS[windows], aligned=scopes)
+    sides = [controlled(seed, side, by_key=by_key and side == 0) for side in (0, 1)]
+    expected = in_order(config, sides)
+    operator, out, at = config.make(), [], [0, 0]
+    for which, size in [*steps, ("both", 70)]:
+        if which == "restart":
+            operator = config.restore(operator.snapshot())
+            continue
+        batch = []
+        for side, name in enumerate(("left", "right")):
+            if which in (name, "both") and at[side] < 70:
+                part = sides[side].slice(at[side], size)
+                at[side] += part.num_rows
+                batch.append((side, part.take(pa.array(np.argsort(part.column(TIE))))))
+        if batch:
+            out += operator.process(batch, 0)
+    out += operator.flush()
+    assert changes(out) == expected
+    counted = operator.counters()
+    late = sum(sum(table.column("late").to_pylist()) for table in sides)
+    assert (counted["rows"], counted["late"], counted["unaligned"]) == (140, late, 0)
+    assert operator.sides.waiting == 0
+
+
+def test_rows_wait_for_the_slower_side_and_no_longer():
+    left, right = controlled(1, 0), controlled(1, 1)
+    operator = COMPLETE.make()
+    operator.process([(0, left)], 0)
+    on_time = 70 - sum(left.column("late").to_pylist())
+    assert operator.sides.waiting == on_time
+    operator.process([(1, right.slice(0, 35))], 0)
+    half = operator.sides.waiting
+    assert 0 < half < on_time
+    operator.process([(1, right.slice(35))], 0)
+    newest = min(
+        max(table.column("punctuation").cast(pa.int64()).to_pylist()) for table in (left, right)
+    )
+    times = [
+        time
+        for table in (left, right)
+        for time, late in zip(
+            table.column("order0").cast(pa.int64()).to_pylist(),
+            table.column("late").to_pylist(),
+            strict=True,
+        )
+        if not late
+    ]
+    assert operator.sides.waiting == sum(time > newest for time in times)
+
+
+def test_a_silent_side_holds_back_until_its_timeout_and_is_then_late():
+    left, right = controlled(2, 0), controlled(2, 1)
+    config = replace(COMPLETE, idle_timeout=1000)
+    operator = config.make()
+    operator.process([(1, right.slice(0, 5))], 0)
+    operator.process([(0, left.slice(0, 35))], 10)
+    waiting = operator.sides.waiting
+    assert waiting > 20
+    operator = config.restore(operator.snapshot())
+    operator.process([(0, left.slice(35))], 1005)  # the right side has been silent for 1,005 ms
+    assert operator.sides.waiting < 10
+    before = operator.counters()["late"]
+    rest = right.slice(5)
+    operator.process([(1, rest)], 1006)
+    reached = max(left.column("punctuation").cast(pa.int64()).to_pylist())
+    passed = sum(
+        late or time <= reached
+        for time, late in zip(
+            rest.column("order0").cast(pa.int64()).to_pylist(),
+            rest.column("late").to_pylist(),
+            strict=True,
+        )
+    )
+    assert operator.counters()["late"] - before == passed
+    operator.idle(9999)
+    assert operator.sides.waiting == 0
+
+
+def test_rows_without_punctuations_are_counted_where_pace_matters():
+    config = replace(COMPLETE, aligned=None, pace_matters=True)
+    operator = config.make()
+    operator.process([(0, controlled(1, 0)), (1, controlled(1, 1))], 0)
+    assert operator.counters()["unaligned"] == 140
+
+
+@pytest.mark.parametrize("part", ["left", "right"])
+def test_a_snapshot_that_lacks_rows_of_held_tuples_is_refused(part):
+    operator = COMPLETE.make()
+    operator.process([(0, controlled(1, 0)), (1, controlled(1, 1))], 0)
+    store = getattr(operator, part)
+    store.keep(store.numbers[-1:])
+    operator.before_saving = lambda: None
+    with pytest.raises(ValueError, match="rows are missing"):
+        COMPLETE.restore(operator.snapshot())
