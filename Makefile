@@ -9,7 +9,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 JAVA_17 := $(shell version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 \
 	| sed -n 's/.*version "\([0-9]*\).*/\1/p'); [ "$${version:-0}" -ge 17 ] && echo yes)
 
-.PHONY: demo check test lint bench clean
+.PHONY: demo check test lint bench chaos clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/demo.stamp
@@ -32,6 +32,10 @@ lint: $(VENV)/dev.stamp
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
 	$(BIN)/python benchmarks/all.py
+
+# Kills drivers, JVMs and workers in mid-stream, and compares the answers with those of a quiet run.
+chaos: $(VENV)/dev.stamp
+	$(BIN)/python benchmarks/chaos.py --page docs/chaos.md
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info spark-warehouse metastore_db derby.log
