@@ -27,7 +27,7 @@ MASK = (1 << 64) - 1
 def only_worlds(monkeypatch):
     """Exact laws are given up at once, unless they are of one outcome."""
     monkeypatch.setattr(finite_laws, "MOST_STATES", 1)
-    monkeypatch.setattr(finite_laws, "MOST_WORK", 0)
+    monkeypatch.setattr(finite_laws, "MOST_WORK", 0.0)
 
 
 def stream(seed, n, shape="noise", most=3):
