@@ -22,7 +22,7 @@ check: lint
 # Kernels of tests have bounds checks: other ones than those that queries run.
 test: $(VENV)/dev.stamp
 	NUMBA_BOUNDSCHECK=1 $(BIN)/sfumato warm-up
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --warm
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

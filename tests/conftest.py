@@ -14,6 +14,10 @@ ROOT = Path(__file__).resolve().parents[1]
 # error in a test, not a crash somewhere else. Before anything imports Numba.
 os.environ.setdefault("NUMBA_BOUNDSCHECK", "1")
 
+# Spark's workers find what tests share (an operator, say) where this process does.
+SHARED = os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
+os.environ["PYTHONPATH"] = SHARED.rstrip(os.pathsep)
+
 settings.register_profile(
     "sfumato",
     derandomize=True,

@@ -19,6 +19,7 @@ from sfumato.operators.imputation.donor_index import DonorIndex
 from sfumato.operators.imputation.earlier_values import EarlierValues
 from sfumato.operators.joins.arrivals import Arrivals, IncompleteArrivals
 from sfumato.operators.joins.incomplete_join import IncompleteJoin
+from sfumato.operators.joins.join_window import JoinWindow
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.ranking.top_k_window import TopKWindow
@@ -103,7 +104,7 @@ def disorder() -> None:
 def joins() -> None:
     for dimensions in COLUMNS:
         for form in EXACT_FORMS:
-            join = SimilarityJoin(dimensions, 0.5, 0.2, 9, 0.95, max_tuples=20)
+            join = SimilarityJoin(dimensions, 0.5, 0.2, JoinWindow(9, 0.95, max_tuples=20))
             for _ in range(2):
                 join.process(
                     Arrivals(
@@ -134,7 +135,7 @@ def imputation() -> None:
                 form(np.arange(N) % 2), form(np.arange(N)), form(objects)
             )
         for form in EXACT_FORMS:
-            join = IncompleteJoin(imputer, 0.3, 0.2, 9, output="changes", scaled=True)
+            join = IncompleteJoin(imputer, 0.3, 0.2, JoinWindow(9), output="changes", scaled=True)
             for _ in range(2):
                 join.process(
                     IncompleteArrivals(
@@ -143,7 +144,7 @@ def imputation() -> None:
                         values=form(objects),
                     )
                 )
-                join = IncompleteJoin.restore(join.snapshot(), imputer)
+                join = IncompleteJoin.restore(join.snapshot(), imputer=imputer)
 
 
 def ranking() -> None:

@@ -237,7 +237,7 @@ WRONG = [
     ({"probability": 2.0}, "probability"),
     ({"within": 0.0}, "within"),
     ({"output": "update"}, "output"),
-    ({"window": sf.Range("1 minute")}, "`window` must be sf.Rows"),
+    ({"window": sf.Delta(1.0, on="b")}, "`window` must be sf.Rows"),
 ]
 
 
