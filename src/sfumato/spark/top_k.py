@@ -145,6 +145,7 @@ def top_k(
         time=ranking.time,
         by=f"{by} of {df.schema.simpleString()}",
     )
+    config.one_window()  # here, not in a worker, it raises what the config has wrong
     metrics = metrics_name("top_k", name)
     answers = run_operator(
         [window_input(ranking)],
