@@ -15,6 +15,7 @@ from sfumato.operators.windows.count.count_window_aggregate import CountWindowAg
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from sfumato.operators.windows.uncertain_window import UncertainWindow
+from sfumato.windows import Rows
 
 ASKED = [
     Aggregate("count"), Aggregate("sum", 0), Aggregate("avg", 0), Aggregate("max", 0),
@@ -136,7 +137,7 @@ SUBJECTS = {
     ),
     "earlier values": Subject(lambda: EarlierValues(2), readings, feed_readings),
     "similarity join": Subject(
-        lambda: SimilarityJoin(1, 1.0, 0.2, 4, 0.9, output="changes"), two_streams, feed_join,
+        lambda: SimilarityJoin(1, 1.0, 0.2, Rows(4, 0.9), output="changes"), two_streams, feed_join,
         gaps={"keys_in_any_order": "a tuple's name is its number in the stream of all keys"},
     ),
 }  # fmt: skip

@@ -113,15 +113,9 @@ def test_a_stream_gives_the_same_in_any_micro_batches_and_after_a_restart(spark,
     assert len(first + second) == len(rows) == one["rows"] + other["rows"]
     lost = sum(device is None or at is None for _, device, at, _, _ in rows)
     assert one["invalid"] + other["invalid"] == lost > 0
-    # The same key: every bucket of keys has what its query was, and is asked for it.
-    add_files(table_of(rows), [200, 239], tmp_path / "in")
+    add_files(table_of(rows), [239, 240], tmp_path / "in")
     with pytest.raises(Exception, match="another query"):
-        run(
-            spark,
-            tmp_path,
-            SCHEMA,
-            lambda df: sf.earlier_values(df, "a", order="time", key="device"),
-        )
+        run(spark, tmp_path, SCHEMA, lambda df: sf.earlier_values(df, "a", order="time"))
 
 
 def test_a_late_row_replaces_nothing(spark, tmp_path):

@@ -2,12 +2,14 @@
 
 On a stream the state of a bucket is a snapshot of its operator and a log of the chunks that came
 after it; whichever is smaller is written for a micro-batch, and of a snapshot the pieces that are
-not there yet. The live operator also stays in the
-memory of the Python worker, so that most micro-batches rebuild nothing. It may only be used if it
-is exactly what the state describes: every write of the state carries a fresh random nonce, a
-call takes the cached operator out of the cache before it touches it, and uses it only if its
-nonce is the state's. A retried, speculative, moved or restarted task finds another nonce, or
-nothing, and rebuilds the operator from snapshot and log.
+not there yet. The live operator also stays in the memory of the Python worker, so that most
+micro-batches rebuild nothing. It may only be used if it is exactly what the state describes: every
+write of the state carries a fresh random nonce, a call takes the cached operator out of the cache
+before it touches it, and uses it only if its nonce is the state's. A retried, speculative, moved or
+restarted task finds another nonce, or nothing, and rebuilds the operator from snapshot and log.
+
+What query a state belongs to is kept with every bucket, and once for all of them in a bucket of
+its own (`chunks.QUERY`), so that no other query goes on from a checkpoint unnoticed.
 """
 
 from __future__ import annotations
@@ -42,6 +44,9 @@ HEADER, LOG = 0, 1  # entries of a bucket's state; the log's from LOG on, a snap
 BESIDE_HEADER = 32_768  # bytes: a snapshot up to this size is in the header's entry
 PIECE = 4 << 20  # bytes of a snapshot in one entry at most
 MOST_LOGGED = 8 << 20  # bytes of a log entry at most: what is larger goes into a snapshot
+
+
+_CHECKED: set[str] = set()  # queries whose checkpoint this worker has found to be theirs
 
 
 class BucketOperator(Protocol):
@@ -160,6 +165,9 @@ class BucketProcessor(StatefulProcessor):
         self.entries = handle.getMapState("entries", ENTRY, DATA)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802
+        if key[0] == chunks.QUERY:
+            self._check_query()
+            return
         batch = [(int(row["side"]), bytes(row["chunk"])) for row in rows]
         yield from self._advance(key, batch, self._now(timerValues))
 
@@ -185,6 +193,20 @@ class BucketProcessor(StatefulProcessor):
         CACHE.put(self.identity, bucket, header.nonce, operator, size)
         for row in _answer_rows(outputs, changes):
             yield Row(**row)
+
+    def _check_query(self) -> None:
+        """Refuse the checkpoint of another query, also where no bucket of these rows has a state.
+
+        A query without key, say, whose rows meet in a bucket that the one with a key never used.
+        """
+        if self.identity in _CHECKED:
+            return
+        header, _ = self._header(chunks.QUERY)
+        if header.nonce:  # it is there, and ours
+            _CHECKED.add(self.identity)
+            return
+        header.nonce = uuid.uuid4().hex
+        self.entries.updateValue((HEADER,), (json.dumps(asdict(header)).encode() + b"\n",))
 
     def _header(self, bucket: int) -> tuple[Header, bytes]:
         """The header and, when it is kept beside it, the snapshot."""

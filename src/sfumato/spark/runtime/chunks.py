@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 BUCKET = "__bucket"
 CHUNK_SCHEMA = f"{BUCKET} int, side int, chunk binary"
+QUERY = -1  # the bucket of no rows in which a stream keeps what query it is
 MAX_ROWS = 65_536  # of an unpacked batch: bounds what a downstream operator holds at once
 MAX_BYTES = 16 << 20  # of a chunk, and of an unpacked batch, unless one row has more
 
@@ -56,12 +57,21 @@ def rows_within(table: pa.Table) -> int:
 
 
 def pack(df: DataFrame, side: int) -> DataFrame:
-    """Chunks (bucket, side, chunk) of a frame with an int column BUCKET, for each batch of it."""
+    """Chunks (bucket, side, chunk) of a frame with an int column BUCKET, for each batch of it.
+
+    On a stream every task that has rows gives one chunk of bucket QUERY, without rows, before.
+    """
+    asks = df.isStreaming
 
     def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        asked = not asks
         for batch in batches:
-            if batch.num_rows:
-                yield from _chunks(pa.table(batch), side)
+            if not batch.num_rows:
+                continue
+            if not asked:
+                asked = True
+                yield _batch([(QUERY, b"")], side)
+            yield from _chunks(pa.table(batch), side)
 
     return df.mapInArrow(packed, CHUNK_SCHEMA)
 
