@@ -12,6 +12,7 @@ from rich.console import Console
 
 from sfumato.cli.failures import first_cause
 from sfumato.cli.follow import Running, follow
+from sfumato.cli.held_back import HeldBack
 from sfumato.cli.hindsight import fixed_watermark, least_slack, waiting
 from sfumato.cli.log import Log
 from sfumato.cli.pipeline import (
@@ -23,8 +24,9 @@ from sfumato.cli.pipeline import (
     parse_pipeline,
     read_pipeline,
 )
-from sfumato.cli.progress import QueryProgress, by_operator
+from sfumato.cli.progress import GAUGES, QueryProgress, by_operator
 from sfumato.cli.tables import LONGEST, WIDEST, cell
+from sfumato.tables.disorder.reorder import ReorderTableConfig
 
 SOURCE = '[sources.s]\nformat = "json"\npath = "in"\n'
 SINK = '[sinks.out]\nquery = "s"\n'
@@ -257,10 +259,10 @@ def test_each_row_is_counted_once_whatever_operators_stand_behind_one_another():
 # ---- the log -------------------------------------------------------------------------------------
 
 
-def logged(machines):
+def logged(machines, **more):
     console = Console(file=io.StringIO(), width=40)
     log = Log(console, machines=machines)
-    counts = {"rows": 10, "late": 2}
+    counts = {"rows": 10, "late": 2, **more}
     rows_out = {"rows": 8}
     (batch,) = QueryProgress().take(
         [report(3, 10, sfumato_reorder_1=counts, sfumato_rows_out=rows_out)]
@@ -290,6 +292,56 @@ def test_machines_get_json_lines():
         },
         {"sink": "out", "event": "again in 1 s"},
     ]
+
+
+SHOWN = {"oldest": 60_000_000, "punctuation": 30_500_000, "lag": 45_000_000, "slowest": None}
+
+
+def test_what_a_reorder_holds_stands_in_the_line_and_is_not_added_up():
+    line = logged(machines=False, held=3, **SHOWN)[0]
+    assert line.endswith(
+        "0.5 s; reorder_1 holds 3 from 1970-01-01 00:01:00 on, "
+        "punctuation 1970-01-01 00:00:30.500000, 45 s behind"
+    )
+    metrics = json.loads(logged(machines=True, held=3, **SHOWN)[0])["metrics"]
+    assert metrics == {"sfumato_reorder_1": {"rows": 10, "late": 2, "held": 3, **SHOWN}}
+    progress = QueryProgress()
+    for number in (0, 1):
+        progress.take([report(number, 5, sfumato_reorder_1={"rows": 5, "held": 2, **SHOWN})])
+    assert progress.counters == {"sfumato_reorder_1": {"rows": 10, "held": 4}}
+
+
+def said(watch, now, *, number=0, **counts):
+    batches = []
+    if counts:
+        batches = QueryProgress().take([report(number, 5, sfumato_reorder_in=counts)])
+    return list(watch.look(batches, now))
+
+
+def test_a_reorder_that_lets_nothing_out_for_long_says_so_and_for_whom():
+    watch = HeldBack()
+    stuck = {"rows": 9, "held": 7, "late": 2, **SHOWN, "slowest": "berlin"}
+    assert said(watch, 0.0, **stuck) == []
+    assert said(watch, 59.0, **stuck) == []
+    assert said(watch, 61.0) == [
+        "reorder_in has let no row out in order for 61 s and holds 14 rows, the oldest of "
+        "1970-01-01 00:01:00; it waits for berlin (an idle timeout lets them out)"
+    ]
+    assert said(watch, 90.0, **stuck) == []  # it is not said again at once
+    assert len(said(watch, 125.0)) == 1
+    assert said(watch, 126.0, **{**stuck, "held": 6}) == []  # one came out
+    assert said(watch, 185.0, **stuck) == []
+    assert len(said(watch, 187.0)) == 1
+
+
+def test_the_command_line_knows_what_a_reorder_shows():
+    assert tuple(ReorderTableConfig.gauges) == GAUGES
+
+
+def test_a_reorder_that_holds_nothing_may_be_silent():
+    watch = HeldBack()
+    assert said(watch, 0.0, rows=9, held=0, late=0, oldest=None, lag=0) == []
+    assert said(watch, 999.0) == []
 
 
 # ---- second attempts -----------------------------------------------------------------------------

@@ -216,6 +216,11 @@ def test_rows_without_times_come_out_late_and_are_counted(spark, tmp_path):
         observed += [row for name, row in progress.observedMetrics.items() if "reorder" in name]
     assert sum(row.rows for row in observed) == 300
     assert sum(row.invalid for row in observed) == 2
+    times = sorted(t.timestamp() for t in event if t is not None)
+    assert observed[-1].held == 3
+    assert observed[-1].oldest <= times[-1] * 1e6
+    assert observed[-1].punctuation < observed[-1].oldest
+    assert observed[-1].lag == round(times[-1] * 1e6) - observed[-1].punctuation
 
 
 def test_an_idle_stream_gives_out_what_it_holds(spark, tmp_path):

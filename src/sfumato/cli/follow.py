@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.markup import escape
 
 from sfumato.cli.failures import first_cause, is_passing
+from sfumato.cli.held_back import HeldBack
 from sfumato.cli.log import Log
 from sfumato.cli.pipeline import Sink
 from sfumato.cli.progress import MicroBatch, QueryProgress, by_operator
@@ -41,6 +42,7 @@ class Running:
     rows: list[Any] = field(default_factory=list)
     resumed: bool = False
     attempts: int = 0
+    held_back: HeldBack = field(default_factory=HeldBack)
     again_at: float | None = None  # when a second attempt is made
 
     def start(self) -> None:
@@ -135,9 +137,12 @@ def follow(phases: Sequence[Sequence[Running]], console: Console, log: Log | Non
 def _look(running: list[Running], console: Console, log: Log | None) -> Running | None:
     """Look at every sink, start again what is due; the first that has failed for good."""
     for sink in running:
-        for batch in sink.look():
+        batches = sink.look()
+        for batch in batches:
             if log is not None:
                 log.batch(sink.name, batch)
+        for sentence in sink.held_back.look(batches, time.monotonic()):
+            _tell(sink, sentence, console, log)
         if sink.again_at is not None and time.monotonic() >= sink.again_at:
             sink.start()
         error = sink.error
@@ -147,11 +152,15 @@ def _look(running: list[Running], console: Console, log: Log | None) -> Running 
         if wait is None:
             return sink
         told = f"{first_cause(error)}; attempt {sink.attempts + 1} of {ATTEMPTS} in {wait:g} s"
-        if log is not None:
-            log.said(sink.name, told)
-        else:
-            console.print(f"{sink.name}: {told}", markup=False, highlight=False)
+        _tell(sink, told, console, log)
     return None
+
+
+def _tell(sink: Running, sentence: str, console: Console, log: Log | None) -> None:
+    if log is not None:
+        log.said(sink.name, sentence)
+    else:
+        console.print(f"{sink.name}: {sentence}", markup=False, highlight=False)
 
 
 def _say(console: Console, log: Log | None, sentence: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
+from sfumato.cli.held_back import in_words
 from sfumato.cli.progress import MicroBatch
 
 TOLD = ("late", "invalid", "out_of_order")
@@ -29,13 +30,17 @@ class Log:
                 rows_in=batch.rows_in,
                 rows_out=batch.rows_out,
                 seconds=batch.seconds,
-                metrics=batch.counters,
+                metrics=batch.metrics,
             )
             return
         counts = ", ".join(f"{batch.total(c):,} {c.replace('_', ' ')}" for c in TOLD)
         self._line(
             f"{batch.started} {sink}: micro-batch {batch.number}, {batch.rows_in:,} rows in, "
             f"{batch.rows_out:,} out, {counts}, {batch.seconds:.3g} s"
+            + "".join(
+                f"; {in_words(metric, batch.held[metric], shown)}"
+                for metric, shown in batch.gauges.items()
+            )
         )
 
     def said(self, sink: str, event: str, **more: Any) -> None:

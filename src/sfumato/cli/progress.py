@@ -10,6 +10,7 @@ from typing import Any
 
 PREFIX = "sfumato_"
 REORDER = f"{PREFIX}reorder_"
+GAUGES = ("oldest", "punctuation", "lag", "slowest")  # of a reorder, at a micro-batch's end
 ROWS_OUT = f"{PREFIX}rows_out"  # observed at the sink
 SIDE = re.compile(r"_(left|right|input)$")  # metrics of what goes into an operator
 KIND = re.compile(r"sfumato_(reorder|join|extents|window|top_k|impute|earlier_values|[a-z]+)_")
@@ -17,7 +18,11 @@ KIND = re.compile(r"sfumato_(reorder|join|extents|window|top_k|impute|earlier_va
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """One micro-batch: rows read, rows that reached the sink, seconds, and what was observed."""
+    """One micro-batch: rows read, rows that reached the sink, seconds, and what was observed.
+
+    counters : how much was counted in it     gauges : how things stood at its end, by metric
+    held : rows that each reorder had taken in by its end, since the run began, and not let out
+    """
 
     number: int
     started: str
@@ -25,6 +30,13 @@ class MicroBatch:
     rows_out: int
     seconds: float
     counters: dict[str, dict[str, int]]
+    gauges: dict[str, dict[str, Any]] = field(default_factory=dict)
+    held: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def metrics(self) -> dict[str, dict[str, Any]]:
+        """Both, as they were observed."""
+        return {name: counts | self.gauges.get(name, {}) for name, counts in self.counters.items()}
 
     def total(self, counter: str) -> int:
         """A counter over the operators; see `counted`."""
@@ -66,6 +78,7 @@ class QueryProgress:
                 totals = self.counters.setdefault(metric, {})
                 for name, value in values.items():
                     totals[name] = totals.get(name, 0) + value
+                batch.held[metric] = totals.get("held", 0)
         return new
 
     def total(self, counter: str) -> int:
@@ -128,11 +141,13 @@ def by_operator(counters: dict[str, dict[str, int]]) -> dict[str, dict[str, int]
 
 def _micro_batch(report: Any) -> MicroBatch:
     observed = {name: row.asDict() for name, row in report.observedMetrics.items()}
-    counters = {
-        metric: {name: value or 0 for name, value in values.items()}
-        for metric, values in observed.items()
-        if metric.startswith(PREFIX) and metric != ROWS_OUT
-    }
+    counters: dict[str, dict[str, int]] = {}
+    gauges: dict[str, dict[str, Any]] = {}
+    for metric, values in observed.items():
+        if metric.startswith(PREFIX) and metric != ROWS_OUT:
+            shown = GAUGES if metric.startswith(REORDER) else ()
+            gauges[metric] = {name: values[name] for name in shown if name in values}
+            counters[metric] = {n: value or 0 for n, value in values.items() if n not in shown}
     return MicroBatch(
         report.batchId,
         report.timestamp,
@@ -140,4 +155,5 @@ def _micro_batch(report: Any) -> MicroBatch:
         (observed.get(ROWS_OUT) or {}).get("rows") or 0,
         report.durationMs.get("triggerExecution", 0) / 1000,
         counters,
+        {metric: shown for metric, shown in gauges.items() if shown},
     )

@@ -86,7 +86,9 @@ def reorder(
     late only because the timeout had let others pass); invalid; future (incredibly early: those
     far ahead are late, others are held until their time), held (how many more are held than
     before the micro-batch), forced (by `max_buffer`) and out_of_order (arrivals before an earlier
-    one of their source).
+    one of their source), and show the event time of the `oldest` row held, the least `punctuation`,
+    its `lag` behind the newest row held (microseconds) and the `slowest` source, for which the
+    oldest row waits.
 
     Cost: one shuffle by key; state: the rows held and, for each key, what its estimator
     remembers: 2 KB (slack, max) to some 53 KB (a drop ratio).

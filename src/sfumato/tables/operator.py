@@ -8,7 +8,7 @@ of operator reads. Fields of `row` have fixed names too, so that no name of a us
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -33,7 +33,9 @@ class TableConfig(ABC):
     forget_after : a key whose next row comes later than this after its newest one begins anew, in
         the unit of order0; None: keys are never forgotten
 
-    A class says its `kind`, the `version` of its state's layout, and the `counters` it keeps.
+    A class says its `kind`, the `version` of its state's layout, the `counters` it keeps, and its
+    `gauges`: what it shows as it is at the end of a micro-batch, name -> (type, SQL aggregate over
+    the buckets that had rows).
     """
 
     keys: int = 0
@@ -43,6 +45,7 @@ class TableConfig(ABC):
     kind: ClassVar[str]
     version: ClassVar[int] = 1
     counters: ClassVar[tuple[str, ...]] = ("rows", "invalid", "out_of_order")
+    gauges: ClassVar[Mapping[str, tuple[str, str]]] = {}
 
     @abstractmethod
     def make(self) -> TableOperator:
@@ -151,6 +154,10 @@ class TableOperator(Stateful, ABC):
     def counters(self) -> dict[str, int]:
         """Counts since the beginning, by the names of the config's `counters`."""
         return dict(self.counts)
+
+    def gauges(self) -> dict[str, Any]:
+        """What the config's `gauges` show now, None where nothing is known."""
+        return {}
 
     def snapshot(self) -> bytes:
         """The declared state as versioned bytes."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -64,6 +64,9 @@ class BucketOperator(Protocol):
     def counters(self) -> dict[str, int]:
         """Counts since the beginning, by the names of `Blueprint.counters`."""
 
+    def gauges(self) -> dict[str, Any]:
+        """What holds now, by the names of `Blueprint.gauges`."""
+
     def snapshot(self) -> bytes: ...
 
 
@@ -72,6 +75,10 @@ class Blueprint(Protocol):
 
     @property
     def counters(self) -> tuple[str, ...]: ...
+
+    @property
+    def gauges(self) -> Mapping[str, tuple[str, str]]:
+        """Of each gauge its type and the SQL aggregate over the buckets that had rows."""
 
     def make(self) -> BucketOperator: ...
 
@@ -88,14 +95,15 @@ def run(
     fingerprint: str,
     idle_timeout: int | None = None,
 ) -> DataFrame:
-    """Chunks in (as `chunks.pack` makes them), chunks of answers out, counters observed.
+    """Chunks in (as `chunks.pack` makes them), chunks of answers out, counters and gauges observed.
 
     metrics_name : the name under which the query's observed metrics show the counters
     fingerprint : JSON text that differs where a checkpoint of another query cannot be continued
     idle_timeout : milliseconds; streams only
     """
     counters = ", ".join(f"{name} long" for name in blueprint.counters)
-    schema = f"chunk binary, {counters}"
+    gauges = "".join(f", {name} {of}" for name, (of, _) in blueprint.gauges.items())
+    schema = f"chunk binary, {counters}{gauges}"
     if packed.isStreaming:
         answers = packed.groupBy(chunks.BUCKET).transformWithState(
             BucketProcessor(blueprint, fingerprint, idle_timeout),
@@ -116,15 +124,18 @@ def run(
             outputs = [*operator.process(batch, 0), *operator.flush()]
             fields = [pa.field("chunk", pa.binary())]
             fields += [pa.field(name, pa.int64()) for name in blueprint.counters]
+            for name, (of, _) in blueprint.gauges.items():
+                fields.append(pa.field(name, pa.string() if of == "string" else pa.int64()))
             form = pa.schema(fields)
-            rows = _answer_rows(outputs, _difference({}, operator.counters()))
+            rows = _answer_rows(outputs, _difference({}, operator.counters()), operator.gauges())
             # A batch for each chunk: an array of Arrow holds 2 GB, and a frame may give more.
             parts = [pa.RecordBatch.from_pylist([row], schema=form) for row in rows]
             return pa.Table.from_batches(parts, schema=form)
 
         answers = packed.groupBy(chunks.BUCKET).applyInArrow(whole, schema)
     totals = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in blueprint.counters]
-    return answers.observe(metrics_name, *totals)
+    now = [F.expr(aggregate).alias(name) for name, (_, aggregate) in blueprint.gauges.items()]
+    return answers.observe(metrics_name, *totals, *now)
 
 
 @dataclass
@@ -191,7 +202,7 @@ class BucketProcessor(StatefulProcessor):
         self._save(header, snapshot, operator, batch, now)
         size = header.snapshot_bytes + header.log_bytes
         CACHE.put(self.identity, bucket, header.nonce, operator, size)
-        for row in _answer_rows(outputs, changes):
+        for row in _answer_rows(outputs, changes, operator.gauges()):
             yield Row(**row)
 
     def _check_query(self) -> None:
@@ -327,13 +338,15 @@ def _difference(before: dict[str, int], after: dict[str, int]) -> dict[str, int]
     return {name: count - before.get(name, 0) for name, count in after.items()}
 
 
-def _answer_rows(outputs: Iterable[pa.Table], changes: dict[str, int]) -> Iterator[dict[str, Any]]:
-    """Rows (chunk, counters): the counters come once, with the first chunk or without any."""
-    nothing = dict.fromkeys(changes, 0)
+def _answer_rows(
+    outputs: Iterable[pa.Table], changes: dict[str, int], gauges: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """Rows (chunk, counters, gauges): these come once, with the first chunk or without any."""
+    nothing = dict.fromkeys(changes, 0) | dict.fromkeys(gauges)
     filled = (part for table in outputs if table.num_rows for part in chunks.parts(table))
     first = next(filled, None)
     if first is None and not any(changes.values()):
         return
-    yield {"chunk": first, **changes}
+    yield {"chunk": first, **changes, **gauges}
     for part in filled:
         yield {"chunk": part, **nothing}

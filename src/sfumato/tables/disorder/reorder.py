@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.operators.disorder.control import DisorderControl
+from sfumato.operators.disorder.holding import AWAITED, holding
 from sfumato.operators.disorder.reorder import NONE, Reorder
 from sfumato.operators.state.declared import Array, Part
 from sfumato.tables.arrival_order import arrival_order
@@ -46,6 +48,13 @@ class ReorderTableConfig(TableConfig):
         "out_of_order",
     )
 
+    gauges: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "oldest": ("long", "min(oldest)"),
+        "punctuation": ("long", "min(punctuation)"),
+        "lag": ("long", "max(lag)"),
+        "slowest": ("string", "min_by(slowest, oldest)"),
+    }
+
     def make(self) -> TableReorder:
         return TableReorder(self)
 
@@ -77,6 +86,7 @@ class TableReorder(TableOperator):
         self.seen = NONE  # processing time of each source's newest row, ms
         self.since = NONE  # and of each key's first row
         self._rank = NONE  # how sources sort
+        self._present = NONE  # keys of the newest rows
 
     @property
     def operator(self) -> Reorder:
@@ -104,6 +114,7 @@ class TableReorder(TableOperator):
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
         keys = self.codes(rows)
+        self._present = np.unique(keys)
         sources = self._sources(rows) if self.config.sources else None
         self.since = _longer(self.since, len(self.index) or 1, now)
         self.seen = _longer(
@@ -151,6 +162,20 @@ class TableReorder(TableOperator):
         counted = self.operator.counters
         own = {name: self.counts[name] for name in ("rows", "invalid")}
         return {name: {**counted, **own}[name] for name in self.config.counters}
+
+    def gauges(self) -> dict[str, Any]:
+        found = holding(self.operator, self._present)
+        return {**found._asdict(), "slowest": self._named(found.slowest)}
+
+    def _named(self, source: int | None) -> str | None:
+        """A source for people: its values."""
+        if source is None:
+            return None
+        if source == AWAITED:
+            return "a source that is expected and has not spoken"
+        columns = range(self.config.keys, self.config.keys + self.config.sources)
+        codes = np.array([source])
+        return ", ".join(str(self.source_index.take(codes, i)[0].as_py()) for i in columns)
 
     def after_loading(self) -> None:
         super().after_loading()
