@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.operators.arrays import Floats, Ints, longer
 from sfumato.operators.state.declared import Array, Value
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.declared import Table
@@ -15,9 +16,6 @@ from sfumato.tables.declared import Table
 NAN = float("nan")  # one object, equal to itself as a part of a tuple
 NEVER = -np.inf
 BYTES_A_KEY = 400  # of its place in a dictionary, beside the arrays
-
-Ints = np.ndarray[Any, np.dtype[np.int64]]
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class KeyIndex(Stateful):
@@ -116,11 +114,11 @@ class KeyIndex(Stateful):
         size = self.size + len(rows) - again
         codes = np.concatenate([self.free[split:][::-1], np.arange(self.size, size)])
         self.free = self.free[:split]
-        self._number = _longer(self._number, size, -1)
+        self._number = longer(self._number, size, -1)
         self._number[codes] = self._values.append(_positive_zeros(values))
         if self.forget_after is not None:
-            self.newest = _longer(self.newest, size, NEVER)
-            self.seen = _longer(self.seen, size, NEVER)
+            self.newest = longer(self.newest, size, NEVER)
+            self.seen = longer(self.seen, size, NEVER)
         if self._values.stored > 2 * len(self._codes) + 1024:
             self._number[self._number >= 0] = self._values.keep(self._number[self._number >= 0])
         return codes
@@ -282,13 +280,6 @@ def _steps(codes: Ints, order: Floats, most: float) -> bool:
     by_code = np.argsort(codes, kind="stable")
     code, sorted_ = codes[by_code], order[by_code]
     return bool(((code[1:] == code[:-1]) & (sorted_[1:] > sorted_[:-1] + most)).any())
-
-
-def _longer(array: Any, length: int, value: float) -> Any:
-    """The array with `value` behind it, so many numbers in all."""
-    if length <= len(array):
-        return array
-    return np.concatenate([array, np.full(length - len(array), value, array.dtype)])
 
 
 def _local_codes(column: pa.ChunkedArray) -> Ints:

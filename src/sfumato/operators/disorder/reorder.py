@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.kernels.disorder.release_order import in_order_of_release, release_positions
 from sfumato.kernels.disorder.state import ALWAYS, NEVER
+from sfumato.operators.arrays import Ints
 from sfumato.operators.disorder.control import DisorderControl, check_count
 from sfumato.operators.disorder.controllers import Controllers
 from sfumato.operators.disorder.sources import Sources
@@ -18,7 +18,6 @@ from sfumato.operators.disorder.times import as_microseconds, check_lengths, wit
 from sfumato.operators.state.declared import Array, Declaration, Part, Record, Value
 from sfumato.operators.state.stateful import Operator
 
-Ints = npt.NDArray[np.int64]
 NONE = np.empty(0, np.int64)
 
 

@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.kernels.disorder.sources import least_punctuations, least_steps
 from sfumato.kernels.disorder.state import ALWAYS, NEVER
-from sfumato.operators.ragged import chosen, offsets_of
+from sfumato.operators.arrays import Ints, chosen, longer, offsets_of
 from sfumato.operators.state.declared import Array, Declaration, Offsets
 from sfumato.operators.state.stateful import Stateful
-
-Ints = npt.NDArray[np.int64]
 
 
 class Sources(Stateful):
@@ -54,7 +51,7 @@ class Sources(Stateful):
         Returns those that did not count before: the level of their keys is their floor.
         """
         keys, sources = int(key.max(initial=-1)) + 1, int(source.max(initial=-1)) + 1
-        self._grow(max(keys, len(self.level)), max(sources, len(self.key_of)))
+        self._grow(keys, sources)
         self.key_of[source] = key
         self.rank = np.asarray(rank, np.int64)
         fresh = source[~self.counts[source]]
@@ -66,13 +63,11 @@ class Sources(Stateful):
         return fresh
 
     def _grow(self, keys: int, sources: int) -> None:
-        more = keys - len(self.level)
-        self.level = np.concatenate([self.level, np.full(more, NEVER)])
-        self.awaited = np.concatenate([self.awaited, np.ones(more, bool)])
-        more = sources - len(self.key_of)
-        self.key_of = np.concatenate([self.key_of, np.zeros(more, np.int64)])
-        self.counts = np.concatenate([self.counts, np.zeros(more, bool)])
-        self.offsets = np.concatenate([self.offsets, np.full(more, self.offsets[-1])])
+        self.level = longer(self.level, keys, NEVER)
+        self.awaited = longer(self.awaited, keys, True)
+        self.key_of = longer(self.key_of, sources)
+        self.counts = longer(self.counts, sources)
+        self.offsets = longer(self.offsets, sources + 1, self.offsets[-1])
 
     def members(self, keys: Ints) -> tuple[Ints, Ints]:
         """(sources, offsets): the sources that count, of each of these keys."""

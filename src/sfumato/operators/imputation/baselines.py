@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.operators.arrays import Floats
 from sfumato.operators.imputation.donor_index import finite
-
-Floats = npt.NDArray[np.float64]
 
 BLOCK = 2**22  # distances computed at once
 

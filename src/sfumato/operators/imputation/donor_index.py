@@ -8,9 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.imputation.donor_tree import build_tree, query_tree, tree_order
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from sfumato.operators.arrays import Floats, Ints
 
 MOST_ATTRIBUTES = 62  # a bit each in a mask
 

@@ -9,11 +9,9 @@ import numpy.typing as npt
 
 from sfumato.kernels.imputation import earlier_values as kernel
 from sfumato.operators.arguments import whole
+from sfumato.operators.arrays import Floats, longer
 from sfumato.operators.state.declared import Array
 from sfumato.operators.state.stateful import Operator
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -97,6 +95,6 @@ class EarlierValues(Operator):
         more = keys - len(self.known)
         if more > 0:
             more = max(more, len(self.known) // 2)  # so that keys that come one by one are cheap
-            nothing = np.full((more, self.attributes), np.nan)
-            self.known = np.concatenate([self.known, nothing])
-            self.since = np.concatenate([self.since, nothing])
+            wanted = len(self.known) + more
+            self.known = longer(self.known, wanted, np.nan)
+            self.since = longer(self.since, wanted, np.nan)

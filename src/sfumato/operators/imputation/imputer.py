@@ -14,6 +14,7 @@ import numpy.typing as npt
 from sfumato.kernels.imputation import dependency_choice
 from sfumato.kernels.imputation import imputation as kernel
 from sfumato.operators.arguments import NO_LIMIT, one_of, whole
+from sfumato.operators.arrays import Bools, Floats, Ints
 from sfumato.operators.imputation.dependency import Dependency, as_dependencies
 from sfumato.operators.imputation.donor_index import MOST_ATTRIBUTES, finite
 from sfumato.operators.imputation.lattice import (
@@ -38,9 +39,6 @@ from sfumato.operators.imputation.prepared_repository import (
 )
 from sfumato.operators.state.snapshot import Snapshot, pack, unpack
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 Reasons = npt.NDArray[np.uint8]
 
 KIND, VERSION = "imputer", 2

@@ -10,9 +10,8 @@ from itertools import combinations, islice
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.operators.arrays import Floats
 from sfumato.operators.imputation.dependency import Dependency
-
-Floats = npt.NDArray[np.float64]
 
 LOOKED_AT = 4096  # combinations of a level that is too large to keep, the best of which stay
 FEWEST_IN_CELLS = 8  # rows a cell must hold, weighted, for a scale to tell of the distribution

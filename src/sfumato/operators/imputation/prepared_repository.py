@@ -12,9 +12,8 @@ from sfumato.kernels.imputation.calibration import curve_of
 from sfumato.kernels.imputation.dependency_choice import Choice, Repository
 from sfumato.kernels.imputation.donor_tree import build_tree, tree_order
 from sfumato.kernels.imputation.imputation import held_out_ranks
+from sfumato.operators.arrays import Floats, Ints, offsets_of
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Box = tuple[list[int], list[float]]  # columns and their epsilons
 
 MOST_DEPENDENCIES = 62  # of an attribute: a bit each
@@ -101,8 +100,8 @@ def box_arrays(boxes: list[list[Box]], room: Floats) -> dict[str, Any]:
         for a, e in zip(columns, epsilons, strict=True)
     ]
     return {
-        "first_dependency": _begins([len(own) for own in boxes]),
-        "box_begin": _begins([len(columns) for columns, _ in flat]),
+        "first_dependency": offsets_of([len(own) for own in boxes]),
+        "box_begin": offsets_of([len(columns) for columns, _ in flat]),
         "box_attribute": np.array([a for columns, _ in flat for a in columns], np.int64),
         "box_reach": np.array(reach, np.float64),
     }
@@ -133,9 +132,9 @@ def prepare(of: Preparation) -> Repository:
         code_high=np.array([high for _, high in leaves]),
         values=np.concatenate([values for values, _, _ in found]),
         counts=np.concatenate([counts for _, _, counts in found]).astype(np.int64),
-        first_value=_begins([values.size for values, _, _ in found]),
+        first_value=offsets_of([values.size for values, _, _ in found]),
         **box_arrays(boxes, rounding(rows, shift, span)),
-        first_combination=_begins([len(own) for own in of.combinations]),
+        first_combination=offsets_of([len(own) for own in of.combinations]),
         combination=np.array([each for own in of.combinations for each in own], np.int64),
         column_of=columns,
         shift=shift,
@@ -218,10 +217,6 @@ def calibrated(repository: Repository, rows: Floats) -> Calibration:
         found.even[t], found.sharpness[t] = LENDING[best]
         found.curve[t] = curve_of(trials[best][0], BINS, PRIOR)
     return found
-
-
-def _begins(sizes: list[int]) -> Ints:
-    return np.concatenate([[0], np.cumsum(np.array(sizes, np.int64))]).astype(np.int64)
 
 
 def _leaf_ranks(codes: Ints, begin: Ints, end: Ints) -> tuple[Ints, Ints]:

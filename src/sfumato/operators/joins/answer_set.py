@@ -8,10 +8,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.operators.arrays import Ints, chosen, offsets_of
 from sfumato.operators.state.declared import Array, Declaration, Offsets, Record
 from sfumato.operators.state.stateful import Stateful
-
-Ints = npt.NDArray[np.int64]
 
 FLAT = ("prob", "left_sample", "right_sample")
 NEVER = np.iinfo(np.int64).max
@@ -57,9 +56,7 @@ class Answers:
 
     def take(self, places: Ints) -> Answers:
         """The answers at these places, in that order."""
-        counts = np.diff(self.offsets)[places]
-        offsets = np.concatenate([[0], np.cumsum(counts)])
-        flat = np.repeat(self.offsets[:-1][places] - offsets[:-1], counts) + np.arange(offsets[-1])
+        offsets, flat = chosen(self.offsets, places)
         return Answers(
             offsets=offsets,
             **{
@@ -80,7 +77,7 @@ def concatenate(parts: Sequence[Answers]) -> Answers:
     """Answers one after the other."""
     counts = np.concatenate([np.diff(part.offsets) for part in parts])
     return Answers(
-        offsets=np.concatenate([[0], np.cumsum(counts)]),
+        offsets=offsets_of(counts),
         **{
             field.name: np.concatenate([getattr(part, field.name) for part in parts])
             for field in fields(Answers)

@@ -8,12 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.operators.arguments import arrays_of, check_shapes
-from sfumato.operators.ragged import chosen
+from sfumato.operators.arrays import Ints, chosen
 from sfumato.operators.state.declared import Array
 from sfumato.operators.state.stateful import Stateful
 from sfumato.windows import LONGEST
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from sfumato.kernels.joins.incomplete.objects import (
 from sfumato.kernels.joins.match_probability import criterion
 from sfumato.kernels.joins.tuple_store import held_slots, read_tuples
 from sfumato.operators.arguments import OUTPUTS, distance, one_of, share
+from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.imputation.imputer import REASONS, Imputer
 from sfumato.operators.joins.answer_set import Answers, concatenate
 from sfumato.operators.joins.arrivals import IncompleteArrivals
@@ -36,9 +37,6 @@ from sfumato.operators.state.snapshot import SnapshotError
 __all__ = ["IncompleteArrivals", "IncompleteJoin", "IncompleteJoinConfig"]
 
 MOST_STREAMS = 256
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,9 @@ from sfumato.kernels.joins.tuple_store import (
     repack,
     write_batch,
 )
+from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.joins.join_window import JoinWindow
 from sfumato.operators.windows.uncertain_window import UncertainWindow
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 class Index(Protocol):

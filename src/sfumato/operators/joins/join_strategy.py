@@ -6,18 +6,13 @@ Answers do not depend on the strategy: all end in the same test of a candidate.
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from sfumato.kernels.joins.match_probability import Criterion
 from sfumato.kernels.joins.regions import summarise, summary_columns
 from sfumato.kernels.joins.similarity_grid import join_grid, move_indexed, new_grid, rebuild_all
 from sfumato.kernels.joins.similarity_nested import join_nested
 from sfumato.kernels.joins.similarity_sort import join_sorted, move_sorted, new_trees, sort_all
 from sfumato.kernels.joins.tuple_store import Batch, Store, move_windows
-
-Ints = npt.NDArray[np.int64]
-Records = npt.NDArray[np.void]
+from sfumato.operators.arrays import Ints, Records
 
 
 class Nested:

@@ -8,8 +8,7 @@ import numpy.typing as npt
 from sfumato.kernels.joins.incomplete.objects import Objects, copy_objects, move_objects
 from sfumato.kernels.joins.regions import summary_columns
 from sfumato.kernels.joins.tuple_store import Store
-
-Ints = npt.NDArray[np.int64]
+from sfumato.operators.arrays import Ints
 
 
 class ObjectIndex:

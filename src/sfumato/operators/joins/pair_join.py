@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.kernels.joins.match_probability import Criterion, Pairs, matching_pairs
 from sfumato.kernels.joins.tuple_store import Batch, expired
 from sfumato.kernels.laws.existence import existences
 from sfumato.kernels.windows.position import positions
+from sfumato.operators.arrays import Floats, Ints, Records, longer
 from sfumato.operators.joins.answer_set import Answers, AnswerSet
 from sfumato.operators.joins.arrivals import Numbers
 from sfumato.operators.joins.join_store import Index, JoinStore
@@ -21,10 +21,6 @@ from sfumato.operators.state.stateful import Operator
 
 CHUNK = 8192  # arrivals taken at once: more would leave the processor's cache between two steps
 NEVER = np.iinfo(np.int64).min
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Records = npt.NDArray[np.void]
 
 
 class Held(NamedTuple):
@@ -117,9 +113,7 @@ class PairJoin(Operator):
             raise ValueError("`time` is needed for windows by time")
         if not key.size:
             return time
-        more = int(key.max()) + 1 - self.clock.size
-        if more > 0:
-            self.clock = np.concatenate([self.clock, np.full(more, NEVER)])
+        self.clock = longer(self.clock, int(key.max()) + 1, NEVER)
         order = np.argsort(key, kind="stable")
         keys = key[order]
         begins = np.flatnonzero(np.diff(keys, prepend=-1))

@@ -14,9 +14,7 @@ from sfumato.kernels.joins.match_probability import (
 )
 from sfumato.kernels.joins.tuple_store import lone_tuples
 from sfumato.kernels.laws.existence import existences
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from sfumato.operators.arrays import Floats, Ints
 
 
 class Tuples(NamedTuple):

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.kernels.joins.match_probability import Criterion, criterion
 from sfumato.kernels.joins.similarity_nested import COUNTS
 from sfumato.kernels.joins.tuple_store import held_slots, read_tuples
 from sfumato.operators.arguments import OUTPUTS, distance, one_of, share, whole
+from sfumato.operators.arrays import Ints
 from sfumato.operators.joins.answer_set import Answers, concatenate
 from sfumato.operators.joins.arrivals import Arrivals
 from sfumato.operators.joins.join_strategy import Index, Nested, Sort
@@ -23,8 +23,6 @@ from sfumato.operators.state.declared import Array, Record
 __all__ = ["Answers", "Arrivals", "SimilarityJoin", "SimilarityJoinConfig"]
 
 STRATEGIES = ("auto", "nested", "index", "sort")
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

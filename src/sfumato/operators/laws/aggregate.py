@@ -7,15 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from sfumato.operators.ragged import chosen, offsets_of
+from sfumato.operators.arrays import Floats, Ints, chosen, offsets_of
 
 LARGEST = 1e140  # values beyond it, or -1e140, are refused: sums of their squares would overflow
 FUNCTIONS = ("count", "sum", "avg", "min", "max", "quantile", "boundary_sum")
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

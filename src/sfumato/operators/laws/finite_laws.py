@@ -9,8 +9,8 @@ import numpy as np
 
 from sfumato.kernels.laws.finite_law import all_bounded, all_moments, all_quantiles
 from sfumato.kernels.laws.sampled_worlds import laws_of_samples
+from sfumato.operators.arrays import offsets_of
 from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints, Measured
-from sfumato.operators.ragged import offsets_of
 
 MOST_STATES = 4_096  # of the exact law of a sum or average; beyond, worlds are sampled
 MOST_WORK = 4e6  # cell updates of the exact law of a quantile; beyond, worlds are sampled

@@ -16,7 +16,7 @@ from sfumato.kernels.laws.mergeable_moments import (
     SUM_OF,
     lift,
 )
-from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints
+from sfumato.operators.laws.aggregate import Aggregate, Floats
 from sfumato.operators.state.tuple_batch import TupleBatch
 
 MEASURED = {"count": COUNT_OF, "sum": SUM_OF, "avg": AVG_OF, "boundary_sum": BOUNDARY_OF}
@@ -67,8 +67,3 @@ class Channels:
         """(scalars, nodes) of partials for some slots; without `nodes`, of one slot."""
         shape = (slots if nodes else 1, max(self.averages, 1), 6, NODES if self.averages else 0)
         return np.zeros((slots, self.count, SCALARS)), np.empty(shape)
-
-
-def places(sizes: Ints) -> Ints:
-    """Where consecutive parts of some sizes begin, and the last one ends: int64[n + 1]."""
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])

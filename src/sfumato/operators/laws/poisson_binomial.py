@@ -16,13 +16,12 @@ from sfumato.kernels.laws.approximate_law import (
 )
 from sfumato.kernels.laws.existence import survey
 from sfumato.kernels.laws.poisson_binomial import law_of_sum, tails_of_law
+from sfumato.operators.arrays import Floats
 
 METHODS = {"exact": 0, "poisson": POISSON, "normal": NORMAL, "refined_normal": REFINED_NORMAL}
 NEGLIGIBLE = 1e-25  # what the first, narrow law leaves out at each end, a tuple
 UNDERFLOW = 1e-300  # what the wide law leaves out
 EXCESS = 1e-9  # a sum of alternatives may exceed 1 by this much rounding
-
-Floats = npt.NDArray[np.float64]
 
 
 def checked_existence(existence: npt.ArrayLike, name: str = "existence") -> Floats:

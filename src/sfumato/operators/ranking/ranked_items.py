@@ -16,11 +16,10 @@ from sfumato.kernels.ranking.generation_rules import (
     rule_masses,
     undecided,
 )
-from sfumato.operators.laws.poisson_binomial import EXCESS, Floats
+from sfumato.operators.arrays import Floats, Ints
+from sfumato.operators.laws.poisson_binomial import EXCESS
 
 SAMPLED = 8  # the limit of the front is guessed from one item in so many
-
-Ints = npt.NDArray[np.int64]
 
 
 class RuleMassError(ValueError):

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from sfumato.kernels.ranking.answer_rows import Rankings
 from sfumato.kernels.ranking.best_of_columns import best_of_columns, best_rows
-from sfumato.operators.laws.poisson_binomial import Floats
-from sfumato.operators.ranking.ranked_items import Ints, RankedItems
+from sfumato.operators.arrays import Floats, Ints
+from sfumato.operators.ranking.ranked_items import RankedItems
 from sfumato.operators.ranking.tuple_values import (
     Likeliest,
     at_least,

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from sfumato.kernels.ranking.best_of_columns import best_of_columns
 from sfumato.kernels.ranking.rank_law import rank_laws
-from sfumato.operators.laws.poisson_binomial import Floats
+from sfumato.operators.arrays import Floats
 from sfumato.operators.ranking.ranked_items import RankedItems, checked_k
 from sfumato.operators.ranking.semantics import checked_share, checked_weights, stream_rankings
 from sfumato.operators.ranking.tuple_values import (

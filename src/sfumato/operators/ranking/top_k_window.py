@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.operators.arguments import whole
-from sfumato.operators.ranking.ranked_items import Ints, RankedItems, RuleMassError
+from sfumato.operators.arrays import Ints
+from sfumato.operators.ranking.ranked_items import RankedItems, RuleMassError
 from sfumato.operators.ranking.schedule import Due, Schedule
 from sfumato.operators.ranking.semantics import Semantics, rankings, stream_rankings
 from sfumato.operators.ranking.timetable import Query, timetable

@@ -13,8 +13,8 @@ from sfumato.kernels.ranking.rank_law import likeliest_at_ranks, rank_laws, weig
 from sfumato.kernels.ranking.rank_moments import expected_rank_sums, exponential_ranks
 from sfumato.kernels.ranking.top_k_probability import Tails, top_k_tails
 from sfumato.kernels.ranking.u_topk import likeliest_vector
-from sfumato.operators.laws.poisson_binomial import Floats
-from sfumato.operators.ranking.ranked_items import Ints, RankedItems, checked_k
+from sfumato.operators.arrays import Floats, Ints
+from sfumato.operators.ranking.ranked_items import RankedItems, checked_k
 
 MANY = 8  # from so many k on, smaller leaves of the tree are quicker
 BLOCKS = (32, 16)

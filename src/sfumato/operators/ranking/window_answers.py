@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.kernels.ranking.answer_rows import (
     AnswerRows,
@@ -14,11 +13,9 @@ from sfumato.kernels.ranking.answer_rows import (
     count_answers,
     write_answers,
 )
-from sfumato.operators.laws.poisson_binomial import Floats
-from sfumato.operators.ranking.ranked_items import Ints
+from sfumato.operators.arrays import Bools, Floats, Ints
 from sfumato.operators.ranking.schedule import Due
 
-Bools = npt.NDArray[np.bool_]
 DTYPES = [
     np.float64 if name in ("score", "probability") else np.int64 for name in AnswerRows._fields
 ]

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.operators.laws.poisson_binomial import EXCESS, Floats
+from sfumato.operators.arrays import Floats, Ints, chosen, offsets_of
+from sfumato.operators.laws.poisson_binomial import EXCESS
 from sfumato.operators.ranking.ranked_items import (
-    Ints,
     as_floats,
     as_probabilities,
     as_whole_numbers,
@@ -109,7 +109,7 @@ class HeldTuples(NamedTuple):
             rule=self.rule[wanted],
             stream=self.stream[wanted],
             valid=self.valid[wanted],
-            begin=np.concatenate([[0], np.cumsum(counts[wanted])]),
+            begin=offsets_of(counts[wanted]),
             score=self.score[of_items],
             prob=self.prob[of_items],
         )
@@ -122,10 +122,8 @@ class HeldTuples(NamedTuple):
             if places.size and places[-1] - places[0] + 1 == places.size:
                 at = slice(int(places[0]), int(places[-1]) + 1)  # no copy is needed
             return self.score[at], self.prob[at], self.rule[at], None
-        counts = np.diff(self.begin)[places]
-        owner = np.repeat(np.arange(places.size), counts)
-        first = np.cumsum(counts) - counts
-        of = np.arange(owner.size) + np.repeat(self.begin[places] - first, counts)
+        begins, of = chosen(self.begin, places)
+        owner = np.repeat(np.arange(places.size), np.diff(begins))
         return self.score[of], self.prob[of], self.rule[places][owner], owner
 
 

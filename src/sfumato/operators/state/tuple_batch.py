@@ -8,10 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.operators.arrays import Floats, Ints, chosen
 from sfumato.operators.state.declared import Array, Declaration, Offsets
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 EXCESS = 1e-9  # what rounding may make of a probability beyond 1
 MARKS = 4
@@ -60,7 +58,7 @@ class TupleBatch:
                 self.prob[begin:last].copy(),
                 self.values[:, begin:last].copy(),
             )
-        offsets, flat = gathered(self.offsets, places)
+        offsets, flat = chosen(self.offsets, places)
         return TupleBatch(
             np.ascontiguousarray(self.marks[:, places]),
             offsets,
@@ -91,14 +89,6 @@ def layout_of(tuples: str, alternatives: str) -> dict[str, Declaration]:
         "prob": Array(float, alternatives, low=0.0),
         "values": Array(float, "attributes", alternatives),
     }
-
-
-def gathered(offsets: Ints, places: Ints) -> tuple[Ints, Ints]:
-    """(offsets, places of alternatives) of the tuples at some places."""
-    counts = offsets[places + 1] - offsets[places]
-    to = np.zeros(len(places) + 1, np.int64)
-    np.cumsum(counts, out=to[1:])
-    return to, np.repeat(offsets[places] - to[:-1], counts) + np.arange(to[-1])
 
 
 def joined(batches: Sequence[TupleBatch]) -> TupleBatch:

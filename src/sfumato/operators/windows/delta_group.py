@@ -20,7 +20,7 @@ from sfumato.kernels.windows.two_stacks import (
     clear_partial,
     extend_partial,
 )
-from sfumato.operators.laws.aggregate import Floats, Ints
+from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.laws.independent_law import Members
 from sfumato.operators.laws.moment_channels import Channels
 from sfumato.operators.state.declared import Record, Value

@@ -11,14 +11,15 @@ import numpy.typing as npt
 
 from sfumato.kernels.windows import extents as kernel
 from sfumato.kernels.windows.extent_lists import EXTENT, Groups, PaneGrid, list_extents
-from sfumato.operators.laws.aggregate import Aggregate, Ints
+from sfumato.operators.arrays import Ints
+from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.laws.finite_laws import LawOptions
 from sfumato.operators.laws.independent_law import (
     Results,
     checked_aggregates,
     law_of,
 )
-from sfumato.operators.laws.moment_channels import Channels, places
+from sfumato.operators.laws.moment_channels import Channels
 from sfumato.operators.state.declared import Array, Part, Record, Value
 from sfumato.operators.state.stateful import Operator, as_fields
 from sfumato.operators.state.tuple_batch import (
@@ -385,7 +386,7 @@ class ExtentAggregate(Operator):
         found = np.empty(int(counts.sum()), EXTENT)
         if len(found):
             list_extents(asked, self._panes.grid, ordered, found)
-        last = places(counts)[1:][counts > 0] - 1
+        last = np.cumsum(counts)[counts > 0] - 1
         self.groups.previous[groups[counts > 0]] = found["number"][last]
         found["closing"] = by_scope[found["closing"]]
         return found, np.repeat(groups, counts)

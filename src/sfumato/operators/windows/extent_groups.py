@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.kernels.windows.extents import NEVER, SCOPE, number_tuples
-from sfumato.operators.laws.aggregate import Ints
+from sfumato.operators.arrays import Ints, longer
 from sfumato.operators.state.declared import Array
 from sfumato.operators.state.stateful import Stateful
 from sfumato.operators.state.tuple_batch import GROUP, INDEX, TupleBatch
@@ -66,15 +66,10 @@ class ExtentGroups(Stateful):
         """Know the groups and scopes of some rows."""
         groups, scopes = int(group.max(initial=-1)) + 1, int(scope.max(initial=-1)) + 1
         if groups > len(self.scope_of):
-            more = groups - len(self.scope_of) + groups // 4
             for name, value in NEW.items():
-                longer = np.concatenate([getattr(self, name), np.full(more, value)])
-                setattr(self, name, longer)
+                setattr(self, name, longer(getattr(self, name), groups + groups // 4, value))
         if scopes > len(self.scopes):
-            fresh = np.empty(scopes - len(self.scopes) + scopes // 4, SCOPE)
-            for name in SCOPE_FIELDS:
-                fresh[name] = NEVER
-            self.scopes = np.concatenate([self.scopes, fresh])
+            self.scopes = longer(self.scopes, scopes + scopes // 4, NEVER)
         self.scope_of[group] = scope
 
     def closed(self, group: Ints) -> Ints:

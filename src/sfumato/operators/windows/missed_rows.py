@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.kernels.windows.extent_lists import late_of_extents
-from sfumato.operators.laws.aggregate import Ints
+from sfumato.operators.arrays import Ints
 from sfumato.operators.state.declared import Array
 from sfumato.operators.state.stateful import Stateful
 

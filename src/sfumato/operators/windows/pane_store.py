@@ -16,9 +16,9 @@ from sfumato.kernels.windows.pane_moments import (
     fill_slots,
     prefix_panes,
 )
-from sfumato.operators.laws.aggregate import Floats, Ints
+from sfumato.operators.arrays import Floats, Ints, offsets_of, spans
 from sfumato.operators.laws.independent_law import Members
-from sfumato.operators.laws.moment_channels import Channels, places
+from sfumato.operators.laws.moment_channels import Channels
 from sfumato.operators.state.tuple_batch import GROUP, INDEX, NUMBER, TupleBatch
 from sfumato.operators.windows.measures import measures_of
 from sfumato.operators.windows.tuple_pool import TuplePool
@@ -123,7 +123,7 @@ class PaneStore:
             panes = Panes(*(column[low:high] for column in self.panes))
             parts += [_rows_of(panes), self.late.place[which[begins[x] : begins[x + 1]]]]
         sizes = [a.size + b.size for a, b in zip(parts[1::2], parts[2::2], strict=True)]
-        return places(np.array(sizes, np.int64)), np.concatenate(parts)
+        return offsets_of(np.array(sizes, np.int64)), np.concatenate(parts)
 
     def tuples_at(self, rows: Ints) -> Members:
         """The tuples at some places of the pool."""
@@ -222,5 +222,4 @@ class PaneStore:
 
 def _rows_of(panes: Panes) -> Ints:
     """Places of some panes' tuples in the pool."""
-    ends = places(panes.size)
-    return np.repeat(panes.first - ends[:-1], panes.size) + np.arange(ends[-1])
+    return spans(panes.first, panes.size)[1]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.kernels.windows.pane_moments import RankedValues, cut_slots
-from sfumato.operators.laws.aggregate import Ints
-from sfumato.operators.laws.moment_channels import Channels, places
-from sfumato.operators.state.tuple_batch import TupleBatch, gathered
+from sfumato.operators.arrays import Ints, chosen, spans
+from sfumato.operators.laws.moment_channels import Channels
+from sfumato.operators.state.tuple_batch import TupleBatch
 
 
 class TuplePool:
@@ -64,14 +64,13 @@ class TuplePool:
 
     def compact(self, first: Ints, count: Ints) -> Ints:
         """Keep only count[i] tuples from first[i] on; where each of these parts is now."""
-        ends = places(count)
-        at = np.repeat(first - ends[:-1], count) + np.arange(ends[-1])
-        _, flat = gathered(self.tuples.offsets, at)
+        begins, at = spans(first, count)
+        _, flat = chosen(self.tuples.offsets, at)
         self.tuples = self.tuples.take(at)
         self.order = np.ascontiguousarray(self.order[:, flat])
         self.owner = np.repeat(np.arange(at.size), np.diff(self.tuples.offsets))
         self.size, self.rest = at.size, np.ones(at.size)
-        return ends[:-1]
+        return begins[:-1]
 
     def add_slots(self, more: int) -> None:
         """Room in `kept` for so many slots more."""

@@ -15,13 +15,12 @@ from sfumato.kernels.windows.count.count_window_state import MARKS, CountWindow
 from sfumato.kernels.windows.count.suffix_laws import BUFFER, MOST_SAVED
 from sfumato.kernels.windows.position import positions
 from sfumato.operators.arguments import NO_LIMIT, share, whole
-from sfumato.operators.laws.poisson_binomial import Floats, checked_existence, method_number
+from sfumato.operators.arrays import Floats, Ints, longer
+from sfumato.operators.laws.poisson_binomial import checked_existence, method_number
 from sfumato.operators.state.declared import Array, Record, Value
 from sfumato.operators.state.stateful import Operator
 
 FIRST_CAPACITY = 16
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -252,7 +251,7 @@ class UncertainWindow(Operator):
         state, marks = self._state, self._state.marks[0]
         held, at = state.held, state.at
         if marks["tail"] == held.size:
-            held, at = _longer(held, 2 * held.size), _longer(at, 2 * held.size)
+            held, at = longer(held, 2 * held.size), longer(at, 2 * held.size)
         front, saved, extent = state.front, state.saved, state.extent
         rows, bands = state.rows, state.bands
         if marks["saved_needed"] > saved.size:
@@ -263,7 +262,7 @@ class UncertainWindow(Operator):
             bands = np.empty((stride, 2), dtype=np.int64)
         if width:
             front = front if front.size else np.empty(self.rows + BUFFER)
-            extent = _longer(extent, min(MOST_SAVED + 1, held.size // 8 + 2))
+            extent = longer(extent, min(MOST_SAVED + 1, held.size // 8 + 2))
         self._state = state._replace(
             held=held, at=at, front=front, saved=saved, extent=extent, rows=rows, bands=bands
         )
@@ -307,11 +306,3 @@ def _empty(capacity: int) -> CountWindow:
         sums=np.zeros(6),
         marks=np.zeros(1, MARKS),
     )
-
-
-def _longer(array: Any, length: int) -> Any:
-    if len(array) >= length:
-        return array
-    longer = np.empty((length, *array.shape[1:]), dtype=array.dtype)
-    longer[: len(array)] = array
-    return longer

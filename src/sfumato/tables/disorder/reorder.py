@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.operators.arrays import longer
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.disorder.holding import AWAITED, holding
 from sfumato.operators.disorder.reorder import NONE, Reorder
@@ -116,8 +117,8 @@ class TableReorder(TableOperator):
         keys = self.codes(rows)
         self._present = np.unique(keys)
         sources = self._sources(rows) if self.config.sources else None
-        self.since = _longer(self.since, len(self.index) or 1, now)
-        self.seen = _longer(
+        self.since = longer(self.since, len(self.index) or 1, now)
+        self.seen = longer(
             self.seen, len(self.source_index if self.config.sources else self.since), now
         )
         self.seen[keys if sources is None else sources] = now
@@ -184,7 +185,3 @@ class TableReorder(TableOperator):
             raise ValueError("its sources and controllers are not as many")
         if self.config.sources and len(self.source_index):
             self._sort_sources()
-
-
-def _longer(times: np.ndarray, wanted: int, now: int) -> np.ndarray:
-    return np.concatenate([times, np.full(wanted - len(times), now)])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from sfumato.operators.arrays import Floats
 from sfumato.operators.imputation.earlier_values import EarlierValues
 from sfumato.operators.state.declared import Part
 from sfumato.tables.arrow import as_numbers
@@ -15,8 +15,6 @@ from sfumato.tables.imputation.imputation import numbers_of
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
 
 MICROSECONDS = 1e6  # in a second
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, kw_only=True)

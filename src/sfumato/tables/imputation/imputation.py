@@ -8,13 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from sfumato.operators.arrays import Floats
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.imputer import REASONS, Imputed, Imputer
-
-Floats = npt.NDArray[np.float64]
 
 IMPUTED = REASONS.index("imputed")
 UNIMPUTABLE = "unimputable: "  # how `imputed_by` of a row without alternatives begins

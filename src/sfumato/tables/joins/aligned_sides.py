@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.operators.arrays import Ints, longer
 from sfumato.operators.state.declared import Array, Part, Value
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrow import as_numbers
@@ -24,8 +25,6 @@ from sfumato.tables.keys import KeyIndex
 ORDER, LATE, PUNCTUATION = "order0", "late", "punctuation"
 BEGINNING = np.iinfo(np.int64).min
 SIDES = (0, 1)
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -153,12 +152,9 @@ class AlignedSides(Stateful):
         scope = np.empty((2, rows.num_rows), np.int64)
         for side, index in zip(SIDES, (self.index_left, self.index_right), strict=True):
             scope[side] = index.encode(rows.select([f"key{i}" for i in self.scopes[side]]))
-            more = int(scope[side].max(initial=-1)) + 1 - self._passed(side).size
-            if more > 0:
-                unknown, name = np.full(more, BEGINNING), ("left", "right")[side]
-                for of in ("passed", "gone"):
-                    known = getattr(self, f"{of}_{name}")
-                    setattr(self, f"{of}_{name}", np.concatenate([known, unknown]))
+            for of in ("passed", "gone"):
+                name, size = f"{of}_{('left', 'right')[side]}", int(scope[side].max(initial=-1)) + 1
+                setattr(self, name, longer(getattr(self, name), size, BEGINNING))
         return Piece(rows, as_numbers(rows.column(ORDER)), scope)
 
     def _passed(self, side: int) -> Ints:

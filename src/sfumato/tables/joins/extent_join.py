@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.operators.arguments import distance, share
+from sfumato.operators.arrays import chosen, longer
 from sfumato.operators.joins.pair_matches import pair_matches
-from sfumato.operators.ragged import chosen
 from sfumato.operators.state.declared import Array, Declaration, Optional, Part, Record
 from sfumato.tables.arrow import as_numbers, joined
 from sfumato.tables.declared import Table
@@ -131,8 +131,7 @@ class TableExtentJoin(TableOperator):
         fresh = Waiting(rows.select(self.kept), end, code, scope, np.zeros(len(end), bool))
         grown = int(scope.max(initial=-1)) + 1
         for of in (0, 1):
-            missing = max(0, grown - len(self.newest[of]))
-            self.newest[of] = np.concatenate([self.newest[of], np.full(missing, NEVER)])
+            self.newest[of] = longer(self.newest[of], grown, NEVER)
         np.maximum.at(self.newest[side], scope, end)
         self.counts["rows"] += len(end)
         return fresh

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sfumato.operators.arrays import Ints, offsets_of
 from sfumato.operators.joins.answer_set import Answers
 from sfumato.operators.joins.join_window import JoinWindow
 from sfumato.operators.joins.pair_join import PairJoin
 from sfumato.operators.joins.pair_matches import Matches, Tuples
-from sfumato.operators.ragged import offsets_of
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Optional, Part
 from sfumato.tables.arrival_order import arrival_order
@@ -26,8 +26,6 @@ from sfumato.tables.row_store import RowStore
 
 SIDES = ("left", "right")
 ALTERNATIVES = "alternatives"
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,14 +6,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.operators.arguments import distance, one_of
+from sfumato.operators.arrays import Floats
 
 METRICS = ("euclidean", "haversine")
 EARTH = 6_371_008.8  # metres, the mean radius
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from sfumato.operators.arrays import chosen, offsets_of
 from sfumato.operators.joins.answer_set import Answers
 from sfumato.operators.joins.arrivals import Arrivals
 from sfumato.operators.joins.pair_matches import Tuples
 from sfumato.operators.joins.similarity_join import SimilarityJoin, SimilarityJoinConfig
-from sfumato.operators.ragged import chosen, offsets_of
 from sfumato.tables.joins.join import (
     ALTERNATIVES,
     Arriving,

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 import pyarrow as pa
 
+from sfumato.operators.arrays import longer
 from sfumato.operators.ranking.top_k_window import NEVER, TopKWindow
 from sfumato.operators.state.declared import Array, List, Part
 from sfumato.operators.state.stateful import Stateful
@@ -46,11 +47,9 @@ class KeyWindows(Stateful):
 
     def grow(self, keys: int) -> None:
         """Windows for so many keys."""
-        more = max(keys - len(self.windows), 0)
         for name, start in _STARTS.items():
-            fresh = np.full(more, start, np.int64)
-            setattr(self, name, np.concatenate([getattr(self, name), fresh]))
-        for _ in range(more):
+            setattr(self, name, longer(getattr(self, name), keys, start))
+        for _ in range(len(self.windows), keys):
             self.windows.append(self.make())
             self.held.append(np.empty((3, 0), np.int64))
 

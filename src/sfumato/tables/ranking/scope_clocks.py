@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sfumato.operators.arrays import longer
 from sfumato.operators.ranking.top_k_window import NEVER
 from sfumato.operators.state.declared import Array, Part
 from sfumato.operators.state.stateful import Stateful
@@ -32,10 +33,8 @@ class ScopeClocks(Stateful):
 
     def grow(self, scopes: int) -> None:
         """Room for so many scopes."""
-        more = max(scopes - self.clock.size, 0)
         for name, start in _STARTS.items():
-            fresh = np.full(more, start, np.int64)
-            setattr(self, name, np.concatenate([getattr(self, name), fresh]))
+            setattr(self, name, longer(getattr(self, name), scopes, start))
 
     def judge(
         self, scope: np.ndarray, time: np.ndarray, late: np.ndarray, punctuation: np.ndarray

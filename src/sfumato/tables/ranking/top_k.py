@@ -9,11 +9,12 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from sfumato.operators.arrays import chosen
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.ranking.top_k_window import TopKWindow
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Part
-from sfumato.operators.state.tuple_batch import EXCESS, gathered
+from sfumato.operators.state.tuple_batch import EXCESS
 from sfumato.tables.arrival_order import arrival_order
 from sfumato.tables.arrow import as_numbers, as_times
 from sfumato.tables.declared import Table
@@ -183,7 +184,7 @@ class TableTopK(TableOperator):
             self.windows.rows.append(rows.select([ROW]).take(pa.array(taken)))
         for k, at in by_code(key[taken]):
             of = taken[at]
-            begin, flat = gathered(offsets, of)
+            begin, flat = chosen(offsets, of)
             with self.windows.moving(k) as window:
                 self.windows.enter(k, number[of], None if rule is None else rule[of])
                 answers = window.extend(

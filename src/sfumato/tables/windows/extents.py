@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.operators.arrays import longer
 from sfumato.operators.state.declared import Array, Part
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from sfumato.operators.windows.extents import LONGEST, Extents
@@ -103,8 +104,7 @@ class TableExtents(TableOperator):
         if self.config.scope is not None:
             scope = self._scope(rows)
             punctuation, late = punctuations_of(rows), as_numbers(rows.column("late")) != 0
-        grown = max(0, int(scope.max(initial=-1)) + 1 - len(self.seen))
-        self.seen = np.concatenate([self.seen, np.zeros(grown, np.int64)])
+        self.seen = longer(self.seen, int(scope.max(initial=-1)) + 1)
         self.seen[scope] = now
         batch = alternatives_of(rows, self.config.attributes)
         time = as_numbers(rows.column("order0"))

@@ -10,13 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.laws.existence import existences
+from sfumato.operators.arrays import chosen
 from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints, Measured
 from sfumato.operators.laws.finite_laws import LawOptions
 from sfumato.operators.laws.independent_law import checked_aggregates
 from sfumato.operators.state.declared import Array, List, Part, Value
 from sfumato.operators.state.stateful import Operator, as_fields
 from sfumato.operators.windows.count.moving_aggregates import Kept, MovingAggregates
-from sfumato.operators.windows.count.window_groups import WindowGroup, take
+from sfumato.operators.windows.count.window_groups import WindowGroup
 from sfumato.operators.windows.count.window_laws import Arrivals
 from sfumato.operators.windows.count.world_budget import WorldBudget
 from sfumato.operators.windows.uncertain_window import UncertainWindow
@@ -138,8 +139,8 @@ class CountWindowAggregate(Operator):
             rows = order[begin:end]
             code = int(group_of[rows[0]])
             group = self._group(code)
-            mine = batch if rows.size == group_of.size else take(rows, *batch)
-            held[rows], answers = self._extend(group, *mine)
+            begins, flat = chosen(batch[0], rows)
+            held[rows], answers = self._extend(group, begins, batch[1][flat], batch[2][flat])
             self._budget.arrived(code, group.moving)
             parts.append(answers)
             begin = end

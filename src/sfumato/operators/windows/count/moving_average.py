@@ -8,7 +8,7 @@ from sfumato.kernels.windows.count import average_state as kernel
 from sfumato.kernels.windows.count.average_state import AverageState
 from sfumato.kernels.windows.count.count_window_average import resume_average, slide_average
 from sfumato.kernels.windows.held_tuples import HeldTuples
-from sfumato.operators.laws.aggregate import Floats, Ints
+from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.windows.resumable_state import with_room
 
 

@@ -13,7 +13,7 @@ from sfumato.kernels.windows.count.count_window_extremes import (
 )
 from sfumato.kernels.windows.count.extremes_state import ExtremesState
 from sfumato.kernels.windows.held_tuples import HeldTuples
-from sfumato.operators.laws.aggregate import Floats, Ints
+from sfumato.operators.arrays import Floats, Ints, longer
 from sfumato.operators.windows.resumable_state import ResumableState
 
 MOST_OUTCOMES = 2**40
@@ -71,24 +71,13 @@ class MovingExtremes(ResumableState):
 
     def _grow(self) -> None:
         state, marks = self._state, self._state.marks[0]
-        room, needed = int(marks["limit"]), int(marks["saved_needed"])
-        if room > state.owner.size:
-            state = state._replace(
-                places=_longer(state.places, room),
-                facts=_longer(state.facts, room),
-                outcomes=_longer(state.outcomes, room),
-                owner=_longer(state.owner, room),
-            )
-        if needed > state.saved.size:
-            state = state._replace(saved=_longer(state.saved, needed))
+        wanted = dict.fromkeys(("places", "facts", "outcomes", "owner"), int(marks["limit"]))
+        wanted["saved"] = int(marks["saved_needed"])
+        for name, room in wanted.items():
+            array = getattr(state, name)
+            if room > len(array):
+                state = state._replace(**{name: longer(array, room * 5 // 4)})
         self._state = state
-
-
-def _longer(array: np.ndarray, room: int) -> np.ndarray:
-    """With its entries, and room to spare."""
-    longer = np.zeros((room * 5 // 4, *array.shape[1:]), array.dtype)
-    longer[: len(array)] = array
-    return longer
 
 
 def _empty(rows: int, sign: float) -> ExtremesState:

@@ -13,7 +13,7 @@ from sfumato.kernels.windows.count.count_window_moments import (
 )
 from sfumato.kernels.windows.count.moments_state import MomentsState
 from sfumato.kernels.windows.held_tuples import HeldTuples
-from sfumato.operators.laws.aggregate import Floats, Ints
+from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.windows.resumable_state import ResumableState, with_room
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-from sfumato.operators.laws.aggregate import Floats, Ints
+from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.state.declared import Array, Offsets, Part
 from sfumato.operators.state.stateful import Stateful
 from sfumato.operators.windows.count.moving_aggregates import MovingAggregates
@@ -67,18 +64,3 @@ class WindowGroup(Stateful):
         begin = int(a.offsets[head])
         self.offsets = a.offsets[head:] - begin
         self.prob, self.values = a.prob[begin:].copy(), a.values[begin:].copy()
-
-
-def take(rows: Ints, offsets: Ints, prob: Floats, values: Floats) -> tuple[Ints, Floats, Floats]:
-    """The tuples of these rows, in their order."""
-    samples = np.diff(offsets)[rows]
-    new = offsets_of(samples)
-    places = np.repeat(offsets[rows] - new[:-1], samples) + np.arange(new[-1])
-    return new, prob[places], values[places]
-
-
-def offsets_of(sizes: npt.NDArray[Any]) -> Ints:
-    """Where parts of these sizes begin, one after the other, and where the last ends."""
-    offsets = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=offsets[1:])
-    return offsets
