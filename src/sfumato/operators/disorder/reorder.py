@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from sfumato.operators.disorder.control import DisorderControl, check_count
 from sfumato.operators.disorder.controllers import Controllers
 from sfumato.operators.disorder.sources import Sources
 from sfumato.operators.disorder.times import as_microseconds, check_lengths, within_range
+from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array, Declaration, Part, Record, Value
 from sfumato.operators.state.stateful import Operator
 
@@ -44,7 +45,7 @@ class Released:
 
 
 @dataclass
-class _Waiting:
+class _Waiting(Columns):
     """The held rows, ascending by number (which is order of arrival)."""
 
     number: np.ndarray
@@ -60,17 +61,6 @@ class _Waiting:
         "event_time": Array(int, "held"),
         "of_source": Array(int, "held", low=0),
     }
-
-    @classmethod
-    def none(cls) -> _Waiting:
-        return cls(*(NONE for _ in fields(cls)))
-
-    def only(self, wanted: np.ndarray) -> _Waiting:
-        return _Waiting(*(getattr(self, field.name)[wanted] for field in fields(self)))
-
-    def then(self, other: _Waiting) -> _Waiting:
-        names = [field.name for field in fields(self)]
-        return _Waiting(*(np.concatenate([getattr(self, n), getattr(other, n)]) for n in names))
 
 
 @dataclass(frozen=True)
@@ -227,7 +217,7 @@ class Reorder(Operator):
         place[order] = np.arange(len(order))
         expelled = [(int(place[at]), number) for at, number in judged.expelled]
         before, late = judged.before[order], judged.late[order]
-        return _Judged(rows.only(order), starts, present, before, own, late, least, expelled)
+        return _Judged(rows.take(order), starts, present, before, own, late, least, expelled)
 
     def _release(self, judged: _Judged) -> Released:
         """The rows that come out, at the arrivals at which they do; the others wait."""
@@ -239,7 +229,7 @@ class Reorder(Operator):
         leaving = (group_of[old.key] >= 0) & (old.event_time <= last[old.key])
         for at, number in judged.expelled:
             leaving |= (old.source == fresh.source[at]) & (old.of_source == number)
-        candidate = old.only(leaving).then(fresh)
+        candidate = _Waiting.joined([old.take(leaving), fresh])
         held_before = len(candidate.number) - len(fresh.number)
         arrived = np.concatenate([np.full(held_before, -1), np.arange(len(fresh.number))])
         on_arrival = np.concatenate([np.zeros(held_before, bool), judged.late])
@@ -252,10 +242,10 @@ class Reorder(Operator):
             row = (candidate.source == fresh.source[at]) & (candidate.of_source == number)
             position[row], late[row] = at, True
         out = in_order_of_release(position, self._sorted(candidate), len(fresh.number))
-        staying = fresh.only(position[held_before:] < 0)
-        staying = staying.only(np.argsort(staying.number))
-        self.waiting = old.only(~leaving).then(staying)
-        gone, at, late = candidate.only(out), position[out], late[out]
+        staying = fresh.take(position[held_before:] < 0)
+        staying = staying.take(np.argsort(staying.number))
+        self.waiting = _Waiting.joined([old.take(~leaving), staying])
+        gone, at, late = candidate.take(out), position[out], late[out]
         punctuation = np.where(on_arrival[out], judged.before[at], judged.own[at])
         if self.config.by_source:
             punctuation[~late] = self.sources.punctuations(gone.event_time[~late], gone.key[~late])
@@ -305,13 +295,13 @@ class Reorder(Operator):
     def _drain(self, leaving: np.ndarray, whole: np.ndarray) -> Released:
         """Let rows out. whole : bool[keys], where no source counts: those of other keys come out
         as their punctuations say."""
-        out = self.waiting.only(leaving)
-        out = out.only(self._sorted(out))
-        out = out.only(np.argsort(out.key, kind="stable"))
+        out = self.waiting.take(leaving)
+        out = out.take(self._sorted(out))
+        out = out.take(np.argsort(out.key, kind="stable"))
         last = np.full(self._keys, NEVER)
         last[out.key] = out.event_time  # ascending within a key: the largest stays
         punctuation = last[out.key]
-        self.waiting = self.waiting.only(~leaving)
+        self.waiting = self.waiting.take(~leaving)
         keys = np.unique(out.key)
         if self.config.by_source:
             some = ~whole[out.key]

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.operators.arrays import Ints, chosen, offsets_of
+from sfumato.operators.arrays import Ints
+from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array, Declaration, Offsets, Record
 from sfumato.operators.state.stateful import Stateful
 
-FLAT = ("prob", "left_sample", "right_sample")
 NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
-class Answers:
+class Answers(Columns, flat=("prob", "left_sample", "right_sample"), begins="offsets"):
     """Pairs of tuples whose match is probable enough; k of them, with q pairs of samples.
 
     arrival : int64[k], position in the batch of the arrival that brought the answer in or out
@@ -36,67 +37,20 @@ class Answers:
     left_sample: npt.NDArray[np.int32]
     right_sample: npt.NDArray[np.int32]
 
+    layout: ClassVar[Mapping[str, Declaration]] = {
+        "arrival": Array(int, "answers"),
+        "change": Array(np.int8, "answers"),
+        "left": Array(int, "answers", low=0),
+        "right": Array(int, "answers", low=0),
+        "probability": Array(float, "answers", low=0),
+        "offsets": Offsets("answers", "pairs"),
+        "prob": Array(float, "pairs", low=0),
+        "left_sample": Array(np.int32, "pairs", low=0),
+        "right_sample": Array(np.int32, "pairs", low=0),
+    }
+
     def __len__(self) -> int:
         return self.left.size
-
-    @classmethod
-    def none(cls) -> Answers:
-        """No answers."""
-        return cls(
-            arrival=np.empty(0, np.int64),
-            change=np.empty(0, np.int8),
-            left=np.empty(0, np.int64),
-            right=np.empty(0, np.int64),
-            probability=np.empty(0),
-            offsets=np.zeros(1, np.int64),
-            prob=np.empty(0),
-            left_sample=np.empty(0, np.int32),
-            right_sample=np.empty(0, np.int32),
-        )
-
-    def take(self, places: Ints) -> Answers:
-        """The answers at these places, in that order."""
-        offsets, flat = chosen(self.offsets, places)
-        return Answers(
-            offsets=offsets,
-            **{
-                field.name: getattr(self, field.name)[flat if field.name in FLAT else places]
-                for field in fields(Answers)
-                if field.name != "offsets"
-            },
-        )
-
-    def changed(self, arrival: Ints, change: int) -> Answers:
-        """The same answers as another change, of other arrivals."""
-        own = {field.name: getattr(self, field.name) for field in fields(Answers)}
-        own |= {"arrival": arrival, "change": np.full(len(self), change, np.int8)}
-        return Answers(**own)
-
-
-def concatenate(parts: Sequence[Answers]) -> Answers:
-    """Answers one after the other."""
-    counts = np.concatenate([np.diff(part.offsets) for part in parts])
-    return Answers(
-        offsets=offsets_of(counts),
-        **{
-            field.name: np.concatenate([getattr(part, field.name) for part in parts])
-            for field in fields(Answers)
-            if field.name != "offsets"
-        },
-    )
-
-
-LAYOUT: dict[str, Declaration] = {
-    "arrival": Array(int, "answers"),
-    "change": Array(np.int8, "answers"),
-    "left": Array(int, "answers", low=0),
-    "right": Array(int, "answers", low=0),
-    "probability": Array(float, "answers", low=0),
-    "offsets": Offsets("answers", "pairs"),
-    "prob": Array(float, "pairs", low=0),
-    "left_sample": Array(np.int32, "pairs", low=0),
-    "right_sample": Array(np.int32, "pairs", low=0),
-}
 
 
 class AnswerSet(Stateful):
@@ -106,7 +60,7 @@ class AnswerSet(Stateful):
     Source: B, section 4 (maintained answer set).
     """
 
-    state = {"current": Record(Answers, LAYOUT)}
+    state = {"current": Record(Answers)}
 
     def __init__(self) -> None:
         self.current = Answers.none()
@@ -133,16 +87,17 @@ class AnswerSet(Stateful):
         Returns the changes by arrival: first `+`, as found, then `-`, by left and right number.
         """
         arrival, side, number = expired
-        both = concatenate([self.current, found])
+        both = Answers.joined([self.current, found])
         leaves = np.minimum(
             _leaving(both.left, number[side == 0], arrival[side == 0]),
             _leaving(both.right, number[side == 1], arrival[side == 1]),
         )
         gone = np.flatnonzero(leaves != NEVER)
         gone = gone[np.lexsort([both.right[gone], both.left[gone], leaves[gone]])]
-        out = both.take(gone).changed(leaves[gone], -1)
+        change = np.full(gone.size, -1, np.int8)
+        out = replace(both.take(gone), arrival=leaves[gone], change=change)
         self.current = both.take(np.flatnonzero(leaves == NEVER))
-        changes = concatenate([found, out])
+        changes = Answers.joined([found, out])
         return changes.take(
             np.lexsort([np.arange(len(changes)), changes.change < 0, changes.arrival])
         )

@@ -8,14 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.operators.arguments import arrays_of, check_shapes
-from sfumato.operators.arrays import Ints, chosen
+from sfumato.operators.arrays import Ints
+from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array
 from sfumato.operators.state.stateful import Stateful
 from sfumato.windows import LONGEST
 
 
 @dataclass(frozen=True)
-class Arrivals:
+class Arrivals(Columns, flat=("prob", "points"), begins="offsets"):
     """Tuples of both streams in one arrival order; n tuples, m samples.
 
     side : uint8[n], 0 left, 1 right    key : int64[n], codes 0, 1, 2, ... kept for ever
@@ -30,30 +31,6 @@ class Arrivals:
     prob: npt.NDArray[np.float64]
     points: npt.NDArray[np.float64]
     time: Ints | None = None
-
-    def part(self, begin: int, end: int) -> Arrivals:
-        """Consecutive tuples."""
-        samples = slice(self.offsets[begin], self.offsets[end])
-        return Arrivals(
-            side=self.side[begin:end],
-            key=self.key[begin:end],
-            offsets=self.offsets[begin : end + 1] - self.offsets[begin],
-            prob=self.prob[samples],
-            points=self.points[samples],
-            time=None if self.time is None else self.time[begin:end],
-        )
-
-    def take(self, places: Ints) -> Arrivals:
-        """Some of the tuples, with their samples."""
-        offsets, samples = chosen(self.offsets, places)
-        return Arrivals(
-            self.side[places],
-            self.key[places],
-            offsets,
-            self.prob[samples],
-            self.points[samples],
-            None if self.time is None else self.time[places],
-        )
 
     def checked(self, dimensions: int) -> Arrivals:
         """The same as kernels take it.
@@ -74,7 +51,7 @@ class Arrivals:
 
 
 @dataclass(frozen=True)
-class IncompleteArrivals:
+class IncompleteArrivals(Columns):
     """Objects of all streams in one arrival order.
 
     side : uint8[n], the stream: 0 left, 1 right, or more of them
@@ -87,13 +64,6 @@ class IncompleteArrivals:
     key: npt.NDArray[np.int64]
     values: npt.NDArray[np.float64]
     time: Ints | None = None
-
-    def part(self, begin: int, end: int) -> IncompleteArrivals:
-        """Consecutive objects."""
-        time = None if self.time is None else self.time[begin:end]
-        return IncompleteArrivals(
-            self.side[begin:end], self.key[begin:end], self.values[begin:end], time
-        )
 
     def checked(self, streams: int, columns: int) -> IncompleteArrivals:
         """The same as kernels take it.

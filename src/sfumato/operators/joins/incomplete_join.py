@@ -26,7 +26,7 @@ from sfumato.kernels.joins.tuple_store import held_slots, read_tuples
 from sfumato.operators.arguments import OUTPUTS, distance, one_of, share
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.imputation.imputer import REASONS, Imputer
-from sfumato.operators.joins.answer_set import Answers, concatenate
+from sfumato.operators.joins.answer_set import Answers
 from sfumato.operators.joins.arrivals import IncompleteArrivals
 from sfumato.operators.joins.join_window import JoinWindow, Window, windows_of
 from sfumato.operators.joins.object_index import ObjectIndex
@@ -177,7 +177,7 @@ class IncompleteJoin(PairJoin):
             answers, reason = self._process(arrivals.part(begin, begin + CHUNK))
             parts.append(replace(answers, arrival=answers.arrival + begin))
             reasons.append(reason)
-        return concatenate(parts), np.concatenate(reasons)
+        return Answers.joined(parts), np.concatenate(reasons)
 
     def _process(self, arrivals: IncompleteArrivals) -> tuple[Answers, npt.NDArray[np.uint8]]:
         side = arrivals.side.astype(np.int64)

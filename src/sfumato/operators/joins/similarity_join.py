@@ -13,7 +13,7 @@ from sfumato.kernels.joins.similarity_nested import COUNTS
 from sfumato.kernels.joins.tuple_store import held_slots, read_tuples
 from sfumato.operators.arguments import OUTPUTS, distance, one_of, share, whole
 from sfumato.operators.arrays import Ints
-from sfumato.operators.joins.answer_set import Answers, concatenate
+from sfumato.operators.joins.answer_set import Answers
 from sfumato.operators.joins.arrivals import Arrivals
 from sfumato.operators.joins.join_strategy import Index, Nested, Sort
 from sfumato.operators.joins.join_window import JoinWindow, Window, windows_of
@@ -151,7 +151,7 @@ class SimilarityJoin(PairJoin):
         for begin in range(0, n, step):
             part = self._process(arrivals.part(begin, min(begin + step, n)))
             parts.append(replace(part, arrival=part.arrival + begin))
-        return concatenate(parts)
+        return Answers.joined(parts)
 
     def _process(self, arrivals: Arrivals) -> Answers:
         side = arrivals.side.astype(np.int64)

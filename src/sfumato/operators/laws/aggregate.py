@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
-import numpy as np
-
-from sfumato.operators.arrays import Floats, Ints, chosen, offsets_of
+from sfumato.operators.arrays import Floats, Ints
+from sfumato.operators.state.columns import Columns
 
 LARGEST = 1e140  # values beyond it, or -1e140, are refused: sums of their squares would overflow
 FUNCTIONS = ("count", "sum", "avg", "min", "max", "quantile", "boundary_sum")
@@ -56,7 +53,7 @@ class Aggregate:
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measured(Columns, flat=("prob", "value"), begins="offsets"):
     """One aggregate's results, r of them.
 
     mean, stddev : float64[r], given that the result is defined; NaN where it never is
@@ -79,23 +76,3 @@ class Measured:
     prob: Floats | None = None
     value: Floats | None = None
     moved: Floats | None = None
-
-    @classmethod
-    def joined(cls, parts: Sequence[Measured], order: Ints | None = None) -> Measured:
-        """Some parts, at least one, end to end; then their results in this order."""
-
-        def all_of(name: str) -> Any:
-            whole = np.concatenate([getattr(part, name) for part in parts])
-            return whole if order is None or name in ("prob", "value") else whole[order]
-
-        mean, stddev, existence = all_of("mean"), all_of("stddev"), all_of("existence")
-        plain = cls(mean, stddev, existence, all_of("quantiles"), all_of("error"))
-        if parts[0].offsets is None:
-            return plain
-        sizes = [np.diff(part.offsets) for part in parts if part.offsets is not None]
-        offsets, prob, value = offsets_of(np.concatenate(sizes)), all_of("prob"), all_of("value")
-        if order is not None:
-            offsets, places = chosen(offsets, order)
-            prob, value = prob[places], value[places]
-        moved = all_of("moved")
-        return replace(plain, offsets=offsets, prob=prob, value=value, moved=moved)

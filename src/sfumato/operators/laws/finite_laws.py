@@ -11,6 +11,7 @@ from sfumato.kernels.laws.finite_law import all_bounded, all_moments, all_quanti
 from sfumato.kernels.laws.sampled_worlds import laws_of_samples
 from sfumato.operators.arrays import offsets_of
 from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints, Measured
+from sfumato.operators.state.columns import Columns
 
 MOST_STATES = 4_096  # of the exact law of a sum or average; beyond, worlds are sampled
 MOST_WORK = 4e6  # cell updates of the exact law of a quantile; beyond, worlds are sampled
@@ -21,7 +22,7 @@ Moments = tuple[Floats, Floats, Floats]  # mean, standard deviation, existence
 
 
 @dataclass(frozen=True)
-class FiniteLaws:
+class FiniteLaws(Columns, flat=("prob", "value"), begins="places"):
     """k laws: places int64[k + 1], where each one's outcomes begin in prob and value, float64[...],
     values ascending; error float64[k], NaN for exact ones, else as in `Measured`."""
 
@@ -49,14 +50,6 @@ class FiniteLaws:
         # Dvoretzky, Kiefer & Wolfowitz; Massart's constant.
         error = np.sqrt(np.log(2.0 / (1.0 - CERTAINTY)) / (2.0 * np.maximum(1, used)))
         return cls(places, prob, value, error)
-
-    @classmethod
-    def joined(cls, laws: Sequence[FiniteLaws]) -> FiniteLaws:
-        """Some laws, at least one, end to end."""
-        places = offsets_of(np.concatenate([np.diff(law.places) for law in laws]))
-        prob = np.concatenate([law.prob for law in laws])
-        value = np.concatenate([law.value for law in laws])
-        return cls(places, prob, value, np.concatenate([law.error for law in laws]))
 
     def __getitem__(self, t: int) -> tuple[Floats, Floats]:
         """Probabilities and values of law t."""

@@ -134,7 +134,7 @@ class Results:
         self._summarise()
         place = np.empty(self._moments.shape[1], np.int64)
         place[self._rows] = np.arange(len(self._rows))
-        return Measured.joined(self._parts, place[order])
+        return Measured.joined(self._parts).take(place[order])
 
     def _summarise(self) -> None:
         if not self._laws:

@@ -19,7 +19,6 @@ from sfumato.operators.ranking.semantics import Semantics, rankings, stream_rank
 from sfumato.operators.ranking.timetable import Query, timetable
 from sfumato.operators.ranking.window_answers import CollectedAnswers, TopKAnswers
 from sfumato.operators.ranking.window_tuples import (
-    LAYOUT,
     HeldTuples,
     accepted_by_rules,
     check_restored,
@@ -104,7 +103,7 @@ class TopKWindow(Operator):
         "counted": Array(np.uint8, None),
         "reach": Value(low=0),
         "arrived": Value(low=0),
-        "held_tuples": Record(HeldTuples, LAYOUT),
+        "held_tuples": Record(HeldTuples),
         "latest": Value(),
         **dict.fromkeys(("out_of_order", "rejected", "executions", "cost"), Value(low=0)),
     }
@@ -153,7 +152,7 @@ class TopKWindow(Operator):
         self.schedule: Schedule | None = None
         if config.start is not None:
             self.schedule = Schedule(named, config.start, plan)
-        self.held_tuples = HeldTuples.empty()
+        self.held_tuples = HeldTuples.none()
         self._ks: dict[tuple[str, ...], tuple[Ints, Ints, Ints]] = {}  # until a query changes
         self._ordered = True  # whether the tuples held have ascending times
         self.latest = NEVER  # no instant up to here is open
@@ -195,7 +194,8 @@ class TopKWindow(Operator):
             existence = np.add.reduceat(fresh.prob, fresh.begin[:-1])
             starts = self._count.extend(np.minimum(existence, 1.0))
             self._reach = np.concatenate([self._reach[-1:], starts])
-        before, self.held_tuples = self.held_tuples.size, self.held_tuples.then(fresh)
+        before = self.held_tuples.size
+        self.held_tuples = HeldTuples.joined([self.held_tuples, fresh])
         self.arrived += fresh.size
         newest = np.maximum.accumulate(np.maximum(fresh.time, self.latest))
         older = np.concatenate([[self.latest], newest[:-1]])
@@ -399,7 +399,7 @@ class TopKWindow(Operator):
             wanted = np.zeros(held.size, dtype=np.bool_)
             wanted[np.flatnonzero(held.valid)[-(self.rows or 0) :]] = True
         if not wanted.all():
-            self.held_tuples = held.keep(wanted)
+            self.held_tuples = held.take(wanted)
 
 
 def _query(query: Sequence[int], plan: str) -> Query:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.operators.arrays import Floats, Ints, chosen, offsets_of
+from sfumato.operators.arrays import Bools, Floats, Ints, chosen
 from sfumato.operators.laws.poisson_binomial import EXCESS
 from sfumato.operators.ranking.ranked_items import (
     as_floats,
     as_probabilities,
     as_whole_numbers,
 )
+from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array, Declaration, Offsets
 
 
-class HeldTuples(NamedTuple):
+@dataclass(frozen=True)
+class HeldTuples(Columns, flat=("score", "prob"), begins="begin"):
     """n tuples with m alternatives in all; `valid` may be changed, the rest is not.
 
     row, time, rule, stream : int64[n], arrival number, microseconds, -1 for no rule or stream
@@ -29,20 +33,22 @@ class HeldTuples(NamedTuple):
     time: Ints
     rule: Ints
     stream: Ints
-    valid: npt.NDArray[np.bool_]
+    valid: Bools
     begin: Ints
     score: Floats
     prob: Floats
+
+    layout: ClassVar[Mapping[str, Declaration]] = {
+        **dict.fromkeys(("row", "time", "rule", "stream"), Array(int, "held")),
+        "valid": Array(bool, "held"),
+        "begin": Offsets("held", "items"),
+        **dict.fromkeys(("score", "prob"), Array(float, "items")),
+    }
 
     @property
     def size(self) -> int:
         """How many tuples."""
         return self.row.size
-
-    @classmethod
-    def empty(cls) -> HeldTuples:
-        """No tuple."""
-        return cls.of_arrivals(0, np.empty(0, np.int64), [], [], None, None, None)
 
     @classmethod
     def of_arrivals(
@@ -88,32 +94,6 @@ class HeldTuples(NamedTuple):
             prob=chance,
         )
 
-    def then(self, later: HeldTuples) -> HeldTuples:
-        """These tuples, and then others. Cost: a copy."""
-        joined = {
-            name: np.concatenate([getattr(self, name), getattr(later, name)])
-            for name in self._fields
-            if name != "begin"
-        }
-        return HeldTuples(
-            **joined, begin=np.concatenate([self.begin, later.begin[1:] + self.begin[-1]])
-        )
-
-    def keep(self, wanted: npt.NDArray[np.bool_]) -> HeldTuples:
-        """Only the tuples marked in `wanted`, bool[n]. Cost: a copy."""
-        counts = np.diff(self.begin)
-        of_items = np.repeat(wanted, counts)
-        return HeldTuples(
-            row=self.row[wanted],
-            time=self.time[wanted],
-            rule=self.rule[wanted],
-            stream=self.stream[wanted],
-            valid=self.valid[wanted],
-            begin=offsets_of(counts[wanted]),
-            score=self.score[of_items],
-            prob=self.prob[of_items],
-        )
-
     def items(self, places: Ints) -> tuple[Floats, Floats, Ints, Ints | None]:
         """Alternatives of the tuples at ascending places: scores, probabilities, rules, and the
         tuple of each, numbered as in `places` (None if every tuple has one)."""
@@ -127,15 +107,6 @@ class HeldTuples(NamedTuple):
         return self.score[of], self.prob[of], self.rule[places][owner], owner
 
 
-LAYOUT: dict[str, Declaration] = {
-    **dict.fromkeys(("row", "time", "rule", "stream"), Array(int, "held")),
-    "valid": Array(bool, "held"),
-    "begin": Offsets("held", "items"),
-    "score": Array(float, "items"),
-    "prob": Array(float, "items"),
-}
-
-
 def check_restored(held: HeldTuples, arrived: int) -> None:
     """Raise ValueError for tuples that a window which `arrived` tuples entered cannot hold."""
     row, prob = held.row, held.prob
@@ -146,7 +117,7 @@ def check_restored(held: HeldTuples, arrived: int) -> None:
         raise ValueError("scores must be finite and probabilities in (0, 1]")
 
 
-def accepted_by_rules(held: HeldTuples, places: Ints) -> npt.NDArray[np.bool_]:
+def accepted_by_rules(held: HeldTuples, places: Ints) -> Bools:
     """Which tuples a window can hold without a rule of probability above 1.
 
     places : int64[], in order of arrival. A tuple with which its rule would exceed 1 is left out,

@@ -1,84 +1,21 @@
-"""Tuples with their alternatives as flat arrays: checked, taken, joined, saved."""
+"""Tuples with their alternatives as flat arrays, checked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.operators.arrays import Floats, Ints, chosen
+from sfumato.operators.arrays import Floats, Ints
+from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array, Declaration, Offsets
 
 EXCESS = 1e-9  # what rounding may make of a probability beyond 1
 MARKS = 4
 GROUP, TIME, NUMBER, INDEX = range(MARKS)
-
-
-@dataclass(frozen=True)
-class TupleBatch:
-    """n tuples, m alternatives of a attributes.
-
-    marks : int64[MARKS, n]: group code, event time, number among all tuples, index in its group
-    offsets : int64[n + 1]    prob : float64[m]    values : float64[a, m], NaN: no value
-    """
-
-    marks: Ints
-    offsets: Ints
-    prob: Floats
-    values: Floats
-
-    @classmethod
-    def none(cls, attributes: int) -> TupleBatch:
-        return cls(
-            np.empty((MARKS, 0), np.int64),
-            np.zeros(1, np.int64),
-            np.empty(0),
-            np.empty((attributes, 0)),
-        )
-
-    @property
-    def size(self) -> int:
-        """Tuples."""
-        return self.marks.shape[1]
-
-    @property
-    def nbytes(self) -> int:
-        return sum(a.nbytes for a in (self.marks, self.offsets, self.prob, self.values))
-
-    def take(self, places: Ints) -> TupleBatch:
-        """A copy of the tuples at some places, in that order."""
-        if places.size and (np.diff(places) == 1).all():  # a range, as where there is one group
-            first, end = int(places[0]), int(places[-1]) + 1
-            begin, last = int(self.offsets[first]), int(self.offsets[end])
-            return TupleBatch(
-                self.marks[:, first:end].copy(),
-                self.offsets[first : end + 1] - begin,
-                self.prob[begin:last].copy(),
-                self.values[:, begin:last].copy(),
-            )
-        offsets, flat = chosen(self.offsets, places)
-        return TupleBatch(
-            np.ascontiguousarray(self.marks[:, places]),
-            offsets,
-            self.prob[flat],
-            np.ascontiguousarray(self.values[:, flat]),
-        )
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Its arrays by name, for a snapshot."""
-        return {
-            "marks": self.marks,
-            "offsets": self.offsets,
-            "prob": self.prob,
-            "values": self.values,
-        }
-
-    @classmethod
-    def of(cls, arrays: Mapping[str, np.ndarray]) -> TupleBatch:
-        """The batch whose `arrays` these are."""
-        return cls(arrays["marks"], arrays["offsets"], arrays["prob"], arrays["values"])
 
 
 def layout_of(tuples: str, alternatives: str) -> dict[str, Declaration]:
@@ -91,18 +28,29 @@ def layout_of(tuples: str, alternatives: str) -> dict[str, Declaration]:
     }
 
 
-def joined(batches: Sequence[TupleBatch]) -> TupleBatch:
-    """One batch of several, at least one."""
-    if len(batches) == 1:
-        return batches[0]
-    begins = np.cumsum([0] + [batch.prob.size for batch in batches[:-1]])
-    ends = [batch.offsets[1:] + begin for batch, begin in zip(batches, begins, strict=True)]
-    return TupleBatch(
-        np.concatenate([batch.marks for batch in batches], axis=1),
-        np.concatenate([np.zeros(1, np.int64), *ends]),
-        np.concatenate([batch.prob for batch in batches]),
-        np.concatenate([batch.values for batch in batches], axis=1),
-    )
+@dataclass(frozen=True)
+class TupleBatch(Columns, flat=("prob", "values"), begins="offsets", axis=1):
+    """n tuples, m alternatives of a attributes.
+
+    marks : int64[MARKS, n]: group code, event time, number among all tuples, index in its group
+    offsets : int64[n + 1]    prob : float64[m]    values : float64[a, m], NaN: no value
+    """
+
+    marks: Ints
+    offsets: Ints
+    prob: Floats
+    values: Floats
+
+    layout: ClassVar[Mapping[str, Declaration]] = layout_of("tuples", "alternatives")
+
+    @property
+    def size(self) -> int:
+        """Tuples."""
+        return self.marks.shape[1]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(a.nbytes for a in (self.marks, self.offsets, self.prob, self.values))
 
 
 def checked_alternatives(

@@ -43,7 +43,7 @@ class DeltaGroup(Stateful):
         self._rule, self._channels, self._measures = rule, channels, measures_of(channels)
         self._attributes, self._noded = attributes, False
         self.front, self.overflow, self.arrived = 0, 0, 0  # tuples; the first two to be saved
-        self.tuples = TupleBatch.none(attributes)  # those held, to be saved
+        self.tuples = TupleBatch.none(attributes=attributes)  # those held, to be saved
         self._index = np.empty(0, np.int64)
         extremes = len(channels.extremes)
         self.held = Held(

@@ -29,7 +29,6 @@ from sfumato.operators.state.tuple_batch import (
     TupleBatch,
     checked_alternatives,
     codes,
-    joined,
     layout_of,
 )
 from sfumato.operators.windows.extent_groups import ExtentGroups
@@ -113,7 +112,7 @@ class ExtentAggregate(Operator):
     config: ExtentConfig
     state = {
         "groups": Part(),
-        "tuples": Record(TupleBatch, layout_of("tuples", "alternatives")),
+        "tuples": Record(TupleBatch),
         "late": Record(TupleBatch, layout_of("late", "late alternatives")),
         "joins": Array(int, 2, "late"),
         "missed": Part(),
@@ -259,7 +258,7 @@ class ExtentAggregate(Operator):
 
     def before_saving(self) -> None:
         panes = self._panes
-        self.tuples = joined([panes.tuples(), *self._pending])
+        self.tuples = TupleBatch.joined([panes.tuples(), *self._pending])
         self.late = panes.late_tuples()
         self.joins = np.stack([panes.late.first, panes.late.last])
 
@@ -316,7 +315,7 @@ class ExtentAggregate(Operator):
         """Move the tuples of complete panes to the panes: those whose slide is complete."""
         if not self._pending:
             return
-        tuples = joined(self._pending)
+        tuples = TupleBatch.joined(self._pending)
         pane = self._pane_of(tuples.marks[TIME])
         limit = self.groups.closed(tuples.marks[GROUP])
         done = pane // self._panes.grid.per_slide + 1 <= limit

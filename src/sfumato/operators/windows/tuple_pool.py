@@ -19,7 +19,7 @@ class TuplePool:
     """
 
     def __init__(self, attributes: int, extremes: int) -> None:
-        self.tuples = TupleBatch.none(attributes)
+        self.tuples = TupleBatch.none(attributes=attributes)
         self.owner = np.empty(0, np.int64)
         self.order = np.empty((extremes, 0), np.int64)
         self.kept = np.zeros((extremes, 0), np.int64)

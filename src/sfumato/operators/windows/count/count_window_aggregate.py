@@ -146,10 +146,9 @@ class CountWindowAggregate(Operator):
             begin = end
         back = np.empty(group_of.size, np.int64)
         back[order] = np.arange(group_of.size)
-        measured = [
-            Measured.joined([part[i] for part in parts], back) if parts else self.options.nothing()
-            for i in range(len(self.aggregates))
-        ]
+        if not parts:
+            return CountWindowAnswers(held, [self.options.nothing() for _ in self.aggregates])
+        measured = [Measured.joined(of).take(back) for of in zip(*parts, strict=True)]
         return CountWindowAnswers(held, measured)
 
     def forget(self, codes: npt.ArrayLike) -> None:
