@@ -17,7 +17,7 @@ from peers.build import load
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.windows.count.count_window_aggregate import (
     CountWindowAggregate,
-    CountWindowAnswers,
+    WindowAnswers,
 )
 from window_aggregate import rows_of, stream
 from windows import CONFIDENCE, FLOATS, INTS, min_time
@@ -80,9 +80,7 @@ def compare(function: str, w: int, kind: str) -> list[dict]:
     return rows_of(f"law of {function}", setting, ours_ns, peer_ns, rate_goal, ratio_goal)
 
 
-def take(
-    window: CountWindowAggregate, existence: np.ndarray, value: np.ndarray
-) -> CountWindowAnswers:
+def take(window: CountWindowAggregate, existence: np.ndarray, value: np.ndarray) -> WindowAnswers:
     n = existence.size
     return window.process(np.zeros(n, np.int64), np.arange(n + 1), existence, value[:, None])
 

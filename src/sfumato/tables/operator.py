@@ -99,9 +99,9 @@ class TableOperator(Stateful, ABC):
             self.forget_expired()
         return outputs
 
-    @abstractmethod
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
         """What comes out because of some rows, at least one, in order of arrival."""
+        raise NotImplementedError(f"{type(self).__name__} says no answers: see its `process`")
 
     def usable(self, rows: pa.Table) -> np.ndarray:
         """bool[n]: rows that take part, those with an order; `invalid` gets the others."""

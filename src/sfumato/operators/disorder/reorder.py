@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -124,6 +124,7 @@ class Reorder(Operator):
     """
 
     kind, version = "reorder", 3
+    spread = ("control",)
     config: ReorderConfig
     state: ClassVar[Mapping[str, Declaration]] = {
         "controllers": Part(),
@@ -140,14 +141,6 @@ class Reorder(Operator):
         self.sources = Sources(expected_sources or 1)
         self.arrived = 0  # rows so far: the number of the next one
         self.waiting = _Waiting.none()
-
-    @classmethod
-    def of(cls, config: ReorderConfig, **resources: Any) -> Reorder:
-        return cls(
-            by_source=config.by_source,
-            expected_sources=config.expected_sources,
-            **asdict(config.control),
-        )
 
     def process(
         self,

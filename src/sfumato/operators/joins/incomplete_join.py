@@ -134,35 +134,26 @@ class IncompleteJoin(PairJoin):
         alternatives: bool = False,
     ) -> None:
         within, windows = distance("within", within), windows_of(window)
-        print_ = imputer.fingerprint
-        self._prepare(
-            IncompleteJoinConfig(
-                print_, within, probability, windows, scaled, output, alternatives
-            ),
-            imputer,
+        self.imputer, d = imputer, len(imputer.attributes)
+        self.config = IncompleteJoinConfig(
+            imputer.fingerprint, within, probability, windows, scaled, output, alternatives
         )
+        self._index = ObjectIndex(len(imputer.names), d)
+        about = criterion(d, within, probability)
+        super().__init__(about, windows, output, alternatives, self._index)
+        self._nearness = self._units()
+        self._counts = np.zeros(1, COUNTS)
+        self.reasons = np.zeros(len(REASONS), np.int64)
 
     @classmethod
     def of(cls, config: IncompleteJoinConfig, **resources: Any) -> Self:
         """The join of a config; `imputer`: that of the config. Raises SnapshotError for another."""
-        imputer: Imputer = resources["imputer"]
-        if config.imputer != imputer.fingerprint:
+        if config.imputer != resources["imputer"].fingerprint:
             raise SnapshotError(
                 "the snapshot was made with another repository or other dependencies: restore it "
                 "with those, then call `replace_imputer`"
             )
-        join = cls.__new__(cls)
-        join._prepare(config, imputer)
-        return join
-
-    def _prepare(self, config: IncompleteJoinConfig, imputer: Imputer) -> None:
-        self.config, self.imputer = config, imputer
-        self._index = ObjectIndex(len(imputer.names), len(imputer.attributes))
-        about = criterion(len(imputer.attributes), config.within, config.probability)
-        super().__init__(about, config.windows, config.output, config.alternatives, self._index)
-        self._nearness = self._units()
-        self._counts = np.zeros(1, COUNTS)
-        self.reasons = np.zeros(len(REASONS), np.int64)
+        return super().of(config, **resources)
 
     def process(self, arrivals: IncompleteArrivals) -> tuple[Answers, npt.NDArray[np.uint8]]:
         """Match arrivals, in order, and let them enter.
@@ -236,15 +227,6 @@ class IncompleteJoin(PairJoin):
             "answers": self.found,
             **{name: int(self._counts[name][0]) for name in COUNTS.names or ()},
         }
-
-    @property
-    def counted(self) -> Ints:
-        """Of the counters those that kernels keep."""
-        return self._counts.view(np.int64)
-
-    @counted.setter
-    def counted(self, counts: Ints) -> None:
-        self._counts[:] = counts.view(COUNTS)
 
     def lengths(self) -> Sizes:
         """Lengths known before a snapshot is read."""

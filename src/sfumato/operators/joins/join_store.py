@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.kernels.joins.tuple_store import (
     ENDS,
@@ -18,29 +16,36 @@ from sfumato.kernels.joins.tuple_store import (
     Windows,
     compact_blocks,
     held_slots,
+    move_windows,
     padded,
     plan_moves,
     repack,
     write_batch,
 )
-from sfumato.operators.arrays import Floats, Ints
+from sfumato.operators.arrays import Floats, Ints, Records
 from sfumato.operators.joins.join_window import JoinWindow
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 
 
-class Index(Protocol):
-    """What a strategy keeps beside the store, and is told when tuples move."""
+class StoreIndex:
+    """What a strategy keeps beside the store, and how it follows the tuples; here nothing."""
 
-    columns: int  # of the tuples' summaries
+    columns = 0  # of the tuples' summaries
+
+    def rebuild(self, store: Store) -> None:
+        """Build the index from the store."""
 
     def windows_added(self, store: Store) -> None:
         """There are more windows, empty ones."""
+        self.rebuild(store)
 
     def renumbered(self, store: Store, before: Ints, after: Ints) -> None:
         """The tuples of the slots `before` are now in the slots `after`."""
+        self.rebuild(store)
 
-    def move(self, store: Store, moves: npt.NDArray[np.void]) -> None:
-        """Move windows, as `move_windows`."""
+    def move(self, store: Store, moves: Records) -> None:
+        """Move windows, as `move_windows`, and the index with them."""
+        move_windows(store, moves)
 
     def blocks_moved(self, store: Store) -> None:
         """The blocks of samples have moved."""
@@ -58,7 +63,7 @@ class JoinStore:
     """
 
     def __init__(
-        self, dimensions: int, windows: Sequence[JoinWindow], probability: float, index: Index
+        self, dimensions: int, windows: Sequence[JoinWindow], probability: float, index: StoreIndex
     ) -> None:
         self.dimensions, self.by_stream, self.probability = dimensions, windows, probability
         self.index = index

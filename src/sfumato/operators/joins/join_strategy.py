@@ -11,35 +11,16 @@ from sfumato.kernels.joins.regions import summarise, summary_columns
 from sfumato.kernels.joins.similarity_grid import join_grid, move_indexed, new_grid, rebuild_all
 from sfumato.kernels.joins.similarity_nested import join_nested
 from sfumato.kernels.joins.similarity_sort import join_sorted, move_sorted, new_trees, sort_all
-from sfumato.kernels.joins.tuple_store import Batch, Store, move_windows
-from sfumato.operators.arrays import Ints, Records
+from sfumato.kernels.joins.tuple_store import Batch, Store
+from sfumato.operators.arrays import Records
+from sfumato.operators.joins.join_store import StoreIndex
 
 
-class Nested:
+class Nested(StoreIndex):
     """Every held tuple, every pair of samples: nothing to keep."""
-
-    columns = 0  # of the tuples' summaries
 
     def __init__(self, criterion: Criterion) -> None:
         self.criterion = criterion
-
-    def rebuild(self, store: Store) -> None:
-        """Build the index from the store."""
-
-    def windows_added(self, store: Store) -> None:
-        """There are more windows, empty ones."""
-        self.rebuild(store)
-
-    def renumbered(self, store: Store, before: Ints, after: Ints) -> None:
-        """The tuples of the slots `before` are now in the slots `after`."""
-        self.rebuild(store)
-
-    def move(self, store: Store, moves: Records) -> None:
-        """Move windows, as `move_windows`, and the index with them."""
-        move_windows(store, moves)
-
-    def blocks_moved(self, store: Store) -> None:
-        """The blocks of samples have moved."""
 
     def written(self, store: Store, batch: Batch) -> None:
         """Tuples were written to their slots; they are not in their windows yet."""

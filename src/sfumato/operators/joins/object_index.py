@@ -9,9 +9,10 @@ from sfumato.kernels.joins.incomplete.objects import Objects, copy_objects, move
 from sfumato.kernels.joins.regions import summary_columns
 from sfumato.kernels.joins.tuple_store import Store
 from sfumato.operators.arrays import Ints
+from sfumato.operators.joins.join_store import StoreIndex
 
 
-class ObjectIndex:
+class ObjectIndex(StoreIndex):
     """`Objects` that follow the slots of a `Store`.
 
     names, dimensions : columns D of an object, and T of them joined
@@ -22,21 +23,13 @@ class ObjectIndex:
         self.names, self.dimensions = names, dimensions
         self.objects = self._room(0)
 
-    def windows_added(self, store: Store) -> None:
-        """Nothing is kept by window."""
-
     def renumbered(self, store: Store, before: Ints, after: Ints) -> None:
-        """The tuples of the slots `before` are now in the slots `after`."""
         objects = self._room(store.tuples.at.size)
         copy_objects(self.objects, before, objects, after)
         self.objects = objects
 
     def move(self, store: Store, moves: npt.NDArray[np.void]) -> None:
-        """Move windows, as `move_windows`, and the objects with them."""
         move_objects(self.objects, store, moves)
-
-    def blocks_moved(self, store: Store) -> None:
-        """Nothing is kept by place."""
 
     def _room(self, slots: int) -> Objects:
         d = self.dimensions

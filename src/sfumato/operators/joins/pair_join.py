@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from sfumato.kernels.windows.position import positions
 from sfumato.operators.arrays import Floats, Ints, Records, longer
 from sfumato.operators.joins.answer_set import Answers, AnswerSet
 from sfumato.operators.joins.arrivals import Numbers
-from sfumato.operators.joins.join_store import Index, JoinStore
+from sfumato.operators.joins.join_store import JoinStore, StoreIndex
 from sfumato.operators.joins.join_window import JoinWindow
 from sfumato.operators.state.declared import Array, Declaration, Offsets, Part, Value
 from sfumato.operators.state.stateful import Operator
@@ -55,6 +55,7 @@ class PairJoin(Operator):
     counts as of that newest one.
     """
 
+    _counts: Records
     state = {
         "answer_set": Part(),
         "given": Part(),
@@ -69,7 +70,7 @@ class PairJoin(Operator):
         windows: Sequence[JoinWindow],
         output: str,
         alternatives: bool,
-        index: Index,
+        index: StoreIndex,
     ) -> None:
         self.output, self.alternatives = output, alternatives
         self.criterion, self.streams = criterion, len(windows)
@@ -79,6 +80,11 @@ class PairJoin(Operator):
         self.answer_set = AnswerSet()
         self.given = Numbers(self.streams)
         self.found = 0
+
+    @classmethod
+    def of(cls, config: Any, **resources: Any) -> Self:
+        given = {**vars(config), **resources}
+        return cls(**{"window": given.pop("windows"), **given})
 
     def live(self, side: int) -> Ints:
         """Numbers of the tuples of a side that may still be named: held, or in current answers."""
@@ -104,6 +110,15 @@ class PairJoin(Operator):
     @overflow.setter
     def overflow(self, count: int) -> None:
         self.store.overflow = count
+
+    @property
+    def counted(self) -> Ints:
+        """Of the counters those that kernels keep."""
+        return self._counts.view(np.int64)
+
+    @counted.setter
+    def counted(self, counts: Ints) -> None:
+        self._counts[:] = counts.view(self._counts.dtype)
 
     def _times(self, key: Ints, time: Ints | None) -> Ints:
         """What counts as the time of arrivals: not falling in a key."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
 
 import numpy as np
 
-from sfumato.kernels.joins.match_probability import Criterion, criterion
+from sfumato.kernels.joins.match_probability import criterion
 from sfumato.kernels.joins.similarity_nested import COUNTS
 from sfumato.kernels.joins.tuple_store import held_slots, read_tuples
 from sfumato.operators.arguments import OUTPUTS, distance, one_of, share, whole
-from sfumato.operators.arrays import Ints
 from sfumato.operators.joins.answer_set import Answers
 from sfumato.operators.joins.arrivals import Arrivals
 from sfumato.operators.joins.join_strategy import Index, Nested, Sort
@@ -106,35 +104,14 @@ class SimilarityJoin(PairJoin):
         alternatives: bool = True,
     ) -> None:
         left, right = windows_of(window)
-        self._prepare(
-            SimilarityJoinConfig(
-                dimensions,
-                distance("within", within),
-                probability,
-                (left, right),
-                strategy,
-                output,
-                alternatives,
-            )
+        within = distance("within", within)
+        self.config = SimilarityJoinConfig(
+            dimensions, within, probability, (left, right), strategy, output, alternatives
         )
-
-    @classmethod
-    def of(cls, config: SimilarityJoinConfig, **resources: Any) -> Self:
-        """The join of a config."""
-        join = cls.__new__(cls)
-        join._prepare(config)
-        return join
-
-    def _prepare(self, config: SimilarityJoinConfig) -> None:
-        self.config = config
-        about = criterion(config.dimensions, config.within, config.probability)
-        self._strategy = self._chosen(about)
-        super().__init__(about, config.windows, config.output, config.alternatives, self._strategy)
+        about = criterion(dimensions, within, probability)
+        self._strategy = {"nested": Nested, "sort": Sort}.get(strategy, Index)(about)
+        super().__init__(about, self.config.windows, output, alternatives, self._strategy)
         self._counts = np.zeros(1, COUNTS)
-
-    def _chosen(self, about: Criterion) -> Nested:
-        """What finds the candidates."""
-        return {"nested": Nested, "sort": Sort}.get(self.config.strategy, Index)(about)
 
     def process(self, arrivals: Arrivals) -> Answers:
         """Match arrivals, in order, and let them enter; the answers, or changes, they cause.
@@ -187,15 +164,6 @@ class SimilarityJoin(PairJoin):
             "overflow": self.overflow,
             **{name: int(self._counts[name][0]) for name in COUNTS.names or ()},
         }
-
-    @property
-    def counted(self) -> Ints:
-        """Of the counters those that kernels keep."""
-        return self._counts.view(np.int64)
-
-    @counted.setter
-    def counted(self, counts: Ints) -> None:
-        self._counts[:] = counts.view(COUNTS)
 
     @property
     def tuples(self) -> Held:

@@ -24,7 +24,7 @@ from sfumato.operators.ranking.window_tuples import (
     check_restored,
 )
 from sfumato.operators.state.declared import Array, Optional, Part, Record, Value
-from sfumato.operators.state.stateful import Operator, as_fields
+from sfumato.operators.state.stateful import Operator
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 
 NEVER = -(2**62)
@@ -161,9 +161,8 @@ class TopKWindow(Operator):
 
     @classmethod
     def of(cls, config: TopKWindowConfig, **_: Any) -> TopKWindow:
-        arguments = {name: getattr(config, name) for name in as_fields(config)}
-        queries = {name: (k, every) for name, k, every in arguments.pop("queries")}
-        return cls(queries, **arguments)
+        queries = {name: (k, every) for name, k, every in config.queries}
+        return cls(**{**vars(config), "queries": queries})
 
     def extend(
         self,

@@ -83,6 +83,7 @@ class Operator(Stateful):
 
     kind: ClassVar[str]
     version: ClassVar[int] = 1
+    spread: ClassVar[tuple[str, ...]] = ()  # records whose fields the constructor takes one by one
 
     @classmethod
     def of(cls, config: Any, **resources: Any) -> Self:
@@ -90,7 +91,10 @@ class Operator(Stateful):
 
         The constructor takes the config's fields by name; a class whose does not says how.
         """
-        return cls(**{name: getattr(config, name) for name in as_fields(config)}, **resources)
+        given = {**vars(config), **resources}
+        for name in cls.spread:
+            given |= vars(given.pop(name))
+        return cls(**given)
 
     def snapshot(self) -> bytes:
         """Config and state as versioned bytes."""
@@ -109,11 +113,6 @@ class Operator(Stateful):
             operator.load_state(saved)
         saved.check_empty()
         return operator
-
-
-def as_fields(config: Any) -> list[str]:
-    """Names of the fields of a config."""
-    return [name for name, field in config.__dataclass_fields__.items() if field.init]
 
 
 class damage_in:  # noqa: N801 - read as a phrase

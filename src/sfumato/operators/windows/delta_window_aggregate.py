@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.windows.delta_window import DeltaRule
 from sfumato.operators.arguments import NO_LIMIT
-from sfumato.operators.laws.aggregate import Aggregate, Ints, Measured
+from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.laws.finite_laws import LawOptions
 from sfumato.operators.laws.independent_law import (
     Results,
@@ -19,10 +19,9 @@ from sfumato.operators.laws.independent_law import (
     law_of,
 )
 from sfumato.operators.laws.moment_channels import Channels
-from sfumato.operators.state.declared import Array, List, Part, Value
-from sfumato.operators.state.stateful import Operator, as_fields
 from sfumato.operators.state.tuple_batch import TupleBatch, checked_alternatives, codes
 from sfumato.operators.windows.delta_group import DeltaGroup
+from sfumato.operators.windows.grouped_windows import GROUPED, GroupedWindows, WindowAnswers
 from sfumato.windows import Delta
 
 
@@ -42,18 +41,7 @@ class DeltaWindowConfig:
         Delta(self.delta, f"attribute {self.on}", self.threshold, self.max_tuples)
 
 
-@dataclass(frozen=True)
-class DeltaAnswers:
-    """Results after each of n arrivals, in their order.
-
-    held : int64[n], tuples in the group's window    results : per aggregate, as they were given
-    """
-
-    held: Ints
-    results: list[Measured]
-
-
-class DeltaWindowAggregate(Operator):
+class DeltaWindowAggregate(GroupedWindows):
     """Aggregates over the newest tuples of a group, as long as none is too far from the oldest.
 
     delta : float >= 0    on : int, the attribute whose distance counts
@@ -89,11 +77,7 @@ class DeltaWindowAggregate(Operator):
 
     kind, version = "delta_window_aggregate", 2
     config: DeltaWindowConfig
-    state = {
-        "overflow": Value(low=0),
-        "codes": Array(int, "groups", low=0),
-        "groups": List(Part("_new_group")),
-    }
+    state = GROUPED
 
     def __init__(
         self,
@@ -106,6 +90,7 @@ class DeltaWindowAggregate(Operator):
         attributes: int | None = None,
         **options: Any,
     ) -> None:
+        super().__init__()
         if isinstance(on, bool) or not isinstance(on, int) or on < 0:
             raise TypeError(f"`on` must be the number of an attribute, from 0; got {on!r}")
         self.attributes = max(checked_aggregates(aggregates, attributes), on + 1)
@@ -116,8 +101,6 @@ class DeltaWindowAggregate(Operator):
         self._channels = Channels(self.aggregates)
         most = NO_LIMIT if max_tuples is None else max_tuples
         self._rule = DeltaRule(on, float(delta), float(threshold), most)
-        self.overflow = 0  # tuples evicted so far only because of `max_tuples`
-        self._groups: dict[int, DeltaGroup] = {}
 
     def process(
         self,
@@ -125,7 +108,7 @@ class DeltaWindowAggregate(Operator):
         offsets: npt.ArrayLike,
         prob: npt.ArrayLike,
         values: npt.ArrayLike,
-    ) -> DeltaAnswers:
+    ) -> WindowAnswers:
         """Take n arrivals in order; the answers after each.
 
         group : int64[n] >= 0, codes    offsets : int64[n + 1], prob : float64[m],
@@ -145,7 +128,7 @@ class DeltaWindowAggregate(Operator):
         order = np.argsort(group, kind="stable")
         starts = np.flatnonzero(np.diff(group[order], prepend=-1))
         for places in np.split(order, starts[1:]) if n else []:
-            window = self._window(int(group[places[0]]))
+            window = self._group(int(group[places[0]]))
             overflow = window.evicted
             (first, end), answers = window.extend(batch.take(places))
             self.overflow += window.evicted - overflow
@@ -155,51 +138,13 @@ class DeltaWindowAggregate(Operator):
                     members = window.members(low, high)
                     for r in lawful:
                         results[r].put(place, law_of(self.aggregates[r], members, self.options))
-        return DeltaAnswers(held, [result.measured(np.arange(n)) for result in results])
-
-    def forget(self, codes: npt.ArrayLike) -> None:
-        """Groups of which no tuple comes any more; those that are not known are passed over."""
-        for code in np.asarray(codes).tolist():
-            self._groups.pop(code, None)
+        return WindowAnswers(held, [result.measured(np.arange(n)) for result in results])
 
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
         arrays = (a for w in self._groups.values() for a in (*w.held, *w.stacks))
         return sum(a.nbytes for a in arrays)
-
-    @classmethod
-    def of(cls, config: DeltaWindowConfig, **resources: Any) -> Self:
-        options = {name: getattr(config.options, name) for name in as_fields(config.options)}
-        return cls(
-            config.delta, config.on, config.aggregates, threshold=config.threshold,
-            max_tuples=config.max_tuples, attributes=config.attributes, **options,
-        )  # fmt: skip
-
-    @property
-    def codes(self) -> Ints:
-        """The groups known, in order of appearance."""
-        return np.array(list(self._groups), dtype=np.int64)
-
-    @codes.setter
-    def codes(self, codes: Ints) -> None:
-        self._groups = {code: self._new_group() for code in codes.tolist()}
-
-    @property
-    def groups(self) -> list[DeltaGroup]:
-        """What is kept of each."""
-        return list(self._groups.values())
-
-    @groups.setter
-    def groups(self, groups: list[DeltaGroup]) -> None:
-        if len(groups) != len(self._groups):
-            raise ValueError("every code must have its group, once")
-        self._groups = dict(zip(self._groups, groups, strict=True))
-
-    def _window(self, code: int) -> DeltaGroup:
-        if code not in self._groups:
-            self._groups[code] = self._new_group()
-        return self._groups[code]
 
     def _new_group(self) -> DeltaGroup:
         return DeltaGroup(self._rule, self._channels, self.attributes)

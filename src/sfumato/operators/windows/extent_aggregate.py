@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from sfumato.operators.laws.independent_law import (
 )
 from sfumato.operators.laws.moment_channels import Channels
 from sfumato.operators.state.declared import Array, Part, Record, Value
-from sfumato.operators.state.stateful import Operator, as_fields
+from sfumato.operators.state.stateful import Operator
 from sfumato.operators.state.tuple_batch import (
     GROUP,
     NUMBER,
@@ -109,6 +109,7 @@ class ExtentAggregate(Operator):
     """
 
     kind, version = "extent_aggregate", 2
+    spread = ("options",)
     config: ExtentConfig
     state = {
         "groups": Part(),
@@ -246,15 +247,6 @@ class ExtentAggregate(Operator):
     def nbytes(self) -> int:
         """Bytes of the state."""
         return self._panes.nbytes + sum(batch.nbytes for batch in self._pending)
-
-    @classmethod
-    def of(cls, config: ExtentConfig, **resources: Any) -> Self:
-        options = {name: getattr(config.options, name) for name in as_fields(config.options)}
-        return cls(
-            config.length, config.slide, config.aggregates, empty=config.empty,
-            most_empty=config.most_empty, members=config.members, attributes=config.attributes,
-            **options,
-        )  # fmt: skip
 
     def before_saving(self) -> None:
         panes = self._panes

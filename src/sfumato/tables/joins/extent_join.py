@@ -121,9 +121,6 @@ class TableExtentJoin(TableOperator):
             self._forget(side)
         return outputs
 
-    def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
-        raise NotImplementedError("a join has two sides, see `process`")
-
     def _read(self, rows: pa.Table, side: int) -> Waiting:
         end = as_numbers(pa.chunked_array([_field(rows, "end")]))
         scope = self.scopes.encode(rows.select([f"key{i}" for i in self.config.scope]))

@@ -120,9 +120,6 @@ class TableJoin(TableOperator):
     def flush(self) -> list[pa.Table]:
         return [] if self.sides is None else self._joined(self.sides.rest())
 
-    def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
-        raise NotImplementedError("a join has two sides, see `process`")
-
     def _joined(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
         if not batch:
             return []

@@ -12,7 +12,7 @@ from sfumato.operators.arrays import chosen, offsets_of
 from sfumato.operators.joins.answer_set import Answers
 from sfumato.operators.joins.arrivals import Arrivals
 from sfumato.operators.joins.pair_matches import Tuples
-from sfumato.operators.joins.similarity_join import SimilarityJoin, SimilarityJoinConfig
+from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.tables.joins.join import (
     ALTERNATIVES,
     Arriving,
@@ -49,15 +49,13 @@ class TableSimilarityJoin(TableJoin):
 
     def __init__(self, config: SimilarityJoinTableConfig) -> None:
         super().__init__(config)
-        self.operator = SimilarityJoin.of(
-            SimilarityJoinConfig(
-                config.metric.dimensions(len(config.on)),
-                config.metric.limit(config.within),
-                config.probability,
-                config.windows,
-                config.strategy,
-                config.output,
-            )
+        self.operator = SimilarityJoin(
+            config.metric.dimensions(len(config.on)),
+            config.metric.limit(config.within),
+            config.probability,
+            config.windows,
+            strategy=config.strategy,
+            output=config.output,
         )
 
     def join(self, arriving: Arriving) -> Answers:

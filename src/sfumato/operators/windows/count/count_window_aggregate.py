@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,12 @@ from sfumato.operators.arrays import chosen
 from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints, Measured
 from sfumato.operators.laws.finite_laws import LawOptions
 from sfumato.operators.laws.independent_law import checked_aggregates
-from sfumato.operators.state.declared import Array, List, Part, Value
-from sfumato.operators.state.stateful import Operator, as_fields
+from sfumato.operators.state.declared import Value
 from sfumato.operators.windows.count.moving_aggregates import Kept, MovingAggregates
 from sfumato.operators.windows.count.window_groups import WindowGroup
 from sfumato.operators.windows.count.window_laws import Arrivals
 from sfumato.operators.windows.count.world_budget import WorldBudget
+from sfumato.operators.windows.grouped_windows import GROUPED, GroupedWindows, WindowAnswers
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 
 
@@ -39,19 +39,7 @@ class CountWindowConfig:
         checked_aggregates(self.aggregates, None)
 
 
-@dataclass(frozen=True)
-class CountWindowAnswers:
-    """What a call to `process` answers, one entry an arriving tuple, in the order of arrival.
-
-    held : int64[n], tuples its group's window holds once the tuple has entered, w'
-    results : one Measured for each aggregate, n results each
-    """
-
-    held: Ints
-    results: list[Measured]
-
-
-class CountWindowAggregate(Operator):
+class CountWindowAggregate(GroupedWindows):
     """Aggregates over the `rows` newest existing tuples held by W(U, w, alpha), group by group.
 
     rows, confidence, max_tuples, method : the window, see UncertainWindow
@@ -88,12 +76,7 @@ class CountWindowAggregate(Operator):
 
     kind, version = "count_window_aggregate", 4
     config: CountWindowConfig
-    state = {
-        "attributes": Value(low=0, none=True),
-        "overflow": Value(low=0),
-        "codes": Array(int, "groups", low=0),
-        "groups": List(Part("_new_group")),
-    }
+    state = {"attributes": Value(low=0, none=True), **GROUPED}
 
     def __init__(
         self,
@@ -105,6 +88,7 @@ class CountWindowAggregate(Operator):
         method: str = "exact",
         **options: Any,
     ) -> None:
+        super().__init__()
         self.options = LawOptions(**options)
         self.config = CountWindowConfig(
             rows, confidence, tuple(aggregates), max_tuples, method, self.options
@@ -112,8 +96,6 @@ class CountWindowAggregate(Operator):
         self.rows, self.aggregates = rows, list(aggregates)
         self.attributes: int | None = None
         self._kept = Kept.of(self.aggregates, self.options.laws)
-        self.overflow = 0  # tuples evicted so far, over all groups, only because of `max_tuples`
-        self._groups: dict[int, WindowGroup] = {}
         self._budget = WorldBudget()
 
     def process(
@@ -122,7 +104,7 @@ class CountWindowAggregate(Operator):
         offsets: npt.ArrayLike,
         prob: npt.ArrayLike,
         values: npt.ArrayLike,
-    ) -> CountWindowAnswers:
+    ) -> WindowAnswers:
         """Take n tuples in order; their windows' answers once each has entered.
 
         codes : int64[n] >= 0, the tuples' groups; offsets : int64[n + 1], where each tuple's
@@ -147,14 +129,13 @@ class CountWindowAggregate(Operator):
         back = np.empty(group_of.size, np.int64)
         back[order] = np.arange(group_of.size)
         if not parts:
-            return CountWindowAnswers(held, [self.options.nothing() for _ in self.aggregates])
+            return WindowAnswers(held, [self.options.nothing() for _ in self.aggregates])
         measured = [Measured.joined(of).take(back) for of in zip(*parts, strict=True)]
-        return CountWindowAnswers(held, measured)
+        return WindowAnswers(held, measured)
 
     def forget(self, codes: npt.ArrayLike) -> None:
-        """Groups of which no tuple comes any more; those that are not known are passed over."""
+        super().forget(codes)
         for code in np.asarray(codes).tolist():
-            self._groups.pop(code, None)
             self._budget.forget(code)
 
     @property
@@ -166,40 +147,6 @@ class CountWindowAggregate(Operator):
     def nbytes(self) -> int:
         """Bytes of the arrays of all groups' state."""
         return sum(group.nbytes for group in self._groups.values())
-
-    @classmethod
-    def of(cls, config: CountWindowConfig, **resources: Any) -> Self:
-        options = {name: getattr(config.options, name) for name in as_fields(config.options)}
-        return cls(
-            config.rows, config.confidence, config.aggregates, max_tuples=config.max_tuples,
-            method=config.method, **options,
-        )  # fmt: skip
-
-    @property
-    def codes(self) -> Ints:
-        """The groups known, in order of appearance."""
-        return np.array(list(self._groups), dtype=np.int64)
-
-    @codes.setter
-    def codes(self, codes: Ints) -> None:
-        self._groups = {code: self._new_group() for code in codes.tolist()}
-
-    @property
-    def groups(self) -> list[WindowGroup]:
-        """What is kept of each."""
-        return list(self._groups.values())
-
-    @groups.setter
-    def groups(self, groups: list[WindowGroup]) -> None:
-        if len(groups) != len(self._groups):
-            raise ValueError("every code must have its group, once")
-        self._groups = dict(zip(self._groups, groups, strict=True))
-
-    def _group(self, code: int) -> WindowGroup:
-        group = self._groups.get(code)
-        if group is None:
-            group = self._groups[code] = self._new_group()
-        return group
 
     def _new_group(self) -> WindowGroup:
         given = self.config
