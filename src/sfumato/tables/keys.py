@@ -12,6 +12,7 @@ from sfumato.operators.arrays import Floats, Ints, longer
 from sfumato.operators.state.declared import Array, Value
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.declared import Table
+from sfumato.tables.row_store import RowStore
 
 NAN = float("nan")  # one object, equal to itself as a part of a tuple
 NEVER = -np.inf
@@ -44,7 +45,7 @@ class KeyIndex(Stateful):
         """table : the combinations known so far, row i has code i (as `table` returned it)."""
         self.forget_after = forget_after
         self._codes: dict[tuple, int] = {}
-        self._values = _Values()
+        self._values = RowStore()
         self._number = np.empty(0, np.int64)  # of each code's values; -1: it is free
         self.newest: Floats = np.empty(0)  # order of each code's newest row, with `forget_after`
         self.seen: Floats = np.empty(0)  # newest order of all rows when that row came
@@ -119,8 +120,8 @@ class KeyIndex(Stateful):
         if self.forget_after is not None:
             self.newest = longer(self.newest, size, NEVER)
             self.seen = longer(self.seen, size, NEVER)
-        if self._values.stored > 2 * len(self._codes) + 1024:
-            self._number[self._number >= 0] = self._values.keep(self._number[self._number >= 0])
+        if len(self._values) > 2 * len(self._codes) + 1024:
+            self._values.keep(self._number[self._number >= 0])
         return codes
 
     def _renewed(self, codes: Ints, order: Floats, keys: pa.Table) -> Ints:
@@ -201,7 +202,7 @@ class KeyIndex(Stateful):
         if len(self._codes) != len(rows):
             raise ValueError("the known keys must differ")
         self._number = np.full(len(given), -1)
-        self._values = _Values()
+        self._values = RowStore()
         if self.known is not None:
             self._number[self.code] = self._values.append(self.known)
         self.known, self.code = None, np.empty(0, np.int64)
@@ -210,52 +211,6 @@ class KeyIndex(Stateful):
     def table(self) -> pa.Table | None:
         """The known combinations in order of their codes, none forgotten; None before the first."""
         return self._values.take(self._number) if self.size else None
-
-
-class _Values:
-    """Rows of a table by number: a few chunks, so that each row is copied O(log n) times."""
-
-    def __init__(self) -> None:
-        self._chunks: list[tuple[Ints, pa.Table]] = []  # ascending numbers, over all chunks
-        self._next = 0
-
-    @property
-    def stored(self) -> int:
-        return sum(len(numbers) for numbers, _ in self._chunks)
-
-    def append(self, rows: pa.Table) -> Ints:
-        """The numbers of new rows."""
-        numbers = self._next + np.arange(rows.num_rows)
-        self._next += rows.num_rows
-        chunks = self._chunks
-        chunks.append((numbers, rows))
-        while len(chunks) > 1 and len(chunks[-2][0]) < 2 * len(chunks[-1][0]):
-            (before, one), (after, other) = chunks[-2:]
-            both = pa.concat_tables([one, other]).combine_chunks()
-            chunks[-2:] = [(np.concatenate([before, after]), both)]
-        return numbers
-
-    def take(self, numbers: Ints) -> pa.Table:
-        """The rows of some numbers, in that order."""
-        parts, places = [], []
-        for stored, rows in self._chunks:
-            wanted = np.flatnonzero((numbers >= stored[0]) & (numbers <= stored[-1]))
-            if len(wanted):
-                parts.append(rows.take(pa.array(np.searchsorted(stored, numbers[wanted]))))
-                places.append(wanted)
-        if len(parts) == 1:
-            return parts[0]
-        if not parts:
-            return self._chunks[0][1].slice(0, 0)
-        back = np.empty(len(numbers), np.int64)
-        back[np.concatenate(places)] = np.arange(len(numbers))
-        return pa.concat_tables(parts).combine_chunks().take(pa.array(back))
-
-    def keep(self, numbers: Ints) -> Ints:
-        """Only some rows, from now on; their new numbers."""
-        rows = self.take(numbers)
-        self._chunks = []
-        return self.append(rows)
 
 
 def _grouped(keys: pa.Table) -> tuple[Ints, Ints]:

@@ -1,72 +1,111 @@
-"""The rows that belong to numbered tuples, kept while an operator may still answer with them."""
+"""Arrow rows under numbers that only grow, kept while an operator may still need them."""
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
 
+from sfumato.operators.arrays import Ints
 from sfumato.operators.state.declared import Array, Value
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.declared import Table
 
 
 class RowStore(Stateful):
-    """Arrow rows by tuple number: append at the end, take by number, forget what is not needed.
+    """Rows by number: append at the end, take, forget; each row is copied O(log n) times in all.
 
-    Numbers count all rows ever appended, from 0. Forgetting is lazy: rows are only copied
-    together once fewer than half of those stored are needed, so that it costs O(1) a row.
+    A few chunks of geometrically falling size; the rows of a chunk have ascending numbers, all
+    below those of the next chunk. Rows not needed leave once they are more than half.
     """
 
     state = {"stored": Table("rows"), "numbers": Array(int, "rows", low=0), "next": Value(low=0)}
 
-    def __init__(
-        self, rows: pa.Table | None = None, numbers: np.ndarray | None = None, next_: int = 0
-    ):
-        """rows, numbers : what is stored, in ascending order of number; next_ : the next number."""
-        self._tables: list[pa.Table] = [] if rows is None else [rows]
-        self.numbers = np.empty(0, np.int64) if numbers is None else numbers  # of the rows stored
-        self.next = next_
+    def __init__(self) -> None:
+        self._chunks: list[tuple[Ints, pa.Table]] = []
+        self.empty: pa.Table | None = None  # no row, of the schema; None before the first row
+        self.next = 0  # above all numbers so far
 
-    def append(self, rows: pa.Table) -> None:
-        """Store rows under the next numbers."""
-        fresh = np.arange(self.next, self.next + rows.num_rows)
-        self._tables.append(rows)
-        self.numbers = np.concatenate([self.numbers, fresh])
-        self.next += rows.num_rows
+    def __len__(self) -> int:
+        """Rows stored."""
+        return sum(len(numbers) for numbers, _ in self._chunks)
 
-    def take(self, numbers: np.ndarray) -> pa.Table:
+    def append(self, rows: pa.Table, numbers: Ints | None = None) -> Ints:
+        """Store rows under ascending numbers from `next` on (None: the next ones); these."""
+        if numbers is None:
+            numbers = np.arange(self.next, self.next + rows.num_rows)
+        self.empty = rows.slice(0, 0)
+        if len(numbers):
+            self.next = int(numbers[-1]) + 1
+            chunks = self._chunks
+            chunks.append((numbers, rows))
+            while len(chunks) > 1 and len(chunks[-2][0]) < 2 * len(chunks[-1][0]):
+                self._merge(len(chunks) - 2)
+        return numbers
+
+    def take(self, numbers: Ints) -> pa.Table:
         """The rows of `numbers`, in that order. Raises KeyError for a number not stored."""
-        if not np.isin(numbers, self.numbers).all():
+        if len(numbers) > len(self):
+            self._merge(0)  # one look-up each is quicker then
+        parts = self.parts(numbers)
+        places = np.concatenate([np.empty(0, np.int64), *(at for at, _ in parts)])
+        if len(places) < len(numbers):
             raise KeyError("a row is wanted that was forgotten or never stored")
-        places = np.searchsorted(self.numbers, numbers)
-        return self.rows().take(pa.array(places))
+        if len(parts) < 2:
+            return parts[0][1] if parts else self.empty
+        rows = pa.concat_tables([rows for _, rows in parts]).combine_chunks()
+        return rows.take(pa.array(np.argsort(places)))
 
-    def rows(self) -> pa.Table:
-        """All rows stored."""
-        self._tables = [pa.concat_tables(self._tables).combine_chunks()]
-        return self._tables[0]
+    def parts(self, numbers: Ints) -> list[tuple[Ints, pa.Table]]:
+        """Of some numbers those that are stored: places in `numbers`, and the rows of these."""
+        parts = []
+        for stored, rows in self._chunks:
+            at = np.minimum(np.searchsorted(stored, numbers), len(stored) - 1)
+            places = np.flatnonzero(stored[at] == numbers)
+            if len(places):
+                parts.append((places, rows.take(pa.array(at[places]))))
+        return parts
 
-    def forget(self, live: np.ndarray) -> None:
+    def forget(self, live: Ints) -> None:
         """Only the rows numbered `live` (any order) are needed from now on."""
-        if len(self.numbers) > 2 * len(live) + 64:
+        if len(self) > 2 * len(live) + 64:
             self.keep(live)
 
-    def keep(self, live: np.ndarray) -> None:
+    def keep(self, live: Ints) -> None:
         """Drop all rows but those numbered `live`, now."""
-        if self._tables:
-            wanted = np.isin(self.numbers, live)
-            self._tables = [self.rows().filter(pa.array(wanted))]
-            self.numbers = self.numbers[wanted]
+        self._merge(0)
+        for numbers, rows in self._chunks:
+            wanted = np.isin(numbers, live)
+            kept = (numbers[wanted], rows.filter(pa.array(wanted)))
+            self._chunks = [kept] if wanted.any() else []
+
+    def _merge(self, first: int) -> None:
+        """One chunk of all from number `first` on."""
+        tail = self._chunks[first:]
+        if len(tail) > 1:
+            rows = pa.concat_tables([rows for _, rows in tail]).combine_chunks()
+            self._chunks[first:] = [(np.concatenate([numbers for numbers, _ in tail]), rows)]
 
     @property
     def stored(self) -> pa.Table | None:
         """All rows stored; None where no row was ever stored."""
-        return self.rows() if self._tables else None
+        self._merge(0)
+        return self._chunks[0][1] if self._chunks else self.empty
 
     @stored.setter
     def stored(self, rows: pa.Table | None) -> None:
-        self._tables = [] if rows is None else [rows]
+        self.empty = None if rows is None else rows.slice(0, 0)
+        self._chunks = [(np.arange(rows.num_rows), rows)] if rows is not None and len(rows) else []
+
+    @property
+    def numbers(self) -> Ints:
+        """int64[]: those of the rows stored, ascending."""
+        return np.concatenate([np.empty(0, np.int64), *(numbers for numbers, _ in self._chunks)])
+
+    @numbers.setter
+    def numbers(self, numbers: Ints) -> None:
+        self._chunks = [(numbers, rows) for _, rows in self._chunks]
 
     def after_loading(self) -> None:
-        if (np.diff(self.numbers) <= 0).any() or (self.numbers >= self.next).any():
+        numbers = self.numbers
+        if (np.diff(numbers) <= 0).any() or (numbers >= self.next).any():
             raise ValueError("the numbers of stored rows must ascend, up to the next one")

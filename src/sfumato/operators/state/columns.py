@@ -62,7 +62,7 @@ class Columns:
             (*[slice(None)] * axis, flat if inner else items)])  # fmt: skip
 
     def take(self, places: Any) -> Self:
-        """A copy of the items at some places (int64[k], any order), or of those marked (bool[n])."""
+        """A copy of the items at some places (int64[k]), in that order, or where bool[n] marks."""
         places = np.flatnonzero(places) if places.dtype == np.bool_ else places
         if places.size and (np.diff(places) == 1).all():  # a range, as where there is one group
             part = self.part(int(places[0]), int(places[-1]) + 1)

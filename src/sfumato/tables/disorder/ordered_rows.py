@@ -12,8 +12,7 @@ import pyarrow as pa
 from sfumato.operators.disorder.reorder import NONE, Released, Reorder
 from sfumato.operators.state.declared import Declaration, Part
 from sfumato.operators.state.stateful import Stateful
-from sfumato.tables.declared import Table
-from sfumato.tables.held_rows import HeldRows
+from sfumato.tables.row_store import RowStore
 
 
 @dataclass(frozen=True)
@@ -30,12 +29,11 @@ class OrderedRows:
 class RowReorder(Stateful):
     """`Reorder` with the rows themselves: what goes in by number comes out by number."""
 
-    state: ClassVar[Mapping[str, Declaration]] = {"operator": Part(), "held": Table()}
+    state: ClassVar[Mapping[str, Declaration]] = {"operator": Part(), "held": Part()}
 
     def __init__(self, operator: Reorder) -> None:
         self.operator = operator
-        self._held = HeldRows()
-        self._schema: pa.Schema | None = None
+        self.held = RowStore()
 
     def process(
         self,
@@ -66,15 +64,16 @@ class RowReorder(Stateful):
         return self._drained(self.operator.flush())
 
     def _drained(self, released: Released) -> OrderedRows:
-        empty = (self._schema or pa.schema([])).empty_table()
-        return self._taken(released, empty, self.operator.arrived)
+        none = pa.table({}) if self.held.empty is None else self.held.empty
+        return self._taken(released, none, self.operator.arrived)
 
     def _taken(self, released: Released, rows: pa.Table, first: int) -> OrderedRows:
         table = self._rows(released.number, rows, first)
         alive = self.operator.waiting.number
         staying = alive[np.searchsorted(alive, first) :]
-        self._held.append(staying, _take(rows, staying - first))
-        self._held.forget(alive)
+        if rows.num_columns:
+            self.held.append(_take(rows, staying - first), staying)
+        self.held.forget(alive)
         return OrderedRows(
             table, released.late, released.punctuation, released.key, released.event_time
         )
@@ -84,36 +83,26 @@ class RowReorder(Stateful):
         new = np.flatnonzero(numbers >= first)
         if len(new) == len(numbers):
             return _take(rows, numbers - first)
-        parts = [*self._held.take(numbers), (new, _take(rows, numbers[new] - first))]
+        parts = [*self.held.parts(numbers), (new, _take(rows, numbers[new] - first))]
         places = np.argsort(np.concatenate([place for place, _ in parts]))
         return _take(pa.concat_tables([table for _, table in parts]), places)
 
     def _check(self, rows: pa.Table, wanted: int) -> None:
         if rows.num_rows != wanted:
             raise ValueError(f"`rows` must have {wanted} rows, as `keys`; got {rows.num_rows}")
-        if self._schema is None:
-            self._schema = rows.schema
-        elif not rows.schema.equals(self._schema):
+        known = self.held.empty
+        if known is not None and not rows.schema.equals(known.schema):
             raise ValueError(
-                f"`rows` must keep its schema; got {rows.schema} after {self._schema}: "
+                f"`rows` must keep its schema; got {rows.schema} after {known.schema}: "
                 "start a new operator, or cast the columns"
             )
 
-    @property
-    def held(self) -> pa.Table | None:
-        """The rows held, in order of arrival; None before the first row."""
-        rows = self._held.rows(self.operator.waiting.number)
-        if rows is None and self._schema is not None:
-            return self._schema.empty_table()
-        return rows
+    def before_saving(self) -> None:
+        self.held.keep(self.operator.waiting.number)
 
-    @held.setter
-    def held(self, held: pa.Table | None) -> None:
-        if (0 if held is None else held.num_rows) != len(self.operator.waiting.number):
+    def after_loading(self) -> None:
+        if not np.array_equal(self.held.numbers, self.operator.waiting.number):
             raise ValueError("its rows are not those held")
-        if held is not None:
-            self._schema = held.schema
-            self._held.append(self.operator.waiting.number, held)
 
 
 def _take(table: pa.Table, places: np.ndarray) -> pa.Table:

@@ -36,7 +36,7 @@ class ReorderTableConfig(TableConfig):
     expected_sources: int | None = None
     idle_timeout: int | None = None
 
-    kind, version = "reorder table", 1
+    kind, version = "reorder table", 2
     counters = (
         "rows",
         "late",

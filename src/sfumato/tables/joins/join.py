@@ -128,7 +128,7 @@ class TableJoin(TableOperator):
         output = [self._rows(answers)] if len(answers) else []
         for number, store in enumerate((self.left, self.right)):
             # What is live is looked up only now and then: that takes as long as all that is held.
-            if store.numbers.size > 2 * self.operator.named_at_most(number) + 64:
+            if len(store) > 2 * self.operator.named_at_most(number) + 64:
                 store.keep(self.operator.live(number))
         return output
 

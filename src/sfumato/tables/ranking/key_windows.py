@@ -81,7 +81,7 @@ class KeyWindows(Stateful):
     def forget(self) -> None:
         """Drop rows and rules that no window needs any more."""
         alive = sum(held.shape[1] for held in self.held)
-        if len(self.rows.numbers) > 2 * alive + 64:
+        if len(self.rows) > 2 * alive + 64:
             self.rows.forget(self._alive(NUMBER))
         if len(self.rules) > 2 * alive + 1024:
             self.rules.keep(self._alive(RULE))
