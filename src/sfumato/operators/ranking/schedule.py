@@ -62,10 +62,10 @@ class Schedule(Operator):
         self.plan = plan
         self.queries: dict[str, Query] = {}  # answered now
         self.waiting: dict[str, Query] = {}  # from the next timetable on
-        self._clock = self._origin = operator.index(start)
+        self.clock = self._origin = operator.index(start)  # every instant up to the clock was taken
         self._switch: int | None = None
         self._planned: dict[str, Query] = {}  # what the timetable was made for
-        self._table: Timetable | None = None
+        self.table: Timetable | None = None  # in force; None while there is no query
         self._live: dict[int, Due | None] = {}  # by group, until something changes
         self._check_plan()
         self.queries |= checked
@@ -74,16 +74,6 @@ class Schedule(Operator):
     @classmethod
     def of(cls, config: ScheduleConfig, **_: Any) -> Schedule:
         return cls(_named(config.queries), config.start, config.plan)
-
-    @property
-    def table(self) -> Timetable | None:
-        """The timetable in force; None while there is no query."""
-        return self._table
-
-    @property
-    def clock(self) -> int:
-        """Every instant up to here was taken."""
-        return self._clock
 
     def next(self) -> int | None:
         """The next instant at which a query is due; None while there is no query."""
@@ -102,14 +92,14 @@ class Schedule(Operator):
             taken += self._answer_all(self._switch)
             self._begin(self._switch)
         taken += self._runs(until + 1)
-        self._clock = max(self._clock, until)
+        self.clock = max(self.clock, until)
         return taken
 
     def skip(self, until: int) -> None:
         """As `take`, without listing the runs: cheap over any span of time."""
         while self._switch is not None and self._switch <= until:
             self._begin(self._switch)
-        self._clock = max(self._clock, until)
+        self.clock = max(self.clock, until)
 
     def add(self, name: str, k: int, every: int, now: int) -> None:
         """Register a query at `now`: it is first answered by now + every.
@@ -143,8 +133,8 @@ class Schedule(Operator):
         if not self.queries and not self.waiting:
             self._replan(now)
         elif self._switch is None:
-            assert self._table is not None
-            cycle = self._table.cycle
+            assert self.table is not None
+            cycle = self.table.cycle
             self._switch = self._origin + ((now - self._origin) // cycle + 1) * cycle
 
     @property
@@ -154,7 +144,7 @@ class Schedule(Operator):
             "queries": _listed(self.queries),
             "waiting": _listed(self.waiting),
             "planned": _listed(self._planned),
-            "clock": self._clock,
+            "clock": self.clock,
             "origin": self._origin,
             "switch": self._switch,
         }
@@ -165,15 +155,15 @@ class Schedule(Operator):
         self.queries = _named(course["planned"])
         self._replan(operator.index(course["origin"]))
         self.queries = _named(course["queries"])
-        self._clock, self._switch = operator.index(course["clock"]), course["switch"]
-        if self._clock < self._origin or not isinstance(self._switch, int | None):
+        self.clock, self._switch = operator.index(course["clock"]), course["switch"]
+        if self.clock < self._origin or not isinstance(self._switch, int | None):
             raise ValueError(f"a schedule cannot have come to {course}")
 
     def _runs(self, end: int | None) -> Iterator[Due]:
         """Runs of this timetable after the clock and before `end`, if they answer any query."""
-        if self._table is None or not self.queries:
+        if self.table is None or not self.queries:
             return
-        for time, group in self._table.after(self._clock - self._origin):
+        for time, group in self.table.after(self.clock - self._origin):
             if end is not None and self._origin + time >= end:
                 return
             live = self._live_of(group)
@@ -182,10 +172,10 @@ class Schedule(Operator):
 
     def _live_of(self, group: int) -> Due | None:
         """What a run of this group answers, as things stand; None if nothing."""
-        assert self._table is not None
+        assert self.table is not None
         if group not in self._live:
             names = tuple(self._planned)
-            live = [names[i] for i in self._table.answers(group) if names[i] in self.queries]
+            live = [names[i] for i in self.table.answers(group) if names[i] in self.queries]
             self._live[group] = _due(0, live, self.queries) if live else None
         return self._live[group]
 
@@ -200,13 +190,13 @@ class Schedule(Operator):
 
     def _soon_enough(self, now: int, deadline: int) -> int:
         """Where to end the cycle so that all queries can be answered there by `deadline`."""
-        assert self._table is not None
+        assert self.table is not None
         if self._switch is not None and self._switch <= deadline:
             return self._switch
-        origin, cycle, limit = self._origin, self._table.cycle, deadline
-        if self._table.shared:
+        origin, cycle, limit = self._origin, self.table.cycle, deadline
+        if self.table.shared:
             limit = min(limit, origin + ((now - origin) // cycle + 1) * cycle)
-        run = self._table.last_before(now - origin, limit - origin)
+        run = self.table.last_before(now - origin, limit - origin)
         return limit if run is None else origin + run
 
     def _begin(self, instant: int) -> None:
@@ -217,9 +207,9 @@ class Schedule(Operator):
 
     def _replan(self, origin: int) -> None:
         self._switch, self._origin, self._planned = None, origin, dict(self.queries)
-        self._clock = max(self._clock, origin)
+        self.clock = max(self.clock, origin)
         self._live.clear()
-        self._table = timetable(self.queries.values(), self.plan) if self.queries else None
+        self.table = timetable(self.queries.values(), self.plan) if self.queries else None
 
     def _check_plan(self) -> None:
         if str(self.plan).lower() not in PLANS:
@@ -227,9 +217,9 @@ class Schedule(Operator):
 
     def _check_taken(self, now: int) -> None:
         first = self.next()
-        if now < self._clock or (first is not None and first <= now):
+        if now < self.clock or (first is not None and first <= now):
             raise ValueError(
-                f"`now` must not lie before the clock, {self._clock}, and runs up to it must have "
+                f"`now` must not lie before the clock, {self.clock}, and runs up to it must have "
                 f"been taken; got {now}, and the next run is at {first}: call take({now}) first"
             )
 

@@ -23,11 +23,12 @@ from sfumato.operators.ranking.window_tuples import (
     accepted_by_rules,
     check_restored,
 )
-from sfumato.operators.state.declared import Array, Optional, Part, Record, Value
+from sfumato.operators.state.declared import Optional, Part, Record, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 
 NEVER = -(2**62)
+PK_TOPK = Semantics()
 
 
 @dataclass(frozen=True)
@@ -35,24 +36,29 @@ class TopKWindowConfig:
     """The arguments of a `TopKWindow`, its queries as (name, k, every)."""
 
     queries: tuple[tuple[str, int, int], ...]
-    length: int | None
-    rows: int | None
-    confidence: float | None
-    max_tuples: int | None
-    semantics: Semantics
-    plan: str
-    start: int | None
-    ascending: bool
-    streams: bool
-    strict: bool
+    length: int | None = None
+    rows: int | None = None
+    confidence: float | None = None
+    max_tuples: int | None = None
+    semantics: Semantics = PK_TOPK
+    plan: str = "dp"
+    start: int | None = None
+    ascending: bool = False
+    streams: bool = False
+    strict: bool = False
 
     def __post_init__(self) -> None:
+        named = ((str(name), *_query(query, self.plan)) for name, *query in self.queries)
+        object.__setattr__(self, "queries", tuple(named))
+        if not isinstance(self.semantics, Semantics):
+            object.__setattr__(self, "semantics", Semantics(self.semantics))
+        if self.start is not None:
+            object.__setattr__(self, "start", operator.index(self.start))
         if (self.length is None) == (self.rows is None):
             raise ValueError("give either `length` in microseconds or `rows`, and not both")
-        if self.length is not None:
-            whole("length", self.length)
-        if self.rows is not None:
-            whole("rows", self.rows)
+        for name in ("length", "rows"):
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name))
         if self.confidence is None and self.max_tuples is not None:
             raise ValueError("`max_tuples` bounds a window of `rows` with a `confidence`")
         if self.confidence is not None and self.rows is None:
@@ -95,12 +101,12 @@ class TopKWindow(Operator):
     ([10], [0], [0.54])
     """
 
-    kind, version = "top_k_window", 2
+    kind, version = "top_k_window", 3
     config: TopKWindowConfig
     state = {
-        "unstarted": Value(list),
+        "unstarted": Value(dict),
         "schedule": Optional(Part("_new_schedule")),
-        "counted": Array(np.uint8, None),
+        "count": Optional(Part("_new_count")),
         "reach": Value(low=0),
         "arrived": Value(low=0),
         "held_tuples": Record(HeldTuples),
@@ -108,50 +114,15 @@ class TopKWindow(Operator):
         **dict.fromkeys(("out_of_order", "rejected", "executions", "cost"), Value(low=0)),
     }
 
-    def __init__(
-        self,
-        queries: Mapping[str, Sequence[int]],
-        *,
-        length: int | None = None,
-        rows: int | None = None,
-        confidence: float | None = None,
-        max_tuples: int | None = None,
-        semantics: Semantics | str = "pk_topk",
-        plan: str = "dp",
-        start: int | None = None,
-        ascending: bool = False,
-        streams: bool = False,
-        strict: bool = False,
-    ) -> None:
-        named = {str(name): _query(query, plan) for name, query in queries.items()}
-        self.config = config = TopKWindowConfig(
-            tuple((name, k, every) for name, (k, every) in named.items()),
-            length,
-            rows,
-            confidence,
-            max_tuples,
-            semantics if isinstance(semantics, Semantics) else Semantics(semantics),
-            plan,
-            None if start is None else operator.index(start),
-            bool(ascending),
-            bool(streams),
-            bool(strict),
-        )
-        self.length, self.rows = config.length, config.rows
-        self.semantics, self.plan = config.semantics, config.plan
-        self.ascending, self.streams, self.strict = (
-            config.ascending,
-            config.streams,
-            config.strict,
-        )
-        self._count: UncertainWindow | None = None
-        if confidence is not None and config.rows is not None:
-            self._count = UncertainWindow(config.rows, confidence, max_tuples=max_tuples)
+    def __init__(self, queries: Mapping[str, Sequence[int]], **settings: Any) -> None:
+        listed = tuple((name, *query) for name, query in queries.items())
+        self.config = config = TopKWindowConfig(listed, **settings)  # type: ignore[arg-type]
+        self.count = self._new_count() if config.confidence is not None else None
         self._reach = np.zeros(1, np.int64)  # oldest tuple held: before a call, after each arrival
-        self._unstarted = named
         self.schedule: Schedule | None = None
+        self.unstarted = {name: (k, every) for name, k, every in config.queries}
         if config.start is not None:
-            self.schedule = Schedule(named, config.start, plan)
+            self._begin(config.start)
         self.held_tuples = HeldTuples.none()
         self._ks: dict[tuple[str, ...], tuple[Ints, Ints, Ints]] = {}  # until a query changes
         self._ordered = True  # whether the tuples held have ascending times
@@ -184,14 +155,14 @@ class TopKWindow(Operator):
         rules, which only meet in a window (see `strict`).
         """
         fresh = HeldTuples.of_arrivals(self.arrived, time, scores, prob, offsets, rules, streams)
-        if self.streams and streams is None:
+        if self.config.streams and streams is None:
             raise ValueError("`streams` must say each tuple's stream, for streams are ranked")
         if fresh.size == 0:
             return CollectedAnswers().answers()
-        self._begin(int(fresh.time[0]))
-        if self._count is not None:
+        self._begin_with(int(fresh.time[0]))
+        if self.count is not None:
             existence = np.add.reduceat(fresh.prob, fresh.begin[:-1])
-            starts = self._count.extend(np.minimum(existence, 1.0))
+            starts = self.count.extend(np.minimum(existence, 1.0))
             self._reach = np.concatenate([self._reach[-1:], starts])
         before = self.held_tuples.size
         self.held_tuples = HeldTuples.joined([self.held_tuples, fresh])
@@ -214,12 +185,12 @@ class TopKWindow(Operator):
         self._ks.clear()
         if self.schedule is not None:
             self.schedule.add(name, k, every, self.schedule.clock)
-        elif name in self._unstarted:
+        elif name in self.unstarted:
             raise ValueError(
                 f"a query named {name!r} is running: remove it, or choose another name"
             )
         else:
-            self._unstarted[name] = _query((k, every), self.plan)
+            self.unstarted[name] = _query((k, every), self.config.plan)
 
     def remove(self, name: str) -> None:
         """Answer a query no more (see Schedule.remove). Raises KeyError for an unknown name."""
@@ -227,19 +198,19 @@ class TopKWindow(Operator):
         if self.schedule is not None:
             self.schedule.remove(name, self.schedule.clock)
         else:
-            del self._unstarted[name]
+            del self.unstarted[name]
 
     @property
     def queries(self) -> dict[str, Query]:
         """The queries that are registered, name -> (k, every)."""
         if self.schedule is None:
-            return dict(self._unstarted)
+            return dict(self.unstarted)
         return {**self.schedule.queries, **self.schedule.waiting}
 
     @property
     def overflow(self) -> int:
         """Tuples that `max_tuples` evicted."""
-        return 0 if self._count is None else self._count.overflow
+        return 0 if self.count is None else self.count.overflow
 
     @property
     def next_due(self) -> int | None:
@@ -254,28 +225,6 @@ class TopKWindow(Operator):
     # ---- what is saved
 
     @property
-    def unstarted(self) -> list[tuple[str, int, int]]:
-        """The queries that are registered before there is a schedule."""
-        return [(name, k, every) for name, (k, every) in self._unstarted.items()]
-
-    @unstarted.setter
-    def unstarted(self, queries: list[Any]) -> None:
-        self._unstarted = {str(name): _query((k, every), self.plan) for name, k, every in queries}
-
-    @property
-    def counted(self) -> np.ndarray:
-        """uint8[]: the uncertain window's own snapshot; empty without one."""
-        data = b"" if self._count is None else self._count.snapshot()
-        return np.frombuffer(data, np.uint8)
-
-    @counted.setter
-    def counted(self, data: np.ndarray) -> None:
-        if (self._count is None) != (data.size == 0):
-            raise ValueError("a window with a confidence has an uncertain window, others none")
-        if data.size:
-            self._count = UncertainWindow.restore(data.tobytes())
-
-    @property
     def reach(self) -> int:
         """Number of the oldest tuple that the uncertain window holds."""
         return int(self._reach[-1])
@@ -285,16 +234,27 @@ class TopKWindow(Operator):
         self._reach = np.array([number])
 
     def _new_schedule(self) -> Schedule:
-        return Schedule({}, 0, self.plan)
+        return Schedule({}, 0, self.config.plan)
+
+    def _new_count(self) -> UncertainWindow:
+        rows, confidence = self.config.rows or 0, self.config.confidence or 0.0
+        return UncertainWindow(rows, confidence, max_tuples=self.config.max_tuples)
 
     def after_loading(self) -> None:
+        if (self.count is None) != (self.config.confidence is None):
+            raise ValueError("a window with a confidence has an uncertain window, others none")
+        plan = self.config.plan
+        self.unstarted = {name: _query(query, plan) for name, query in self.unstarted.items()}
         check_restored(self.held_tuples, self.arrived)
 
-    def _begin(self, first: int) -> None:
+    def _begin(self, start: int) -> None:
+        self.schedule = Schedule(self.unstarted, start, self.config.plan)
+
+    def _begin_with(self, first: int) -> None:
         """The clock starts with the first tuple, at a round time."""
         if self.schedule is None:
-            unit = math.gcd(*(every for _, every in self._unstarted.values())) or 1
-            self.schedule = Schedule(self._unstarted, first // unit * unit, self.plan)
+            unit = math.gcd(*(every for _, every in self.unstarted.values())) or 1
+            self._begin(first // unit * unit)
 
     def _answer_until(self, before: int, newest: Ints) -> TopKAnswers:
         """Answer the instants up to newest[-1]; of the tuples from place `before` on, the i-th
@@ -322,17 +282,17 @@ class TopKWindow(Operator):
         """Places of the held tuples that are in the window at `instant`, in order of arrival:
         those held `before` this call and the first `reached` of it are there already."""
         held, visible = self.held_tuples, before + reached
-        if self._count is not None:
+        if self.count is not None:
             return np.flatnonzero(held.valid[:visible] & self._near(visible, reached))
-        if self.length is None:
-            return np.flatnonzero(held.valid[:visible])[-(self.rows or 0) :]
+        if self.config.length is None:
+            return np.flatnonzero(held.valid[:visible])[-(self.config.rows or 0) :]
         time = held.time[:visible]
         if self._ordered:
-            begin, end = np.searchsorted(time, [instant - self.length, instant])
+            begin, end = np.searchsorted(time, [instant - self.config.length, instant])
             places = np.arange(begin, end)
             valid = held.valid[begin:end]
             return places if valid.all() else places[valid]
-        inside = (time >= instant - self.length) & (time < instant)
+        inside = (time >= instant - self.config.length) & (time < instant)
         return np.flatnonzero(held.valid[:visible] & inside)
 
     def _near(self, visible: int, reached: int) -> np.ndarray:
@@ -342,7 +302,8 @@ class TopKWindow(Operator):
     def _is_over(self, instant: int, visible: int) -> bool:
         """Whether no tuple that has arrived can be in a later window."""
         return (
-            not bool((self.held_tuples.time[:visible] >= instant).any()) and self.length is not None
+            not bool((self.held_tuples.time[:visible] >= instant).any())
+            and self.config.length is not None
         )
 
     def _run(self, due: Due, now: int, window: Ints, out: CollectedAnswers) -> Ints:
@@ -354,15 +315,15 @@ class TopKWindow(Operator):
         try:
             items = self._ranked(window)
         except RuleMassError:
-            if self.strict:
+            if self.config.strict:
                 raise
             window = self._without_overfull(window, out)
             items = self._ranked(window)
         asked, ks, place = self._asked(due.queries)
-        if self.streams:
+        if self.config.streams:
             found = stream_rankings(items, self.held_tuples.stream[window], ks)
         else:
-            found = rankings(items, ks, self.semantics)
+            found = rankings(items, ks, self.config.semantics)
         out.add(due, now, asked, place, found, self.held_tuples.row[window])
         return window
 
@@ -378,7 +339,7 @@ class TopKWindow(Operator):
     def _ranked(self, window: Ints) -> RankedItems:
         scores, prob, rules, tuples = self.held_tuples.items(window)
         some = rules if rules.max(initial=-1) >= 0 else None
-        return RankedItems(scores, prob, some, tuples, ascending=self.ascending)
+        return RankedItems(scores, prob, some, tuples, ascending=self.config.ascending)
 
     def _without_overfull(self, window: Ints, out: CollectedAnswers) -> Ints:
         fine = accepted_by_rules(self.held_tuples, window)
@@ -390,13 +351,13 @@ class TopKWindow(Operator):
     def _forget(self) -> None:
         """Drop the tuples that no window of a later instant can hold."""
         held = self.held_tuples
-        if self.length is not None:
-            wanted = held.valid & (held.time > self.latest - self.length)
-        elif self._count is not None:
+        if self.config.length is not None:
+            wanted = held.valid & (held.time > self.latest - self.config.length)
+        elif self.count is not None:
             wanted = held.valid & self._near(held.size, -1)
         else:
             wanted = np.zeros(held.size, dtype=np.bool_)
-            wanted[np.flatnonzero(held.valid)[-(self.rows or 0) :]] = True
+            wanted[np.flatnonzero(held.valid)[-(self.config.rows or 0) :]] = True
         if not wanted.all():
             self.held_tuples = held.take(wanted)
 
