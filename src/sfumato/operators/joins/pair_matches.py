@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -15,9 +16,11 @@ from sfumato.kernels.joins.match_probability import (
 from sfumato.kernels.joins.tuple_store import lone_tuples
 from sfumato.kernels.laws.existence import existences
 from sfumato.operators.arrays import Floats, Ints
+from sfumato.operators.state.columns import Columns
 
 
-class Tuples(NamedTuple):
+@dataclass(frozen=True)
+class Tuples(Columns, flat=("prob", "points"), begins="offsets"):
     """offsets : int64[n + 1]    prob : float64[m]    points : float64[m, d]"""
 
     offsets: Ints
@@ -48,10 +51,9 @@ def pair_matches(
     Pr(match) is that of `SimilarityJoin` with T_j = 1. O(samples of both, multiplied) a pair.
     """
     about = criterion(left.points.shape[1], within, probability)
-    offsets = np.concatenate([left.offsets, right.offsets[1:] + left.offsets[-1]])
-    prob = np.concatenate([left.prob, right.prob])
-    points = np.concatenate([left.points, right.points])
-    tuples = lone_tuples(offsets, prob, points, existences(offsets, prob), 0)
+    both = Tuples.joined([left, right])
+    existence = existences(both.offsets, both.prob)
+    tuples = lone_tuples(both.offsets, both.prob, both.points, existence, 0)
     one, other = pairs[0], pairs[1] + left.offsets.size - 1
     total = match_probabilities(tuples, one, other, about)
     place = np.flatnonzero(total >= 0.0)

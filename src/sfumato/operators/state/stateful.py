@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, ClassVar, Self, get_type_hints
+
+import numpy as np
 
 from sfumato.operators.state.config import as_json, from_json
 from sfumato.operators.state.declared import Declaration, Saved, Sizes, sizes_of
@@ -37,6 +40,11 @@ class Stateful:
 
         Raises ValueError for a state that cannot be; kernels then never see it.
         """
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays that it holds."""
+        return _bytes_of(self, set())
 
     def lengths(self) -> Sizes:
         """Lengths that are known before anything is loaded: the whole numbers of the config."""
@@ -115,15 +123,25 @@ class Operator(Stateful):
         return operator
 
 
-class damage_in:  # noqa: N801 - read as a phrase
+@contextmanager
+def damage_in(kind: str) -> Iterator[None]:
     """Any error of what is built from a snapshot says that the snapshot is damaged."""
+    try:
+        yield
+    except SnapshotError:
+        raise
+    except DAMAGE as error:
+        raise SnapshotError(f"the snapshot of `{kind}` is damaged: {error}") from error
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
 
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, DAMAGE) and not isinstance(error, SnapshotError):
-            raise SnapshotError(f"the snapshot of `{self.kind}` is damaged: {error}") from error
+def _bytes_of(held: Any, seen: set[int]) -> int:
+    if id(held) in seen:
+        return 0
+    seen.add(id(held))
+    if isinstance(held, np.ndarray):
+        return held.nbytes
+    if type(held).__module__.startswith(__name__.split(".")[0]) and hasattr(held, "__dict__"):
+        held = vars(held)
+    if isinstance(held, dict):
+        held = tuple(held.values())
+    return sum(_bytes_of(part, seen) for part in held) if isinstance(held, list | tuple) else 0

@@ -48,10 +48,6 @@ class TupleBatch(Columns, flat=("prob", "values"), begins="offsets", axis=1):
         """Tuples."""
         return self.marks.shape[1]
 
-    @property
-    def nbytes(self) -> int:
-        return sum(a.nbytes for a in (self.marks, self.offsets, self.prob, self.values))
-
 
 def checked_alternatives(
     n: int, offsets: npt.ArrayLike, prob: npt.ArrayLike, values: npt.ArrayLike, attributes: int

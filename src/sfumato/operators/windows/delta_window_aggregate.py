@@ -140,11 +140,5 @@ class DeltaWindowAggregate(GroupedWindows):
                         results[r].put(place, law_of(self.aggregates[r], members, self.options))
         return WindowAnswers(held, [result.measured(np.arange(n)) for result in results])
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all arrays."""
-        arrays = (a for w in self._groups.values() for a in (*w.held, *w.stacks))
-        return sum(a.nbytes for a in arrays)
-
     def _new_group(self) -> DeltaGroup:
         return DeltaGroup(self._rule, self._channels, self.attributes)

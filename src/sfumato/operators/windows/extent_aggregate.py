@@ -243,11 +243,6 @@ class ExtentAggregate(Operator):
         pending = (batch.marks[NUMBER] for batch in self._pending)
         return np.concatenate([self._panes.numbers(), *pending])
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the state."""
-        return self._panes.nbytes + sum(batch.nbytes for batch in self._pending)
-
     def before_saving(self) -> None:
         panes = self._panes
         self.tuples = TupleBatch.joined([panes.tuples(), *self._pending])

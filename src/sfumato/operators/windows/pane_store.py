@@ -162,12 +162,6 @@ class PaneStore:
         rows = np.concatenate([_rows_of(self.panes), self.late.place])
         return self._pool.tuples.marks[NUMBER, rows]
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all arrays."""
-        arrays = (*self.panes, *self.late, *self._partials)
-        return sum(a.nbytes for a in arrays) + self._pool.nbytes
-
     def _late_of(self, extents: np.ndarray, groups: Ints) -> tuple[Ints, Ints]:
         """(int64[m + 1], int64[k]): which of the late tuples each extent holds."""
         sides = [np.searchsorted(self.late.group, groups, side) for side in ("left", "right")]

@@ -39,11 +39,6 @@ class ResumableState(ABC):
         while not self._rebuilt(tuples, max(middle - tuples.first, 0)):
             self._grow()
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all arrays of the state."""
-        return sum(array.nbytes for array in self._state if isinstance(array, np.ndarray))
-
     @abstractmethod
     def _recall(self, first: float, second: float) -> None:
         """Take the two numbers of a memo."""

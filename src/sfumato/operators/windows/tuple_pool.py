@@ -26,11 +26,6 @@ class TuplePool:
         self.rest = np.ones(0)
         self.size = 0
 
-    @property
-    def nbytes(self) -> int:
-        arrays = (self.owner, self.order, self.kept, self.rest)
-        return self.tuples.nbytes + sum(array.nbytes for array in arrays)
-
     def append(self, batch: TupleBatch, channels: Channels, slots: Ints, rows: Ints) -> int:
         """Store tuples rows[i] ... rows[i + 1] of the batch for slots[i]; where the first went."""
         n, m = self.size, int(self.tuples.offsets[self.size])

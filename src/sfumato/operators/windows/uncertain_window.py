@@ -229,11 +229,6 @@ class UncertainWindow(Operator):
         """Tests the plain recursion had to decide, since the window was made or restored."""
         return int(self._state.marks[0]["recursions"])
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all arrays of the state."""
-        return sum(array.nbytes for array in self._state)
-
     def _span(self) -> slice:
         marks = self._state.marks[0]
         return slice(int(marks["head"]), int(marks["tail"]))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from sfumato.operators.arrays import chosen, offsets_of
 from sfumato.operators.joins.answer_set import Answers
 from sfumato.operators.joins.arrivals import Arrivals
 from sfumato.operators.joins.pair_matches import Tuples
@@ -60,10 +58,10 @@ class TableSimilarityJoin(TableJoin):
 
     def join(self, arriving: Arriving) -> Answers:
         samples = [samples_of(table, self.config.on) for table in arriving.tables]
-        offsets, prob, points = _ragged(samples, arriving.order)
-        points = self.config.metric.points(points)
+        of = Tuples.joined(samples).take(arriving.order)
+        points = self.config.metric.points(of.points)
         return self.operator.process(
-            Arrivals(arriving.side, arriving.code, offsets, prob, points, arriving.time)
+            Arrivals(arriving.side, arriving.code, of.offsets, of.prob, points, arriving.time)
         )
 
     def side(
@@ -74,14 +72,3 @@ class TableSimilarityJoin(TableJoin):
 
     def done(self) -> dict[str, int]:
         return {"overflow": self.operator.overflow}
-
-
-def _ragged(
-    sides: Sequence[Tuples], order: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """offsets, prob, points of the tuples of all sides, in the given order of tuples."""
-    lengths = np.concatenate([np.diff(side.offsets) for side in sides])
-    offsets, places = chosen(offsets_of(lengths), order)
-    prob = np.concatenate([side.prob for side in sides])[places]
-    points = np.concatenate([side.points for side in sides])[places]
-    return offsets, prob, np.ascontiguousarray(points)

@@ -143,11 +143,6 @@ class CountWindowAggregate(GroupedWindows):
         """Tuples held now, w', by group code."""
         return {code: group.window.held for code, group in self._groups.items()}
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays of all groups' state."""
-        return sum(group.nbytes for group in self._groups.values())
-
     def _new_group(self) -> WindowGroup:
         given = self.config
         window = UncertainWindow(

@@ -164,9 +164,3 @@ class MovingAggregates:
     def world_bytes(self) -> int:
         """Bytes of all sampled worlds."""
         return sum(law.nbytes for law in self._laws)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all arrays of the state."""
-        moving = (self._moments, self._averages, self._extremes, self._laws)
-        return sum(sum(kept.nbytes for kept in some) for some in moving)

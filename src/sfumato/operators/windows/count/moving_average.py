@@ -57,11 +57,6 @@ class MovingAverage:
         while not resume_average(self._state, tuples, middle, reference, self.rows, memo):
             self._grow()
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all arrays of the state."""
-        return sum(array.nbytes for array in self._state)
-
     def _grow(self) -> None:
         self._state = with_room(self._state)
 

@@ -6,7 +6,7 @@ what those that were kept would have given, so nothing of them is saved.
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 import numpy as np
 
@@ -19,9 +19,14 @@ from sfumato.operators.laws.finite_laws import LawOptions
 from sfumato.operators.windows.count.window_laws import Arrivals
 
 
-class Worlds(Protocol):
-    """Sampled worlds of one window and aggregate."""
+class Worlds(ABC):
+    """Sampled worlds of one window and aggregate; arguments as of `worlds_of`."""
 
+    def __init__(self, aggregate: Aggregate, rows: int, limit: int, options: LawOptions) -> None:
+        self.aggregate, self.rows, self.limit, self.options = aggregate, rows, limit, options
+        self._state: tuple[np.ndarray, ...] | None = None  # None: begun at the next arrival
+
+    @abstractmethod
     def slide(self, a: Arrivals) -> Floats:
         """The aggregate in every world after each arrival, float64[k, samples], NaN for none.
 
@@ -30,31 +35,32 @@ class Worlds(Protocol):
 
     def stop(self) -> None:
         """Forget the worlds."""
+        self._state = None
 
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays of the state."""
+        return sum(array.nbytes for array in self._state or ())
 
 
 def worlds_of(aggregate: Aggregate, rows: int, limit: int, options: LawOptions) -> Worlds:
     """Those of sum, avg, count or quantile; rows : the window's; limit : see MovingMoments."""
-    if aggregate.function == "quantile":
-        return QuantileWorlds(aggregate, rows, options)
-    return TotalWorlds(aggregate, rows, limit, options)
+    kind = QuantileWorlds if aggregate.function == "quantile" else TotalWorlds
+    return kind(aggregate, rows, limit, options)
 
 
-class TotalWorlds:
-    """Sums, averages or counts of values in sampled worlds; arguments as of `worlds_of`.
+class TotalWorlds(Worlds):
+    """Sums, averages or counts of values in sampled worlds.
 
     Up to 1,000 bytes a world for windows of 1,000 rows; O(sqrt(limit) + tuples held / 64).
     """
 
-    def __init__(self, aggregate: Aggregate, rows: int, limit: int, options: LawOptions) -> None:
-        self.aggregate, self.rows, self.options = aggregate, rows, options
-        self._shift = 0  # tuples of a block: the power of 2 from sqrt(limit) on, at most 64
-        while 4**self._shift < limit and self._shift < 6:
-            self._shift += 1
-        self._state: WorldTotals | None = None
+    _state: WorldTotals | None
+
+    @property
+    def _shift(self) -> int:
+        """Tuples of a block: the power of 2 from sqrt(limit) on, at most 64."""
+        return next(shift for shift in range(7) if 4**shift >= self.limit or shift == 6)
 
     def slide(self, a: Arrivals) -> Floats:
         last = a.first + a.offsets.size - 2
@@ -66,13 +72,6 @@ class TotalWorlds:
         out = np.empty((a.heads.size, self.options.samples))
         slide_totals(self._state, drawn, Arriving(a.begin, a.heads, self.rows), average, out)
         return out
-
-    def stop(self) -> None:
-        self._state = None
-
-    @property
-    def nbytes(self) -> int:
-        return sum(array.nbytes for array in self._state or ())
 
     def _fresh(self, first: int, room: int) -> WorldTotals:
         samples = self.options.samples
@@ -86,12 +85,8 @@ class TotalWorlds:
         )
 
 
-class QuantileWorlds:
-    """A quantile in sampled worlds; arguments as of `worlds_of`.  48 samples bytes."""
-
-    def __init__(self, aggregate: Aggregate, rows: int, options: LawOptions) -> None:
-        self.aggregate, self.rows, self.options = aggregate, rows, options
-        self._worlds: np.ndarray | None = None
+class QuantileWorlds(Worlds):
+    """A quantile in sampled worlds.  48 samples bytes."""
 
     def slide(self, a: Arrivals) -> Floats:
         drawn, share = _drawn(a, self.aggregate, self.options), float(self.aggregate.argument or 0)
@@ -100,22 +95,15 @@ class QuantileWorlds:
         order = order[: order.size - np.count_nonzero(np.isnan(value))]
         owner = np.repeat(np.arange(a.offsets.size - 1), np.diff(a.offsets))[order]
         ranked = Ranked(order, owner)
-        if self._worlds is None:
-            self._worlds = np.zeros(self.options.samples, sampled_quantiles.WORLD)
-            self._worlds["head"] = a.first
+        if self._state is None:
+            self._state = (np.zeros(self.options.samples, sampled_quantiles.WORLD),)
+            self._state[0]["head"] = a.first
             held, none = _held(a, self.rows), np.empty((0, 0))
-            slide_quantiles(self._worlds, drawn, ranked, held, share, none)
+            slide_quantiles(*self._state, drawn, ranked, held, share, none)
         out = np.empty((a.heads.size, self.options.samples))
         arriving = Arriving(a.begin, a.heads, self.rows)
-        slide_quantiles(self._worlds, drawn, ranked, arriving, share, out)
+        slide_quantiles(*self._state, drawn, ranked, arriving, share, out)
         return out
-
-    def stop(self) -> None:
-        self._worlds = None
-
-    @property
-    def nbytes(self) -> int:
-        return 0 if self._worlds is None else self._worlds.nbytes
 
 
 def _drawn(a: Arrivals, aggregate: Aggregate, options: LawOptions) -> Drawn:

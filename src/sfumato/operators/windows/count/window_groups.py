@@ -52,12 +52,6 @@ class WindowGroup(Stateful):
         """Stream index of the oldest tuple held, or of the next to come."""
         return self.window.arrived - (self.offsets.size - 1)
 
-    @property
-    def nbytes(self) -> int:
-        arrays = (self.offsets, self.prob, self.values)
-        held = sum(array.nbytes for array in arrays)
-        return held + self.window.nbytes + self.moving.nbytes
-
     def keep(self, a: Arrivals) -> None:
         """Only what the window still holds."""
         head = int(a.heads[-1])
