@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.operators.imputation.imputer import REASONS, Imputer
+from sfumato.operators.imputation.imputed import REASONS
+from sfumato.operators.imputation.imputer import Imputer
 from sfumato.operators.joins.answer_set import Answers
 from sfumato.operators.joins.incomplete_join import IncompleteArrivals, IncompleteJoin
 from sfumato.operators.joins.join_window import JoinWindow

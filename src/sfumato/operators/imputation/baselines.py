@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -61,29 +59,6 @@ def impute_nearest(
             for a in np.flatnonzero(pattern):
                 result[part, a] = rows[nearest, a].mean(axis=1)
     return result
-
-
-def impute_nearest_maintained(
-    repository: npt.ArrayLike, values: npt.ArrayLike, neighbours: int = 5
-) -> Floats:
-    """The same by scikit-learn's `KNNImputer`, on attributes scaled to their extents.
-
-    Raises ImportError that says what to install where scikit-learn is missing.
-    """
-    try:
-        from sklearn.impute import KNNImputer
-    except ImportError:
-        raise ImportError(
-            "`impute_nearest_maintained` needs scikit-learn: pip install scikit-learn, "
-            "or use `impute_nearest`"
-        ) from None
-    rows, objects = _both(repository, values)
-    low, extent = rows.min(axis=0), rows.max(axis=0) - rows.min(axis=0)
-    extent = np.where(extent > 0.0, extent, 1.0)
-    fitted: Any = KNNImputer(n_neighbors=neighbours, keep_empty_features=True)
-    fitted.fit((rows - low) / extent)
-    done: Floats = fitted.transform((objects - low) / extent) * extent + low
-    return np.where(np.isnan(objects), done, objects)
 
 
 def interpolate_stream(

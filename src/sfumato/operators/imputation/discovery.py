@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from sfumato.operators.arrays import Floats
 from sfumato.operators.imputation.dependency import Dependency
-from sfumato.operators.imputation.imputer import columns_of
 from sfumato.operators.imputation.prepared_repository import rounding
+from sfumato.operators.imputation.repository_columns import columns_of
 
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2)
 DIGITS = 1e4  # epsilons found are rounded up to so many parts, to be read

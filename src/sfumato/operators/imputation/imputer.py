@@ -14,9 +14,9 @@ import numpy.typing as npt
 from sfumato.kernels.imputation import dependency_choice
 from sfumato.kernels.imputation import imputation as kernel
 from sfumato.operators.arguments import NO_LIMIT, one_of, whole
-from sfumato.operators.arrays import Bools, Floats, Ints
+from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.imputation.dependency import Dependency, as_dependencies
-from sfumato.operators.imputation.donor_index import MOST_ATTRIBUTES, finite
+from sfumato.operators.imputation.imputed import REASONS, Imputed, Reasons
 from sfumato.operators.imputation.lattice import (
     Combination,
     Lattice,
@@ -37,11 +37,11 @@ from sfumato.operators.imputation.prepared_repository import (
     rounding,
     tree_orders,
 )
+from sfumato.operators.imputation.repository_columns import columns_of, scaling_of
+from sfumato.operators.state.config import as_json, from_json
 from sfumato.operators.state.snapshot import Snapshot, pack, unpack
 
-Reasons = npt.NDArray[np.uint8]
-
-KIND, VERSION = "imputer", 2
+KIND, VERSION = "imputer", 3
 FALLBACKS = ("marginal", "reject")
 LEAST_DONORS = {"calibrated": 20, "plain": 1}  # where nothing is said; measured, see docs
 METHODS = tuple(LEAST_DONORS)
@@ -50,48 +50,27 @@ PRESENT, MARGINAL, NOTHING = (
     dependency_choice.MARGINAL,
     dependency_choice.NOTHING,
 )
-REASONS = (
-    "complete",
-    "imputed",
-    "no dependency with its determinants present",
-    "no donors",
-    "not finite",
-)
 
 
 @dataclass(frozen=True)
-class Imputed:
-    """What became of n objects; m alternatives of T attributes.
+class ImputerSettings:
+    """How an `Imputer` imputes; see there. Raises ValueError for anything else."""
 
-    offsets : int64[n + 1], of each object's alternatives; one that cannot be imputed has none
-    prob : float64[m] in (0, 1], an object's sum to 1    values : float64[m, T], ascending by the
-        first missing attribute, then the next, unless merged jointly; present ones as they were
-    chosen : int64[n, T], which dependencies: bit i for number i of `Imputer.dependencies_of`, or
-        PRESENT, MARGINAL, NOTHING (-1, -2, -3)
-    reason : uint8[n], place in REASONS; from 2 on the object could not be imputed
-    donors : int64[n, T], rows that lent values    spread : float64[n, T], how far these lie apart
-    beyond : bool[n, T], donors lie farther apart than twice the least epsilon of the
-        dependencies: they do not hold
-    error : float64[n, T], how far values were moved to have few enough alternatives
-    joint : bool[n], several attributes were taken together, from the same rows
-    """
+    joint: bool = False
+    max_alternatives: int | None = None
+    fallback: str = "marginal"
+    method: str = "plain"
+    least_donors: int | None = None
 
-    offsets: Ints
-    prob: Floats
-    values: Floats
-    chosen: Ints
-    reason: Reasons
-    donors: Ints
-    spread: Floats
-    beyond: Bools
-    error: Floats
-    joint: Bools
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Objects by reason; they add up to n."""
-        found = np.bincount(self.reason, minlength=len(REASONS))
-        return dict(zip(REASONS, found.tolist(), strict=True))
+    def __post_init__(self) -> None:
+        if not isinstance(self.joint, bool):
+            raise ValueError(f"`joint` must be True or False; got {self.joint!r}")
+        one_of("fallback", self.fallback, FALLBACKS)
+        one_of("method", self.method, METHODS)
+        if self.max_alternatives is not None:
+            whole("max_alternatives", self.max_alternatives)
+        least = LEAST_DONORS[self.method] if self.least_donors is None else self.least_donors
+        object.__setattr__(self, "least_donors", whole("least_donors", least))
 
 
 class Imputer:
@@ -154,24 +133,18 @@ class Imputer:
         attributes: Sequence[str] | None = None,
         *,
         names: Sequence[str] | None = None,
-        joint: bool = False,
-        max_alternatives: int | None = None,
-        fallback: str = "marginal",
         scaling: Mapping[str, tuple[float, float]] | None = None,
-        method: str = "plain",
-        least_donors: int | None = None,
         max_combinations: int = 128,
+        **settings: Any,
     ) -> None:
         self.names, rows = columns_of(repository, names)
         by_name = np.argsort(np.array(self.names))[::-1]
         rows = rows[np.lexsort(rows.T[by_name])]  # rows in any order make the same imputer
-        self.attributes = self._known(
-            "attributes", self.names if attributes is None else attributes
-        )
+        self.attributes = self._known(self.names if attributes is None else attributes)
         self.dependencies = tuple(as_dependencies(dependencies))
         self._check_dependencies()
-        self._settings(joint, max_alternatives, fallback, method, least_donors)
-        self._scale(rows, scaling)
+        self._set(ImputerSettings(**settings))
+        self._shift, self._span = scaling_of(rows, self.names, scaling or {})
         self._order_dependencies()
         scaled = (rows - self._shift) / self._span
         self._lattices = self._build(scaled, whole("max_combinations", max_combinations))
@@ -282,11 +255,7 @@ class Imputer:
             "names": list(self.names),
             "attributes": list(self.attributes),
             "dependencies": [str(dependency) for dependency in self.dependencies],
-            "joint": self.joint,
-            "max_alternatives": self.max_alternatives,
-            "fallback": self.fallback,
-            "method": self.method,
-            "least_donors": self.least_donors,
+            "settings": as_json(self.settings),
             "ordered": [[str(each) for each in own] for own in self._ordered],
             "lattices": [
                 {
@@ -303,10 +272,7 @@ class Imputer:
             "orders": self._orders,
             "shift": self._shift,
             "span": self._span,
-            "curve": self.prepared.curve,
-            "sharpness": self.prepared.sharpness,
-            "even": self.prepared.even,
-            "narrowing": self.prepared.narrowing,
+            **{name: getattr(self.prepared, name) for name in Calibration._fields},
         }
         return pack(KIND, VERSION, Snapshot(values=values, arrays=arrays))
 
@@ -323,13 +289,7 @@ class Imputer:
         imputer.names = tuple(values["names"])
         imputer.attributes = tuple(values["attributes"])
         imputer.dependencies = tuple(as_dependencies(values["dependencies"]))
-        imputer._settings(
-            values["joint"],
-            values["max_alternatives"],
-            values["fallback"],
-            values["method"],
-            values["least_donors"],
-        )
+        imputer._set(from_json(ImputerSettings, values["settings"]))
         imputer._shift, imputer._span = arrays["shift"], arrays["span"]
         imputer._lattices = tuple(
             Lattice(
@@ -346,24 +306,18 @@ class Imputer:
         imputer._finish(arrays["rows"], arrays["orders"], known)
         return imputer
 
-    def _settings(self, joint: Any, most: Any, fallback: Any, method: Any, least: Any) -> None:
-        if not isinstance(joint, bool):
-            raise ValueError(f"`joint` must be True or False; got {joint!r}")
-        if fallback not in FALLBACKS:
-            raise ValueError(f"`fallback` must be one of {', '.join(FALLBACKS)}; got {fallback!r}")
-        self.joint, self.fallback = joint, fallback
-        self.max_alternatives = None if most is None else whole("max_alternatives", most)
-        self.method = one_of("method", method, METHODS)
-        self.least_donors = whole("least_donors", LEAST_DONORS[method] if least is None else least)
-        self.most = NO_LIMIT if self.max_alternatives is None else self.max_alternatives
+    def _set(self, settings: ImputerSettings) -> None:
+        self.settings, self.joint, self.fallback = settings, settings.joint, settings.fallback
+        self.method, self.least_donors = settings.method, settings.least_donors or 1
+        self.most = settings.max_alternatives or NO_LIMIT
 
-    def _known(self, argument: str, chosen: Sequence[str]) -> tuple[str, ...]:
+    def _known(self, chosen: Sequence[str]) -> tuple[str, ...]:
         if isinstance(chosen, str):
             chosen = [chosen]
         unknown = [name for name in chosen if name not in self.names]
         if unknown or not len(chosen) or len(set(chosen)) < len(chosen):
             raise ValueError(
-                f"`{argument}` must be different names of the repository's columns "
+                f"`attributes` must be different names of the repository's columns "
                 f"{list(self.names)}; got {list(chosen)}"
             )
         return tuple(chosen)
@@ -377,26 +331,6 @@ class Imputer:
                     f"attributes {list(self.attributes)}, the determinants columns of the "
                     f"repository {list(self.names)}"
                 )
-
-    def _scale(self, rows: Floats, scaling: Mapping[str, tuple[float, float]] | None) -> None:
-        given = dict(scaling or {})
-        unknown = [name for name in given if name not in self.names]
-        if unknown:
-            raise ValueError(f"`scaling` names {unknown}, which the repository lacks")
-        shift, span = rows.min(axis=0), rows.max(axis=0) * 0.5 - rows.min(axis=0) * 0.5
-        span = 2.0 * np.minimum(span, np.finfo(np.float64).max / 4)
-        span[span == 0.0] = 1.0
-        for a, name in enumerate(self.names):
-            if name in given:
-                shift[a], span[a] = given[name]
-        bad = np.flatnonzero(~np.isfinite(shift) | ~np.isfinite(span) | ~(span > 0.0))
-        if bad.size:
-            a = int(bad[0])
-            raise ValueError(
-                f"`scaling` of `{self.names[a]}` must be a finite shift and a finite span above 0; "
-                f"got ({shift[a]}, {span[a]})"
-            )
-        self._shift, self._span = shift, span
 
     def _build(self, scaled: Floats, most: int) -> tuple[Lattice, ...]:
         dimensions: dict[tuple[str, ...], float] = {}
@@ -451,13 +385,7 @@ class Imputer:
                 span=self._span,
                 columns=np.array([self.names.index(name) for name in self.attributes], np.int64),
                 boxes=boxes,
-                combinations=[
-                    [
-                        sum(1 << own.index(part) for part in each.parts)
-                        for each in lattice.combinations
-                    ]
-                    for own, lattice in zip(self._ordered, self._lattices, strict=True)
-                ],
+                combinations=self._sets(),
                 orders=orders,
                 choice=dependency_choice.Choice(
                     least, self.fallback == "marginal", 2 * self.least_donors if nearest else 0
@@ -505,30 +433,3 @@ class Imputer:
 def _tightness(dependency: Dependency) -> tuple[float, int, float, str]:
     reach = sum(epsilon for _, epsilon in dependency.determinants)
     return dependency.epsilon, len(dependency.names), reach, str(dependency)
-
-
-def columns_of(
-    repository: Mapping[str, npt.ArrayLike] | npt.ArrayLike, names: Sequence[str] | None
-) -> tuple[tuple[str, ...], Floats]:
-    """Names and rows float64[N, D] of a repository given either way. Raises ValueError."""
-    if isinstance(repository, Mapping):
-        if names is None:
-            names = list(repository)
-        lacking = [name for name in names if name not in repository]
-        if lacking or not names:
-            raise ValueError(f"`repository` must have the columns {list(names)}; {lacking} lack")
-        columns = [np.asarray(repository[name], np.float64) for name in names]
-        if len({column.shape for column in columns}) > 1 or columns[0].ndim != 1:
-            shapes = [column.shape for column in columns]
-            raise ValueError(f"`repository` must have columns of one length; got {shapes}")
-        repository = np.column_stack(columns)
-    elif names is None:
-        raise ValueError("`names` must name the columns of a `repository` given as a matrix")
-    rows = finite("repository", repository)
-    if len(names) != rows.shape[1] or len(set(names)) < len(names):
-        raise ValueError(
-            f"`names` must be {rows.shape[1]} different names, one a column; got {list(names)}"
-        )
-    if len(names) > MOST_ATTRIBUTES:
-        raise ValueError(f"`repository` must have at most {MOST_ATTRIBUTES} columns")
-    return tuple(names), rows

@@ -25,7 +25,8 @@ from sfumato.kernels.joins.match_probability import criterion
 from sfumato.kernels.joins.tuple_store import held_slots, read_tuples
 from sfumato.operators.arguments import OUTPUTS, distance, one_of, share
 from sfumato.operators.arrays import Floats, Ints
-from sfumato.operators.imputation.imputer import REASONS, Imputer
+from sfumato.operators.imputation.imputed import REASONS
+from sfumato.operators.imputation.imputer import Imputer
 from sfumato.operators.joins.answer_set import Answers
 from sfumato.operators.joins.arrivals import IncompleteArrivals
 from sfumato.operators.joins.join_window import JoinWindow, Window, windows_of

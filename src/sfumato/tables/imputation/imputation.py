@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from sfumato.operators.arrays import Floats
 from sfumato.operators.imputation.dependency import Dependency
-from sfumato.operators.imputation.imputer import REASONS, Imputed, Imputer
+from sfumato.operators.imputation.imputed import REASONS, Imputed
+from sfumato.operators.imputation.imputer import Imputer
 
 IMPUTED = REASONS.index("imputed")
 UNIMPUTABLE = "unimputable: "  # how `imputed_by` of a row without alternatives begins

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sfumato.operators.imputation.imputer import REASONS
+from sfumato.operators.imputation.imputed import REASONS
 from sfumato.operators.joins.answer_set import Answers
 from sfumato.operators.joins.arrivals import IncompleteArrivals
 from sfumato.operators.joins.incomplete_join import IncompleteJoin

@@ -1,0 +1,59 @@
+"""The columns of a repository, and how they are scaled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.operators.arrays import Floats
+from sfumato.operators.imputation.donor_index import MOST_ATTRIBUTES, finite
+
+
+def columns_of(
+    repository: Mapping[str, npt.ArrayLike] | npt.ArrayLike, names: Sequence[str] | None
+) -> tuple[tuple[str, ...], Floats]:
+    """Names and rows float64[N, D] of a repository given either way. Raises ValueError."""
+    if isinstance(repository, Mapping):
+        if names is None:
+            names = list(repository)
+        lacking = [name for name in names if name not in repository]
+        if lacking or not names:
+            raise ValueError(f"`repository` must have the columns {list(names)}; {lacking} lack")
+        columns = [np.asarray(repository[name], np.float64) for name in names]
+        if len({column.shape for column in columns}) > 1 or columns[0].ndim != 1:
+            shapes = [column.shape for column in columns]
+            raise ValueError(f"`repository` must have columns of one length; got {shapes}")
+        repository = np.column_stack(columns)
+    elif names is None:
+        raise ValueError("`names` must name the columns of a `repository` given as a matrix")
+    rows = finite("repository", repository)
+    if len(names) != rows.shape[1] or len(set(names)) < len(names):
+        raise ValueError(
+            f"`names` must be {rows.shape[1]} different names, one a column; got {list(names)}"
+        )
+    if len(names) > MOST_ATTRIBUTES:
+        raise ValueError(f"`repository` must have at most {MOST_ATTRIBUTES} columns")
+    return tuple(names), rows
+
+
+def scaling_of(
+    rows: Floats, names: Sequence[str], given: Mapping[str, tuple[float, float]]
+) -> tuple[Floats, Floats]:
+    """(shift, span), float64[D] each: those given by name, of others minimum and extent."""
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise ValueError(f"`scaling` names {unknown}, which the repository lacks")
+    shift, span = rows.min(axis=0), rows.max(axis=0) * 0.5 - rows.min(axis=0) * 0.5
+    span = 2.0 * np.minimum(span, np.finfo(np.float64).max / 4)
+    span[span == 0.0] = 1.0
+    for a, name in enumerate(names):
+        if name in given:
+            shift[a], span[a] = given[name]
+        if not (np.isfinite(shift[a]) and np.isfinite(span[a]) and span[a] > 0.0):
+            raise ValueError(
+                f"`scaling` of `{name}` must be a finite shift and a finite span above 0; "
+                f"got ({shift[a]}, {span[a]})"
+            )
+    return shift, span
