@@ -16,7 +16,7 @@ from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.operators.state.stateful import load_bytes, saved_bytes
 from sfumato.tables.disorder.ordered_rows import RowReorder
-from sfumato.tables.held_rows import HeldRows
+from sfumato.tables.row_store import RowStore
 
 NEVER = np.iinfo(np.int64).min
 CONTROLS = {
@@ -219,11 +219,11 @@ def test_idle_and_flush_survive_a_snapshot(control):
 
 
 def test_held_rows_are_copied_together_and_forgotten():
-    held, alive = HeldRows(), np.empty(0, np.int64)
+    held, alive = RowStore(), np.empty(0, np.int64)
     rng = np.random.default_rng(6)
     for start in range(0, 20_000, 50):
         numbers = np.arange(start, start + 50)
-        held.append(numbers, pa.table({"number": numbers}))
+        held.append(pa.table({"number": numbers}), numbers)
         alive = np.concatenate([alive, numbers])
         alive = alive[(rng.random(len(alive)) < 0.9) | (alive < 5)]
         held.forget(alive)
@@ -231,12 +231,14 @@ def test_held_rows_are_copied_together_and_forgotten():
         assert stored <= 2 * len(alive) + 1100
         assert len(held._chunks) <= 12
     wanted = rng.permutation(alive)
-    parts = held.take(wanted)
+    parts = held.parts(wanted)
     got = np.empty_like(wanted)
     for places, table in parts:
         got[places] = table["number"].to_numpy()
     assert got.tolist() == wanted.tolist()
-    assert held.rows(alive)["number"].to_pylist() == alive.tolist()
+    assert held.take(wanted)["number"].to_pylist() == wanted.tolist()
+    held.keep(alive)
+    assert held.stored["number"].to_pylist() == alive.tolist()
 
 
 def test_any_columns_pass_through():

@@ -7,11 +7,12 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.operators.arguments import distance
 from sfumato.operators.arrays import Floats
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.prepared_repository import rounding
@@ -68,20 +69,21 @@ def discover_dependencies(
     """
     known, rows = columns_of(repository, names)
     chosen = list(known) if dependents is None else list(dependents)
-    _check(known, chosen, within, confidence, epsilons, max_determinants, sample)
+    unknown = [name for name in chosen if name not in known]
+    if unknown:
+        raise ValueError(f"`dependents` must be columns of {list(known)}; got {unknown}")
+    search = Search(within, confidence, epsilons, max_determinants, sample, least_donors)
     if len(rows) < 2:
         return []
     total = len(rows)
+    kept = rows
     if total > sample:
         picked = np.random.default_rng(seed).choice(total, sample, replace=False)
         kept = rows[np.sort(picked)]
-    else:
-        kept = rows
     differences = _differences(kept, rows, known, dict(scaling or {}))
     found: dict[str, list[Dependency]] = {name: [] for name in chosen}
     missed: dict[str, Miss | None] = dict.fromkeys(chosen)
-    least_support = least_donors / max(total - 1, 1)
-    wish = _Wish(within, confidence, sorted(epsilons, reverse=True), least_support)
+    least = least_donors / max(total - 1, 1)
     for size in range(1, min(max_determinants, len(known) - 1) + 1):
         for chosen_columns in combinations(range(len(known)), size):
             reach = differences[list(chosen_columns)].max(axis=0)
@@ -90,12 +92,12 @@ def discover_dependencies(
                     continue
                 determinants = [known[a] for a in chosen_columns]
                 difference = differences[known.index(name)]
-                for each in _candidates(reach, difference, determinants, name, wish):
+                for each in _candidates(reach, difference, (determinants, name), search, least):
                     if isinstance(each, Miss):
                         missed[name] = max(missed[name] or each, each)
                     elif not any(_implies(d, each) for d in found[name]):
                         found[name].append(each)
-    _tell({name: missed[name] for name in chosen if not found[name]}, wish)
+    _warn({name: missed[name] for name in chosen if not found[name]}, search)
     return [
         dependency
         for name in chosen
@@ -122,13 +124,30 @@ def _differences(
 
 
 @dataclass(frozen=True)
-class _Wish:
-    """What a dependency must have; epsilons descend."""
+class Search:
+    """What a dependency must have, and what is tried; checks itself."""
 
     within: float
     confidence: float
-    epsilons: list[float]
-    least_support: float
+    epsilons: Sequence[float]
+    max_determinants: int
+    sample: int
+    least_donors: float
+
+    def __post_init__(self) -> None:
+        distance("within", self.within)
+        if not 0.0 < self.confidence <= 1.0:
+            raise ValueError(f"`confidence` must be a share in (0, 1]; got {self.confidence!r}")
+        known = len(self.epsilons)
+        if not known or not all(e >= 0.0 and math.isfinite(e) for e in self.epsilons):
+            raise ValueError(
+                f"`epsilons` must be finite numbers of at least 0; got {self.epsilons!r}"
+            )
+        if self.max_determinants < 1 or self.sample < 2:
+            raise ValueError(
+                "`max_determinants` must be at least 1 and `sample` at least 2; "
+                f"got {self.max_determinants!r} and {self.sample!r}"
+            )
 
 
 class Miss(NamedTuple):
@@ -148,21 +167,22 @@ class Miss(NamedTuple):
 
 
 def _candidates(
-    reach: Floats, difference: Floats, determinants: list[str], dependent: str, wish: _Wish
+    reach: Floats, difference: Floats, names: tuple[list[str], str], search: Search, least: float
 ) -> Iterator[Dependency | Miss]:
     """For each epsilon the dependency that has the confidence, or what is missing."""
-    for epsilon in wish.epsilons:
+    determinants, dependent = names
+    for epsilon in sorted(search.epsilons, reverse=True):
         near = difference[reach <= epsilon]
         support = near.size / difference.size
-        if near.size < FEWEST_PAIRS or support < wish.least_support:
+        if near.size < FEWEST_PAIRS or support < least:
             return  # and smaller epsilons have fewer still
-        inside = int(np.count_nonzero(near <= wish.within))
-        if inside < wish.confidence * near.size:
+        inside = int(np.count_nonzero(near <= search.within))
+        if inside < search.confidence * near.size:
             yield Miss(inside / near.size, near.size, tuple(determinants), epsilon)
             continue
-        needed = min(math.ceil(wish.confidence * near.size), near.size)
+        needed = min(math.ceil(search.confidence * near.size), near.size)
         bound = float(np.partition(near, needed - 1)[needed - 1])
-        bound = min(math.ceil(bound * DIGITS) / DIGITS, wish.within)
+        bound = min(math.ceil(bound * DIGITS) / DIGITS, search.within)
         yield Dependency(
             tuple((name, epsilon) for name in determinants),
             dependent,
@@ -173,7 +193,7 @@ def _candidates(
         )
 
 
-def _tell(missed: Mapping[str, Miss | None], wish: _Wish) -> None:
+def _warn(missed: Mapping[str, Miss | None], search: Search) -> None:
     """Warn of the attributes for which no dependency holds."""
     if not missed:
         return
@@ -184,8 +204,8 @@ def _tell(missed: Mapping[str, Miss | None], wish: _Wish) -> None:
     if len(missed) > MOST_TOLD:
         lines.append(f"and {len(missed) - MOST_TOLD} more")
     warnings.warn(
-        f"no dependency found with {wish.confidence:.0%} of the near pairs within {wish.within:g}, "
-        "of scaled attributes; " + "; ".join(lines)
+        f"no dependency found with {search.confidence:.0%} of the near pairs within "
+        f"{search.within:g}, of scaled attributes; " + "; ".join(lines)
         + ". A larger `within`, a lower `confidence` or more `max_determinants` ask for less",
         NothingDiscovered,
         stacklevel=3,
@@ -198,28 +218,3 @@ def _implies(smaller: Dependency, larger: Dependency) -> bool:
     return smaller.epsilon <= larger.epsilon and all(
         name in bounds and epsilon >= bounds[name] for name, epsilon in smaller.determinants
     )
-
-
-def _check(
-    known: Sequence[str],
-    dependents: list[str],
-    within: Any,
-    confidence: Any,
-    epsilons: Any,
-    max_determinants: Any,
-    sample: Any,
-) -> None:
-    unknown = [name for name in dependents if name not in known]
-    if unknown:
-        raise ValueError(f"`dependents` must be columns of {list(known)}; got {unknown}")
-    if not (within > 0.0 and math.isfinite(within)):
-        raise ValueError(f"`within` must be a positive, finite distance; got {within!r}")
-    if not 0.0 < confidence <= 1.0:
-        raise ValueError(f"`confidence` must be a share in (0, 1]; got {confidence!r}")
-    if not len(epsilons) or not all(e >= 0.0 and math.isfinite(e) for e in epsilons):
-        raise ValueError(f"`epsilons` must be finite numbers of at least 0; got {epsilons!r}")
-    if max_determinants < 1 or sample < 2:
-        raise ValueError(
-            "`max_determinants` must be at least 1 and `sample` at least 2; "
-            f"got {max_determinants!r} and {sample!r}"
-        )

@@ -146,6 +146,30 @@ class Results:
         self._laws = []
 
 
+class LawfulResults:
+    """Results of several aggregates, with laws where they are wanted.
+
+    moments : float64[r, 3, n], as of `Results`, of each aggregate
+    """
+
+    def __init__(
+        self, aggregates: Sequence[Aggregate], options: LawOptions, moments: Floats
+    ) -> None:
+        self._options = options
+        self._each = [Results(a, options, moments[r]) for r, a in enumerate(aggregates)]
+        pairs = zip(aggregates, self._each, strict=True)
+        self.lawful = [(a, results) for a, results in pairs if options.law_wanted(a)]
+
+    def put(self, row: int, members: Members) -> None:
+        """The laws of a row, from the tuples inside."""
+        for aggregate, results in self.lawful:
+            results.put(row, law_of(aggregate, members, self._options))
+
+    def measured(self, order: Ints) -> list[Measured]:
+        """The results of these rows, in this order."""
+        return [results.measured(order) for results in self._each]
+
+
 def checked_aggregates(aggregates: Sequence[Aggregate], attributes: int | None) -> int:
     """How many attributes `aggregates` need, or `attributes` if that is given.
 

@@ -32,18 +32,20 @@ def checked_existence(existence: npt.ArrayLike, name: str = "existence") -> Floa
     return surveyed_existence(existence, name)[0]
 
 
-def surveyed_existence(existence: npt.ArrayLike, name: str) -> tuple[Floats, int, int]:
-    """As checked_existence, with how many of them are 1 and how many exceed 0."""
+def as_floats(name: str, values: npt.ArrayLike) -> Floats:
+    """`values` as a contiguous float64[n]; ValueError naming them if they are no such list."""
     try:
-        array = np.asarray(existence, dtype=np.float64)
+        array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"`{name}` must be an array of numbers; got {existence!r:.80}") from None
+        raise ValueError(f"`{name}` must be an array of numbers; got {values!r:.80}") from None
     if array.ndim != 1:
         raise ValueError(f"`{name}` must have one dimension; got {array.ndim}")
-    if not (array.flags.c_contiguous and array.flags.writeable):
-        array = (
-            array.copy()
-        )  # kernels are compiled for one kind of array, and Arrow's are read-only
+    return np.require(array, requirements=["C", "W"])  # kernels are compiled for one kind of array
+
+
+def surveyed_existence(existence: npt.ArrayLike, name: str) -> tuple[Floats, int, int]:
+    """As checked_existence, with how many of them are 1 and how many exceed 0."""
+    array = as_floats(name, existence)
     bad, above, certain, possible = survey(array, 1.0 + EXCESS)
     if bad >= 0:
         raise ValueError(

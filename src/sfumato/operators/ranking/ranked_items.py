@@ -17,7 +17,7 @@ from sfumato.kernels.ranking.generation_rules import (
     undecided,
 )
 from sfumato.operators.arrays import Floats, Ints
-from sfumato.operators.laws.poisson_binomial import EXCESS
+from sfumato.operators.laws.poisson_binomial import EXCESS, as_floats
 
 SAMPLED = 8  # the limit of the front is guessed from one item in so many
 
@@ -210,19 +210,6 @@ def checked_k(k: Any, name: str = "k") -> int:
     if isinstance(k, (bool, np.bool_)) or not 1 <= number < 2**31:
         raise ValueError(f"`{name}` must be a whole number of tuples, at least 1; got {k!r}")
     return number
-
-
-def as_floats(name: str, values: npt.ArrayLike) -> Floats:
-    """`values` as a contiguous float64[n]; ValueError naming them if they are no such list."""
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"`{name}` must be an array of numbers; got {values!r:.80}") from None
-    if array.ndim != 1:
-        raise ValueError(f"`{name}` must have one dimension; got {array.ndim}")
-    if not (array.flags.c_contiguous and array.flags.writeable):
-        array = array.copy()  # kernels are compiled for one kind of array
-    return array
 
 
 def as_probabilities(prob: Floats) -> Floats:

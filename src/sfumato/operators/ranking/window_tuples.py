@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.operators.arrays import Bools, Floats, Ints, chosen
-from sfumato.operators.laws.poisson_binomial import EXCESS
+from sfumato.operators.laws.poisson_binomial import EXCESS, as_floats
 from sfumato.operators.ranking.ranked_items import (
-    as_floats,
     as_probabilities,
     as_whole_numbers,
 )

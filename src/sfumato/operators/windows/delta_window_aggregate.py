@@ -13,11 +13,7 @@ from sfumato.kernels.windows.delta_window import DeltaRule
 from sfumato.operators.arguments import NO_LIMIT
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.laws.finite_laws import LawOptions
-from sfumato.operators.laws.independent_law import (
-    Results,
-    checked_aggregates,
-    law_of,
-)
+from sfumato.operators.laws.independent_law import LawfulResults, checked_aggregates
 from sfumato.operators.laws.moment_channels import Channels
 from sfumato.operators.state.tuple_batch import TupleBatch, checked_alternatives, codes
 from sfumato.operators.windows.delta_group import DeltaGroup
@@ -123,8 +119,7 @@ class DeltaWindowAggregate(GroupedWindows):
         batch = TupleBatch(np.zeros((4, n), np.int64), offsets, prob, table)
         held = np.empty(n, np.int64)
         moments = np.full((len(self.aggregates), 3, n), np.nan)
-        results = [Results(a, self.options, moments[r]) for r, a in enumerate(self.aggregates)]
-        lawful = [r for r, a in enumerate(self.aggregates) if self.options.law_wanted(a)]
+        results = LawfulResults(self.aggregates, self.options, moments)
         order = np.argsort(group, kind="stable")
         starts = np.flatnonzero(np.diff(group[order], prepend=-1))
         for places in np.split(order, starts[1:]) if n else []:
@@ -133,12 +128,10 @@ class DeltaWindowAggregate(GroupedWindows):
             (first, end), answers = window.extend(batch.take(places))
             self.overflow += window.evicted - overflow
             held[places], moments[:, :, places] = end - first, answers
-            if lawful:
+            if results.lawful:
                 for place, low, high in zip(places, first, end, strict=True):
-                    members = window.members(low, high)
-                    for r in lawful:
-                        results[r].put(place, law_of(self.aggregates[r], members, self.options))
-        return WindowAnswers(held, [result.measured(np.arange(n)) for result in results])
+                    results.put(place, window.members(low, high))
+        return WindowAnswers(held, results.measured(np.arange(n)))
 
     def _new_group(self) -> DeltaGroup:
         return DeltaGroup(self._rule, self._channels, self.attributes)

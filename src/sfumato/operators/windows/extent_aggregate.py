@@ -14,11 +14,7 @@ from sfumato.kernels.windows.extent_lists import EXTENT, Groups, PaneGrid, list_
 from sfumato.operators.arrays import Ints
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.laws.finite_laws import LawOptions
-from sfumato.operators.laws.independent_law import (
-    Results,
-    checked_aggregates,
-    law_of,
-)
+from sfumato.operators.laws.independent_law import LawfulResults, checked_aggregates
 from sfumato.operators.laws.moment_channels import Channels
 from sfumato.operators.state.declared import Array, Part, Record, Value
 from sfumato.operators.state.stateful import Operator
@@ -325,14 +321,11 @@ class ExtentAggregate(Operator):
         answers, held = panes.answer(found, groups, len(self.aggregates))
         turn = np.zeros(len(found)) if at_once else found["closing"]
         order = np.lexsort((groups, found["number"], turn))
-        results = [Results(a, self.options, answers[r]) for r, a in enumerate(self.aggregates)]
-        lawful = [r for r, a in enumerate(self.aggregates) if self.options.law_wanted(a)]
-        if lawful:
+        results = LawfulResults(self.aggregates, self.options, answers)
+        if results.lawful:
             ends, rows = panes.members(found, groups)
             for x in range(len(found)):
-                members = panes.tuples_at(rows[ends[x] : ends[x + 1]])
-                for r in lawful:
-                    results[r].put(x, law_of(self.aggregates[r], members, self.options))
+                results.put(x, panes.tuples_at(rows[ends[x] : ends[x + 1]]))
         end = found["number"][order] * self.slide
         offsets, numbers = None, None
         if self.members:
@@ -341,7 +334,7 @@ class ExtentAggregate(Operator):
         extents = Extents(
             end - self.length, end, groups[order], held[order],
             closings["at"][found["closing"][order]], self.missed.of(found, groups)[order],
-            [result.measured(order) for result in results], offsets, numbers,
+            results.measured(order), offsets, numbers,
         )  # fmt: skip
         self._forget()
         if not closings.size:

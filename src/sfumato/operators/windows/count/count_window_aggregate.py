@@ -14,7 +14,7 @@ from sfumato.operators.arrays import chosen
 from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints, Measured
 from sfumato.operators.laws.finite_laws import LawOptions
 from sfumato.operators.laws.independent_law import checked_aggregates
-from sfumato.operators.state.declared import Value
+from sfumato.operators.state.tuple_batch import EXCESS, checked_alternatives
 from sfumato.operators.windows.count.moving_aggregates import Kept, MovingAggregates
 from sfumato.operators.windows.count.window_groups import WindowGroup
 from sfumato.operators.windows.count.window_laws import Arrivals
@@ -74,9 +74,9 @@ class CountWindowAggregate(GroupedWindows):
     ([8.0, 10.0, 8.0], [0.0, 2.0, 2.0])
     """
 
-    kind, version = "count_window_aggregate", 4
+    kind, version = "count_window_aggregate", 5
     config: CountWindowConfig
-    state = {"attributes": Value(low=0, none=True), **GROUPED}
+    state = GROUPED
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class CountWindowAggregate(GroupedWindows):
             rows, confidence, tuple(aggregates), max_tuples, method, self.options
         )
         self.rows, self.aggregates = rows, list(aggregates)
-        self.attributes: int | None = None
+        self.attributes = checked_aggregates(aggregates, None)  # so many of `values` count
         self._kept = Kept.of(self.aggregates, self.options.laws)
         self._budget = WorldBudget()
 
@@ -109,8 +109,8 @@ class CountWindowAggregate(GroupedWindows):
 
         codes : int64[n] >= 0, the tuples' groups; offsets : int64[n + 1], where each tuple's
         alternatives begin; prob : float64[m]; values : float64[m, a], NaN for no value
-        Raises ValueError, with nothing taken, for arrays that do not fit together, probabilities
-        outside (0, 1], or sums of them above 1 + 1e-9.
+        Raises TypeError or ValueError, with nothing taken, for arrays that do not fit together,
+        probabilities outside (0, 1], or sums of them above 1 + 1e-9.
         """
         group_of, *batch = self._checked(codes, offsets, prob, values)
         held = np.zeros(group_of.size, np.int64)
@@ -150,7 +150,7 @@ class CountWindowAggregate(GroupedWindows):
         )
         limit = min(self.rows, given.max_tuples or self.rows)
         moving = MovingAggregates(self._kept, self.rows, limit, self.options)
-        return WindowGroup(window, self.attributes or 0, moving)
+        return WindowGroup(window, self.attributes, moving)
 
     def _extend(
         self, group: WindowGroup, offsets: Ints, prob: Floats, values: Floats
@@ -177,34 +177,17 @@ class CountWindowAggregate(GroupedWindows):
         held = before + 1 + np.arange(heads.size) - heads
         return held, [measured[of] for of in self.aggregates]
 
-    def _checked(self, codes: Any, offsets: Any, prob: Any, values: Any) -> tuple:
-        codes = np.require(codes, np.int64, ["C", "W"])
-        offsets = np.require(offsets, np.int64, ["C", "W"])
-        prob = np.require(prob, np.float64, ["C", "W"])
-        values = np.require(values, np.float64, ["C", "W"])
-        if codes.ndim != 1 or (codes < 0).any():
+    def _checked(self, code: Any, offsets: Any, prob: Any, values: Any) -> tuple:
+        code = np.require(code, np.int64, ["C", "W"])
+        if code.ndim != 1 or code.min(initial=0) < 0:
             raise ValueError("`codes` must be an array [n] of group numbers from 0")
-        if offsets.shape != (codes.size + 1,) or offsets[0] != 0 or (np.diff(offsets) < 1).any():
-            raise ValueError(
-                f"`offsets` must be [{codes.size + 1}], rising from 0: every tuple has alternatives"
-            )
-        if prob.shape != (offsets[-1],) or not ((prob > 0.0) & (prob <= 1.0 + 1e-9)).all():
-            raise ValueError(f"`prob` must be [{offsets[-1]}] of probabilities in (0, 1]")
-        if codes.size and (np.add.reduceat(prob, offsets[:-1]) > 1.0 + 1e-9).any():
-            raise ValueError("`prob` of a tuple's alternatives must add up to at most 1")
-        wanted = 1 + max(
-            (a.attribute for a in self.aggregates if a.attribute is not None), default=-1
+        offsets, prob, table = checked_alternatives(
+            code.size, offsets, prob, values, self.attributes
         )
-        if values.ndim != 2 or values.shape[0] != prob.size or values.shape[1] < wanted:
-            raise ValueError(
-                f"`values` must be [{prob.size}, at least {wanted}]; got {values.shape}"
-            )
-        if np.isinf(values).any():
+        if (np.diff(offsets) < 1).any():
+            raise ValueError("`offsets` must rise: every tuple has alternatives")
+        if code.size and (np.add.reduceat(prob, offsets[:-1]) > 1.0 + EXCESS).any():
+            raise ValueError("`prob` of a tuple's alternatives must add up to at most 1")
+        if np.isinf(table).any():
             raise ValueError("`values` must be finite, or NaN for no value; got an infinite one")
-        if self.attributes not in (None, values.shape[1]):
-            raise ValueError(
-                f"`values` must have {self.attributes} attributes as before; got {values.shape[1]}"
-            )
-        if self.attributes is None:
-            self.attributes = values.shape[1]
-        return codes, offsets, np.minimum(prob, 1.0), values
+        return code, offsets, np.minimum(prob, 1.0), table.T
