@@ -7,10 +7,14 @@ A gap says why a law has no meaning for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
+from damages import damaged
+from sfumato.operators.state.snapshot import SnapshotError
 
 
 @dataclass(frozen=True)
@@ -86,8 +90,33 @@ def inputs_untouched(subject, rng, n=80):
         np.testing.assert_array_equal(rows[name], value)
 
 
+def damage_is_refused(subject, rng, n=80):
+    """A snapshot with damaged state is refused, or gives an operator that runs.
+
+    It may say that its rows are not those of the state (ValueError); it never fails otherwise, and
+    kernels, which check bounds in tests, never read outside their arrays.
+    """
+    rows, order = subject.rows(rng, n), np.arange(n)
+    before, after = np.split(order, [n // 2])
+    operator, refused = subject.make(), 0
+    subject.feed(operator, rows, before)
+    data = operator.snapshot()
+    for _ in range(40):
+        try:
+            one = type(operator).restore(damaged(data, rng))
+        except SnapshotError:
+            refused += 1
+            continue
+        with suppress(ValueError):
+            subject.feed(one, rows, after)
+            subject.finish(one)
+            one.snapshot()
+    assert refused > 0
+
+
 LAWS = {
-    law.__name__: law for law in (any_split, restart_anywhere, keys_in_any_order, inputs_untouched)
+    law.__name__: law
+    for law in (any_split, restart_anywhere, keys_in_any_order, inputs_untouched, damage_is_refused)
 }
 
 

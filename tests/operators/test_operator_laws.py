@@ -11,6 +11,7 @@ from sfumato.operators.imputation.earlier_values import EarlierValues
 from sfumato.operators.joins.arrivals import Arrivals
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
@@ -169,10 +170,28 @@ class Totals:
             yield int(key), totals[one]
 
     def snapshot(self):
+        if self.broken in (None, "damage_is_refused"):
+            keys = np.array(sorted(self.totals), np.int64)
+            totals = np.array([self.totals[key] for key in keys])
+            state = Snapshot({"state": {}, "broken": self.broken}, {"keys": keys, "totals": totals})
+            return pack("totals", 1, state)
         return self.totals, self.broken  # a view: what runs on changes it
 
     @classmethod
     def restore(cls, saved):
+        if isinstance(saved, bytes):
+            state = unpack(saved, "totals", 1)
+            keys, totals = state.arrays["keys"], state.arrays["totals"]
+            if state.values["broken"] is None and (
+                (keys.dtype, totals.dtype, keys.ndim) != (np.int64, np.float64, 1)
+                or not keys.shape == totals.shape
+                or not np.isfinite(totals).all()
+            ):
+                raise SnapshotError("these are no totals")
+            saved = (
+                dict(zip(keys.reshape(-1).tolist(), totals.reshape(-1).tolist(), strict=False)),
+                None,
+            )
         operator = cls(saved[1])
         operator.totals = saved[0] if saved[1] == "restart_anywhere" else dict(saved[0])
         return operator

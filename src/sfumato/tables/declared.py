@@ -1,7 +1,12 @@
-"""Arrow tables as declared state: they are saved as the bytes of an Arrow stream."""
+"""Arrow tables as declared state: they are saved as the bytes of an Arrow stream.
+
+A checksum comes behind: what reads Arrow trusts names, types and lengths in these bytes.
+"""
 
 from __future__ import annotations
 
+import struct
+import zlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +15,8 @@ import pyarrow as pa
 
 from sfumato.operators.state.declared import Array, Saved, Size, Sizes, check_size
 from sfumato.operators.state.snapshot import SnapshotError
+
+CHECKSUM = struct.Struct("<I")
 
 
 @dataclass(frozen=True)
@@ -34,11 +41,12 @@ class Table:
 
 
 def as_bytes(table: pa.Table) -> np.ndarray:
-    """uint8[]: the table as an Arrow stream."""
+    """uint8[]: the table as an Arrow stream, and its CRC-32."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return np.frombuffer(sink.getvalue(), np.uint8)
+    stream = sink.getvalue().to_pybytes()
+    return np.frombuffer(stream + CHECKSUM.pack(zlib.crc32(stream)), np.uint8)
 
 
 def from_bytes(name: str, data: np.ndarray) -> pa.Table:
@@ -46,8 +54,11 @@ def from_bytes(name: str, data: np.ndarray) -> pa.Table:
 
     Cost: besides reading, one look at every offset, so that damaged ones lead nowhere.
     """
+    stream, checksum = data[: -CHECKSUM.size].tobytes(), data[-CHECKSUM.size :].tobytes()
+    if checksum != CHECKSUM.pack(zlib.crc32(stream)):
+        raise SnapshotError(f"`{name}` is no Arrow table, or a damaged one")
     try:
-        with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        with pa.ipc.open_stream(pa.py_buffer(stream)) as reader:
             table = reader.read_all()
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:

@@ -156,7 +156,8 @@ class Schedule(Operator):
         self._replan(operator.index(course["origin"]))
         self.queries = _named(course["queries"])
         self.clock, self._switch = operator.index(course["clock"]), course["switch"]
-        if self.clock < self._origin or not isinstance(self._switch, int | None):
+        possible = self.clock >= self._origin and self.queries.keys() <= self._planned.keys()
+        if not possible or not isinstance(self._switch, int | None):
             raise ValueError(f"a schedule cannot have come to {course}")
 
     def _runs(self, end: int | None) -> Iterator[Due]:

@@ -12,7 +12,10 @@ from sfumato.operators.state.config import as_json, from_json
 from sfumato.operators.state.declared import Declaration, Saved, Sizes, sizes_of
 from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
 
-DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
+DAMAGE = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, TypeError,
+    ValueError,
+)  # fmt: skip
 
 
 class Stateful:

@@ -76,6 +76,17 @@ def checked_alternatives(
     return offsets, prob, np.ascontiguousarray(table.T[:attributes])
 
 
+def check_held(offsets: Ints, prob: Floats, values: Floats) -> None:
+    """Raise ValueError for restored tuples that no operator would have taken."""
+    if (np.diff(offsets) < 1).any():
+        raise ValueError("every tuple held must have alternatives")
+    sums = np.add.reduceat(prob, offsets[:-1]) if prob.size else prob
+    if not ((prob > 0.0).all() and (sums <= 1.0 + 2 * EXCESS).all()):
+        raise ValueError("alternatives held must be probable, all of a tuple at most certain")
+    if np.isinf(values).any():
+        raise ValueError("values held must be finite, or NaN for no value")
+
+
 def codes(name: str, values: npt.ArrayLike, n: int) -> Ints:
     """int64[n], contiguous and writable; TypeError or ValueError for anything else."""
     array = np.asarray(values)

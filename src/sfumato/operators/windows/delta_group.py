@@ -25,7 +25,7 @@ from sfumato.operators.laws.independent_law import Members
 from sfumato.operators.laws.moment_channels import Channels
 from sfumato.operators.state.declared import Record, Value
 from sfumato.operators.state.stateful import Stateful
-from sfumato.operators.state.tuple_batch import INDEX, TupleBatch, layout_of
+from sfumato.operators.state.tuple_batch import INDEX, TupleBatch, check_held, layout_of
 from sfumato.operators.windows.measures import measures_of
 
 
@@ -101,8 +101,9 @@ class DeltaGroup(Stateful):
 
     def after_loading(self) -> None:
         batch, arrived = self.tuples, self.arrived
-        if self.front > batch.size or (np.diff(batch.offsets) < 1).any():
-            raise ValueError("every tuple held must have alternatives")
+        check_held(batch.offsets, batch.prob, batch.values)
+        if self.front > batch.size:
+            raise ValueError("the older part of a window cannot end behind its newest tuple")
         self.arrived = 0
         self._write(batch)
         self._index[: batch.size], self.arrived = batch.marks[INDEX], arrived

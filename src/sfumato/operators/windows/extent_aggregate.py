@@ -23,6 +23,7 @@ from sfumato.operators.state.tuple_batch import (
     NUMBER,
     TIME,
     TupleBatch,
+    check_held,
     checked_alternatives,
     codes,
     layout_of,
@@ -258,8 +259,7 @@ class ExtentAggregate(Operator):
             check_codes(batch.marks[GROUP], batch.marks[NUMBER], batch.marks[TIME])
             if (batch.marks[GROUP] >= len(self.groups.scope_of)).any():
                 raise ValueError("tuples must be of known groups")
-            if (np.diff(batch.offsets) < 1).any():
-                raise ValueError("every tuple held must have alternatives")
+            check_held(batch.offsets, batch.prob, batch.values)
         numbers = (
             self.groups.saved_scopes, self.groups.previous, self.groups.reach, self.joins,
             self.missed.table[1:],
@@ -271,6 +271,9 @@ class ExtentAggregate(Operator):
             raise ValueError("late tuples must be in extents that contain them")
         if (self.groups.scope_of[self.late.marks[GROUP]] < 0).any():
             raise ValueError("tuples must be of a known scope")
+        missed = self.missed.table[0]
+        if missed.size and not 0 <= missed.min() <= missed.max() < len(self.groups.scope_of):
+            raise ValueError("rows that extents missed must be of known groups")
 
     def _take(self, batch: TupleBatch, judged: np.ndarray) -> None:
         """Store the rows that an extent takes."""

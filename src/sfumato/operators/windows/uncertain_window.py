@@ -175,6 +175,8 @@ class UncertainWindow(Operator):
         before = np.diff(indices, prepend=-1, append=max(saved.arrived, 0))
         if not ((held > 0.0) & (held <= 1.0)).all() or (before <= 0).any():
             raise ValueError("tuples held must have existed, one after the other")
+        if held.size > self._limit or (self.max_tuples is None and (saved.overflow or saved.short)):
+            raise ValueError(f"a window of at most {self.max_tuples} tuples cannot hold these")
         state = _empty(max(FIRST_CAPACITY, held.size + 1))._replace(sums=saved.sums)
         state.held[: held.size] = held
         state.at[: held.size] = indices

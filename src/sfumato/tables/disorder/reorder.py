@@ -183,5 +183,7 @@ class TableReorder(TableOperator):
         sources = len(self.operator.controllers)
         if len(self.seen) != sources or len(self.source_index) not in (0, sources):
             raise ValueError("its sources and controllers are not as many")
+        if len(self.since) > (len(self.index) or 1):
+            raise ValueError("it cannot know when keys began that it does not know")
         if self.config.sources and len(self.source_index):
             self._sort_sources()

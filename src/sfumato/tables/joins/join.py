@@ -185,6 +185,9 @@ class TableJoin(TableOperator):
                 raise ValueError("rows are missing of tuples that are held")
             if store.next != self.operator.given.given[number]:
                 raise ValueError("rows and tuples are numbered differently")
+        current = self.operator.answer_set.current
+        if self.config.output == "changes" and len(current):
+            self._rows(current)  # raises where its pairs cannot be
 
     def _new_sides(self) -> AlignedSides:
         assert self.config.aligned is not None

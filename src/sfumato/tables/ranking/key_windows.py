@@ -15,6 +15,7 @@ from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.ranking.expiring_keys import ExpiringKeyIndex
 from sfumato.tables.ranking.numbered_answers import ARRIVAL, NUMBER, RULE
 from sfumato.tables.row_store import RowStore
+from sfumato.windows import LONGEST
 
 FAR = 2**62  # no instant is due
 FROM_WINDOWS = ("out_of_order", "rejected", "overflow", "executions", "cost")
@@ -110,11 +111,14 @@ class KeyWindows(Stateful):
     def after_loading(self) -> None:
         if not len(self.windows) == len(self.held) == self.due.size:
             raise ValueError("every key has one window, and the rows that it holds")
+        times = np.concatenate([self.newest, self.closed])
+        if (abs(times[times != NEVER]) > LONGEST).any():
+            raise ValueError("times of windows must lie within their range")
         for window, held in zip(self.windows, self.held, strict=True):
             if not np.array_equal(held[ARRIVAL], window.held):
                 raise ValueError("the rows that are held must be those of the windows")
         numbers = self._alive(NUMBER)
-        if not np.isin(numbers[numbers >= 0], self.rows.numbers).all():
+        if not np.isin(numbers[numbers != -1], self.rows.numbers).all():
             raise ValueError("a row is lacking that a window holds")
 
     def _alive(self, part: int) -> np.ndarray:

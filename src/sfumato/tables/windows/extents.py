@@ -151,6 +151,8 @@ class TableExtents(TableOperator):
         super().after_loading()
         if self.config.members and not np.isin(self.operator.numbers, self.rows.numbers).all():
             raise ValueError("the rows of its tuples are not all there")
+        if self.config.members and self.operator.next != self.rows.next:
+            raise ValueError("its rows and tuples are not numbered alike")
 
     def _scope(self, rows: pa.Table) -> np.ndarray:
         """int64[n]: codes of what shares punctuations."""

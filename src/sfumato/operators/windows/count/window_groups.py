@@ -7,6 +7,7 @@ import numpy as np
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.state.declared import Array, Offsets, Part
 from sfumato.operators.state.stateful import Stateful
+from sfumato.operators.state.tuple_batch import check_held
 from sfumato.operators.windows.count.moving_aggregates import MovingAggregates
 from sfumato.operators.windows.count.window_laws import Arrivals
 from sfumato.operators.windows.uncertain_window import UncertainWindow
@@ -39,10 +40,9 @@ class WindowGroup(Stateful):
         self.memo, self.numbers = self.moving.memo
 
     def after_loading(self) -> None:
-        if self.offsets.size - 1 != self.window.held or (np.diff(self.offsets) < 1).any():
-            raise ValueError("every tuple held must have alternatives")
-        if not ((self.prob > 0.0) & (self.prob <= 1.0)).all() or np.isinf(self.values).any():
-            raise ValueError("alternatives held must be probable and finite")
+        check_held(self.offsets, self.prob, self.values)
+        if not np.array_equal(self.window.indices, np.arange(self.first, self.window.arrived)):
+            raise ValueError("the window must hold its newest tuples, and their alternatives")
         none = np.empty(0, np.int64)
         held = Arrivals(self.offsets, self.prob, self.values, self.first, 0, none)
         self.moving.resume((self.memo, self.numbers), held)
