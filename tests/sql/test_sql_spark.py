@@ -543,6 +543,19 @@ def test_explain_says_what_a_join_will_do(tables):
         assert words in told, words
 
 
+def test_explain_says_whether_the_pace_of_two_streams_matters(tables):
+    rates = tables.readStream.format("rate").load()
+    query = "SELECT a.value FROM {0} a [ROWS 5 ORDER timestamp] SIMILARITY JOIN {1} b ON (value) " \
+        "WITHIN 1 PROBABILITY 1"  # fmt: skip
+    raw = sf.explain(tables, query.format("r1", "r2"), r1=rates, r2=rates)
+    assert "pace         the answers hang on it if the sides are two sources" in raw
+    ordered = "(SELECT * FROM {} [WATTR timestamp SLACK 5 ARRIVAL timestamp])"
+    sides = [ordered.format(name) for name in ("r1", "r2")]
+    told = sf.explain(tables, query.format(*sides), r1=rates, r2=rates)
+    assert "pace         any: rows wait until both sides are complete" in told
+    assert "pace " not in explain(tables, f"SELECT a.id FROM s a [ROWS 500] {JOIN}")
+
+
 def test_explain_as_a_statement_is_a_frame_with_one_column(tables):
     df = sf.sql(tables, "EXPLAIN SELECT id FROM s [WATTR ts SLACK 5]")
     assert df.columns == ["plan"]

@@ -27,6 +27,16 @@ def marks_late(schema: StructType, order: list[str]) -> bool:
     return has_punctuations(schema) and [schema["punctuation"].metadata.get(EVENT_TIME)] == order
 
 
+def controller_of(schema: StructType, order: list[str], keys: list[str]) -> list[str] | None:
+    """The keys for each of which a disorder controller stands before rows that a join takes.
+
+    None where there is none, where `order` is not its event time, or where its rows go to several
+    of the join's `keys` that it is not one of.
+    """
+    found = says_order(schema, "punctuation") if marks_late(schema, order) else None
+    return found if found is not None and set(found) <= set(keys) else None
+
+
 def require_late(schema: StructType) -> None:
     """Raise ValueError for punctuations without the marks of the rows that came after them."""
     if says_order(schema, "punctuation") is not None and not has_punctuations(schema):

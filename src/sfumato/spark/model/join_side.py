@@ -10,11 +10,10 @@ from pyspark.sql.types import ArrayType, DataType, DoubleType, StructField, Stru
 
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.columns import attributes_of, keys_of, require_orders, resolved
-from sfumato.spark.model.controlled import marks_late, says_order
+from sfumato.spark.model.controlled import controller_of
 from sfumato.spark.model.imputation import require_numbers
 from sfumato.spark.model.names import Passed, column
 from sfumato.spark.model.validity import invalid_reason
-from sfumato.tables.joins.aligned_sides import PUNCTUATION
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -87,16 +86,9 @@ class Side:
 
     @property
     def controlled_by(self) -> list[int] | None:
-        """Numbers of the keys for each of which a disorder controller stands before this frame.
-
-        None where there is none, where `order` is not its event time, or where its rows go to
-        several keys of the join that it is not one of.
-        """
-        schema = self.frame.schema
-        keys = says_order(schema, PUNCTUATION) if marks_late(schema, self.orders) else None
-        if keys is None:
-            return None
-        return [self.keys.index(key) for key in keys] if set(keys) <= set(self.keys) else None
+        """Numbers of the keys for each of which a controller stands before; None: of none."""
+        found = controller_of(self.frame.schema, self.orders, self.keys)
+        return None if found is None else [self.keys.index(key) for key in found]
 
     def fields(self, *, fixed: bool) -> list[StructField]:
         """Fields of this side's attributes in an answer's alternatives."""

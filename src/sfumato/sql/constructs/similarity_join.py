@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from sfumato.spark.model.controlled import controller_of
 from sfumato.spark.model.figures import join_confidence
 from sfumato.spark.similarity_join import similarity_join
 from sfumato.sql.constructs.count_windows import RowsWindow, rows_window
@@ -21,6 +22,9 @@ from sfumato.sql.text.errors import near
 from sfumato.sql.text.syntax import FromClause, Name, Node, Relation, SimilarityJoin
 from sfumato.sql.text.words import Word
 from sfumato.windows import Rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 NOT_FORGOTTEN = "FORGET is of aggregates over windows and of EARLIER, not of joins and rankings"
 WORDS = (
@@ -96,6 +100,7 @@ class Joined(Step):
     window: Rows
     arguments: Mapping[str, Any]
     imputation: Imputed | None
+    pace: str  # what the paces at which two streams are read change; empty for other frames
 
     @property
     def inputs(self) -> Mapping[str, Step]:
@@ -112,6 +117,7 @@ class Joined(Step):
             ("pairs", self._pairs()),
             ("order", ", ".join(self.arguments["order"])),
             ("windows", per_key(key, "one a side, in one task")),
+            *([("pace", self.pace)] if self.pace else []),
         ]
         if self.imputation is None:
             return lines + self._uncertain()
@@ -189,9 +195,23 @@ def _planned(
         side = sides[imputing[0]]
         imputation = imputed(imputing[1], side.frame, called(side.relation), block)
     steps = sides[0].frame.step, sides[1].frame.step
-    step = Joined(*steps, window, arguments, imputation)
+    frames = [side.frame.df for side in sides]
+    step = Joined(*steps, window, arguments, imputation, _pace(frames, arguments))
     impute = None if imputation is None else imputation.imputation
     return step, {**arguments, "window": window, "impute": impute}
+
+
+def _pace(frames: Sequence[DataFrame], arguments: Mapping[str, Any]) -> str:
+    """What EXPLAIN says of the paces at which the sides are read."""
+    if not all(frame.isStreaming for frame in frames):
+        return ""
+    order, keys = arguments["order"], arguments["key"] or []
+    if all(controller_of(frame.schema, order, keys) is not None for frame in frames):
+        return "any: rows wait until both sides are complete up to their event time"
+    return (
+        "the answers hang on it if the sides are two sources: their rows are counted as unaligned; "
+        "a controller before both sides (WATTR in a subquery), and ORDER by its event time, ends it"
+    )
 
 
 def _attribute(name: Name, sides: list[Side], text: str) -> str:
