@@ -23,7 +23,7 @@ import numpy as np
 from imputation_quality import NAMES, REPOSITORY, SETS, load
 from sfumato.operators.imputation.imputer import METHODS, Imputer
 from sfumato.reproduce.incomplete_joins import baselines
-from sfumato.reproduce.incomplete_joins.earlier_dependencies import discovered, with_gaps
+from sfumato.reproduce.incomplete_joins.earlier_dependencies import Discovery, discovered, with_gaps
 
 MORE = {
     "library": ("ulb_library_motes", "arrival_time", ["temperature", "humidity", "voltage", "tsr"]),
@@ -61,7 +61,7 @@ def case(name: str, m: int) -> dict[str, Any] | None:
     gaps = with_gaps(rng, true, m)
     missing = np.isnan(gaps)
     row: dict[str, Any] = {"name": name, "setting": f"m = {m}"}
-    dependencies = discovered(repository, NAMES, m, tight=np.inf, history=False)
+    dependencies = discovered(repository, NAMES, m, Discovery(history=False, tight=np.inf))
     for method in METHODS:
         found: list[tuple[bool, float]] = []
         for t, attribute in enumerate(NAMES):

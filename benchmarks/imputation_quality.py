@@ -36,6 +36,7 @@ from sfumato.operators.imputation.imputer import Imputer
 from sfumato.reproduce.incomplete_joins import baselines
 from sfumato.reproduce.incomplete_joins.baselines import BASELINES
 from sfumato.reproduce.incomplete_joins.earlier_dependencies import (
+    Discovery,
     imputer_of,
     with_gaps,
     with_history,
@@ -129,7 +130,8 @@ def scores(values: np.ndarray, kind: str, m: int) -> list[dict[str, float]]:
     repository = lenders(values[others], others.astype(float), kind, m, seed=m)
     objects = with_history(gaps, gaps, at.astype(float), side_of(gaps))
     full, plain = (
-        imputer_of(repository, NAMES, m, history=history, tight=np.inf) for history in (True, False)
+        imputer_of(repository, NAMES, m, Discovery(history, tight=np.inf))
+        for history in (True, False)
     )
     ways = baselines.ways(repository[:, :4], gaps, at.astype(float))
     certain = {name: fill() for name, fill in ways.items()}

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from sfumato.cli.main import app
 from sfumato.cli.pipeline import PipelineError, parse_pipeline
-from sfumato.cli.run import explanations, run
+from sfumato.cli.run import define, run
 
 PIPELINE = """
 checkpoint = "state"
@@ -206,7 +206,7 @@ def test_a_sink_that_would_write_static_rows_is_refused(spark, tmp_path):
 def test_explain_tells_what_each_query_does(spark, tmp_path):
     put(tmp_path / "in", "a.json", FIRST)
     pipeline = parse_pipeline(PIPELINE, tmp_path / "p.toml")
-    plans = dict(explanations(spark, pipeline))
+    plans = define(spark, pipeline).plans
     assert list(plans) == ["ordered", "answers"]
     assert "SLACK 2" in plans["ordered"]
     assert not spark.streams.active

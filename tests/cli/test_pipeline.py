@@ -13,7 +13,6 @@ from rich.console import Console
 from sfumato.cli.failures import first_cause
 from sfumato.cli.follow import Running, follow
 from sfumato.cli.held_back import HeldBack
-from sfumato.cli.hindsight import fixed_watermark, least_slack, waiting
 from sfumato.cli.log import Log
 from sfumato.cli.pipeline import (
     PipelineError,
@@ -26,6 +25,7 @@ from sfumato.cli.pipeline import (
 )
 from sfumato.cli.progress import GAUGES, QueryProgress, by_operator
 from sfumato.cli.tables import LONGEST, WIDEST, cell
+from sfumato.reproduce.disorder.waiting import fixed_watermark, least_slack, waiting
 from sfumato.tables.disorder.reorder import ReorderTableConfig
 
 SOURCE = '[sources.s]\nformat = "json"\npath = "in"\n'

@@ -13,7 +13,7 @@ from rich.console import Console
 
 import sfumato as sf
 from sfumato.cli.pipeline import Sink, parse_pipeline
-from sfumato.cli.run import define, explanations, run
+from sfumato.cli.run import define, run
 from sfumato.cli.shared_run import quickest
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
@@ -101,7 +101,7 @@ def test_one_run_answers_the_sinks_of_all_queries_and_goes_on_after_a_restart(sp
         sorted((r["id"], r["time"], r["probability"]) for r in expected)
     )
     assert len(came) > 10
-    plans = dict(explanations(spark, whole))
+    plans = define(spark, whole).plans
     assert plans["best"].endswith("answered in one run with often")
     assert "one run" not in plans["slow"]
     frames = define(spark, whole).frames

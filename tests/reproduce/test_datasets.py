@@ -20,7 +20,6 @@ LOADERS = (
     datasets.gas,
     datasets.geolife,
     datasets.iceberg_sightings,
-    datasets.iceberg_history,
 )
 
 
@@ -160,7 +159,6 @@ def test_sightings_are_read_with_the_column_names_of_2014_and_of_2021(tmp_path, 
     read, compact = datasets.iceberg_sightings(tmp_path), datasets.iceberg_sightings(data_folder)
     pd.testing.assert_frame_equal(read.head(2), compact.head(2))
     assert read.merge(compact).shape == read.shape
-    assert len(datasets.iceberg_history(data_folder)) == 309_389
 
 
 @pytest.mark.parametrize("loader", LOADERS, ids=lambda loader: loader.__name__)

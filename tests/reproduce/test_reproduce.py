@@ -17,7 +17,7 @@ from sfumato.cli.reproduce import reproduce
 from sfumato.reproduce.catalogue import experiments
 from sfumato.reproduce.experiment import AbsentDataError, Experiment, Setting
 from sfumato.reproduce.record import page, provenance, read, run, write
-from sfumato.reproduce.uncertain_windows.perturbation import existence
+from sfumato.reproduce.uncertain_windows.perturbed_streams import existence
 
 
 def cli(*arguments: str):

@@ -15,6 +15,7 @@ from sfumato.reproduce.catalogue import experiments
 from sfumato.reproduce.experiment import Setting
 from sfumato.reproduce.incomplete_joins import pairs_found
 from sfumato.reproduce.incomplete_joins.earlier_dependencies import (
+    Discovery,
     discovered,
     imputer_of,
     with_gaps,
@@ -40,6 +41,7 @@ from sfumato.reproduce.uncertain_joins.wop_and_grid import (
     BY_OBJECT,
     BY_SAMPLE,
     PAIRS,
+    Matching,
     grid_join,
     scan_join,
 )
@@ -108,10 +110,9 @@ def test_wop_grid_and_the_library_find_the_same_pairs(d, alpha):
     pair = streams(rng, centres, ("rU", "rG"), (0.0, 0.2), 60, 12)
     rows, begin, share = 15, 15, alpha - 0.5 / 144
     within = distance_for(rng, pair, rows, 0.5, 0.05)
-    found = scan_join(pair.x, pair.y, rows, begin, within**2, share)
-    by_grid, counts = grid_join(
-        pair.x, pair.y, rows, begin, within, within**2, share, np.zeros(d), np.full(d, 0.25), 4
-    )
+    matching = Matching(rows, begin, within, share)
+    found = scan_join(pair.x, pair.y, matching)
+    by_grid, counts = grid_join(pair.x, pair.y, matching, 4)
     assert {tuple(row) for row in by_grid.tolist()} == {tuple(row) for row in found.tolist()}
     assert len(found) > 5
     # x[t] meets the 15 newest y before it; y[t] the 15 newest x, x[t] among them.
@@ -132,7 +133,7 @@ def test_the_distance_is_the_one_at_which_the_wanted_share_of_pairs_match():
     rng = np.random.default_rng(3)
     pair = streams(rng, rng.random((1_200, 2)), ("rU", "rU"), (0.0, 0.05), 600, 40)
     within = distance_for(rng, pair, 200, 0.5, 0.02)
-    found = scan_join(pair.x, pair.y, 200, 400, within**2, 0.5)
+    found = scan_join(pair.x, pair.y, Matching(200, 400, within, 0.5))
     assert len(found) / (2 * 200 * 200) == pytest.approx(0.02, rel=0.3)
 
 
@@ -248,7 +249,7 @@ def test_dependencies_far_wider_than_the_tightest_are_left_out():
     a = rng.random(600)
     rows = np.column_stack([a, a + rng.normal(0, 0.001, 600), rng.random(600)])
     tight, every = (
-        discovered(rows, ("a", "b", "c"), 1, history=False, tight=factor)
+        discovered(rows, ("a", "b", "c"), 1, Discovery(history=False, tight=factor))
         for factor in (2.0, np.inf)
     )
     assert set(tight) < set(every)
@@ -266,7 +267,7 @@ def test_with_earlier_values_imputing_at_once_and_imputing_first_find_the_same_p
     gaps = with_gaps(setting.rng(2), objects.complete, 2)
     names, n = ("a", "b", "c", "d"), len(gaps)
     rows = objects.repository_with_history(setting.rng(3), 2)
-    imputer = imputer_of(rows, names, 1, tight=np.inf)
+    imputer = imputer_of(rows, names, 1, Discovery(tight=np.inf))
     assert any("earlier a" in str(d) for d in imputer.dependencies)
     known = with_history(gaps, gaps, objects.at, objects.side)
     at_once, first = (

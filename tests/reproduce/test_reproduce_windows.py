@@ -23,9 +23,9 @@ from sfumato.reproduce.uncertain_windows import (
     plain_count_laws,
     tuples_held,
 )
-from sfumato.reproduce.uncertain_windows.perturbation import noise
 from sfumato.reproduce.uncertain_windows.perturbed_streams import (
     distance_of_selectivity,
+    noise,
     some,
     subsequences,
     uncertain_pair,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -29,7 +30,8 @@ def understand(text, stream=STREAM):
         check_is_query(body, text)
         clauses = tuple(c for c in body.clauses if isinstance(c, Clause))
         from_clause = next((c for c in body.clauses if isinstance(c, FromClause)), None)
-        refuse_later_work(clauses, from_clause, text)
+        sources = from_clause.sources if from_clause else ()
+        refuse_later_work(SimpleNamespace(clauses=clauses, relations=sources, text=text))
         for relation in relations(body):
             refuse_near_misses(relation, text)
             asked = CONSTRUCTS.brackets.given(relation, text, stream)
@@ -37,7 +39,7 @@ def understand(text, stream=STREAM):
                 bracket, given = asked
                 bracket.window(given)
                 given.arguments()
-        for source in from_clause.sources if from_clause else ():
+        for source in sources:
             if isinstance(source, SimilarityJoin):
                 join_words(source, text)
 

@@ -5,8 +5,6 @@ probable every rank is for every tuple; `save` writes either as a page that need
 as an image.
 """
 
-from __future__ import annotations
-
 from sfumato.charts.ranks import rank_chart
 from sfumato.charts.save import save
 from sfumato.charts.timetable import timetable_chart

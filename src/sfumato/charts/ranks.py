@@ -1,7 +1,5 @@
 """A picture of rank probabilities: how probable is every rank, for every tuple."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What all pictures have in common: colours that colour-blind readers can tell apart, and fonts."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A picture of a timetable: which query is answered when, and what all that costs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

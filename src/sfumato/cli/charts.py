@@ -1,7 +1,5 @@
 """Pictures of a pipeline's timetables, for `sfumato explain --chart`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -29,13 +27,8 @@ def draw(steps: Mapping[str, Step], folder: Path) -> list[Path]:
     for (queries, *_), name in drawn.items():
         shared, _ = timetables(queries, "dp")
         unit, size = _unit(min(every for *_, every in queries))
-        chart = timetable_chart(
-            shared,
-            [each for each, *_ in queries],
-            unit=unit,
-            size=size,
-            against=("none", "in", "inco"),
-        )
+        names, against = [each for each, *_ in queries], ("none", "in", "inco")
+        chart = timetable_chart(shared, names, unit=unit, size=size, against=against)
         folder.mkdir(parents=True, exist_ok=True)
         files += [save(chart, folder / f"{name}{ending}") for ending in (".html", ".png")]
     return files

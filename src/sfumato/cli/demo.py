@@ -1,26 +1,21 @@
 """The demo: flights put in order of their timetable, and frost at two airports."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 from rich.table import Table
 
 import sfumato as sf
 from sfumato.cli.demo_data import AIRPORTS, HOURS, DemoData, write_data
 from sfumato.cli.follow import Running, follow
-from sfumato.cli.hindsight import Waiting, fixed_watermark, least_slack, waiting
 from sfumato.cli.log import Log
 from sfumato.cli.pipeline import Sink
 from sfumato.cli.run import start
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from sfumato.reproduce.disorder.waiting import Waiting, fixed_watermark, least_slack, waiting
 
 DROP_RATIO = 0.01
 BY_TIMETABLE = """
@@ -100,12 +95,8 @@ def replay(spark: SparkSession, file: Path, order: str, rows: int) -> DataFrame:
 
 def readings(hours: DataFrame) -> DataFrame:
     """Hours with their readings as alternatives; NULL where a reading is missing."""
-    uncertain = sf.samples(
-        ["temp", "pressure"],
-        [TEMP_ERROR, PRESSURE_ERROR],
-        SAMPLES,
-        attributes=["temp", "pressure"],
-    )
+    names = ["temp", "pressure"]
+    uncertain = sf.samples(names, [TEMP_ERROR, PRESSURE_ERROR], SAMPLES, attributes=names)
     return hours.select("origin", "time_hour", uncertain.alias("alternatives"))
 
 
@@ -201,17 +192,12 @@ def tell_weather(
         table.add_column("°F", justify="right")
     table.add_column("probability", justify="right")
     for pair in best:
-        table.add_row(
-            f"{pair.a:%d %b %H:%M}",
-            f"{pair.ta:.1f}",
-            f"{pair.b:%d %b %H:%M}",
-            f"{pair.tb:.1f}",
-            f"{pair.probability:.3f}",
-        )
+        hours = f"{pair.a:%d %b %H:%M}", f"{pair.b:%d %b %H:%M}"
+        one, other = f"{pair.ta:.1f}", f"{pair.tb:.1f}"
+        table.add_row(hours[0], one, hours[1], other, f"{pair.probability:.3f}")
     console.print()
     console.print(table)
-    hours = spark.read.parquet(str(data.weather))
-    rejected = sf.rejected(readings(hours)).count()
+    rejected = sf.rejected(readings(spark.read.parquet(str(data.weather)))).count()
     console.print(
         f"{answers.count():,} pairs; these are the likeliest. The probability, exact for the "
         "alternatives, is that both hours froze, that they were alike, and that the earlier one "

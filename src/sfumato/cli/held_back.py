@@ -1,7 +1,5 @@
 """Reorders that let nothing out for long: who says so, and what they wait for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta

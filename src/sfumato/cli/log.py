@@ -1,7 +1,5 @@
 """What a run says where no one looks on: a line a micro-batch, for people or for machines."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

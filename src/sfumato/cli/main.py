@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import signal
-import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,6 +15,8 @@ from rich.markup import escape
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from sfumato.cli.pipeline import Pipeline
 
 FAILED, USAGE = 1, 2
 
@@ -90,8 +87,7 @@ def demo(
             try:
                 code = run_demo(spark, console, Path(folder), prepared)
             except NoDataError as error:
-                _say_error(error)
-                code = FAILED
+                raise _failed(error) from None
     raise typer.Exit(code)
 
 
@@ -111,18 +107,14 @@ def run(
 ) -> None:
     """Run the pipeline FILE until Ctrl-C."""
     from sfumato.cli.log import Log
-    from sfumato.cli.pipeline import check_paths, read_pipeline
 
     console = Console()
     lines = None if log is None else Log(console, machines=log is LogForm.json)
-    with _usage_errors(console):
-        pipeline = read_pipeline(file)
-        check_paths(pipeline)
-        page = not console.is_terminal
-        with _spark(console, cores, verbose, short=once, page=page, trust=trust) as spark:
-            from sfumato.cli.run import run as run_pipeline
+    options = {"short": once, "page": not console.is_terminal, "trust": trust}
+    with _pipeline(file, console, cores, verbose, **options) as (spark, pipeline):
+        from sfumato.cli.run import run as run_pipeline
 
-            code = run_pipeline(spark, pipeline, console, once=once, log=lines)
+        code = run_pipeline(spark, pipeline, console, once=once, log=lines)
     raise typer.Exit(code)
 
 
@@ -138,22 +130,17 @@ def explain(
     verbose: Verbose = False,
 ) -> None:
     """Say what the queries of the pipeline FILE will do; run nothing."""
-    from sfumato.cli.pipeline import check_paths, read_pipeline
-
     console = Console()
-    with _usage_errors(console):
-        pipeline = read_pipeline(file)
-        check_paths(pipeline)
-        with _spark(console, cores, verbose, short=True, trust=trust) as spark:
-            from sfumato.cli.run import define
+    with _pipeline(file, console, cores, verbose, short=True, trust=trust) as (spark, pipeline):
+        from sfumato.cli.run import define
 
-            defined = define(spark, pipeline)
-            for name, plan in defined.plans.items():
-                console.print(f"[bold]{escape(name)}[/bold]")
-                console.print(plan, markup=False, highlight=False, soft_wrap=True)
-                console.print()
-        if chart is not None:
-            _draw(console, defined.steps, chart)
+        defined = define(spark, pipeline)
+        for name, plan in defined.plans.items():
+            console.print(f"[bold]{escape(name)}[/bold]")
+            console.print(plan, markup=False, highlight=False, soft_wrap=True)
+            console.print()
+    if chart is not None:
+        _draw(console, defined.steps, chart)
 
 
 def _draw(console: Console, steps: Any, folder: Path) -> None:
@@ -162,8 +149,7 @@ def _draw(console: Console, steps: Any, folder: Path) -> None:
     try:
         files = draw(steps, folder)
     except ImportError as error:
-        _say_error(error)
-        raise typer.Exit(FAILED) from None
+        raise _failed(error) from None
     for file in files:
         console.print(f"drawn: {file}", markup=False, highlight=False, soft_wrap=True)
     if not files:
@@ -200,8 +186,7 @@ def reproduce(
     try:
         from sfumato.cli import reproduce as command
     except ImportError as error:
-        _say_error(ImportError(f"{error}; install the extra: pip install 'sfumato[reproduce]'"))
-        raise typer.Exit(FAILED) from None
+        raise _failed(f"{error}; install the extra: pip install 'sfumato[reproduce]'") from None
     from sfumato.reproduce.experiment import Setting
 
     console = Console()
@@ -211,14 +196,12 @@ def reproduce(
     try:
         wanted = command.chosen(names or [])
     except command.UnknownExperimentError as error:
-        _say_error(error)
-        raise typer.Exit(USAGE) from None
+        raise _failed(error, USAGE) from None
     if everything:
         wanted = list(command.experiments().values())
     setting = Setting(quick=quick, data=data, seed=seed)
     if failed := command.reproduce(wanted, setting, out, console, page):
-        _say_error(RuntimeError(f"failed: {', '.join(failed)}"))
-        raise typer.Exit(FAILED)
+        raise _failed(f"failed: {', '.join(failed)}")
 
 
 @app.command("warm-up")
@@ -237,98 +220,40 @@ def warm_up() -> None:
 
 @contextmanager
 def _spark(
-    console: Console,
-    cores: int | None,
-    verbose: bool,
-    *,
-    short: bool,
-    page: bool = False,
-    trust: bool = False,
+    console: Console, cores: int | None, verbose: bool, **options: bool
 ) -> Iterator[SparkSession]:
     """A session that ends with the command; without a Java runtime the command fails."""
     from sfumato.cli.java import NoJavaError
-    from sfumato.cli.session import session
-    from sfumato.spark.model.expression_text import TRUST
+    from sfumato.cli.session import command_session
 
-    _use_utc()
-    with console.status("Starting Spark"), nullcontext() if verbose else _quiet_children():
-        try:
-            spark = session("sfumato", cores=cores, short=short, page=page)
-        except NoJavaError as error:
-            _say_error(error)
-            raise typer.Exit(FAILED) from None
-    if not verbose:  # errors are told by us, in a line
-        spark.sparkContext.setLogLevel("OFF")
-        root = ""  # Py4J tells it of interrupts
-        for name in (root, "SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j"):
-            logging.getLogger(name).setLevel(logging.CRITICAL)
-    if trust:
-        spark.conf.set(TRUST, "true")
-    with _interrupts():
-        try:
+    try:
+        with command_session(console, cores, verbose, **options) as spark:
             yield spark
-        finally:
-            spark.stop()
-
-
-def _use_utc() -> None:
-    """Show times as the session does: PySpark gives timestamps in this process's own zone."""
-    os.environ["TZ"] = "UTC"
-    if hasattr(time, "tzset"):
-        time.tzset()
+    except NoJavaError as error:
+        raise _failed(error) from None
 
 
 @contextmanager
-def _quiet_children() -> Iterator[None]:
-    """What starts in here has no standard error: Spark and its Python workers chat there."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    os.close(nowhere)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-
-
-@contextmanager
-def _interrupts() -> Iterator[None]:
-    """Ctrl-C and SIGTERM interrupt the command alone; PySpark's handler would cancel Spark's jobs.
-
-    Outside the main thread, as in some tests, handlers cannot be set and none are.
-    """
-
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
+def _pipeline(
+    file: Path, console: Console, cores: int | None, verbose: bool, **options: bool
+) -> Iterator[tuple[SparkSession, Pipeline]]:
+    """A session and a file's pipeline, what is wrong with which is the user's to mend."""
+    from sfumato.cli.pipeline import PipelineError, check_paths, read_pipeline
 
     try:
-        before = {s: signal.signal(s, interrupt) for s in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:
-        before = {}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def _usage_errors(console: Console) -> Iterator[None]:
-    """What is wrong with the pipeline file is the user's to mend: exit code 2."""
-    from sfumato.cli.pipeline import PipelineError
-
-    try:
-        yield
+        pipeline = read_pipeline(file)
+        check_paths(pipeline)
+        with _spark(console, cores, verbose, **options) as spark:
+            yield spark, pipeline
     except PipelineError as error:
-        _say_error(error)
-        raise typer.Exit(USAGE) from None
+        raise _failed(error, USAGE) from None
 
 
-def _say_error(error: Exception) -> None:
+def _failed(error: Exception | str, code: int = FAILED) -> typer.Exit:
+    """Say what is wrong; the exit of a command that failed."""
     console = Console(stderr=True)
     console.print(f"[red]Error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
+    return typer.Exit(code)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,11 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from sfumato.duration import microseconds
+from sfumato.sql.text.errors import near
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # "s3://bucket" and "file:/tmp", but not "C:\\data": a scheme has two letters at least.
@@ -36,6 +36,11 @@ KEYS = {
 
 class PipelineError(ValueError):
     """A pipeline file that cannot be used; nothing has been started."""
+
+    @classmethod
+    def at(cls, place: str, told: str) -> PipelineError:
+        """The error about a place in the file."""
+        return cls(f"`{place}`{told if told.startswith(':') else f' {told}'}")
 
 
 @dataclass(frozen=True)
@@ -115,7 +120,8 @@ def check_paths(pipeline: Pipeline) -> None:
             continue
         if not Path(path).exists():
             key = REPLAY if source.format == REPLAY else "path"
-            raise PipelineError(f"`sources.{source.name}.{key}`: there is no file or folder {path}")
+            place = f"sources.{source.name}.{key}"
+            raise PipelineError.at(place, f": there is no file or folder {path}")
 
 
 def parse_pipeline(text: str, file: Path) -> Pipeline:
@@ -145,36 +151,38 @@ class Section:
         self.place, self.content, self.folder = place, content, folder
         for key in content:
             if key not in allowed:
-                raise PipelineError(
-                    f"{self.at(key)} is not known; {'this table' if place else 'a pipeline'} "
-                    f"may have {', '.join(allowed)}{_near(key, allowed)}"
-                )
+                whose = "this table" if place else "a pipeline"
+                known = f"{', '.join(allowed)}{_near(key, allowed)}"
+                raise self.wrong(key, f"is not known; {whose} may have {known}")
 
     @property
     def name(self) -> str:
         return self.place.rpartition(".")[2]
 
     def at(self, key: str) -> str:
-        return f"`{self.place}.{key}`" if self.place else f"`{key}`"
+        return f"{self.place}.{key}" if self.place else key
+
+    def wrong(self, key: str, told: str) -> PipelineError:
+        return PipelineError.at(self.at(key), told)
 
     def get(self, key: str, kind: type | tuple[type, ...], wanted: str) -> Any:
         """The value of a key, None where it is not given."""
         value = self.content.get(key)
         is_stray_bool = isinstance(value, bool) and kind is not bool  # True is an int in Python
         if value is not None and (is_stray_bool or not isinstance(value, kind)):
-            raise PipelineError(f"{self.at(key)} must be {wanted}; got {value!r}")
+            raise self.wrong(key, f"must be {wanted}; got {value!r}")
         return value
 
     def text(self, key: str) -> str | None:
         value = self.get(key, str, "a text")
         if value is not None and not value.strip():
-            raise PipelineError(f"{self.at(key)} must not be empty")
+            raise self.wrong(key, "must not be empty")
         return value
 
     def needed(self, key: str, example: str) -> str:
         value = self.text(key)
         if value is None:
-            raise PipelineError(f"{self.at(key)} is missing, for example {key} = {example}")
+            raise self.wrong(key, f"is missing, for example {key} = {example}")
         return value
 
     def path(self, key: str) -> str | None:
@@ -189,19 +197,15 @@ class Section:
         chosen = {}
         for key, value in (self.get("options", dict, "a table of options") or {}).items():
             if key.lower() == "checkpointlocation":
-                raise PipelineError(
-                    f"`{self.place}.options.{key}`: each sink keeps its place in a subfolder of "
-                    'the pipeline\'s folder: give that, checkpoint = "..." at the top of the file'
-                )
+                told = ": each sink keeps its place in a subfolder of the pipeline's folder: give "
+                told += 'that, checkpoint = "..." at the top of the file'
+                raise self.wrong(f"options.{key}", told)
             if key.lower() == "path":
-                raise PipelineError(
-                    f'`{self.place}.options.path`: give the path as {self.at("path")} = "..."'
-                )
+                told = f': give the path as `{self.at("path")}` = "..."'
+                raise self.wrong("options.path", told)
             if not isinstance(value, str | bool | int | float):
-                raise PipelineError(
-                    f"`{self.place}.options.{key}` must be a text, a number, true or false; "
-                    f"got {value!r}"
-                )
+                told = f"must be a text, a number, true or false; got {value!r}"
+                raise self.wrong(f"options.{key}", told)
             chosen[key] = str(value).lower() if isinstance(value, bool) else str(value)
         return chosen
 
@@ -211,12 +215,10 @@ class Section:
         for name, content in (self.get(kind, dict, f"tables [{kind}.NAME]") or {}).items():
             place = f"{kind}.{name}"
             if not NAME.fullmatch(name):
-                raise PipelineError(
-                    f"`{place}`: a name is made of letters, digits and _, and does not begin "
-                    "with a digit"
-                )
+                told = ": a name is made of letters, digits and _, and does not begin with a digit"
+                raise PipelineError.at(place, told)
             if not isinstance(content, dict):
-                raise PipelineError(f"`{place}` must be a table [{place}]; got {content!r}")
+                raise PipelineError.at(place, f"must be a table [{place}]; got {content!r}")
             allowed = REPLAY_KEYS if kind == "sources" and REPLAY in content else KEYS[kind]
             if kind == "sources" and REPLAY not in content and "format" not in content:
                 allowed = tuple(dict.fromkeys(READ_KEYS + REPLAY_KEYS))
@@ -226,22 +228,16 @@ class Section:
 
 def _source(section: Section) -> Source:
     static = bool(section.get("static", bool, "true or false"))
-    if REPLAY in section.content:
-        options = {**section.options(), **_replay_options(section, static)}
-        return Source(
-            section.name, REPLAY, options, section.text("schema"), section.path(REPLAY), static
-        )
-    if "format" not in section.content:
-        raise PipelineError(
-            f"`{section.place}` needs a format of Spark's and its options, or a file to play: "
-            'format = "json" or replay = "file.parquet"'
-        )
+    played = REPLAY in section.content
+    if not played and "format" not in section.content:
+        told = "needs a format of Spark's and its options, or a file to play: "
+        raise PipelineError.at(section.place, told + 'format = "json" or replay = "file.parquet"')
     return Source(
         section.name,
-        section.needed("format", '"json"'),
-        section.options(),
+        REPLAY if played else section.needed("format", '"json"'),
+        {**section.options(), **(_replay_options(section, static) if played else {})},
         section.text("schema"),
-        section.path("path"),
+        section.path(REPLAY if played else "path"),
         static,
     )
 
@@ -252,24 +248,18 @@ def _replay_options(section: Section, static: bool) -> dict[str, str]:
     speed = section.get("speed", (int, float), "a number, 60 for a minute a second")
     rows = section.get("rows_per_batch", int, "a whole number of rows")
     if speed is not None and not (math.isfinite(speed) and speed > 0):
-        raise PipelineError(
-            f"{section.at('speed')} must be a number above 0 (leave it out: as fast as possible); "
-            f"got {speed}"
-        )
+        told = f"must be a number above 0 (leave it out: as fast as possible); got {speed}"
+        raise section.wrong("speed", told)
     if speed is not None and order is None:
-        raise PipelineError(
-            f"{section.at('speed')} needs {section.at('order')}: the column that says when a row "
-            "arrives"
-        )
+        told = f"needs `{section.at('order')}`: the column that says when a row arrives"
+        raise section.wrong("speed", told)
     if rows is not None and rows < 1:
-        raise PipelineError(f"{section.at('rows_per_batch')} must be at least 1; got {rows}")
+        raise section.wrong("rows_per_batch", f"must be at least 1; got {rows}")
     chosen = {"order": order, "speed": speed, "rows_per_batch": rows}
     for key in ("speed", "rows_per_batch"):
         if static and chosen[key] is not None:
-            raise PipelineError(
-                f"{section.at(key)} says how to play a file, and a static source is read at "
-                "once: leave one of them out"
-            )
+            told = "says how to play a file, and a static source is read at once: leave one of "
+            raise section.wrong(key, told + "them out")
     return {key: str(value) for key, value in chosen.items() if value is not None}
 
 
@@ -281,39 +271,31 @@ def _sink(section: Section) -> Sink:
     written = section.text("format") or CONSOLE
     path = section.path("path")
     if written == CONSOLE and path is not None:
-        raise PipelineError(
-            f"{section.at('path')}: a console has no path; name a format too, for example "
-            'format = "parquet"'
-        )
+        told = ': a console has no path; name a format too, for example format = "parquet"'
+        raise section.wrong("path", told)
+    mode = section.text("mode") or "append"
+    if mode not in MODES:
+        told = f"must be {', '.join(MODES)}; got {mode!r}{_near(mode, MODES)}"
+        raise section.wrong("mode", told)
     return Sink(
         section.name,
         section.needed("query", '"answers"'),
         written,
         path,
-        _mode(section),
+        mode,
         section.options(),
         _trigger(section),
         _rows(section, written),
     )
 
 
-def _mode(section: Section) -> str:
-    mode = section.text("mode") or "append"
-    if mode not in MODES:
-        raise PipelineError(
-            f"{section.at('mode')} must be {', '.join(MODES)}; got {mode!r}{_near(mode, MODES)}"
-        )
-    return mode
-
-
 def _trigger(section: Section) -> str | None:
     trigger = section.text("trigger")
-    if trigger is None:
-        return None
-    try:
-        microseconds(section.at("trigger").strip("`"), trigger)
-    except ValueError as error:
-        raise PipelineError(str(error)) from error
+    if trigger is not None:
+        try:
+            microseconds(section.at("trigger"), trigger)
+        except ValueError as error:
+            raise PipelineError(str(error)) from error
     return trigger
 
 
@@ -322,12 +304,10 @@ def _rows(section: Section, written: str) -> int:
     if rows is None:
         return Sink.rows
     if written != CONSOLE:
-        raise PipelineError(
-            f"{section.at('rows')} says how many rows a console table shows; this sink writes "
-            f"{written}: leave it out"
-        )
+        told = f"says how many rows a console table shows; this sink writes {written}: leave it out"
+        raise section.wrong("rows", told)
     if not 1 <= rows <= MOST_ROWS:
-        raise PipelineError(f"{section.at('rows')} must lie in 1 to {MOST_ROWS}; got {rows}")
+        raise section.wrong("rows", f"must lie in 1 to {MOST_ROWS}; got {rows}")
     return int(rows)
 
 
@@ -342,26 +322,21 @@ def _check_names(pipeline: Pipeline) -> None:
             'the file names no sink: add [sinks.NAME] with query = "...", which shows its rows'
         )
     places: dict[str, str] = {}
-    named: dict[str, tuple[Source, ...] | tuple[Query, ...]]
-    named = {"sources": pipeline.sources, "queries": pipeline.queries}
-    for kind, tables in named.items():
-        for table in tables:
-            other = places.setdefault(table.name.lower(), f"{kind}.{table.name}")
-            if other != f"{kind}.{table.name}":
-                raise PipelineError(
-                    f"`{kind}.{table.name}` has the name of `{other}`, and SQL knows both by it "
-                    "(case does not count): rename one"
-                )
-    views = [s.name for s in pipeline.sources] + [q.name for q in pipeline.queries]
+    named = [(f"sources.{source.name}", source.name) for source in pipeline.sources]
+    named += [(f"queries.{query.name}", query.name) for query in pipeline.queries]
+    for place, name in named:
+        other = places.setdefault(name.lower(), place)
+        if other != place:
+            told = f"has the name of `{other}`, and SQL knows both by it (case does not count): "
+            raise PipelineError.at(place, told + "rename one")
+    views = [name for _, name in named]
     for sink in pipeline.sinks:
         if sink.query not in views:
-            raise PipelineError(
-                f"`sinks.{sink.name}.query` names {sink.query!r}, which is no query or source of "
-                f"this file; it has {', '.join(views)}{_near(sink.query, views)}"
-            )
+            told = f"names {sink.query!r}, which is no query or source of this file; it has "
+            told += f"{', '.join(views)}{_near(sink.query, views)}"
+            raise PipelineError.at(f"sinks.{sink.name}.query", told)
 
 
 def _near(word: str, words: Iterable[str]) -> str:
-    by_lower = {w.lower(): w for w in words}
-    close = get_close_matches(word.lower(), by_lower, n=1)
-    return f"; did you mean `{by_lower[close[0]]}`?" if close else ""
+    likely = near(word, words)
+    return f"; did you mean `{likely}`?" if likely else ""

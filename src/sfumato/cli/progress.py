@@ -1,7 +1,5 @@
 """What a running query has done so far, gathered from the reports Spark makes of it."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """The command `sfumato reproduce`: the papers' figures, measured again."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterable

@@ -1,15 +1,19 @@
 """Run a pipeline: name its sources and queries, and start its sinks."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming import StreamingQuery
 from rich.console import Console
 
 import sfumato as sf
@@ -24,11 +28,6 @@ from sfumato.sql.explanation.describe import explained
 from sfumato.sql.plan.nodes import Step, Table
 from sfumato.sql.plan.sources import Frame
 from sfumato.sql.planner.named_queries import NamedQueries
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
 
 
 def run(
@@ -56,10 +55,9 @@ def run(
         streams = [sink for sink in pipeline.sinks if frames[sink.query].isStreaming]
         for sink in pipeline.sinks:
             if sink not in streams and sink.format != CONSOLE:
-                raise PipelineError(
-                    f"`sinks.{sink.name}` gets the rows of {sink.query}, which reads static "
-                    "sources only: let one of them be a stream, or show the rows on the console"
-                )
+                told = f"gets the rows of {sink.query}, which reads static sources only: let one "
+                told += "of them be a stream, or show the rows on the console"
+                raise PipelineError.at(f"sinks.{sink.name}", told)
         if streams and pipeline.checkpoint is None and not (log and log.machines):
             console.print("No checkpoint folder: the next run begins anew.", style="dim")
         for sink in pipeline.sinks:
@@ -80,6 +78,10 @@ def run(
         finally:
             for sink_at_work in (*before, *after):
                 sink_at_work.stop()
+
+
+SPARK_ERRORS = (PySparkException, Py4JError)
+"""What Spark raises: its own errors, and Java's that PySpark has no name for."""
 
 
 @dataclass
@@ -110,10 +112,8 @@ def define(spark: SparkSession, pipeline: Pipeline, shared: SharedRuns | None = 
     for query in pipeline.queries:
         planned = _built(f"queries.{query.name}.sql", partial(queries.frames, query.name))
         if len(planned) != 1:
-            raise PipelineError(
-                f"`queries.{query.name}.sql` must be one statement; got {len(planned)}: give each "
-                "a [queries.NAME] of its own"
-            )
+            told = f"must be one statement; got {len(planned)}: give each a [queries.NAME] of its "
+            raise PipelineError.at(f"queries.{query.name}.sql", told + "own")
         frame = planned[0].df
         frame.createOrReplaceTempView(query.name)
         defined.frames[query.name] = frame
@@ -152,23 +152,13 @@ def _built(place: str, make: Callable[[], list[Frame]]) -> list[Frame]:
             _ = frame.df.schema  # analysed now, so that the error names its place
     except (ValueError, TypeError) as error:
         raise PipelineError(f"`{place}`: {error}") from error
-    except spark_errors() as error:
+    except SPARK_ERRORS as error:
         raise PipelineError(f"`{place}`: {first_cause(error)}") from error
     return frames
 
 
-def spark_errors() -> tuple[type[Exception], ...]:
-    """What Spark raises: its own errors, and Java's that PySpark has no name for."""
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
-
-    return PySparkException, Py4JError
-
-
 def start(running: Running, *, folder: str, once: bool) -> StreamingQuery:
     """Start one sink; its checkpoint is the subfolder of its name."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     sink = running.sink
     checkpoint = f"{folder.rstrip('/')}/{sink.name}"
     counted = running.frame.observe(ROWS_OUT, F.count(F.lit(1)).alias("rows"))
@@ -187,7 +177,7 @@ def start(running: Running, *, folder: str, once: bool) -> StreamingQuery:
         running.resumed = running.resumed or (Path(checkpoint) / "commits").is_dir()
     try:
         query: StreamingQuery = writer.start(sink.path) if sink.path else writer.start()
-    except spark_errors() as error:
+    except SPARK_ERRORS as error:
         told = f"`sinks.{sink.name}`: {first_cause(error)}{_way_out(error, sink)}"
         raise PipelineError(told) from error
     return query
@@ -227,7 +217,7 @@ def _show(console: Console, sink: Sink, frame: DataFrame, log: Log | None) -> No
     """The rows of a static frame."""
     try:
         rows = frame.limit(sink.rows).collect()
-    except spark_errors() as error:
+    except SPARK_ERRORS as error:
         raise PipelineError(f"`sinks.{sink.name}`: {first_cause(error)}") from error
     if log is not None and log.machines:
         for row in rows:
@@ -236,8 +226,3 @@ def _show(console: Console, sink: Sink, frame: DataFrame, log: Log | None) -> No
     console.print(
         rows_table(f"{sink.name}: the first {how_many(len(rows), 'row')}", frame.columns, rows)
     )
-
-
-def explanations(spark: SparkSession, pipeline: Pipeline) -> Iterator[tuple[str, str]]:
-    """What each query of a pipeline will do, in words; nothing is started."""
-    yield from define(spark, pipeline).plans.items()

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import signal
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato.cli.java import use_java
 from sfumato.spark.settings import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from rich.console import Console
 
 # A short run ends before the JVM's best compiler pays: its first answer comes sooner without it.
 # The room for compiled code must then be asked for, or it fills up, and nothing more is compiled.
@@ -63,3 +69,79 @@ def _cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+@contextmanager
+def command_session(
+    console: Console,
+    cores: int | None,
+    verbose: bool,
+    *,
+    short: bool = False,
+    page: bool = False,
+    trust: bool = False,
+) -> Iterator[SparkSession]:
+    """A session for one command of the command line, stopped behind it; see `session`.
+
+    verbose : with Spark's own messages    trust : texts may do all that Spark can
+    """
+    _use_utc()
+    with console.status("Starting Spark"), nullcontext() if verbose else _quiet_children():
+        spark = session("sfumato", cores=cores, short=short, page=page)
+    if not verbose:  # errors are told by us, in a line
+        spark.sparkContext.setLogLevel("OFF")
+        root = ""  # Py4J tells it of interrupts
+        for name in (root, "SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+    if trust:
+        from sfumato.spark.model.expression_text import TRUST
+
+        spark.conf.set(TRUST, "true")
+    with _interrupts():
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+def _use_utc() -> None:
+    """Show times as the session does: PySpark gives timestamps in this process's own zone."""
+    os.environ["TZ"] = "UTC"
+    if hasattr(time, "tzset"):
+        time.tzset()
+
+
+@contextmanager
+def _quiet_children() -> Iterator[None]:
+    """What starts in here has no standard error: Spark and its Python workers chat there."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+@contextmanager
+def _interrupts() -> Iterator[None]:
+    """Ctrl-C and SIGTERM interrupt the command alone; PySpark's handler would cancel Spark's jobs.
+
+    Outside the main thread, as in some tests, handlers cannot be set and none are.
+    """
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        before = {s: signal.signal(s, interrupt) for s in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:
+        before = {}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

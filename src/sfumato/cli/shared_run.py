@@ -7,21 +7,17 @@ micro-batch once; the sinks read that folder as a stream, each its own answers. 
 loses and doubles nothing, for each of these queries keeps its own place.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
 
 from sfumato.cli.pipeline import WITH_SCHEME, Sink
 from sfumato.duration import microseconds
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from sfumato.sql.plan.ranking_groups import RankingGroup
-    from sfumato.sql.plan.sources import Frame
+from sfumato.sql.plan.ranking_groups import RankingGroup
+from sfumato.sql.plan.sources import Frame
 
 UNSTORABLE = ("void", "interval")  # types that files cannot have
 
@@ -58,18 +54,12 @@ class SharedRuns:
 
     def share(self, group: RankingGroup, answers: Frame) -> Frame:
         """Let the queries of a group read the folder of their run, and note the run."""
-        from dataclasses import replace
-
         frame, name = answers.df, group.members[0]
         if not frame.isStreaming or any(word in str(frame.dtypes) for word in UNSTORABLE):
             return answers
         # One file a micro-batch, and the sinks take one at a time: in the order of the answers.
-        run = SharedRun(
-            name,
-            tuple(dict.fromkeys(group.members)),
-            frame.repartition(1),
-            f"{self.folder}/shared-{name}",
-        )
+        queries = tuple(dict.fromkeys(group.members))
+        run = SharedRun(name, queries, frame.repartition(1), f"{self.folder}/shared-{name}")
         path = run.sink.path
         assert path is not None
         if WITH_SCHEME.match(path):

@@ -1,7 +1,5 @@
 """Rich tables: the progress of the sinks, and rows of data."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -21,30 +19,14 @@ def progress_table(progress: Mapping[str, QueryProgress]) -> Table:
     """One line a sink: what went in, what came out, what was late, invalid or is held back."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("sink")
-    for title in (
-        "micro-batches",
-        "rows in",
-        "rows/s",
-        "rows out",
-        "late",
-        "invalid",
-        "out of order",
-        "held",
-    ):
+    numbers = "micro-batches,rows in,rows/s,rows out,late,invalid,out of order,held"
+    for title in numbers.split(","):
         table.add_column(title, justify="right")
     for name, query in progress.items():
-        held = query.held
-        table.add_row(
-            escape(name),
-            f"{query.batches:,}",
-            f"{query.rows_in:,}",
-            f"{query.rate:,.0f}",
-            f"{query.rows_out:,}",
-            f"{query.total('late'):,}",
-            f"{query.total('invalid'):,}",
-            f"{query.total('out_of_order'):,}",
-            "" if held is None else f"{held:,}",
-        )
+        counts = [query.batches, query.rows_in, query.rate, query.rows_out]
+        counts += [query.total(counter) for counter in ("late", "invalid", "out_of_order")]
+        held = "" if query.held is None else f"{query.held:,}"
+        table.add_row(escape(name), *(f"{count:,.0f}" for count in counts), held)
     return table
 
 

@@ -1,7 +1,5 @@
 """Every experiment by name."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 from sfumato.reproduce.experiment import Experiment

@@ -1,7 +1,5 @@
 """A join that goes on from where another stands, so that full windows are made once or cheaply."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

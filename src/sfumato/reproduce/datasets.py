@@ -6,8 +6,6 @@ AbsentDataError, naming the files looked for, when neither is there. Times have 
 the source's clock. A missing value is NaN (a missing string None).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -167,14 +165,6 @@ def iceberg_sightings(folder: Path) -> pd.DataFrame:
     if not paths:
         return _parquet(folder, "iip_sightings_2014_2021.parquet", "IIP_*IcebergSeason.csv")
     return pd.concat([_season(path) for path in paths], ignore_index=True)
-
-
-def iceberg_history(folder: Path) -> pd.DataFrame:
-    """Icebergs of 1880 to 2013: season, date, longitude, latitude, resight, size, source.
-
-    `iip_icebergs_1880_2013.parquet`.
-    """
-    return _parquet(folder, "iip_icebergs_1880_2013.parquet")
 
 
 def _first(folder: Path, *names: str) -> Path | None:

@@ -1,7 +1,6 @@
-"""What all charts share: palette, sizes, lines and points with intervals, and saving."""
+"""What all charts share: palette, lines and points with intervals, bars, panels, and saving."""
 
-from __future__ import annotations
-
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from sfumato.charts.style import PALETTE as COLOURS
 PALETTE = list(COLOURS)
 WIDTH, HEIGHT = 420, 280
 MOST_TICKS = 6
+PANEL_WIDTH, PANEL_HEIGHT = 270, 210  # of one chart among several
 
 
 class Titles(NamedTuple):
@@ -25,61 +25,95 @@ class Titles(NamedTuple):
     series: str
 
 
-def lines(
-    rows: pd.DataFrame,
-    x: str,
-    y: str,
-    series: str,
-    titles: Titles,
-    *,
-    title: str,
-    log_x: bool = False,
-    log_y: bool = False,
-    interval: tuple[str, str] | None = None,
-    order: list[str] | None = None,
-) -> Any:
+@dataclass(frozen=True)
+class Lines:
     """A line with points for each value of the column `series`, told apart by colour and shape.
 
-    `interval` names the columns of a 95% interval's ends, drawn as bars. On a logarithmic axis
-    values of zero or below cannot be shown: leave them out before. `order`: of the series, which
-    then keep their colours where some are not among the rows.
+    x, y, series : columns of the rows that it draws
+    named : x has names: points without lines
+    log_x, log_y : logarithmic axes, on which values of zero or below cannot be shown
+    microseconds : y is in seconds, and shown in microseconds
+    interval : 95% intervals are drawn as bars, where the rows have columns `low` and `high` (or
+        `low_seconds`, `Y_low` and so on) of them
+    order : of the series, which then keep their colours where some are not among the rows
     """
-    axis = alt.X(f"{x}:Q", title=titles.x, scale=_scale(log_x), axis=_ticks(rows[x], log_x))
-    base = alt.Chart(rows).encode(x=axis, color=_colours(series, titles, order))
-    up = alt.Y(f"{y}:Q", title=titles.y, scale=_scale(log_y))
-    shape = alt.Shape(f"{series}:N", legend=None)
-    points = base.mark_point(filled=True, size=45, opacity=1).encode(y=up, shape=shape)
-    return _framed([base.mark_line().encode(y=up), points, *_bars(base, interval)], title)
+
+    x: str
+    y: str
+    series: str
+    titles: Titles
+    named: bool = False
+    log_x: bool = False
+    log_y: bool = False
+    microseconds: bool = False
+    interval: bool = True
+    order: list[str] | None = None
+
+    def __call__(self, rows: pd.DataFrame) -> Any:
+        """The chart of some rows, without a title."""
+        ends = ["low_seconds", "high_seconds"] if self.microseconds else ["low", "high"]
+        if f"{self.y}_low" in rows:
+            ends = [f"{self.y}_low", f"{self.y}_high"]
+        if self.microseconds:
+            rows = rows.assign(**{name: rows[name] * 1e6 for name in [self.y, *ends]})
+        base = alt.Chart(rows).encode(x=self._axis(rows[self.x]), color=self._colours())
+        up = alt.Y(f"{self.y}:Q", title=self.titles.y, scale=_scale(self.log_y))
+        shape = alt.Shape(f"{self.series}:N", legend=None)
+        points = base.mark_point(filled=True, size=70 if self.named else 45, opacity=1)
+        layers = [] if self.named else [base.mark_line().encode(y=up)]
+        layers.append(points.encode(y=up, shape=shape))
+        if self.interval and ends[0] in rows:
+            low, high = (f"{end}:Q" for end in ends)
+            layers.append(base.mark_rule().encode(y=alt.Y(low), y2=alt.Y2(high)))
+        return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
+
+    def _axis(self, values: pd.Series) -> alt.X:
+        if self.named:
+            turned = alt.Axis(labelAngle=-45 if values.nunique() > 8 else 0)
+            return alt.X(f"{self.x}:N", title=self.titles.x, sort=None, axis=turned)
+        ticks = _ticks(values, self.log_x)
+        return alt.X(f"{self.x}:Q", title=self.titles.x, scale=_scale(self.log_x), axis=ticks)
+
+    def _colours(self) -> alt.Color:
+        scale = alt.Scale(range=PALETTE, domain=self.order or alt.Undefined)
+        legend = alt.Legend(labelLimit=320)
+        return alt.Color(f"{self.series}:N", title=self.titles.series, scale=scale, legend=legend)
 
 
-def dots(
-    rows: pd.DataFrame,
-    x: str,
-    y: str,
-    series: str,
-    titles: Titles,
-    *,
-    title: str,
-    log_y: bool = False,
-    interval: tuple[str, str] | None = None,
-) -> Any:
-    """Points over named things on the x axis, told apart by colour and shape; else as `lines`."""
-    angle = -45 if rows[x].nunique() > 8 else 0
-    # In one legend with the colours, which layers would draw as two.
-    shape = alt.Shape(f"{series}:N", title=titles.series)
-    if interval is not None:
-        shape = alt.Shape(f"{series}:N", legend=None)
-    axis = alt.X(f"{x}:N", title=titles.x, sort=None, axis=alt.Axis(labelAngle=angle))
-    base = alt.Chart(rows).encode(x=axis, color=_colours(series, titles))
-    up = alt.Y(f"{y}:Q", title=titles.y, scale=_scale(log_y))
-    points = base.mark_point(filled=True, size=70, opacity=1).encode(y=up, shape=shape)
-    return _framed([points, *_bars(base, interval)], title)
+def each(rows: pd.DataFrame, column: str, draw: Lines) -> list[tuple[str, Any]]:
+    """A chart for each value of a column, under it."""
+    return [(str(value), draw(own)) for value, own in rows.groupby(column, sort=False)]
 
 
-def microseconds(rows: pd.DataFrame, seconds: str) -> pd.DataFrame:
-    """A column of seconds and its 95% interval once more as `us`, `low` and `high`."""
-    named = {"us": seconds, "low": "low_seconds", "high": "high_seconds"}
-    return rows.assign(**{name: rows[of] * 1e6 for name, of in named.items()})
+def side_by_side(charts: list[tuple[str, Any]], columns: int = 3) -> Any:
+    """Charts made by `Lines` or `bars`, smaller, each under its own heading, with one legend."""
+    parts = [
+        chart.properties(title=heading, width=PANEL_WIDTH, height=PANEL_HEIGHT)
+        for heading, chart in charts
+    ]
+    return alt.concat(*parts, columns=columns)
+
+
+def bars(rows: pd.DataFrame, x: str, y: str, part: str, parts: list[str], titles: Titles) -> Any:
+    """A bar for each value of x, stacked from the given values of the column `part`, first lowest.
+
+    The legend lists them as they are stacked.
+    """
+    place = {name: i for i, name in enumerate(parts)}
+    ordered = rows.assign(place=rows[part].map(place))
+    top = round(float(rows.groupby(x)[y].sum().max()), 6)  # shares add up to 100.00000000000001
+    colour = alt.Scale(domain=parts[::-1], range=PALETTE[: len(parts)][::-1])
+    return (
+        alt.Chart(ordered)
+        .mark_bar()
+        .encode(
+            x=alt.X(f"{x}:O", title=titles.x, axis=alt.Axis(labelAngle=0)),
+            y=alt.Y(f"{y}:Q", title=titles.y, scale=alt.Scale(domain=[0, top])),
+            color=alt.Color(f"{part}:N", title=titles.series, scale=colour),
+            order=alt.Order("place:Q"),
+        )
+        .properties(width=WIDTH, height=HEIGHT)
+    )
 
 
 def save(chart: Any, folder: Path, name: str) -> None:
@@ -88,31 +122,14 @@ def save(chart: Any, folder: Path, name: str) -> None:
         write(chart, folder / f"{name}{kind}")
 
 
-def _colours(series: str, titles: Titles, order: list[str] | None = None) -> alt.Color:
-    scale = alt.Scale(range=PALETTE) if order is None else alt.Scale(domain=order, range=PALETTE)
-    legend = alt.Legend(labelLimit=320)
-    return alt.Color(f"{series}:N", title=titles.series, scale=scale, legend=legend)
-
-
-def _bars(base: Any, interval: tuple[str, str] | None) -> list[Any]:
-    if interval is None:
-        return []
-    low, high = interval
-    return [base.mark_rule().encode(y=alt.Y(f"{low}:Q"), y2=alt.Y2(f"{high}:Q"))]
-
-
-def _framed(layers: list[Any], title: str) -> Any:
-    return alt.layer(*layers).properties(title=title, width=WIDTH, height=HEIGHT)
-
-
 def _ticks(values: pd.Series, log: bool) -> alt.Axis:
     """At the values measured, where these are few."""
     known = sorted(values.unique().tolist())
     if log or len(known) > MOST_TICKS:
         return alt.Axis()
     # A format alone would be given as many digits as the ticks' steps need, were they equal.
-    told = "format(datum.value, ',~r')"
-    return alt.Axis(values=known, labelExpr=told, labelOverlap="greedy", labelSeparation=6)
+    label = "format(datum.value, ',~r')"
+    return alt.Axis(values=known, labelExpr=label, labelOverlap="greedy", labelSeparation=6)
 
 
 def _scale(log: bool) -> alt.Scale:

@@ -27,12 +27,25 @@ class Verdict:
     because: str  # a sentence with the numbers measured
 
 
+def verdict(
+    said: str, *, met: bool, refuted: bool, because: str = "", allowing: str = ""
+) -> Verdict:
+    """The verdict of what is said of the numbers; refuted only where the claim is not met.
+
+    because : why numbers differ that neither meet nor refute it;  allowing : what counts as met
+    """
+    if met:
+        return Verdict("reproduced", f"{said} {allowing}".strip())
+    return Verdict("refuted", said) if refuted else Verdict("differs", f"{said} {because}".strip())
+
+
 @dataclass(frozen=True)
 class Experiment:
     """One figure or table of a paper.
 
     `measure` returns the raw numbers, one row a point; columns that end in `_seconds` are timings,
-    all others are the same in every run. `chart` draws them; `judge` holds them against the claim.
+    all others are the same in every run. `draw` makes an Altair chart of them; `judge` holds them
+    against the claim.
     """
 
     name: str  # the paper's letter and the figure's number: A10; a table is DT9
@@ -40,8 +53,15 @@ class Experiment:
     claim: str  # what the paper reports, in our words, with its numbers
     source: str  # paper, section, figure
     measure: Callable[[Setting], pd.DataFrame]
-    chart: Callable[[pd.DataFrame], Any]  # an Altair chart
+    draw: Callable[[pd.DataFrame], Any]
     judge: Callable[[pd.DataFrame], Verdict]
+
+    def chart(self, rows: pd.DataFrame, note: str = "") -> Any:
+        """The chart with its title, and a note below it."""
+        title = f"{self.name}: {self.title}"
+        return self.draw(rows).properties(
+            title={"text": title, "subtitle": note} if note else title
+        )
 
 
 @dataclass

@@ -1,7 +1,5 @@
 """An experiment's results on disk: raw numbers in Parquet, charts beside them, one page of all."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -44,10 +42,7 @@ def write(experiment: Experiment, result: Result, folder: Path) -> None:
         {**(table.schema.metadata or {}), _ABOUT: json.dumps(about).encode()}
     )
     pq.write_table(table, folder / f"{experiment.name}.parquet")
-    chart = experiment.chart(result.rows)
-    if note := provenance(result):
-        chart = chart.properties(title={"text": chart.title, "subtitle": note})
-    save(chart, folder, experiment.name)
+    save(experiment.chart(result.rows, provenance(result)), folder, experiment.name)
 
 
 def read(experiment: Experiment, folder: Path) -> Result:

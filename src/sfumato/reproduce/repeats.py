@@ -1,12 +1,11 @@
 """Independent runs put together: mean and 95% interval."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
 
 Result = TypeVar("Result")
 
@@ -22,6 +21,25 @@ def interval(values: Sequence[float], name: str = "mean") -> dict[str, float]:
     error = 1.96 * float(known.std(ddof=1)) / known.size**0.5 if known.size > 1 else 0.0
     unit = "_seconds" if name.endswith("_seconds") else ""
     return {name: mean, f"low{unit}": mean - error, f"high{unit}": mean + error}
+
+
+def means(runs: list[dict[str, Any]], *measured: str) -> pd.DataFrame:
+    """A row for each point that has runs, with the means of the measured columns over them.
+
+    runs : a row each; what is not measured says the point
+    Of one measured column there is the interval as well, of several each has its own.
+    """
+    table = pd.DataFrame(runs)
+    point = [name for name in table if name not in measured]
+    rows = []
+    for values, part in table.groupby(point, sort=False):
+        row = dict(zip(point, values, strict=True))
+        for name in measured:
+            found = interval(part[name].tolist(), name)
+            names = [name, f"{name}_low", f"{name}_high"] if len(measured) > 1 else found
+            row |= dict(zip(names, found.values(), strict=True))
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def timed(call: Callable[[], Result]) -> tuple[Result, float]:

@@ -4,12 +4,15 @@ They have the columns of the loaders in `datasets` and about their ranges, rhyth
 whatever is measured on them is marked as measured on a stand-in.
 """
 
-from __future__ import annotations
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from sfumato.reproduce import datasets
 from sfumato.reproduce.datasets import GAS_COLUMNS, UCR, WEATHER, Floats
+from sfumato.reproduce.experiment import Setting
 
 START = np.datetime64("2004-02-28T00:00:00", "us")
 
@@ -158,16 +161,18 @@ def iceberg_sightings() -> pd.DataFrame:
     return table.sort_values(["iceberg_number", "ts"], kind="stable", ignore_index=True)
 
 
-def iceberg_history() -> pd.DataFrame:
-    """100,000 icebergs of 1880 to 2013."""
-    rng = np.random.default_rng(9)
-    n = 100_000
-    season = np.sort(rng.integers(1880, 2014, n)).astype(np.int16)
-    date = pd.to_datetime(season.astype(str)) + pd.to_timedelta(rng.integers(20, 240, n), unit="D")
-    table = pd.DataFrame({"season": season, "date": date.astype("datetime64[us]")})
-    table["longitude"] = -51 + rng.normal(0, 3, n)
-    table["latitude"] = 48 + rng.normal(0, 3, n)
-    table["resight"] = (rng.random(n) < 0.2).astype(np.int8)
-    table["size"] = rng.choice(["GR", "SM", "MED", "LG", "GEN"], n)
-    table["source"] = "IIP"
-    return table
+SETS: dict[str, tuple[Callable[..., Any], Callable[[], Any]]] = {
+    "UCR archive": (datasets.ucr, ucr),
+    "Intel lab": (datasets.intel_lab, intel_lab),
+    "Intel lab, grid": (datasets.intel_lab_grid, intel_lab_grid),
+    "stocks": (datasets.stocks, stocks),
+    "weather": (datasets.weather, weather),
+    "gas": (datasets.gas, gas),
+    "GeoLife": (datasets.geolife, geolife),
+    "Iceberg Patrol": (datasets.iceberg_sightings, iceberg_sightings),
+}
+
+
+def load(setting: Setting, name: str) -> Any:
+    """A data set from the setting's folder; where it is absent, its stand-in, which is noted."""
+    return setting.load(name, *SETS[name])

@@ -1,16 +1,11 @@
 """Valid rows, and the others with the reason: nothing invalid passes, nothing is lost."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.spark.model.validity import invalid_reason
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def checked(

@@ -1,12 +1,9 @@
 """Dependencies discovered in a repository that Spark holds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import NumericType
 
@@ -17,9 +14,6 @@ from sfumato.spark.model.columns import names
 from sfumato.spark.model.imputation import arrow_of, check_repository, frame_of, require_numbers
 from sfumato.spark.model.names import column
 from sfumato.tables.imputation.imputation import complete_columns
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def discover_dependencies(
@@ -53,10 +47,9 @@ def discover_dependencies(
     check_repository(repository)
     if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 2:
         raise ValueError(f"`max_rows` must be a whole number of at least 2; got {max_rows!r}")
-    if isinstance(repository, str | Path):
-        df = frame_of(repository, SparkSession.active())
-    else:
-        df = repository
+    df = repository
+    if isinstance(df, str | Path):
+        df = frame_of(df, SparkSession.active())
     wanted = names("attributes", attributes)
     if not wanted:
         wanted = [f.name for f in df.schema.fields if isinstance(f.dataType, NumericType)]

@@ -1,30 +1,18 @@
 """What a stream knew before each row, as a DataFrame function."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
-from pyspark.sql.types import (
-    DoubleType,
-    NumericType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import DataFrame
+from pyspark.sql.types import DoubleType, NumericType, StructType
 
-from sfumato.spark.model.columns import keys_of, one_resolved, resolved
+from sfumato.spark.model.columns import is_time, keys_of, one_resolved, resolved
 from sfumato.spark.model.forgetting import forget_after_of
 from sfumato.spark.model.imputation import require_numbers
 from sfumato.spark.model.names import Passed, column, renamed
 from sfumato.spark.runtime.run_operator import Input, metrics_name, run_operator
 from sfumato.tables.imputation.earlier_values import EarlierValuesTableConfig
 from sfumato.tables.operator import ROW
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def earlier_values(
@@ -68,7 +56,7 @@ def earlier_values(
     require_numbers(df, "attributes", wanted)
     order, keys = one_resolved(df, "order", order), keys_of(df, "key", key)
     kind = df.schema[order].dataType
-    if not isinstance(kind, TimestampType | TimestampNTZType | NumericType):
+    if not is_time(kind) and not isinstance(kind, NumericType):
         raise TypeError(
             f"`order` must be a timestamp or a number; `{order}` is {kind.simpleString()}"
         )
@@ -86,7 +74,7 @@ def earlier_values(
     config.make()  # raises here, on the driver, what the config has wrong
     passed = Passed(df.schema, df.columns)
     values = {f"value{i}": column(a).cast("double") for i, a in enumerate(wanted)}
-    answers = StructType([StructField(ROW, passed.type)])
+    answers = StructType().add(ROW, passed.type)
     for fixed in added:
         answers = answers.add(fixed, DoubleType())
     return run_operator(

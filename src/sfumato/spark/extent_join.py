@@ -1,10 +1,9 @@
 """The join of two windowed streams, extent by extent, as a DataFrame function."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, DoubleType, StructField, StructType
 
@@ -16,9 +15,6 @@ from sfumato.spark.runtime.run_operator import Input, metrics_name, run_operator
 from sfumato.tables.joins.extent_join import ExtentJoinTableConfig
 from sfumato.tables.joins.join import SIDES
 from sfumato.tables.scope import joined_scope
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 
 def extent_join(

@@ -1,26 +1,20 @@
 """Imputation of missing attributes as a DataFrame function."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, BooleanType, DoubleType, StringType, StructType
 
+from sfumato.operators.imputation.dependency import Dependency
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.columns import resolved
 from sfumato.spark.model.imputation import Imputation, PreparedRepository, require_numbers
 from sfumato.spark.model.names import Passed, column, under_fixed_names
 from sfumato.spark.runtime.run_operator import metrics_name
 from sfumato.tables.imputation.imputation import UNIMPUTABLE, impute_table, numbers_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from sfumato.operators.imputation.dependency import Dependency
 
 IMPUTED_BY, BEYOND = "imputed_by", "beyond"
 
@@ -77,18 +71,8 @@ def impute(
     Cost: microseconds a row, more with many donors. Source: E, sections 2.2 and 3.
     Raises ValueError or TypeError for wrong arguments.
     """
-    imputation = Imputation(
-        repository,
-        dependencies,
-        attributes,
-        joint,
-        max_alternatives,
-        fallback,
-        scaling,
-        method,
-        least_donors,
-    )
-    return impute_frame(df, imputation, name)
+    how = (joint, max_alternatives, fallback, scaling, method, least_donors)
+    return impute_frame(df, Imputation(repository, dependencies, attributes, *how), name)
 
 
 def impute_frame(df: DataFrame, imputation: Imputation, name: str | None = None) -> DataFrame:
@@ -104,7 +88,7 @@ def impute_frame(df: DataFrame, imputation: Imputation, name: str | None = None)
     if "existence" in df.columns:
         wanted.append(column("existence").cast("double"))
     passed, own = Passed(df.schema, df.columns), len(df.columns)
-    answers = passed.answers.add(ALTERNATIVES, _alternatives(settings.attributes))
+    answers = passed.named().add(ALTERNATIVES, _alternatives(settings.attributes))
     answers = answers.add(IMPUTED_BY, StringType()).add(BEYOND, BooleanType())
     done = under_fixed_names(df.select("*", *wanted)).mapInArrow(_worker(prepared, own), answers)
     observed = _observed(done, metrics_name("impute", name))
@@ -118,7 +102,7 @@ def _worker(prepared: PreparedRepository, own: int):  # type: ignore[no-untyped-
     """
 
     def imputed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        imputer = prepared.newest()
+        imputer, names = prepared.newest(), (ALTERNATIVES, IMPUTED_BY, BEYOND)
         values_end = own + len(imputer.names)
         for batch in batches:
             table = pa.table(batch)
@@ -130,9 +114,7 @@ def _worker(prepared: PreparedRepository, own: int):  # type: ignore[no-untyped-
             values = numbers_of(table, given[own:values_end])
             for part, columns in impute_table(imputer, values, existence):
                 whole = rows.slice(part.start, part.stop - part.start)
-                for added, cells in zip(
-                    (ALTERNATIVES, IMPUTED_BY, BEYOND), columns.columns, strict=True
-                ):
+                for added, cells in zip(names, columns.columns, strict=True):
                     whole = whole.append_column(added, cells)
                 yield from whole.to_batches()
 

@@ -1,19 +1,15 @@
 """The similarity join of several streams: each pair of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import reduce
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.spark.model.imputation import as_imputation
 from sfumato.spark.similarity_join import similarity_join
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 STREAMS = ("left_stream", "right_stream")
 

@@ -4,28 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import (
-    BooleanType,
-    IntegralType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql.types import BooleanType, StructType
 
 from sfumato.duration import microseconds
 from sfumato.operators.disorder.control import DisorderControl
-from sfumato.spark.model.columns import keys_of, one_resolved
+from sfumato.spark.model.columns import is_time, keys_of, one_resolved
 from sfumato.spark.model.controlled import controlled_by, says_order
 from sfumato.spark.model.names import Passed, column, named
 from sfumato.spark.runtime.run_operator import Input, metrics_name, run_operator
 from sfumato.tables.disorder.reorder import EVENT, ReorderTableConfig
 from sfumato.tables.operator import ROW
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 ADDED = ("late", "punctuation")
 
@@ -103,7 +94,7 @@ def reorder(
     passed = Passed(df.schema, _certain_columns(df))
     for argument, time in (("event_time", event), ("arrival", arrived)):
         kind = df.schema[time].dataType
-        if not isinstance(kind, TimestampType | TimestampNTZType | IntegralType):
+        if not is_time(kind):
             raise TypeError(
                 f"`{argument}` must be a timestamp or whole microseconds; "
                 f"`{time}` is {kind.simpleString()}"

@@ -1,7 +1,5 @@
 """Spark settings that streaming state in Python wants, for whoever makes the session."""
 
-from __future__ import annotations
-
 STATE = "spark.sql.streaming.stateStore"
 MANAGERS = "org.apache.spark.sql.execution.streaming.checkpointing"
 

@@ -5,22 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import (
-    DoubleType,
-    IntegralType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql.types import DoubleType, StringType, StructType
 
 from sfumato.duration import microseconds
 from sfumato.operators.joins.join_window import JoinWindow, windows_of
 from sfumato.spark.model.alternatives import ALTERNATIVES
-from sfumato.spark.model.columns import names
+from sfumato.spark.model.columns import is_time, names
 from sfumato.spark.model.imputation import Imputation, as_imputation
 from sfumato.spark.model.join_side import IncompleteSide, Side, pairs_type
 from sfumato.spark.model.names import column, renamed
@@ -31,9 +25,6 @@ from sfumato.tables.joins.join import SIDES, JoinTableConfig
 from sfumato.tables.joins.metric import Metric
 from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
 from sfumato.windows import Range, Rows
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def similarity_join(
@@ -220,8 +211,7 @@ def _alignment(
     timed = any(window.span is not None for window in windows)
     for side in sides:
         kinds = [side.frame.schema[name].dataType for name in side.orders]
-        whole = all(isinstance(k, TimestampType | TimestampNTZType | IntegralType) for k in kinds)
-        if timed and not (whole and len(kinds) == 1):
+        if timed and not (len(kinds) == 1 and is_time(kinds[0])):
             raise TypeError(
                 "`order` must be one timestamp, or whole microseconds, where `window` goes by "
                 f"time; the {side.name} frame has {', '.join(k.simpleString() for k in kinds)}"

@@ -4,34 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import (
-    DoubleType,
-    IntegralType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql.types import DoubleType, LongType, StringType, StructType
 
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.queries import Top, direction, registered
 from sfumato.spark.model.aggregates import Wanted
 from sfumato.spark.model.alternatives import ALTERNATIVES
-from sfumato.spark.model.columns import one_resolved
+from sfumato.spark.model.columns import is_time, one_resolved
 from sfumato.spark.model.names import Passed, column
 from sfumato.spark.model.window_plan import WindowPlan
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
 from sfumato.spark.window_aggregate import window_input
 from sfumato.tables.ranking.top_k import TopKTableConfig
 from sfumato.windows import Range, Rows
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 MOST_COUNTED = 100  # queries whose answers are counted one by one: each is a column of a metric
 ANSWER = ("query", "k", "time", "rank", "score", "probability", "row", "stream", "answered")
@@ -188,31 +176,24 @@ class Ranking(WindowPlan):
 
     def _check_instants(self) -> None:
         kind = self.df.schema[self.orders[0]].dataType
-        timed = isinstance(kind, TimestampType | TimestampNTZType | IntegralType)
-        if len(self.orders) != 1 or not timed:
+        if len(self.orders) != 1 or not is_time(kind):
             raise TypeError(
                 "`order` must be the one column of the event time, a timestamp or whole "
                 f"microseconds; got {self.orders} ({kind.simpleString()})"
             )
 
-    def _row(self, members: bool) -> list[str]:
+    def row(self, members: bool) -> Passed:
         """The certain columns of a tuple."""
         added = {"late", "punctuation"} if self.controlled else set()
-        return [name for name in self.schema.names if name not in {ALTERNATIVES, *added}]
-
-    def row(self, members: bool) -> Passed:
-        return Passed(self.schema, self._row(members))
+        names = [name for name in self.schema.names if name not in {ALTERNATIVES, *added}]
+        return Passed(self.schema, names)
 
     def values(self) -> Mapping[str, Column]:
-        more = {
-            fixed: column(one_resolved(self.df, argument, name))
-            for fixed, argument, name in (
-                ("rule", "rules", self.rules),
-                ("stream", "streams", self.streams),
-            )
-            if name is not None
-        }
-        return {**super().values(), **more}
+        values = {**super().values()}
+        for fixed, name in (("rule", self.rules), ("stream", self.streams)):
+            if name is not None:
+                values[fixed] = column(one_resolved(self.df, f"{fixed}s", name))
+        return values
 
     def _unusable(self, value: Column) -> Column:
         return value.isNull() | super()._unusable(value)
@@ -221,9 +202,7 @@ class Ranking(WindowPlan):
         """The columns that the operator gives, under fixed names."""
         kind = self.schema[self.orders[0]].dataType
         time = kind if self.time != "long" else LongType()
-        answers = StructType(
-            [StructField(f"key{i}", self.schema[name].dataType) for i, name in enumerate(self.keys)]
-        )
+        answers = Passed(self.schema, self.keys).named("key")
         answers = answers.add("query", StringType()).add("k", LongType()).add("time", time)
         answers = answers.add("rank", LongType()).add("score", DoubleType())
         answers = answers.add("probability", DoubleType()).add("row", self.row(False).type)

@@ -1,17 +1,11 @@
 """The filter operator: keep the alternatives that satisfy a condition."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.expression_text import check_expression
 from sfumato.spark.model.per_alternative import kept, mentioned
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def where(df: DataFrame, condition: str) -> DataFrame:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import DataFrame
 
 from sfumato.spark.model.aggregates import wanted
 from sfumato.spark.model.controlled import require_late
@@ -16,9 +18,6 @@ from sfumato.spark.runtime.run_operator import Input, metrics_name, run_operator
 from sfumato.tables.windows.extents import ExtentTableConfig
 from sfumato.tables.windows.window_aggregate import RowWindowTableConfig
 from sfumato.windows import Delta, Range, Rows
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def window_aggregate(
@@ -94,33 +93,14 @@ def window_aggregate(
     Raises ValueError or TypeError for wrong arguments. Source: A, sections 4, 7.3 and 8.1; C,
     section 6.
     """
-    return aggregated(
-        df,
-        aggregates,
-        window=window,
-        order=order,
-        key=key,
-        distribution=distribution,
-        existence=existence,
-        quantiles=quantiles,
-        members=members,
-        seed=seed,
-        samples=samples,
-        whole=False,
-        forget_after=forget_after,
-        name=name,
-    )
+    plan = WindowPlan(df, wanted(aggregates), window, order, key, existence, distribution)
+    laws: dict[str, Any] = {"quantiles": quantiles, "seed": seed, "samples": samples}
+    return aggregated(plan, members=members, forget_after=forget_after, name=name, **laws)
 
 
 def aggregated(
-    df: DataFrame,
-    aggregates: Mapping[str, str],
+    plan: WindowPlan,
     *,
-    window: Rows | Range | Delta,
-    order: str | Sequence[str],
-    key: str | Sequence[str] | None = None,
-    distribution: int | None = None,
-    existence: str | None = None,
     quantiles: Sequence[float] = (),
     members: bool = False,
     seed: int = 0,
@@ -133,7 +113,7 @@ def aggregated(
 
     Its distribution is then the field `alternatives`, of struct<prob, value>, beside `moved`.
     """
-    plan = WindowPlan(df, wanted(aggregates), window, order, key, existence, distribution)
+    window = plan.window
     if members and not isinstance(window, Range):
         raise ValueError("`members` are those of an extent: it needs window=sf.Range(...)")
     common: dict[str, Any] = {
@@ -143,7 +123,7 @@ def aggregated(
         ),
         "fields": ("value",) * len(plan.wanted),
         "quantiles": tuple(float(q) for q in quantiles),
-        "distribution": distribution,
+        "distribution": plan.distribution,
         "seed": seed,
         "samples": samples,
         "attributes": len(plan.expressions),
@@ -153,7 +133,7 @@ def aggregated(
     }
     settings: RowWindowTableConfig | ExtentTableConfig
     if isinstance(window, Range):
-        require_late(df.schema)
+        require_late(plan.schema)
         if forget_after is not None:
             raise ValueError(
                 "`forget_after` is of sf.Rows and sf.Delta, and the rows of an extent leave with "
@@ -169,7 +149,7 @@ def aggregated(
             window=window,
             on_attribute=on,
             controlled=plan.marks_late,
-            forget_after=forget_after_of(df, plan.orders[0], plan.keys, forget_after),
+            forget_after=forget_after_of(plan.df, plan.orders[0], plan.keys, forget_after),
             **common,
         )
     given = window_input(plan, members)

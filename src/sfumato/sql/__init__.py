@@ -38,17 +38,10 @@ def sql(spark: SparkSession, text: str, **frames: DataFrame) -> DataFrame | list
     A text only queries: functions that call Java or read files, and tables that are paths, are
     refused, unless the session's setting "sfumato.trustText" is "true".
     """
-    from sfumato.sql.explanation.describe import explained
     from sfumato.sql.planner.planner import Planner, parsed
 
-    script = parsed(text)
-    planned = Planner(spark, text, frames=frames).script(script.statements)
-    answers = []
-    for statement, frame in zip(script.statements, planned, strict=True):
-        if statement.explain:
-            answers.append(spark.createDataFrame([(explained(frame.step),)], "plan string"))
-        else:
-            answers.append(frame.df)
+    planned = Planner(spark, text, frames=frames).answers(parsed(text).statements)
+    answers = [frame.df for frame in planned]
     return answers[0] if len(answers) == 1 else answers
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -91,6 +92,7 @@ class SimilarityJoin(PairJoin):
     kind, version = "similarity_join", 2
     config: SimilarityJoinConfig
     state = {"tuples": Record(Held, HELD), "counted": Array(int, len(COUNTS.names or ()), low=0)}
+    strategies: ClassVar[dict[str, type[Nested]]] = {"nested": Nested, "sort": Sort}  # else Index
 
     def __init__(
         self,
@@ -109,7 +111,7 @@ class SimilarityJoin(PairJoin):
             dimensions, within, probability, (left, right), strategy, output, alternatives
         )
         about = criterion(dimensions, within, probability)
-        self._strategy = {"nested": Nested, "sort": Sort}.get(strategy, Index)(about)
+        self._strategy = self.strategies.get(strategy, Index)(about)
         super().__init__(about, self.config.windows, output, alternatives, self._strategy)
         self._counts = np.zeros(1, COUNTS)
 

@@ -1,37 +1,27 @@
 """C's experiment on an early burst of disorder: what it costs each measure later on (C8)."""
 
-from __future__ import annotations
-
 from typing import Any
 
-import altair as alt
 import pandas as pd
 
 from sfumato.reproduce.disorder.measures import DRATIO, MAX, MEASURES, SECOND, judged, readings
-from sfumato.reproduce.drawing import Titles, lines
-from sfumato.reproduce.experiment import Experiment, Setting, Verdict
-from sfumato.reproduce.repeats import interval
+from sfumato.reproduce.drawing import Lines, Titles, side_by_side
+from sfumato.reproduce.experiment import Experiment, Setting, Verdict, verdict
+from sfumato.reproduce.repeats import means
 
 LENGTH = 1_000  # seconds of a set
 
 
 def cost_of_a_burst(setting: Setting) -> pd.DataFrame:
     """Mean buffer and waiting time when 10 early tuples come so many seconds later than usual."""
-    rows = []
+    runs = []
     for size in setting.steps([0, 5, 10, 20, 30, 40, 50, 60]):
-        found: dict[str, list[dict[str, float]]] = {name: [] for name in MEASURES}
         for run in range(setting.pick(2, 15)):
             event, delay = readings(setting.rng(run), 18, LENGTH)  # the same for every size
             delay[100:110] += size * SECOND
-            for measure in MEASURES:
-                found[measure].append(judged(event, delay, measure))
-        for measure, got in found.items():
-            row: dict[str, Any] = {"disorder": size, "measure": measure}
-            for name in ("waiting", "buffer", "dropped"):
-                mean, low, high = interval([one[name] for one in got]).values()
-                row |= {name: mean, f"{name}_low": low, f"{name}_high": high}
-            rows.append(row)
-    return pd.DataFrame(rows)
+            for name in MEASURES:
+                runs.append({"disorder": size, "measure": name, **judged(event, delay, name)})
+    return means(runs, "waiting", "buffer", "dropped")
 
 
 def judge_burst(measured: pd.DataFrame) -> Verdict:
@@ -49,29 +39,17 @@ def judge_burst(measured: pd.DataFrame) -> Verdict:
     )
     grows = min(growth[MAX].values()) > 2
     steady = max(growth[DRATIO].values()) < 1.25
-    if grows and steady:
-        return Verdict("reproduced", f"{said}. Up to 1.25 counts as no growth.")
-    return Verdict("refuted" if not grows else "differs", f"{said}.")
+    allowing = "Up to 1.25 counts as no growth."
+    return verdict(f"{said}.", met=grows and steady, refuted=not grows, allowing=allowing)
 
 
 def draw_burst(rows: pd.DataFrame) -> Any:
     """Buffer and waiting time against the size of the burst."""
-    panels = [
-        lines(
-            rows,
-            "disorder",
-            name,
-            "measure",
-            Titles("size of the early disorder (s)", y_title, "measure"),
-            title=title,
-            interval=(f"{name}_low", f"{name}_high"),
-        ).properties(width=300)
-        for name, y_title, title in (
-            ("buffer", "mean buffer (tuples)", "buffer"),
-            ("waiting", "mean waiting time (s)", "waiting time"),
-        )
-    ]
-    return alt.hconcat(*panels).properties(title="C8: after an early burst of disorder")
+    panels = []
+    for name, title, unit in (("buffer", "buffer", "tuples"), ("waiting", "waiting time", "s")):
+        titles = Titles("size of the early disorder (s)", f"mean {title} ({unit})", "measure")
+        panels.append((title, Lines("disorder", name, "measure", titles)(rows)))
+    return side_by_side(panels)
 
 
 EXPERIMENTS = (
@@ -82,7 +60,7 @@ EXPERIMENTS = (
         "DRATIO do not.",
         source="C, section 7, Figure 8",
         measure=cost_of_a_burst,
-        chart=draw_burst,
+        draw=draw_burst,
         judge=judge_burst,
     ),
 )

@@ -1,7 +1,5 @@
 """C's experiment on the tuples that each measure of disorder drops, and how long it waits (C7)."""
 
-from __future__ import annotations
-
 from statistics import NormalDist
 from typing import Any
 
@@ -20,7 +18,7 @@ from sfumato.reproduce.disorder.measures import (
     readings,
 )
 from sfumato.reproduce.drawing import PALETTE
-from sfumato.reproduce.experiment import Experiment, Setting, Verdict
+from sfumato.reproduce.experiment import Experiment, Setting, Verdict, verdict
 
 Z = NormalDist().inv_cdf(0.01)
 TWICE = NormalDist().cdf(2**0.5 * Z)  # how often a delay exceeds z standard deviations of two
@@ -58,14 +56,11 @@ def judge_drops(measured: pd.DataFrame) -> Verdict:
             f"{waiting[AVERAGED]:.2f} and {waiting[OURS]:.2f} s, buffers {buffer[DRATIO]:.0f}, "
             f"{buffer[MAX]:.0f}, {buffer[AVERAGED]:.0f} and {buffer[OURS]:.0f} tuples."
         )
-    text = " ".join(said)
-    if all(all(of) for of in holds):
-        return Verdict("reproduced", text)
-    if not all(never for never, _, _ in holds) or not any(above for _, above, _ in holds):
-        return Verdict("refuted", text)
-    return Verdict(
-        "differs",
-        f"{text} DRATIO keeps its promise, and more cautiously than reported (0.51%): (5.6) "
+    return verdict(
+        " ".join(said),
+        met=all(all(of) for of in holds),
+        refuted=not all(never for never, _, _ in holds) or not any(above for _, above, _ in holds),
+        because="DRATIO keeps its promise, and more cautiously than reported (0.51%): (5.6) "
         "counts the delays' variance twice, so that under its own assumptions it drops "
         f"{100 * TWICE:.2f}%. MAX exceeds 1% only in short sets: a tuple is dropped "
         "when its delay is a record, and records become rare. The paper gives neither length nor "
@@ -76,12 +71,12 @@ def judge_drops(measured: pd.DataFrame) -> Verdict:
 def draw_drops(rows: pd.DataFrame) -> Any:
     """Drops of each set, with the 1% wanted; waiting times and buffers of the short sets."""
     return alt.concat(
-        _sets(rows, SHORT, "dropped", "tuples dropped (%)", wanted=1),
-        _sets(rows, LONG, "dropped", "tuples dropped (%)", wanted=1),
+        _sets(rows, SHORT, "dropped", "tuples dropped (%), 1% wanted", wanted=1),
+        _sets(rows, LONG, "dropped", "tuples dropped (%), 1% wanted", wanted=1),
         _sets(rows, SHORT, "waiting", "mean waiting time (s)"),
         _sets(rows, SHORT, "buffer", "mean buffer (tuples)"),
         columns=2,
-    ).properties(title="C7: drops (1% wanted, dashed), waiting and buffers of 20 sets")
+    )
 
 
 def _sets(
@@ -109,7 +104,7 @@ EXPERIMENTS = (
         "times a little smaller; averaged MAX drops more than 3%.",
         source="C, section 7, Figure 7",
         measure=drops_by_set,
-        chart=draw_drops,
+        draw=draw_drops,
         judge=judge_drops,
     ),
 )

@@ -1,15 +1,12 @@
 """C's readings with normal delays, and what each measure of disorder does to them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.operators.disorder.punctuator import Punctuator
+from sfumato.reproduce.disorder.waiting import Times, waiting
 
-Times = npt.NDArray[np.int64]
 SECOND = 1_000_000
 # The paper names neither the length of its sets nor their delays. These make MAX drop in short sets
 # what it reports.
@@ -36,22 +33,13 @@ def readings(rng: np.random.Generator, sensors: int, seconds: int) -> tuple[Time
 
 
 def judged(event: Times, delay: Times, measure: str) -> dict[str, float]:
-    """What a measure does to readings: dropped (%), mean waiting time (s), mean buffer (tuples).
-
-    A tuple waits in the buffer from its arrival to the first arrival whose punctuation is at or
-    above its event time; dropped ones do not. The buffer is taken after each arrival.
-    """
+    """What a measure does to readings: dropped (%), mean waiting time (s), mean buffer (tuples)."""
     order = np.argsort(event + delay, kind="stable")
     event, arrival = event[order], (event + delay)[order]
     punctuation = Punctuator(**MEASURES[measure]).extend(event, arrival)
-    before = np.concatenate([[np.iinfo(np.int64).min], punctuation[:-1]])
-    kept, n = event > before, event.size
-    release = np.maximum(np.searchsorted(punctuation, event), np.arange(n))
-    leaving = np.bincount(release[kept], minlength=n + 1)[:n]
-    out = kept & (release < n)
-    waits = arrival[release[out]] - arrival[out]
+    found = waiting(event, arrival, punctuation)
     return {
-        "dropped": 100 * float((~kept).mean()),
-        "waiting": float(waits.mean()) / SECOND if waits.size else 0.0,
-        "buffer": float((np.cumsum(kept) - np.cumsum(leaving)).mean()),
+        "dropped": 100 * found.drop_ratio,
+        "waiting": found.mean / SECOND,
+        "buffer": found.buffer,
     }

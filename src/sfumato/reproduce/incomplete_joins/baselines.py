@@ -1,7 +1,5 @@
 """Ways to fill gaps with one value each, to compare dependencies with."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

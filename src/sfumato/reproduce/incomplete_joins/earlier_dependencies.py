@@ -5,11 +5,10 @@ age. The repository needs them as well: its rows are given to streams as dense a
 with as many gaps, and each complete row is taken with what such a stream knew before.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +27,21 @@ NEAR = (0.005, 0.02, 0.08)  # of the determinants, attributes scaled to [0, 1]
 # on short streams of E's own sets; 1.5 to 3 did nearly as well.
 TIGHT = 2.0
 SAME_AGE = 1.0  # of the logarithm to base 2: from half to twice as old
+
+
+class Discovery(NamedTuple):
+    """Which dependencies are looked for.
+
+    history : whether each attribute depends on its own earlier value as well, where that is as old
+    near : epsilons of the determinants    tight : see TIGHT; infinite for all
+    """
+
+    history: bool = True
+    near: Sequence[float] = NEAR
+    tight: float = TIGHT
+
+
+WITH_HISTORY = Discovery()
 
 
 def with_gaps(rng: np.random.Generator, values: Floats, m: int) -> Floats:
@@ -54,38 +68,30 @@ def names_with_history(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def discovered(
-    rows: Floats,
-    names: Sequence[str],
-    seed: int,
-    *,
-    near: Sequence[float] = NEAR,
-    tight: float = TIGHT,
-    history: bool = True,
+    rows: Floats, names: Sequence[str], seed: int, how: Discovery = WITH_HISTORY
 ) -> list[Dependency]:
     """Dependencies of each attribute on each other one, with the bound half of the near pairs obey.
 
     rows : float64[N, 3 d] as `with_history` makes them, or float64[N, d] without
-    near : epsilons of the determinants    tight : see TIGHT; infinite for all
-    history : whether each attribute depends on its own earlier value as well, where that is as old
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingDiscovered)  # one epsilon may have none
-        found = _of_every_other_and_its_own(rows, names, seed, near, history)
+        found = _of_every_other_and_its_own(rows, names, seed, how)
     tightest = {d.dependent: d.epsilon for d in sorted(found, key=lambda d: -d.epsilon)}
-    return [d for d in found if d.epsilon <= tight * tightest[d.dependent]]
+    return [d for d in found if d.epsilon <= how.tight * tightest[d.dependent]]
 
 
 def _of_every_other_and_its_own(
-    rows: Floats, names: Sequence[str], seed: int, near: Sequence[float], history: bool
+    rows: Floats, names: Sequence[str], seed: int, how: Discovery
 ) -> list[Dependency]:
     d, found = len(names), list[Dependency]()
-    for epsilon in near:
+    for epsilon in how.near:
         discover = partial(
             discover_dependencies, epsilons=(epsilon,), within=1.0, confidence=0.5,
             max_determinants=1, seed=seed,
         )  # fmt: skip
         found += discover(rows[:, :d], names=names)
-        for a, name in enumerate(names if history else ()):
+        for a, name in enumerate(names if how.history else ()):
             own = discover(rows[:, [a, d + a]], names=(name, f"earlier {name}"), dependents=[name])
             for dependency in own:
                 determinants = (*dependency.determinants, (f"age {name}", SAME_AGE))
@@ -94,27 +100,15 @@ def _of_every_other_and_its_own(
 
 
 def imputer_of(
-    rows: Floats,
-    names: Sequence[str],
-    seed: int,
-    *,
-    history: bool = True,
-    near: Sequence[float] = NEAR,
-    tight: float = TIGHT,
-    method: str = "plain",
-    least_donors: int | None = 3,
-    max_alternatives: int = 24,
-    max_combinations: int = 512,
+    rows: Floats, names: Sequence[str], seed: int, how: Discovery = WITH_HISTORY, **options: Any
 ) -> Imputer:
     """The imputer by the dependencies discovered in a repository, attributes within [0, 1].
 
-    rows, names, seed, history, near, tight : as for `discovered`    the others : as for `Imputer`
+    rows, names, seed, how : as for `discovered`    options : of `Imputer`
     Its objects are like its rows, without what is not needed: float64[n, 3 d] or [n, d].
     """
-    columns = names_with_history(names) if history else tuple(names)
-    found = discovered(rows, names, seed, near=near, tight=tight, history=history)
-    return Imputer(
-        rows[:, : len(columns)], found, names, names=columns,
-        scaling=dict.fromkeys(columns, (0.0, 1.0)), method=method, least_donors=least_donors,
-        max_alternatives=max_alternatives, max_combinations=max_combinations,
-    )  # fmt: skip
+    columns = names_with_history(names) if how.history else tuple(names)
+    chosen = {"least_donors": 3, "max_alternatives": 24, "max_combinations": 512, **options}
+    found = discovered(rows, names, seed, how)
+    units = dict.fromkeys(columns, (0.0, 1.0))
+    return Imputer(rows[:, : len(columns)], found, names, names=columns, scaling=units, **chosen)

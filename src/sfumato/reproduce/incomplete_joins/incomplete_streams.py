@@ -1,17 +1,15 @@
 """E's four real data sets as streams of objects that lose attributes, and the repository beside."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from sfumato.reproduce import datasets, stand_ins
 from sfumato.reproduce.datasets import GAS_COLUMNS
 from sfumato.reproduce.experiment import Setting
 from sfumato.reproduce.incomplete_joins.earlier_dependencies import with_gaps, with_history
+from sfumato.reproduce.stand_ins import load
 
 Floats = npt.NDArray[np.float64]
 
@@ -77,16 +75,14 @@ def complete_rows(setting: Setting, name: str, d: int = 4) -> Floats:
 
 
 def _table(setting: Setting, name: str, d: int) -> tuple[pd.DataFrame, list[str]]:
+    table = load(setting, name)
     if name == "Intel lab":
-        table = setting.load(name, datasets.intel_lab, stand_ins.intel_lab)
         return table[(table.temperature < 50) & (table.humidity > 0)], INTEL[:d]
     if name == "gas":
-        table = setting.load(name, datasets.gas, stand_ins.gas)
         return table.sort_values("ts", kind="stable"), _first(GAS, GAS_COLUMNS, d)
     if name == "weather":
-        table = setting.load(name, datasets.weather, stand_ins.weather)["temperature"]
+        table = table["temperature"]
         return table, _first(CITIES, list(table.columns[1:]), d)
-    table = setting.load(name, datasets.stocks, stand_ins.stocks)
     return table.sort_values(["date", "name"], kind="stable"), STOCKS[:d]
 
 

@@ -1,7 +1,5 @@
 """Joins of objects that lacked attributes, imputed in some way, and how many pairs they find."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

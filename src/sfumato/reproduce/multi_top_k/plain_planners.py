@@ -2,8 +2,6 @@
 
 # mypy: allow-untyped-defs, allow-untyped-decorators
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee

@@ -1,7 +1,5 @@
 """D's experiments: many top-k queries over one window, and what their sharing saves."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -13,8 +11,8 @@ import pandas as pd
 
 from sfumato.operators.ranking.timetable import timetable
 from sfumato.operators.ranking.top_k import top_k_probabilities, top_k_streams
-from sfumato.reproduce.drawing import Titles, lines
-from sfumato.reproduce.experiment import Experiment, Setting, Verdict
+from sfumato.reproduce.drawing import Lines, Titles, side_by_side
+from sfumato.reproduce.experiment import Experiment, Setting, Verdict, verdict
 from sfumato.reproduce.multi_top_k.plain_top_k import top_k_from_scratch
 from sfumato.reproduce.multi_top_k.query_load import carried_out
 from sfumato.reproduce.multi_top_k.ranked_windows import (
@@ -25,7 +23,6 @@ from sfumato.reproduce.multi_top_k.ranked_windows import (
     queries,
     window,
 )
-from sfumato.reproduce.panels import side_by_side
 from sfumato.reproduce.repeats import seconds
 
 # D's table of parameters is not in the text at hand; what its running text does not name of the
@@ -61,15 +58,11 @@ def prices(data: Data, most_k: int, sampled: int) -> tuple[Price, Price]:
         else:
             by_us = spent(partial(top_k_streams, score, prob, streams, rule, k=k))
         times.append((by_them * step, by_us))
-    theirs, ours = (
-        np.maximum.accumulate(np.maximum(each, FASTEST)) for each in zip(*times, strict=True)
+    theirs, ours = np.maximum.accumulate(np.maximum(times, FASTEST)).T
+    return (
+        lambda k: float(np.interp(k, ks, theirs)),
+        lambda k: float(np.interp(k, ks, ours)),
     )
-    return curve(ks, theirs), curve(ks, ours)
-
-
-def curve(ks: np.ndarray, times: np.ndarray) -> Price:
-    """Seconds for any k from those of some."""
-    return lambda k: float(np.interp(k, ks, times))
 
 
 def spent(call: Callable[[], object]) -> float:
@@ -78,33 +71,24 @@ def spent(call: Callable[[], object]) -> float:
     return seconds(call, tries=2)
 
 
-def loads(setting: Setting, point: Point, priced: tuple[Price, Price]) -> list[dict[str, Any]]:
+def loads(setting: Setting, point: Point, priced: tuple[Price, Price]) -> pd.DataFrame:
     """A row for each way to answer the queries, the mean over several sets of them."""
-    repeats, horizon = setting.pick(3, 20), setting.pick(120.0, 400.0)
-    totals: dict[str, list[tuple[float, ...]]] = {}
-    for repeat in range(repeats):
+    runs = []
+    for repeat in range(setting.pick(3, 20)):
         drawn = queries(setting.rng(2, repeat), "uu", point.x, (2, point.most_k))
         for name in (*PLANS, OURS):
             table = timetable(drawn, PLANS.get(name, "dp"))
-            load = carried_out(table, priced[name == OURS], horizon)
-            row = (table.cost_per_unit, load.work, 1.0 / load.answers, load.lateness)
-            totals.setdefault(name, []).append(row)
-    return [
-        {
-            "plan": name,
-            "cost": float(np.mean([row[0] for row in rows])),
-            "work_seconds": float(np.mean([row[1] for row in rows])),
-            # Answers a second, turned over: timings are told by the ends of their names.
-            "per_answer_seconds": 1.0 / float(np.mean([1.0 / row[2] for row in rows])),
-            "late_seconds": float(np.mean([row[3] for row in rows])),
-        }
-        for name, rows in totals.items()
-    ]
+            load = carried_out(table, priced[name == OURS], setting.pick(120.0, 400.0))
+            runs.append((name, table.cost_per_unit, load.work, load.answers, load.lateness))
+    names = ["plan", "cost", "work_seconds", "per_answer_seconds", "late_seconds"]
+    means = pd.DataFrame(runs, columns=names).groupby("plan", sort=False, as_index=False).mean()
+    # Answers a second, turned over: timings are told by the ends of their names.
+    return means.assign(per_answer_seconds=1.0 / means.per_answer_seconds)
 
 
 def figure(setting: Setting, axis: str, points: dict[int, Point]) -> pd.DataFrame:
     """All points of one figure; the runs of equal windows are timed once."""
-    result: list[dict[str, Any]] = []
+    result = []
     priced: dict[tuple[str, int, int], tuple[Price, Price]] = {}
     most_k = max(point.most_k for point in points.values())
     for value, point in setting.steps(points.items()):
@@ -112,8 +96,10 @@ def figure(setting: Setting, axis: str, points: dict[int, Point]) -> pd.DataFram
         if key not in priced:
             data = window(setting, point)
             priced[key] = prices(data, most_k, setting.pick(20, 200))
-        result += [{axis: value, **row} for row in loads(setting, point, priced[key])]
-    return pd.DataFrame(result)
+        found = loads(setting, point, priced[key])
+        found.insert(0, axis, value)
+        result.append(found)
+    return pd.concat(result, ignore_index=True)
 
 
 def few(setting: Setting, values: tuple[int, ...]) -> tuple[int, ...]:
@@ -121,31 +107,25 @@ def few(setting: Setting, values: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(setting.pick((values[0], values[-1]), values))
 
 
-def draw_loads(axis: str, x_title: str, title: str) -> Callable[[pd.DataFrame], Any]:
+def draw_loads(axis: str, x_title: str) -> Callable[[pd.DataFrame], Any]:
     def draw(rows: pd.DataFrame) -> Any:
         # A logarithmic axis shows no zeros: answers that are never late count as a millisecond.
         shown = rows.assign(
             throughput=1.0 / rows.per_answer_seconds,
             late_seconds=rows.late_seconds.clip(lower=1e-3),
         )
-        about = [
-            ("(a) cost", "work_seconds", "work a second (s)", True),
-            ("(b) throughput", "throughput", "answers a second", True),
-            ("(c) latency (none shown as 1 ms)", "late_seconds", "lateness a query (s)", True),
-        ]
-        parts = [
-            (
-                heading,
-                lines(
-                    shown, axis, column, "plan", Titles(x_title, y_title, "plan"),
-                    title="", log_y=log,
-                ),
-            )
-            for heading, column, y_title, log in about
-        ]  # fmt: skip
         cost = rows.pivot_table(index=axis, columns="plan", values="cost")
         hidden = " (GA lies under DP)" if (cost.GA < 1.05 * cost.DP).all() else ""
-        return side_by_side(parts, title + hidden)
+        about = [
+            (f"(a) cost{hidden}", "work_seconds", "work a second (s)"),
+            ("(b) throughput", "throughput", "answers a second"),
+            ("(c) latency (none shown as 1 ms)", "late_seconds", "lateness a query (s)"),
+        ]
+        parts = []
+        for heading, column, y_title in about:
+            titles = Titles(x_title, y_title, "plan")
+            parts.append((heading, Lines(axis, column, "plan", titles, log_y=True)(shown)))
+        return side_by_side(parts)
 
     return draw
 
@@ -174,61 +154,42 @@ def judge_loads(rows: pd.DataFrame, axis: str) -> Verdict:
         f"more than DP at first and {gap.iloc[-1]:.2g} s at last. With our kernel DP's work is "
         f"{(work.DP / work[OURS]).min():,.0f} to {(work.DP / work[OURS]).max():,.0f} times less."
     )
-    if cheaper and more and sooner and wider and alike < 1.1:
-        return Verdict("reproduced", said)
-    if (cost.DP > cost.NS).any():
-        return Verdict("refuted", said)
-    return Verdict("differs", said + differences(cheaper, more, sooner, wider, alike))
-
-
-def differences(cheaper: bool, more: bool, sooner: bool, wider: bool, alike: float) -> str:
-    """What is not as reported, in words."""
-    found = []
-    if not cheaper:
-        found.append("a plan with more sharing costs more at some point")
-    if alike >= 1.1:
-        found.append("GA's costs are not DP's")
-    if not more:
-        found.append(
-            "where the machine keeps up, a plan that runs more often gives more answers, whatever "
-            "it costs"
-        )
-    if not sooner:
-        found.append("a cheaper plan is later at some point, its single chain of runs being moved")
-    if not wider:
-        found.append("the gap does not widen")
-    return f" But {'; '.join(found)}."
+    as_reported = {
+        "a plan with more sharing costs more at some point": cheaper,
+        "GA's costs are not DP's": alike < 1.1,
+        "where the machine keeps up, a plan that runs more often gives more answers, whatever "
+        "it costs": more,
+        "a cheaper plan is later at some point, its single chain of runs being moved": sooner,
+        "the gap does not widen": wider,
+    }
+    because = f"But {'; '.join(but for but, holds in as_reported.items() if not holds)}."
+    refuted = (cost.DP > cost.NS).any()
+    return verdict(said, met=all(as_reported.values()), refuted=refuted, because=because)
 
 
 def moved(base: Point, axis: str, value: int) -> Point:
     """The point with another value on an axis; a window of streams has 100 tuples of each."""
-    if axis == "x":
-        return replace(base, x=value)
-    if axis == "n":
-        return replace(base, n=value)
-    if axis == "k":
-        return replace(base, most_k=value)
+    if axis in ("x", "n", "k"):
+        changed: dict[str, Any] = {"most_k" if axis == "k" else axis: value}
+        return replace(base, **changed)
     return replace(base, n=100 * value, streams=value if axis == "streams" else base.streams)
 
 
 def swept(name: str, kind: str, axis: str, values: tuple[int, ...]) -> Experiment:
     """One of Figures 7 to 16."""
     over, x_title = AXES[axis]
-    data = {"synthetic": "synthetic tuples", "icebergs": "icebergs", "streams": "several streams"}[
-        kind
-    ]
+    data = {"synthetic": "synthetic tuples", "icebergs": "icebergs", "streams": "several streams"}
     base = Point(kind, most_k=MOST_K_OF_STREAMS if kind == "streams" else MOST_K)
-    claim = "DP and GA cost alike, less than INCO, IN and NS; the same order in answers a second "
-    title = f"Cost, throughput and latency over {over}: {data}"
     return Experiment(
         name=name,
-        title=title,
-        claim=claim + f"and in lateness; the gap to NS widens with {over}.",
+        title=f"Cost, throughput and latency over {over}: {data[kind]}",
+        claim="DP and GA cost alike, less than INCO, IN and NS; the same order in answers a second "
+        f"and in lateness; the gap to NS widens with {over}.",
         source=f"D, section 10.2, Figure {name[1:]}",
         measure=lambda setting: figure(
             setting, axis, {v: moved(base, axis, v) for v in few(setting, values)}
         ),
-        chart=draw_loads(axis, x_title, f"{name}: {title[0].lower()}{title[1:]}"),
+        draw=draw_loads(axis, x_title),
         judge=lambda rows: judge_loads(rows, axis),
     )
 

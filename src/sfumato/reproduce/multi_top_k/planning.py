@@ -1,7 +1,5 @@
 """D's experiments on the planners: their time, and what their plans save."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial
@@ -11,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from sfumato.operators.ranking.timetable import Query, timetable
-from sfumato.reproduce.drawing import Titles, lines
-from sfumato.reproduce.experiment import Experiment, Setting, Verdict
+from sfumato.reproduce.drawing import Lines, Titles
+from sfumato.reproduce.experiment import Experiment, Setting, Verdict, verdict
 from sfumato.reproduce.multi_top_k.plain_planners import dynamic_program, greedy_program
 from sfumato.reproduce.multi_top_k.ranked_windows import MOST_K, QUERIES, queries
-from sfumato.reproduce.repeats import timed
+from sfumato.reproduce.repeats import interval, timed
 
 TABLE_9 = {40: 5.3671, 60: 5.9647, 80: 8.6833, 100: 8.1622}
 FAMILIES = ("uu", "ug", "gu", "gg")  # laws of f, then of k: uniform or Gaussian
@@ -23,15 +21,12 @@ FAMILIES = ("uu", "ug", "gu", "gg")  # laws of f, then of k: uniform or Gaussian
 
 def planning(setting: Setting) -> pd.DataFrame:
     """Time to plan 20 queries with ever longer bounds."""
-    repeats = setting.pick(3, 30)
     rows = []
     compiled = np.array([2, 3]), np.array([1, 2])
     dynamic_program(*compiled), greedy_program(*compiled)
     timetable([(1, 2), (2, 3)], "dp"), timetable([(1, 2), (2, 3)], "greedy")
     for longest in setting.steps(setting.pick((10_000, 40_000), (10_000, 20_000, 30_000, 40_000))):
-        times: dict[str, list[float]] = {}
-        costs: dict[str, list[float]] = {}
-        for repeat in range(repeats):
+        for repeat in range(setting.pick(3, 30)):
             rng = setting.rng(3, longest, repeat)
             f, k = rng.integers(1, longest + 1, QUERIES), rng.integers(2, MOST_K + 1, QUERIES)
             drawn = list(zip(k.tolist(), f.tolist(), strict=True))
@@ -45,18 +40,10 @@ def planning(setting: Setting) -> pd.DataFrame:
             }
             for name, call in planners.items():
                 cost, spent = timed(call)
-                times.setdefault(name, []).append(spent)
-                costs.setdefault(name, []).append(cost)
-        for name in times:
-            rows.append(
-                {
-                    "longest": longest,
-                    "plan": name,
-                    "cost": float(np.mean(costs[name])),
-                    "planning_seconds": float(np.mean(times[name])),
-                }
-            )
-    return pd.DataFrame(rows)
+                point = {"longest": longest, "plan": name}
+                rows.append({**point, "cost": cost, "planning_seconds": spent})
+    by = ["longest", "plan"]
+    return pd.DataFrame(rows).groupby(by, sort=False, as_index=False).mean()
 
 
 def planned(drawn: list[Query], plan: str) -> float:
@@ -66,37 +53,26 @@ def planned(drawn: list[Query], plan: str) -> float:
 
 def saved(setting: Setting) -> pd.DataFrame:
     """Cost of no sharing over that of DP, over many sets of queries, with 95% intervals."""
-    repeats = setting.pick(40, 400)
     rows = []
     points = [(family, x) for family in FAMILIES for x in TABLE_9]
     for family, x in setting.steps(points):
         found = []
-        for repeat in range(repeats):
+        for repeat in range(setting.pick(40, 400)):
             drawn = queries(setting.rng(4, FAMILIES.index(family), x, repeat), family, x, (2, 5))
             shared = timetable(drawn, "dp").cost_per_unit
             found.append(timetable(drawn, "none").cost_per_unit / shared)
-        ratio, error = float(np.mean(found)), 1.96 * float(np.std(found, ddof=1)) / repeats**0.5
-        rows.append(
-            {
-                "queries": x,
-                "family": family,
-                "ratio": ratio,
-                "low": ratio - error,
-                "high": ratio + error,
-                "bound": math.log2(x),
-                "met": float(np.mean(np.array(found) >= math.log2(x))),
-                "table_9": TABLE_9[x],
-            }
-        )
+        bound = math.log2(x)
+        met = float(np.mean(np.array(found) >= bound))
+        about = {"bound": bound, "met": met, "table_9": TABLE_9[x]}
+        rows.append({"queries": x, "family": family, **interval(found, "ratio"), **about})
     return pd.DataFrame(rows)
 
 
-def draw_planning(rows: pd.DataFrame) -> Any:
-    return lines(
-        rows, "longest", "planning_seconds", "plan",
-        Titles("longest bound f (units of time)", "processor time to plan (s)", "planner"),
-        title="D17: time to plan 20 queries", log_y=True,
-    )  # fmt: skip
+DRAW_PLANNING = Lines(
+    "longest", "planning_seconds", "plan",
+    Titles("longest bound f (units of time)", "processor time to plan (s)", "planner"),
+    log_y=True,
+)  # fmt: skip
 
 
 def draw_saved(rows: pd.DataFrame) -> Any:
@@ -105,11 +81,9 @@ def draw_saved(rows: pd.DataFrame) -> Any:
         one.assign(family="bound log2 x", ratio=one.bound, low=one.bound, high=one.bound),
         one.assign(family="D's Table 9", ratio=one.table_9, low=one.table_9, high=one.table_9),
     ]
-    return lines(
-        pd.concat([rows, *extra], ignore_index=True), "queries", "ratio", "family",
-        Titles("queries x", "cost of NS / cost of DP", "laws of f, k"),
-        title="DT9: what sharing saves", log_y=True, interval=("low", "high"),
-    )  # fmt: skip
+    titles = Titles("queries x", "cost of NS / cost of DP", "laws of f, k")
+    draw = Lines("queries", "ratio", "family", titles, log_y=True)
+    return draw(pd.concat([rows, *extra], ignore_index=True))
 
 
 def judge_planning(rows: pd.DataFrame) -> Verdict:
@@ -121,11 +95,9 @@ def judge_planning(rows: pd.DataFrame) -> Verdict:
         f"longest bounds {ga.iloc[-1] * 1e3:.2f} ms and {dp.iloc[-1] * 1e3:.1f} ms, our DP "
         f"{times['DP, ours'].iloc[-1] * 1e3:.2f} ms."
     )
-    if (ga < dp).all() and dp.iloc[-1] > dp.iloc[0] and ga.iloc[-1] > ga.iloc[0]:
-        return Verdict("reproduced", said)
-    if (ga > dp).all():
-        return Verdict("refuted", said)
-    return Verdict("differs", said + " The times do not grow throughout, or cross.")
+    met = (ga < dp).all() and dp.iloc[-1] > dp.iloc[0] and ga.iloc[-1] > ga.iloc[0]
+    because = "The times do not grow throughout, or cross."
+    return verdict(said, met=met, refuted=(ga > dp).all(), because=because)
 
 
 def judge_saved(rows: pd.DataFrame) -> Verdict:
@@ -140,17 +112,13 @@ def judge_saved(rows: pd.DataFrame) -> Verdict:
         f"{', '.join(str(x) for x in uniform.index)} (D: {reported}); a single set reaches log2 x "
         f"in {single} of the cases. With Gaussian f {gaussian.min():.1f} to {gaussian.max():.1f}."
     )
-    if (uniform.high >= uniform.bound).all():
-        return Verdict("reproduced", said)
-    if (uniform.high < uniform.bound).all():
-        return Verdict("refuted", said)
-    short = ", ".join(str(x) for x in uniform.index[uniform.high < uniform.bound])
+    below = uniform.high < uniform.bound
     because = (
-        f" At x = {short} the mean is below log2 x = "
-        f"{', '.join(f'{b:.2f}' for b in uniform.bound[uniform.high < uniform.bound])}: D's table "
+        f"At x = {', '.join(str(x) for x in uniform.index[below])} the mean is below log2 x = "
+        f"{', '.join(f'{b:.2f}' for b in uniform.bound[below])}: D's table "
         "shows one set of queries for each x, and its theorem speaks of Ω(log2 x), a multiple."
     )
-    return Verdict("differs", said + because)
+    return verdict(said, met=not below.any(), refuted=below.all(), because=because)
 
 
 EXPERIMENTS = (
@@ -160,7 +128,7 @@ EXPERIMENTS = (
         claim="Both take longer for longer bounds (f up to 40,000), GA less than DP.",
         source="D, section 10.2.4, Figure 17",
         measure=planning,
-        chart=draw_planning,
+        draw=DRAW_PLANNING,
         judge=judge_planning,
     ),
     Experiment(
@@ -170,7 +138,7 @@ EXPERIMENTS = (
         "queries, more than log2 x (the table's columns are exchanged in print).",
         source="D, section 10.2.5, Table 9, and Theorem 7.1",
         measure=saved,
-        chart=draw_saved,
+        draw=draw_saved,
         judge=judge_saved,
     ),
 )

@@ -1,7 +1,5 @@
 """A set of repeated queries on one machine that runs one at a time: work, answers, lateness."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import heapify, heapreplace

@@ -1,15 +1,13 @@
 """D's windows of uncertain tuples and its random sets of top-k queries."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from sfumato.operators.ranking.timetable import Query
-from sfumato.reproduce import datasets, stand_ins
 from sfumato.reproduce.experiment import Setting
+from sfumato.reproduce.stand_ins import load
 
 LONGEST = 40  # of a query's bound, in seconds
 QUERIES, TUPLES, MOST_K, MOST_K_OF_STREAMS = 20, 10_000, 100, 20
@@ -50,7 +48,7 @@ def icebergs(setting: Setting, rng: np.random.Generator, n: int) -> Data:
     The days drifted that D ranks by are not in the files of these years. Rules are consecutive
     tuples drawn at random, where their probabilities sum to at most 1.
     """
-    table = setting.load("Iceberg Patrol", datasets.iceberg_sightings, stand_ins.iceberg_sightings)
+    table = load(setting, "Iceberg Patrol")
     first = table.groupby(["iceberg_year", "iceberg_number"]).ts.transform("min")
     days = ((table.ts - first) / pd.Timedelta(days=1)).to_numpy()
     trust = table.method.map(VISIBILITY).fillna(0.2).to_numpy(np.float64)

@@ -1,11 +1,7 @@
 """B's two algorithms and the library's join on the same streams: same answers, and their times."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
-
-import numpy as np
 
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.reproduce.repeats import seconds, timed
@@ -15,6 +11,7 @@ from sfumato.reproduce.uncertain_joins.wop_and_grid import (
     BY_OBJECT,
     BY_SAMPLE,
     PAIRS,
+    Matching,
     grid_join,
     scan_join,
 )
@@ -24,48 +21,39 @@ METHODS = ("Grid", "WoP", "ours (index)")
 CELLS = {1: 500, 2: 24, 3: 10, 4: 6, 5: 4}  # a dimension: about as many cells as objects
 
 
-def share(alpha: float, pair: Streams) -> float:
-    """A threshold just below alpha, so that rounding does not decide where Pr is alpha exactly."""
-    return alpha - 0.5 / pair.x.shape[2] ** 2
+def matching(pair: Streams, begin: int, rows: int, within: float, alpha: float) -> Matching:
+    """Pairs of probability alpha; just below, so that rounding does not decide where it is alpha
+    exactly."""
+    return Matching(rows, begin, within, alpha - 0.5 / pair.x.shape[2] ** 2)
 
 
-def grid(pair: Streams, begin: int, rows: int, within: float, alpha: float, n: int) -> Any:
+def grid(pair: Streams, matching: Matching, n: int) -> Any:
     """Grid's answers and counts over n timestamps from `begin` on, and its seconds for each."""
-    low = np.zeros(pair.dimensions)
-    cells = CELLS[pair.dimensions]
-    side = np.full(pair.dimensions, 1.0 / cells)
 
     def run(end: int) -> Any:
-        x, y, least = pair.x[:end], pair.y[:end], share(alpha, pair)
-        return grid_join(x, y, rows, begin, within, within**2, least, low, side, cells)
+        return grid_join(pair.x[:end], pair.y[:end], matching, CELLS[pair.dimensions])
 
-    result = run(begin + n)  # compiled by now, or read from the cache
-    return *result, (
-        seconds(partial(run, begin + n), tries=2) - seconds(partial(run, begin), tries=2)
-    ) / n
+    before, end = partial(run, matching.begin), partial(run, matching.begin + n)
+    result = end()  # compiled by now, or read from the cache
+    return *result, (seconds(end, tries=2) - seconds(before, tries=2)) / n
 
 
-def scan(pair: Streams, begin: int, rows: int, within: float, alpha: float, n: int) -> Any:
+def scan(pair: Streams, matching: Matching, n: int) -> Any:
     """WoP's answers over n timestamps, and its seconds for each."""
 
     def run(end: int) -> Any:
-        x, y = pair.x[:end], pair.y[:end]
-        return scan_join(x, y, rows, begin, within**2, share(alpha, pair))
+        return scan_join(pair.x[:end], pair.y[:end], matching)
 
-    run(begin)
-    return run(begin + n), seconds(partial(run, begin + n), tries=2) / n
+    run(matching.begin)
+    end = partial(run, matching.begin + n)
+    return end(), seconds(end, tries=2) / n
 
 
-def ours(pair: Streams, begin: int, rows: int, within: float, alpha: float, n: int) -> Any:
+def ours(pair: Streams, matching: Matching, n: int) -> Any:
     """How many answers the library's join finds over n timestamps, and its seconds for each."""
-    join = SimilarityJoin(
-        pair.dimensions,
-        within,
-        share(alpha, pair),
-        Rows(rows, 1.0),
-        strategy="index",
-        alternatives=False,
-    )
+    rows, begin, within, share = matching
+    options: dict[str, Any] = {"strategy": "index", "alternatives": False}
+    join = SimilarityJoin(pair.dimensions, within, share, Rows(rows, 1.0), **options)
     join.process(pair.arrivals(begin - rows, begin))
     full, arrivals, times = join.snapshot(), pair.arrivals(begin, begin + n), []
     for _ in range(2):
@@ -75,23 +63,21 @@ def ours(pair: Streams, begin: int, rows: int, within: float, alpha: float, n: i
     return len(answers), min(times) / n
 
 
-def compared(
-    pair: Streams, begin: int, rows: int, within: float, alpha: float, n: int, scanned: int
-) -> list[dict[str, Any]]:
+def compared(pair: Streams, matching: Matching, n: int, scanned: int) -> list[dict[str, Any]]:
     """A row for each method, over n timestamps from `begin` on (`scanned` for WoP).
 
     Raises RuntimeError if they do not find the same answers.
     """
-    found, counts, by_grid = grid(pair, begin, rows, within, alpha, n)
-    all_found, by_scan = scan(pair, begin, rows, within, alpha, scanned)
-    number, by_us = ours(pair, begin, rows, within, alpha, n)
-    first = {tuple(row) for row in found.tolist() if row[0] < 2 * (begin + scanned)}
+    found, counts, by_grid = grid(pair, matching, n)
+    all_found, by_scan = scan(pair, matching, scanned)
+    number, by_us = ours(pair, matching, n)
+    first = {tuple(row) for row in found.tolist() if row[0] < 2 * (matching.begin + scanned)}
     if number != len(found) or first != {tuple(row) for row in all_found.tolist()}:
         raise RuntimeError("Grid, WoP and the library's join found different answers")
     about = {
         "selectivity": counts[ANSWERS] / counts[PAIRS],
         "pruned": (counts[BY_OBJECT] + counts[BY_SAMPLE]) / counts[PAIRS],
-        "distance": within,
+        "distance": matching.within,
     }
     times = zip(METHODS, (by_grid, by_scan, by_us), strict=True)
     return [{"method": m, "timestamp_seconds": t, **about} for m, t in times]

@@ -1,19 +1,15 @@
 """B's experiments: what the two prunings spare a join of uncertain streams."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from sfumato.reproduce import datasets, stand_ins
-from sfumato.reproduce.drawing import Titles, dots, lines
-from sfumato.reproduce.experiment import Experiment, Setting, Verdict
-from sfumato.reproduce.panels import bars, side_by_side
-from sfumato.reproduce.uncertain_joins.compared_joins import METHODS, compared, grid
+from sfumato.reproduce.drawing import Lines, Titles, bars, each, side_by_side
+from sfumato.reproduce.experiment import Experiment, Setting, Verdict, verdict
+from sfumato.reproduce.stand_ins import load
+from sfumato.reproduce.uncertain_joins.compared_joins import METHODS, compared, grid, matching
 from sfumato.reproduce.uncertain_joins.uncertain_objects import (
     Floats,
     Radii,
@@ -37,9 +33,9 @@ PARTS = ("pruned by object (OP)", "pruned by sample (SP)", "left to refine")
 def centres(setting: Setting, kind: str, dimensions: int) -> Floats:
     """The real readings, each dimension scaled to [0, 1]: float64[n, dimensions]."""
     if kind == "sensor":
-        table = setting.load("Intel lab, grid", datasets.intel_lab_grid, stand_ins.intel_lab_grid)
+        table = load(setting, "Intel lab, grid")
         return scaled(table.filter(like="mote").to_numpy(np.float64)[:, :dimensions])
-    table = setting.load("GeoLife", datasets.geolife, stand_ins.geolife)
+    table = load(setting, "GeoLife")
     table = table[table.alt_ft > -700]  # -777: unknown
     person = table.user_id.value_counts().index[0]
     return scaled(table.loc[table.user_id == person, ["alt_ft", "lat", "lon"]].to_numpy(np.float64))
@@ -65,7 +61,7 @@ def pruned(setting: Setting) -> pd.DataFrame:
         pair = made(setting, name, rows + n, most=most)
         within = distance_for(setting.rng(9), pair, rows, ALPHA, SELECTIVITY)
         for alpha in ALPHAS:
-            _, counts, _ = grid(pair, rows, rows, within, alpha, n)
+            _, counts, _ = grid(pair, matching(pair, rows, rows, within, alpha), n)
             by_object, by_sample = counts[[BY_OBJECT, BY_SAMPLE]] / counts[PAIRS]
             shares = zip(PARTS, (by_object, by_sample, 1 - by_object - by_sample), strict=True)
             about = {"data": name, "largest_radius": most, "alpha": alpha}
@@ -94,7 +90,8 @@ def measured(
             pair = made(setting, name, longest + n, use["d"])
             ready[key] = pair, distance_for(setting.rng(9), pair, rows, ALPHA, SELECTIVITY)
         pair, within = ready[key]
-        for row in compared(pair, longest, use["w"], within, use["alpha"], n, scanned):
+        chosen = matching(pair, longest, use["w"], within, use["alpha"])
+        for row in compared(pair, chosen, n, scanned):
             result.append({"data": name, parameter: value, **row})
     return pd.DataFrame(result)
 
@@ -109,38 +106,14 @@ def draw_pruned(rows: pd.DataFrame) -> Any:
         for name in ("sensor_rUrG", "GPS_rUrG"):
             own = rows[(rows.data == name) & (rows.largest_radius == most)]
             heading = f"{name}, radii up to {most:.0%} of the extent"
-            chart = bars(
-                own, "alpha", "percent", "part", list(PARTS),
-                Titles("probability threshold α", "pairs (%)", "pairs"),
-            )  # fmt: skip
-            parts.append((heading, chart))
-    return side_by_side(parts, "B7: pairs ruled out by the two prunings", columns=2)
+            titles = Titles("probability threshold α", "pairs (%)", "pairs")
+            parts.append((heading, bars(own, "alpha", "percent", "part", list(PARTS), titles)))
+    return side_by_side(parts, columns=2)
 
 
-def draw_sets(rows: pd.DataFrame) -> Any:
-    return dots(
-        rows, "data", "timestamp_seconds", "method",
-        Titles("data set", "processor time a timestamp (s)", "method"),
-        title="B8: time a timestamp, without pruning and with", log_y=True,
-    )  # fmt: skip
-
-
-def draw_parameter(parameter: str, x_title: str, title: str) -> Callable[[pd.DataFrame], Any]:
-    def draw(rows: pd.DataFrame) -> Any:
-        parts = [
-            (
-                str(name),
-                lines(
-                    own, parameter, "timestamp_seconds", "method",
-                    Titles(x_title, "time a timestamp (s)", "method"),
-                    title="", log_y=True,
-                ),
-            )
-            for name, own in rows.groupby("data", sort=False)
-        ]  # fmt: skip
-        return side_by_side(parts, title, columns=2)
-
-    return draw
+def times_over(x: str, x_title: str, named: bool = False) -> Lines:
+    titles = Titles(x_title, "processor time a timestamp (s)", "method")
+    return Lines(x, "timestamp_seconds", "method", titles, named=named, log_y=True)
 
 
 def judge_pruned(rows: pd.DataFrame) -> Verdict:
@@ -160,15 +133,14 @@ def judge_pruned(rows: pd.DataFrame) -> Verdict:
         f"{MOST:.0%} of the extent."
     )
     met = by_object.between(78, 92).all() and by_sample.between(3, 12).all() and both.min() > 90
-    if met and grows:
-        return Verdict("reproduced", said)
-    if both.max() < 80:
-        return Verdict("refuted", said + " No range of radii comes near 90%.")
+    refuted = both.max() < 80
+    if refuted:
+        said += " No range of radii comes near 90%."
     because = (
-        " B does not tell its radii: the wider they are, the less OP and the more SP rule out. SP "
+        "B does not tell its radii: the wider they are, the less OP and the more SP rule out. SP "
         "stays below B's share at small α, as samples uniform in a ball lie mostly near its edge."
     )
-    return Verdict("differs", said + because)
+    return verdict(said, met=met and grows, refuted=refuted, because=because)
 
 
 def ratios(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
@@ -200,25 +172,24 @@ def judge_times(
         trend = max(ends) < 1.05 if parameter == "alpha" else min(ends) > 1
         left = 100 * (1 - rows.groupby(parameter).pruned.mean())
         said += f" Pairs left to refine: {left.iloc[0]:.1f}% there, {left.iloc[-1]:.1f}% here."
-    if gain.median() >= gains[0] and gain.max() <= gains[1] and found.grid.max() < slowest:
-        if trend:
-            return Verdict("reproduced", said)
-        because = (
-            " The time does not grow throughout: what a larger window adds is older and lies "
-            "elsewhere, where the grid does not look."
-            if parameter == "w"
-            else " That is not the trend reported."
-        )
-        return Verdict("differs", said + because)
-    if gain.median() < 2:
-        return Verdict("refuted", said)
+    fast = gain.median() >= gains[0] and gain.max() <= gains[1] and found.grid.max() < slowest
     left = 100 * (1 - rows.pruned)
-    because = (
-        f" {left.min():.1f} to {left.max():.1f}% of the pairs are left to refine, by the same loop "
-        f"as WoP's: Grid cannot gain more than {100 / left.max():.0f} to {100 / left.min():.0f} "
-        "times. A hundredfold takes a pruning of more than 99%, beyond the 90% that B reports."
-    )
-    return Verdict("differs", said + because)
+    if not fast:
+        because = (
+            f"{left.min():.1f} to {left.max():.1f}% of the pairs are left to refine, by the same "
+            f"loop as WoP's: Grid cannot gain more than {100 / left.max():.0f} to "
+            f"{100 / left.min():.0f} times. A hundredfold takes a pruning of more than 99%, beyond "
+            "the 90% that B reports."
+        )
+    elif parameter == "w":
+        because = (
+            "The time does not grow throughout: what a larger window adds is older and lies "
+            "elsewhere, where the grid does not look."
+        )
+    else:
+        because = "That is not the trend reported."
+    refuted = not fast and gain.median() < 2
+    return verdict(said, met=fast and trend, refuted=refuted, because=because)
 
 
 def timed(
@@ -240,7 +211,9 @@ def timed(
         measure=lambda setting: measured(
             setting, parameter, setting.pick(few, values), sets(kinds)
         ),
-        chart=draw_parameter(parameter, about["x_title"], f"{name}: {about['title'].lower()}"),
+        draw=lambda rows: side_by_side(
+            each(rows, "data", times_over(parameter, about["x_title"])), columns=2
+        ),
         judge=lambda rows: judge_times(rows, parameter, gains, slowest),
     )
 
@@ -253,7 +226,7 @@ EXPERIMENTS = (
         "5 to 10%, more for a larger α; together more than 90%.",
         source="B, section 7.1, Figure 7",
         measure=pruned,
-        chart=draw_pruned,
+        draw=draw_pruned,
         judge=judge_pruned,
     ),
     Experiment(
@@ -263,7 +236,7 @@ EXPERIMENTS = (
         "timestamp.",
         source="B, section 7.2, Figure 8",
         measure=lambda setting: measured(setting, "alpha", (ALPHA,), sets(("sensor", "GPS"))),
-        chart=draw_sets,
+        draw=times_over("data", "data set", named=True),
         judge=lambda rows: judge_times(rows, None, (30.0, 1_000.0), 0.01),
     ),
     timed(

@@ -1,7 +1,5 @@
 """B's two streams: real readings as centres, samples in a ball of random radius around each."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

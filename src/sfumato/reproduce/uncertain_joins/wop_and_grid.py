@@ -7,9 +7,8 @@ other side, at most `rows`, and then enters its own window. Arrival 2t is x[t], 
 
 # mypy: allow-untyped-defs, allow-untyped-decorators
 
-from __future__ import annotations
-
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +17,19 @@ from sfumato.kernels.joins.regions import sample_level_prunes
 
 # Places in what `grid_join` counts, all in pairs of objects.
 PAIRS, BY_OBJECT, BY_SAMPLE, ANSWERS = range(4)
+
+
+class Matching(NamedTuple):
+    """What is matched with what.
+
+    rows : int, the window    begin : int, first timestamp matched
+    within : float64, distance    share : float64, a pair is an answer iff Pr >= share
+    """
+
+    rows: int
+    begin: int
+    within: float
+    share: float
 
 
 @compiled_ieee
@@ -51,23 +63,22 @@ def _keep(found, n, arrival, other):
 
 
 @compiled_ieee
-def scan_join(x, y, rows, begin, limit, share):
+def scan_join(x, y, matching):
     """WoP: every pair of an arrival and an object held opposite, by all their samples.
 
-    x, y : float64[n, d, l]    rows : int, the window    begin : int, first timestamp matched
-    limit : float64, distance squared    share : float64, a pair is an answer iff Pr >= share
+    x, y : float64[n, d, l]    matching : Matching
     Returns int64[m, 2]: the arrival, and the timestamp of the object it matches.
     Cost: O(rows d l**2) an arrival.  Source: B, sections 3 and 7 (WoP).
     """
     n, _, samples = x.shape
-    squared = np.empty(samples)
-    least = share * samples * samples
+    squared, limit = np.empty(samples), matching.within**2
+    least = matching.share * samples * samples
     found, count = np.empty((64, 2), np.int64), 0
-    for t in range(begin, n):
+    for t in range(matching.begin, n):
         for side in range(2):
             one, others = (x[t], y) if side == 0 else (y[t], x)
             # When y[t] arrives, x[t] has entered, and the oldest x may have left.
-            for i in range(max(0, t + side - rows), t + side):
+            for i in range(max(0, t + side - matching.rows), t + side):
                 if _near_pairs(one, others[i], limit, squared) >= least:
                     found = _keep(found, count, 2 * t + side, i)
                     count += 1
@@ -92,18 +103,18 @@ def _ball(points, centre, radii):
 
 
 @compiled_ieee
-def _cell(value, low, side, cells):
-    return min(max(np.int64(math.floor((value - low) / side)), 0), cells - 1)
+def _cell(value, cells):
+    return min(max(np.int64(math.floor(value * cells)), 0), cells - 1)
 
 
 @compiled_ieee
-def _visit(centre, reach, low, side, cells, heads, after, slots):
+def _visit(centre, reach, cells, heads, after, slots):
     """Write the objects in cells that reach into the ball to `slots`; how many."""
     d = centre.size
     first, last, at = np.empty(d, np.int64), np.empty(d, np.int64), np.empty(d, np.int64)
     for a in range(d):
-        first[a] = _cell(centre[a] - reach, low[a], side[a], cells)
-        last[a] = _cell(centre[a] + reach, low[a], side[a], cells)
+        first[a] = _cell(centre[a] - reach, cells)
+        last[a] = _cell(centre[a] + reach, cells)
         at[a] = first[a]
     n = 0
     while at[0] <= last[0]:
@@ -125,18 +136,18 @@ def _visit(centre, reach, low, side, cells, heads, after, slots):
 
 
 @compiled_ieee
-def grid_join(x, y, rows, begin, within, limit, share, low, side, cells):
+def grid_join(x, y, matching, cells):
     """Grid: objects by centre in a grid; pruned by object, then by sample, then refined.
 
-    x, y, rows, begin, limit, share : as in `scan_join`    within : float64, the distance
-    low, side : float64[d], where the grid begins and its cells' sides    cells : int, a dimension
+    x, y, matching : as in `scan_join`, coordinates about [0, 1]    cells : int, a dimension
     Returns (found, counts): found as in `scan_join`, each arrival's matches in no order; counts
     int64[4] of pairs, those pruned by object (Lemma 5.1), by sample (Lemma 5.2), and answers.
     Cost: O(l log l) an arrival, O(1) to index, then what is visited, O(l) a candidate of the
     objects' pruning and O(d l**2) one of the samples'.  Source: B, sections 5 and 6.
     """
     n, d, samples = x.shape
-    points = (x, y)
+    rows, begin, within, share = matching
+    points, limit = (x, y), within**2
     centre, radii = np.empty((2, n, d)), np.empty((2, n, samples))
     mass = np.arange(1, samples + 1) / samples
     heads = np.full((2, cells**d), -1)
@@ -157,7 +168,7 @@ def grid_join(x, y, rows, begin, within, limit, share, low, side, cells):
                 counts[PAIRS] += held
                 counts[BY_OBJECT] += held
                 bound = within + reach + radii[o, queue[o, front[o]], samples - 1]
-                near = _visit(centre[s, t], bound, low, side, cells, heads[o], after[o], slots)
+                near = _visit(centre[s, t], bound, cells, heads[o], after[o], slots)
                 for j in range(near):
                     i = slots[j]
                     distance = 0.0
@@ -176,7 +187,7 @@ def grid_join(x, y, rows, begin, within, limit, share, low, side, cells):
                         count += 1
             place = 0
             for a in range(d):
-                place = place * cells + _cell(centre[s, t, a], low[a], side[a], cells)
+                place = place * cells + _cell(centre[s, t, a], cells)
             first = heads[s, place]
             number[s, t], after[s, t], before[s, t] = place, first, -1
             if first >= 0:

@@ -1,18 +1,16 @@
 """A's experiments on the law of a window's count: error and cost of its approximations."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from sfumato.operators.laws.poisson_binomial import PoissonBinomial
-from sfumato.reproduce.drawing import Titles, lines, microseconds
-from sfumato.reproduce.experiment import Experiment, Setting, Verdict
-from sfumato.reproduce.repeats import interval, seconds
+from sfumato.reproduce.drawing import Lines, Titles
+from sfumato.reproduce.experiment import Experiment, Setting, Verdict, verdict
+from sfumato.reproduce.repeats import means, seconds
 from sfumato.reproduce.uncertain_windows import plain_count_laws
-from sfumato.reproduce.uncertain_windows.perturbation import existence
+from sfumato.reproduce.uncertain_windows.perturbed_streams import existence
 
 APPROXIMATIONS = {"poisson": "Poisson", "normal": "normal", "refined_normal": "refined normal"}
 WAYS = {
@@ -26,20 +24,17 @@ WAYS = {
 
 def error_of_approximations(setting: Setting) -> pd.DataFrame:
     """Root mean square error of the CDF, A's (29), for windows of n tuples."""
-    rows = []
+    runs = []
     sizes = [10, 25, 50, 75, 100, 150, 200, 300, 400, 500, 600, 800, 1_000]
-    runs = setting.pick(3, 15)
     for i, n in enumerate(setting.steps(sizes)):
-        errors: dict[str, list[float]] = {name: [] for name in APPROXIMATIONS.values()}
-        for run in range(runs):
+        for run in range(setting.pick(3, 15)):
             p = existence(setting.rng(i, run), n, 0.1, "normal")
             k = np.arange(n)
             exact = PoissonBinomial(p).cdf(k)
             for method, name in APPROXIMATIONS.items():
                 wrong = PoissonBinomial(p, method=method).cdf(k) - exact
-                errors[name].append(float(np.sqrt((wrong**2).sum() / n)))
-        rows += [{"n": n, "law": name, **interval(e, "rmse")} for name, e in errors.items()]
-    return pd.DataFrame(rows)
+                runs.append({"n": n, "law": name, "rmse": np.sqrt((wrong**2).sum() / n)})
+    return means(runs, "rmse")
 
 
 def judge_errors(measured: pd.DataFrame) -> Verdict:
@@ -55,27 +50,24 @@ def judge_errors(measured: pd.DataFrame) -> Verdict:
         f"has {table['normal'][100]:.4f} and Poisson {table['Poisson'][100]:.3f}."
     )
     met = lowest and worst < 0.002 and small.min() > worst
-    return Verdict("reproduced" if met else "refuted" if worst >= 0.002 else "differs", said)
+    return verdict(said, met=met, refuted=worst >= 0.002)
 
 
 def cost_of_approximations(setting: Setting) -> pd.DataFrame:
     """Seconds for one value Pr(N <= mu) by each way, over n tuples."""
-    rows = []
-    runs = setting.pick(3, 15)
+    runs = []
     plain_count_laws.sum_of_cdfs(0, np.full((2, 2), 0.5), 1)  # compiled by now
     for i, n in enumerate(setting.steps([10, 25, 50, 100, 200, 300, 400, 500, 700, 1_000])):
-        spent: dict[str, list[float]] = {name: [] for name in WAYS.values()}
-        for run in range(runs):
+        for run in range(setting.pick(3, 15)):
             laws = max(20_000 // n, 20)
             tuples = existence(setting.rng(i, run), n * laws, 0.1).reshape(laws, n)
             k = int(tuples.mean() * n)
             for way, name in WAYS.items():
                 some = tuples[:20] if way == plain_count_laws.RF1 else tuples
                 call = partial(plain_count_laws.sum_of_cdfs, way, some, k)
-                took = seconds(call, tries=3)
-                spent[name].append(took / len(some))
-        rows += [{"n": n, "way": name, **interval(s, "cdf_seconds")} for name, s in spent.items()]
-    return pd.DataFrame(rows)
+                took = seconds(call, tries=3) / len(some)
+                runs.append({"n": n, "way": name, "cdf_seconds": took})
+    return means(runs, "cdf_seconds")
 
 
 def _slope(table: pd.DataFrame, way: str) -> float:
@@ -97,16 +89,16 @@ def judge_costs(measured: pd.DataFrame) -> Verdict:
         f"Our exact law is {gain:.0f} times faster than RF1 there."
     )
     shapes = slopes[rf1] > 1.5 and all(slopes[WAYS[way]] < 1.5 for way in (1, 2, 3))
-    if shapes and 20 <= ratio <= 500:
-        return Verdict("reproduced", f"{said} A ratio within five times the reported one counts.")
-    if ratio < 5:
-        return Verdict("refuted", said)
-    why = (
-        "Both are faster than in the paper (RF1 below 3 ms there), the approximations more so."
+    return verdict(
+        said,
+        met=shapes and 20 <= ratio <= 500,
+        refuted=ratio < 5,
+        because="Both are faster than in the paper (RF1 below 3 ms there), the approximations more "
+        "so."
         if shapes
-        else "The exponents are not those of quadratic and linear growth."
+        else "The exponents are not those of quadratic and linear growth.",
+        allowing="A ratio within five times the reported one counts.",
     )
-    return Verdict("differs", f"{said} {why}")
 
 
 EXPERIMENTS = (
@@ -117,15 +109,10 @@ EXPERIMENTS = (
         "approximations are worse for smaller windows.",
         source="A, section 7.2.1, Figure 4",
         measure=error_of_approximations,
-        chart=lambda rows: lines(
-            rows,
-            "n",
-            "rmse",
-            "law",
+        draw=Lines(
+            "n", "rmse", "law",
             Titles("window size n (tuples)", "root mean square error of the CDF", "approximation"),
-            title="A4: error of the approximate laws of a window's count",
             log_y=True,
-            interval=("low", "high"),
         ),
         judge=judge_errors,
     ),
@@ -136,16 +123,11 @@ EXPERIMENTS = (
         "normal is nearly 100 times faster than RF1 at 1,000 tuples.",
         source="A, section 7.2.2, Figure 5",
         measure=cost_of_approximations,
-        chart=lambda rows: lines(
-            microseconds(rows, "cdf_seconds"),
-            "n",
-            "us",
-            "way",
+        draw=Lines(
+            "n", "cdf_seconds", "way",
             Titles("window size n (tuples)", "time per value (microseconds)", "algorithm"),
-            title="A5: time for one value of the count's distribution function",
-            log_x=True,
-            log_y=True,
+            log_x=True, log_y=True, microseconds=True, interval=False,
         ),
         judge=judge_costs,
     ),
-)
+)  # fmt: skip

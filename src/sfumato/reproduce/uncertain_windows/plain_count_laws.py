@@ -1,7 +1,5 @@
 """A's ways to the law of a window's count that the library has no use for, compiled."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

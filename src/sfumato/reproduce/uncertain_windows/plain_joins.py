@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.joins.match_probability import Criterion, defining_sum
+from sfumato.kernels.joins.match_probability import defining_sum
 from sfumato.kernels.joins.similarity_nested import (
     FOUND,
     enter_behind,
@@ -59,14 +59,28 @@ def join_plainly(store: Any, batch: Any, criterion: Any, bounded: bool, counts: 
     return found[:n]
 
 
+class _Plain(Nested):
+    columns, bounded = 2, False
+
+    def written(self, store: Store, batch: Batch) -> None:
+        bound(store.tuples, batch.slots)
+
+    def join(self, store: Store, batch: Batch, counts: Records) -> Records:
+        found: Records = join_plainly(store, batch, self.criterion, self.bounded, counts)
+        return found
+
+
+class _Bounded(_Plain):
+    bounded = True
+
+
 class PlainNestedJoin(SimilarityJoin):
     """`SimilarityJoin` in one dimension whose arrivals are held against every tuple, pair by pair.
 
     The library's own "nested" does the same four samples at a time.
     """
 
-    def _chosen(self, criterion: Criterion) -> Nested:
-        return _Plain(criterion, bounded=False)
+    strategies = {"nested": _Plain}
 
 
 class IndexMatchJoin(SimilarityJoin):
@@ -75,19 +89,4 @@ class IndexMatchJoin(SimilarityJoin):
     The library's own "index" prunes by quantiles of the samples instead.
     """
 
-    def _chosen(self, criterion: Criterion) -> Nested:
-        return _Plain(criterion, bounded=True)
-
-
-class _Plain(Nested):
-    def __init__(self, criterion: Criterion, bounded: bool) -> None:
-        super().__init__(criterion)
-        self.bounded = bounded
-        self.columns = 2
-
-    def written(self, store: Store, batch: Batch) -> None:
-        bound(store.tuples, batch.slots)
-
-    def join(self, store: Store, batch: Batch, counts: Records) -> Records:
-        found: Records = join_plainly(store, batch, self.criterion, self.bounded, counts)
-        return found
+    strategies = {"nested": _Bounded}

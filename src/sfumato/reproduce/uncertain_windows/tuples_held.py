@@ -1,21 +1,19 @@
 """A's experiments on count windows of tuples that may not exist."""
 
-from __future__ import annotations
-
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from sfumato.operators.windows.uncertain_window import UncertainWindow
-from sfumato.reproduce.drawing import Titles, lines
-from sfumato.reproduce.experiment import Experiment, Setting, Verdict
-from sfumato.reproduce.repeats import interval
-from sfumato.reproduce.uncertain_windows.perturbation import Floats, existence
+from sfumato.reproduce.drawing import Lines, Titles
+from sfumato.reproduce.experiment import Experiment, Setting, Verdict, verdict
+from sfumato.reproduce.repeats import means
 from sfumato.reproduce.uncertain_windows.perturbed_streams import (
     EXISTENCE_SD,
     LENGTH,
+    Floats,
+    existence,
 )
 
 CONFIDENCE, ROWS = 0.95, 500
@@ -40,17 +38,15 @@ def mean_held(held: Floats) -> float:
 
 def held_by_noise(setting: Setting) -> pd.DataFrame:
     """Mean tuples held for w and the standard deviation of existence, with 95% intervals."""
-    rows = []
-    sds = [0.025, 0.05, 0.1, 0.15, 0.2, 0.25]
+    runs = []
     windows = range(100, 1_001, setting.pick(300, 100))
-    points = [(sd, w) for sd in sds for w in windows]
+    points = [(sd, w) for sd in (0.025, 0.05, 0.1, 0.15, 0.2, 0.25) for w in windows]
     for i, (sd, w) in enumerate(setting.steps(points)):
-        means = []
         for run in range(setting.pick(3, 15)):
             p = existence(setting.rng(i, run), LENGTH, sd)
-            means.append(mean_held(held_after(p, w, CONFIDENCE, "exact")))
-        rows.append({"sd": sd, "rows": w, **interval(means, "held")})
-    return pd.DataFrame(rows)
+            held = mean_held(held_after(p, w, CONFIDENCE, "exact"))
+            runs.append({"sd": sd, "rows": w, "held": held})
+    return means(runs, "held")
 
 
 def _overheads(measured: pd.DataFrame, sd: float) -> tuple[float, float]:
@@ -72,26 +68,21 @@ def judge_held(measured: pd.DataFrame) -> Verdict:
         abs(of_little - 6.12) < 1 and abs(of_much - 82.97) < 3
         for of_little, of_much in zip(little, much, strict=True)
     ]
-    if all(close):
-        return Verdict("reproduced", said)
-    if little[0] > much[0]:
-        return Verdict("refuted", said)
-    return Verdict("differs", f"{said} The paper does not say over which w it averages.")
+    because = "The paper does not say over which w it averages."
+    return verdict(said, met=all(close), refuted=little[0] > much[0], because=because)
 
 
 def held_by_confidence(setting: Setting) -> pd.DataFrame:
     """Mean tuples held at w = 500 for each confidence and standard deviation of existence."""
-    rows = []
+    runs = []
     points = [(sd, way) for sd in (0.05, 0.1, 0.15, 0.2) for way in METHODS]
     for i, (sd, way) in enumerate(setting.steps(points)):
         for confidence in CONFIDENCES:
-            means = []
             for run in range(setting.pick(3, 15)):
                 p = existence(setting.rng(i // 2, run), LENGTH, sd)  # the same for both ways
-                means.append(mean_held(held_after(p, ROWS, confidence, METHODS[way])))
-            point = {"sd": sd, "way": way, "confidence": confidence}
-            rows.append({**point, **interval(means, "held")})
-    return pd.DataFrame(rows)
+                held = mean_held(held_after(p, ROWS, confidence, METHODS[way]))
+                runs.append({"sd": sd, "way": way, "confidence": confidence, "held": held})
+    return means(runs, "held")
 
 
 def judge_confidence(measured: pd.DataFrame) -> Verdict:
@@ -106,27 +97,23 @@ def judge_confidence(measured: pd.DataFrame) -> Verdict:
         f"decided exactly), and from 0.99 to 1 by another {steep[PAPER].mean():.1f}%; decided "
         "exactly, no tuple is certain and at 1 the whole stream is held."
     )
-    if abs(paper - 4.83) < 1.5 and steep[PAPER].min() > growth[PAPER].max():
-        return Verdict("reproduced", said)
-    return Verdict("refuted" if paper > 20 else "differs", said)
+    met = abs(paper - 4.83) < 1.5 and steep[PAPER].min() > growth[PAPER].max()
+    return verdict(said, met=met, refuted=paper > 20)
 
 
 def held_by_policy(setting: Setting) -> pd.DataFrame:
     """Tuples held by uncert-evict-beta over those held by uncert-evict, at w = 500."""
-    rows = []
+    runs = []
     points = [(beta, way) for beta in (0.5, 0.7, 0.9, 0.99) for way in METHODS]
     for i, (beta, way) in enumerate(setting.steps(points)):
-        method = METHODS[way]
         for confidence in CONFIDENCES:
-            ratios = []
+            point = {"beta": beta, "way": way, "confidence": confidence}
             for run in range(setting.pick(3, 15)):
                 p = existence(setting.rng(i // 2, run), LENGTH, EXISTENCE_SD)
-                without = held_after(p, ROWS, confidence, method)
-                with_beta = held_after(p, ROWS, confidence, method, beta)
-                ratios.append(mean_held(with_beta) / mean_held(without))
-            point = {"beta": beta, "way": way, "confidence": confidence}
-            rows.append({**point, **interval(ratios, "ratio")})
-    return pd.DataFrame(rows)
+                without = held_after(p, ROWS, confidence, METHODS[way])
+                with_beta = held_after(p, ROWS, confidence, METHODS[way], beta)
+                runs.append({**point, "ratio": mean_held(with_beta) / mean_held(without)})
+    return means(runs, "ratio")
 
 
 def judge_policy(measured: pd.DataFrame) -> Verdict:
@@ -141,15 +128,18 @@ def judge_policy(measured: pd.DataFrame) -> Verdict:
         f"{paper.loc[paper.ratio.idxmin(), 'beta']:g} ({below:.1f}% below confidence 1); the "
         f"saving {'grows' if grows else 'does not always grow'} with the confidence."
     )
-    if abs(saved - 18) < 2 and grows:
-        return Verdict("reproduced", said)
-    return Verdict("refuted" if saved < 1 else "differs", said)
+    return verdict(said, met=abs(saved - 18) < 2 and grows, refuted=saved < 1)
 
 
-def _over_confidence(y: str, series: str, titles: Titles, title: str, rows: pd.DataFrame) -> Any:
+def _draw_held(rows: pd.DataFrame) -> Any:
+    titles = Titles("standard deviation of existence", "tuples held w' (mean)", "window w (tuples)")
+    return Lines("sd", "held", "rows", titles)(rows[rows["rows"].isin([100, 400, 700, 1_000])])
+
+
+def _over_confidence(y: str, series: str, y_title: str, legend: str) -> Any:
     """The windows that refined normal decides; ours differ visibly at confidence 1 only."""
-    own, ends = rows[rows.way == PAPER], ("low", "high")
-    return lines(own, "confidence", y, series, titles, title=title, interval=ends)
+    draw = Lines("confidence", y, series, Titles("confidence α", y_title, legend))
+    return lambda rows: draw(rows[rows.way == PAPER])
 
 
 EXPERIMENTS = (
@@ -159,17 +149,7 @@ EXPERIMENTS = (
         claim="On average 6.12% more tuples than w are held at sd 0.025, 82.97% more at sd 0.25.",
         source="A, section 7.4.2, Figure 10",
         measure=held_by_noise,
-        chart=lambda rows: lines(
-            rows[rows["rows"].isin([100, 400, 700, 1_000])],
-            "sd",
-            "held",
-            "rows",
-            Titles(
-                "standard deviation of existence", "tuples held w' (mean)", "window size w (tuples)"
-            ),
-            title="A10: tuples held for growing existential uncertainty",
-            interval=("low", "high"),
-        ),
+        draw=_draw_held,
         judge=judge_held,
     ),
     Experiment(
@@ -179,13 +159,7 @@ EXPERIMENTS = (
         "average; at 1 there is a steep rise.",
         source="A, section 7.4.2, Figure 11",
         measure=held_by_confidence,
-        chart=partial(
-            _over_confidence,
-            "held",
-            "sd",
-            Titles("confidence α", "tuples held w' (mean)", "sd of existence"),
-            "A11: tuples held for growing confidence, w = 500",
-        ),
+        draw=_over_confidence("held", "sd", "tuples held w' (mean), w = 500", "sd of existence"),
         judge=judge_confidence,
     ),
     Experiment(
@@ -194,12 +168,8 @@ EXPERIMENTS = (
         claim="uncert-evict-beta holds up to 18% fewer tuples than uncert-evict at w = 500.",
         source="A, section 7.4.2, Figure 12",
         measure=held_by_policy,
-        chart=partial(
-            _over_confidence,
-            "ratio",
-            "beta",
-            Titles("confidence α", "tuples held, with β over without", "reported from β"),
-            "A12: tuples held with uncert-evict-beta, w = 500",
+        draw=_over_confidence(
+            "ratio", "beta", "tuples held, with β over without, w = 500", "reported from β"
         ),
         judge=judge_policy,
     ),

@@ -1,27 +1,27 @@
 """A's experiment on sums over windows: regular ones against those that know of uncertainty (A9)."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 
 from sfumato.operators.windows.uncertain_window import UncertainWindow
-from sfumato.reproduce import datasets, stand_ins
-from sfumato.reproduce.drawing import Titles, lines
-from sfumato.reproduce.experiment import Experiment, Setting, Verdict
-from sfumato.reproduce.uncertain_windows.perturbation import Floats, existence, noise
+from sfumato.reproduce.drawing import Lines, Titles
+from sfumato.reproduce.experiment import Experiment, Setting, Verdict, verdict
+from sfumato.reproduce.stand_ins import load
 from sfumato.reproduce.uncertain_windows.perturbed_streams import (
     EXISTENCE_SD,
     LENGTH,
     SAMPLES,
     VALUE_SD,
+    Floats,
+    existence,
+    noise,
     subsequences,
 )
 
 
 def sums_by_window(setting: Setting) -> pd.DataFrame:
     """Absolute change in per cent from the regular window's sum to the uncertain window's."""
-    series = setting.load("UCR archive", datasets.ucr, stand_ins.ucr)["Coffee"]
+    series = load(setting, "UCR archive")["Coffee"]
     rows = []
     points = [(w, a) for w in (200, 400, 600, 800, 1_000) for a in (0.5, 0.7, 0.9, 0.95, 1.0)]
     for w, confidence in setting.steps(points):
@@ -66,14 +66,12 @@ def judge_sums(measured: pd.DataFrame) -> Verdict:
         f"regular sum passes zero; the change at the median arrival is "
         f"{most('median', 200):.0f}% and {most('median', 1_000):.0f}%."
     )
-    if most("most", 200) < 100:
-        return Verdict("refuted", said)
-    if most("most", 200) >= 500 and most("change", 200) > 3 * most("change", 1_000):
-        return Verdict(
-            "reproduced",
-            f"{said} Some run of 500% or more, and a third of that or less at 1,000, counts as it.",
-        )
-    return Verdict("differs", said)
+    return verdict(
+        said,
+        met=most("most", 200) >= 500 and most("change", 200) > 3 * most("change", 1_000),
+        refuted=most("most", 200) < 100,
+        allowing="Some run of 500% or more, and a third of that or less at 1,000, counts as it.",
+    )
 
 
 EXPERIMENTS = (
@@ -84,20 +82,15 @@ EXPERIMENTS = (
         "larger windows.",
         source="A, section 7.3, Figure 9",
         measure=sums_by_window,
-        chart=lambda rows: lines(
-            rows,
-            "rows",
-            "change",
-            "confidence",
+        draw=Lines(
+            "rows", "change", "confidence",
             Titles(
                 "window size w (tuples)",
                 "mean absolute change of the sum (%): quartiles of runs",
                 "confidence α",
             ),
-            title="A9: regular against uncertain window, sum over Coffee",
             log_y=True,
-            interval=("low", "high"),
         ),
         judge=judge_sums,
     ),
-)
+)  # fmt: skip

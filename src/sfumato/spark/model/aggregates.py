@@ -1,7 +1,5 @@
 """What a window aggregate is asked for, as users write it: ``sum(temperature)``."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -6,16 +6,12 @@ alike, without Python workers. A tuple's alternatives are an
 probability; what their probabilities lack to 1 is the probability that the tuple does not exist.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
 
 ALTERNATIVES = "alternatives"
 DISTRIBUTIONS = ("normal", "uniform", "exponential")
@@ -43,7 +39,7 @@ def alternatives(
         names, parts = [attributes], [lambda v: v]
     else:
         names = list(attributes)
-        parts = [_coordinate(i) if points else _field(name) for i, name in enumerate(names)]
+        parts = [_part(i if points else name) for i, name in enumerate(names)]
     if not names:
         raise ValueError("`attributes` must name at least one attribute; got none")
 
@@ -56,12 +52,9 @@ def alternatives(
     return F.zip_with(_column(values), _column(prob), alternative)
 
 
-def _coordinate(index: int) -> Callable[[Column], Column]:
-    return lambda value: F.get(value, F.lit(index))
-
-
-def _field(name: str) -> Callable[[Column], Column]:
-    return lambda value: value[name]
+def _part(place: int | str) -> Callable[[Column], Column]:
+    """A coordinate by its number, or a field by its name."""
+    return lambda value: value[place] if isinstance(place, str) else F.get(value, F.lit(place))
 
 
 def samples(

@@ -1,17 +1,16 @@
 """What a frame's schema says: which columns are uncertain, and which an argument names."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
     DataType,
     DateType,
+    IntegralType,
     MapType,
     NumericType,
     StructType,
@@ -20,9 +19,6 @@ from pyspark.sql.types import (
 )
 
 from sfumato.spark.model.alternatives import ALTERNATIVES
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 ORDERABLE = (NumericType, TimestampType, TimestampNTZType, DateType, BooleanType)
 
@@ -104,11 +100,6 @@ def _resolved(df: DataFrame, known: list[str], argument: str, name: str) -> str:
     )
 
 
-def require(df: DataFrame, argument: str, wanted: Sequence[str]) -> None:
-    """Raise ValueError, with the likely name, for a column that the frame lacks."""
-    resolved(df, argument, list(wanted))
-
-
 def keys_of(df: DataFrame, argument: str, given: str | Sequence[str] | None) -> list[str]:
     """The key columns that an argument names.
 
@@ -133,6 +124,11 @@ def _groupable(kind: DataType) -> bool:
         return _groupable(kind.elementType)
     plain = kind.simpleString()  # intervals of months do not go to Python
     return not isinstance(kind, MapType) and not re.match("variant|interval( year| month|$)", plain)
+
+
+def is_time(kind: DataType) -> bool:
+    """Whether a column has event times: timestamps, or whole microseconds."""
+    return isinstance(kind, TimestampType | TimestampNTZType | IntegralType)
 
 
 def require_orders(df: DataFrame, argument: str, wanted: Sequence[str]) -> None:

@@ -1,16 +1,11 @@
 """What a frame says about the order of its rows: by metadata, and by the columns `late` and
 `punctuation` of a disorder controller."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pyspark.sql.types import BooleanType
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
+from pyspark.sql import DataFrame
+from pyspark.sql.types import BooleanType, StructType
 
 CONTROLLED_BY = "sfumato.controlled_by"  # metadata: JSON list of the keys rows are in order within
 EVENT_TIME = "sfumato.event_time"  # metadata: the column they are in order of

@@ -5,14 +5,10 @@ a query runs, and variables of the environment. A text that may come from someon
 reach them: they are refused, unless the session says that its texts are to be trusted.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession
 
 TRUST = "sfumato.trustText"
 """Setting of a session: "true" lets texts do whatever Spark can."""

@@ -1,7 +1,5 @@
 """What is known of a query before it runs, as numbers; EXPLAIN puts them in words."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame

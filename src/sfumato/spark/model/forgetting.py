@@ -1,18 +1,14 @@
 """After how long a key is forgotten: an argument of every function with keys."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
-from pyspark.sql.types import DateType, IntegralType, NumericType, TimestampNTZType, TimestampType
+from pyspark.sql import DataFrame
+from pyspark.sql.types import DateType, NumericType
 
 from sfumato.duration import microseconds
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from sfumato.spark.model.columns import is_time
 
 MICROSECONDS_A_DAY = 86_400_000_000
 
@@ -39,7 +35,7 @@ def forget_after_of(
         if not (math.isfinite(given) and given > 0):
             raise ValueError(f"`forget_after` must be above 0 and finite; got {given!r}")
         return float(given)
-    if isinstance(kind, TimestampType | TimestampNTZType | IntegralType):
+    if is_time(kind):
         return float(microseconds("forget_after", given))  # type: ignore[arg-type]
     if isinstance(kind, DateType):
         return microseconds("forget_after", given) / MICROSECONDS_A_DAY  # type: ignore[arg-type]

@@ -6,20 +6,18 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import NumericType
 
-from sfumato.operators.arguments import whole
+from sfumato.operators.arguments import one_of, whole
 from sfumato.operators.imputation.dependency import Dependency, as_dependencies
 from sfumato.operators.imputation.imputer import FALLBACKS, METHODS, Imputer
 from sfumato.spark.model.columns import names, resolved
 from sfumato.spark.model.names import column
 from sfumato.tables.imputation.imputation import ImputationSettings, shared_imputer
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +66,8 @@ class Imputation:
                 "`attributes` names `prob`, which is what an alternative's probability is called: "
                 "rename the column"
             )
-        if self.fallback not in FALLBACKS:
-            raise ValueError(
-                f"`fallback` must be one of {', '.join(FALLBACKS)}; got {self.fallback!r}"
-            )
-        if self.method not in METHODS:
-            raise ValueError(f"`method` must be one of {', '.join(METHODS)}; got {self.method!r}")
+        one_of("fallback", self.fallback, FALLBACKS)
+        one_of("method", self.method, METHODS)
         if self.least_donors is not None:
             whole("least_donors", self.least_donors)
         dependencies = tuple(as_dependencies(self.dependencies))
@@ -179,11 +173,6 @@ def as_imputation(given: Any) -> Imputation:
         except TypeError as error:
             raise TypeError(f"`impute` must have the arguments of sf.Imputation: {error}") from None
     raise TypeError(f"`impute` must be sf.Imputation(...) or a dict; got {type(given).__name__}")
-
-
-def parse_dependency(text: str) -> Dependency:
-    """The dependency a text states. Raises ValueError with the `position` of what is wrong."""
-    return Dependency.parse(text)
 
 
 _NEWEST: dict[tuple[str, ImputationSettings], tuple[str, Imputer]] = {}

@@ -1,10 +1,9 @@
 """One of the two frames of a join: what it offers, and what the operator reads of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, DataType, DoubleType, StructField, StructType
 
@@ -14,9 +13,6 @@ from sfumato.spark.model.controlled import controller_of
 from sfumato.spark.model.imputation import require_numbers
 from sfumato.spark.model.names import Passed, column
 from sfumato.spark.model.validity import invalid_reason
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 
 class Side:
@@ -107,19 +103,11 @@ class Side:
 class IncompleteSide(Side):
     """A frame with missing values.
 
-    values : the attributes and determinants, in the imputer's order
+    given : what else a `Side` takes
+    imputed : the attributes and determinants, in the imputer's order
     """
 
-    def __init__(
-        self,
-        frame: DataFrame,
-        name: str,
-        on: Sequence[str],
-        order: str | Sequence[str],
-        key: str | Sequence[str] | None,
-        *,
-        imputed: Sequence[str],
-    ) -> None:
+    def __init__(self, frame: DataFrame, name: str, *given: Any, imputed: Sequence[str]) -> None:
         for taken in (ALTERNATIVES, "existence"):
             if taken in frame.columns:
                 raise ValueError(
@@ -127,7 +115,7 @@ class IncompleteSide(Side):
                     "rows take rows that exist, with plain values: drop it, or use sf.impute "
                     "before the join"
                 )
-        super().__init__(frame, name, on, order, key)
+        super().__init__(frame, name, *given)
         require_numbers(frame, f"impute, for the {name} frame", imputed)
         self.imputed = resolved(frame, f"impute, for the {name} frame", list(imputed))
 

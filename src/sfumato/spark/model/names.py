@@ -4,16 +4,12 @@ On the way to an operator the columns of a frame are c0, c1, ... by position; on
 get their names, types and metadata again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DataType, IntegerType, StructField, StructType
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 
 def quoted(name: str) -> str:
@@ -50,13 +46,12 @@ class Passed:
     @property
     def type(self) -> StructType:
         """The type of that struct."""
-        fields = [StructField(fixed(i), f.dataType) for i, f in enumerate(self.fields)]
-        return StructType(fields or [StructField(fixed(0), IntegerType())])
+        return self.named() if self.fields else StructType([StructField(fixed(0), IntegerType())])
 
-    @property
-    def answers(self) -> StructType:
+    def named(self, prefix: str = "c") -> StructType:
         """The columns themselves, under fixed names, where an operator gives them one by one."""
-        return StructType([StructField(fixed(i), f.dataType) for i, f in enumerate(self.fields)])
+        fields = [StructField(f"{prefix}{i}", f.dataType) for i, f in enumerate(self.fields)]
+        return StructType(fields)
 
     def columns(
         self, of: str | None = None, taken: Sequence[str] = (), prefix: str = "c"

@@ -1,18 +1,13 @@
 """Spark SQL text evaluated for every alternative, its attributes meant by their plain names."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.columns import attributes_of
 from sfumato.spark.model.names import quoted
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 WORD = re.compile(r"\w+")
 

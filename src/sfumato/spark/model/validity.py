@@ -1,19 +1,14 @@
 """Why a row is invalid: what its alternatives, existence or values have wrong, as Spark columns."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, NumericType, StructType
 
 from sfumato.spark.model.alternatives import ALTERNATIVES
-from sfumato.spark.model.columns import attributes_of, names, require
+from sfumato.spark.model.columns import attributes_of, names, resolved
 from sfumato.spark.model.names import column as column_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 SUM_TOLERANCE = 1e-9  # sums of probabilities may pass 1 by so much: rounding, clipped to 1
 
@@ -32,7 +27,7 @@ def invalid_reason(df: DataFrame, attributes: str | Sequence[str] | None = None)
                     f"`attributes` names `{name}`, which the alternatives lack; they have {known}"
                 )
         return _reason_of_alternatives(df, known if attributes is None else wanted)
-    require(df, "attributes", wanted)
+    resolved(df, "attributes", wanted)
     return _reason_of_columns(df, wanted)
 
 

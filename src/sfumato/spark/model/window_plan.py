@@ -1,18 +1,16 @@
 """What of a frame a window aggregate reads, and the columns of its answers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import (
     ArrayType,
     DataType,
     DoubleType,
-    IntegralType,
     LongType,
     StructField,
     StructType,
@@ -25,9 +23,9 @@ from sfumato.spark.model.aggregates import Wanted
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.columns import (
     attributes_of,
+    is_time,
     keys_of,
     one_resolved,
-    require,
     require_orders,
     resolved,
 )
@@ -43,14 +41,10 @@ from sfumato.spark.model.names import Passed, column, named, renamed
 from sfumato.spark.model.per_alternative import evaluated
 from sfumato.spark.model.validity import invalid_reason
 from sfumato.tables.scope import check_order, scope_of
+from sfumato.tables.windows.extents import ExtentTableConfig
 from sfumato.tables.windows.results import quantile_name
+from sfumato.tables.windows.window_aggregate import RowWindowTableConfig
 from sfumato.windows import Delta, Range, Rows
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from sfumato.tables.windows.extents import ExtentTableConfig
-    from sfumato.tables.windows.window_aggregate import RowWindowTableConfig
 
 
 @dataclass(frozen=True)
@@ -85,8 +79,8 @@ class WindowPlan:
         require_orders(df, "order", self.orders)
         if isinstance(self.window, Range):
             self._check_time()
-        if isinstance(self.window, Delta) and not self._is_value(self.window.on):
-            require(df, "window.on", [self.window.on])
+        if isinstance(self.window, Delta) and self.window.on not in attributes_of(df):
+            one_resolved(df, "window.on", self.window.on)
         taken = [f.name for f in self._passed(False).fields] + self._added
         for w in self.wanted:
             if w.name in taken:
@@ -101,7 +95,7 @@ class WindowPlan:
                 f"`order` must be the one column of the event time for sf.Range; got {self.orders}"
             )
         kind = self.schema[self.orders[0]].dataType
-        if not isinstance(kind, TimestampType | TimestampNTZType | IntegralType):
+        if not is_time(kind):
             raise TypeError(
                 f"`order` must be a timestamp or whole microseconds for sf.Range; "
                 f"`{self.orders[0]}` is {kind.simpleString()}"
@@ -151,9 +145,6 @@ class WindowPlan:
         if isinstance(kind, TimestampType):
             return "timestamp"
         return "timestamp_ntz" if isinstance(kind, TimestampNTZType) else "long"
-
-    def _is_value(self, name: str) -> bool:
-        return name in attributes_of(self.df)
 
     @cached_property
     def expressions(self) -> list[str]:
@@ -256,11 +247,11 @@ class WindowPlan:
             time = self.schema[self.orders[0]].dataType
             time = LongType() if self.time == "long" else time
             extent = StructType().add("start", time).add("end", time)
-            fields = passed.answers if settings.members else _keys(passed)
+            fields = passed.named("c" if settings.members else "key")
             fields = fields.add("window", extent).add("held", LongType())
             fields = fields.add("punctuation", time).add("late", LongType())
         else:
-            fields = passed.answers.add("held", LongType())
+            fields = passed.named().add("held", LongType())
         for i in range(len(self.wanted)):
             fields = fields.add(f"result{i}", self._result("value", settings))
         if "accuracy" not in self._added or settings.whole:
@@ -270,11 +261,8 @@ class WindowPlan:
     def columns(self, settings: RowWindowTableConfig | ExtentTableConfig) -> list[Column]:
         """The columns of the result, made of those."""
         added = [name for name in self._added if name != "accuracy" or not settings.whole]
-        passed = self._passed(settings.members)
-        if isinstance(self.window, Range) and not settings.members:
-            own = passed.columns(prefix="key", taken=added)
-        else:
-            own = passed.columns(taken=added)
+        keys = isinstance(self.window, Range) and not settings.members
+        own = self._passed(settings.members).columns(prefix="key" if keys else "c", taken=added)
         scope = self.in_order_within if self.controlled else self.keys
         fixed = {name: F.col(name) for name in added if name != "accuracy"}
         if "window" in fixed:
@@ -298,10 +286,6 @@ class WindowPlan:
         if self.distribution is not None or settings.quantiles:
             result = result.add("error", DoubleType())
         return result
-
-
-def _keys(passed: Passed) -> StructType:
-    return StructType([StructField(f"key{i}", f.dataType) for i, f in enumerate(passed.fields)])
 
 
 def _accuracy(names: Sequence[str]) -> StructType:

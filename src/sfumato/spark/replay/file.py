@@ -1,7 +1,5 @@
 """The file that a replay source plays: its schema, its rows in arrival order, its clock."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import re

@@ -17,14 +17,14 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql import Row
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, LongType, StructType
 
 from sfumato.operators.state.config import differences
@@ -32,9 +32,8 @@ from sfumato.operators.state.snapshot import SnapshotError, cut
 from sfumato.spark.runtime import chunks
 from sfumato.spark.runtime.operator_cache import CACHE
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-    from pyspark.sql.streaming import StatefulProcessorHandle
+if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
+    from sfumato.tables.operator import TableConfig, TableOperator
 
 IDLE = -1  # as a log entry's side: no rows came, the idle timeout passed
 
@@ -49,48 +48,9 @@ MOST_LOGGED = 8 << 20  # bytes of a log entry at most: what is larger goes into 
 _CHECKED: set[str] = set()  # queries whose checkpoint this worker has found to be theirs
 
 
-class BucketOperator(Protocol):
-    """What an adapter gives: an operator over the keys of one bucket, tables in, tables out."""
-
-    def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
-        """Answers to the rows of one micro-batch: (side, rows) pairs; `now`: milliseconds."""
-
-    def idle(self, now: int) -> list[pa.Table]:
-        """What comes out because nothing came for so long."""
-
-    def flush(self) -> list[pa.Table]:
-        """What comes out at the end of a static frame."""
-
-    def counters(self) -> dict[str, int]:
-        """Counts since the beginning, by the names of `Blueprint.counters`."""
-
-    def gauges(self) -> dict[str, Any]:
-        """What holds now, by the names of `Blueprint.gauges`."""
-
-    def snapshot(self) -> bytes: ...
-
-
-class Blueprint(Protocol):
-    """How to make a bucket's operator; goes to the workers, so it holds plain values only."""
-
-    @property
-    def counters(self) -> tuple[str, ...]: ...
-
-    @property
-    def gauges(self) -> Mapping[str, tuple[str, str]]:
-        """Of each gauge its type and the SQL aggregate over the buckets that had rows."""
-
-    def make(self) -> BucketOperator: ...
-
-    def restore(self, data: bytes) -> BucketOperator: ...
-
-    def fingerprint(self) -> str:
-        """Text that differs where a checkpoint of another configuration cannot be continued."""
-
-
 def run(
     packed: DataFrame,
-    blueprint: Blueprint,
+    blueprint: TableConfig,
     metrics_name: str,
     fingerprint: str,
     idle_timeout: int | None = None,
@@ -163,7 +123,7 @@ class BucketProcessor(StatefulProcessor):
     All in one map, because every state variable costs its own milliseconds a micro-batch.
     """
 
-    def __init__(self, blueprint: Blueprint, fingerprint: str, idle_timeout: int | None) -> None:
+    def __init__(self, blueprint: TableConfig, fingerprint: str, idle_timeout: int | None) -> None:
         self.blueprint = blueprint
         self.fingerprint = fingerprint
         self.idle_timeout = idle_timeout
@@ -248,7 +208,7 @@ class BucketProcessor(StatefulProcessor):
             raise SnapshotError(f"the checkpoint lacks entry {number} of a bucket's state")
         return held
 
-    def _rebuilt(self, header: Header, snapshot: bytes) -> BucketOperator:
+    def _rebuilt(self, header: Header, snapshot: bytes) -> TableOperator:
         """The operator that snapshot and log describe."""
         if not header.nonce:
             return self.blueprint.make()
@@ -262,7 +222,7 @@ class BucketProcessor(StatefulProcessor):
         self,
         header: Header,
         snapshot: bytes,
-        operator: BucketOperator,
+        operator: TableOperator,
         batch: list[tuple[int, bytes]],
         now: int,
     ) -> None:
@@ -311,7 +271,7 @@ class BucketProcessor(StatefulProcessor):
             header.timer = due
 
 
-def _step(operator: BucketOperator, batch: Iterable[tuple[int, bytes]], now: int) -> list[pa.Table]:
+def _step(operator: TableOperator, batch: Iterable[tuple[int, bytes]], now: int) -> list[pa.Table]:
     entries = list(batch)
     if entries[0][0] == IDLE:
         return operator.idle(now)

@@ -4,17 +4,12 @@ A chunk is one Arrow IPC stream with the rows of one bucket of keys. Packing and
 stateless; handing single cells between Spark and Python is what makes Python operators slow.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 BUCKET = "__bucket"
 CHUNK_SCHEMA = f"{BUCKET} int, side int, chunk binary"

@@ -4,8 +4,6 @@ A worker serves many queries, one after the other and at a time, and is not told
 operators that were not used for a while go, and the longest unused go when memory is short.
 """
 
-from __future__ import annotations
-
 import time
 from collections import OrderedDict
 from collections.abc import Callable

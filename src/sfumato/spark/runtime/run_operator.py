@@ -9,17 +9,15 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from sfumato.spark.model.names import Passed, fixed, under_fixed_names
 from sfumato.spark.runtime import bucket_state, chunks
-from sfumato.tables.operator import ROW, TIE
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+from sfumato.tables.operator import ROW, TIE, TableConfig
 
 BUCKETS = 32  # enough to even out the work of 16 cores, few enough to share accesses to the state
 MOST_BUCKETS = 100_000
@@ -107,7 +105,7 @@ class Input:
 
 def run_operator(
     inputs: Sequence[Input],
-    config: bucket_state.Blueprint,
+    config: TableConfig,
     answers: StructType,
     columns: Sequence[Column],
     *,
@@ -139,9 +137,7 @@ def run_operator(
     return chunks.unpack(out, answers).select(*columns)
 
 
-def _fingerprint(
-    config: bucket_state.Blueprint, inputs: Sequence[Input], sides: Sequence[str]
-) -> str:
+def _fingerprint(config: TableConfig, inputs: Sequence[Input], sides: Sequence[str]) -> str:
     """What the config and the frames are, as text."""
     known = json.loads(config.fingerprint()) | {"buckets": bucket_count(inputs[0].frame)}
     known |= {side: one.described for side, one in zip(sides, inputs, strict=True)}

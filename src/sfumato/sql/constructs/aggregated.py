@@ -1,7 +1,5 @@
 """What EXPLAIN says of aggregates over windows."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

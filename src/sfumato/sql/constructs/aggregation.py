@@ -5,34 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lark import Token
 from pyspark.sql import DataFrame
 
-from sfumato.spark.model.window_plan import quantile_name
+from sfumato.spark.model.aggregates import wanted
+from sfumato.spark.model.window_plan import WindowPlan, quantile_name
 from sfumato.spark.window_aggregate import aggregated
 from sfumato.sql.constructs.aggregated import Aggregated
+from sfumato.sql.explanation.wording import one_line
 from sfumato.sql.plan.block import Block
 from sfumato.sql.plan.bracket import FORGET
 from sfumato.sql.plan.construct import Answers
 from sfumato.sql.plan.given import Given
 from sfumato.sql.plan.measures import level as level_of
 from sfumato.sql.plan.nodes import at
-from sfumato.sql.plan.sources import Frame, Source, found, unknown_column
-from sfumato.sql.plan.spark_errors import checked_by_spark
+from sfumato.sql.plan.sources import Frame, Source, found, free, unknown_column
 from sfumato.sql.text.edits import Edits
 from sfumato.sql.text.errors import near
 from sfumato.sql.text.references import (
     AGGREGATES,
     Reference,
-    arguments,
     is_measure,
     is_name,
+    is_type,
     is_word,
     operator_of,
     references,
+    split,
     stars,
 )
-from sfumato.sql.text.syntax import Clause, Group, Item, Name, Node, end_of, plain, quoted, start_of
+from sfumato.sql.text.syntax import Clause, Item, Name, Node, end_of, plain, quoted, start_of
 from sfumato.windows import Range
 
 CALLS = {
@@ -71,12 +72,10 @@ class Aggregation(Answers):
     forgets = True
 
     def __init__(self, block: Block, source: Source) -> None:
-        self.block, self.source, self.text = block, source, block.text
-        self.clauses = {clause.word: clause for clause in block.clauses}
+        super().__init__(block, source)
         self.names: dict[str, str] = {}  # result columns by aggregate
         self.levels: list[float] = []  # quantiles wanted of results
         self.most: int | None = None  # values of a distribution
-        self.handled: list[tuple[int, int]] = []  # spans that mean something else now
         self.replacements: list[tuple[int, int, str]] = []
         attributes = source.frame.attributes
         columns = source.frame.df.columns
@@ -122,7 +121,7 @@ class Aggregation(Answers):
 
     def _read(self, items: tuple[Item, ...], *, named: bool, clause: str) -> None:
         for reference in references(items):
-            if reference.call is None or self._is_handled(reference):
+            if reference.call is None or self.covers(reference.start):
                 continue
             word = reference.parts[-1].upper()
             if len(reference.words) == 1 and word == "PROB":
@@ -143,7 +142,7 @@ class Aggregation(Answers):
         sign = operator_of(reference)
         if not sign:
             return
-        said = _squeezed(self.text[reference.start : reference.end])
+        said = one_line(self.text[reference.start : reference.end])
         raise at(
             self.text,
             reference.words[0],
@@ -167,45 +166,33 @@ class Aggregation(Answers):
             likely = None
         raise at(self.text, reference.words[0], reason, expected=known, suggestion=likely)
 
-    def _is_handled(self, reference: Reference) -> bool:
-        return self.covers(reference.start)
-
-    def covers(self, place: int) -> bool:
-        """Whether a place in the text lies in a call that has been read."""
-        return any(start <= place < end for start, end in self.handled)
-
     def _put(self, reference: Reference, by: str, named: bool) -> None:
         if named and reference.whole:
-            by += f" AS {quoted(_squeezed(self.text[reference.start : reference.end]))}"
+            by += f" AS {quoted(one_line(self.text[reference.start : reference.end]))}"
         self.replacements.append((reference.start, reference.end, by))
         self.handled.append((reference.start, reference.end))
 
     def _call(self, reference: Reference) -> Call:
-        assert reference.call is not None
+        body = reference.call
+        assert body is not None
         function = CALLS[reference.parts[-1].lower()]
-        first = next(iter(_items(reference.call)), None)
+        first = next(iter(_items(reference)), None)
         if is_word(first, "DISTINCT"):
-            assert first is not None
             reason = f"DISTINCT in {reference.parts[-1].upper()} is not computed over windows"
             raise at(self.text, first, reason)
-        for inner in references(_items(reference.call)):
+        for inner in references(_items(reference)):
             if inner.call is not None and (is_measure(inner.words) or is_aggregate(inner)):
                 reason = f"{inner.parts[-1].upper()} inside {reference.parts[-1].upper()}: "
                 raise at(self.text, inner.words[0], reason + "compute it in a subquery")
         local = Edits(self.text)
-        body = reference.call
-        for items in arguments(body):
+        for items in reference.arguments:
             self.block.unqualify(items, self.source, local)
         inside = local.render(body.start + 1, body.end - 1, braces=False)
         return Call(reference, f"{function}({inside})", function)
 
     def _name(self, text: str) -> str:
         if text not in self.names:
-            taken = {name.lower() for name in self.source.frame.df.columns}
-            name = f"aggregate{len(self.names)}"
-            while name in taken:
-                name += "_"
-            self.names[text] = name
+            self.names[text] = free(f"aggregate{len(self.names)}", self.source.frame.df.columns)
         return self.names[text]
 
     def _field(self, call: Call, field: str | None) -> str:
@@ -217,8 +204,7 @@ class Aggregation(Answers):
         return f"CAST({by} AS BIGINT)" if whole else by
 
     def _wrapped(self, reference: Reference, word: str, named: bool) -> None:
-        assert reference.call is not None
-        given = arguments(reference.call)
+        given = reference.arguments
         inner = [r for r in references(given[0]) if is_aggregate(r)] if given else []
         whole = inner and inner[0].start == start_of(given[0][0])
         if not whole or inner[0].end != end_of(given[0][-1]):
@@ -241,7 +227,7 @@ class Aggregation(Answers):
         if len(given) < 2:
             return MOST
         number = given[1][0] if len(given[1]) == 1 else None
-        if isinstance(number, Token) and number.type == "NUMBER" and float(number).is_integer():
+        if is_type(number, "NUMBER") and float(number).is_integer():
             return int(float(number))
         reason = "DISTRIBUTION takes an aggregate and how many values it may have"
         place = given[1][0] if given[1] else given[0][0]
@@ -249,17 +235,16 @@ class Aggregation(Answers):
 
     def _probability(self, reference: Reference) -> str:
         """PROB(condition on one aggregate): the mass of the values that satisfy it."""
-        assert reference.call is not None
-        items = _items(reference.call)
-        inner = [r for r in references(items) if is_aggregate(r)]
+        body = reference.call
+        assert body is not None
+        inner = [r for r in references(_items(reference)) if is_aggregate(r)]
         if len(inner) != 1:
             reason = "PROB takes a condition on one aggregate"
-            raise at(self.text, reference.call, reason, expected=("PROB(AVG(x) > 80)",))
+            raise at(self.text, body, reason, expected=("PROB(AVG(x) > 80)",))
         call = self._call(inner[0])
         self.most = UNBOUNDED
         local = Edits(self.text)
         local.replace(inner[0].start, inner[0].end, "`:v`.value")
-        body = reference.call
         condition = local.render(body.start + 1, body.end - 1, braces=False)
         values = f"{quoted(self._name(call.text))}.alternatives"
         kept = f"filter({values}, `:v` -> ({condition}\n))"
@@ -286,28 +271,14 @@ class Aggregation(Answers):
         keeping = given.arguments()
 
         def build() -> DataFrame:
-            return aggregated(
-                frame.df,
-                {name: text for text, name in self.names.items()},
-                window=window,
-                order=source.order,
-                key=self.keys or None,
-                distribution=self.most,
-                quantiles=tuple(sorted(self.levels)),
-                members=members,
-                whole=True,
-                **keeping,
-            )
+            asked = wanted({name: text for text, name in self.names.items()})
+            plan = WindowPlan(frame.df, asked, window, source.order, self.keys, None, self.most)
+            levels = tuple(sorted(self.levels))
+            return aggregated(plan, quantiles=levels, members=members, whole=True, **keeping)
 
         clauses = self.block.clauses
         asked = Node(min(c.start for c in clauses), max(c.end for c in clauses))
-        df = checked_by_spark(
-            lambda: given.call(build),
-            self.block.tables.spark,
-            self.text,
-            asked,
-            known=[*frame.attributes, *frame.df.columns],
-        )
+        df = self.block.checked(lambda: given.call(build), asked, frame)
         source.frame = Frame(df, step)
         source.changed = True
         source.extra += list(self.names.values())
@@ -316,16 +287,17 @@ class Aggregation(Answers):
         grouping, having = self.clauses.get("GROUP_BY"), self.clauses.get("HAVING")
         if grouping is not None:
             self.block.edits.remove(grouping.start, grouping.end)
-        if having is not None and having.keyword is not None:
-            keyword = having.keyword
-            self.block.edits.replace(start_of(keyword), end_of(keyword), "WHERE")
+        if having is not None:
+            self.block.edits.replace(start_of(having.place), end_of(having.place), "WHERE")
 
     def _selects_rows(self) -> bool:
         """Whether a column is selected that belongs to a row, not to an extent and its group."""
         of_extents = {"window", "held", "punctuation", "late"}
         keys = {key.lower() for key in self.keys}
         columns = [*self.source.frame.df.columns, *self.source.frame.attributes]
-        for clause in self._said():
+        for clause in self.block.clauses:
+            if clause.word not in HAVE_CALLS:
+                continue
             if any(not self.covers(start_of(star.token)) for star in stars(clause.items)):
                 return True
             for reference in references(clause.items):
@@ -337,9 +309,6 @@ class Aggregation(Answers):
                         return True
         return False
 
-    def _said(self) -> list[Clause]:
-        return [clause for clause in self.block.clauses if clause.word in HAVE_CALLS]
-
 
 def grouped_by(clause: Clause | None, source: Source, text: str) -> list[str]:
     """The columns of a GROUP BY, as the frame spells them. Raises SqlError for anything else."""
@@ -347,7 +316,7 @@ def grouped_by(clause: Clause | None, source: Source, text: str) -> list[str]:
         return []
     keys = []
     columns = source.frame.df.columns
-    for items in _split(clause.items):
+    for items in split(clause.items):
         parts = [item for item in items if is_name(item)]
         dotted = [is_name(item) or item == "." for item in items] == [True] * len(items)
         if not parts or not dotted or len(items) > 3:
@@ -376,20 +345,6 @@ def _is_sparks(reference: Reference) -> bool:
     return reference.parts[-1].lower() in AGGREGATES and not is_measure(reference.words)
 
 
-def _items(call: Group) -> tuple[Item, ...]:
+def _items(call: Reference) -> tuple[Item, ...]:
     """All the words of a call's arguments."""
-    return tuple(item for part in arguments(call) for item in part)
-
-
-def _split(items: tuple[Item, ...]) -> list[tuple[Item, ...]]:
-    parts: list[list[Item]] = [[]]
-    for item in items:
-        if isinstance(item, Token) and item.type == "COMMA":
-            parts.append([])
-        else:
-            parts[-1].append(item)
-    return [tuple(part) for part in parts]
-
-
-def _squeezed(text: str) -> str:
-    return " ".join(text.split())
+    return tuple(item for part in call.arguments for item in part)

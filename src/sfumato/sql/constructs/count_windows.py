@@ -1,7 +1,5 @@
 """`[ROWS 500 CONFIDENCE 95%]` and `[DELTA 5 ON temperature]`: windows over arrivals."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sfumato.sql.plan.bracket import FORGET, Bracket, Window

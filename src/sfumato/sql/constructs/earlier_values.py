@@ -1,7 +1,5 @@
 """`[EARLIER temperature ORDER ts KEY sensor]`: what each sensor's earlier rows knew."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sfumato.spark.earlier_values import earlier_values

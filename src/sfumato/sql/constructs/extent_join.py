@@ -1,7 +1,5 @@
 """`a [RANGE ...] JOIN b [RANGE ...] ON ...`: two windowed tables as one source, by extents."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +8,7 @@ from lark import Token
 
 from sfumato.spark.extent_join import extent_join, is_extents
 from sfumato.spark.window_aggregate import window_aggregate
-from sfumato.sql.constructs.join_sides import SIDES, side_names, with_side_names
+from sfumato.sql.constructs.join_sides import joined_source, side_names
 from sfumato.sql.constructs.reorder import Reordered
 from sfumato.sql.constructs.similarity_join import NOT_FORGOTTEN, equated, join_words
 from sfumato.sql.explanation.wording import per_key
@@ -19,16 +17,9 @@ from sfumato.sql.plan.construct import Join
 from sfumato.sql.plan.given import Given
 from sfumato.sql.plan.nodes import Lines, Step, at
 from sfumato.sql.plan.sources import Frame, Source, found
-from sfumato.sql.text.references import is_name, is_word
-from sfumato.sql.text.syntax import (
-    FromClause,
-    Item,
-    Relation,
-    SimilarityJoin,
-    end_of,
-    plain,
-    start_of,
-)
+from sfumato.sql.text import syntax
+from sfumato.sql.text.references import is_name, is_word, split
+from sfumato.sql.text.syntax import end_of, plain, start_of
 from sfumato.windows import Range
 
 OUTER = ("LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "CROSS", "NATURAL")
@@ -66,24 +57,22 @@ class ExtentJoining(Join):
     ON is a filter.
     """
 
-    def source(self, block: Block, clause: FromClause, place: int) -> Source | None:
+    def source(self, block: Block, clause: syntax.FromClause, place: int) -> Source | None:
         if len(clause.sources) != 2:
             return None
         left, second = clause.sources
-        if not isinstance(left, Relation):
+        if not isinstance(left, syntax.Relation):
             return None
-        right = second.side if isinstance(second, SimilarityJoin) else second
+        right = second.side if isinstance(second, syntax.SimilarityJoin) else second
         if left.rest and is_word(left.rest[0], *OUTER) and left.imputation is None:
             _refuse_outer(block, left, right)
-        if left.rest:
-            return None
-        if left.imputation is not None or right.imputation is not None:
+        if left.rest or left.imputation is not None or right.imputation is not None:
             return None
         if not (_has_extents(block, left) and _has_extents(block, right)):
             return None
         frames = _extents(block, left), _extents(block, right)
         names = side_names(left, right, block.text)
-        if isinstance(second, SimilarityJoin):
+        if isinstance(second, syntax.SimilarityJoin):
             given = join_words(second, block.text)
             on = [str(name) for name in second.on]
             similar: dict[str, Any] = {"on": on, **given.arguments("USING", "OUTPUT")}
@@ -96,22 +85,13 @@ class ExtentJoining(Join):
         key = _keys(pairs, names, frames)
         two = [frame.df for frame in frames]
         df = given.call(lambda: extent_join(*two, key=key or None, **similar))
-        df, copies = with_side_names(df, names, right, block.text)
         block.joined.add(right.start)
-        return Source(
-            left.start,
-            clause.end,
-            Frame(df, ExtentJoined(frames[0].step, frames[1].step, tuple(key))),
-            tuple(names),
-            _written(block, condition),
-            given.node,
-            sides=dict(zip(names, SIDES, strict=True)),
-            extra=copies,
-            changed=True,
-        )
+        joined = Frame(df, ExtentJoined(frames[0].step, frames[1].step, tuple(key)))
+        span, after = (left.start, clause.end), _written(block, condition)
+        return joined_source(joined, names, span, given.node, block.text, after)
 
 
-def _refuse_outer(block: Block, left: Relation, right: Relation) -> None:
+def _refuse_outer(block: Block, left: syntax.Relation, right: syntax.Relation) -> None:
     """A join that keeps rows without partner: they would have to wait for ever."""
     if _has_extents(block, left) and _has_extents(block, right):
         word = left.rest[0]
@@ -120,7 +100,7 @@ def _refuse_outer(block: Block, left: Relation, right: Relation) -> None:
         raise at(block.text, word, reason, expected=("JOIN",))
 
 
-def _has_extents(block: Block, relation: Relation) -> bool:
+def _has_extents(block: Block, relation: syntax.Relation) -> bool:
     """Whether a table has a window by time, or is the answers over one."""
     if relation.bracket is None:
         frame, _ = block.frame(relation, needed=False)
@@ -129,7 +109,7 @@ def _has_extents(block: Block, relation: Relation) -> bool:
     return asked is not None and asked[0].kind == "time" and asked[1].get("RANGE") is not None
 
 
-def _extents(block: Block, relation: Relation) -> Frame:
+def _extents(block: Block, relation: syntax.Relation) -> Frame:
     """The extents of a table: the rows of its window, or the answers that it is."""
     frame = block.needed(relation)
     asked = block.brackets.given(relation, block.text, frame)
@@ -151,20 +131,14 @@ def _extents(block: Block, relation: Relation) -> Frame:
     return Frame(df.drop(COUNTED), ordered.step)
 
 
-def _equated(rest: tuple[Item, ...], text: str) -> list[tuple[tuple[str, ...], ...]]:
+def _equated(rest: tuple[syntax.Item, ...], text: str) -> list[tuple[tuple[str, ...], ...]]:
     """The pairs of columns that ON equates, `a.key = b.key`, between its ANDs."""
     if not rest:
         return []
     if not is_word(rest[0], "ON"):
         raise at(text, rest[0], "two windowed streams are joined ON a condition", expected=("ON",))
-    conjuncts: list[list[Item]] = [[]]
-    for item in rest[1:]:
-        if is_word(item, "AND"):
-            conjuncts.append([])
-        else:
-            conjuncts[-1].append(item)
     pairs: list[tuple[tuple[str, ...], ...]] = []
-    for items in conjuncts:
+    for items in split(rest[1:], lambda item: is_word(item, "AND")):
         names = [plain(item) for item in items if is_name(item)]
         signs = [str(item) for item in items if isinstance(item, Token) and not is_name(item)]
         if len(items) == 7 and len(names) == 4 and signs == [".", "=", "."]:
@@ -186,7 +160,7 @@ def _keys(
     return keys
 
 
-def _condition(rest: tuple[Item, ...], text: str) -> str:
+def _condition(rest: tuple[syntax.Item, ...], text: str) -> str:
     return text[start_of(rest[1]) : end_of(rest[-1])] if len(rest) > 1 else ""
 
 
@@ -196,8 +170,8 @@ def _written(block: Block, condition: str) -> str:
         return ""
     condition = condition.replace("{", "{{").replace("}", "}}")
     where = block.clause("WHERE")
-    if where is None or where.keyword is None:
+    if where is None:
         return f" WHERE ({condition}\n)"
-    block.edits.insert(end_of(where.keyword), f" ({condition}\n) AND (")
+    block.edits.insert(end_of(where.place), f" ({condition}\n) AND (")
     block.edits.insert(end_of(where.items[-1]), ")")
     return ""

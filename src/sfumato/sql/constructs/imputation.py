@@ -1,7 +1,5 @@
 """`IMPUTE (temperature) FROM history BY 'humidity -> temperature : 0.05 -> 0.1'` after a table."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +8,7 @@ from typing import Any
 from lark import Token
 
 from sfumato.spark.impute import impute_frame
-from sfumato.spark.model.imputation import Imputation, parse_dependency
+from sfumato.spark.model.imputation import Dependency, Imputation
 from sfumato.sql.plan.block import Block
 from sfumato.sql.plan.construct import TableClause
 from sfumato.sql.plan.given import Given
@@ -130,7 +128,7 @@ def _said(node: Impute) -> tuple[Any, ...]:
 def _dependency(token: Token, text: str) -> Any:
     """The dependency a text states; what is wrong in it is pointed at where it stands."""
     try:
-        return parse_dependency(unquoted(token))
+        return Dependency.parse(unquoted(token))
     except ValueError as error:
         place = start_of(token) + _opening(token) + getattr(error, "position", 0)
         reason = str(error).partition(" at position")[0]

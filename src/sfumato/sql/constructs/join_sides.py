@@ -1,16 +1,12 @@
 """The two sides of a join of ours: what their columns go by."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
-from lark import Token
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.sql.plan.nodes import at
-from sfumato.sql.plan.sources import found
-from sfumato.sql.text.syntax import Name, Node, Relation, plain
+from sfumato.sql.plan.sources import Frame, Source, found
+from sfumato.sql.text.syntax import Name, Node, Relation, SimilarityJoin, plain
 
 SIDES = ("left", "right")
 
@@ -29,14 +25,20 @@ def side_names(left: Relation, right: Relation, text: str) -> list[str]:
     return names
 
 
-def with_side_names(
-    df: DataFrame, names: Sequence[str], place: Node | Token, text: str
-) -> tuple[DataFrame, list[str]]:
-    """The join with a copy of each side's struct under the side's name, and those names.
+def joined_source(
+    joined: Frame,
+    names: Sequence[str],
+    span: tuple[int, int],
+    node: Node,
+    text: str,
+    after: str = "",
+) -> Source:
+    """The join as a source, with a copy of each side's struct under the side's name.
 
     Spark itself then resolves `a.sensor`; a star does not mean these copies.
+    span : of the join in the text;  node : what to point at;  after : what follows it in the text
     """
-    copies = []
+    df, copies, place = joined.df, [], node.keyword if isinstance(node, SimilarityJoin) else node
     for name, column in zip(names, SIDES, strict=True):
         if name.lower() == column:
             continue
@@ -45,4 +47,13 @@ def with_side_names(
             raise at(text, place, reason)
         df = df.withColumn(name, F.col(column))
         copies.append(name)
-    return df, copies
+    return Source(
+        *span,
+        Frame(df, joined.step),
+        tuple(names),
+        after,
+        node,
+        sides=dict(zip(names, SIDES, strict=True)),
+        extra=copies,
+        changed=True,
+    )

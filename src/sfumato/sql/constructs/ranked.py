@@ -1,7 +1,5 @@
 """What EXPLAIN says of top-k queries, and their timetable."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from sfumato.spark.model.figures import Timetable, timetables

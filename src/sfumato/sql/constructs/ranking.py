@@ -20,7 +20,6 @@ from sfumato.sql.plan.nodes import at
 from sfumato.sql.plan.ranking_groups import RankingGroup
 from sfumato.sql.plan.ranking_words import Asked, asked
 from sfumato.sql.plan.sources import Frame, Source, found, unknown_column
-from sfumato.sql.plan.spark_errors import checked_by_spark
 from sfumato.sql.text.edits import Edits
 from sfumato.sql.text.references import AGGREGATES, is_measure, is_word, references
 from sfumato.sql.text.syntax import Clause, Relation, SimilarityJoin, end_of, quoted, start_of
@@ -41,9 +40,9 @@ class Ranking(Answers):
     beside_attributes = False
 
     def __init__(self, block: Block, wish: Asked, source: Source) -> None:
-        self.block, self.wish, self.source, self.text = block, wish, source, block.text
-        self.clauses = {clause.word: clause for clause in block.clauses}
-        self.handled = [(clause.start, clause.end) for clause in wish.clauses]
+        super().__init__(block, source)
+        self.wish = wish
+        self.handled += [(clause.start, clause.end) for clause in wish.clauses]
         self.handled.append((start_of(wish.top[0]), end_of(wish.top[1])))
 
     @classmethod
@@ -58,7 +57,7 @@ class Ranking(Answers):
             return None
         if block.unknown:
             raise block.tables.unknown(block.unknown[0], block.scope)
-        relations = () if block.from_ is None else block.from_.sources
+        relations = block.relations
         top, plain = wish.top[0], [r for r in relations if isinstance(r, Relation)]
         if len(block.sources) != 1 or len(relations) != 1 or not plain or plain[0].rest:
             several = next((r for r in relations if isinstance(r, SimilarityJoin)), None)
@@ -70,18 +69,14 @@ class Ranking(Answers):
             raise at(block.text, source.node, reason, expected=("[RANGE 20 MINUTES]", "[ROWS 100]"))
         return cls(block, wish, source)
 
-    def covers(self, place: int) -> bool:
-        """Whether a place in the text has been dealt with."""
-        return any(start <= place < end for start, end in self.handled)
-
     # ---- reading
 
     def read(self) -> None:
         """Check the clauses; raise SqlError for what has no meaning in a ranking."""
         grouping, having = self.clauses.get("GROUP_BY"), self.clauses.get("HAVING")
-        if having is not None and having.keyword is not None:
+        if having is not None:
             reason = "HAVING has no meaning with TOP: filter with WHERE, or in a query around it"
-            raise at(self.text, having.keyword, reason)
+            raise at(self.text, having.place, reason)
         if grouping is not None:
             self.handled.append((grouping.start, grouping.end))
         self.key = grouped_by(grouping, self.source, self.text)
@@ -112,7 +107,7 @@ class Ranking(Answers):
 
     def _window(self) -> Range | Rows:
         source, wish = self.source, self.wish
-        relation = self.block.from_.sources[0] if self.block.from_ is not None else None
+        relation = self.block.relations[0]
         bracket = relation.bracket if isinstance(relation, Relation) else None
         assert bracket is not None
         if isinstance(source.window, Delta):
@@ -209,11 +204,7 @@ class Ranking(Answers):
                 **options,
             )
 
-        def planned() -> DataFrame:
-            return given.call(build)
-
-        known = [*frame.attributes, *frame.df.columns]
-        df = checked_by_spark(planned, self.block.tables.spark, self.text, place, known=known)
+        df = self.block.checked(lambda: given.call(build), place, frame)
         otherwise = window.every if isinstance(window, Range) else 0
         step = Ranked(
             input=frame.step,

@@ -1,7 +1,5 @@
 """The constructs of the language. A new one is its file and a line here."""
 
-from __future__ import annotations
-
 from sfumato.sql.constructs.aggregation import Aggregation
 from sfumato.sql.constructs.count_windows import DeltaWindow, RowsWindow
 from sfumato.sql.constructs.earlier_values import EARLIER

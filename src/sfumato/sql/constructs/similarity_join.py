@@ -1,17 +1,17 @@
 """`a [ROWS 500] SIMILARITY JOIN b ON (x) WITHIN 0.5 PROBABILITY 0.8`: two tables as one source."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import DataFrame
 
 from sfumato.spark.model.controlled import controller_of
 from sfumato.spark.model.figures import join_confidence
 from sfumato.spark.similarity_join import similarity_join
 from sfumato.sql.constructs.count_windows import RowsWindow, rows_window
 from sfumato.sql.constructs.imputation import Imputed, agreed, imputation_lines, imputed
-from sfumato.sql.constructs.join_sides import SIDES, side_names, with_side_names
+from sfumato.sql.constructs.join_sides import joined_source, side_names
 from sfumato.sql.explanation.wording import held, newest, per_key, percent, typical_bytes
 from sfumato.sql.plan.block import Block
 from sfumato.sql.plan.construct import Join
@@ -22,9 +22,6 @@ from sfumato.sql.text.errors import near
 from sfumato.sql.text.syntax import FromClause, Name, Node, Relation, SimilarityJoin
 from sfumato.sql.text.words import Word
 from sfumato.windows import Rows
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 NOT_FORGOTTEN = "FORGET is of aggregates over windows and of EARLIER, not of joins and rankings"
 WORDS = (
@@ -69,18 +66,7 @@ class SimilarityJoining(Join):
         step, arguments = _planned(sides, given, join, block)
         frames = [side.frame.df for side in sides]
         df = given.call(lambda: similarity_join(*frames, **arguments))
-        df, copies = with_side_names(df, names, join.keyword, text)
-        return Source(
-            left.start,
-            join.end,
-            Frame(df, step),
-            tuple(names),
-            "",
-            join,
-            sides=dict(zip(names, SIDES, strict=True)),
-            extra=copies,
-            changed=True,
-        )
+        return joined_source(Frame(df, step), names, (left.start, join.end), join, text)
 
 
 def join_words(join: SimilarityJoin, text: str) -> Given:

@@ -1,7 +1,5 @@
 """Numbers, sizes and spans of time in the words of EXPLAIN."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 

@@ -4,12 +4,12 @@ A new one is one file in `constructs` and its line in `constructs/registered.py`
 errors about misplaced words and the dispatch follow from what is here.
 """
 
-from __future__ import annotations
-
 from abc import ABC
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
+
+from pyspark.sql import DataFrame
 
 from sfumato.sql.plan.given import Given
 from sfumato.sql.plan.nodes import Lines, Operation, at
@@ -18,9 +18,6 @@ from sfumato.sql.text import syntax
 from sfumato.sql.text.syntax import Relation
 from sfumato.sql.text.words import Word
 from sfumato.windows import Delta, Range, Rows
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 Window: TypeAlias = Rows | Range | Delta
 FORGET = Word("FORGET", "duration", "forget_after")

@@ -46,6 +46,11 @@ class Answers(ABC):
     beside_attributes = True
     forgets = False
 
+    def __init__(self, block: Block, source: Source) -> None:
+        self.block, self.source, self.text = block, source, block.text
+        self.clauses = {clause.word: clause for clause in block.clauses}
+        self.handled: list[tuple[int, int]] = []  # spans that mean something else now
+
     @classmethod
     @abstractmethod
     def wanted(cls, clauses: Sequence[Clause], text: str) -> bool:
@@ -60,9 +65,9 @@ class Answers(ABC):
     def read(self) -> None:
         """Check the clauses; raises SqlError."""
 
-    @abstractmethod
     def covers(self, place: int) -> bool:
         """Whether a place in the text has got its meaning from `read`."""
+        return any(start <= place < end for start, end in self.handled)
 
     @abstractmethod
     def apply(self) -> None:

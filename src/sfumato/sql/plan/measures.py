@@ -4,30 +4,21 @@ Spark resolves names, so what a query says about an uncertain attribute becomes 
 table: `x` the distribution of x (an array of struct<prob, x>), `expected_x` its expected value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lark import Token
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812
 
+from sfumato.spark.model import alternatives as model
 from sfumato.sql.plan.nodes import at
-from sfumato.sql.plan.sources import ALTERNATIVES, Frame, Source, found
+from sfumato.sql.plan.sources import ALTERNATIVES, Frame, Source, found, free
 from sfumato.sql.text.edits import Edits
 from sfumato.sql.text.errors import SqlError, near
-from sfumato.sql.text.references import (
-    Reference,
-    arguments,
-    is_measure,
-    is_name,
-    is_word,
-    references,
-)
+from sfumato.sql.text.references import Reference, is_measure, is_name, is_word, references
 from sfumato.sql.text.syntax import Item, end_of, plain, quoted, start_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
 
 
 @dataclass(frozen=True)
@@ -81,7 +72,7 @@ class Measures:
         if not is_measure_of(reference, self.sources):
             return
         assert reference.call is not None
-        function, given = reference.parts[0].lower(), arguments(reference.call)
+        function, given = reference.parts[0].lower(), reference.arguments
         if function == "existence":
             wanted = Wanted(self._whose_existence(reference, given), function, None)
         else:
@@ -178,12 +169,8 @@ class Measures:
     def _name_for(self, wanted: Wanted) -> str:
         """A column name that its source does not have yet; the same for the same wish."""
         if wanted not in self.names:
-            taken = {n.lower() for n in self.sources[wanted.source].frame.df.columns}
-            taken |= {n.lower() for n in self.names.values()}
-            name = wanted.name
-            while name.lower() in taken:
-                name += "_"
-            self.names[wanted] = name
+            taken = [*self.sources[wanted.source].frame.df.columns, *self.names.values()]
+            self.names[wanted] = free(wanted.name, taken)
         return self.names[wanted]
 
     def _qualified(self, place: int, name: str) -> str:
@@ -228,12 +215,10 @@ def outside_measures(sources: list[Source]) -> Callable[[Reference], bool]:
 
 def attribute_argument(reference: Reference, sources: list[Source]) -> str | None:
     """The uncertain attribute that is all of a call's first argument, or None."""
-    given = arguments(reference.call) if reference.call is not None else []
+    given = reference.arguments
     named = tuple(item for item in given[0] if not is_word(item, "DISTINCT")) if given else ()
     parts = _name(named)
-    if parts is None:
-        return None
-    return next((a for source in sources if (a := source.attribute(parts))), None)
+    return next((a for s in sources if parts and (a := s.attribute(parts))), None)
 
 
 def _name(items: tuple[Item, ...]) -> tuple[str, ...] | None:
@@ -249,15 +234,11 @@ def _plain_column(source: Source, parts: tuple[str, ...]) -> str | None:
     """The column of a table without alternatives, whose rows are one alternative each."""
     if source.frame.attributes:
         return None
-    mine = len(parts) == 1 or parts[0].lower() in [alias.lower() for alias in source.aliases]
+    mine = len(parts) == 1 or source.goes_by(parts[0])
     return found(parts[-1], source.frame.df.columns) if mine else None
 
 
 def _column(wanted: Wanted, source: Source) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    from sfumato.spark.model import alternatives as model
-
     frame, attribute = source.frame, wanted.attribute
     column: Any = ALTERNATIVES
     if not frame.attributes:

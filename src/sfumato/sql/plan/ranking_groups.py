@@ -1,7 +1,5 @@
 """TOP queries that share everything but k and FREQUENCY, grouped before any is answered."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The words of a ranking, before any table is looked at: TOP, RANK BY, USING, RULES, FREQUENCY."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,7 +10,7 @@ from lark import Token
 from sfumato.sql.plan.given import duration_of
 from sfumato.sql.plan.nodes import at
 from sfumato.sql.text.errors import near
-from sfumato.sql.text.references import arguments, is_name, is_word
+from sfumato.sql.text.references import arguments, is_name, is_type, is_word
 from sfumato.sql.text.syntax import Clause, Group, Item, Measure, Name, end_of, start_of
 
 SEMANTICS = {
@@ -55,8 +53,8 @@ def asked(clauses: Sequence[Clause], text: str) -> Asked | None:
     """What a block asks for, None if it has no TOP. Raises SqlError for what is wrong with it."""
     words: dict[str, Clause] = {}
     for clause in clauses:
-        if clause.word in ("RANK_BY", "FREQUENCY") and clause.word in words and clause.keyword:
-            raise at(text, clause.keyword, f"{clause.keyword} is given twice")
+        if clause.word in ("RANK_BY", "FREQUENCY") and clause.word in words:
+            raise at(text, clause.place, f"{clause.keyword} is given twice")
         words.setdefault(clause.word, clause)
     items = words["SELECT"].items if "SELECT" in words else ()
     top = _top(items, words)
@@ -64,11 +62,11 @@ def asked(clauses: Sequence[Clause], text: str) -> Asked | None:
         return None
     number, count = _number(items, top, text)
     rest = items[count:]
-    if rest and isinstance(rest[0], Token) and rest[0].type == "COMMA":
+    if rest and is_type(rest[0], "COMMA"):
         raise at(text, rest[0], "a column is missing after TOP k", expected=("*", "a column"))
     rank = words.get("RANK_BY")
     by, options = _split_options(() if rank is None else rank.items)
-    if rank is not None and rank.keyword is not None:
+    if rank is not None:
         _check_score(by, rank, text)
     ascending, semantics, using, rules = _options(options, text)
     return Asked(
@@ -88,17 +86,17 @@ def asked(clauses: Sequence[Clause], text: str) -> Asked | None:
 def _top(items: tuple[Item, ...], words: dict[str, Clause]) -> Token | None:
     """The TOP of `TOP 3` and, in a ranking, of `TOP-3`; `top - 3` may be Spark's difference."""
     first = items[0] if items else None
-    if not isinstance(first, Token) or first.type != "NAME" or not is_word(first, "TOP"):
+    if not is_type(first, "NAME") or not is_word(first, "TOP"):
         return None
-    numbered = len(items) > 1 and _is(items[1], "NUMBER")
+    numbered = len(items) > 1 and is_type(items[1], "NUMBER")
     return first if numbered or words.keys() & {"RANK_BY", "FREQUENCY"} else None
 
 
 def _number(items: tuple[Item, ...], top: Token, text: str) -> tuple[Token, int]:
     """The k of `TOP k` or `TOP-k`, and how many words that takes."""
-    place = 2 if len(items) > 2 and _is(items[1], "MINUS") else 1
+    place = 2 if len(items) > 2 and is_type(items[1], "MINUS") else 1
     number = items[place] if len(items) > place else None
-    if not isinstance(number, Token) or number.type != "NUMBER":
+    if not is_type(number, "NUMBER"):
         raise at(text, top, "TOP lacks its number of rows", expected=("SELECT TOP 3",))
     value = float(number)
     if not value.is_integer() or not 1 <= value < 2**31 or not number.isdigit():
@@ -108,16 +106,17 @@ def _number(items: tuple[Item, ...], top: Token, text: str) -> tuple[Token, int]
 
 def _every(clause: Clause | None, text: str) -> int | None:
     """Microseconds of a FREQUENCY: `2 MINUTES`, `1 hour 30 mins`."""
-    if clause is None or clause.keyword is None:
+    if clause is None:
         return None
     items = clause.items
-    negative = bool(items) and _is(items[0], "MINUS")
+    negative = bool(items) and is_type(items[0], "MINUS")
     parts = items[negative:]
-    numbers = tuple(i for i in parts[0::2] if isinstance(i, Token) and i.type == "NUMBER")
-    units = tuple(i for i in parts[1::2] if isinstance(i, Token) and i.type == "NAME")
-    extra = next((i for j, i in enumerate(parts) if not _is(i, ("NUMBER", "NAME")[j % 2])), None)
+    numbers = tuple(i for i in parts[0::2] if is_type(i, "NUMBER"))
+    units = tuple(i for i in parts[1::2] if is_type(i, "NAME"))
+    kinds = ("NUMBER", "NAME")
+    extra = next((i for j, i in enumerate(parts) if not is_type(i, kinds[j % 2])), None)
     if not parts or extra is not None:
-        place = clause.keyword if extra is None else extra
+        place = clause.place if extra is None else extra
         reason = "FREQUENCY is the longest time between two answers"
         raise at(text, place, reason, expected=("FREQUENCY 2 MINUTES",))
     measure = Measure(start_of(items[0]), end_of(items[-1]), numbers, units, negative)
@@ -131,33 +130,27 @@ def _split_options(items: tuple[Item, ...]) -> tuple[tuple[Item, ...], tuple[Ite
     """The expression of RANK BY, and the words after it."""
     for i, item in enumerate(items):
         after = items[i + 1] if i + 1 < len(items) else None
-        word = isinstance(item, Token) and item.type == "NAME"
-        ends = (
-            after is None
-            or _is(after, "COMMA")
-            or (isinstance(after, Token) and near(after, OPTIONS) is not None)
+        ends = after is None or (
+            isinstance(after, Token) and (after.type == "COMMA" or near(after, OPTIONS) is not None)
         )
-        if word and i and (
+        if is_type(item, "NAME") and i and (
             (is_word(item, "ASC", "DESC") and ends)
-            or (is_word(item, "USING", "RULES") and not _is(items[i - 1], "DOT", "OPERATOR"))
+            or (is_word(item, "USING", "RULES") and not is_type(items[i - 1], "DOT", "OPERATOR"))
         ):  # fmt: skip
             return items[:i], items[i:]
     return items, ()
 
 
 def _check_score(by: tuple[Item, ...], rank: Clause, text: str) -> None:
-    assert rank.keyword is not None
     if not by or is_word(by[0], "USING", "RULES"):
-        raise at(text, rank.keyword, "RANK BY lacks its score", expected=("RANK BY column",))
+        raise at(text, rank.place, "RANK BY lacks its score", expected=("RANK BY column",))
     for item in by:
-        if _is(item, "COMMA"):
+        if is_type(item, "COMMA"):
             raise at(text, item, "RANK BY takes one score: combine several in one expression")
     for one, other in pairwise(by):
-        if is_name(one) and isinstance(other, Token) and other.type == "NAME":
-            likely = near(other, OPTIONS)
-            if likely is not None:
-                reason = f"{other} is not expected in RANK BY"
-                raise at(text, other, reason, expected=OPTIONS, suggestion=likely)
+        if is_name(one) and is_type(other, "NAME") and (likely := near(other, OPTIONS)):
+            reason = f"{other} is not expected in RANK BY"
+            raise at(text, other, reason, expected=OPTIONS, suggestion=likely)
 
 
 def _options(
@@ -168,7 +161,7 @@ def _options(
     i = 0
     while i < len(items):
         word = items[i]
-        kind = str(word).upper() if isinstance(word, Token) and is_word(word, *OPTIONS) else None
+        kind = word.upper() if is_word(word, *OPTIONS) else None
         if kind is None:
             likely = near(word, OPTIONS) if isinstance(word, Token) else None
             reason = f"{text[start_of(word) : end_of(word)]} is not expected in RANK BY"
@@ -191,30 +184,26 @@ def _semantics(
 ) -> tuple[tuple[tuple[tuple[str, Any], ...], str], int]:
     name = items[i] if i < len(items) else None
     known = tuple(WITH_NUMBERS.get(s, n) for n, s in SEMANTICS.items())
-    if not isinstance(name, Token) or name.type != "NAME":
+    if not is_type(name, "NAME"):
         raise at(text, name or word, "USING lacks the semantics", expected=known)
     semantics = SEMANTICS.get(name.upper())
     if semantics is None:
         likely = near(name, SEMANTICS)
         reason = f"the semantics {name} are unknown"
         raise at(text, name, reason, expected=known, suggestion=likely)
-    call = items[i + 1] if i + 1 < len(items) and isinstance(items[i + 1], Group) else None
-    numbers = (
-        [] if not isinstance(call, Group) else [_value(a, call, text) for a in arguments(call)]
-    )
+    following = items[i + 1] if i + 1 < len(items) else None
+    call = following if isinstance(following, Group) else None
+    place = call or name
+    numbers = [] if call is None else [_value(a, call, text) for a in arguments(call)]
     if bool(numbers) != (semantics in WITH_NUMBERS):
         example = WITH_NUMBERS.get(semantics, name.upper())
         reason = f"{name} takes " + ("a number" if semantics in WITH_NUMBERS else "no number")
-        raise at(text, call or name, reason, expected=(example,))
+        raise at(text, place, reason, expected=(example,))
     if len(numbers) > 1 and semantics != "prf":
-        raise at(
-            text, call or name, f"{name} takes one number", expected=(WITH_NUMBERS[semantics],)
-        )
+        raise at(text, place, f"{name} takes one number", expected=(WITH_NUMBERS[semantics],))
     single = numbers[0] if len(numbers) == 1 else None
     if single is not None and not 0 < single <= 1:
-        raise at(
-            text, call or name, f"the number of {name} lies above 0 and is at most 1 (or 100%)"
-        )
+        raise at(text, place, f"the number of {name} lies above 0 and is at most 1 (or 100%)")
     given: tuple[tuple[str, Any], ...] = (("semantics", semantics),)
     if semantics == "pt_k":
         given += (("probability", single),)
@@ -222,15 +211,15 @@ def _semantics(
         given += (("weights", tuple(numbers)),)
     elif single is not None:
         given = (("semantics", "prfe"), ("alpha", single))
-    after = i + 1 + isinstance(call, Group)
+    after = i + 1 + (call is not None)
     return (given, text[start_of(name) : end_of(items[after - 1])]), after
 
 
 def _value(items: tuple[Item, ...], call: Group, text: str) -> float:
     """A number or percentage."""
-    negative = bool(items) and _is(items[0], "MINUS")
+    negative = bool(items) and is_type(items[0], "MINUS")
     number, *more = items[negative:] or (None,)
-    if not isinstance(number, Token) or number.type != "NUMBER" or any(m != "%" for m in more):
+    if not is_type(number, "NUMBER") or any(m != "%" for m in more):
         raise at(text, call, "expected a number", expected=("0.5", "50%"))
     value = float(number) / (100 if more else 1)
     return -value if negative else value
@@ -241,14 +230,10 @@ def _rules(items: tuple[Item, ...], i: int, word: Item, text: str) -> tuple[Name
     while end < len(items) and is_name(part := items[end]):
         parts.append(part)
         end += 1
-        if end + 1 < len(items) and _is(items[end], "DOT"):
+        if end + 1 < len(items) and is_type(items[end], "DOT"):
             end += 1
         else:
             break
     if not parts or len(parts) > 2:
         raise at(text, word, "RULES lacks its column", expected=("RULES column",))
     return Name(start_of(parts[0]), end_of(parts[-1]), tuple(parts)), end
-
-
-def _is(item: Item | None, *types: str) -> bool:
-    return isinstance(item, Token) and item.type in types

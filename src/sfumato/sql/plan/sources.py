@@ -1,18 +1,16 @@
-"""The tables of a FROM clause as frames: their columns, uncertain attributes and aliases."""
+"""Tables as frames: the session's, and those of a FROM clause with their attributes and aliases."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from sfumato.sql.plan.nodes import Step, at
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from sfumato.spark.model.columns import attributes_of
+from sfumato.sql.plan.nodes import Step, Table, at
 from sfumato.sql.text.errors import SqlError, near
-from sfumato.sql.text.syntax import Name, Node, Option, Relation
+from sfumato.sql.text.syntax import Name, Node, Option, Relation, quoted
 from sfumato.windows import Delta, Range, Rows
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 ALTERNATIVES = "alternatives"
 
@@ -27,8 +25,6 @@ class Frame:
     @property
     def attributes(self) -> list[str]:
         """The uncertain attributes: the fields of its alternatives."""
-        from sfumato.spark.model.columns import attributes_of
-
         try:
             return attributes_of(self.df)
         except TypeError:  # a column `alternatives` that is something else
@@ -62,17 +58,17 @@ class Source:
     extra: list[str] = field(default_factory=list)
     changed: bool = False
 
-    def side(self, qualifier: str) -> str | None:
-        """`left` or `right` for an alias of a join of ours, else None."""
-        return next((s for a, s in self.sides.items() if a.lower() == qualifier.lower()), None)
+    def goes_by(self, qualifier: str) -> bool:
+        """Whether a qualifier is one of its aliases."""
+        return qualifier.lower() in [alias.lower() for alias in self.aliases]
 
     def attribute(self, parts: tuple[str, ...]) -> str | None:
         """The uncertain attribute a name (of one or two parts) means here, or None."""
         if len(parts) == 1:
             return found(parts[0], self.frame.attributes)
-        if not any(parts[0].lower() == alias.lower() for alias in self.aliases):
+        if not self.goes_by(parts[0]):
             return None
-        side = self.side(parts[0])
+        side = next((s for a, s in self.sides.items() if a.lower() == parts[0].lower()), None)
         return found(parts[1] if side is None else f"{side}_{parts[1]}", self.frame.attributes)
 
 
@@ -83,6 +79,14 @@ def found(name: str, names: Iterable[str]) -> str | None:
         return name
     same = [other for other in listed if other.lower() == name.lower()]
     return same[0] if len(same) == 1 else None
+
+
+def free(name: str, taken: Iterable[str]) -> str:
+    """The name, with as many `_` behind it as it takes to be none of those taken."""
+    known = {other.lower() for other in taken}
+    while name.lower() in known:
+        name += "_"
+    return name
 
 
 def column(name: Name, frame: Frame, of: str, text: str) -> str:
@@ -104,3 +108,47 @@ def unknown_column(name: Name, columns: Iterable[str], of: str, text: str) -> Sq
 def called(relation: Relation) -> str:
     """What messages call a relation."""
     return str(relation.head) if isinstance(relation.head, Name) else "the query"
+
+
+class Tables:
+    """Looks tables up, each once; for the queries of one text.
+
+    given : frames by name, that go before the session's tables
+    """
+
+    def __init__(self, spark: SparkSession, text: str, given: Mapping[str, DataFrame]) -> None:
+        self.spark, self.text = spark, text
+        self._given = {name.lower(): df for name, df in given.items()}
+        self._frames: dict[tuple[str, ...], Frame | None] = {}
+
+    def frame(self, name: Name) -> Frame | None:
+        """The table or view of that name, or None if the session has none."""
+        if name.parts not in self._frames:
+            self._frames[name.parts] = self._look_up(name)
+        return self._frames[name.parts]
+
+    def _look_up(self, name: Name) -> Frame | None:
+        try:
+            df = self._given[name.parts[0].lower()] if self.is_given(name) else None
+            if df is None:
+                df = self.spark.table(".".join(quoted(part) for part in name.parts))
+            columns = tuple((f.name, f.dataType.simpleString()) for f in df.schema.fields)
+        except AnalysisException:
+            return None
+        return Frame(df, Table(str(name), df.isStreaming, columns))
+
+    def is_given(self, name: Name) -> bool:
+        """Whether a name means a frame that came with the text."""
+        return len(name.parts) == 1 and name.parts[0].lower() in self._given
+
+    def is_uncertain(self, name: Name) -> bool:
+        """Whether a table has uncertain attributes."""
+        frame = self.frame(name)
+        return frame is not None and bool(frame.attributes)
+
+    def unknown(self, name: Name, also: Iterable[str] = ()) -> SqlError:
+        """The error about a stream that neither the query (`also`) nor the session has."""
+        known = [*also, *self._given, *(table.name for table in self.spark.catalog.listTables())]
+        likely = near(name.parts[-1], known)
+        reason = f"there is no stream, table or view {name}"
+        return at(self.text, name, reason, expected=known, suggestion=likely)

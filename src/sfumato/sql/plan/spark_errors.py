@@ -1,21 +1,16 @@
 """Spark's complaints about names, told with the place in the user's own text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from lark import Token
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
 
 from sfumato.sql.text.errors import SqlError, near
 from sfumato.sql.text.parse import tokens
 from sfumato.sql.text.references import MEASURES, OPENING, is_name, is_word
 from sfumato.sql.text.syntax import Node, end_of, plain, start_of
-
-if TYPE_CHECKING:
-    from pyspark.errors import AnalysisException
-    from pyspark.sql import DataFrame, SparkSession
 
 PART = re.compile(r"`((?:[^`]|``)*)`")
 NAMED = re.compile(r"\b[^\W\d]\w*\b(?!\s*\()")  # in an expression, what is no function
@@ -36,8 +31,6 @@ def checked_by_spark(
     text of `node` names; any other error of Spark's is raised as it is.
     known : column names that may be meant, beside those Spark proposes
     """
-    from pyspark.errors import AnalysisException
-
     try:
         df = make()
         _ = df.schema

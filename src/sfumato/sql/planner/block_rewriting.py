@@ -13,7 +13,6 @@ from sfumato.sql.plan.construct import Answers
 from sfumato.sql.plan.measures import Measures, is_measure_of, outside_measures
 from sfumato.sql.plan.nodes import Where, at
 from sfumato.sql.plan.sources import Frame, Source
-from sfumato.sql.plan.spark_errors import checked_by_spark
 from sfumato.sql.planner.column_names import name_columns
 from sfumato.sql.planner.refusals import (
     refuse_later_work,
@@ -88,7 +87,7 @@ class BlockRewriting:
     def rewrite(self) -> None:
         """Enter the block's edits and frames."""
         block = self.block
-        refuse_later_work(block.clauses, block.from_, self.text)
+        refuse_later_work(block)
         if block.from_ is not None:
             block.sources += self._sources(block.from_)
         self._refuse_unknown()
@@ -98,7 +97,7 @@ class BlockRewriting:
                 reason = "FORGET is of aggregates over windows and of EARLIER, and here is none"
                 raise at(self.text, source.forget, reason)
         if answers is None:
-            refuse_per_extent(block.clauses, block.sources, self.text)
+            refuse_per_extent(block)
             refuse_aggregates(block)
         refuse_uncertain_conditions(block)
         self._rewrite_nested()
@@ -120,11 +119,8 @@ class BlockRewriting:
                 self.rewriting.put(source)
 
     def _answers(self) -> Answers | None:
-        for kind in CONSTRUCTS.answers:
-            answers = kind.of(self.block)
-            if answers is not None:
-                return answers
-        return None
+        wanted = (kind.of(self.block) for kind in CONSTRUCTS.answers)
+        return next((answers for answers in wanted if answers is not None), None)
 
     # ---- tables
 
@@ -145,11 +141,8 @@ class BlockRewriting:
     def _joined(self, clause: FromClause, place: int) -> Source | None:
         if place + 1 == len(clause.sources):
             return None
-        for join in CONSTRUCTS.joins:
-            source = join.source(self.block, clause, place)
-            if source is not None:
-                return source
-        return None
+        sources = (join.source(self.block, clause, place) for join in CONSTRUCTS.joins)
+        return next((source for source in sources if source is not None), None)
 
     def _table(self, relation: Relation) -> Source | None:
         """The source of a relation; None for what Spark is to make out by itself."""
@@ -223,13 +216,7 @@ class BlockRewriting:
         start = start_of(clause.items[0])
         condition = local.render(start, clause.end, braces=False)
         frame = source.frame
-        df = checked_by_spark(
-            lambda: where(frame.df, condition),
-            block.tables.spark,
-            self.text,
-            clause,
-            known=[*frame.df.columns, *frame.attributes],
-        )
+        df = block.checked(lambda: where(frame.df, condition), clause, frame)
         added = [name for name in source.extra if name not in before]
         source.frame = Frame(df.drop(*added), Where(frame.step, condition))
         source.extra, source.changed = before, True
@@ -286,7 +273,7 @@ class BlockRewriting:
         """Rewrite the queries nested in expressions, in place: they may be correlated."""
         block = self.block
         lists = block.word_lists()
-        for relation in [] if block.from_ is None else block.from_.sources:
+        for relation in block.relations:
             head = relation.head if isinstance(relation, Relation) else None
             if isinstance(head, Group) and head.body is not None and not head.body.is_query:
                 lists.append((head,))
@@ -301,8 +288,7 @@ class BlockRewriting:
             spared = []
             for source in self.block.sources:
                 mine = star.qualifier is None or (
-                    not source.sides
-                    and star.qualifier.lower() in [a.lower() for a in source.aliases]
+                    not source.sides and source.goes_by(star.qualifier)
                 )
                 prefix = f"{quoted(source.aliases[0])}." if several and source.written else ""
                 spared += [prefix + quoted(name) for name in source.extra if mine]

@@ -1,7 +1,5 @@
 """Columns of a result are called as the query writes them, where it gives them no name."""
 
-from __future__ import annotations
-
 from sfumato.sql.text.edits import Edits
 from sfumato.sql.text.references import alias_of, is_word, list_items, stars
 from sfumato.sql.text.syntax import Clause, end_of, quoted, start_of

@@ -1,7 +1,5 @@
 """A first look at a whole statement: is it a query at all, and does it use anything of ours?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -9,29 +7,16 @@ from lark import Token
 
 from sfumato.sql.constructs.registered import CONSTRUCTS
 from sfumato.sql.plan.nodes import at
+from sfumato.sql.text import syntax
 from sfumato.sql.text.errors import near
 from sfumato.sql.text.parse import tokens
-from sfumato.sql.text.references import MEASURES, is_word, references, word_lists
-from sfumato.sql.text.syntax import (
-    QUERY_WORDS,
-    Body,
-    Clause,
-    FromClause,
-    Group,
-    Index,
-    Item,
-    Name,
-    Relation,
-    SimilarityJoin,
-    is_query_word,
-    plain,
-    start_of,
-)
+from sfumato.sql.text.references import MEASURES, is_name, is_type, is_word, references, word_lists
+from sfumato.sql.text.syntax import is_query_word, plain, start_of
 
 DECISIVE = tuple(word for word in MEASURES if word != "STDDEV")
 
 
-def check_is_query(body: Body, text: str) -> None:
+def check_is_query(body: syntax.Body, text: str) -> None:
     """Raise SqlError for anything but a query: only queries run here.
 
     A query can hide an INSERT after a WITH or FROM, and a script after USING; both are refused.
@@ -44,8 +29,8 @@ def check_is_query(body: Body, text: str) -> None:
             text,
             word,
             "only queries run here, and this is none; spark.sql runs other statements",
-            expected=QUERY_WORDS,
-            suggestion=near(word, QUERY_WORDS) if isinstance(word, Token) else None,
+            expected=syntax.QUERY_WORDS,
+            suggestion=near(word, syntax.QUERY_WORDS) if isinstance(word, Token) else None,
         )
     before: Token | None = None
     for token in tokens(text[body.start : body.end]):
@@ -56,12 +41,12 @@ def check_is_query(body: Body, text: str) -> None:
         before = token
 
 
-def _shifted(token: Token, body: Body, text: str, reason: str) -> Exception:
+def _shifted(token: Token, body: syntax.Body, text: str, reason: str) -> Exception:
     start = body.start + start_of(token)
-    return at(text, Group(start, start + len(token), None), reason)
+    return at(text, syntax.Group(start, start + len(token), None), reason)
 
 
-def bodies(body: Body) -> Iterator[Body]:
+def bodies(body: syntax.Body) -> Iterator[syntax.Body]:
     """The body and all that are nested in it."""
     yield body
     for inner in _inner(body):
@@ -69,50 +54,48 @@ def bodies(body: Body) -> Iterator[Body]:
             yield from bodies(inner.body)
 
 
-def _inner(body: Body) -> Iterator[Group | Index]:
+def _inner(body: syntax.Body) -> Iterator[syntax.Group | syntax.Index]:
     for cte in body.ctes:
         yield cte.query
-    pieces: list[Item] = []
+    pieces: list[syntax.Item] = []
     for clause in body.clauses:
-        if isinstance(clause, Clause):
+        if isinstance(clause, syntax.Clause):
             pieces += clause.items
     for relation in relations(body):
-        if isinstance(relation.head, Group):
+        if isinstance(relation.head, syntax.Group):
             pieces.append(relation.head)
         pieces += relation.rest
     for piece in pieces:
-        if isinstance(piece, Group | Index):
+        if isinstance(piece, syntax.Group | syntax.Index):
             yield piece
 
 
-def relations(body: Body) -> Iterator[Relation]:
+def relations(body: syntax.Body) -> Iterator[syntax.Relation]:
     """The relations of a body's own FROM clauses."""
     for clause in body.clauses:
-        if isinstance(clause, FromClause):
+        if isinstance(clause, syntax.FromClause):
             for source in clause.sources:
-                yield source.side if isinstance(source, SimilarityJoin) else source
+                yield source.side if isinstance(source, syntax.SimilarityJoin) else source
 
 
-def has_constructs(body: Body) -> bool:
+def has_constructs(body: syntax.Body) -> bool:
     """Whether the text itself shows a construct of ours, anywhere in it."""
     return any(_shows_construct(part) for part in bodies(body))
 
 
-def _shows_construct(body: Body) -> bool:
+def _shows_construct(body: syntax.Body) -> bool:
     for clause in body.clauses:
         if clause.word in ("RANK_BY", "FREQUENCY"):
             return True
-        if isinstance(clause, FromClause):
-            if any(isinstance(source, SimilarityJoin) for source in clause.sources):
+        if isinstance(clause, syntax.FromClause):
+            if any(isinstance(source, syntax.SimilarityJoin) for source in clause.sources):
                 return True
         elif clause.word == "SELECT" and len(clause.items) > 1:
             top, number = clause.items[:2]
-            if is_word(top, "TOP") and isinstance(number, Token) and number.type == "NUMBER":
+            if is_word(top, "TOP") and is_type(number, "NUMBER"):
                 return True
     for relation in relations(body):
-        if relation.bracket is not None or relation.imputation is not None:
-            return True
-        if _almost_construct(relation):
+        if relation.bracket or relation.imputation or _almost_construct(relation):
             return True
     return any(
         reference.call is not None and is_word(reference.words[0], *DECISIVE)
@@ -121,14 +104,13 @@ def _shows_construct(body: Body) -> bool:
     )
 
 
-def _almost_construct(relation: Relation) -> bool:
+def _almost_construct(relation: syntax.Relation) -> bool:
     """What follows a table hints at a construct of ours: `IMPUTE (`, `WITHIN 1`, `s ROWS 5`."""
     following = relation.rest if relation.alias is None else (relation.alias, *relation.rest)
-    for one, other in pairwise(following):
-        number = isinstance(other, Token) and other.type == "NUMBER"
-        if is_word(one, "WITHIN", *bracket_words()) and number:
-            return True
-    return almost_impute(relation)
+    return almost_impute(relation) or any(
+        is_word(one, "WITHIN", *bracket_words()) and is_type(other, "NUMBER")
+        for one, other in pairwise(following)
+    )
 
 
 def bracket_words() -> list[str]:
@@ -136,27 +118,24 @@ def bracket_words() -> list[str]:
     return [word.word for word in CONSTRUCTS.vocabulary["bracket"]]
 
 
-def almost_impute(relation: Relation) -> bool:
+def almost_impute(relation: syntax.Relation) -> bool:
     """An IMPUTE right after a table that is not written as it should be."""
     if len(relation.rest) < 2 or not is_word(relation.rest[0], "IMPUTE"):
         return False
-    following = relation.rest[1]
-    if isinstance(following, Token):
-        return following.type in ("NAME", "BACKQUOTED")
-    return isinstance(following, Group)
+    return is_name(relation.rest[1]) or isinstance(relation.rest[1], syntax.Group)
 
 
-def table_names(body: Body) -> list[Name]:
+def table_names(body: syntax.Body) -> list[syntax.Name]:
     """The tables and views a statement reads, its common tables left out."""
     parts = list(bodies(body))
     common = {plain(cte.name).lower() for part in parts for cte in part.ctes}
-    names: dict[tuple[str, ...], Name] = {}
+    names: dict[tuple[str, ...], syntax.Name] = {}
     for part in parts:
         if not part.is_query:
             continue
         for relation in relations(part):
             head = relation.head
-            if not isinstance(head, Name) or relation.is_function:
+            if not isinstance(head, syntax.Name) or relation.is_function:
                 continue
             if len(head.parts) > 1 or head.parts[0].lower() not in common:
                 names.setdefault(head.parts, head)

@@ -1,20 +1,15 @@
 """Other systems' words for windows, and how the same is written here."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from lark import Token
+from pyspark.sql import SparkSession
 
 from sfumato.sql.plan.nodes import at
 from sfumato.sql.text.parse import tokens
 from sfumato.sql.text.references import is_word
 from sfumato.sql.text.syntax import Body, Node, end_of, start_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 TUMBLING = "s [RANGE 10 MINUTES WATTR ts] after the table's name"
 HOPPING = "s [RANGE 10 MINUTES SLIDE 5 MINUTES WATTR ts] after the table's name"

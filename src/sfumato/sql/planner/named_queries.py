@@ -1,21 +1,15 @@
 """Queries with names that may read one another's answers, their TOP queries planned together."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from sfumato.sql.explanation.describe import explained
+from pyspark.sql import SparkSession
+
 from sfumato.sql.plan.ranking_groups import RankingGroup, RankingGroups
 from sfumato.sql.plan.sources import Frame
 from sfumato.sql.planner.first_look import table_names
 from sfumato.sql.planner.planner import Planner, folds_case, parsed
 from sfumato.sql.text.errors import SqlError
 from sfumato.sql.text.syntax import Body, Script
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 class NamedQueries:
@@ -49,14 +43,7 @@ class NamedQueries:
         Raises SqlError and Spark's errors, as `sql` does.
         """
         text = self.texts[name]
-        script = parsed(text)
-        planned = Planner(self.spark, text, self.rankings).script(script.statements)
-        return [
-            replace(frame, df=self.spark.createDataFrame([(explained(frame.step),)], "plan string"))
-            if statement.explain
-            else frame
-            for statement, frame in zip(script.statements, planned, strict=True)
-        ]
+        return Planner(self.spark, text, self.rankings).answers(parsed(text).statements)
 
     def with_(self, name: str) -> list[str]:
         """The names of the queries that are answered with one, itself among them; or none."""

@@ -6,41 +6,30 @@ Spark Connect, and leaves no temporary view behind, as registering them under na
 types and functions are therefore Spark's to resolve; we look only at what is uncertain.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
 
 from sfumato.sql.constructs.registered import CONSTRUCTS
+from sfumato.sql.explanation.describe import explained
 from sfumato.sql.plan.block import Block, Scope
 from sfumato.sql.plan.nodes import Select, at
 from sfumato.sql.plan.ranking_groups import RankingGroups
-from sfumato.sql.plan.sources import Frame
+from sfumato.sql.plan.sources import Frame, Tables
 from sfumato.sql.plan.spark_errors import checked_by_spark
-from sfumato.sql.plan.tables import Tables
 from sfumato.sql.planner.block_rewriting import BlockRewriting, Rewriting
 from sfumato.sql.planner.first_look import check_is_query, has_constructs, table_names
 from sfumato.sql.planner.foreign_windows import refuse_foreign_windows
 from sfumato.sql.planner.safety import refuse_reaching
+from sfumato.sql.text import syntax
 from sfumato.sql.text.edits import Edits
 from sfumato.sql.text.parse import parse
-from sfumato.sql.text.syntax import (
-    Body,
-    Clause,
-    FromClause,
-    Node,
-    Script,
-    Statement,
-    plain,
-    start_of,
-)
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from sfumato.sql.text.syntax import plain, start_of
 
 
-def parsed(text: str) -> Script:
+def parsed(text: str) -> syntax.Script:
     """The statements of a script with the registered constructs. Raises SqlError."""
     return parse(text, CONSTRUCTS.vocabulary)
 
@@ -63,16 +52,24 @@ class Planner:
         self._gathered = rankings is not None
         self.rankings = RankingGroups(fold=folds_case(spark)) if rankings is None else rankings
 
-    def script(self, statements: Iterable[Statement]) -> list[Frame]:
+    def script(self, statements: Sequence[syntax.Statement]) -> list[Frame]:
         """All statements as frames, TOP queries that can share their work planned together."""
-        listed = list(statements)
-        for statement in listed:
+        for statement in statements:
             check_is_query(statement.body, self.text)
             if not self._gathered:
                 self.rankings.gather(statement.body, self.text)
-        return [self.statement(statement) for statement in listed]
+        return [self.statement(statement) for statement in statements]
 
-    def statement(self, statement: Statement) -> Frame:
+    def answers(self, statements: Sequence[syntax.Statement]) -> list[Frame]:
+        """As `script`, but of an EXPLAIN a frame with its plan."""
+        return [
+            replace(frame, df=self.spark.createDataFrame([(explained(frame.step),)], "plan string"))
+            if statement.explain
+            else frame
+            for statement, frame in zip(statements, self.script(statements), strict=True)
+        ]
+
+    def statement(self, statement: syntax.Statement) -> Frame:
         """The statement as a frame. Raises SqlError; Spark's own errors where it knows better."""
         body = statement.body
         check_is_query(body, self.text)
@@ -85,7 +82,7 @@ class Planner:
         whole = self.text[body.start : body.end]
         return Frame(self._spark_sql(whole, {}, body), Select(whole))
 
-    def query(self, body: Body, scope: Scope) -> Frame:
+    def query(self, body: syntax.Body, scope: Scope) -> Frame:
         """A query, of a statement or in parentheses, as a frame of its own."""
         rewriting = Rewriting(Edits(self.text))
         self.rewrite(body, scope, rewriting)
@@ -94,7 +91,7 @@ class Planner:
         steps = tuple(frame.step for frame in rewriting.inputs)
         return Frame(self._spark_sql(text, frames, body), Select(text, steps))
 
-    def rewrite(self, body: Body, scope: Scope, rewriting: Rewriting) -> None:
+    def rewrite(self, body: syntax.Body, scope: Scope, rewriting: Rewriting) -> None:
         """Enter the edits of a query, and of those within it, into a text for Spark."""
         if body.recursive:
             assert body.with_ is not None
@@ -118,15 +115,15 @@ class Planner:
                 self.tables,
                 CONSTRUCTS.brackets,
                 self.rankings,
-                tuple(c for c in clauses if isinstance(c, Clause)),
-                next((c for c in clauses if isinstance(c, FromClause)), None),
+                tuple(c for c in clauses if isinstance(c, syntax.Clause)),
+                next((c for c in clauses if isinstance(c, syntax.FromClause)), None),
                 common,
                 rewriting.edits,
                 self.query,
             )
             BlockRewriting(block, rewriting, self.rewrite).rewrite()
 
-    def _spark_sql(self, text: str, frames: dict[str, Any], node: Node) -> DataFrame:
+    def _spark_sql(self, text: str, frames: dict[str, Any], node: syntax.Node) -> DataFrame:
         def run() -> DataFrame:
             return self.spark.sql(text, **frames) if frames else self.spark.sql(text)
 

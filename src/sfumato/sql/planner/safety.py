@@ -1,10 +1,8 @@
 """A query only queries: it calls nothing outside the data, and reads no file by its path."""
 
-from __future__ import annotations
-
 from sfumato.spark.model.expression_text import FORMATS, is_trusted, path_tables, reaching, refusal
 from sfumato.sql.plan.nodes import at
-from sfumato.sql.plan.tables import Tables
+from sfumato.sql.plan.sources import Tables
 from sfumato.sql.planner.first_look import bodies, relations, table_names
 from sfumato.sql.text.syntax import Body, Name, Node
 

@@ -1,7 +1,5 @@
 """What Spark would do to a distribution as to any array, and nobody means."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from sfumato.sql.plan.block import Block

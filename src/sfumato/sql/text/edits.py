@@ -1,7 +1,5 @@
 """Rewriting a query by replacing spans of the user's text; all else stays letter by letter."""
 
-from __future__ import annotations
-
 
 class Edits:
     """Replacements of spans of one script, none of which overlap, in any order.

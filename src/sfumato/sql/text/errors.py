@@ -1,7 +1,5 @@
 """What is wrong with a query, and where: the line, the column, the word, the likely word."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 

@@ -1,8 +1,6 @@
 """From text to syntax tree. Parsing only reads: nothing is resolved and nothing can run."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,28 +9,9 @@ from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedToken
 from lark.exceptions import UnexpectedInput, VisitError
 from lark.tree import Meta
 
+from sfumato.sql.text import syntax
 from sfumato.sql.text.errors import SqlError, near
-from sfumato.sql.text.syntax import (
-    Body,
-    Bracket,
-    Clause,
-    Cte,
-    FromClause,
-    Group,
-    Impute,
-    Index,
-    Item,
-    Measure,
-    Name,
-    Option,
-    Relation,
-    Script,
-    SimilarityJoin,
-    Statement,
-    end_of,
-    start_of,
-    words,
-)
+from sfumato.sql.text.syntax import end_of, start_of, words
 from sfumato.sql.text.words import PLACES, Vocabulary, fragment
 
 GRAMMAR = Path(__file__).with_name("grammar.lark")
@@ -56,6 +35,7 @@ SPELLED = {
 }
 NEVER_NAMED = {"BACKQUOTED", "MINUS", "$END", "_SEMICOLON", "COMMA", "DOT", "STRING"}
 CLAUSE_WORDS = words("SELECT FROM WHERE GROUP HAVING ORDER LIMIT UNION JOIN")
+Span = tuple[int, int]
 CLOSES = {"LPAR": "RPAR", "LSQB": "RSQB"}
 
 # Words that follow a table name without AS and are not its alias: they begin something else.
@@ -84,7 +64,7 @@ def tokens(text: str) -> Iterator[Token]:
     return parser(fragment({})).lex(text)
 
 
-def parse(text: str, vocabulary: Vocabulary) -> Script:
+def parse(text: str, vocabulary: Vocabulary) -> syntax.Script:
     """The statements of a script, separated by `;`.
 
     Linear time. Raises SqlError where a bracket or a similarity join is not written as it should
@@ -101,7 +81,7 @@ def parse(text: str, vocabulary: Vocabulary) -> Script:
         raise SqlError("parentheses are nested too deeply", text=text, start=0, end=0) from None
     if not statements:
         raise SqlError("there is no query here", text=text, start=0, end=0, expected=("SELECT",))
-    return Script(text, tuple(statements))
+    return syntax.Script(text, tuple(statements))
 
 
 # ---- errors --------------------------------------------------------------------------------------
@@ -186,7 +166,7 @@ def innermost_open(text: str, end: int) -> tuple[str, int] | None:
 
 class _With(NamedTuple):
     word: Token | None
-    ctes: tuple[Cte, ...]
+    ctes: tuple[syntax.Cte, ...]
     recursive: bool
 
 
@@ -196,98 +176,95 @@ class _Alias(NamedTuple):
 
 
 class _Rest(NamedTuple):
-    items: tuple[Item, ...]
+    items: tuple[syntax.Item, ...]
 
 
-@v_args(meta=True)
+def _with_span(rule: Callable[..., Any], data: str, children: list[Any], meta: Meta) -> Any:
+    span = (0, 0) if meta.empty else (meta.start_pos, meta.end_pos)
+    return rule(span, children)
+
+
+@v_args(wrapper=_with_span)
 class ToSyntax(Transformer[Token, Any]):
-    """One method a grammar rule; children arrive already converted."""
+    """One method a grammar rule; children arrive already converted, with the rule's span."""
 
-    def script(self, meta: Meta, statements: list[Statement]) -> list[Statement]:
+    def script(self, span: Span, statements: list[syntax.Statement]) -> list[syntax.Statement]:
         return statements
 
-    def statement(self, meta: Meta, children: list[Any]) -> Statement:
-        return Statement(meta.start_pos, meta.end_pos, len(children) > 1, children[-1])
+    def statement(self, span: Span, children: list[Any]) -> syntax.Statement:
+        return syntax.Statement(*span, len(children) > 1, children[-1])
 
-    def body(self, meta: Meta, children: list[Any]) -> Body:
+    def body(self, span: Span, children: list[Any]) -> syntax.Body:
         with_ = children.pop(0) if isinstance(children[0], _With) else _With(None, (), False)
-        span = meta.start_pos, meta.end_pos
-        return Body(*span, with_.word, with_.ctes, with_.recursive, tuple(children))
+        return syntax.Body(*span, with_.word, with_.ctes, with_.recursive, tuple(children))
 
-    def ctes(self, meta: Meta, children: list[Any]) -> _With:
-        recursive = not isinstance(children[1], Cte)
+    def ctes(self, span: Span, children: list[Any]) -> _With:
+        recursive = not isinstance(children[1], syntax.Cte)
         return _With(children[0], tuple(children[1 + recursive :]), recursive)
 
-    def cte(self, meta: Meta, children: list[Any]) -> Cte:
-        columns = children[1] if isinstance(children[1], Group) else None
-        return Cte(meta.start_pos, meta.end_pos, children[0], columns, children[-1])
+    def cte(self, span: Span, children: list[Any]) -> syntax.Cte:
+        columns = children[1] if isinstance(children[1], syntax.Group) else None
+        return syntax.Cte(*span, children[0], columns, children[-1])
 
-    def after_ctes(self, meta: Meta, children: list[Any]) -> Clause:
+    def after_ctes(self, span: Span, children: list[Any]) -> syntax.Clause:
         items = children[1].items if len(children) > 1 else ()
-        return Clause(meta.start_pos, meta.end_pos, None, (children[0], *items))
+        return syntax.Clause(*span, None, (children[0], *items))
 
-    def clause(self, meta: Meta, children: list[Any]) -> Clause:
+    def clause(self, span: Span, children: list[Any]) -> syntax.Clause:
         items = children[1].items if len(children) > 1 else ()
-        return Clause(meta.start_pos, meta.end_pos, children[0], items)
+        return syntax.Clause(*span, children[0], items)
 
-    def items(self, meta: Meta, children: list[Item]) -> Clause:
-        return Clause(meta.start_pos, meta.end_pos, None, tuple(children))
+    def items(self, span: Span, children: list[syntax.Item]) -> syntax.Clause:
+        return syntax.Clause(*span, None, tuple(children))
 
-    def group(self, meta: Meta, children: list[Body]) -> Group:
-        return Group(meta.start_pos, meta.end_pos, children[0] if children else None)
+    def group(self, span: Span, children: list[syntax.Body]) -> syntax.Group:
+        return syntax.Group(*span, children[0] if children else None)
 
-    def index(self, meta: Meta, children: list[Body]) -> Index:
-        return Index(meta.start_pos, meta.end_pos, children[0] if children else None)
+    def index(self, span: Span, children: list[syntax.Body]) -> syntax.Index:
+        return syntax.Index(*span, children[0] if children else None)
 
     # tables
 
-    def from_clause(self, meta: Meta, children: list[Any]) -> FromClause:
-        keyword, *sources = children
-        pairs = [s if isinstance(s, tuple) else (None, s) for s in sources]
-        joiners, relations = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
-        return FromClause(meta.start_pos, meta.end_pos, keyword, relations, joiners)
+    def from_clause(self, span: Span, children: list[Any]) -> syntax.FromClause:
+        return syntax.FromClause(*span, children[0], tuple(children[1:]))
 
-    def joined(self, meta: Meta, children: list[Any]) -> tuple[Token, Relation]:
-        return children[0], children[1]
+    def joined(self, span: Span, children: list[Any]) -> syntax.Relation:
+        return children[1]
 
-    def relation(self, meta: Meta, children: list[Any]) -> Relation:
-        rest: tuple[Item, ...] = ()
-        if isinstance(children[-1], _Rest):
-            rest = children.pop().items
+    def relation(self, span: Span, children: list[Any]) -> syntax.Relation:
+        rest = children.pop().items if isinstance(children[-1], _Rest) else ()
         head = children[0] if children else None
-        bracket = next((c for c in children if isinstance(c, Bracket)), None)
-        imputation = next((c for c in children if isinstance(c, Impute)), None)
+        bracket = next((c for c in children if isinstance(c, syntax.Bracket)), None)
+        imputation = next((c for c in children if isinstance(c, syntax.Impute)), None)
         alias = next((c for c in children if isinstance(c, _Alias)), None)
         pieces = [c.token if isinstance(c, _Alias) else c for c in children]
-        own_end = end_of(pieces[-1]) if pieces else meta.start_pos
+        own_end = end_of(pieces[-1]) if pieces else span[0]
         last = alias is not None and pieces[-1] is alias.token and not alias.explicit
         if alias and last and alias.token.upper() in NO_ALIAS:
             rest, alias, own_end = (alias.token, *rest), None, end_of(pieces[-2])
         token = alias.token if alias else None
-        return Relation(
-            meta.start_pos, meta.end_pos, head, token, bracket, rest, own_end, imputation
-        )
+        return syntax.Relation(*span, head, token, bracket, rest, own_end, imputation)
 
     side = relation
 
-    def head(self, meta: Meta, children: list[Any]) -> Name | Group:
-        if isinstance(children[0], Group):
+    def head(self, span: Span, children: list[Any]) -> syntax.Name | syntax.Group:
+        if isinstance(children[0], syntax.Group):
             return children[0]
-        return self.column(meta, children)
+        return self.column(span, children)
 
-    def column(self, meta: Meta, children: list[Token]) -> Name:
-        return Name(meta.start_pos, meta.end_pos, tuple(w for w in children if w.type != "DOT"))
+    def column(self, span: Span, children: list[Token]) -> syntax.Name:
+        return syntax.Name(*span, tuple(w for w in children if w.type != "DOT"))
 
     name = column
     choice = column
 
-    def names(self, meta: Meta, children: list[Name]) -> tuple[Name, ...]:
-        return tuple(c for c in children if isinstance(c, Name))
+    def names(self, span: Span, children: list[syntax.Name]) -> tuple[syntax.Name, ...]:
+        return tuple(c for c in children if isinstance(c, syntax.Name))
 
-    def alias(self, meta: Meta, children: list[Token]) -> _Alias:
+    def alias(self, span: Span, children: list[Token]) -> _Alias:
         return _Alias(children[-1], explicit=len(children) > 1)
 
-    def rest(self, meta: Meta, children: list[Item]) -> _Rest:
+    def rest(self, span: Span, children: list[syntax.Item]) -> _Rest:
         return _Rest(tuple(children))
 
     odd = rest
@@ -295,24 +272,19 @@ class ToSyntax(Transformer[Token, Any]):
 
     # constructs
 
-    def bracket(self, meta: Meta, options: list[Option]) -> Bracket:
-        return Bracket(meta.start_pos, meta.end_pos, tuple(options))
+    def bracket(self, span: Span, options: list[syntax.Option]) -> syntax.Bracket:
+        return syntax.Bracket(*span, tuple(options))
 
-    def option(self, meta: Meta, children: list[Any]) -> Option:
+    def option(self, span: Span, children: list[Any]) -> syntax.Option:
         keyword, *values = children
-        names: list[Name] = []
-        for value in values:
-            if isinstance(value, tuple):
-                names += value
-            elif isinstance(value, Name):
-                names.append(value)
-        measures = tuple(v for v in values if isinstance(v, Measure))
-        return Option(meta.start_pos, meta.end_pos, keyword.type, measures, tuple(names))
+        lists = [value if isinstance(value, tuple) else (value,) for value in values]
+        names = tuple(v for listed in lists for v in listed if isinstance(v, syntax.Name))
+        measures = tuple(v for v in values if isinstance(v, syntax.Measure))
+        return syntax.Option(*span, keyword.type, measures, names)
 
-    def number(self, meta: Meta, children: list[Token]) -> Measure:
-        return Measure(
-            meta.start_pos,
-            meta.end_pos,
+    def number(self, span: Span, children: list[Token]) -> syntax.Measure:
+        return syntax.Measure(
+            *span,
             tuple(c for c in children if c.type == "NUMBER"),
             negative=children[0].type == "MINUS",
             percent=children[-1].type == "PERCENT",
@@ -320,25 +292,23 @@ class ToSyntax(Transformer[Token, Any]):
 
     fraction = number
 
-    def unit(self, meta: Meta, children: list[Token]) -> Token:
+    def unit(self, span: Span, children: list[Token]) -> Token:
         return children[0]
 
-    def duration(self, meta: Meta, children: list[Any]) -> Measure:
+    def duration(self, span: Span, children: list[Any]) -> syntax.Measure:
         first, *others = children
         numbers = first.numbers + tuple(c for c in others if c.type == "NUMBER")
         units = tuple(c for c in others if c.type == "NAME")
-        return Measure(meta.start_pos, meta.end_pos, numbers, units, first.negative)
+        return syntax.Measure(*span, numbers, units, first.negative)
 
-    def imputation(self, meta: Meta, children: list[Any]) -> Impute:
-        *attributes, repository = (c for c in children if isinstance(c, Name))
+    def imputation(self, span: Span, children: list[Any]) -> syntax.Impute:
+        *attributes, repository = (c for c in children if isinstance(c, syntax.Name))
         texts = tuple(c for c in children if isinstance(c, Token) and c.type == "STRING")
-        options = tuple(c for c in children if isinstance(c, Option))
-        return Impute(
-            meta.start_pos, meta.end_pos, children[0], tuple(attributes), repository, texts, options
-        )
+        options = tuple(c for c in children if isinstance(c, syntax.Option))
+        return syntax.Impute(*span, children[0], tuple(attributes), repository, texts, options)
 
-    def similarity_join(self, meta: Meta, children: list[Any]) -> SimilarityJoin:
+    def similarity_join(self, span: Span, children: list[Any]) -> syntax.SimilarityJoin:
         keyword, side, *more = children
-        on = tuple(c for c in more if isinstance(c, Name))
-        options = tuple(c for c in more if isinstance(c, Option))
-        return SimilarityJoin(meta.start_pos, meta.end_pos, keyword, side, on, options)
+        on = tuple(c for c in more if isinstance(c, syntax.Name))
+        options = tuple(c for c in more if isinstance(c, syntax.Option))
+        return syntax.SimilarityJoin(*span, keyword, side, on, options)

@@ -1,8 +1,6 @@
 """Which names in a query mean what: references, calls, stars, our measures, Spark's aggregates."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
@@ -49,6 +47,11 @@ class Reference:
         return tuple(plain(word) for word in self.words)
 
     @property
+    def arguments(self) -> list[tuple[Item, ...]]:
+        """The arguments of the call; none of what is no call."""
+        return [] if self.call is None else arguments(self.call)
+
+    @property
     def start(self) -> int:
         return start_of(self.words[0])
 
@@ -57,25 +60,25 @@ class Reference:
         return end_of(self.words[-1] if self.call is None else self.call)
 
 
+def is_type(item: Item | None, *types: str) -> TypeGuard[Token]:
+    """Whether an item is a word of one of these kinds."""
+    return isinstance(item, Token) and item.type in types
+
+
 def is_name(item: Item | None) -> TypeGuard[Token]:
     """Whether an item can be (a part of) an identifier."""
-    return isinstance(item, Token) and item.type in ("NAME", "BACKQUOTED")
+    return is_type(item, "NAME", "BACKQUOTED")
 
 
-def is_word(item: Item | None, *words: str) -> bool:
+def is_word(item: Item | None, *words: str) -> TypeGuard[Token]:
     """Whether an item is one of these unquoted words."""
     return isinstance(item, Token) and item.type != "STRING" and item.upper() in words
-
-
-def always(reference: Reference) -> bool:
-    """Enter every call."""
-    return True
 
 
 def references(
     items: tuple[Item, ...],
     *,
-    enter: Callable[[Reference], bool] = always,
+    enter: Callable[[Reference], bool] = lambda reference: True,
     outermost: bool = True,
 ) -> Iterator[Reference]:
     """The names of an expression, those in nested queries left out: they have tables of their own.
@@ -90,18 +93,18 @@ def references(
             i += 1
             continue
         before = items[i - 1] if i else None
-        if not is_name(item) or is_word(before, "AS") or _is(before, "DOT"):
+        if not is_name(item) or is_word(before, "AS") or is_type(before, "DOT"):
             i += 1
             continue
         chain, i = [item], i + 1
-        while i + 1 < len(items) and _is(items[i], "DOT") and is_name(part := items[i + 1]):
+        while i + 1 < len(items) and is_type(items[i], "DOT") and is_name(part := items[i + 1]):
             chain.append(part)
             i += 2
         following = items[i] if i < len(items) else None
         call = following if isinstance(following, Group) else None
         after = items[i + 1] if call is not None and i + 1 < len(items) else following
-        begins = before is None or _is(before, "COMMA") or is_word(before, "DISTINCT", "ALL")
-        whole = outermost and begins and (after is None or _is(after, "COMMA"))
+        begins = before is None or is_type(before, "COMMA") or is_word(before, "DISTINCT", "ALL")
+        whole = outermost and begins and (after is None or is_type(after, "COMMA"))
         reference = Reference(tuple(chain), call, before, after, whole)
         yield reference
         if call is not None:
@@ -120,16 +123,28 @@ def operator_of(reference: Reference) -> str:
     return ""
 
 
-def list_items(items: tuple[Item, ...]) -> Iterator[tuple[Item, ...]]:
-    """The parts of a list between its commas; a DISTINCT before the first is left out."""
-    part: list[Item] = []
+def split(
+    items: Iterable[Item], between: Callable[[Item], bool] = lambda item: is_type(item, "COMMA")
+) -> list[tuple[Item, ...]]:
+    """The parts of a list between its commas, or what else stands between them."""
+    parts: list[list[Item]] = [[]]
     for item in items:
-        if _is(item, "COMMA"):
-            yield tuple(part)
-            part = []
-        elif part or not is_word(item, "DISTINCT", "ALL"):
-            part.append(item)
-    yield tuple(part)
+        if between(item):
+            parts.append([])
+        else:
+            parts[-1].append(item)
+    return [tuple(part) for part in parts]
+
+
+def arguments(call: Group) -> list[tuple[Item, ...]]:
+    """The arguments of a call, split at its commas."""
+    return [] if call.body is None else split(i for items in word_lists(call.body) for i in items)
+
+
+def list_items(items: tuple[Item, ...]) -> Iterator[tuple[Item, ...]]:
+    """The parts of a SELECT list; a DISTINCT before one is left out."""
+    for part in split(items):
+        yield part[1:] if part and is_word(part[0], "DISTINCT", "ALL") else part
 
 
 def alias_of(item: tuple[Item, ...]) -> tuple[Token | None, tuple[Item, ...]]:
@@ -208,29 +223,13 @@ def stars(items: tuple[Item, ...]) -> Iterator[Star]:
                     yield from stars(inner)
             continue
         after = items[i + 1] if i + 1 < len(items) else None
-        begins = before is None or _is(before, "COMMA", "DOT") or is_word(before, "DISTINCT", "ALL")
-        ends = after is None or _is(after, "COMMA") or is_word(after, "EXCEPT", "AS")
+        begins = (
+            before is None or is_type(before, "COMMA", "DOT") or is_word(before, "DISTINCT", "ALL")
+        )
+        ends = after is None or is_type(after, "COMMA") or is_word(after, "EXCEPT", "AS")
         if item == "*" and item.type == "OPERATOR" and begins and ends:
             qualifier = None
-            if _is(before, "DOT") and i > 1 and is_name(items[i - 2]):
+            if is_type(before, "DOT") and i > 1 and is_name(items[i - 2]):
                 qualifier = plain(str(items[i - 2]))
             but = items[i + 2] if is_word(after, "EXCEPT") and i + 2 < len(items) else None
             yield Star(item, qualifier, but if isinstance(but, Group) else None)
-
-
-def arguments(call: Group) -> list[tuple[Item, ...]]:
-    """The arguments of a call, split at its commas."""
-    if call.body is None:
-        return []
-    parts: list[list[Item]] = [[]]
-    for items in word_lists(call.body):
-        for item in items:
-            if _is(item, "COMMA"):
-                parts.append([])
-            else:
-                parts[-1].append(item)
-    return [tuple(part) for part in parts]
-
-
-def _is(item: Item | None, *types: str) -> bool:
-    return isinstance(item, Token) and item.type in types

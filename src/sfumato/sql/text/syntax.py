@@ -157,14 +157,18 @@ class Clause(Node):
         """The keyword's kind: SELECT, WHERE, GROUP_BY, ..."""
         return "" if self.keyword is None else self.keyword.type
 
+    @property
+    def place(self) -> Node | Token:
+        """What to point at: its keyword."""
+        return self.keyword or self
+
 
 @dataclass(frozen=True)
 class FromClause(Node):
-    """The tables of a query. `joiners[i]` is the word (JOIN, comma) before `sources[i]`."""
+    """The tables of a query."""
 
     keyword: Token
     sources: tuple[Relation | SimilarityJoin, ...]
-    joiners: tuple[Token | None, ...]
     word: str = "FROM"
 
 

@@ -5,8 +5,6 @@ where words can stand (in a bracket, after SIMILARITY JOIN, in the options of IM
 are, the registered constructs say.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How long rows wait for their place in order, and the best fixed watermark, known afterwards."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +14,7 @@ class Waiting:
 
     late : rows that came too late         waiting : rows that no later row released
     mean, p99 : of the waits of the rows that came out in order
+    buffer : the mean of the rows that wait after each arrival
     """
 
     rows: int
@@ -23,6 +22,7 @@ class Waiting:
     waiting: int
     mean: float
     p99: float
+    buffer: float
 
     @property
     def drop_ratio(self) -> float:
@@ -36,16 +36,18 @@ def waiting(event_time: Times, arrival: Times, punctuation: Times) -> Waiting:
     at or above its event time. It is late, and waits for nothing, if that is true before it comes.
     """
     before = np.concatenate([[np.iinfo(np.int64).min], punctuation[:-1]])
-    late = event_time <= before
-    release = np.maximum(np.searchsorted(punctuation, event_time), np.arange(len(event_time)))
-    out = ~late & (release < len(event_time))
+    late, n = event_time <= before, len(event_time)
+    release = np.maximum(np.searchsorted(punctuation, event_time), np.arange(n))
+    out = ~late & (release < n)
     waits = arrival[release[out]] - arrival[out]
+    leaving = np.bincount(release[~late], minlength=n + 1)[:n]
     return Waiting(
-        rows=len(event_time),
+        rows=n,
         late=int(late.sum()),
         waiting=int((~late & ~out).sum()),
         mean=float(waits.mean()) if len(waits) else 0.0,
         p99=float(np.percentile(waits, 99)) if len(waits) else 0.0,
+        buffer=float((np.cumsum(~late) - np.cumsum(leaving)).mean()),
     )
 
 
