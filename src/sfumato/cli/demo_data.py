@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sfumato.operators.arrays import Ints
+
 AIRPORTS = ("JFK", "LGA")
 HOURS = 365 * 24  # of the year, for each of which an airport should have a reading
-
-Times = npt.NDArray[np.int64]
 
 
 class NoDataError(RuntimeError):
@@ -29,8 +28,8 @@ class DemoData:
 
     flights: Path
     weather: Path
-    scheduled: Times
-    departed: Times
+    scheduled: Ints
+    departed: Ints
     cancelled: int
     readings: int
     whole_year: bool

@@ -10,12 +10,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from sfumato.operators.arrays import Floats
 from sfumato.reproduce.experiment import AbsentDataError
-
-Floats = npt.NDArray[np.float64]
 
 # The 17 sets of paper A, by the names of its time and by those of the archive since 2018.
 UCR = {

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from sfumato.operators.arrays import Floats
 from sfumato.reproduce import datasets
-from sfumato.reproduce.datasets import GAS_COLUMNS, UCR, WEATHER, Floats
+from sfumato.reproduce.datasets import GAS_COLUMNS, UCR, WEATHER
 from sfumato.reproduce.experiment import Setting
 
 START = np.datetime64("2004-02-28T00:00:00", "us")

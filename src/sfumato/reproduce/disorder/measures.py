@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.operators.arrays import Ints
 from sfumato.operators.disorder.punctuator import Punctuator
-from sfumato.reproduce.disorder.waiting import Times, waiting
+from sfumato.reproduce.disorder.waiting import waiting
 
 SECOND = 1_000_000
 # The paper names neither the length of its sets nor their delays. These make MAX drop in short sets
@@ -21,7 +22,7 @@ MEASURES: dict[str, dict[str, Any]] = {
 }
 
 
-def readings(rng: np.random.Generator, sensors: int, seconds: int) -> tuple[Times, Times]:
+def readings(rng: np.random.Generator, sensors: int, seconds: int) -> tuple[Ints, Ints]:
     """(event time, delay) in microseconds: a reading of each sensor in each second, normal delays.
 
     Source: C, section 7.
@@ -32,7 +33,7 @@ def readings(rng: np.random.Generator, sensors: int, seconds: int) -> tuple[Time
     return (event[order] * SECOND).astype(np.int64), (delay * SECOND).astype(np.int64)
 
 
-def judged(event: Times, delay: Times, measure: str) -> dict[str, float]:
+def judged(event: Ints, delay: Ints, measure: str) -> dict[str, float]:
     """What a measure does to readings: dropped (%), mean waiting time (s), mean buffer (tuples)."""
     order = np.argsort(event + delay, kind="stable")
     event, arrival = event[order], (event + delay)[order]

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Times = npt.NDArray[np.int64]
+from sfumato.operators.arrays import Ints
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class Waiting:
         return self.late / self.rows
 
 
-def waiting(event_time: Times, arrival: Times, punctuation: Times) -> Waiting:
+def waiting(event_time: Ints, arrival: Ints, punctuation: Ints) -> Waiting:
     """Judge punctuations, one after each arrival; int64[n] microseconds in order of arrival.
 
     A row waits from its own arrival to the first arrival, its own included, whose punctuation is
@@ -51,12 +50,12 @@ def waiting(event_time: Times, arrival: Times, punctuation: Times) -> Waiting:
     )
 
 
-def fixed_watermark(event_time: Times, slack: int) -> Times:
+def fixed_watermark(event_time: Ints, slack: int) -> Ints:
     """Punctuations that stay `slack` microseconds behind the largest event time."""
     return np.maximum.accumulate(event_time) - slack
 
 
-def least_slack(event_time: Times, late: int) -> int:
+def least_slack(event_time: Ints, late: int) -> int:
     """The least slack, in microseconds, of a fixed watermark with at most `late` late rows."""
     # A row is late if the watermark before it, newest - slack, is at or above its event time.
     newest = np.maximum.accumulate(event_time)

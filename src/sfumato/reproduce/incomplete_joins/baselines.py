@@ -2,16 +2,12 @@
 
 from collections.abc import Callable
 
-import numpy as np
-import numpy.typing as npt
-
+from sfumato.operators.arrays import Floats
 from sfumato.operators.imputation.baselines import (
     impute_mean,
     impute_nearest,
     interpolate_stream,
 )
-
-Floats = npt.NDArray[np.float64]
 
 KNN, INTERPOLATION, LAST, MEAN = BASELINES = ("kNN", "interpolation", "last value", "mean")
 

@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.operators.arrays import Floats
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.discovery import NothingDiscovered, discover_dependencies
 from sfumato.operators.imputation.earlier_values import EarlierValues
 from sfumato.operators.imputation.imputer import Imputer
-
-Floats = npt.NDArray[np.float64]
 
 NEAR = (0.005, 0.02, 0.08)  # of the determinants, attributes scaled to [0, 1]
 # Dependencies with wider bounds than that many times the tightest of their attribute are left out:

@@ -6,12 +6,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from sfumato.operators.arrays import Floats, Ints
 from sfumato.reproduce.datasets import GAS_COLUMNS
 from sfumato.reproduce.experiment import Setting
 from sfumato.reproduce.incomplete_joins.earlier_dependencies import with_gaps, with_history
 from sfumato.reproduce.stand_ins import load
-
-Floats = npt.NDArray[np.float64]
 
 SETS = ("Intel lab", "gas", "weather", "stocks")
 INTEL = ["temperature", "humidity", "light", "voltage"]
@@ -33,7 +32,7 @@ class Objects:
     complete: Floats
     begin: int
     others: Floats
-    lent: npt.NDArray[np.int64]
+    lent: Ints
     first: int
 
     @property

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.operators.joins.incomplete_join import IncompleteArrivals, IncompleteJoin
 from sfumato.operators.joins.similarity_join import Answers, Arrivals, SimilarityJoin
@@ -13,9 +14,8 @@ from sfumato.reproduce.continuation import continued
 from sfumato.reproduce.repeats import timed
 from sfumato.windows import Rows
 
-Floats = npt.NDArray[np.float64]
 Sides = npt.NDArray[np.uint8]
-Pairs = npt.NDArray[np.int64]  # a number for each pair, rising
+Pairs = Ints  # a number for each pair, rising
 NARROW = 1e-9  # a distance within which hardly anything lies
 WARM = 20  # arrivals matched before time is taken
 

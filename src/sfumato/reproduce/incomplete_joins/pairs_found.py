@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from sfumato.operators.arrays import Floats
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.reproduce.drawing import Lines, Titles, each, side_by_side
 from sfumato.reproduce.experiment import Experiment, Setting, Verdict, verdict
@@ -26,7 +27,6 @@ from sfumato.reproduce.incomplete_joins.earlier_dependencies import (
 )
 from sfumato.reproduce.incomplete_joins.incomplete_streams import (
     SETS,
-    Floats,
     Objects,
     complete_rows,
     split,

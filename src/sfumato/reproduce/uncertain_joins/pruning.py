@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from sfumato.operators.arrays import Floats
 from sfumato.reproduce.drawing import Lines, Titles, bars, each, side_by_side
 from sfumato.reproduce.experiment import Experiment, Setting, Verdict, verdict
 from sfumato.reproduce.stand_ins import load
 from sfumato.reproduce.uncertain_joins.compared_joins import METHODS, compared, grid, matching
 from sfumato.reproduce.uncertain_joins.uncertain_objects import (
-    Floats,
     Radii,
     Streams,
     distance_for,

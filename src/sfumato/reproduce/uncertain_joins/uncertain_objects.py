@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from sfumato.operators.arrays import Floats
 from sfumato.operators.joins.similarity_join import Arrivals
 
-Floats = npt.NDArray[np.float64]
 Radii = Literal["rU", "rG"]
 
 

@@ -4,10 +4,10 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from sfumato.kernels.windows.position import positions
+from sfumato.operators.arrays import Bools, Floats, Ints
 from sfumato.operators.joins.join_window import JoinWindow
 from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
 from sfumato.operators.windows.uncertain_window import UncertainWindow
@@ -17,7 +17,6 @@ from sfumato.reproduce.repeats import means
 from sfumato.reproduce.stand_ins import load
 from sfumato.reproduce.uncertain_windows import plain_count_laws
 from sfumato.reproduce.uncertain_windows.perturbed_streams import (
-    Floats,
     distance_of_selectivity,
     uncertain_pair,
 )
@@ -33,9 +32,6 @@ METHODS = {
     PRINTED: None,
 }
 NUMBERS = {None: -1, "poisson": 1, "normal": 2, "refined_normal": 3}
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 class Candidates(NamedTuple):

@@ -3,11 +3,10 @@
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from sfumato.operators.arrays import Floats
 from sfumato.operators.joins.similarity_join import Arrivals
 
-Floats = npt.NDArray[np.float64]
 Law = Literal["uniform", "normal", "exponential"]
 
 LENGTH, EXISTENCE_SD, VALUE_SD, SAMPLES = 2_000, 0.1, 0.5, 10

@@ -5,16 +5,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from sfumato.operators.arrays import Floats
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 from sfumato.reproduce.drawing import Lines, Titles
 from sfumato.reproduce.experiment import Experiment, Setting, Verdict, verdict
 from sfumato.reproduce.repeats import means
-from sfumato.reproduce.uncertain_windows.perturbed_streams import (
-    EXISTENCE_SD,
-    LENGTH,
-    Floats,
-    existence,
-)
+from sfumato.reproduce.uncertain_windows.perturbed_streams import EXISTENCE_SD, LENGTH, existence
 
 CONFIDENCE, ROWS = 0.95, 500
 CONFIDENCES = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 1.0]

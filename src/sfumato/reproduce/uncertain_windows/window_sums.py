@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 
+from sfumato.operators.arrays import Floats
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 from sfumato.reproduce.drawing import Lines, Titles
 from sfumato.reproduce.experiment import Experiment, Setting, Verdict, verdict
@@ -12,7 +13,6 @@ from sfumato.reproduce.uncertain_windows.perturbed_streams import (
     LENGTH,
     SAMPLES,
     VALUE_SD,
-    Floats,
     existence,
     noise,
     subsequences,
