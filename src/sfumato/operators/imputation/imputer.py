@@ -15,6 +15,7 @@ from sfumato.kernels.imputation import dependency_choice
 from sfumato.kernels.imputation import imputation as kernel
 from sfumato.operators.arguments import NO_LIMIT, one_of, whole
 from sfumato.operators.arrays import Floats, Ints
+from sfumato.operators.imputation import prepared_repository
 from sfumato.operators.imputation.dependency import Dependency, as_dependencies
 from sfumato.operators.imputation.imputed import REASONS, Imputed, Reasons
 from sfumato.operators.imputation.lattice import (
@@ -25,18 +26,7 @@ from sfumato.operators.imputation.lattice import (
     correlation_dimension,
     expected_donors,
 )
-from sfumato.operators.imputation.prepared_repository import (
-    MOST_DEPENDENCIES,
-    Box,
-    Calibration,
-    Preparation,
-    box_arrays,
-    by_worth,
-    calibrated,
-    prepare,
-    rounding,
-    tree_orders,
-)
+from sfumato.operators.imputation.prepared_repository import Box, Calibration, Preparation
 from sfumato.operators.imputation.repository_columns import columns_of, scaling_of
 from sfumato.operators.state.config import as_json, from_json
 from sfumato.operators.state.snapshot import Snapshot, pack, unpack
@@ -352,7 +342,7 @@ class Imputer:
         """Each attribute's dependencies, those first that promise the smallest distance."""
         self._ordered = tuple(
             tuple(sorted({d for d in self.dependencies if d.dependent == name}, key=_tightness))[
-                :MOST_DEPENDENCIES
+                : prepared_repository.MOST_DEPENDENCIES
             ]
             for name in self.attributes
         )
@@ -373,12 +363,12 @@ class Imputer:
         """Trees and flat arrays for the kernels."""
         self._rows, boxes = rows, self._boxes()
         if orders is None:
-            orders = tree_orders((rows - self._shift) / self._span, boxes)
+            orders = prepared_repository.tree_orders((rows - self._shift) / self._span, boxes)
         self._orders = orders
         nearest = self.method == "calibrated"
         # The rows that calibrate are left out of the donors.
         least = min(self.least_donors, max(len(rows) - 1, 1)) if nearest else self.least_donors
-        self.prepared = prepare(
+        self.prepared = prepared_repository.prepare(
             Preparation(
                 rows=rows,
                 shift=self._shift,
@@ -394,7 +384,7 @@ class Imputer:
         )
         if calibration is None and nearest and len(rows) > 1:
             self._by_worth(rows)
-            calibration = calibrated(self.prepared, rows)
+            calibration = prepared_repository.calibrated(self.prepared, rows)
         if calibration is not None:
             self.prepared = self.prepared._replace(**calibration._asdict())
 
@@ -407,12 +397,14 @@ class Imputer:
 
     def _by_worth(self, rows: Floats) -> None:
         """Each attribute's dependencies in the order of what they are worth alone."""
-        orders = by_worth(self.prepared, rows)
+        orders = prepared_repository.by_worth(self.prepared, rows)
         self._ordered = tuple(
             tuple(own[i] for i in order) for own, order in zip(self._ordered, orders, strict=True)
         )
-        room = rounding(rows, self._shift, self._span)
-        self.prepared = self.prepared._replace(**box_arrays(self._boxes(), room))
+        room = prepared_repository.rounding(rows, self._shift, self._span)
+        self.prepared = self.prepared._replace(
+            **prepared_repository.box_arrays(self._boxes(), room)
+        )
 
     def _bound(self, t: int, chosen: int) -> float:
         """The least epsilon of a choice."""

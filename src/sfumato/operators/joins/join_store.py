@@ -6,22 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato.kernels.joins.tuple_store import (
-    ENDS,
-    FOREVER,
-    MOVE,
-    Batch,
-    Store,
-    Tuples,
-    Windows,
-    compact_blocks,
-    held_slots,
-    move_windows,
-    padded,
-    plan_moves,
-    repack,
-    write_batch,
-)
+from sfumato.kernels.joins import tuple_store as kernel
+from sfumato.kernels.joins.tuple_store import Batch, Store, Tuples, Windows
 from sfumato.operators.arrays import Floats, Ints, Records
 from sfumato.operators.joins.join_window import JoinWindow
 from sfumato.operators.windows.uncertain_window import UncertainWindow
@@ -45,7 +31,7 @@ class StoreIndex:
 
     def move(self, store: Store, moves: Records) -> None:
         """Move windows, as `move_windows`, and the index with them."""
-        move_windows(store, moves)
+        kernel.move_windows(store, moves)
 
     def blocks_moved(self, store: Store) -> None:
         """The blocks of samples have moved."""
@@ -68,14 +54,14 @@ class JoinStore:
         self.dimensions, self.by_stream, self.probability = dimensions, windows, probability
         self.index = index
         self.overflow = 0
-        spans = [FOREVER if w.span is None else w.span for w in windows]
-        self.rows = np.array([FOREVER if w.rows is None else w.rows for w in windows])
+        spans = [kernel.FOREVER if w.span is None else w.span for w in windows]
+        self.rows = np.array([kernel.FOREVER if w.rows is None else w.rows for w in windows])
         self.store = Store(
             tuples=self._lines(0, np.empty(0)),
             windows=Windows(*(np.zeros(0, np.int64) for _ in Windows._fields)),
             span=np.array(spans),
             held=np.zeros(len(windows), np.int64),
-            ends=np.zeros(1, ENDS),
+            ends=np.zeros(1, kernel.ENDS),
         )
         self._uncertain: dict[int, UncertainWindow] = {}
 
@@ -85,9 +71,9 @@ class JoinStore:
         The windows do not move yet: that is for the join, which sees them arrival by arrival.
         """
         self.reserve(batch.code)
-        lengths = padded.py_func(np.diff(batch.offsets))
+        lengths = kernel.padded.py_func(np.diff(batch.offsets))
         self._reserve_blocks((self.dimensions + 1) * int(lengths.sum()))
-        write_batch(self.store, batch, self.rows)
+        kernel.write_batch(self.store, batch, self.rows)
         self._uncertain_begins(batch)
 
     def load(self, batch: Batch) -> None:
@@ -103,7 +89,7 @@ class JoinStore:
 
     def numbers(self, stream: int) -> Ints:
         """Numbers of the tuples held of a stream."""
-        slots, code = held_slots(self.store.windows)
+        slots, code = kernel.held_slots(self.store.windows)
         return self.store.tuples.number[slots[code % self.rows.size == stream]]
 
     def reserve(self, code: Ints) -> None:
@@ -115,25 +101,25 @@ class JoinStore:
             larger = Windows(*(np.concatenate([old, more]) for old in self.store.windows))
             self.store = self.store._replace(windows=larger)
             self.index.windows_added(self.store)
-        moves = np.empty(code.size, MOVE)
-        count, end = plan_moves(self.store, code, moves)
+        moves = np.empty(code.size, kernel.MOVE)
+        count, end = kernel.plan_moves(self.store, code, moves)
         if end <= self.store.tuples.at.size:
             if count:
                 self.index.move(self.store, moves[:count])
                 self.store.ends["slots"] = end
             return
-        blocks, (before, _) = self.store.tuples.blocks, held_slots(self.store.windows)
-        tuples = self._lines(2 * repack(self.store, code, self._lines(0, blocks)), blocks)
-        self.store.ends["slots"] = repack(self.store, code, tuples)
+        blocks, (before, _) = self.store.tuples.blocks, kernel.held_slots(self.store.windows)
+        tuples = self._lines(2 * kernel.repack(self.store, code, self._lines(0, blocks)), blocks)
+        self.store.ends["slots"] = kernel.repack(self.store, code, tuples)
         self.store = self.store._replace(tuples=tuples)
-        self.index.renumbered(self.store, before, held_slots(self.store.windows)[0])
+        self.index.renumbered(self.store, before, kernel.held_slots(self.store.windows)[0])
 
     def _reserve_blocks(self, needed: int) -> None:
         if int(self.store.ends["places"][0]) + needed <= self.store.tuples.blocks.size:
             return
-        live = compact_blocks(self.store, self.dimensions, np.empty(0))
+        live = kernel.compact_blocks(self.store, self.dimensions, np.empty(0))
         blocks = np.empty(2 * (live + needed))
-        self.store.ends["places"] = compact_blocks(self.store, self.dimensions, blocks)
+        self.store.ends["places"] = kernel.compact_blocks(self.store, self.dimensions, blocks)
         self.store = self.store._replace(tuples=self.store.tuples._replace(blocks=blocks))
         self.index.blocks_moved(self.store)
 

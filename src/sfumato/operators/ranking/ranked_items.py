@@ -10,12 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.laws.existence import survey
-from sfumato.kernels.ranking.generation_rules import (
-    Factors,
-    rule_factors,
-    rule_masses,
-    undecided,
-)
+from sfumato.kernels.ranking.generation_rules import Factors, rule_factors, rule_masses, undecided
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.laws.poisson_binomial import EXCESS, as_floats
 

@@ -12,18 +12,9 @@ import numpy.typing as npt
 from sfumato.kernels.ranking.answer_rows import Rankings
 from sfumato.kernels.ranking.best_of_columns import best_of_columns, best_rows
 from sfumato.operators.arrays import Floats, Ints
+from sfumato.operators.ranking import tuple_values
 from sfumato.operators.ranking.ranked_items import RankedItems
-from sfumato.operators.ranking.tuple_values import (
-    Likeliest,
-    at_least,
-    best,
-    exponential,
-    front_probabilities,
-    likeliest_ranks,
-    rank_means,
-    vector,
-    weighed,
-)
+from sfumato.operators.ranking.tuple_values import Likeliest
 
 SEMANTICS = ("pk_topk", "pt_k", "u_topk", "u_kranks", "expected_rank", "prf", "prfe")
 NO_SCORES = np.empty(0)
@@ -106,26 +97,26 @@ def rankings(items: RankedItems, ks: Ints, semantics: Semantics) -> Rankings:
     if name == "u_topk":
         return _vectors(items, ks)
     if name == "pk_topk":
-        front, values = front_probabilities(items, ks)
+        front, values = tuple_values.front_probabilities(items, ks)
         scores = items.scores if items.single else NO_SCORES
         offsets, rank, tuples, score, value = best_rows(values, ks, front, scores)
         score = score if items.single else _scores(items, tuples)
         return Rankings(offsets, rank, tuples, score, value, np.full(rank.size, -1))
     if name == "pt_k":
-        assert semantics.probability is not None
-        front, values = front_probabilities(items, ks)
-        each = [at_least(front, values[:, j], semantics.probability) for j in range(ks.size)]
-        return _joined(items, each)
+        front, values = tuple_values.front_probabilities(items, ks)
+        least = semantics.probability or 0.0
+        return _joined(items, [tuple_values.at_least(front, each, least) for each in values.T])
     most = int(ks[-1])
     if name == "u_kranks":
-        whole = likeliest_ranks(items, most)
+        whole = tuple_values.likeliest_ranks(items, most)
     elif name == "expected_rank":
-        whole = best(items, rank_means(items), most, least=True)
+        whole = tuple_values.best(items, tuple_values.rank_means(items), most, least=True)
     elif name == "prf":
-        whole = best(items, weighed(items, np.array(semantics.weights)), most)
+        omega = np.array(semantics.weights)
+        whole = tuple_values.best(items, tuple_values.weighed(items, omega), most)
     else:
-        assert semantics.alpha is not None
-        whole = best(items, exponential(items, semantics.alpha), most)
+        values = tuple_values.exponential(items, semantics.alpha or 0.0)
+        whole = tuple_values.best(items, values, most)
     return _joined(items, [Likeliest(whole.indices[:k], whole.probability[:k]) for k in ks])
 
 
@@ -136,7 +127,7 @@ def stream_rankings(items: RankedItems, streams: Ints, ks: Ints) -> Rankings:
     `score` and `tuples` are those of the stream's tuple of highest Pr_k. Equal sums in ascending
     order of stream.  Source: D, section 9.
     """
-    tuples, values = front_probabilities(items, ks)
+    tuples, values = tuple_values.front_probabilities(items, ks)
     ids, place = np.unique(streams[tuples], return_inverse=True)
     if ids.size < ks[-1] and tuples.size < items.tuples:  # streams without a chance belong too
         rest = np.setdiff1d(np.arange(items.tuples), tuples)
@@ -177,7 +168,7 @@ def _joined(items: RankedItems, answers: Sequence[Likeliest]) -> Rankings:
 
 
 def _vectors(items: RankedItems, ks: Ints) -> Rankings:
-    vectors = [vector(items, int(k)) for k in ks]
+    vectors = [tuple_values.vector(items, int(k)) for k in ks]
     indices = np.concatenate([each.indices for each in vectors])
     sizes = [each.indices.size for each in vectors]
     offsets = np.concatenate([[0], np.cumsum(sizes)])

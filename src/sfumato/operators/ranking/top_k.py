@@ -15,20 +15,10 @@ import numpy.typing as npt
 from sfumato.kernels.ranking.best_of_columns import best_of_columns
 from sfumato.kernels.ranking.rank_law import rank_laws
 from sfumato.operators.arrays import Floats
+from sfumato.operators.ranking import tuple_values
 from sfumato.operators.ranking.ranked_items import RankedItems, checked_k
 from sfumato.operators.ranking.semantics import checked_share, checked_weights, stream_rankings
-from sfumato.operators.ranking.tuple_values import (
-    Likeliest,
-    Vector,
-    at_least,
-    exponential,
-    front_probabilities,
-    likeliest_ranks,
-    probabilities,
-    rank_means,
-    vector,
-    weighed,
-)
+from sfumato.operators.ranking.tuple_values import Likeliest, Vector
 
 
 def top_k_probabilities(
@@ -52,7 +42,9 @@ def top_k_probabilities(
     >>> top_k_probabilities(speed, p, [-1, 2, 2, -1, 5, 5], k=2).round(3).tolist()
     [0.3, 0.4, 0.38, 0.202, 0.704, 0.014]
     """
-    return probabilities(RankedItems(scores, prob, rules, tuples, ascending=ascending), k)
+    return tuple_values.probabilities(
+        RankedItems(scores, prob, rules, tuples, ascending=ascending), k
+    )
 
 
 def pk_topk(
@@ -70,7 +62,7 @@ def pk_topk(
     """
     items = RankedItems(scores, prob, rules, tuples, ascending=ascending)
     ks = np.array([checked_k(k)])
-    front, values = front_probabilities(items, ks)
+    front, values = tuple_values.front_probabilities(items, ks)
     _, places = best_of_columns(values, ks)
     return Likeliest(front[places], values[places, 0])
 
@@ -98,8 +90,8 @@ def pt_k(
         )
     least = checked_share("probability", threshold if probability is None else probability)
     items = RankedItems(scores, prob, rules, tuples, ascending=ascending)
-    front, values = front_probabilities(items, np.array([checked_k(k)]))
-    return at_least(front, values[:, 0], least)
+    front, values = tuple_values.front_probabilities(items, np.array([checked_k(k)]))
+    return tuple_values.at_least(front, values[:, 0], least)
 
 
 def u_topk(
@@ -121,7 +113,9 @@ def u_topk(
     factor 1 + 1e-10 either may be returned (the one that ends higher, if it is noticed).
     Source: Soliman, Ilyas and Chang (2007), named in D, section 2; see kernels.likeliest_vector.
     """
-    return vector(RankedItems(scores, prob, rules, ascending=ascending), checked_k(k), full)
+    return tuple_values.vector(
+        RankedItems(scores, prob, rules, ascending=ascending), checked_k(k), full
+    )
 
 
 def u_kranks(
@@ -139,9 +133,8 @@ def u_kranks(
     tuple that ranks higher.  Cost: O(m log(m) sqrt(k)).  Error: absolute, below 1e-12.
     Source: Soliman, Ilyas and Chang (2007), named in D, section 2.
     """
-    return likeliest_ranks(
-        RankedItems(scores, prob, rules, tuples, ascending=ascending), checked_k(k)
-    )
+    items = RankedItems(scores, prob, rules, tuples, ascending=ascending)
+    return tuple_values.likeliest_ranks(items, checked_k(k))
 
 
 def rank_probabilities(
@@ -176,7 +169,7 @@ def expected_ranks(
 
     Cost: O(n log n).  Error: relative, 2 n u.  Source: Cormode, Li and Yi (2009), in D, section 2.
     """
-    return rank_means(RankedItems(scores, prob, rules, tuples, ascending=ascending))
+    return tuple_values.rank_means(RankedItems(scores, prob, rules, tuples, ascending=ascending))
 
 
 def prf(
@@ -195,7 +188,9 @@ def prf(
     Source: Li, Saha and Deshpande (2009), named in D, section 2.
     """
     omega = checked_weights(weights)
-    return weighed(RankedItems(scores, prob, rules, tuples, ascending=ascending), omega)
+    return tuple_values.weighed(
+        RankedItems(scores, prob, rules, tuples, ascending=ascending), omega
+    )
 
 
 def prfe(
@@ -213,7 +208,9 @@ def prfe(
     Cost: O(n log n).  Error: relative, 4 n u.  Source: Li, Saha and Deshpande (2009), in D.
     """
     alpha = checked_share("alpha", alpha)
-    return exponential(RankedItems(scores, prob, rules, tuples, ascending=ascending), alpha)
+    return tuple_values.exponential(
+        RankedItems(scores, prob, rules, tuples, ascending=ascending), alpha
+    )
 
 
 def top_k_streams(

@@ -18,11 +18,7 @@ from sfumato.operators.ranking.schedule import Due, Schedule
 from sfumato.operators.ranking.semantics import Semantics, rankings, stream_rankings
 from sfumato.operators.ranking.timetable import Query, timetable
 from sfumato.operators.ranking.window_answers import CollectedAnswers, TopKAnswers
-from sfumato.operators.ranking.window_tuples import (
-    HeldTuples,
-    accepted_by_rules,
-    check_restored,
-)
+from sfumato.operators.ranking.window_tuples import HeldTuples, accepted_by_rules, check_restored
 from sfumato.operators.state.declared import Optional, Part, Record, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.windows.uncertain_window import UncertainWindow

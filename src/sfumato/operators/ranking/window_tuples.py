@@ -11,10 +11,7 @@ import numpy.typing as npt
 
 from sfumato.operators.arrays import Bools, Floats, Ints, chosen
 from sfumato.operators.laws.poisson_binomial import EXCESS, as_floats
-from sfumato.operators.ranking.ranked_items import (
-    as_probabilities,
-    as_whole_numbers,
-)
+from sfumato.operators.ranking.ranked_items import as_probabilities, as_whole_numbers
 from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array, Declaration, Offsets
 

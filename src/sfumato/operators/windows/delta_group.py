@@ -5,21 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.kernels.laws.mergeable_moments import clear_nodes
+from sfumato.kernels.windows import two_stacks
 from sfumato.kernels.windows.delta_window import (
     DeltaRule,
     begin_survival,
     list_alternatives,
     slide_delta,
 )
-from sfumato.kernels.windows.two_stacks import (
-    MARKS,
-    STRIDE,
-    Held,
-    Stacks,
-    build_front,
-    clear_partial,
-    extend_partial,
-)
+from sfumato.kernels.windows.two_stacks import Held, Stacks
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.laws.independent_law import Members
 from sfumato.operators.laws.moment_channels import Channels
@@ -47,7 +40,7 @@ class DeltaGroup(Stateful):
         self._index = np.empty(0, np.int64)
         extremes = len(channels.extremes)
         self.held = Held(
-            marks=np.array([(0, 0, 0, -1, 0)], MARKS),
+            marks=np.array([(0, 0, 0, -1, 0)], two_stacks.MARKS),
             offsets=np.zeros(1, np.int64),
             prob=np.empty(0),
             values=np.empty((attributes, 0)),
@@ -59,8 +52,8 @@ class DeltaGroup(Stateful):
             survival=np.empty(4),
         )
         back, nodes = channels.room(1, True)
-        clear_partial(back[0], nodes[0])
-        block, block_nodes = channels.room(STRIDE, False)
+        two_stacks.clear_partial(back[0], nodes[0])
+        block, block_nodes = channels.room(two_stacks.STRIDE, False)
         kept, kept_nodes = channels.room(1, False)
         self.stacks = Stacks(kept, kept_nodes, block, block_nodes, back[0], nodes[0])
 
@@ -109,13 +102,13 @@ class DeltaGroup(Stateful):
         self._index[: batch.size], self.arrived = batch.marks[INDEX], arrived
         marks = self.held.marks[0]
         marks["middle"], marks["overflow"] = self.front, self.overflow
-        build_front(self.held, self.stacks, self._measures)
+        two_stacks.build_front(self.held, self.stacks, self._measures)
         marks["tail"] = batch.size
         for i in range(batch.size):
             list_alternatives(self.held, i, self._measures)
         for i in range(self.front, batch.size):
             back, nodes = self.stacks.back, self.stacks.back_nodes
-            extend_partial(self.held, i, self._measures, back, nodes)
+            two_stacks.extend_partial(self.held, i, self._measures, back, nodes)
         if batch.size:
             begin_survival(self.held, self._rule)
 
@@ -162,7 +155,7 @@ class DeltaGroup(Stateful):
             held.listed,
             held.survival,
         )
-        stacks, slots = self.stacks, room // STRIDE + 2
+        stacks, slots = self.stacks, room // two_stacks.STRIDE + 2
         kept, nodes = self._channels.room(slots, self._noded)
         _copy(stacks.kept, kept)
         _copy(stacks.kept_nodes, nodes)
@@ -173,7 +166,7 @@ class DeltaGroup(Stateful):
         if uncertain and not self._noded:
             self._noded = True
             _, kept = self._channels.room(len(self.stacks.kept), True)
-            _, block = self._channels.room(STRIDE, True)
+            _, block = self._channels.room(two_stacks.STRIDE, True)
             for nodes in (*kept, *block):
                 for c in range(len(nodes)):
                     clear_nodes(nodes[c])

@@ -6,16 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sfumato.kernels.windows import pane_moments as kernel
 from sfumato.kernels.windows.extent_lists import PaneGrid, late_of_extents
-from sfumato.kernels.windows.pane_moments import (
-    LateSlots,
-    Panes,
-    Partials,
-    answer_extents,
-    answer_extremes,
-    fill_slots,
-    prefix_panes,
-)
+from sfumato.kernels.windows.pane_moments import LateSlots, Panes, Partials
 from sfumato.operators.arrays import Floats, Ints, offsets_of, spans
 from sfumato.operators.laws.independent_law import Members
 from sfumato.operators.laws.moment_channels import Channels
@@ -78,7 +71,7 @@ class PaneStore:
         order = np.lexsort((both[1], both[0]))
         self.panes = Panes(*(column[order] for column in both))
         is_fresh = order >= order.size - first.size
-        prefix_panes(
+        kernel.prefix_panes(
             self.panes, is_fresh, self.grid.width, self.channels.averages, self._partials
         )  # fmt: skip
 
@@ -103,13 +96,13 @@ class PaneStore:
         begins, which = self._late_of(extents, groups)
         at = pool.tuples.offsets[self.late.place[which]]
         late = LateSlots(begins, self.late.slot[which], at)
-        answer_extents(
+        kernel.answer_extents(
             extents, self.panes, self.grid, late, self.measures, self._partials, answers, held
         )
         extremes = np.empty((len(channels.extremes), 3, len(extents)))
         for x, (sign, attribute) in enumerate(channels.extremes):
             ranked = pool.ranked(x, attribute, self.panes.first)
-            answer_extremes(extents, self.panes, late, sign, ranked, extremes[x])
+            kernel.answer_extremes(extents, self.panes, late, sign, ranked, extremes[x])
         for r, x in enumerate(channels.extreme):
             if x >= 0:
                 answers[r] = extremes[x]
@@ -178,7 +171,7 @@ class PaneStore:
         slots = self._take_slots(rows.size - 1)
         lifted, uncertain = self.channels.lifted(batch)
         self._make_nodes(uncertain)
-        fill_slots(slots, rows, lifted, self.measures, self._partials)
+        kernel.fill_slots(slots, rows, lifted, self.measures, self._partials)
         self._partials.suffixed[slots] = False
         return slots, self._pool.append(batch, self.channels, slots, rows)
 

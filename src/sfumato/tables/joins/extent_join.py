@@ -15,13 +15,7 @@ from sfumato.operators.joins.pair_matches import pair_matches
 from sfumato.operators.state.declared import Array, Declaration, Optional, Part, Record
 from sfumato.tables.arrow import as_numbers, joined
 from sfumato.tables.declared import Table
-from sfumato.tables.joins.join import (
-    ALTERNATIVES,
-    SIDES,
-    answers_table,
-    attributes_at,
-    samples_of,
-)
+from sfumato.tables.joins.join import ALTERNATIVES, SIDES, answers_table, attributes_at, samples_of
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
 
