@@ -141,6 +141,18 @@ def test_memory_of_keys_that_come_once_stays_small():
     assert len(index._values) < 3000
 
 
+def test_an_index_keeps_some_codes_and_gives_others_to_what_comes_back():
+    index, keys = KeyIndex(), pa.table({"rule": ["a", None, "b", "a"]})
+    assert index.encode(keys).tolist() == [0, 1, 2, 0]
+    index.keep(np.array([2]))
+    index = restored(index)
+    assert len(index) == 1
+    a, none, b, again = index.encode(keys).tolist()
+    assert b == 2
+    assert a == again
+    assert len({a, none, b}) == len(index) == 3
+
+
 def test_without_key_columns_every_row_has_code_zero():
     assert KeyIndex().encode(pa.table({"x": [1, 2, 3]}).select([])).tolist() == [0, 0, 0]
 

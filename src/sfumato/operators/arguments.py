@@ -28,10 +28,10 @@ def whole(name: str, value: Any) -> int:
     return int(value)
 
 
-def share(name: str, value: Any) -> float:
+def share(name: str, value: Any, what: str = "a probability") -> float:
     """A number in (0, 1]."""
     if not isinstance(value, int | float | np.number) or not 0.0 < value <= 1.0:
-        raise ValueError(f"`{name}` must be a probability in (0, 1]; got {value!r}")
+        raise ValueError(f"`{name}` must be {what} in (0, 1]; got {value!r}")
     return float(value)
 
 

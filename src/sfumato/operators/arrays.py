@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,14 @@ def longer(array: Any, length: int, fill: Any = 0) -> Any:
         return array
     more = np.full((length - len(array), *array.shape[1:]), fill, array.dtype)
     return np.concatenate([array, more])
+
+
+def moved(array: Any, room: int, begin: int = 0, end: int | None = None) -> Any:
+    """Entries [begin, end) of the last axis at the front of an array with so much room there."""
+    result = np.zeros((*array.shape[:-1], room), array.dtype)
+    kept = array[..., begin:end][..., :room]
+    result[..., : kept.shape[-1]] = kept
+    return result
 
 
 def offsets_of(lengths: npt.ArrayLike) -> Ints:
@@ -42,3 +51,28 @@ def spans(first: Ints, lengths: Ints) -> tuple[Ints, Ints]:
     """Offsets of lists end to end, and the place of each element: first[i], first[i] + 1, ..."""
     offsets = offsets_of(lengths)
     return offsets, np.repeat(first - offsets[:-1], lengths) + np.arange(offsets[-1])
+
+
+def grouped(codes: Ints) -> tuple[Ints, Ints, Ints]:
+    """(order, starts, present): rows by code, each code's in their order; where each code's rows
+    start there, and the last ones end; the codes, ascending."""
+    if codes.size and (codes == codes[0]).all():
+        return np.arange(codes.size), np.array([0, codes.size]), codes[:1]
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))  # codes are at least 0
+    return order, np.append(starts, codes.size), codes[order[starts]]
+
+
+def by_code(codes: Ints) -> Iterator[tuple[int, Ints]]:
+    """Each code and the places that have it, in their order."""
+    order, starts, present = grouped(codes)
+    for i, code in enumerate(present.tolist()):
+        yield code, order[starts[i] : starts[i + 1]]
+
+
+def running_maximum(values: Ints, codes: Ints) -> Ints:
+    """int64[n]: the largest value so far of each row's code."""
+    result = np.empty_like(values)
+    for _, places in by_code(codes):
+        result[places] = np.maximum.accumulate(values[places])
+    return result

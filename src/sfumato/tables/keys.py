@@ -185,6 +185,10 @@ class KeyIndex(Stateful):
             self.newest[codes] = self.seen[codes] = NEVER
         self.free = np.concatenate([self.free, codes])
 
+    def keep(self, codes: Ints) -> None:
+        """Forget all codes but these."""
+        self.forget(np.setdiff1d(np.flatnonzero(self._number >= 0), codes))
+
     # ---- saved
 
     def before_saving(self) -> None:

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.queries import Top
-from sfumato.tables.ranking.expiring_keys import ExpiringKeyIndex
 from sfumato.tables.ranking.top_k import TopKTableConfig
 from sfumato.windows import Range, Rows
 from worlds import worlds
@@ -397,17 +396,6 @@ def test_rows_with_values_that_cannot_be_are_counted_and_change_nothing():
     fine, same = answers(PLAIN, rows)
     assert found == fine
     assert counts == {**same, "rows": same["rows"] + 11, "invalid": 11}
-
-
-def test_an_index_that_forgets_gives_new_numbers_to_what_comes_back():
-    index = ExpiringKeyIndex()
-    column = pa.chunked_array([pa.array(["a", None, "b", "a"])])
-    assert index.encode(column).tolist() == [0, -1, 1, 0]
-    index.keep(np.array([1]))
-    saved, index = index, ExpiringKeyIndex()
-    index.table, index.next = saved.table, saved.next
-    assert index.encode(column).tolist() == [2, -1, 1, 2]
-    assert len(index) == 2
 
 
 def test_snapshots_of_others_are_refused():

@@ -28,14 +28,8 @@ class DisorderControl:
     max_delay: int | None = None
 
     def __post_init__(self) -> None:
-        for name in (
-            "drop_ratio",
-            "slack",
-            "max_buffer",
-            "max_delay",
-        ):  # plain numbers, for snapshots
-            value = getattr(self, name)
-            if isinstance(value, np.generic):
+        for name, value in [*vars(self).items()]:
+            if isinstance(value, np.generic):  # plain numbers, for snapshots
                 object.__setattr__(self, name, value.item())
         if self.estimator is not None and self.estimator not in ESTIMATORS:
             raise ValueError(

@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.kernels.disorder.release_order import in_order_of_release, release_positions
 from sfumato.kernels.disorder.state import ALWAYS, NEVER
-from sfumato.operators.arrays import Ints
+from sfumato.operators.arrays import Ints, grouped
 from sfumato.operators.disorder.control import DisorderControl, check_count
 from sfumato.operators.disorder.controllers import Controllers
 from sfumato.operators.disorder.sources import Sources
@@ -164,7 +164,7 @@ class Reorder(Operator):
         event_time, arrival, *codes = _checked(event_time, arrival, codes)
         if (len(codes) == 2) != self.config.by_source:
             raise ValueError("`sources` must be given with by_source=True, and only then")
-        order, starts, present = _grouped(codes[-1])
+        order, starts, present = grouped(codes[-1])
         self.controllers.grow(int(present[-1]) + 1 if len(present) else 0)
         states = self.controllers.states
         if self.config.by_source:
@@ -202,7 +202,7 @@ class Reorder(Operator):
         grown = judged.own > judged.before
         self.sources.step(rows.source[grown], judged.own[grown])
         arrived = np.argsort(rows.number)
-        order, starts, present = _grouped(rows.key[arrived])
+        order, starts, present = grouped(rows.key[arrived])
         order = arrived[order]
         own = judged.own[order]
         least = self.sources.least(present, starts, rows.source[order], own, current)
@@ -360,17 +360,3 @@ def _checked(event_time: np.ndarray, arrival: np.ndarray, codes: list[Any]) -> l
             raise ValueError(f"`{name}` must be codes 0, 1, 2, ...; got {array.min()}")
         out.append(array.astype(np.int64, copy=False))
     return out
-
-
-def _grouped(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(order, starts, present): rows grouped by key in order of arrival, where each group starts
-    (and the last ends), and the keys."""
-    if len(keys) == 0:
-        empty = np.empty(0, np.int64)
-        return empty, np.zeros(1, np.int64), empty
-    if (keys == keys[0]).all():
-        return np.arange(len(keys)), np.array([0, len(keys)]), keys[:1]
-    order = np.argsort(keys, kind="stable")
-    grouped = keys[order]
-    starts = np.flatnonzero(np.concatenate([[True], grouped[1:] != grouped[:-1]]))
-    return order, np.append(starts, len(keys)), grouped[starts]

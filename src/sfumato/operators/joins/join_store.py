@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato.kernels.joins import tuple_store as kernel
 from sfumato.kernels.joins.tuple_store import Batch, Store, Tuples, Windows
-from sfumato.operators.arrays import Floats, Ints, Records
+from sfumato.operators.arrays import Floats, Ints, Records, by_code
 from sfumato.operators.joins.join_window import JoinWindow
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 
@@ -127,18 +127,17 @@ class JoinStore:
         """Where windows begin that are not plain ones."""
         special = self._special(batch)
         if not special:
-            return
-        order = np.argsort(batch.code, kind="stable")
-        sorted_code = batch.code[order]
-        for w in special:
-            places = order[slice(*np.searchsorted(sorted_code, [w, w + 1]))]
+            return  # most batches
+        for w, places in by_code(batch.code):
+            if w not in special:
+                continue
             window = self._window(w)
             shift = batch.slots[places[0]] - window.arrived
             before = window.overflow
             batch.begins[places] = window.extend(batch.existence[places]) + shift
             self.overflow += window.overflow - before
 
-    def _special(self, batch: Batch) -> list[int]:
+    def _special(self, batch: Batch) -> set[int]:
         """The windows with arrivals that are not plain ones."""
         uncertain = batch.existence < 1.0
         bounded = [
@@ -148,7 +147,7 @@ class JoinStore:
             and (window.rows is None or window.max_tuples < window.rows)
         ]
         if not self._uncertain and not bounded and not uncertain.any():
-            return []
+            return set()
         by_count = np.array(
             [w.rows is not None or w.max_tuples is not None for w in self.by_stream]
         )
@@ -157,7 +156,7 @@ class JoinStore:
         doubtful = np.unique(batch.code[uncertain & by_count[batch.code % streams]])
         special = np.isin(present, doubtful) | np.isin(present % streams, bounded)
         special |= np.fromiter((w in self._uncertain for w in present.tolist()), bool, present.size)
-        return [int(w) for w in present[special]]
+        return set(present[special].tolist())
 
     def _window(self, w: int) -> UncertainWindow:
         window = self._uncertain.get(w)

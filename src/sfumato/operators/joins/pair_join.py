@@ -11,7 +11,7 @@ from sfumato.kernels.joins.match_probability import Criterion, Pairs, matching_p
 from sfumato.kernels.joins.tuple_store import Batch, expired
 from sfumato.kernels.laws.existence import existences
 from sfumato.kernels.windows.position import positions
-from sfumato.operators.arrays import Floats, Ints, Records, longer
+from sfumato.operators.arrays import Floats, Ints, Records, grouped, longer, running_maximum
 from sfumato.operators.joins.answer_set import Answers, AnswerSet
 from sfumato.operators.joins.arrivals import Numbers
 from sfumato.operators.joins.join_store import JoinStore, StoreIndex
@@ -129,20 +129,13 @@ class PairJoin(Operator):
         if not key.size:
             return time
         self.clock = longer(self.clock, int(key.max()) + 1, NEVER)
-        order = np.argsort(key, kind="stable")
-        keys = key[order]
-        begins = np.flatnonzero(np.diff(keys, prepend=-1))
-        ends = np.append(begins[1:], keys.size)
-        result = time.copy()
-        if np.all(time[1:] >= time[:-1]) and np.all(
-            time[order[begins]] >= self.clock[keys[begins]]
-        ):
-            self.clock[keys[begins]] = time[order[ends - 1]]
-            return result
-        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
-            places, code = order[begin:end], keys[begin]
-            result[places] = np.maximum(np.maximum.accumulate(time[places]), self.clock[code])
-            self.clock[code] = result[places[-1]]
+        order, starts, keys = grouped(key)
+        in_order = np.all(time[1:] >= time[:-1])
+        if in_order and np.all(time[order[starts[:-1]]] >= self.clock[keys]):
+            result = time.copy()
+        else:
+            result = np.maximum(running_maximum(time, key), self.clock[key])
+        self.clock[keys] = result[order[starts[1:] - 1]]
         return result
 
     def _batch(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from sfumato.kernels.ranking.answer_rows import Rankings
 from sfumato.kernels.ranking.best_of_columns import best_of_columns, best_rows
+from sfumato.operators.arguments import share
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.ranking import tuple_values
 from sfumato.operators.ranking.ranked_items import RankedItems
@@ -34,20 +36,9 @@ def checked_weights(weights: npt.ArrayLike) -> Floats:
     return omega
 
 
-def checked_share(name: str, value: Any) -> float:
-    """`value` as a float in (0, 1]; ValueError for anything else."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = 0.0
-    if not 0.0 < number <= 1.0:
-        raise ValueError(f"`{name}` must be a number in (0, 1]; got {value!r}")
-    return number
-
-
 OPTIONS: tuple[tuple[str, str, Callable[[str, Any], Any]], ...] = (
-    ("probability", "pt_k", checked_share),
-    ("alpha", "prfe", checked_share),
+    ("probability", "pt_k", partial(share, what="a number")),
+    ("alpha", "prfe", partial(share, what="a number")),
     ("weights", "prf", lambda _, weights: tuple(checked_weights(weights).tolist())),
 )
 

@@ -14,10 +14,11 @@ import numpy.typing as npt
 
 from sfumato.kernels.ranking.best_of_columns import best_of_columns
 from sfumato.kernels.ranking.rank_law import rank_laws
+from sfumato.operators.arguments import share
 from sfumato.operators.arrays import Floats
 from sfumato.operators.ranking import tuple_values
 from sfumato.operators.ranking.ranked_items import RankedItems, checked_k
-from sfumato.operators.ranking.semantics import checked_share, checked_weights, stream_rankings
+from sfumato.operators.ranking.semantics import checked_weights, stream_rankings
 from sfumato.operators.ranking.tuple_values import Likeliest, Vector
 
 
@@ -88,7 +89,7 @@ def pt_k(
             "give `probability`, the least Pr_k of PT-k, once (`threshold` is another name of it); "
             f"got probability={probability!r} and threshold={threshold!r}"
         )
-    least = checked_share("probability", threshold if probability is None else probability)
+    least = share("probability", threshold if probability is None else probability, "a number")
     items = RankedItems(scores, prob, rules, tuples, ascending=ascending)
     front, values = tuple_values.front_probabilities(items, np.array([checked_k(k)]))
     return tuple_values.at_least(front, values[:, 0], least)
@@ -207,7 +208,7 @@ def prfe(
     alpha : float in (0, 1]; 1 gives existence, small values prize the first rank
     Cost: O(n log n).  Error: relative, 4 n u.  Source: Li, Saha and Deshpande (2009), in D.
     """
-    alpha = checked_share("alpha", alpha)
+    alpha = share("alpha", alpha, "a number")
     return tuple_values.exponential(
         RankedItems(scores, prob, rules, tuples, ascending=ascending), alpha
     )

@@ -13,7 +13,7 @@ from sfumato.kernels.windows.delta_window import (
     slide_delta,
 )
 from sfumato.kernels.windows.two_stacks import Held, Stacks
-from sfumato.operators.arrays import Floats, Ints
+from sfumato.operators.arrays import Floats, Ints, moved
 from sfumato.operators.laws.independent_law import Members
 from sfumato.operators.laws.moment_channels import Channels
 from sfumato.operators.state.declared import Record, Value
@@ -140,18 +140,18 @@ class DeltaGroup(Stateful):
         head, tail = int(marks["head"]), int(marks["tail"])
         begin, end = int(held.offsets[head]), int(held.offsets[tail])
         room, wide = 2 * (tail - head + tuples) + 16, 2 * (end - begin + alternatives) + 16
-        self._index = _moved(self._index, head, tail, room)
+        self._index = moved(self._index, room, head, tail)
         for name in ("head", "middle", "tail"):
             marks[name] -= head
         self.held = Held(
             held.marks,
-            _moved(held.offsets, head, tail + 1, room + 1) - begin,
-            _moved(held.prob, begin, end, wide),
-            _moved(held.values, begin, end, wide),
-            _moved(held.owner, begin, end, wide) - head,
-            _moved(held.lifted, head, tail, room),
+            moved(held.offsets, room + 1, head, tail + 1) - begin,
+            moved(held.prob, wide, begin, end),
+            moved(held.values, wide, begin, end),
+            moved(held.owner, wide, begin, end) - head,
+            moved(held.lifted, room, head, tail),
             np.ones(room),
-            _moved(held.order, 0, held.order.shape[1], wide) - begin,
+            moved(held.order, wide, 0, held.order.shape[1]) - begin,
             held.listed,
             held.survival,
         )
@@ -171,14 +171,6 @@ class DeltaGroup(Stateful):
                 for c in range(len(nodes)):
                     clear_nodes(nodes[c])
             self.stacks = self.stacks._replace(kept_nodes=kept, block_nodes=block)
-
-
-def _moved(array: np.ndarray, begin: int, end: int, room: int) -> np.ndarray:
-    """Entries [begin, end) of the last axis at the front of one of length `room`."""
-    result = np.zeros((*array.shape[:-1], room), array.dtype)
-    end = min(end, array.shape[-1], begin + room)
-    result[..., : end - begin] = array[..., begin:end]
-    return result
 
 
 def _copy(source: np.ndarray, target: np.ndarray) -> None:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from sfumato.kernels.windows.delta_window import DeltaRule
 from sfumato.operators.arguments import NO_LIMIT
+from sfumato.operators.arrays import by_code
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.laws.finite_laws import LawOptions
 from sfumato.operators.laws.independent_law import LawfulResults, checked_aggregates
@@ -120,10 +121,8 @@ class DeltaWindowAggregate(GroupedWindows):
         held = np.empty(n, np.int64)
         moments = np.full((len(self.aggregates), 3, n), np.nan)
         results = LawfulResults(self.aggregates, self.options, moments)
-        order = np.argsort(group, kind="stable")
-        starts = np.flatnonzero(np.diff(group[order], prepend=-1))
-        for places in np.split(order, starts[1:]) if n else []:
-            window = self._group(int(group[places[0]]))
+        for code, places in by_code(group):
+            window = self._group(code)
             overflow = window.evicted
             (first, end), answers = window.extend(batch.take(places))
             self.overflow += window.evicted - overflow

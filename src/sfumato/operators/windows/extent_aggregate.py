@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sfumato.kernels.windows import extents as kernel
 from sfumato.kernels.windows.extent_lists import EXTENT, Groups, PaneGrid, list_extents
-from sfumato.operators.arrays import Ints
+from sfumato.operators.arrays import Ints, running_maximum
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.laws.finite_laws import LawOptions
 from sfumato.operators.laws.independent_law import LawfulResults, checked_aggregates
@@ -359,7 +359,7 @@ class ExtentAggregate(Operator):
             panes=panes.number,
             late_starts=np.append(np.searchsorted(late_group, groups), late_group.size),
             first=first,
-            reach=_running_maximum(late.last[by_first], late_group),
+            reach=running_maximum(late.last[by_first], late_group),
             begins=begins[self.groups.scope_of[groups]],
             previous=self.groups.previous[groups],
             most=self.most_empty if self.empty else -1,
@@ -400,11 +400,3 @@ def _punctuated(
     if flags.shape != (n,):
         raise ValueError(f"`late` must have {n} entries; got shape {flags.shape}")
     return np.minimum(codes("punctuation", punctuation, n), LONGEST), flags
-
-
-def _running_maximum(values: Ints, group: Ints) -> Ints:
-    """The largest value so far of each group; the groups are together."""
-    result = values.copy()
-    for part in np.split(np.arange(values.size), np.flatnonzero(np.diff(group)) + 1):
-        result[part] = np.maximum.accumulate(values[part])
-    return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.kernels.windows.pane_moments import RankedValues, cut_slots
-from sfumato.operators.arrays import Ints, chosen, spans
+from sfumato.operators.arrays import Ints, chosen, moved, spans
 from sfumato.operators.laws.moment_channels import Channels
 from sfumato.operators.state.tuple_batch import TupleBatch
 
@@ -78,17 +78,8 @@ class TuplePool:
             return
         room, wide = tuples * 3 // 2, alternatives * 3 // 2
         self.tuples = TupleBatch(
-            _wider(old.marks, room),
-            _wider(old.offsets, room + 1),
-            _wider(old.prob, wide),
-            _wider(old.values, wide),
-        )
-        self.owner, self.order = _wider(self.owner, wide), _wider(self.order, wide)
+            moved(old.marks, room), moved(old.offsets, room + 1), moved(old.prob, wide),
+            moved(old.values, wide),
+        )  # fmt: skip
+        self.owner, self.order = moved(self.owner, wide), moved(self.order, wide)
         self.rest = np.ones(room)
-
-
-def _wider(array: np.ndarray, room: int) -> np.ndarray:
-    """A copy with room for so many entries along the last axis."""
-    result = np.empty((*array.shape[:-1], room), array.dtype)
-    result[..., : array.shape[-1]] = array[..., :room]
-    return result

@@ -12,7 +12,7 @@ from sfumato.operators.arrays import longer
 from sfumato.operators.ranking.top_k_window import NEVER, TopKWindow
 from sfumato.operators.state.declared import Array, List, Part
 from sfumato.operators.state.stateful import Stateful
-from sfumato.tables.ranking.expiring_keys import ExpiringKeyIndex
+from sfumato.tables.keys import KeyIndex
 from sfumato.tables.ranking.numbered_answers import ARRIVAL, NUMBER, RULE
 from sfumato.tables.row_store import RowStore
 from sfumato.windows import LONGEST
@@ -44,7 +44,7 @@ class KeyWindows(Stateful):
         self.scope = self.due = self.newest = self.closed = np.empty(0, np.int64)
         self.windows: list[TopKWindow] = []
         self.held: list[np.ndarray] = []
-        self.rows, self.rules = RowStore(), ExpiringKeyIndex()
+        self.rows, self.rules = RowStore(), KeyIndex()
 
     def grow(self, keys: int) -> None:
         """Windows for so many keys."""

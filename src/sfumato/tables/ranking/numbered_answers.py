@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from sfumato.operators.ranking.window_answers import TopKAnswers, answers_and_latency
@@ -79,12 +77,3 @@ def counted(
     for column in (query, time):
         changes[1:] |= np.diff(column) != 0
     return answers_and_latency(changes, time, answered, every[query], UNKNOWN)
-
-
-def by_code(codes: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Each code and the places that have it, in their order."""
-    if not codes.size:
-        return
-    order = np.argsort(codes, kind="stable")
-    present, starts = np.unique(codes[order], return_index=True)
-    yield from zip(present.tolist(), np.split(order, starts[1:]), strict=True)

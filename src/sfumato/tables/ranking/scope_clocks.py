@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.operators.arrays import longer
+from sfumato.operators.arrays import by_code, longer
 from sfumato.operators.ranking.top_k_window import NEVER
 from sfumato.operators.state.declared import Array, Part
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrow import UNKNOWN
 from sfumato.tables.keys import KeyIndex
-from sfumato.tables.ranking.numbered_answers import by_code
 
 _STARTS = {"clock": NEVER, "punctuation": UNKNOWN, "seen": 0}
 

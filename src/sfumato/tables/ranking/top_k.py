@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato.operators.arrays import chosen
+from sfumato.operators.arrays import by_code, chosen
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.ranking.top_k_window import TopKWindow
 from sfumato.operators.state.config import CHANGEABLE
@@ -21,7 +21,7 @@ from sfumato.tables.declared import Table
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, TIE, TableConfig, TableOperator
 from sfumato.tables.ranking.key_windows import KeyWindows
-from sfumato.tables.ranking.numbered_answers import NumberedAnswers, by_code, counted
+from sfumato.tables.ranking.numbered_answers import NumberedAnswers, counted
 from sfumato.tables.ranking.scope_clocks import ScopeClocks
 from sfumato.tables.windows.columns import TIMES, alternatives_of, punctuations_of
 from sfumato.windows import LONGEST, Range, Rows
@@ -53,7 +53,7 @@ class TopKTableConfig(TableConfig):
     time: str
     by: str = ""
 
-    kind, version = "top-k table", 3
+    kind, version = "top-k table", 4
     counters: ClassVar[tuple[str, ...]] = (
         "rows",
         "invalid",
@@ -173,8 +173,10 @@ class TableTopK(TableOperator):
     ) -> None:
         """Let the rows at `taken` enter the windows of their keys, and collect the answers."""
         offsets, prob, values = alternatives_of(rows, 1)
-        rule = self.windows.rules.encode(rows.column("rule")) if self.config.rules else None
-        stream = None
+        rule, stream = None, None
+        if self.config.rules:
+            codes = self.windows.rules.encode(rows.select(["rule"]))
+            rule = np.where(rows.column("rule").is_valid().to_numpy(), codes, -1)
         number = np.full(len(key), -1)
         if self.config.streams:
             names = [f"key{i}" for i in range(self.config.keys)]

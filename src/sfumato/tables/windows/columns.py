@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.operators.arrays import running_maximum
 from sfumato.tables.arrow import UNKNOWN, as_numbers
 
 TIMES = {
@@ -47,11 +48,7 @@ def progress_of(scope: np.ndarray, punctuation: np.ndarray, late: np.ndarray) ->
     known = np.where(late, UNKNOWN, punctuation)
     if not late.any():
         return known
-    order = np.argsort(scope, kind="stable")
-    progress = np.empty_like(known)
-    for part in np.split(order, np.flatnonzero(np.diff(scope[order])) + 1):
-        progress[part] = np.maximum.accumulate(known[part])
-    return progress
+    return running_maximum(known, scope)
 
 
 def fields_of(column: pa.ChunkedArray) -> dict[str, pa.Array]:

@@ -76,7 +76,7 @@ class RowWindowTableConfig(WindowTableConfig):
     controlled: bool = False
 
     members: ClassVar[bool] = False
-    kind, version = "window aggregate", 2
+    kind, version = "window aggregate", 3
 
     def make(self) -> TableRowWindow:
         return TableRowWindow(self)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.laws.existence import existences
-from sfumato.operators.arrays import chosen
+from sfumato.operators.arrays import by_code, chosen
 from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints, Measured
 from sfumato.operators.laws.finite_laws import LawOptions
 from sfumato.operators.laws.independent_law import checked_aggregates
@@ -113,23 +113,17 @@ class CountWindowAggregate(GroupedWindows):
         probabilities outside (0, 1], or sums of them above 1 + 1e-9.
         """
         group_of, *batch = self._checked(codes, offsets, prob, values)
-        held = np.zeros(group_of.size, np.int64)
-        order = np.argsort(group_of, kind="stable")
-        ends = np.flatnonzero(np.diff(group_of[order], append=-1))
-        parts, begin = [], 0
-        for end in (ends + 1).tolist():
-            rows = order[begin:end]
-            code = int(group_of[rows[0]])
+        held, parts, orders = np.zeros(group_of.size, np.int64), [], []
+        for code, rows in by_code(group_of):
             group = self._group(code)
             begins, flat = chosen(batch[0], rows)
             held[rows], answers = self._extend(group, begins, batch[1][flat], batch[2][flat])
             self._budget.arrived(code, group.moving)
             parts.append(answers)
-            begin = end
-        back = np.empty(group_of.size, np.int64)
-        back[order] = np.arange(group_of.size)
+            orders.append(rows)
         if not parts:
             return WindowAnswers(held, [self.options.nothing() for _ in self.aggregates])
+        back = np.argsort(np.concatenate(orders))
         measured = [Measured.joined(of).take(back) for of in zip(*parts, strict=True)]
         return WindowAnswers(held, measured)
 
