@@ -224,9 +224,7 @@ class IncompleteJoin(PairJoin):
         return {
             "objects": int(self.given.given.sum()),
             **dict(zip(REASONS, self.reasons.tolist(), strict=True)),
-            "held": int(self.store.store.held.sum()),
-            "answers": self.found,
-            **{name: int(self._counts[name][0]) for name in COUNTS.names or ()},
+            **super().counters,
         }
 
     def lengths(self) -> Sizes:

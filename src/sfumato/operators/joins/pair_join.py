@@ -112,6 +112,15 @@ class PairJoin(Operator):
         self.store.overflow = count
 
     @property
+    def counters(self) -> dict[str, int]:
+        """What was done so far; a kind of join says what it counts."""
+        return {
+            "held": int(self.store.store.held.sum()),
+            "answers": self.found,
+            **{name: int(self._counts[name][0]) for name in self._counts.dtype.names or ()},
+        }
+
+    @property
     def counted(self) -> Ints:
         """Of the counters those that kernels keep."""
         return self._counts.view(np.int64)

@@ -159,13 +159,8 @@ class SimilarityJoin(PairJoin):
         arrival and a tuple held opposite; visited of these (samples, under "sort"); candidates,
         left after pruning, whose samples were paired.
         """
-        return {
-            "tuples": int(self.given.given.sum()),
-            "held": int(self.store.store.held.sum()),
-            "answers": self.found,
-            "overflow": self.overflow,
-            **{name: int(self._counts[name][0]) for name in COUNTS.names or ()},
-        }
+        tuples = int(self.given.given.sum())
+        return {"tuples": tuples, "overflow": self.overflow, **super().counters}
 
     @property
     def tuples(self) -> Held:

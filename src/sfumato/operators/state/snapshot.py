@@ -48,20 +48,15 @@ def pack(kind: str, version: int, snapshot: Snapshot) -> bytes:
     parts: list[bytes] = []
     places: dict[str, dict[str, Any]] = {}
     offset = 0
-
-    def add(name: str, data: bytes, about: dict[str, Any]) -> None:
-        nonlocal offset
-        padding = -len(data) % 8
-        places[name] = {"offset": offset, "length": len(data), **about}
-        parts.append(data + b"\0" * padding)
-        offset += len(data) + padding
-
     for name, array in snapshot.arrays.items():
         contiguous = np.asarray(array, order="C")
         if contiguous.dtype.kind not in ALLOWED_KINDS:
             raise TypeError(f"array `{name}` must be of numbers or bools; got {contiguous.dtype}")
         little = contiguous.astype(contiguous.dtype.newbyteorder("<"), copy=False)
-        add(f"array:{name}", little.tobytes(), {"dtype": little.dtype.str, "shape": array.shape})
+        about = {"dtype": little.dtype.str, "shape": array.shape}
+        places[name] = {"offset": offset, "length": little.nbytes, **about}
+        parts.append(little.tobytes() + b"\0" * (-little.nbytes % 8))
+        offset += len(parts[-1])
     header = json.dumps(
         {"kind": kind, "version": version, "values": dict(snapshot.values), "parts": places},
         separators=(",", ":"),
@@ -129,15 +124,12 @@ def _read(values: Any, places: Any, body: memoryview) -> Snapshot:
         raise ValueError("its values have no names")
     arrays: dict[str, np.ndarray] = {}
     expected = 0
-    for label, place in places.items():
-        form, name = label.split(":", 1)
+    for name, place in places.items():
         offset, length = place["offset"], place["length"]
         if type(length) is not int or offset != expected or not 0 <= length <= len(body) - offset:
             raise ValueError(f"the part `{name}` is not where it should be")
         part = body[offset : offset + length]
         expected = offset + length + -length % 8
-        if form != "array":
-            raise ValueError(f"`{form}` is no kind of part")
         arrays[name] = _array(name, part, place["dtype"], place["shape"])
     if expected != len(body):
         raise ValueError("there are bytes after its parts")

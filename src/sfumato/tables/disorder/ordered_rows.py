@@ -16,14 +16,10 @@ from sfumato.tables.row_store import RowStore
 
 
 @dataclass(frozen=True)
-class OrderedRows:
-    """Rows that came out, in order of output; the arrays are those of `Released`."""
+class OrderedRows(Released):
+    """Rows that came out, in order of output, with what `Released` says of them."""
 
     rows: pa.Table
-    late: np.ndarray
-    punctuation: np.ndarray
-    key: np.ndarray
-    event_time: np.ndarray
 
 
 class RowReorder(Stateful):
@@ -74,9 +70,7 @@ class RowReorder(Stateful):
         if rows.num_columns:
             self.held.append(_take(rows, staying - first), staying)
         self.held.forget(alive)
-        return OrderedRows(
-            table, released.late, released.punctuation, released.key, released.event_time
-        )
+        return OrderedRows(**vars(released), rows=table)
 
     def _rows(self, numbers: np.ndarray, rows: pa.Table, first: int) -> pa.Table:
         """The rows numbered `numbers`: those below `first` were held, the others are in `rows`."""
