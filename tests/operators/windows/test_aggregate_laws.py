@@ -10,7 +10,8 @@ import pytest
 from sfumato.kernels.laws.mergeable_moments import NODE, NODES, WEIGHT
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.laws.finite_laws import LawOptions
-from sfumato.operators.laws.independent_law import Members, law_of
+from sfumato.operators.laws.independent_law import law_of
+from sfumato.operators.state.tuple_batch import TupleBatch
 from window_cases import arrays, check, column, random_tuples
 from worlds import aggregate_laws
 
@@ -21,7 +22,7 @@ ASKED = [("count", None), ("sum", None), ("avg", None), ("min", None), ("max", N
 
 def members_of(tuples):
     offsets, prob, values = arrays(tuples)
-    return Members(offsets, prob, np.ascontiguousarray(values.T), np.arange(len(tuples)))
+    return TupleBatch(offsets, prob, np.ascontiguousarray(values.T), np.arange(len(tuples)))
 
 
 def answer(aggregate, members, options):
@@ -58,7 +59,7 @@ def test_laws_with_too_many_states_are_sampled_and_say_within_what(function):
     rng = np.random.default_rng(3)
     n = 60
     offsets, prob = np.arange(n + 1), rng.random(n)
-    members = Members(offsets, prob, rng.normal(0, 1, (1, n)), np.arange(n))
+    members = TupleBatch(offsets, prob, rng.normal(0, 1, (1, n)), np.arange(n))
     argument = 0.5 if function == "quantile" else None
     options = LawOptions((0.1, 0.5), None, seed=1, samples=4000)
     law = law_of(Aggregate(function, 0, argument), members, options)
@@ -84,10 +85,10 @@ def test_laws_with_too_many_states_are_sampled_and_say_within_what(function):
 def test_samples_of_a_tuple_depend_on_its_index_alone():
     rng = np.random.default_rng(4)
     n = 80
-    members = Members(np.arange(n + 1), rng.random(n), rng.normal(0, 1, (1, n)), np.arange(n))
+    members = TupleBatch(np.arange(n + 1), rng.random(n), rng.normal(0, 1, (1, n)), np.arange(n))
     options = LawOptions((0.5,), None, seed=9, samples=200)
     turn = rng.permutation(n)
-    turned = Members(
+    turned = TupleBatch(
         members.offsets, members.prob[turn], np.ascontiguousarray(members.values[:, turn]), turn
     )
     one, other = (law_of(Aggregate("sum", 0), m, options) for m in (members, turned))
@@ -97,7 +98,7 @@ def test_samples_of_a_tuple_depend_on_its_index_alone():
 def test_many_tuples_of_few_values_have_an_exact_law():
     n = 500
     prob = np.full(n, 0.5)
-    members = Members(np.arange(n + 1), prob, np.full((1, n), 0.1), np.arange(n))
+    members = TupleBatch(np.arange(n + 1), prob, np.full((1, n), 0.1), np.arange(n))
     law = law_of(Aggregate("sum", 0), members, LawOptions((0.5,)))
     expected = [math.comb(n, k) / 2**n for k in range(n + 1)]
     assert np.isnan(law.error[0])
@@ -108,7 +109,9 @@ def test_many_tuples_of_few_values_have_an_exact_law():
 
 
 def test_a_tenth_ten_times_is_certain():
-    members = Members(np.array([0, 10]), np.full(10, 0.1), np.arange(10.0)[None], np.zeros(1, int))
+    members = TupleBatch(
+        np.array([0, 10]), np.full(10, 0.1), np.arange(10.0)[None], np.zeros(1, int)
+    )
     for function in ("avg", "min", "sum"):
         law = law_of(Aggregate(function, 0), members, LawOptions((0.5,)))
         np.testing.assert_allclose(law.prob, 0.1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,35 +21,27 @@ from sfumato.kernels.laws.tuples import Tuples
 from sfumato.operators.laws import finite_laws
 from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints, Measured
 from sfumato.operators.laws.finite_laws import FiniteLaws, LawOptions
+from sfumato.operators.state.tuple_batch import TupleBatch
 
 NEGLIGIBLE = 1e-25  # what the law of a count leaves out at each end, a tuple
 MOST_LAWS = 256  # summarised at a time
 
 
-@dataclass(frozen=True)
-class Members:
-    """The tuples of one window: offsets, prob, values as in `TupleBatch`, and their indices."""
-
-    offsets: Ints
-    prob: Floats
-    values: Floats
-    index: Ints
-
-    def of(self, aggregate: Aggregate) -> Tuples:
-        """The tuples with the values that an aggregate is over; those of count(*) all have one."""
-        if aggregate.attribute is None:
-            return Tuples(self.offsets, self.prob, np.zeros(self.prob.size))
-        values = np.ascontiguousarray(self.values[aggregate.attribute])
-        return Tuples(self.offsets, self.prob, values)
+def with_values(members: TupleBatch, aggregate: Aggregate) -> Tuples:
+    """The tuples with the values that an aggregate is over; those of count(*) all have one."""
+    if aggregate.attribute is None:
+        return Tuples(members.offsets, members.prob, np.zeros(members.prob.size))
+    values = np.ascontiguousarray(members.values[aggregate.attribute])
+    return Tuples(members.offsets, members.prob, values)
 
 
-def law_of(aggregate: Aggregate, members: Members, options: LawOptions) -> FiniteLaws:
+def law_of(aggregate: Aggregate, members: TupleBatch, options: LawOptions) -> FiniteLaws:
     """Law of an aggregate over independent tuples: one law.
 
     Exact for count, min, max and boundary_sum; for sum, avg and quantile while it is small (see
     `finite_laws`), or if all tuples are certain; else sampled, in the worlds of count windows.
     """
-    tuples, function = members.of(aggregate), aggregate.function
+    tuples, function = with_values(members, aggregate), aggregate.function
     n = members.index.size
     if function == "count":
         law = law_of_sum(_lifted(tuples)[0], NEGLIGIBLE)
@@ -95,7 +86,7 @@ def _extreme(sign: float, tuples: Tuples) -> tuple[Floats, Floats]:
 
 
 def _sampled(
-    what: int, share: float, members: Members, tuples: Tuples, options: LawOptions
+    what: int, share: float, members: TupleBatch, tuples: Tuples, options: LawOptions
 ) -> FiniteLaws:
     hashes = sampled_worlds.tuple_hashes(options.seed, members.index)
     samples = sampled_worlds.sample_set(tuples, hashes, what, share, options.samples)
@@ -160,7 +151,7 @@ class LawfulResults:
         pairs = zip(aggregates, self._each, strict=True)
         self.lawful = [(a, results) for a, results in pairs if options.law_wanted(a)]
 
-    def put(self, row: int, members: Members) -> None:
+    def put(self, row: int, members: TupleBatch) -> None:
         """The laws of a row, from the tuples inside."""
         for aggregate, results in self.lawful:
             results.put(row, law_of(aggregate, members, self._options))

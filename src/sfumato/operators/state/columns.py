@@ -25,8 +25,9 @@ class Columns:
     _begins: ClassVar[str] = ""
     _axis: ClassVar[int] = 0
 
-    def __init_subclass__(cls, flat: Sequence[str] = (), begins: str = "", axis: int = 0) -> None:
-        cls._flat, cls._begins, cls._axis = tuple(flat), begins, axis
+    def __init_subclass__(cls, **given: Any) -> None:
+        for name, value in given.items():
+            setattr(cls, f"_{name}", value)
 
     @classmethod
     def none(cls, **lengths: int) -> Self:

@@ -14,39 +14,54 @@ from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array, Declaration, Offsets
 
 EXCESS = 1e-9  # what rounding may make of a probability beyond 1
-MARKS = 4
-GROUP, TIME, NUMBER, INDEX = range(MARKS)
 
 
 def layout_of(tuples: str, alternatives: str) -> dict[str, Declaration]:
     """How a batch is saved; the arguments name its lengths, `attributes` is one too."""
     return {
-        "marks": Array(int, MARKS, tuples),
         "offsets": Offsets(tuples, alternatives),
         "prob": Array(float, alternatives, low=0.0),
         "values": Array(float, "attributes", alternatives),
+        "index": Array(int, tuples),
     }
+
+
+def grouped_layout(tuples: str, alternatives: str) -> dict[str, Declaration]:
+    """The same of a `GroupedBatch`."""
+    marks = dict.fromkeys(("group", "time", "number"), Array(int, tuples))
+    return layout_of(tuples, alternatives) | marks
 
 
 @dataclass(frozen=True)
 class TupleBatch(Columns, flat=("prob", "values"), begins="offsets", axis=1):
-    """n tuples, m alternatives of a attributes.
+    """n tuples of a group, m alternatives of a attributes.
 
-    marks : int64[MARKS, n]: group code, event time, number among all tuples, index in its group
     offsets : int64[n + 1]    prob : float64[m]    values : float64[a, m], NaN: no value
+    index : int64[n], of each among the tuples of its group
     """
 
-    marks: Ints
     offsets: Ints
     prob: Floats
     values: Floats
+    index: Ints
 
     layout: ClassVar[Mapping[str, Declaration]] = layout_of("tuples", "alternatives")
 
     @property
     def size(self) -> int:
         """Tuples."""
-        return self.marks.shape[1]
+        return self.index.size
+
+
+@dataclass(frozen=True)
+class GroupedBatch(TupleBatch):
+    """Tuples of many groups: group code, event time and number among all tuples, int64[n] each."""
+
+    group: Ints
+    time: Ints
+    number: Ints
+
+    layout: ClassVar[Mapping[str, Declaration]] = grouped_layout("tuples", "alternatives")
 
 
 def checked_alternatives(

@@ -14,11 +14,10 @@ from sfumato.kernels.windows.delta_window import (
 )
 from sfumato.kernels.windows.two_stacks import Held, Stacks
 from sfumato.operators.arrays import Floats, Ints, moved
-from sfumato.operators.laws.independent_law import Members
 from sfumato.operators.laws.moment_channels import Channels
 from sfumato.operators.state.declared import Record, Value
 from sfumato.operators.state.stateful import Stateful
-from sfumato.operators.state.tuple_batch import INDEX, TupleBatch, check_held, layout_of
+from sfumato.operators.state.tuple_batch import TupleBatch, check_held, layout_of
 from sfumato.operators.windows.measures import measures_of
 
 
@@ -66,10 +65,10 @@ class DeltaGroup(Stateful):
         slide_delta(self.held, self.stacks, enters, self._rule, self._measures, bounds, answers)
         return bounds, answers
 
-    def members(self, low: int, high: int) -> Members:
+    def members(self, low: int, high: int) -> TupleBatch:
         """The tuples at places [low, high)."""
         begin, end = self.held.offsets[low], self.held.offsets[high]
-        return Members(
+        return TupleBatch(
             self.held.offsets[low : high + 1] - begin,
             self.held.prob[begin:end],
             self.held.values[:, begin:end],
@@ -86,11 +85,8 @@ class DeltaGroup(Stateful):
 
     def before_saving(self) -> None:
         marks = self.held.marks[0]
-        part = self.members(marks["head"], marks["tail"])
-        rows = np.zeros((4, part.index.size), np.int64)
-        rows[INDEX] = part.index
+        self.tuples = self.members(marks["head"], marks["tail"])
         self.front, self.overflow = int(marks["middle"] - marks["head"]), int(marks["overflow"])
-        self.tuples = TupleBatch(rows, part.offsets, part.prob, part.values)
 
     def after_loading(self) -> None:
         batch, arrived = self.tuples, self.arrived
@@ -99,7 +95,7 @@ class DeltaGroup(Stateful):
             raise ValueError("the older part of a window cannot end behind its newest tuple")
         self.arrived = 0
         self._write(batch)
-        self._index[: batch.size], self.arrived = batch.marks[INDEX], arrived
+        self._index[: batch.size], self.arrived = batch.index, arrived
         marks = self.held.marks[0]
         marks["middle"], marks["overflow"] = self.front, self.overflow
         two_stacks.build_front(self.held, self.stacks, self._measures)

@@ -72,7 +72,7 @@ class DeltaWindowAggregate(GroupedWindows):
     ([1, 1, 2], [1.0, 2.0, 4.0])
     """
 
-    kind, version = "delta_window_aggregate", 2
+    kind, version = "delta_window_aggregate", 3
     config: DeltaWindowConfig
     state = GROUPED
 
@@ -117,7 +117,7 @@ class DeltaWindowAggregate(GroupedWindows):
         if n and group.min() < 0:
             raise ValueError(f"`group` must hold codes 0, 1, 2, ...; got {group.min()}")
         offsets, prob, table = checked_alternatives(n, offsets, prob, values, self.attributes)
-        batch = TupleBatch(np.zeros((4, n), np.int64), offsets, prob, table)
+        batch = TupleBatch(offsets, prob, table, np.zeros(n, np.int64))
         held = np.empty(n, np.int64)
         moments = np.full((len(self.aggregates), 3, n), np.nan)
         results = LawfulResults(self.aggregates, self.options, moments)

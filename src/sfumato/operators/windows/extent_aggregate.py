@@ -19,14 +19,11 @@ from sfumato.operators.laws.moment_channels import Channels
 from sfumato.operators.state.declared import Array, Part, Record, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.state.tuple_batch import (
-    GROUP,
-    NUMBER,
-    TIME,
-    TupleBatch,
+    GroupedBatch,
     check_held,
     checked_alternatives,
     codes,
-    layout_of,
+    grouped_layout,
 )
 from sfumato.operators.windows.extent_groups import ExtentGroups
 from sfumato.operators.windows.extents import LONGEST, Extents, check_codes, microseconds
@@ -105,13 +102,13 @@ class ExtentAggregate(Operator):
     ([0], [2], [4.0])
     """
 
-    kind, version = "extent_aggregate", 2
+    kind, version = "extent_aggregate", 3
     spread = ("options",)
     config: ExtentConfig
     state = {
         "groups": Part(),
-        "tuples": Record(TupleBatch),
-        "late": Record(TupleBatch, layout_of("late", "late alternatives")),
+        "tuples": Record(GroupedBatch),
+        "late": Record(GroupedBatch, grouped_layout("late", "late alternatives")),
         "joins": Array(int, 2, "late"),
         "missed": Part(),
         "counts": Array(int, len(COUNTERS), low=0),
@@ -142,7 +139,7 @@ class ExtentAggregate(Operator):
         self._cut = self.slide - part if part else 0  # where in a slide extents begin
         grid = PaneGrid(2, 2 * whole + 1) if part else PaneGrid(1, whole)
         self._panes = PaneStore(Channels(self.aggregates), grid, self.attributes)
-        self._pending: list[TupleBatch] = []
+        self._pending: list[GroupedBatch] = []
         self.groups = ExtentGroups()
         self.missed = MissedRows()
         self.counts = np.zeros(len(COUNTERS), np.int64)
@@ -190,8 +187,9 @@ class ExtentAggregate(Operator):
             some = np.flatnonzero((of == kernel.JOINED) | (of == kernel.LATE))
             first, last = judged["missed_from"][some], judged["missed_to"][some]
             self.missed.add(group[some], first, last)
-        marks = np.stack([group, time, np.arange(n) + self.next, np.zeros_like(time)])
-        self._take(TupleBatch(marks, offsets, prob, table), judged)
+        numbers = np.arange(n) + self.next
+        batch = GroupedBatch(offsets, prob, table, np.zeros_like(time), group, time, numbers)
+        self._take(batch, judged)
         self.next += n
         return self._complete(closings[:found])
 
@@ -237,12 +235,12 @@ class ExtentAggregate(Operator):
     @property
     def numbers(self) -> Ints:
         """Numbers of the rows whose tuples are stored now, among all rows so far, in no order."""
-        pending = (batch.marks[NUMBER] for batch in self._pending)
+        pending = (batch.number for batch in self._pending)
         return np.concatenate([self._panes.numbers(), *pending])
 
     def before_saving(self) -> None:
         panes = self._panes
-        self.tuples = TupleBatch.joined([panes.tuples(), *self._pending])
+        self.tuples = GroupedBatch.joined([panes.tuples(), *self._pending])
         self.late = panes.late_tuples()
         self.joins = np.stack([panes.late.first, panes.late.last])
 
@@ -256,8 +254,8 @@ class ExtentAggregate(Operator):
         """Raise ValueError for a state that leads kernels astray."""
         most = (self.length + LONGEST) // self.slide + 2
         for batch in (self.tuples, self.late):
-            check_codes(batch.marks[GROUP], batch.marks[NUMBER], batch.marks[TIME])
-            if (batch.marks[GROUP] >= len(self.groups.scope_of)).any():
+            check_codes(batch.group, batch.number, batch.time)
+            if (batch.group >= len(self.groups.scope_of)).any():
                 raise ValueError("tuples must be of known groups")
             check_held(batch.offsets, batch.prob, batch.values)
         numbers = (
@@ -269,13 +267,13 @@ class ExtentAggregate(Operator):
         first, last = self.joins
         if (first > last).any() or (last - first > self.length // self.slide + 1).any():
             raise ValueError("late tuples must be in extents that contain them")
-        if (self.groups.scope_of[self.late.marks[GROUP]] < 0).any():
+        if (self.groups.scope_of[self.late.group] < 0).any():
             raise ValueError("tuples must be of a known scope")
         missed = self.missed.table[0]
         if missed.size and not 0 <= missed.min() <= missed.max() < len(self.groups.scope_of):
             raise ValueError("rows that extents missed must be of known groups")
 
-    def _take(self, batch: TupleBatch, judged: np.ndarray) -> None:
+    def _take(self, batch: GroupedBatch, judged: np.ndarray) -> None:
         """Store the rows that an extent takes."""
         verdict = judged["verdict"]
         taken = np.flatnonzero(verdict <= kernel.JOINED)
@@ -301,12 +299,12 @@ class ExtentAggregate(Operator):
         """Move the tuples of complete panes to the panes: those whose slide is complete."""
         if not self._pending:
             return
-        tuples = TupleBatch.joined(self._pending)
-        pane = self._pane_of(tuples.marks[TIME])
-        limit = self.groups.closed(tuples.marks[GROUP])
+        tuples = GroupedBatch.joined(self._pending)
+        pane = self._pane_of(tuples.time)
+        limit = self.groups.closed(tuples.group)
         done = pane // self._panes.grid.per_slide + 1 <= limit
         order = np.flatnonzero(done)
-        order = order[np.lexsort((pane[order], tuples.marks[GROUP][order]))]
+        order = order[np.lexsort((pane[order], tuples.group[order]))]
         if order.size:
             self._panes.add(tuples.take(order), pane[order])
         staying = np.flatnonzero(~done)

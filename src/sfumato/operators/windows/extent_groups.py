@@ -8,7 +8,7 @@ from sfumato.kernels.windows.extents import NEVER, SCOPE, number_tuples
 from sfumato.operators.arrays import Ints, longer
 from sfumato.operators.state.declared import Array
 from sfumato.operators.state.stateful import Stateful
-from sfumato.operators.state.tuple_batch import GROUP, INDEX, TupleBatch
+from sfumato.operators.state.tuple_batch import GroupedBatch
 
 SCOPE_FIELDS = SCOPE.names or ()
 NEW = {"scope_of": -1, "arrived": 0, "previous": NEVER, "reach": NEVER}
@@ -81,7 +81,6 @@ class ExtentGroups(Stateful):
         for name, value in NEW.items():
             getattr(self, name)[codes] = value
 
-    def number(self, tuples: TupleBatch, judged: np.ndarray) -> None:
+    def number(self, tuples: GroupedBatch, judged: np.ndarray) -> None:
         """Give tuples that an extent takes their index in their group; judged : JUDGED[n]."""
-        marks = tuples.marks
-        number_tuples(marks[GROUP], judged, self.arrived, self.reach, marks[INDEX])
+        number_tuples(tuples.group, judged, self.arrived, self.reach, tuples.index)

@@ -10,9 +10,8 @@ from sfumato.kernels.windows import pane_moments as kernel
 from sfumato.kernels.windows.extent_lists import PaneGrid, late_of_extents
 from sfumato.kernels.windows.pane_moments import LateSlots, Panes, Partials
 from sfumato.operators.arrays import Floats, Ints, offsets_of, spans
-from sfumato.operators.laws.independent_law import Members
 from sfumato.operators.laws.moment_channels import Channels
-from sfumato.operators.state.tuple_batch import GROUP, INDEX, NUMBER, TupleBatch
+from sfumato.operators.state.tuple_batch import GroupedBatch
 from sfumato.operators.windows.measures import measures_of
 from sfumato.operators.windows.tuple_pool import TuplePool
 
@@ -54,14 +53,14 @@ class PaneStore:
         """Tuples stored."""
         return int(self.panes.size.sum()) + self.late.place.size
 
-    def add(self, batch: TupleBatch, pane: Ints) -> None:
+    def add(self, batch: GroupedBatch, pane: Ints) -> None:
         """Put in whole panes that are new.
 
         batch : tuples in order of (group, pane)    pane : int64[n], the number of each's pane
         """
         if not batch.size:
             return
-        group = batch.marks[GROUP]
+        group = batch.group
         change = np.flatnonzero((np.diff(group) != 0) | (np.diff(pane) != 0)) + 1
         first = np.concatenate([np.zeros(1, np.int64), change])
         rows = np.append(first, batch.size)
@@ -75,12 +74,12 @@ class PaneStore:
             self.panes, is_fresh, self.grid.width, self.channels.averages, self._partials
         )  # fmt: skip
 
-    def add_late(self, batch: TupleBatch, first: Ints, last: Ints) -> None:
+    def add_late(self, batch: GroupedBatch, first: Ints, last: Ints) -> None:
         """Put in late tuples, in order of arrival; extents first[i] ... last[i] take tuple i."""
         if not batch.size:
             return
         slots, begin = self._store(batch, np.arange(batch.size + 1))
-        fresh = (batch.marks[GROUP], first, last, slots, np.arange(batch.size) + begin)
+        fresh = (batch.group, first, last, slots, np.arange(batch.size) + begin)
         both = [np.concatenate(pair) for pair in zip(self.late, fresh, strict=True)]
         order = np.argsort(both[0], kind="stable")
         self.late = LateTuples(*(column[order] for column in both))
@@ -118,14 +117,13 @@ class PaneStore:
         sizes = [a.size + b.size for a, b in zip(parts[1::2], parts[2::2], strict=True)]
         return offsets_of(np.array(sizes, np.int64)), np.concatenate(parts)
 
-    def tuples_at(self, rows: Ints) -> Members:
+    def tuples_at(self, rows: Ints) -> GroupedBatch:
         """The tuples at some places of the pool."""
-        batch = self._pool.tuples.take(rows)
-        return Members(batch.offsets, batch.prob, batch.values, batch.marks[INDEX].copy())
+        return self._pool.tuples.take(rows)
 
     def numbers_at(self, rows: Ints) -> Ints:
         """The numbers of the tuples at some places of the pool."""
-        return self._pool.tuples.marks[NUMBER, rows]
+        return self._pool.tuples.number[rows]
 
     def keep(self, panes: np.ndarray, late: np.ndarray) -> None:
         """Drop all panes and late tuples but those wanted (bool each)."""
@@ -142,18 +140,18 @@ class PaneStore:
             self.panes = self.panes._replace(first=moved[:n])
             self.late = self.late._replace(place=moved[n:])
 
-    def tuples(self) -> TupleBatch:
+    def tuples(self) -> GroupedBatch:
         """The tuples of all panes, in order of (group, pane)."""
         return self._pool.tuples.take(_rows_of(self.panes))
 
-    def late_tuples(self) -> TupleBatch:
+    def late_tuples(self) -> GroupedBatch:
         """The late tuples, in order of (group, arrival)."""
         return self._pool.tuples.take(self.late.place)
 
     def numbers(self) -> Ints:
         """The numbers of all tuples."""
         rows = np.concatenate([_rows_of(self.panes), self.late.place])
-        return self._pool.tuples.marks[NUMBER, rows]
+        return self._pool.tuples.number[rows]
 
     def _late_of(self, extents: np.ndarray, groups: Ints) -> tuple[Ints, Ints]:
         """(int64[m + 1], int64[k]): which of the late tuples each extent holds."""
@@ -166,7 +164,7 @@ class PaneStore:
             late_of_extents(*given, which)
         return begins, which
 
-    def _store(self, batch: TupleBatch, rows: Ints) -> tuple[Ints, int]:
+    def _store(self, batch: GroupedBatch, rows: Ints) -> tuple[Ints, int]:
         """Slots for tuples rows[i] ... rows[i + 1], with their partials; where the first went."""
         slots = self._take_slots(rows.size - 1)
         lifted, uncertain = self.channels.lifted(batch)

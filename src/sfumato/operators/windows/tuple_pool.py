@@ -7,32 +7,33 @@ import numpy as np
 from sfumato.kernels.windows.pane_moments import RankedValues, cut_slots
 from sfumato.operators.arrays import Ints, chosen, moved, spans
 from sfumato.operators.laws.moment_channels import Channels
-from sfumato.operators.state.tuple_batch import TupleBatch
+from sfumato.operators.state.tuple_batch import GroupedBatch
 
 
 class TuplePool:
     """Tuples in the order in which they were stored, with what min and max need of them.
 
-    tuples : TupleBatch with `size` tuples    rest : float64[tuples], all 1
+    tuples : GroupedBatch with `size` tuples    rest : float64[tuples], all 1
     owner : int64[alternatives], tuple of each    order : int64[extremes, alternatives] and
     kept : int64[extremes, slots], see `cut_alternatives`; a slot is a pane or a late tuple
     """
 
     def __init__(self, attributes: int, extremes: int) -> None:
-        self.tuples = TupleBatch.none(attributes=attributes)
+        self.tuples = GroupedBatch.none(attributes=attributes)
         self.owner = np.empty(0, np.int64)
         self.order = np.empty((extremes, 0), np.int64)
         self.kept = np.zeros((extremes, 0), np.int64)
         self.rest = np.ones(0)
         self.size = 0
 
-    def append(self, batch: TupleBatch, channels: Channels, slots: Ints, rows: Ints) -> int:
+    def append(self, batch: GroupedBatch, channels: Channels, slots: Ints, rows: Ints) -> int:
         """Store tuples rows[i] ... rows[i + 1] of the batch for slots[i]; where the first went."""
         n, m = self.size, int(self.tuples.offsets[self.size])
         end, last = n + batch.size, m + batch.prob.size
         self._make_room(end, last)
         tuples = self.tuples
-        tuples.marks[:, n:end] = batch.marks
+        for name in ("index", "group", "time", "number"):
+            getattr(tuples, name)[n:end] = getattr(batch, name)
         tuples.offsets[n : end + 1] = batch.offsets + m
         tuples.prob[m:last], tuples.values[:, m:last] = batch.prob, batch.values
         owner = np.repeat(np.arange(batch.size), np.diff(batch.offsets))
@@ -77,9 +78,8 @@ class TuplePool:
         if tuples <= self.rest.size and alternatives <= self.owner.size:
             return
         room, wide = tuples * 3 // 2, alternatives * 3 // 2
-        self.tuples = TupleBatch(
-            moved(old.marks, room), moved(old.offsets, room + 1), moved(old.prob, wide),
-            moved(old.values, wide),
-        )  # fmt: skip
+        rooms = {"offsets": room + 1, "prob": wide, "values": wide}
+        arrays = {name: moved(a, rooms.get(name, room)) for name, a in vars(old).items()}
+        self.tuples = GroupedBatch(**arrays)
         self.owner, self.order = moved(self.owner, wide), moved(self.order, wide)
         self.rest = np.ones(room)

@@ -46,7 +46,7 @@ class ExtentTableConfig(WindowTableConfig):
     time: str = "long"
     key_names: tuple[str, ...] = ()
 
-    kind, version = "extents", 2
+    kind, version = "extents", 3
 
     def make(self) -> TableExtents:
         return TableExtents(self)
