@@ -59,8 +59,10 @@ def grouped(codes: Ints) -> tuple[Ints, Ints, Ints]:
     if codes.size and (codes == codes[0]).all():
         return np.arange(codes.size), np.array([0, codes.size]), codes[:1]
     order = np.argsort(codes, kind="stable")
-    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))  # codes are at least 0
-    return order, np.append(starts, codes.size), codes[order[starts]]
+    by_code, first = codes[order], np.ones(codes.size, bool)
+    np.not_equal(by_code[1:], by_code[:-1], out=first[1:])
+    starts = np.flatnonzero(first)
+    return order, np.append(starts, codes.size), by_code[starts]
 
 
 def by_code(codes: Ints) -> Iterator[tuple[int, Ints]]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -44,46 +43,46 @@ class Columns:
         """Some parts, at least one, one after the other."""
         if len(parts) == 1:
             return parts[0]
-        first, arrays = parts[0], {}
-        for name in first._there():
-            several = [getattr(part, name) for part in parts]
-            if name == cls._begins:
-                ends = np.cumsum([0] + [each[-1] for each in several[:-1]])
-                several[1:] = [e[1:] + end for e, end in zip(several[1:], ends[1:], strict=True)]
-            arrays[name] = np.concatenate(several, axis=cls._axis if several[0].ndim > 1 else 0)
+        arrays = {}
+        for name, first in vars(parts[0]).items():
+            if first is not None:
+                several = [getattr(part, name) for part in parts]
+                if name == cls._begins:
+                    ends = np.cumsum([each[-1] for each in several])
+                    several[1:] = [e[1:] + end for e, end in zip(several[1:], ends, strict=False)]
+                arrays[name] = np.concatenate(several, axis=cls._axis if first.ndim > 1 else 0)
         return cls(**arrays)
 
-    def part(self, begin: int, end: int) -> Self:
-        """Items [begin, end), not copied."""
-        items, flat, offsets = slice(begin, end), slice(0, 0), None
-        if self._begins in self._there():
-            offsets = getattr(self, self._begins)[begin : end + 1]
+    def part(self, begin: int, end: int, copy: bool = False) -> Self:
+        """Items [begin, end), not copied unless asked for."""
+        items, flat, offsets = slice(begin, end), slice(0, 0), getattr(self, self._begins, None)
+        if offsets is not None:
+            offsets = offsets[begin : end + 1]
             flat, offsets = slice(offsets[0], offsets[-1]), offsets - offsets[0]
-        return self._picked(offsets, lambda array, axis, inner: array[
-            (*[slice(None)] * axis, flat if inner else items)])  # fmt: skip
+        return self._picked(items, flat, offsets, copy)
 
     def take(self, places: Any) -> Self:
         """A copy of the items at some places (int64[k]), in that order, or where bool[n] marks."""
         places = np.flatnonzero(places) if places.dtype == np.bool_ else places
-        if places.size and (np.diff(places) == 1).all():  # a range, as where there is one group
-            part = self.part(int(places[0]), int(places[-1]) + 1)
-            offsets = getattr(part, self._begins, None)
-            return part._picked(offsets, lambda array, axis, inner: array.copy())
-        offsets, flat = None, places
-        if self._begins in self._there():
-            offsets, flat = chosen(getattr(self, self._begins), places)
-        return self._picked(
-            offsets, lambda array, axis, inner: np.take(array, flat if inner else places, axis)
-        )
+        k = places.size
+        if k and places[-1] - places[0] == k - 1 and (places[1:] > places[:-1]).all():  # a range
+            return self.part(int(places[0]), int(places[-1]) + 1, copy=True)
+        flat, offsets = places, getattr(self, self._begins, None)
+        if offsets is not None:
+            offsets, flat = chosen(offsets, places)
+        return self._picked(places, flat, offsets, True)
 
-    def _there(self) -> Iterable[str]:
-        return [f.name for f in fields(self) if getattr(self, f.name) is not None]  # type: ignore[arg-type]
-
-    def _picked(self, offsets: Any, pick: Callable[[Any, int, bool], Any]) -> Self:
-        arrays = {self._begins: offsets} if offsets is not None else {}
-        for name in self._there():
-            if name != self._begins:
-                array = getattr(self, name)
-                axis = self._axis if array.ndim > 1 else 0
-                arrays[name] = pick(array, axis, name in self._flat)
+    def _picked(self, items: Any, flat: Any, offsets: Any, copy: bool) -> Self:
+        """Some items, and of those fields that have lists the entries `flat`."""
+        arrays = {}
+        for name, array in vars(self).items():
+            if name == self._begins or array is None:
+                arrays[name] = offsets if name == self._begins else None
+                continue
+            index, last = flat if name in self._flat else items, self._axis and array.ndim > 1
+            if isinstance(index, slice):
+                view = array[..., index] if last else array[index]
+                arrays[name] = view.copy() if copy else view
+            else:
+                arrays[name] = array.take(index, -1 if last else 0)
         return type(self)(**arrays)
