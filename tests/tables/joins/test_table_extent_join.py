@@ -84,7 +84,7 @@ def test_the_side_that_is_ahead_waits_and_what_was_passed_is_forgotten():
     for end in range(50):
         assert operator.process([(0, table([(end, 0, end)]))], 0) == []
     assert pairs(operator.process([(1, table([(30, 0, 7)]))], 0)) == [(30, 7)]
-    assert len(operator.waiting[0].end) == 20  # extents 30 to 49 may still be met
+    assert len(operator.left.waiting.end) == 20  # extents 30 to 49 may still be met
     assert operator.counters()["unmatched"] == 30
     sizes = []
     for end in range(50, 400):

@@ -114,11 +114,8 @@ class LawOptions:
 
     def nothing(self) -> Measured:
         """No results."""
-        none, places = np.empty(0), np.zeros(1, np.int64)
-        quantiles = np.empty((0, len(self.quantiles)))
-        if self.distribution is None:
-            return Measured(none, none, none, quantiles, none)
-        return Measured(none, none, none, quantiles, none, places, none, none, none)
+        none = np.empty(0)
+        return self._of(FiniteLaws(np.zeros(1, np.int64), none, none, none), (none, none, none))
 
     def _of(self, laws: FiniteLaws, moments: Moments) -> Measured:
         shares = np.array(self.quantiles, np.float64)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ from sfumato.operators.arguments import distance, share
 from sfumato.operators.arrays import chosen, longer
 from sfumato.operators.joins.pair_matches import pair_matches
 from sfumato.operators.state.declared import Array, Declaration, Optional, Part, Record
+from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrow import as_numbers, joined
 from sfumato.tables.declared import Table
 from sfumato.tables.joins.join import ALTERNATIVES, SIDES, answers_table, attributes_at, samples_of
@@ -34,7 +35,7 @@ class ExtentJoinTableConfig(TableConfig):
     within: float | None = None
     probability: float | None = None
 
-    kind, version = "extent join table", 1
+    kind, version = "extent join table", 2
     counters = ("rows", "pairs", "unmatched")
 
     def __post_init__(self) -> None:
@@ -66,17 +67,37 @@ class Waiting:
         parts = (self.end, self.code, self.scope, self.matched)
         return Waiting(self.rows.filter(pa.array(wanted)), *(part[wanted] for part in parts))
 
+    def then(self, later: Waiting) -> Waiting:
+        names = ("end", "code", "scope", "matched")
+        return Waiting(
+            pa.concat_tables([self.rows, later.rows]).combine_chunks(),
+            *(np.append(getattr(self, name), getattr(later, name)) for name in names),
+        )
 
-def _waiting(side: str) -> Optional:
-    rows = f"{side} waiting"
-    layout: dict[str, Declaration] = {
-        "rows": Table(rows),
-        "end": Array(int, rows),
-        "code": Array(int, rows, low=0),
-        "scope": Array(int, rows, low=0, high="scopes"),
-        "matched": Array(bool, rows),
+    layout: ClassVar[Mapping[str, Declaration]] = {
+        "rows": Table("waiting"),
+        "end": Array(int, "waiting"),
+        "code": Array(int, "waiting", low=0),
+        "scope": Array(int, "waiting", low=0, high="scopes"),
+        "matched": Array(bool, "waiting"),
     }
-    return Optional(Record(Waiting, layout))
+
+
+class ExtentSide(Stateful):
+    """One side: the newest end of each scope's extents, and the rows that wait."""
+
+    state = {"newest": Array(int, "scopes"), "waiting": Optional(Record(Waiting))}
+
+    def __init__(self) -> None:
+        self.newest = np.empty(0, np.int64)
+        self.waiting: Waiting | None = None
+
+    def add(self, fresh: Waiting) -> None:
+        self.waiting = fresh if self.waiting is None else self.waiting.then(fresh)
+
+    def before_saving(self) -> None:
+        if self.waiting is not None and not len(self.waiting.end):
+            self.waiting = None
 
 
 class TableExtentJoin(TableOperator):
@@ -88,19 +109,12 @@ class TableExtentJoin(TableOperator):
     """
 
     config: ExtentJoinTableConfig
-    state = {
-        "scopes": Part(),
-        "newest_left": Array(int, "scopes"),
-        "newest_right": Array(int, "scopes"),
-        "left": _waiting("left"),
-        "right": _waiting("right"),
-    }
+    state = {"scopes": Part(), "left": Part(), "right": Part()}
 
     def __init__(self, config: ExtentJoinTableConfig) -> None:
         super().__init__(config)
         self.scopes = KeyIndex()
-        self.waiting: list[Waiting | None] = [None, None]
-        self.newest = [np.empty(0, np.int64), np.empty(0, np.int64)]  # end, by scope
+        self.left, self.right = self.sides = ExtentSide(), ExtentSide()
         self.kept = [ROW, "window", *([ALTERNATIVES] if config.on else [])]
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
@@ -110,7 +124,7 @@ class TableExtentJoin(TableOperator):
             if tables:
                 fresh = self._read(joined(tables), side)
                 outputs += self._pairs(fresh, side)
-                self._add(fresh, side)
+                self.sides[side].add(fresh)
         for side in (0, 1):
             self._forget(side)
         return outputs
@@ -121,15 +135,15 @@ class TableExtentJoin(TableOperator):
         code = self.codes(rows)
         fresh = Waiting(rows.select(self.kept), end, code, scope, np.zeros(len(end), bool))
         grown = int(scope.max(initial=-1)) + 1
-        for of in (0, 1):
-            self.newest[of] = longer(self.newest[of], grown, NEVER)
-        np.maximum.at(self.newest[side], scope, end)
+        for of in self.sides:
+            of.newest = longer(of.newest, grown, NEVER)
+        np.maximum.at(self.sides[side].newest, scope, end)
         self.counts["rows"] += len(end)
         return fresh
 
     def _pairs(self, fresh: Waiting, side: int) -> list[pa.Table]:
         """The fresh rows of one side with the waiting rows of the other."""
-        other = self.waiting[1 - side]
+        other = self.sides[1 - side].waiting
         if other is None or not len(other.end) or not len(fresh.end):
             return []
         both = np.stack([np.append(other.end, fresh.end), np.append(other.code, fresh.code)])
@@ -174,41 +188,20 @@ class TableExtentJoin(TableOperator):
         )
         return [table.add_column(0, "window", one.column("window"))]
 
-    def _add(self, fresh: Waiting, side: int) -> None:
-        held = self.waiting[side]
-        if held is None:
-            self.waiting[side] = fresh
-            return
-        self.waiting[side] = Waiting(
-            pa.concat_tables([held.rows, fresh.rows]).combine_chunks(),
-            np.append(held.end, fresh.end),
-            np.append(held.code, fresh.code),
-            np.append(held.scope, fresh.scope),
-            np.append(held.matched, fresh.matched),
-        )
-
     def _forget(self, side: int) -> None:
         """Drop the rows of extents that the other side has gone past."""
-        held = self.waiting[side]
+        held = self.sides[side].waiting
         if held is None:
             return
-        needed = held.end >= self.newest[1 - side][held.scope]
+        needed = held.end >= self.sides[1 - side].newest[held.scope]
         if not needed.all():
             self.counts["unmatched"] += int((~needed & ~held.matched).sum())
-            self.waiting[side] = held.kept(needed)
+            self.sides[side].waiting = held.kept(needed)
 
-    newest_left = property(lambda self: self.newest[0], lambda self, v: _set(self.newest, 0, v))
-    newest_right = property(lambda self: self.newest[1], lambda self, v: _set(self.newest, 1, v))
-    left = property(lambda self: self._filled(0), lambda self, v: _set(self.waiting, 0, v))
-    right = property(lambda self: self._filled(1), lambda self, v: _set(self.waiting, 1, v))
-
-    def _filled(self, side: int) -> Waiting | None:
-        held = self.waiting[side]
-        return held if held is not None and len(held.end) else None
-
-
-def _set(values: list[Any], place: int, value: Any) -> None:
-    values[place] = value
+    def after_loading(self) -> None:
+        super().after_loading()
+        if self.left.newest.size != self.right.newest.size:
+            raise ValueError("both sides have the same scopes")
 
 
 def _field(rows: pa.Table, name: str) -> pa.Array:
