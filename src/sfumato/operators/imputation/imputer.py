@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,16 +16,10 @@ from sfumato.kernels.imputation import imputation as kernel
 from sfumato.operators.arguments import NO_LIMIT, one_of, whole
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.imputation import prepared_repository
+from sfumato.operators.imputation.choices import Choices, all_choices, donors_expected
 from sfumato.operators.imputation.dependency import Dependency, as_dependencies
 from sfumato.operators.imputation.imputed import REASONS, Imputed, Reasons
-from sfumato.operators.imputation.lattice import (
-    Combination,
-    Lattice,
-    build_lattice,
-    combine,
-    correlation_dimension,
-    expected_donors,
-)
+from sfumato.operators.imputation.lattice import Combination, Lattice, build_lattice, combine
 from sfumato.operators.imputation.prepared_repository import Box, Calibration, Preparation
 from sfumato.operators.imputation.repository_columns import columns_of, scaling_of
 from sfumato.operators.state.config import as_json, from_json
@@ -135,9 +129,14 @@ class Imputer:
         self._check_dependencies()
         self._set(ImputerSettings(**settings))
         self._shift, self._span = scaling_of(rows, self.names, scaling or {})
-        self._order_dependencies()
-        scaled = (rows - self._shift) / self._span
-        self._lattices = self._build(scaled, whole("max_combinations", max_combinations))
+        most = whole("max_combinations", max_combinations)
+        expected = donors_expected((rows - self._shift) / self._span, self.names)
+
+        def build(own: Sequence[Dependency]) -> Lattice:
+            wanted = own if self.method == "plain" else ()
+            return build_lattice(wanted, expected, max(most, len(own)))
+
+        self._choices = all_choices(self.dependencies, self.attributes, build)
         self._finish(rows, None, None)
 
     def impute(self, values: Mapping[str, npt.ArrayLike] | npt.ArrayLike) -> Imputed:
@@ -153,7 +152,7 @@ class Imputer:
             self.prepared, kernel.Completion(self.joint, self.most), objects, chosen, reason
         )
         span = self._span[[self.names.index(name) for name in self.attributes]]
-        bound = self._each_choice(chosen, self._bound, np.inf)
+        bound = np.stack([own.bounds(chosen[:, t]) for t, own in enumerate(self._choices)], axis=1)
         return Imputed(
             offsets=offsets,
             prob=prob,
@@ -217,22 +216,23 @@ class Imputer:
 
     def dependencies_of(self, t: int) -> tuple[Dependency, ...]:
         """The dependencies of attribute number t, in the order in which they are asked."""
-        return self._ordered[t]
+        return self._choices[t].ordered
 
     def chosen_dependencies(self, t: int, chosen: int) -> list[Dependency]:
         """Those of a set in `Imputed.chosen`."""
-        return [each for i, each in enumerate(self._ordered[t]) if chosen >> i & 1]
+        return self._choices[t].chosen(chosen)
 
     @property
     def combinations(self) -> tuple[Combination, ...]:
         """All that "plain" tries, attribute after attribute, each attribute's in order."""
-        return tuple(each for lattice in self._lattices for each in lattice.combinations)
+        return tuple(each for own in self._choices for each in own.lattice.combinations)
 
     @property
     def left_out(self) -> int:
         """Combinations beyond `max_combinations`, and dependencies beyond 62: never tried."""
-        own = len(set(self.dependencies)) - sum(map(len, self._ordered))
-        return own + sum(lattice.left_out for lattice in self._lattices)
+        asked = sum(len(each.ordered) for each in self._choices)
+        untried = sum(each.lattice.left_out for each in self._choices)
+        return len(set(self.dependencies)) - asked + untried
 
     @cached_property
     def fingerprint(self) -> int:
@@ -246,16 +246,7 @@ class Imputer:
             "attributes": list(self.attributes),
             "dependencies": [str(dependency) for dependency in self.dependencies],
             "settings": as_json(self.settings),
-            "ordered": [[str(each) for each in own] for own in self._ordered],
-            "lattices": [
-                {
-                    "combinations": [
-                        [[str(part) for part in c.parts], c.expected] for c in lattice.combinations
-                    ],
-                    "left_out": lattice.left_out,
-                }
-                for lattice in self._lattices
-            ],
+            "choices": [each.as_json() for each in self._choices],
         }
         arrays = {
             "rows": self._rows,
@@ -281,17 +272,7 @@ class Imputer:
         imputer.dependencies = tuple(as_dependencies(values["dependencies"]))
         imputer._set(from_json(ImputerSettings, values["settings"]))
         imputer._shift, imputer._span = arrays["shift"], arrays["span"]
-        imputer._lattices = tuple(
-            Lattice(
-                tuple(
-                    Combination(tuple(map(Dependency.parse, texts)), expected)
-                    for texts, expected in lattice["combinations"]
-                ),
-                lattice["left_out"],
-            )
-            for lattice in values["lattices"]
-        )
-        imputer._ordered = tuple(tuple(map(Dependency.parse, own)) for own in values["ordered"])
+        imputer._choices = tuple(map(Choices.of_json, values["choices"]))
         known = Calibration(*(arrays[name] for name in Calibration._fields))
         imputer._finish(arrays["rows"], arrays["orders"], known)
         return imputer
@@ -322,42 +303,8 @@ class Imputer:
                     f"repository {list(self.names)}"
                 )
 
-    def _build(self, scaled: Floats, most: int) -> tuple[Lattice, ...]:
-        dimensions: dict[tuple[str, ...], float] = {}
-
-        def expected(dependency: Dependency) -> float:
-            chosen = dependency.names
-            if chosen not in dimensions:
-                columns = [self.names.index(name) for name in chosen]
-                dimensions[chosen] = correlation_dimension(scaled[:, columns])
-            return expected_donors(dependency, len(scaled), dimensions[chosen])
-
-        lattices = []
-        for own in self._ordered:
-            wanted = own if self.method == "plain" else ()
-            lattices.append(build_lattice(wanted, expected, max(most, len(own))))
-        return tuple(lattices)
-
-    def _order_dependencies(self) -> None:
-        """Each attribute's dependencies, those first that promise the smallest distance."""
-        self._ordered = tuple(
-            tuple(sorted({d for d in self.dependencies if d.dependent == name}, key=_tightness))[
-                : prepared_repository.MOST_DEPENDENCIES
-            ]
-            for name in self.attributes
-        )
-
     def _boxes(self) -> list[list[Box]]:
-        return [
-            [
-                (
-                    [self.names.index(name) for name in each.names],
-                    [epsilon for _, epsilon in each.determinants],
-                )
-                for each in own
-            ]
-            for own in self._ordered
-        ]
+        return [own.boxes(self.names) for own in self._choices]
 
     def _finish(self, rows: Floats, orders: Ints | None, calibration: Calibration | None) -> None:
         """Trees and flat arrays for the kernels."""
@@ -375,7 +322,7 @@ class Imputer:
                 span=self._span,
                 columns=np.array([self.names.index(name) for name in self.attributes], np.int64),
                 boxes=boxes,
-                combinations=self._sets(),
+                combinations=[own.sets() for own in self._choices],
                 orders=orders,
                 choice=dependency_choice.Choice(
                     least, self.fallback == "marginal", 2 * self.least_donors if nearest else 0
@@ -388,40 +335,14 @@ class Imputer:
         if calibration is not None:
             self.prepared = self.prepared._replace(**calibration._asdict())
 
-    def _sets(self) -> list[list[int]]:
-        """Each attribute's combinations as bits for its dependencies."""
-        return [
-            [sum(1 << own.index(part) for part in each.parts) for each in lattice.combinations]
-            for own, lattice in zip(self._ordered, self._lattices, strict=True)
-        ]
-
     def _by_worth(self, rows: Floats) -> None:
         """Each attribute's dependencies in the order of what they are worth alone."""
         orders = prepared_repository.by_worth(self.prepared, rows)
-        self._ordered = tuple(
-            tuple(own[i] for i in order) for own, order in zip(self._ordered, orders, strict=True)
+        self._choices = tuple(
+            replace(own, ordered=tuple(own.ordered[i] for i in order))
+            for own, order in zip(self._choices, orders, strict=True)
         )
         room = prepared_repository.rounding(rows, self._shift, self._span)
         self.prepared = self.prepared._replace(
             **prepared_repository.box_arrays(self._boxes(), room)
         )
-
-    def _bound(self, t: int, chosen: int) -> float:
-        """The least epsilon of a choice."""
-        return min(each.epsilon for each in self.chosen_dependencies(t, chosen))
-
-    def _each_choice(
-        self, chosen: Ints, value: Callable[[int, int], float], otherwise: float
-    ) -> Floats:
-        """float64[n, T]: a value of each choice, found once for each that differs."""
-        result = np.full(chosen.shape, otherwise)
-        for t in range(chosen.shape[1]):
-            sets, which = np.unique(chosen[:, t], return_inverse=True)
-            values = [value(t, each) if each > 0 else otherwise for each in sets.tolist()]
-            result[:, t] = np.array(values)[which.reshape(-1)] if values else otherwise
-        return result
-
-
-def _tightness(dependency: Dependency) -> tuple[float, int, float, str]:
-    reach = sum(epsilon for _, epsilon in dependency.determinants)
-    return dependency.epsilon, len(dependency.names), reach, str(dependency)
