@@ -33,7 +33,8 @@ class RowStore(Stateful):
         """Store rows under ascending numbers from `next` on (None: the next ones); these."""
         if numbers is None:
             numbers = np.arange(self.next, self.next + rows.num_rows)
-        self.empty = rows.slice(0, 0)
+        if self.empty is None:
+            self.empty = rows.schema.empty_table()
         if len(numbers):
             self.next = int(numbers[-1]) + 1
             chunks = self._chunks
@@ -93,7 +94,7 @@ class RowStore(Stateful):
 
     @stored.setter
     def stored(self, rows: pa.Table | None) -> None:
-        self.empty = None if rows is None else rows.slice(0, 0)
+        self.empty = None if rows is None else rows.schema.empty_table()
         self._chunks = [(np.arange(rows.num_rows), rows)] if rows is not None and len(rows) else []
 
     @property
