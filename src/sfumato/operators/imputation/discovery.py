@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,14 +33,9 @@ def discover_dependencies(
     *,
     names: Sequence[str] | None = None,
     dependents: Iterable[str] | None = None,
-    within: float = 0.1,
-    confidence: float = 0.95,
-    epsilons: Sequence[float] = EPSILONS,
-    max_determinants: int = 2,
-    least_donors: float = 1.0,
     scaling: Mapping[str, tuple[float, float]] | None = None,
-    sample: int = 1000,
     seed: int = 0,
+    **settings: Any,
 ) -> list[Dependency]:
     """Differential dependencies that nearly hold in a repository.
 
@@ -50,6 +45,7 @@ def discover_dependencies(
     epsilons : to be tried for determinants, one for all of them
     max_determinants : int >= 1    least_donors : float >= 0, see below
     sample, seed : so many rows, drawn at random, are compared in pairs (all, if there are fewer)
+    See `Search` for what holds where they are not given.
 
     For every set of determinants each of `epsilons` is taken at which at least `confidence` of the
     pairs near on the determinants lie within `within` on the dependent. The dependent's epsilon is
@@ -72,19 +68,19 @@ def discover_dependencies(
     unknown = [name for name in chosen if name not in known]
     if unknown:
         raise ValueError(f"`dependents` must be columns of {list(known)}; got {unknown}")
-    search = Search(within, confidence, epsilons, max_determinants, sample, least_donors)
+    search = Search(**settings)
     if len(rows) < 2:
         return []
     total = len(rows)
     kept = rows
-    if total > sample:
-        picked = np.random.default_rng(seed).choice(total, sample, replace=False)
+    if total > search.sample:
+        picked = np.random.default_rng(seed).choice(total, search.sample, replace=False)
         kept = rows[np.sort(picked)]
     differences = _differences(kept, rows, known, dict(scaling or {}))
     found: dict[str, list[Dependency]] = {name: [] for name in chosen}
     missed: dict[str, Miss | None] = dict.fromkeys(chosen)
-    least = least_donors / max(total - 1, 1)
-    for size in range(1, min(max_determinants, len(known) - 1) + 1):
+    least = search.least_donors / max(total - 1, 1)
+    for size in range(1, min(search.max_determinants, len(known) - 1) + 1):
         for chosen_columns in combinations(range(len(known)), size):
             reach = differences[list(chosen_columns)].max(axis=0)
             for name in chosen:
@@ -127,12 +123,12 @@ def _differences(
 class Search:
     """What a dependency must have, and what is tried; checks itself."""
 
-    within: float
-    confidence: float
-    epsilons: Sequence[float]
-    max_determinants: int
-    sample: int
-    least_donors: float
+    within: float = 0.1
+    confidence: float = 0.95
+    epsilons: Sequence[float] = EPSILONS
+    max_determinants: int = 2
+    sample: int = 1000
+    least_donors: float = 1.0
 
     def __post_init__(self) -> None:
         distance("within", self.within)
