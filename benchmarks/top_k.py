@@ -15,8 +15,8 @@ import numpy as np
 from peers.build import load
 from sfumato import timetable, top_k_probabilities
 from sfumato.operators.ranking.ranked_items import RankedItems
-from sfumato.operators.ranking.top_k import probabilities
 from sfumato.operators.ranking.top_k_window import TopKWindow
+from sfumato.operators.ranking.tuple_values import probabilities
 
 # n, k: repeats of the peer, goals against it without and with the cut
 SETTINGS = {
