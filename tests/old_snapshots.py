@@ -1,0 +1,56 @@
+"""Snapshots of every operator as releases wrote them: `python tests/old_snapshots.py` adds today's.
+
+A file is named for its subject and the version of its layout. It holds what the operator had after
+the first half of the subject's rows.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from operator_subjects import SUBJECTS
+from sfumato.operators.state.snapshot import PREFIX
+from table_subjects import TABLES
+
+FOLDER = Path(__file__).parent / "snapshots"
+EVERY = {**SUBJECTS, **{f"{name} over tables": subject for name, subject in TABLES.items()}}
+ROWS, HALF = 80, 40
+
+
+def rows_of(subject):
+    return subject.rows(np.random.default_rng(7), ROWS)
+
+
+def fed(subject, places, operator=None):
+    """The operator after the rows at some places, and its answers."""
+    operator = subject.make() if operator is None else operator
+    return operator, subject.feed(operator, rows_of(subject), places)
+
+
+def version_of(data):
+    """The version of a snapshot's layout."""
+    _, _, length = PREFIX.unpack_from(data)
+    return json.loads(data[PREFIX.size : PREFIX.size + length])["version"]
+
+
+def saved_today(name):
+    """(file, bytes) of a subject's snapshot as it is written now."""
+    operator, _ = fed(EVERY[name], np.arange(HALF))
+    data = operator.snapshot()
+    return FOLDER / f"{name}, version {version_of(data)}.bin", data
+
+
+def write():
+    FOLDER.mkdir(exist_ok=True)
+    for name in EVERY:
+        file, data = saved_today(name)
+        if not file.exists():
+            file.write_bytes(data)
+            print(f"{file}: {len(data)} bytes")
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,142 @@
+"""Every operator without an engine, with rows that it may get: subjects of laws."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from operator_laws import Subject, exactly
+from sfumato.operators.disorder.punctuator import Punctuator
+from sfumato.operators.imputation.earlier_values import EarlierValues
+from sfumato.operators.joins.arrivals import Arrivals
+from sfumato.operators.joins.similarity_join import SimilarityJoin
+from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
+from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
+from sfumato.operators.windows.extent_aggregate import ExtentAggregate
+from sfumato.operators.windows.uncertain_window import UncertainWindow
+from sfumato.windows import Rows
+
+ASKED = [
+    Aggregate("count"), Aggregate("sum", 0), Aggregate("avg", 0), Aggregate("max", 0),
+    Aggregate("quantile", 0, 0.5),
+]  # fmt: skip
+LAW = {"quantiles": (0.1, 0.9), "distribution": 3, "seed": 5, "samples": 20}
+ONE_KEY = {"keys_in_any_order": "it has no keys: one for each is the caller's"}
+
+
+def tuples(rng, n, keys=3):
+    """Tuples of up to three alternatives, every tenth value missing; times that do not decrease."""
+    sizes = rng.integers(1, 4, n)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    prob = np.repeat(rng.choice([0.4, 0.9, 1.0], n) / sizes, sizes)
+    values = np.where(rng.random(prob.size) < 0.1, np.nan, rng.normal(0, 3, prob.size))
+    return {
+        "key": rng.integers(0, keys, n), "offsets": offsets, "prob": prob,
+        "values": values[:, None], "time": np.sort(rng.integers(0, 300, n)),
+    }  # fmt: skip
+
+
+def chosen(rows, places):
+    """offsets, prob, values of the tuples at some places."""
+    sizes = np.diff(rows["offsets"])[places]
+    flat = [np.arange(rows["offsets"][i], rows["offsets"][i + 1]) for i in places]
+    flat = np.concatenate([np.empty(0, int), *flat])
+    return np.concatenate([[0], np.cumsum(sizes)]), rows["prob"][flat], rows["values"][flat]
+
+
+def results_of(measured):
+    """Every result of one aggregate, bit for bit."""
+    parts = np.split(np.stack([measured.prob, measured.value]), measured.offsets[1:-1], axis=1)
+    laws = [part.tobytes() for part in parts[: measured.mean.size]]
+    numbers = exactly(
+        measured.mean, measured.stddev, measured.existence, measured.quantiles, measured.error,
+        measured.moved,
+    )  # fmt: skip
+    return list(zip(numbers, laws, strict=True))
+
+
+def feed_window(operator, rows, places):
+    keys = rows["key"][places]
+    answers = operator.process(keys, *chosen(rows, places))
+    results = zip(*map(results_of, answers.results), strict=True)
+    return list(zip(keys.tolist(), zip(answers.held.tolist(), results, strict=True), strict=True))
+
+
+def extents_of(found):
+    results = zip(*map(results_of, found.results), strict=True)
+    numbers = zip(found.start.tolist(), found.held.tolist(), found.late.tolist(), strict=True)
+    return list(zip(found.group.tolist(), zip(numbers, results, strict=True), strict=True))
+
+
+def feed_extents(operator, rows, places):
+    arguments = rows["key"][places], rows["time"][places], None, None
+    return extents_of(operator.process(*arguments, *chosen(rows, places)))
+
+
+def existences(rng, n):
+    return {"existence": rng.choice([0.0, 0.3, 0.8, 1.0], n)}
+
+
+def times(rng, n):
+    arrival = np.cumsum(rng.integers(0, 9, n)) * 1_000
+    return {"event": arrival - rng.exponential(20_000, n).astype(int), "arrival": arrival}
+
+
+def readings(rng, n):
+    rows = tuples(rng, n)
+    values = np.where(rng.random((n, 2)) < 0.4, np.nan, rng.normal(0, 1, (n, 2)))
+    return {"key": rows["key"], "time": rows["time"].astype(float), "readings": values}
+
+
+def feed_readings(operator, rows, places):
+    keys = rows["key"][places]
+    found = operator.process(keys, rows["time"][places], rows["readings"][places])
+    return list(zip(keys.tolist(), exactly(*found), strict=True))
+
+
+def two_streams(rng, n):
+    rows = tuples(rng, n)
+    points = np.nan_to_num(rows["values"])
+    return rows | {"values": points, "side": rng.integers(0, 2, n).astype(np.uint8)}
+
+
+def feed_join(operator, rows, places):
+    arrivals = Arrivals(rows["side"][places], rows["key"][places], *chosen(rows, places))
+    found = operator.process(arrivals)
+    return [(0, row) for row in exactly(found.left, found.right, found.probability, found.change)]
+
+
+SUBJECTS = {
+    "count windows of few tuples": Subject(
+        lambda: CountWindowAggregate(6, 0.9, ASKED, max_tuples=5, **LAW), tuples, feed_window,
+        counts=lambda operator: operator.overflow,
+    ),
+    "approximate count windows": Subject(
+        lambda: CountWindowAggregate(1, 0.8, ASKED, method="refined_normal", **LAW), tuples,
+        feed_window,
+    ),
+    "count windows": Subject(
+        lambda: CountWindowAggregate(4, 0.9, ASKED, **LAW), tuples, feed_window
+    ),
+    "delta windows": Subject(
+        lambda: DeltaWindowAggregate(4.0, 0, ASKED, **LAW), tuples, feed_window
+    ),
+    "extents": Subject(
+        lambda: ExtentAggregate(50, 20, ASKED, **LAW), tuples, feed_extents,
+        lambda operator: extents_of(operator.flush()), lambda operator: operator.counters,
+    ),
+    "tuples held": Subject(
+        lambda: UncertainWindow(4, 0.9), existences,
+        lambda o, rows, at: [(0, int(x)) for x in o.extend(rows["existence"][at])], gaps=ONE_KEY,
+    ),
+    "punctuations": Subject(
+        lambda: Punctuator(drop_ratio=0.1, estimator="normal"), times,
+        lambda o, rows, at: [(0, int(x)) for x in o.extend(rows["event"][at], rows["arrival"][at])],
+        gaps=ONE_KEY,
+    ),
+    "earlier values": Subject(lambda: EarlierValues(2), readings, feed_readings),
+    "similarity join": Subject(
+        lambda: SimilarityJoin(1, 1.0, 0.2, Rows(4, 0.9), output="changes"), two_streams, feed_join,
+        gaps={"keys_in_any_order": "a tuple's name is its number in the stream of all keys"},
+    ),
+}  # fmt: skip

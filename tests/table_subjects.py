@@ -1,0 +1,155 @@
+"""Every operator over tables, with rows that it may get: subjects of the laws of operators."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from operator_laws import Subject
+from sfumato.operators.disorder.control import DisorderControl
+from sfumato.operators.imputation.imputer import Imputer
+from sfumato.operators.joins.join_window import JoinWindow
+from sfumato.operators.ranking.semantics import Semantics
+from sfumato.tables.disorder.reorder import ReorderTableConfig
+from sfumato.tables.imputation.earlier_values import EarlierValuesTableConfig
+from sfumato.tables.joins.extent_join import ExtentJoinTableConfig
+from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
+from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
+from sfumato.tables.ranking.top_k import TopKTableConfig
+from sfumato.tables.windows.extents import ExtentTableConfig
+from sfumato.tables.windows.window_aggregate import RowWindowTableConfig
+from sfumato.windows import Delta, Range, Rows
+
+KEYS = ("a", "b", "c")
+RESULTS = {
+    "results": (("total", "sum", 0, None), ("most", "max", 0, None)),
+    "fields": ("total", "most"),
+    "attributes": 1,
+}
+REPOSITORY = np.random.default_rng(0).random((60, 1)) + np.random.default_rng(1).random((60, 2))
+PAIRS = {"within": 0.5, "probability": 0.05, "windows": (JoinWindow(4, 0.9),) * 2, "keys": 1}
+LACKS_KEYS = {"keys_in_any_order": "order is shared by all keys"}
+
+
+def rows(rng, n):
+    """Arrow rows in order, with alternatives, readings with gaps, rules, sides and punctuations."""
+    key, time = rng.integers(0, len(KEYS), n), np.cumsum(rng.integers(1, 9, n))
+    sizes = rng.integers(1, 4, n)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int32())
+    prob = np.repeat(rng.choice([0.4, 0.9, 1.0], n) / sizes / 2, sizes)
+    x = rng.normal(0, 1, prob.size)
+    readings = np.round(rng.random((n, 1)) + rng.random((n, 2)), 2)
+    readings[np.arange(n), rng.integers(0, 2, n)] = np.nan
+    names = pa.array([KEYS[k] for k in key])
+    lists = {"prob": pa.ListArray.from_arrays(offsets, pa.array(prob)),
+             "value0": pa.ListArray.from_arrays(offsets, pa.array(x))}  # fmt: skip
+    pairs = pa.StructArray.from_arrays([pa.array(prob), pa.array(x)], ["prob", "x"])
+    table = pa.table(
+        {
+            "row": pa.StructArray.from_arrays([pa.array(np.arange(n)), names], ["id", "key"]),
+            "key0": names,
+            "order0": pa.array(time),
+            "event": pa.array(time - rng.integers(0, 30, n)),
+            "__tie": pa.array(np.arange(n)),
+            **lists,
+            "alternatives": pa.ListArray.from_arrays(offsets, pairs),
+            "reading0": pa.array(readings[:, 0], from_pandas=True),
+            "reading1": pa.array(readings[:, 1], from_pandas=True),
+            "rule": pa.array([None if i % 2 else f"r{i // 4}" for i in range(n)], pa.string()),
+            "window": pa.StructArray.from_arrays(
+                [pa.array(time), pa.array(time)], ["start", "end"]
+            ),
+        }
+    )
+    return {"table": table, "key": key, "side": rng.integers(0, 2, n)}
+
+
+def fed(*columns, sides=False, values="value"):
+    """How an operator gets rows of these columns, of one input or of two; readings as `values`."""
+    chosen = ["row", "key0", "order0", "__tie", *columns]
+
+    def feed(operator, rows, places):
+        if not len(places):
+            return []
+        table = rows["table"].take(pa.array(places)).select(chosen)
+        names = [name.replace("reading", values) for name in chosen]
+        table, side = table.rename_columns(names), rows["side"][places]
+        batch = [(0, table)]
+        if sides:
+            batch = [(s, table.filter(pa.array(side == s))) for s in (0, 1) if (side == s).any()]
+        return answers(operator.process(batch, 0))
+
+    return feed
+
+
+def answers(tables):
+    """(key, answer) of all rows, in order."""
+    found = [row for table in tables for row in table.to_pylist()]
+    return [(KEYS.index(key_of(row)), repr(row)) for row in found]
+
+
+def key_of(row):
+    for name in ("row", "left", "right"):
+        if isinstance(row.get(name), dict):
+            return row[name]["key"]
+    return row["key"]
+
+
+def subject(config, feed, **more):
+    return Subject(
+        config.make, rows, feed,
+        finish=lambda operator: answers(operator.flush()),
+        counts=lambda operator: operator.counters(),
+        restore=lambda operator, data: config.restore(data),
+        any_key_first=True,
+        **more,
+    )  # fmt: skip
+
+
+WINDOW = fed("prob", "value0")
+TABLES = {
+    "rows window": subject(RowWindowTableConfig(window=Rows(4, 0.9), keys=1, **RESULTS), WINDOW),
+    "delta window": subject(
+        RowWindowTableConfig(window=Delta(2.0, "value0"), keys=1, **RESULTS), WINDOW
+    ),
+    "rows window that forgets": subject(
+        RowWindowTableConfig(window=Rows(4, 0.9), keys=1, forget_after=20.0, **RESULTS), WINDOW,
+        gaps=LACKS_KEYS,
+    ),
+    "extents": subject(
+        ExtentTableConfig(window=Range(40, 20), keys=1, key_names=("key",), scope=None, **RESULTS),
+        WINDOW, gaps=LACKS_KEYS,
+    ),
+    "earlier values": subject(
+        EarlierValuesTableConfig(keys=1, attributes=2), fed("reading0", "reading1")
+    ),
+    "reorder": subject(
+        ReorderTableConfig(control=DisorderControl(slack=4), keys=1), fed("event")
+    ),
+    "top-k": subject(
+        TopKTableConfig(
+            queries=(("quick", 1, 4), ("wide", 3, 10)), window=Range(30), plan="dp",
+            semantics=Semantics("pk_topk"), ascending=False, rules=True, streams=False, keys=1,
+            scope=None, time="long",
+        ),
+        fed("prob", "value0", "rule"), gaps=LACKS_KEYS,
+    ),
+    "similarity join": subject(
+        SimilarityJoinTableConfig(output="changes", on=("x",), **PAIRS),
+        fed("alternatives", sides=True), gaps=LACKS_KEYS,
+    ),
+    "incomplete join": subject(
+        IncompleteJoinTableConfig(
+            imputer=Imputer(
+                REPOSITORY, ["x -> y : 0.2 -> 1", "y -> x : 0.2 -> 1"], names=["x", "y"],
+                fallback="reject",
+            ).to_bytes(),
+            output="changes", on=("x", "y"), **PAIRS,
+        ),
+        fed("reading0", "reading1", sides=True), gaps=LACKS_KEYS,
+    ),
+    "extent join": subject(
+        ExtentJoinTableConfig(keys=1), fed("window", sides=True),
+        gaps=LACKS_KEYS | {"any_split": "a side's extents come whole"},
+    ),
+}  # fmt: skip
