@@ -24,6 +24,7 @@ import time
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pyarrow as pa
@@ -230,7 +231,7 @@ def answers(folder: Path) -> Counter[str]:
     files = set()
     for log in (folder / "out" / "_spark_metadata").glob("[0-9]*"):
         for line in log.read_text().splitlines()[1:]:
-            files.add(Path(json.loads(line)["path"].removeprefix("file:")))
+            files.add(Path(unquote(urlsplit(json.loads(line)["path"]).path)))
     found: Counter[str] = Counter()
     for file in files:
         for answer in pq.read_table(file).column("answer").to_pylist():
