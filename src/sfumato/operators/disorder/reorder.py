@@ -129,7 +129,7 @@ class Reorder(Operator):
     state: ClassVar[Mapping[str, Declaration]] = {
         "controllers": Part(),
         "sources": Part(),
-        "arrived": Value(int, low=0, high=2**60),
+        "arrived": Value(int, low=0),
         "waiting": Record(_Waiting),
     }
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from sfumato.operators.state.snapshot import SnapshotError
 
+MOST_COUNTED = 2**60  # so that sums of counts fit
 Sizes = dict[str, int]  # lengths known so far, by name
 Size = str | int | None  # a name, that length itself, or any
 
@@ -63,7 +64,8 @@ class Value:
     """A JSON scalar, list or dict.
 
     kind : int, float, str, bool, list, dict or tuple (a list of scalars, None or not)
-    low, high : bounds of a number, both allowed; none : None is allowed too
+    low, high : bounds of a number, both allowed; what counts from 0 without a bound goes up to
+        2**60; none : None is allowed too
     """
 
     kind: type = int
@@ -88,6 +90,8 @@ class Value:
 
     def _within(self, value: Any) -> bool:
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            return False
+        if self.low == 0 and self.high is None and value > MOST_COUNTED:
             return False
         above = self.low is None or value >= self.low
         return above and (self.high is None or value <= self.high)

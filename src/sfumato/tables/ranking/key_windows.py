@@ -83,9 +83,9 @@ class KeyWindows(Stateful):
         """Drop rows and rules that no window needs any more."""
         alive = sum(held.shape[1] for held in self.held)
         if len(self.rows) > 2 * alive + 64:
-            self.rows.forget(self._alive(NUMBER))
+            self.rows.forget(self.alive(NUMBER))
         if len(self.rules) > 2 * alive + 1024:
-            self.rules.keep(self._alive(RULE))
+            self.rules.keep(self.alive(RULE))
 
     def register(self, queries: dict[str, tuple[int, int]]) -> None:
         """Let all windows answer just these queries (see `Schedule`: no bound is missed)."""
@@ -106,7 +106,7 @@ class KeyWindows(Stateful):
         return self.rows.take(numbers).column("row")
 
     def before_saving(self) -> None:
-        self.rows.keep(self._alive(NUMBER))
+        self.rows.keep(self.alive(NUMBER))
 
     def after_loading(self) -> None:
         if not len(self.windows) == len(self.held) == self.due.size:
@@ -117,9 +117,10 @@ class KeyWindows(Stateful):
         for window, held in zip(self.windows, self.held, strict=True):
             if not np.array_equal(held[ARRIVAL], window.held):
                 raise ValueError("the rows that are held must be those of the windows")
-        numbers = self._alive(NUMBER)
+        numbers = self.alive(NUMBER)
         if not np.isin(numbers[numbers != -1], self.rows.numbers).all():
             raise ValueError("a row is lacking that a window holds")
 
-    def _alive(self, part: int) -> np.ndarray:
+    def alive(self, part: int) -> np.ndarray:
+        """int64[]: this part of all that windows hold."""
         return np.concatenate([np.empty(0, np.int64), *(held[part] for held in self.held)])

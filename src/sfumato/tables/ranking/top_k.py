@@ -21,7 +21,7 @@ from sfumato.tables.declared import Table
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, TIE, TableConfig, TableOperator
 from sfumato.tables.ranking.key_windows import KeyWindows
-from sfumato.tables.ranking.numbered_answers import NumberedAnswers, counted
+from sfumato.tables.ranking.numbered_answers import NUMBER, NumberedAnswers, counted
 from sfumato.tables.ranking.scope_clocks import ScopeClocks
 from sfumato.tables.windows.columns import TIMES, alternatives_of, punctuations_of
 from sfumato.windows import LONGEST, Range, Rows
@@ -281,6 +281,8 @@ class TableTopK(TableOperator):
         scope, codes = self.windows.scope, len(self.windows.windows)
         if scope.size and (scope.min() < 0 or scope.max() >= self.scopes.clock.size):
             raise ValueError("every key belongs to a scope that is known")
+        if not self.config.streams and self.windows.alive(NUMBER).min(initial=0) < 0:
+            raise ValueError("a row is lacking that a window holds")
         if self.config.keys and codes > len(self.index):
             raise ValueError("every window belongs to a key that is known")
         self.windows.register(self.config.named)
