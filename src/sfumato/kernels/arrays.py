@@ -2,7 +2,31 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from sfumato.kernels.compile import lean
+
+
+def integers(names: str) -> np.dtype:
+    """A record of int64 fields with these names."""
+    return np.dtype([(name, np.int64) for name in names.split()])
+
+
+def reals(names: str) -> np.dtype:
+    """A record of float64 fields with these names."""
+    return np.dtype([(name, np.float64) for name in names.split()])
+
+
+@lean
+def first_at_least(ascending, low, high, value):
+    """The first place of ascending[low:high] with at least `value`; high if there is none."""
+    while low < high:
+        middle = (low + high) >> 1
+        if ascending[middle] >= value:
+            high = middle
+        else:
+            low = middle + 1
+    return low
 
 
 @lean

@@ -1,7 +1,5 @@
 """BSIZE m: at most m rows are held; a heap of the rows held says which leave."""
 
-from __future__ import annotations
-
 from sfumato.kernels.compile import compiled
 
 
@@ -99,12 +97,10 @@ def bound_buffer(credible, max_buffer, key, held):
     """Release rows until at most `max_buffer` are held; the number of a row expelled, or -1.
 
     The oldest leave and force the punctuation forward, but never beyond `credible`, the guard's
-    horizon. Rows set aside may fill half of the buffer: if there are more, or nothing else is
-    left, the one farthest in the future is expelled (it leaves as late, the punctuation stays).
-
-    key : the controller     held : int64[3, room], its heap: event times, arrival numbers, marks
-    max_buffer : rows, at least 1
-    Cost: O(log m) a row, O(m) for a row expelled.  Error: none.  Source: C section 4, BSIZE.
+    horizon. Rows set aside may fill half of the buffer: if there are more, or nothing else is left,
+    the one farthest in the future is expelled (it leaves as late, the punctuation stays).
+    held : int64[3, room], the controller's heap: event times, arrival numbers, marks
+    O(log m) a row, O(m) for a row expelled.  Source: C section 4, BSIZE.
     """
     if key.held <= max_buffer:
         return -1

@@ -7,8 +7,6 @@ comes out at once, as late. A lasting change is believed: of rows ahead once the
 of the last RECENT rows, of rows that are far after LASTING of them with none between.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.compile import compiled
@@ -27,16 +25,12 @@ NEAR, FUTURE, STALE = 0, -1, 1
 def observe(tau, t, control, key):
     """Remember the delay of a row among the last RECENT and renew the bounds every RENEWAL rows.
 
-    With q, m, r the quartiles of the last RECENT delays and T the time in which these rows
-    arrived, a row is ahead below q - 16 (m - q) - T / 2, and far beyond m -+ max(k u, CLOSE),
-    where u = min(m - q, r - m) + T / RECENT and k = 100 / drop ratio (10,000 without one): of
-    delays with a tail like 1 / x some hundredth of the drop ratio lies beyond. Being quantiles,
-    the bounds do not move for fewer than a quarter of the rows, however wrong these are.
-
-    tau, t : event time and arrival, int64 microseconds     control : `state.Control`
-    key : the controller
-    Cost: O(1), and a sort of RECENT numbers every RENEWAL rows.
-    Error: none; integers that saturate (k u: float64).   Source: ours.
+    With q, m, r the quartiles of the last RECENT delays and T the time in which these rows arrived,
+    a row is ahead below q - 16 (m - q) - T / 2, and far beyond m -+ max(k u, CLOSE), where u =
+    min(m - q, r - m) + T / RECENT and k = 100 / drop ratio (10,000 without one): of delays with a
+    tail like 1 / x some hundredth of the drop ratio lies beyond. Being quantiles, the bounds do not
+    move for fewer than a quarter of the rows, however wrong these are.
+    O(1), and a sort of RECENT numbers every RENEWAL rows.
     """
     key.observed += 1
     count = key.observed
@@ -61,8 +55,8 @@ def observe(tau, t, control, key):
 
 @compiled
 def far_side(tau, t, key):
-    """STALE or FUTURE for a row whose delay is far from credible, else NEAR; counts how many were
-    on that side one after the other.  O(1)."""
+    """STALE or FUTURE for a row whose delay is far from credible, else NEAR; counts how many in a
+    row."""
     if key.guarded == 0:
         return NEAR
     delay = t - tau
@@ -74,8 +68,7 @@ def far_side(tau, t, key):
 
 @compiled
 def horizon(t, key):
-    """The largest credible event time of a row that arrives at `t`; the int64 maximum before one
-    is known.  int64 microseconds.  Cost: O(1).  Error: none.  Source: ours."""
+    """The largest credible event time of a row that arrives at `t`; ALWAYS before one is known."""
     if key.guarded == 0:
         return ALWAYS
     return t - key.bound

@@ -58,8 +58,6 @@ thresholds, so that thousands of rows are overtaken at once (8 d). A drop ratio 
 than 200,000 rows: a few late rows are then the whole budget.
 """
 
-from __future__ import annotations
-
 import math
 
 from sfumato.kernels.compile import compiled
@@ -71,7 +69,7 @@ from sfumato.kernels.disorder.conformal_experts import (
     FORGETFUL,
     IN_ROWS,
     MEASURES,
-    list_place,
+    tail_of,
 )
 from sfumato.kernels.disorder.conformal_sample import (
     LARGEST_SAMPLE,
@@ -113,8 +111,7 @@ def start_experts(tau, key):
 def observe_lateness(tau, t, key, area):
     """What a row tells each expert: time passed with rows held, a row late, a lateness.
 
-    Returns whether pauses were a jolt to the expert followed since it was chosen.
-    Cost: O(log) of the sample, and of rare insertions.  Source: Little's law for what is held.
+    Returns whether pauses were a jolt to the expert followed since it was chosen.  O(log sample).
     """
     sample = area[: min(key.level, LARGEST_SAMPLE)]
     size = key.size
@@ -142,15 +139,8 @@ def observe_lateness(tau, t, key, area):
             lateness = before - 1
         else:
             lateness = max(key.newest_before - tau, -1)
-        at, capacity = list_place(e, key.level)
-        key.listed[e] = insert(
-            area[at : at + capacity],
-            area[at + capacity : at + 2 * capacity],
-            key.listed[e],
-            capacity,
-            lateness,
-            key.fed,
-        )
+        values, numbers = tail_of(e, key, area)
+        key.listed[e] = insert(values, numbers, key.listed[e], lateness, key.fed)
     waited = key.waited_of[key.chosen]
     return waited > (1.0 + JOLT) * key.waited_then and key.fed > 4 * STEP
 
@@ -204,9 +194,7 @@ def learn_delay(delay, key):
 
 @compiled
 def cautious(expected, t, key):
-    """The punctuation of normal delays, for a start: `expected` late rows have been allowed. O(1).
-
-    A stream that is younger than its delays has only seen the short ones."""
+    """The punctuation of normal delays, for a start, after `expected` late rows were allowed."""
     share = min(1.0, 2.0 - 2.0 * expected / EARLY)
     return t - math.ceil(key.total + share * CAUTION * math.sqrt(key.squares))
 
@@ -216,8 +204,7 @@ def conformal_step(tau, t, drop_ratio, key, area):
     """The punctuation wanted after a row, or NEVER; see the head of this file.
 
     tau, t : int64 microseconds; t is not below the row's before     drop_ratio : float64 in (0, 1)
-    key, area : the controller, changed in place
-    Cost: O(1) amortised, some 300 ns.  Error: none in what is late (integers); thresholds float64.
+    O(1) amortised, some 300 ns.
     Source: Gibbs & Candes, Adaptive conformal inference under distribution shift (NeurIPS 2021),
     for the feedback; the measures, prices and experts are ours.
     """

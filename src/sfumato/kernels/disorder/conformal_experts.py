@@ -34,6 +34,13 @@ def list_place(e, level):
     return start + 2 * MEASURES * short + 2 * (e - MEASURES) * long, long
 
 
+@compiled
+def tail_of(e, key, area):
+    """Expert e's list: its lateness, descending, and the numbers of the rows. O(1)."""
+    at, capacity = list_place(e, key.level)
+    return area[at : at + capacity], area[at + capacity : at + 2 * capacity]
+
+
 def make_room(area: np.ndarray, level: int, rows: int) -> tuple[np.ndarray, int]:
     """(area, level) with room for `rows` rows in all: the sample, then each expert's list.
 
@@ -68,22 +75,16 @@ def forget(d, key, area):
     """Remove lateness that is too old; thin the lists of the whole stream out if they overflow.
 
     Every second lateness of a sorted list stays, and from then on every second row is listed.
-    Cost: O(lists).
     """
     for e in range(FORGETFUL):
-        at, capacity = list_place(e, key.level)
-        key.listed[e] = expire(
-            area[at : at + capacity],
-            area[at + capacity : at + 2 * capacity],
-            key.listed[e],
-            key.fed - int((SHORT if e < MEASURES else LONG) / d),
-        )
+        values, numbers = tail_of(e, key, area)
+        oldest = key.fed - int((SHORT if e < MEASURES else LONG) / d)
+        key.listed[e] = expire(values, numbers, key.listed[e], oldest)
     if MOST * d * rows_listed(EXPERTS - 1, d, key) <= LONG_LIST:
         return
     key.stride *= 2
     for e in range(FORGETFUL, EXPERTS):
-        at, capacity = list_place(e, key.level)
+        values, numbers = tail_of(e, key, area)
         key.listed[e] //= 2
         for i in range(key.listed[e]):
-            area[at + i] = area[at + 2 * i + 1]
-            area[at + capacity + i] = area[at + capacity + 2 * i + 1]
+            values[i], numbers[i] = values[2 * i + 1], numbers[2 * i + 1]

@@ -1,7 +1,6 @@
 """A bounded, sorted sample of the newest event times: how many rows lie behind a punctuation."""
 
-from __future__ import annotations
-
+from sfumato.kernels.arrays import first_at_least
 from sfumato.kernels.compile import compiled
 
 LARGEST_SAMPLE = 1024
@@ -10,21 +9,13 @@ LARGEST_SAMPLE = 1024
 @compiled
 def later(sample, size, time):
     """How many of the ascending sample[:size] are later than `time`. O(log size)."""
-    low = 0
-    high = size
-    while low < high:
-        middle = (low + high) >> 1
-        if sample[middle] > time:
-            high = middle
-        else:
-            low = middle + 1
-    return size - low
+    return size - first_at_least(sample, 0, size, time + 1)
 
 
 @compiled
 def sampled(number, thinning):
-    """Whether row `number` is in a sample of one in `thinning` (a power of two): by Fibonacci
-    hashing, so that no pattern of the stream can meet a pattern of the sample. O(1)."""
+    """Whether row `number` is one in `thinning` (a power of two): by Fibonacci hashing, so that no
+    pattern of the stream meets one of the sample."""
     return (number * 7046029254386353131 >> 40) & (thinning - 1) == 0
 
 
@@ -35,10 +26,8 @@ def shrink(sample, size, oldest, thinning):
     The older half goes if the rows later than `oldest` fit into the other; otherwise every second
     time goes and the sample is thinned. If the rows fit into an eighth, a thinned sample is made
     denser: the newest quarter, each time standing for two until newer rows replace it.
-
-    sample : int64[], ascending, changed in place      oldest : the earliest time of interest
-    Cost: O(size), once every size / 2 rows sampled.  Error: see `later`: a thinned sample counts
-    rows to within about thinning * sqrt(rows / thinning).  Source: ours.
+    O(size), once every size / 2 rows sampled.  Error: a thinned sample counts rows to within about
+    thinning * sqrt(rows / thinning).
     """
     half = size // 2
     need = later(sample, size, oldest)
@@ -58,8 +47,7 @@ def shrink(sample, size, oldest, thinning):
 
 @compiled
 def insert_time(sample, size, time):
-    """Put a time into the ascending sample; its new size. A time below a sample that is half full
-    or more is not worth a place: the size stays. O(number of later times)."""
+    """Put a time into the ascending sample, unless below one that is half full; the new size."""
     place = size
     while place > 0 and sample[place - 1] > time:
         place -= 1
@@ -73,9 +61,8 @@ def insert_time(sample, size, time):
 
 @compiled
 def still_later(sample, size, held, time):
-    """How many of sample[:size] are later than `time`, given that at most `held` are.
-
-    O(1) amortised where `time` never goes back: each sampled time is passed once."""
+    """How many of sample[:size] are later than `time`, at most `held`.  O(1) amortised, as time
+    goes on."""
     while held > 0 and sample[size - held] <= time:
         held -= 1
     return held

@@ -3,8 +3,6 @@
 See `conformal_delay` for what is meant by debt, price, clumps and experts.
 """
 
-from __future__ import annotations
-
 import math
 
 from sfumato.kernels.compile import compiled
@@ -14,8 +12,8 @@ from sfumato.kernels.disorder.conformal_experts import (
     MEASURES,
     MOST,
     forget,
-    list_place,
     rows_listed,
+    tail_of,
 )
 from sfumato.kernels.disorder.conformal_tail import log_slope, priced, quantile
 from sfumato.kernels.disorder.state import EXPERTS
@@ -44,8 +42,7 @@ AT_MOST = 0.5  # and at most by this share
 @compiled
 def threshold(e, debt, d, key, area):
     """Expert e's threshold at a given debt x, in the units of its measure. O(list)."""
-    at, capacity = list_place(e, key.level)
-    values = area[at : at + capacity]
+    values, _ = tail_of(e, key, area)
     size = key.listed[e]
     rows = rows_listed(e, d, key)
     if key.fed * d < UNSURE:
@@ -64,9 +61,8 @@ def threshold(e, debt, d, key, area):
 @compiled
 def learn_slope(e, d, key, area):
     """Follow the slope of expert e's tail. O(1)."""
-    at, capacity = list_place(e, key.level)
-    rows = rows_listed(e, d, key)
-    slope = log_slope(area[at : at + capacity], key.listed[e], rows, d)
+    values, _ = tail_of(e, key, area)
+    slope = log_slope(values, key.listed[e], rows_listed(e, d, key), d)
     weight = 1.0 if key.fed * d < UNSURE else STEP * d / SMOOTH
     key.slope_of[e] += weight * (slope - key.slope_of[e])
 
@@ -114,10 +110,7 @@ def count_clumps(d, key):
 
 @compiled
 def steer(d, jolt, key, area):
-    """New thresholds; every 4 STEP rows also: forget old lateness, choose whom to follow.
-
-    Cost: O(lists), every STEP rows.
-    """
+    """New thresholds; every 4 STEP rows also: forget old lateness, choose whom to follow."""
     fed = key.fed
     clump = key.late_fed / key.clumps if key.clumps > 0 else 1.0
     owed = OWED * min(clump, 1.0 + d * fed / CLUMP_GROWTH) + OWED_SHARE * d * fed

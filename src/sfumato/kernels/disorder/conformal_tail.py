@@ -1,20 +1,17 @@
 """The largest values of a sliding window: what its upper quantiles need, and no more."""
 
-from __future__ import annotations
-
 import math
 
 from sfumato.kernels.compile import compiled
 
 
 @compiled
-def insert(values, numbers, size, capacity, value, number):
-    """Put a value into a descending list of at most `capacity`; the new length.
+def insert(values, numbers, size, value, number):
+    """Put a value into a descending list of at most `values.size`; the new length.
 
-    values, numbers : int64[>= capacity], changed in place; numbers say which row a value is of
-    Cost: O(1) for a value below a full list, else O(capacity).  Error: none.  Source: textbook.
+    numbers : of the row that each value is of.  O(1) for a value below a full list, else O(size).
     """
-    if size == capacity:
+    if size == values.size:
         if value <= values[size - 1]:
             return size
         place = size - 1
@@ -44,12 +41,10 @@ def expire(values, numbers, size, oldest):
 
 @compiled
 def quantile(values, size, rank):
-    """A threshold that about `rank` of the values reach, interpolated; below rank 1 it lies beyond
-    the largest by up to the distance from there to the eleventh.
+    """A threshold that about `rank` of the values reach, interpolated.
 
-    values : int64[size], descending, size >= 1     rank : float64 >= 0
-    Returns float64, in the units of values.  Cost: O(1).  Error: float64.
-    Source: ours; beyond the largest value nothing is known, the distance is a scale.
+    values : int64[size], descending, size >= 1     rank : float64 >= 0, below 1: beyond the largest
+    by up to the distance from there to the eleventh, as beyond it nothing is known.  O(1).
     """
     place = int(rank)
     if place >= size - 1:
@@ -64,12 +59,11 @@ def quantile(values, size, rank):
 def priced(values, size, rows, price, least, most):
     """The threshold v that makes v + price * (share of rows that reach it) smallest.
 
-    It lies on the lower convex hull of (share, threshold): where a gap in the values would make
-    a quantile jump to and fro, the price has to change a lot first.
-
+    It lies on the lower convex hull of (share, threshold): where a gap in the values would make a
+    quantile jump to and fro, the price has to change a lot first.
     rows : float64, in the window     price : float64, units of values for a share of 1
     least, most : float64, shares between which to look
-    Returns float64.  Cost: O(most * rows).  Error: float64.  Source: Lagrange's multiplier.
+    O(most * rows).  Source: Lagrange's multiplier.
     """
     first = min(int(least * rows), size - 1)
     last = min(int(most * rows) + 1, size - 1)
@@ -86,10 +80,7 @@ def priced(values, size, rows, price, least, most):
 
 @compiled
 def log_slope(values, size, rows, share):
-    """Log of what the threshold falls, per share of rows, between the shares share/2 and 2 share.
-
-    A fall below 1 counts as 1 unit of values.  Cost: O(1).  Error: float64.  Source: ours.
-    """
+    """Log of the threshold's fall, at least 1, a share of rows: share / 2 to 2 share.  O(1)."""
     high = values[min(int(0.5 * share * rows), size - 1)]
     low = values[min(int(2.0 * share * rows), size - 1)]
     return math.log(max(high - low, 1) / (1.5 * share))

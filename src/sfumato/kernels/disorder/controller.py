@@ -1,7 +1,5 @@
 """The disorder controller: punctuations after each arrival, of one controller or many."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.compile import compiled
@@ -60,8 +58,7 @@ def feed(tau, t, control, key, area):
 
 @compiled
 def feed_unguarded(tau, t, control, key, area):
-    """A row before the guard knows what is credible. Most estimators wait until it does; a sort
-    buffer is safe for a start, a fixed delay but for rows that are ahead by more than CLOSE."""
+    """A row before the guard knows what is credible: most estimators wait until it does."""
     if control.estimator == SLACK or (control.estimator == FIXED and tau <= t + CLOSE):
         return feed(tau, t, control, key, area)
     return NEVER
@@ -106,8 +103,7 @@ def guarded_step(tau, t, control, key, area):
 
 @compiled
 def set_apart(side, key):
-    """A far row comes out as late; enough of them, with none between, and they are believed: the
-    guard and the estimator begin anew."""
+    """A far row comes out as late; after LASTING of them guard and estimator begin anew."""
     if side == STALE:
         key.stale += 1
     else:
@@ -131,8 +127,7 @@ def hold_bounded(tau, late, credible, control, key, area, held):
 
 @compiled
 def arrive(tau, t, control, key, area, held):
-    """One row reaches its controller: whether it is late, and the number of the row it expelled
-    from a full buffer, or -1."""
+    """One row reaches its controller: (whether it is late, the row expelled, or -1)."""
     if t < key.clock:
         key.out_of_order += 1
         t = key.clock
@@ -160,8 +155,8 @@ def arrive(tau, t, control, key, area, held):
 
 @compiled
 def expel_premature(key, held, numbers, found):
-    """Rows that were held while nothing was known, and are far ahead, come out as late: their
-    numbers into numbers[found:]. Returns `found` behind them."""
+    """Rows held while nothing was known that are far ahead come out as late: numbers[found:]; the
+    end."""
     for i in range(WARM_UP):
         if key.delays[i] < key.far_ahead and key.arrivals[i] - key.delays[i] > reached(key):
             number = key.count - WARM_UP + i
@@ -175,20 +170,18 @@ def expel_premature(key, held, numbers, found):
 
 @compiled
 def punctuate(event_time, arrival, starts, which, control, states, memory):
-    """Punctuations after each arrival; a row is late if its event time is at or below the
-    punctuation (or the floor) of its controller when it arrives, or if it is far (see
-    `clock_guard`).
+    """Punctuations after each arrival, of the row's controller, and which rows are late.
 
+    A row is late if its event time is at or below its controller's punctuation (or floor) when it
+    arrives, or if it is far (see `clock_guard`).
     event_time, arrival : int64[n] microseconds, within +-2**58, the rows of a controller one after
-        the other; where arrival decreases, the clock stands still, the row counts as out of order
+    the other; where arrival decreases, the clock stands still, the row counts as out of order
     starts : int64[groups + 1], where the rows of a controller begin     which : int64[groups]
     control : `state.Control`     states : CONTROLLER[], changed in place
     memory : int64[], their areas, with room for the rows that come (see `state`)
     Returns punctuation int64[n] (NEVER while none is known), late bool[n], and the rows that were
-    held and come out as late: the places (0..n-1) at which, and their numbers among all rows of
-    the controller.
-    Cost: O(log m) a row for a sort buffer of m rows, else O(1) amortised.
-    Error: that of the estimator.   Source: C sections 4 and 5; the guard is ours.
+    held and come out as late: the places (0..n-1) at which, and their numbers in the controller.
+    O(log m) a row for a sort buffer of m rows, else O(1) amortised.  Source: C sections 4 and 5.
     """
     n = event_time.size
     punctuation = np.empty(n, np.int64)

@@ -1,8 +1,6 @@
 """MAX: the punctuation trails the clock by the largest delay seen (and the averaged variant), or
 the newest event time by a delay that is given."""
 
-from __future__ import annotations
-
 import math
 
 from sfumato.kernels.compile import compiled
@@ -18,10 +16,7 @@ def largest_step(tau, t, averaged, key):
     difference of delays. It never forgets: one slow row holds all later rows for as long.
     `averaged`: D is the mean over all blocks of BLOCK rows of the block's largest delay (the
     present block included), which forgets slowly and drops about 3 % on normal delays.
-
-    tau, t : int64 microseconds    key : the controller     Returns int64 microseconds.
-    Cost: O(1).  Error: none; averaged: a float64 sum, 1e-16 relative.
-    Source: Srivastava & Widom (PODS 2004) as C section 7 describes the measure.
+    O(1).  Source: Srivastava & Widom (PODS 2004) as C section 7 describes the measure.
     """
     delay = t - tau
     if key.fed == 1:

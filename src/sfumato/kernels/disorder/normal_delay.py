@@ -1,7 +1,5 @@
 """DRATIO with the normal measure: Poisson generation, normal delays."""
 
-from __future__ import annotations
-
 import math
 
 from sfumato.kernels.compile import compiled
@@ -13,11 +11,8 @@ LONGEST = 16_384  # of VSeq, where theta is so small that the measure would ask 
 
 @compiled
 def add_exactly(high, low, value, value_low):
-    """The double-double (high, low) + (value, value_low).
-
-    float64s.  Cost: O(1).  Error: 2**-104 relative to the largest partial sum, so that a huge
-    delay leaves no trace once it is subtracted.  Source: Knuth's two-sum.
-    """
+    """The double-double (high, low) + (value, value_low).  Error: 2**-104 of the largest partial
+    sum.  Source: Knuth."""
     total = high + value
     part = total - high
     error = (high - (total - part)) + (value - part) + low + value_low
@@ -72,16 +67,12 @@ def wanted_length(theta, sigma, c):
 def normal_step(tau, t, control, key, area):
     """Punctuation after a row by C's measure, or NEVER while VSeq is filling.
 
-    VSeq, the newest pairs (t, tau), is a ring in area: arrivals, then event times. When it is
-    full: theta = mean gap, mu, sigma = mean and standard deviation of the delays, n_p by (5.7),
-    punctuation t - mu - n_p theta (5.8), and VSeq is to have max(30, n_p) pairs from now on.
-    n_p is rounded up (the conservative choice), with `control.floor` down as in C.
-
-    tau, t : int64 microseconds     control : see `state.Control`
-    key, area : the controller; the ring has room for one more
-    theta = 0 (a burst with one arrival stamp) is the limit n_p theta = sqrt(2 c) sigma, VSeq as
-    long as it is. VSeq never grows beyond LONGEST.
-    Cost: O(1) amortised.  Error: sums 2**-104 relative; mu, sigma, theta float64.
+    VSeq, the newest pairs (t, tau), is a ring in area: arrivals, then event times. When it is full:
+    theta = mean gap, mu, sigma = mean and standard deviation of the delays, n_p by (5.7),
+    punctuation t - mu - n_p theta (5.8), and VSeq is to have max(30, n_p) pairs from now on, at
+    most LONGEST. n_p is rounded up (the conservative choice), with `control.floor` down as in C.
+    theta = 0 (a burst with one arrival stamp) is the limit n_p theta = sqrt(2 c) sigma.
+    O(1) amortised.  Error: sums 2**-104 relative; mu, sigma, theta float64.
     Source: C section 5, equations (5.4), (5.7), (5.8); theta divides by n - 1, not n.
     """
     c = control.deviations

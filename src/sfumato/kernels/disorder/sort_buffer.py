@@ -1,7 +1,5 @@
 """SLACK n: a sort buffer of n rows; the one that leaves it is the punctuation (Aurora)."""
 
-from __future__ import annotations
-
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.disorder.state import NEVER
 
@@ -38,11 +36,11 @@ def sift_down(heap, size):
 
 @compiled
 def slack_step(tau, slack, key, area):
-    """Put an on-time row into the sort buffer; the event time that leaves it, or NEVER.
+    """Put an on-time row into the sort buffer of `slack` rows; the event time that leaves it, or
+    NEVER.
 
-    tau : int64 microseconds     slack : rows the buffer keeps
-    key, area : the controller; area[:key.size] is the heap and has room for one more
-    Cost: O(log slack).  Error: none.  Source: C section 4, after Aurora.
+    area[:key.size] is the heap and has room for one more.  O(log slack).  Source: C section 4,
+    after Aurora.
     """
     size = key.size
     area[size] = tau
@@ -58,10 +56,8 @@ def slack_step(tau, slack, key, area):
 
 @compiled
 def slack_forget(low, high, key, area):
-    """Take the rows out of the sort buffer that left by other ways: event times not in (low, high].
-
-    Cost: O(n log n).  Error: none.  Source: ours.
-    """
+    """Keep only event times in (low, high] in the sort buffer: others left by other ways.  O(n log
+    n)."""
     kept = 0
     for i in range(key.size):
         if low < area[i] <= high:

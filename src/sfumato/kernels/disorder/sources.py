@@ -4,10 +4,9 @@ The punctuation of a source only grows, in steps. All rows up to a time are ther
 has stepped to it or beyond.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
+from sfumato.kernels.arrays import first_at_least
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.disorder.state import ALWAYS, NEVER
 
@@ -23,15 +22,13 @@ def least_of(members, current):
 
 @compiled
 def least_punctuations(source, punctuation, starts, members, offsets, current):
-    """The least punctuation over all sources of a group, after each arrival.
+    """The least punctuation over all sources of a group, after each arrival: int64[n].
 
     source : int64[n] codes, the rows of a group one after the other, in order of arrival
     punctuation : int64[n], that of the row's source after it     starts : int64[groups + 1]
     members : int64[], the codes of each group's sources     offsets : int64[groups + 1], into it
-    current : int64[sources], their punctuations before; the int64 maximum where a source does not
-        count.  Changed in place.
-    Returns int64[n].  Cost: O(1) a row, O(members) where the least source goes on.  Error: none.
-    Source: spec 3.6.
+    current : int64[sources], their punctuations before, ALWAYS where one does not count; updated
+    O(1) a row, O(members) where the least source goes on.  Source: spec 3.6.
     """
     out = np.empty(source.size, np.int64)
     for group in range(starts.size - 1):
@@ -47,37 +44,24 @@ def least_punctuations(source, punctuation, starts, members, offsets, current):
 
 
 @compiled
-def first_step(steps, low, high, time):
-    """The first of the ascending steps[low:high] at or above `time`, or ALWAYS. O(log)."""
-    end = high
-    while low < high:
-        middle = (low + high) >> 1
-        if steps[middle] >= time:
-            high = middle
-        else:
-            low = middle + 1
-    return steps[low] if low < end else ALWAYS
-
-
-@compiled
 def least_steps(time, group, members, offsets, steps, places):
     """With which punctuation a row comes out, if the source that is behind is always read first.
 
     A row comes out when the last source has reached it. If sources are read at other paces, those
-    ahead are farther ahead by then; the smallest of the steps by which they reached the row is
-    the same at any pace.
-
-    time, group : int64[m], of each row     members, offsets : as in `least_punctuations`, of the
-        sources that count     steps : int64[], the punctuations of each source, ascending,
-        source s has steps[places[s]:places[s + 1]]
-    Returns int64[m], the int64 minimum where no source has a step.
-    Cost: O(members log steps) a row.  Error: none.  Source: spec 3.6.
+    ahead are farther ahead by then; the smallest of the steps by which they reached the row is the
+    same at any pace.
+    time, group : int64[m]     members, offsets : as in `least_punctuations`, of sources that count
+    steps : int64[], each source's punctuations, ascending, source s has steps[places[s]:places[s +
+    1]]
+    Returns int64[m], NEVER where no source has a step.  O(members log steps) a row.
     """
     out = np.empty(time.size, np.int64)
     for i in range(time.size):
         least = ALWAYS
         for source in members[offsets[group[i]] : offsets[group[i] + 1]]:
-            step = first_step(steps, places[source], places[source + 1], time[i])
-            least = min(least, step)
+            end = places[source + 1]
+            step = first_at_least(steps, places[source], end, time[i])
+            if step < end:
+                least = min(least, steps[step])
         out[i] = NEVER if least == ALWAYS else least
     return out

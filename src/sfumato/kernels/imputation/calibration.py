@@ -8,8 +8,6 @@ probabilities whose ranks are uniform.
 Source: recalibration of Kuleshov, Fenner and Ermon (2018), by leaving one row out.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee, lean

@@ -1,7 +1,5 @@
 """The newest known value of every attribute before each row, key by key."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.compile import compiled

@@ -10,23 +10,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.arrays import sort_slots
 from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.imputation.alternative_rows import AlternativeRows, room_for
-from sfumato.kernels.imputation.calibration import recalibrate
+from sfumato.kernels.imputation.attribute_law import attribute_law, calibrated_law
 from sfumato.kernels.imputation.dependency_choice import (
     IMPUTED,
-    MARGINAL,
     PRESENT,
     choose_narrowest,
-    interval_of_nodes,
-    new_scratch,
-    scale,
 )
 from sfumato.kernels.imputation.joint_values import write_joint
-from sfumato.kernels.imputation.local_line import DONORS_A_SLOPE, move_along_line
 from sfumato.kernels.imputation.merge_nearest import merge_nearest
-from sfumato.kernels.imputation.nearest_donors import find_donors
+from sfumato.kernels.imputation.repository import new_scratch, scale
 
 # Alternatives of an object with several independent missing attributes: of all donors, and of the
 # nearest, which are a sample of a few dozen as it is.
@@ -34,119 +28,10 @@ MOST_PRODUCTS, MOST_NEAREST_PRODUCTS = 65_536, 4_096
 
 
 @lean
-def _distinct(codes, values, n, scratch, law, weight):
-    """Distinct values at places[:n] of `scratch`, ascending, and how often each stands; how many.
-
-    codes : int64[P], by place    values : float64[], by code    law, weight : written
-    """
-    places, tally, ranks = scratch.places, scratch.tally, scratch.ranks
-    least, most = tally.size, -1
-    for i in range(n):
-        ranks[i] = codes[places[i]]
-        least, most = min(least, ranks[i]), max(most, ranks[i])
-    k = 0
-    if most - least <= 8 * n:
-        for i in range(n):
-            tally[ranks[i]] += 1
-        for rank in range(least, most + 1):
-            if tally[rank] > 0:
-                law[k], weight[k] = values[rank], tally[rank]
-                tally[rank] = 0
-                k += 1
-        return k
-    sort_slots(ranks, n)
-    for i in range(n):
-        if i == 0 or ranks[i] != ranks[i - 1]:
-            law[k], weight[k] = values[ranks[i]], 0.0
-            k += 1
-        weight[k - 1] += 1.0
-    return k
-
-
-@lean
-def _sorted_values(values, share, n, law, weight):
-    """Distinct ones of values[:n], ascending, and their shares together; how many."""
-    for i in range(n):  # insertion: of a few dozen
-        j = i
-        while j > 0 and law[j - 1] > values[i]:
-            law[j], weight[j] = law[j - 1], weight[j - 1]
-            j -= 1
-        law[j], weight[j] = values[i], share[i]
-    k = 0
-    for i in range(n):
-        if i > 0 and law[i] == law[k - 1]:
-            weight[k - 1] += weight[i]
-        else:
-            law[k], weight[k] = law[i], weight[i]
-            k += 1
-    return k
-
-
-@lean
-def _nearest_law(repository, t, n, asked, nodes, scratch):
-    """Values that the n nearest donors lend, ascending, and their shares; how many."""
-    moved, first = scratch.moved, repository.first_value[t]
-    law, weight = scratch.law[t], scratch.weight[t]
-    for i in range(n):
-        moved[i] = repository.values[first + repository.codes[t, scratch.places[i]]]
-    k = _sorted_values(moved, scratch.share, n, law, weight)
-    scratch.spread[t] = law[k - 1] - law[0]
-    if 2 * k >= n and n >= DONORS_A_SLOPE * (asked + 1):
-        low, high = interval_of_nodes(repository, t, scratch.search, nodes)
-        move_along_line(repository, t, asked, n, scratch, low, high)
-        k = _sorted_values(moved, scratch.share, n, law, weight)
-    return k
-
-
-@lean
-def attribute_law(repository, t, chosen, scratch, left_out):
-    """Values of attribute t by a choice (or MARGINAL), and the number or share of donors of each.
-
-    left_out : int64, a row that does not lend, or -1
-    Written to row t of scratch.law and scratch.weight, ascending, and to sizes[t] and totals[t].
-    Where the nearest donors lend, their values, unless many are equal, are moved along a line.
-    Returns the number of donors.
-    Cost: a box query, and O(donors), or O(donors log donors) where they are few and far apart.
-    """
-    first, last = repository.first_value[t], repository.first_value[t + 1]
-    law, weight = scratch.law[t], scratch.weight[t]
-    n = np.int64(0)
-    if chosen == MARGINAL:
-        for i in range(last - first):
-            law[i], weight[i] = repository.values[first + i], repository.counts[first + i]
-            n += repository.counts[first + i]
-        k = last - first
-        scratch.spread[t] = law[k - 1] - law[0]
-    else:
-        n, asked, nodes = find_donors(repository, t, chosen, scratch, left_out)
-        if repository.choice.most_donors > 0:
-            k = _nearest_law(repository, t, n, asked, nodes, scratch)
-        else:
-            values = repository.values[first:last]
-            k = _distinct(repository.codes[t], values, n, scratch, law, weight)
-            scratch.spread[t] = law[k - 1] - law[0]
-    total = 0.0
-    for i in range(k):
-        total += weight[i]
-    scratch.sizes[t], scratch.totals[t] = k, total
-    return n
-
-
-@lean
-def calibrated_law(repository, t, chosen, scratch):
-    """`attribute_law`, as probabilities where the nearest donors lend; how many donors."""
-    n = attribute_law(repository, t, chosen, scratch, -1)
-    if repository.choice.most_donors > 0 and chosen != MARGINAL:
-        recalibrate(scratch.weight[t], scratch.sizes[t], scratch.totals[t], repository.curve[t])
-        scratch.totals[t] = 1.0
-    return n
-
-
-@lean
 def share_limits(sizes, missing, most, limits):
-    """How many values each of several attributes may keep, so that their product is <= most.
+    """How many values each missing attribute may keep, so that their product is <= most: to
+    `limits`.
 
-    sizes : int64[T]    missing : bool[T], which attributes    limits : int64[T], written
     Small ones keep all; the others get equal shares of what that leaves.
     """
     left, open_attributes = most, 0
@@ -220,10 +105,8 @@ def impute_object(repository, completion, scratch, raw, chosen, account, out, at
     """Write the alternatives of one object, of `scratch.scaled`, behind place `at` of `out`.
 
     raw : float64[D]    chosen : int64[T], PRESENT, MARGINAL or dependencies with donors, for each
-        attribute    account : `Account` of the object, written    out : `AlternativeRows`
+    attribute    account : `Account` of the object, written    out : `AlternativeRows`
     Returns (out, larger if need be; the place after the last; whether values were taken jointly).
-
-    Cost: a box query for each missing attribute, then its donors, then the alternatives.
     Source: E, section 2.2; spec: several attributes independent (product) or joint.
     """
     missing = chosen != PRESENT

@@ -1,7 +1,5 @@
 """Several missing attributes of an object together: the values that rows near it have at once."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee
@@ -18,10 +16,8 @@ from sfumato.kernels.imputation.nearest_donors import keep_nearest
 
 @compiled_ieee
 def _joint_rows(repository, chosen, scratch):
-    """Rows that are donors of every missing attribute, as row numbers in scratch.places.
-
-    Where the nearest lend: enough of them, or none.
-    """
+    """Rows that are donors of every missing attribute, in scratch.places; of the nearest enough or
+    none."""
     asked, tree, widest = 0, -1, -1
     for t in range(chosen.size):
         if chosen[t] != PRESENT:
@@ -66,9 +62,7 @@ def _sort_rows(order, n, codes, which, g):
 
 @compiled_ieee
 def _distinct_rows(repository, order, n, which):
-    """Distinct values of attributes `which` in sorted rows, and how often each stands.
-
-    Returns (law float64[g, n], weight float64[n], how many)."""
+    """Distinct values of attributes `which` in sorted rows: (law float64[g, n], weight, number)."""
     g, codes = which.size, repository.row_codes
     law, weight = np.empty((g, n)), np.empty(n)
     k = 0

@@ -7,8 +7,6 @@ stays theirs, as much larger as a new value scatters more about a fitted line th
 Source: local linear regression (Stone, 1977; Fan, 1992), with its residuals as the distribution.
 """
 
-from __future__ import annotations
-
 import math
 
 from sfumato.kernels.compile import lean
@@ -46,13 +44,8 @@ def fit_line(repository, t, asked, n, scratch):
 
     scratch.line[p, :p] is where the donors' mean stands as seen from the object.
     """
-    places, attributes, line, share = (
-        scratch.places,
-        scratch.search.attributes,
-        scratch.line,
-        scratch.share,
-    )
-    first, p = repository.first_value[t], asked
+    places, line, share = scratch.places, scratch.line, scratch.share
+    attributes, first, p = scratch.search.attributes, repository.first_value[t], asked
     total, squares, mean = 0.0, 0.0, 0.0
     for i in range(n):
         total += share[i]
@@ -95,8 +88,8 @@ def fit_line(repository, t, asked, n, scratch):
 def move_along_line(repository, t, asked, n, scratch, low, high):
     """Write to scratch.moved[:n] what the n donors' values would be at the object.
 
-    asked : attributes of the box, p of them; n >= 4 p + 4    low, high : float64, results stay
-    between them.  Cost: O(n p**2).
+    asked : attributes of the box, p of them; n >= 4 p + 4.  Results stay in [low, high].  O(n
+    p**2).
     """
     places, line, first = scratch.places, scratch.line, repository.first_value[t]
     mean, wider = fit_line(repository, t, asked, n, scratch)

@@ -1,7 +1,5 @@
 """Fewer alternatives: values near each other become one, with their probabilities together."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.arrays import sort_slots
@@ -76,14 +74,12 @@ def merge_nearest(points, weight, n, most, span, moved):
     """At most `most` values in place of n: near ones merged into their weighted mean.
 
     points : float64[g, >= n], n distinct values of g attributes; weight : float64[>= n] > 0; the
-        first places of both are overwritten with the result, in one dimension still ascending
-    span : float64[g] > 0, what counts as 1 on each attribute    moved : float64[g], written
-    Returns the number of values, min(n, most).
-
+    first places of both are overwritten with the result, in one dimension still ascending
+    span : float64[g] > 0, what counts as 1 on each attribute
+    moved : float64[g], written: the farthest any value was moved.  Returns min(n, most).
     All values are one group first; the group that extends farthest, on its widest attribute, is cut
     at the middle of that extent until there are `most`: a larger extent never stays whole while a
     smaller one was cut.
-    Error: moved[g] is the farthest any value was moved on an attribute. Sums of weights are kept.
     Cost: O(n log most) for values spread evenly, O(n * most) at worst.
     """
     moved[:] = 0.0

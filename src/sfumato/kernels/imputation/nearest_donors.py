@@ -1,7 +1,5 @@
 """The donors of a choice: all rows in its box, or the nearest of them, the nearer the more."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.arrays import kth_smallest
@@ -13,8 +11,8 @@ CLOSE = 0.05  # of the farthest donor's distance: all nearer ones count alike
 
 @lean
 def measure(repository, t, asked, n, scratch):
-    """Write how far n donors are from the object, on the attribute where that is most, to
-    scratch.distance: in units of the box's reach, or, if `even`, of the attributes' scale."""
+    """How far n donors are on the attribute where that is most: to scratch.distance, in units of
+    the box's reach or, if `even`, of the attributes' scale."""
     search, even = scratch.search, repository.even[t]
     for i in range(n):
         farthest = 0.0
@@ -28,10 +26,10 @@ def measure(repository, t, asked, n, scratch):
 
 @lean
 def keep_nearest(repository, t, asked, n, scratch):
-    """Of the n donors at scratch.places the nearest, those that tie with the last of them too.
+    """Of the n donors at scratch.places the nearest, and those that tie with the last of them.
 
-    Writes the share of each to scratch.share: (distance / farthest) ** -sharpness, which need not
-    sum to 1. O(n asked).
+    Their shares go to scratch.share: (distance / farthest) ** -sharpness, not normalised.  O(n
+    asked).
     """
     places, distance = scratch.places, scratch.distance
     measure(repository, t, asked, n, scratch)
@@ -56,8 +54,7 @@ def keep_nearest(repository, t, asked, n, scratch):
 
 @lean
 def find_donors(repository, t, chosen, scratch, left_out):
-    """The donors of attribute t, as places of its tree in scratch.places: (how many, attributes
-    asked about, nodes that hold them).
+    """Donors of attribute t, to scratch.places: (how many, attributes asked about, nodes).
 
     chosen : int64, of `choose_...`    left_out : int64, a row that does not lend, or -1
     """

@@ -1,7 +1,5 @@
 """Consecutive arrivals that are close together share one visit to the index."""
 
-from __future__ import annotations
-
 import math
 
 from sfumato.kernels.compile import compiled_ieee, lean
@@ -46,13 +44,9 @@ def arrival_group(summary, code, slots, begin, d, margin, centre, scratch):
 
     begin : int, the first arrival of the group; the group ends before the next window's arrival
     margin : float64, distance plus the largest reach in the window that will be searched
-    centre : float64[d], written    scratch : float64[2, d]
     An arrival joins while the volume searched an arrival does not grow:
     Vol(G + X) / (|G| + 1) <= Vol(G) / |G|, Vol the ball of radius margin + radius of the group.
-    A group of balls searched at once finds what its members would find, and more, to be filtered.
-
-    O(d) an arrival.  Error: radii are rounded; the search leaves room for it.
-    Source: B, section 6, batch processing.
+    O(d) an arrival.  Source: B, section 6, batch processing.
     """
     radius = ball_of(summary, slots[begin], d, centre)
     end = begin + 1

@@ -19,8 +19,6 @@ indexed, then REACH, the distance from it within which the trimmed region ends, 
     d > 1:  full radius, half radius                       (REACH is the trimmed radius)
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -165,7 +163,6 @@ def summarise(tuples, slots, d, least):
 
     slots : int64[n]    d : int >= 1    least : float64 in (0, 1), threshold reduced by SLACK
     O(samples log samples) a tuple.
-
     Error: distances carry a relative error of about d * 2**-53, masses of l * 2**-53; `prunes`
     and `least` leave more room than that.
     Source: B, Lemmas 5.1 and 5.2; trimming by the threshold alone: this project.
@@ -224,13 +221,13 @@ def prunes(summary, x, y, d, within):
 
 @compiled_ieee
 def sample_level_prunes(distance, x_radius, x_mass, y_radius, y_mass, within, least):
-    """Lemma 5.2 in full: whether some pair of balls shows Pr(match) < least.
+    """Lemma 5.2 in full: whether some pair of balls shows Pr(match) < least.  O(l_x + l_y).
 
     distance : float64, of the centroids
     x_radius, y_radius : float64[l], samples' distances to their centroid, ascending
     x_mass, y_mass : float64[l], existence up to and including each of these samples
-    Returns bool.  O(l_x + l_y): as the ball of X grows, the largest possible one of Y shrinks
-    (Lemma 5.4).  Source: B, Lemmas 5.2-5.4, generalised to existence below 1.
+    As the ball of X grows, the largest possible one of Y shrinks.  Source: B, Lemmas 5.2-5.4,
+    generalised to existence below 1.
     """
     y = y_radius.size - 1
     whole = x_mass[-1] * y_mass[-1]

@@ -1,73 +1,25 @@
 """Join of two uncertain windows by a grid over the tuples' regions (Index-Match, Grid).
 
-One hash table holds the grids of all windows: a tuple is linked into the bucket of its window and
-cell, in O(1). Each window has its own cell side and up to three axes, chosen from its content
-and chosen again as the content is renewed. Windows of fewer than SMALL tuples, and searches that
-would visit more cells than there are tuples, are scanned instead: this is also the fallback in
-high dimensions, where 3**d cells would be visited. Neither choice changes an answer.
-
-The largest reach in a window (r_max) is kept by a monotone queue: in queue[front:back], slots in
-order of arrival with falling reach; a new reach pops the smaller ones, an evicted slot the front.
+Windows without cells, and searches that would visit more cells than there are tuples, are scanned
+instead: this is also the fallback in high dimensions, where 3**d cells would be visited. Neither
+choice changes an answer.
 """
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
 from sfumato.kernels.arrays import sort_slots
-from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
+from sfumato.kernels.compile import compiled_ieee, lean_inline
 from sfumato.kernels.joins.arrival_groups import arrival_group, ball_of
-from sfumato.kernels.joins.match_probability import (
-    FEW_PAIRS,
-    SLACK,
-    decided,
-    defining_sum,
-    pair_probability,
-    sum_of_numbers,
-)
+from sfumato.kernels.joins.grid_index import AXES, cells_around, enter_indexed, leave, search
+from sfumato.kernels.joins.match_probability import OPEN, quick_probability
+from sfumato.kernels.joins.pair_probability import pair_probability
 from sfumato.kernels.joins.regions import prunes
-from sfumato.kernels.joins.similarity_nested import (
-    FOUND,
-    enter,
-    forget_before,
-    room_for_one,
-    write_found,
-)
-from sfumato.kernels.joins.tuple_store import first_in_time, move_window
-
-SMALL = 48  # tuples: below, a scan costs less than two or three look-ups
-AXES = 3
-FARTHEST = 2.0**50  # cell numbers are cut off here; tuples beyond share the last cell
-NONE = -1
-OPEN = -3.0  # in place of a probability: to be found
-
-
-class Grid(NamedTuple):
-    """The index over all windows.
-
-    buckets : int64[power of two], the first slot of each bucket or NONE
-    after, before : int64[slots], doubly linked lists; before the first is NONE
-    cell : int64[slots], hash of window and cell
-    queue : int64[slots], the monotone queues, each in its window's range
-    front, back : int64[windows], their ends
-    side : float64[windows], cell side, 0 while the window has no cells
-    axes : int64[windows, AXES], the coordinates that span the cells
-    due : int64[windows], arrivals until the side is chosen again
-    """
-
-    buckets: np.ndarray
-    after: np.ndarray
-    before: np.ndarray
-    cell: np.ndarray
-    queue: np.ndarray
-    front: np.ndarray
-    back: np.ndarray
-    side: np.ndarray
-    axes: np.ndarray
-    due: np.ndarray
+from sfumato.kernels.joins.similarity_nested import FOUND, add_found
+from sfumato.kernels.joins.tuple_store import first_in_time, widest_window
 
 
 class Work(NamedTuple):
@@ -82,228 +34,6 @@ class Work(NamedTuple):
     centre: np.ndarray
     scratch: np.ndarray
     box: np.ndarray
-
-
-def new_grid(slots: int, windows: int) -> Grid:
-    """An empty grid."""
-    buckets = 64
-    while buckets < 2 * slots:
-        buckets *= 2
-    return Grid(
-        buckets=np.full(buckets, NONE, np.int64),
-        after=np.empty(slots, np.int64),
-        before=np.empty(slots, np.int64),
-        cell=np.empty(slots, np.int64),
-        queue=np.empty(slots, np.int64),
-        front=np.zeros(windows, np.int64),
-        back=np.zeros(windows, np.int64),
-        side=np.zeros(windows),
-        axes=np.zeros((windows, AXES), np.int64),
-        due=np.full(windows, SMALL, np.int64),
-    )
-
-
-@lean
-def _cell(x, side):
-    """Number of the cell of a coordinate; never falls as x rises, whatever the rounding."""
-    return np.int64(math.floor(min(max(x / side, -FARTHEST), FARTHEST)))
-
-
-@lean
-def _hash(w, x, y, z):
-    h = np.int64(w) * np.int64(0x2545F4914F6CDD1D) + x
-    h = (h ^ (h >> 32)) * np.int64(0x1B03738712FAD5C9) + y
-    h = (h ^ (h >> 32)) * np.int64(0x1B03738712FAD5C9) + z
-    h = (h ^ (h >> 29)) * np.int64(0x369DEA0F31A53F85)
-    return h ^ (h >> 32)
-
-
-@lean_inline
-def _link(grid, summary, w, s, d):
-    width, axes = grid.side[w], grid.axes
-    y = _cell(summary[s, axes[w, 1]], width) if d > 1 else 0
-    z = _cell(summary[s, axes[w, 2]], width) if d > 2 else 0
-    h = _hash(w, _cell(summary[s, axes[w, 0]], width), y, z)
-    bucket = h & (grid.buckets.size - 1)
-    first = grid.buckets[bucket]
-    grid.cell[s], grid.after[s], grid.before[s] = h, first, NONE
-    if first != NONE:
-        grid.before[first] = s
-    grid.buckets[bucket] = s
-
-
-@lean_inline
-def _unlink(grid, s):
-    later, earlier = grid.after[s], grid.before[s]
-    if earlier == NONE:
-        grid.buckets[grid.cell[s] & (grid.buckets.size - 1)] = later
-    else:
-        grid.after[earlier] = later
-    if later != NONE:
-        grid.before[later] = earlier
-
-
-@lean
-def _choose_side(grid, store, w, within, extent):
-    """Axes of the largest extents, and a side for them.
-
-    As small as is useful: about one tuple a cell, but not so small that the usual search, of
-    radius within + radius + r_max, visits more than about 5 cells (1-D), 9 (2-D) or 8 (3-D).
-
-    extent : float64[d], written
-    """
-    head, tail, summary = store.windows.head[w], store.windows.tail[w], store.tuples.summary
-    radius, d = 0.0, extent.size
-    for a in range(d):
-        low, high = np.inf, -np.inf
-        for s in range(head, tail):
-            low, high = min(low, summary[s, a]), max(high, summary[s, a])
-        extent[a] = min(high - low, 1e300)
-    for s in range(head, tail):
-        line = summary[s]
-        radius += (0.5 * line[3] - 0.5 * line[2] if d == 1 else line[d + 1]) / (tail - head)
-    reach = within + radius + max(0.0, summary[grid.queue[grid.front[w]], d])
-    axes = min(d, AXES)
-    side = 1.0
-    for a in range(axes):
-        widest = 0
-        for b in range(d):
-            if extent[b] > extent[widest]:
-                widest = b
-        grid.axes[w, a] = widest
-        side *= (extent[widest] / reach + 1e-9) / (tail - head) ** (1.0 / axes)
-        extent[widest] = -1.0
-    side = reach * side ** (1.0 / axes)
-    finest = reach * (0.5 if d == 1 else 1.0 if d == 2 else 2.0)
-    grid.side[w] = min(max(side, finest, 1e-300), 1e300)
-
-
-@lean
-def _unlink_all(grid, windows, w):
-    if grid.side[w] > 0.0:
-        for s in range(windows.head[w], windows.tail[w]):
-            _unlink(grid, s)
-    grid.side[w] = 0.0
-
-
-@lean
-def _rebuild_window(grid, store, w, within, extent):
-    """Queue and cells of one window from its tuples, none of which is linked. O(tuples held).
-
-    extent : float64[d], to work in
-    """
-    d = extent.size
-    head, tail, summary = store.windows.head[w], store.windows.tail[w], store.tuples.summary
-    grid.front[w] = grid.back[w] = store.windows.base[w]
-    for s in range(head, tail):
-        _enqueue(grid, summary, w, s, d)
-    grid.side[w] = 0.0
-    grid.due[w] = SMALL
-    if tail - head >= SMALL:
-        grid.due[w] = 2 * (tail - head)
-        _choose_side(grid, store, w, within, extent)
-        for s in range(head, tail):
-            _link(grid, summary, w, s, d)
-
-
-@compiled_ieee
-def rebuild_all(grid, store, d, within):
-    """The whole index from the windows' tuples. O(buckets + tuples held)."""
-    grid.buckets[:] = NONE
-    extent = np.empty(d)
-    for w in range(store.windows.head.size):
-        _rebuild_window(grid, store, w, within, extent)
-
-
-@compiled_ieee
-def move_indexed(grid, store, moves, d, within):
-    """`move_windows`, whose tuples are taken out of the cells and put in again. O(tuples)."""
-    extent = np.empty(d)
-    for i in range(moves.size):
-        _unlink_all(grid, store.windows, moves[i].window)
-        move_window(store, moves[i])
-        _rebuild_window(grid, store, moves[i].window, within, extent)
-
-
-@lean_inline
-def _enqueue(grid, summary, w, s, d):
-    reach, end, queue = summary[s, d], grid.back[w], grid.queue
-    while end > grid.front[w] and summary[queue[end - 1], d] <= reach:
-        end -= 1
-    queue[end] = s
-    grid.back[w] = end + 1
-
-
-@lean_inline
-def _leave(grid, store, w, begin):
-    """Take the tuples of a window before `begin` out of its queue and cells, and forget them."""
-    for s in range(store.windows.head[w], begin):
-        if grid.front[w] < grid.back[w] and grid.queue[grid.front[w]] == s:
-            grid.front[w] += 1
-        if grid.side[w] > 0.0:
-            _unlink(grid, s)
-    forget_before(store, w, begin)
-
-
-@lean_inline
-def _enter(grid, store, batch, i, criterion, extent):
-    """Take arrival i into its window, and out of it what leaves."""
-    w, s, d = batch.code[i], batch.slots[i], criterion.d
-    _leave(grid, store, w, first_in_time(store, w, batch.time[i]))
-    enter(store, w, s)
-    _enqueue(grid, store.tuples.summary, w, s, d)
-    if grid.side[w] > 0.0:
-        _link(grid, store.tuples.summary, w, s, d)
-    grid.due[w] -= 1
-    if grid.due[w] <= 0:
-        _unlink_all(grid, store.windows, w)
-        _rebuild_window(grid, store, w, criterion.within, extent)
-    _leave(grid, store, w, batch.begins[i])
-
-
-@lean_inline
-def _cells(work, axes, w, d, radius, width):
-    """Write the cells within `radius` of work.centre to work.box; how many there are."""
-    cells, box = 1.0, work.box
-    for a in range(AXES):
-        box[a, 0] = box[a, 1] = 0
-    for a in range(min(d, AXES)):
-        x = work.centre[axes[w, a]]
-        reach = radius + SLACK * abs(radius) + 1e-15 * abs(x)
-        box[a, 0], box[a, 1] = _cell(x - reach, width), _cell(x + reach, width)
-        cells *= max(0.0, box[a, 1] - box[a, 0] + 1.0)
-    return cells
-
-
-@lean_inline
-def _search(grid, w, head, tail, work):
-    """Write the slots of window w in the cells of work.box to work.visited; how many.
-
-    In no order. A slot comes twice, or does not belong, only where 64-bit hashes collide; -1 if
-    there is no room.
-    """
-    buckets, after, cell = grid.buckets, grid.after, grid.cell
-    box, out, n = work.box, work.visited, 0
-    for x in range(box[0, 0], box[0, 1] + 1):
-        for y in range(box[1, 0], box[1, 1] + 1):
-            for z in range(box[2, 0], box[2, 1] + 1):
-                h = _hash(w, x, y, z)
-                s = buckets[h & (buckets.size - 1)]
-                while s != NONE:
-                    if cell[s] == h and head <= s < tail:
-                        if n == out.size:
-                            return -1
-                        out[n] = s
-                        n += 1
-                    s = after[s]
-    return n
-
-
-@lean
-def _scan(head, tail, out):
-    for s in range(head, tail):
-        out[s - head] = s
-    return tail - head
 
 
 @lean_inline
@@ -324,21 +54,6 @@ def _filter(summary, u, work, n, begin, d, within):
 
 
 @lean_inline
-def _quick(tuples, u, v, criterion):
-    """`match_probability` where that is quick or plain, else OPEN."""
-    count, at = tuples.samples, tuples.at
-    if count[u] * count[v] <= FEW_PAIRS:
-        total = defining_sum(
-            tuples.blocks, at[u], count[u], at[v], count[v], criterion.d, criterion.limit
-        )
-        return total if total >= criterion.probability else -1.0
-    if criterion.d == 1:
-        total = sum_of_numbers(tuples.blocks, at[u], count[u], at[v], count[v], criterion.limit)
-        return -1.0 if total < criterion.least else decided(tuples, u, v, criterion, total)
-    return -1.0 if tuples.existence[u] * tuples.existence[v] < criterion.least else OPEN
-
-
-@lean_inline
 def _visit(grid, store, batch, i, criterion, work):
     """Slots in reach of arrival i, and of those after it that share the visit: work.visited.
 
@@ -346,7 +61,7 @@ def _visit(grid, store, batch, i, criterion, work):
     """
     w, d, summary = batch.code[i], criterion.d, store.tuples.summary
     o, stop = w ^ 1, i + 1
-    _leave(grid, store, o, first_in_time(store, o, batch.time[i]))
+    leave(grid, store, o, first_in_time(store, o, batch.time[i]))
     begin, end = store.windows.head[o], store.windows.tail[o]
     if begin == end:
         return 0, stop
@@ -358,12 +73,14 @@ def _visit(grid, store, batch, i, criterion, work):
             summary, batch.code, batch.slots, i, d, margin, work.centre, work.scratch
         )
     if grid.side[o] > 0.0:
-        cells = _cells(work, grid.axes, o, d, radius + margin, grid.side[o])
+        cells = cells_around(grid, o, work.centre, d, radius + margin, work.box)
         if cells <= end - begin:
-            reached = _search(grid, o, begin, end, work)
+            reached = search(grid, o, store.windows, work.box, work.visited)
             if reached >= 0:
                 return reached, stop
-    return _scan(begin, end, work.visited), stop
+    for v in range(begin, end):
+        work.visited[v - begin] = v
+    return end - begin, stop
 
 
 @lean_inline
@@ -383,26 +100,22 @@ def _candidates(store, batch, i, reached, criterion, work, counts):
 def _enter_all(grid, store, batch, begin, end, criterion, extent):
     """Take arrivals of one window into it; what time excludes leaves both windows."""
     for i in range(begin, end):
-        _enter(grid, store, batch, i, criterion, extent)
+        enter_indexed(grid, store, batch, i, criterion, extent)
     o = batch.code[begin] ^ 1
-    _leave(grid, store, o, first_in_time(store, o, batch.time[end - 1]))
+    leave(grid, store, o, first_in_time(store, o, batch.time[end - 1]))
 
 
 @compiled_ieee
 def join_grid(store, grid, batch, criterion, counts):
     """Pairs of each arrival with the tuples then held opposite it, Pr(match) >= probability.
 
-    grid : `Grid` over the windows as they are before the batch; kept up to date. The arrivals have
+    grid : `Grid` over the windows as they are before the batch; follows them. The arrivals have
     their lines of `summary`. The rest, and the result, as for `join_nested`.
-
-    Cost: O(1) a tuple to index, then the tuples in the cells visited, then the samples of
-    the candidates that regions do not prune; O(tuples held) where cells do not help.
-    Error: none by pruning; see `match_probability`.
+    Cost: O(1) a tuple to index, then the tuples in the cells visited, then the samples of the
+    candidates that regions do not prune; O(tuples held) where cells do not help.
     Source: B, sections 5 and 6 (OP, SP, Grid, r_max, batches); A, section 6.2.1 (Index-Match).
     """
-    capacity, d, widest = store.windows.capacity, criterion.d, 1
-    for w in range(capacity.size):
-        widest = max(widest, capacity[w])
+    d, widest = criterion.d, widest_window(store.windows)
     candidates = np.empty(widest, np.int64)
     work = Work(
         np.empty(widest, np.int64), candidates, np.empty(d), np.empty((2, d)),
@@ -417,12 +130,11 @@ def join_grid(store, grid, batch, criterion, counts):
             left = _candidates(store, batch, j, reached, criterion, work, counts)
             for c in range(left):
                 v = candidates[c]
-                total = _quick(tuples, slots[j], v, criterion)
+                total = quick_probability(tuples, slots[j], v, criterion)
                 if total == OPEN:
                     total = pair_probability(tuples, slots[j], v, criterion)
                 if total >= 0.0:
-                    found = room_for_one(found, n)
-                    write_found(found, n, j, code[j] ^ 1, v, tail[code[j] ^ 1], total)
+                    found = add_found(found, n, j, code[j] ^ 1, v, tail[code[j] ^ 1], total)
                     n += 1
         _enter_all(grid, store, batch, i, stop, criterion, extent)
         i = stop

@@ -1,16 +1,15 @@
 """Join of two uncertain windows without an index: every held tuple, every pair of samples."""
 
-from __future__ import annotations
-
 import numpy as np
 
+from sfumato.kernels.arrays import integers
 from sfumato.kernels.compile import compiled_ieee, lean_inline
 from sfumato.kernels.joins.match_probability import match_probability
 from sfumato.kernels.joins.tuple_store import first_in_time
 
 # pairs of an arrival and a tuple held opposite it; those of them looked at one by one; those left
 # after pruning, whose samples were paired.
-COUNTS = np.dtype([("pairs", "i8"), ("visited", "i8"), ("candidates", "i8")])
+COUNTS = integers("pairs visited candidates")
 
 # A pair: the arrival's place in its batch; window and slot of the held tuple, and where that window
 # ended then; Pr(match) without T_j.
@@ -20,22 +19,17 @@ FOUND = np.dtype(
 
 
 @compiled_ieee
-def room_for_one(found, n):
-    """`found` if it has room for pair n, else an array twice as large."""
-    if n < found.size:
-        return found
-    more = np.empty(2 * n, FOUND)
-    for i in range(n):  # a loop: assigning slices compiles Numba's shape errors too
-        more[i] = found[i]
-    return more
-
-
-@lean_inline
-def write_found(found, n, arrival, window, held, newest, total):
-    """Write pair n."""
+def add_found(found, n, arrival, window, held, newest, total):
+    """Write pair n; `found`, or an array twice as large that begins with it."""
+    if n == found.size:
+        more = np.empty(2 * n, FOUND)
+        for i in range(n):  # a loop: assigning slices compiles Numba's shape errors too
+            more[i] = found[i]
+        found = more
     pair = found[n]
     pair.arrival, pair.window, pair.held = arrival, window, held
     pair.newest, pair.total = newest, total
+    return found
 
 
 @lean_inline
@@ -78,7 +72,6 @@ def join_nested(store, batch, criterion, counts):
     store : `Store` with two streams; the arrivals are written, the windows not yet moved
     batch : `Batch`    criterion : `Criterion`, not counting T_j    counts : COUNTS[1], added to
     Returns FOUND[m], by arrival, then by held tuple, oldest first; the windows are moved.
-
     Cost: O(tuples held * samples**2 * d) an arrival.  Error: see `match_probability`.
     Source: A, section 5 (baseline); B, WoP.
     """
@@ -88,8 +81,7 @@ def join_nested(store, batch, criterion, counts):
         for v in range(begin, end):
             total = match_probability(tuples, slots[i], v, criterion)
             if total >= 0.0:
-                found = room_for_one(found, n)
-                write_found(found, n, i, batch.code[i] ^ 1, v, end, total)
+                found = add_found(found, n, i, batch.code[i] ^ 1, v, end, total)
                 n += 1
         counts[0].pairs += end - begin
         counts[0].visited += end - begin

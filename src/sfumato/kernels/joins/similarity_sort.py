@@ -16,12 +16,12 @@ from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.joins.match_probability import match_probability
 from sfumato.kernels.joins.similarity_nested import (
     FOUND,
+    add_found,
     enter,
     forget_before,
-    room_for_one,
-    write_found,
 )
-from sfumato.kernels.joins.tuple_store import first_in_time, move_window, padded
+from sfumato.kernels.joins.store_room import move_window
+from sfumato.kernels.joins.tuple_store import first_in_time, padded, widest_window
 
 NONE = -1
 DEEPEST = 512  # the expected height is below 3 log2(n); 512 cannot be exceeded by chance
@@ -165,9 +165,10 @@ def move_sorted(trees, store, moves):
 
 @lean
 def _add_matches(trees, store, u, o, within, work):
-    """Add Pr(sample of u) * Pr(sample) to work.mass of the owner of every sample near it.
+    """Add Pr(sample of u) * Pr(sample) to work.mass of the owner of every sample near it in window
+    o.
 
-    u : slot of the arrival    o : window    Returns (owners reached, samples visited).
+    Returns (owners reached, samples visited).
     """
     tuples, begin, n, visited = store.tuples, store.windows.head[o], 0, 0
     value, left, right, owner = trees.value, trees.left, trees.right, trees.owner
@@ -237,16 +238,13 @@ def _enter(trees, store, batch, i):
 def join_sorted(store, trees, batch, criterion, counts):
     """Pairs of each arrival with the tuples then held opposite it, Pr(match) >= probability.
 
-    One dimension only. trees : `Ordered` over the windows as they are before the batch; kept up
-    to date. The rest, and the result, as for `join_nested`; `visited` counts samples here.
-
-    Cost: O(l log n) a tuple to insert and delete, n samples held; O(l log n) and the matching
-    pairs of samples an arrival.  Error: see `match_probability`.
+    One dimension only. trees : `Ordered` over the windows as they are before the batch; follows
+    them. The rest, and the result, as for `join_nested`; `visited` counts samples here.
+    Cost: O(l log n) a tuple to insert and delete, n samples held; O(l log n) and the matching pairs
+    of samples an arrival.
     Source: A, section 6.2.2 (Sort-Match), with a treap for the red-black tree.
     """
-    capacity, widest = store.windows.capacity, 1
-    for w in range(capacity.size):
-        widest = max(widest, capacity[w])
+    widest = widest_window(store.windows)
     touched, mass = np.empty(widest, np.int64), np.full(widest, -1.0)
     work = Work(mass, touched, np.empty(DEEPEST, np.int64))
     # Arrays taken out of the tuples once: each time costs two atomic reference counts an array.
@@ -264,8 +262,7 @@ def join_sorted(store, trees, batch, criterion, counts):
             v = head[o] + touched[j]
             total = match_probability(tuples, slots[i], v, criterion)
             if total >= 0.0:
-                found = room_for_one(found, n)
-                write_found(found, n, i, o, v, tail[o], total)
+                found = add_found(found, n, i, o, v, tail[o], total)
                 n += 1
         _enter(trees, store, batch, i)
     return found[:n]

@@ -5,8 +5,6 @@ sums answer for any stretch of a stream in O(1). None carries a bound here: they
 compared with, the exact law costs little more.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -65,9 +63,8 @@ def _poisson_mass(k, mu):
 def poisson_tails(k, mu):
     """(Pr(N <= k), Pr(N > k)) for N Poisson of mean mu; k >= 0 whole.
 
-    The smaller of the two is summed outwards from its largest term. O(sqrt(mu)) typically.
-    Error: 1e-13 relative.  Source: A, equation (14), whose sum must start at i = 0; the first
-    term by the saddle-point form of C. Loader (2000).
+    The smaller is summed outwards from its largest term, O(sqrt(mu)).  Error: 1e-13 relative.
+    Source: A, equation (14), whose sum must start at i = 0; first term: C. Loader (2000).
     """
     if mu <= 0.0:
         return 1.0, 0.0

@@ -1,7 +1,5 @@
 """Existence: the probability that a tuple exists, and how many of some leave no doubt."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.compile import compiled, compiled_ieee
@@ -11,12 +9,11 @@ SURE = 2.0**-50  # less is nothing, of a tuple whose alternatives were taken off
 
 @compiled
 def survey(existence, most):
-    """(bad, above, certain, possible) of an array of probabilities, in one pass.
+    """(bad, above, certain, possible) of an array of probabilities, in one pass.  O(n).
 
     existence : float64[n]; most : float64 >= 1, what rounding may make of a probability
     bad : index of the first value that is NaN or outside [0, most], -1 if none is
     above : how many exceed 1;  certain : how many are at least 1;  possible : how many exceed 0
-    Cost: O(n), no allocation.  Error: none.  Source: the model's rule for a tuple's existence.
     """
     above, certain, possible = 0, 0, 0
     valid = True
@@ -37,10 +34,8 @@ def survey(existence, most):
 
 @compiled_ieee
 def rounded_to_one(total, terms):
-    """`total` of some probabilities, 1 where no more than the roundings of its terms keeps it off.
-
-    That is 2**-52 a term, of two terms or more: a single 1 - 2**-53 was meant.
-    """
+    """`total` of some probabilities, 1 where only roundings keep it off: 2**-52 a term of two or
+    more."""
     if total > 1.0 or (terms > 1 and total >= 1.0 - terms * 2.0**-52):
         return 1.0
     return total

@@ -33,10 +33,7 @@ class Passed(NamedTuple):
 
 @compiled_ieee
 def take_alternative(p, tuple_, rest, reached):
-    """(probability that this alternative is the extreme, that the next ones are reached).
-
-    rest : float64[tuples], 1 - the probability of the tuple's alternatives passed; updated
-    """
+    """(probability that this alternative is the extreme, that the next ones are reached)."""
     old = rest[tuple_]
     new = old - p
     if new < SURE:

@@ -1,7 +1,5 @@
 """A finite law, ascending values with probabilities: moments, quantiles, and fewer values."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.compile import compiled
@@ -15,17 +13,8 @@ SPLIT = 2.0**17 + 1.0  # rounds to 36 binary digits
 @compiled
 def outcomes(prob, value):
     """The law without outcomes that are roundings.  prob, value : float64[k].  O(k)."""
-    least, some = ROUNDING * prob.sum(), 0
-    for p in prob:
-        some += p > least
-    if some == prob.size:
-        return prob, value
-    kept_prob, kept_value, at = np.empty(some), np.empty(some), 0
-    for i in range(prob.size):
-        if prob[i] > least:
-            kept_prob[at], kept_value[at] = prob[i], value[i]
-            at += 1
-    return kept_prob, kept_value
+    kept = prob > ROUNDING * prob.sum()
+    return prob[kept], value[kept]
 
 
 @compiled

@@ -21,22 +21,21 @@ merge, for the same numbers.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from sfumato.kernels.compile import compiled_ieee
+from sfumato.kernels.arrays import reals
+from sfumato.kernels.compile import compiled_ieee, lean
 
-# Places in a channel's scalars. "Certain" tuples have e = 1; the others feed the nodes.
-TUPLES, CERTAIN = 0, 1  # tuples with e > 0, and those with e = 1
-EXISTENCE, COUNT_VARIANCE = 2, 3  # sum of e, of e (1 - e)
-SUM, SUM_VARIANCE, BOUNDARY = 4, 5, 6  # sum of e mu; of its variance; of mu
-ABSENT = 7  # log of the probability that none of the uncertain tuples has a value
-CENTRE, CERTAIN_SUM, CERTAIN_VARIANCE = 8, 9, 10  # c; sum of mu - c and of var, certain tuples
-SCALARS = 11
-# Rows of a channel's nodes, uncertain tuples only; U and V make D's change of centre.
-F, E, A, D, U, V = 0, 1, 2, 3, 4, 5
-ROWS = 6
-# What is asked for: the functions of aggregates that are moments.
-COUNT_OF, SUM_OF, AVG_OF, BOUNDARY_OF = 0, 1, 2, 3
+COUNT_OF, SUM_OF, AVG_OF, BOUNDARY_OF = 0, 1, 2, 3  # functions of aggregates that are moments
+# Of a channel's tuples: how many have e > 0, and how many e = 1 ("certain", the others feed the
+# nodes); sums of e, of e (1 - e), of e mu, of its variance, of mu; log of the probability that no
+# uncertain one has a value; c, and the sums of mu - c and of var over the certain ones.
+SUMS = reals(
+    "tuples certain existence count_variance total total_variance boundary absent centre "
+    "certain_total certain_variance"
+)
 
 
 def _nodes():
@@ -58,87 +57,93 @@ def _nodes():
 NODE, WEIGHT = _nodes()
 RISE = -np.expm1(-NODE)  # 1 - t
 NODES = NODE.size
+# At the nodes, of uncertain tuples alone: F, the sum of e / d, A, D, and what makes D's change of
+# centre: the sums of e (1 - e) mu / d**2 and of e (1 - e) / d**2.
+NODE_SUMS = np.dtype([(name, float, (NODES,)) for name in ("f", "e", "a", "d", "u", "v")])
+
+
+class Sets(NamedTuple):
+    """Partials of sets of tuples, each by its channels, of which the averaged ones come first.
+
+    sums : SUMS[sets, channels]
+    nodes : NODE_SUMS[sets, averaged channels], used where there are uncertain tuples; before the
+        first of these one row may stand for all
+    """
+
+    sums: np.ndarray
+    nodes: np.ndarray
 
 
 @compiled_ieee
-def lift(offsets, prob, values, existence, e, mu, var):
-    """What tuples are to a channel: e, mu and var, written; mu = var = 0 where e = 0.
+def one_set(sets):
+    """Room for one set with the channels of `sets`."""
+    channels, averaged = sets.sums.shape[1], sets.nodes.shape[1]
+    return Sets(np.empty((1, channels), SUMS), np.empty((1, averaged), NODE_SUMS))
 
-    offsets : int64[n + 1]    prob, values : float64[m], NaN: no value
-    existence : float64[n], see `existences`    e, mu, var : float64[n]
-    e is exactly 1 for a tuple of existence 1 with a value in each alternative.  O(m).
+
+@lean
+def _row(sets, s):
+    """Which row of its nodes set s has."""
+    return min(s, sets.nodes.shape[0] - 1)
+
+
+@lean
+def clear_set(sets, s):
+    """Make set s one of no tuples."""
+    for c in range(sets.sums.shape[1]):
+        own = sets.sums[s, c]
+        own.tuples = own.certain = own.existence = own.count_variance = 0.0
+        own.total = own.total_variance = own.boundary = own.absent = 0.0
+        own.centre = own.certain_total = own.certain_variance = 0.0
+
+
+@lean
+def _clear_nodes(nodes):
+    for q in range(NODES):
+        nodes.f[q] = 1.0
+        nodes.e[q] = nodes.a[q] = nodes.d[q] = nodes.u[q] = nodes.v[q] = 0.0
+
+
+@lean
+def add_tuple(lifted, i, sets, s):
+    """Add tuple i to set s.  O(NODES) for each averaged channel where 0 < e < 1, else O(1).
+
+    lifted : float64[channels, 3, n], see `lift`
     """
-    n = offsets.size - 1
-    for i in range(n):
-        e[i], mu[i], var[i] = 0.0, 0.0, 0.0
-        total, first, missing = 0.0, np.nan, False
-        for k in range(offsets[i], offsets[i + 1]):
-            v = values[k]
-            if np.isnan(v):
-                missing = True
-                continue
-            if np.isnan(first):
-                first = v
-            total += prob[k]
-            mu[i] += prob[k] * (v - first)
-        if total == 0.0:
+    for c in range(sets.sums.shape[1]):
+        e, mu, var, own = lifted[c, 0, i], lifted[c, 1, i], lifted[c, 2, i], sets.sums[s, c]
+        if e <= 0.0:
             continue
-        mu[i] = first + mu[i] / total
-        for k in range(offsets[i], offsets[i + 1]):
-            v = values[k]
-            if not np.isnan(v):
-                var[i] += prob[k] * (v - mu[i]) ** 2
-        var[i] /= total
-        e[i] = min(total, existence[i]) if missing else existence[i]
-    return e, mu, var
+        if own.tuples == 0.0:
+            own.centre = mu
+        absent = 1.0 - e
+        own.tuples += 1.0
+        own.existence += e
+        own.count_variance += e * absent
+        own.total += e * mu
+        own.total_variance += e * var + e * absent * mu * mu
+        own.boundary += mu
+        centred = mu - own.centre
+        if e == 1.0:
+            own.certain += 1.0
+            own.certain_total += centred
+            own.certain_variance += var
+            continue
+        own.absent += np.log1p(-e)
+        if c < sets.nodes.shape[1]:
+            nodes = sets.nodes[_row(sets, s), c]
+            if own.tuples - own.certain == 1.0:
+                _clear_nodes(nodes)
+            _add_to_nodes(e, centred, var, nodes)
 
 
-@compiled_ieee
-def clear_nodes(nodes):
-    """Make nodes those of no tuples (scalars of no tuples are 0)."""
-    for q in range(nodes.shape[1]):
-        nodes[F, q] = 1.0
-        for r in range(1, ROWS):
-            nodes[r, q] = 0.0
-
-
-@compiled_ieee
-def add_tuple(e, mu, var, rise, averaged, scalars, nodes):
-    """Add one tuple to a channel's partial.  O(q) if `averaged` and 0 < e < 1, else O(1).
-
-    rise : float64[q], 1 - t at the nodes    averaged : whether the nodes are used at all
-    scalars : float64[SCALARS]    nodes : float64[ROWS, q], cleared before the first tuple
-    """
-    if e <= 0.0:
-        return
-    if scalars[TUPLES] == 0.0:
-        scalars[CENTRE] = mu
-    absent = 1.0 - e
-    scalars[TUPLES] += 1.0
-    scalars[EXISTENCE] += e
-    scalars[COUNT_VARIANCE] += e * absent
-    scalars[SUM] += e * mu
-    scalars[SUM_VARIANCE] += e * var + e * absent * mu * mu
-    scalars[BOUNDARY] += mu
-    centred = mu - scalars[CENTRE]
-    if e == 1.0:
-        scalars[CERTAIN] += 1.0
-        scalars[CERTAIN_SUM] += centred
-        scalars[CERTAIN_VARIANCE] += var
-        return
-    scalars[ABSENT] += np.log1p(-e)
-    if averaged:
-        add_to_nodes(e, centred, var, rise, nodes)
-
-
-@compiled_ieee
-def add_to_nodes(e, mu, var, rise, nodes):
-    """Add one tuple of existence below 1 to the nodes, mu relative to the centre.  O(q)."""
+@lean
+def _add_to_nodes(e, mu, var, nodes):
+    """Add one tuple of existence below 1, mu relative to the centre."""
     noise, mixed = e * var, e * (1.0 - e)
-    f, sum_e, sum_a = nodes[F], nodes[E], nodes[A]
-    sum_d, sum_u, sum_v = nodes[D], nodes[U], nodes[V]
-    for q in range(rise.size):
-        d = 1.0 - e * rise[q]
+    f, sum_e, sum_a, sum_d, sum_u, sum_v = nodes.f, nodes.e, nodes.a, nodes.d, nodes.u, nodes.v
+    for q in range(NODES):
+        d = 1.0 - e * RISE[q]
         inverse = 1.0 / d
         v = mixed * inverse * inverse
         u = v * mu
@@ -151,110 +156,136 @@ def add_to_nodes(e, mu, var, rise, nodes):
         sum_d[q] += noise * inverse + u * mu
 
 
-@compiled_ieee
-def copy_set(scalars, nodes, averaged, to_scalars, to_nodes):
-    """Copy one partial onto another; its nodes only if there are any in use."""
-    for j in range(SCALARS):
-        to_scalars[j] = scalars[j]
-    if averaged and scalars[TUPLES] > scalars[CERTAIN]:
-        for r in range(nodes.shape[0]):
-            for q in range(nodes.shape[1]):
-                to_nodes[r, q] = nodes[r, q]
+@lean
+def _noded(sets, s, c):
+    """Whether the nodes of a channel are in use."""
+    return c < sets.nodes.shape[1] and sets.sums[s, c].tuples > sets.sums[s, c].certain
 
 
-@compiled_ieee
-def recentre(scalars, nodes, averaged, centre):
-    """Take a partial's values relative to another centre."""
-    shift = centre - scalars[CENTRE]
-    scalars[CENTRE] = centre
-    scalars[CERTAIN_SUM] -= shift * scalars[CERTAIN]
-    if shift == 0.0 or not averaged or scalars[TUPLES] == scalars[CERTAIN]:
+@lean
+def _copy_channel(source, s, to, t, c):
+    to.sums[t, c] = source.sums[s, c]
+    if _noded(source, s, c):
+        to.nodes[_row(to, t), c] = source.nodes[_row(source, s), c]
+
+
+@lean
+def copy_set(source, s, to, t):
+    """Copy set s onto set t."""
+    for c in range(source.sums.shape[1]):
+        _copy_channel(source, s, to, t, c)
+
+
+@lean
+def _recentre(sets, s, c, centre):
+    """Take a channel's values relative to another centre."""
+    own = sets.sums[s, c]
+    shift = centre - own.centre
+    own.centre = centre
+    own.certain_total -= shift * own.certain
+    if shift == 0.0 or not _noded(sets, s, c):
         return
-    for q in range(nodes.shape[1]):
-        nodes[D, q] = max(nodes[D, q] + shift * (shift * nodes[V, q] - 2.0 * nodes[U, q]), 0.0)
-        nodes[A, q] -= shift * nodes[E, q]
-        nodes[U, q] -= shift * nodes[V, q]
+    nodes = sets.nodes[_row(sets, s), c]
+    a, d, e, u, v = nodes.a, nodes.d, nodes.e, nodes.u, nodes.v
+    for q in range(NODES):
+        d[q] = max(d[q] + shift * (shift * v[q] - 2.0 * u[q]), 0.0)
+        a[q] -= shift * e[q]
+        u[q] -= shift * v[q]
 
 
-@compiled_ieee
-def merge_sets(scalars, nodes, averaged, to_scalars, to_nodes):
-    """Add the tuples of one partial (kept) to another, relative to the mean of both centres.
+@lean
+def _merge_nodes(nodes, shift, to):
+    """Add sums at the nodes to others, whose centre is larger by `shift`."""
+    f, e, a, d, u, v = nodes.f, nodes.e, nodes.a, nodes.d, nodes.u, nodes.v
+    to_f, to_e, to_a, to_d, to_u, to_v = to.f, to.e, to.a, to.d, to.u, to.v
+    for q in range(NODES):
+        to_f[q] *= f[q]
+        to_e[q] += e[q]
+        to_v[q] += v[q]
+        to_d[q] += max(d[q] + shift * (shift * v[q] - 2.0 * u[q]), 0.0)
+        to_a[q] += a[q] - shift * e[q]
+        to_u[q] += u[q] - shift * v[q]
 
-    O(q) if `averaged` and there are uncertain tuples, else O(1).
+
+@lean
+def merge_set(source, s, to, t):
+    """Add the tuples of set s (kept) to set t, relative to the mean of both centres.
+
+    O(NODES) for each averaged channel with uncertain tuples, else O(1).
     """
-    n, m = scalars[TUPLES], to_scalars[TUPLES]
-    if n == 0.0:
-        return
-    if m == 0.0:
-        copy_set(scalars, nodes, averaged, to_scalars, to_nodes)
-        return
-    here, there = scalars[CENTRE], to_scalars[CENTRE]
-    centre = there + (here - there) * (n / (n + m))
-    recentre(to_scalars, to_nodes, averaged, centre)
-    shift = centre - here
-    uncertain, before = n > scalars[CERTAIN], m > to_scalars[CERTAIN]
-    for j in range(CENTRE):
-        to_scalars[j] += scalars[j]
-    to_scalars[CERTAIN_SUM] += scalars[CERTAIN_SUM] - shift * scalars[CERTAIN]
-    to_scalars[CERTAIN_VARIANCE] += scalars[CERTAIN_VARIANCE]
-    if not (averaged and uncertain):
-        return
-    if not before:
-        clear_nodes(to_nodes)
-    for q in range(nodes.shape[1]):
-        v, u, e = nodes[V, q], nodes[U, q], nodes[E, q]
-        to_nodes[F, q] *= nodes[F, q]
-        to_nodes[E, q] += e
-        to_nodes[V, q] += v
-        to_nodes[D, q] += max(nodes[D, q] + shift * (shift * v - 2.0 * u), 0.0)
-        to_nodes[A, q] += nodes[A, q] - shift * e
-        to_nodes[U, q] += u - shift * v
+    for c in range(source.sums.shape[1]):
+        own, other = source.sums[s, c], to.sums[t, c]
+        if own.tuples == 0.0:
+            continue
+        if other.tuples == 0.0:
+            _copy_channel(source, s, to, t, c)
+            continue
+        share = own.tuples / (own.tuples + other.tuples)
+        centre = other.centre + (own.centre - other.centre) * share
+        _recentre(to, t, c, centre)
+        shift, before = centre - own.centre, _noded(to, t, c)
+        other.tuples += own.tuples
+        other.certain += own.certain
+        other.existence += own.existence
+        other.count_variance += own.count_variance
+        other.total += own.total
+        other.total_variance += own.total_variance
+        other.boundary += own.boundary
+        other.absent += own.absent
+        other.certain_total += own.certain_total - shift * own.certain
+        other.certain_variance += own.certain_variance
+        if _noded(source, s, c):
+            nodes = to.nodes[_row(to, t), c]
+            if not before:
+                _clear_nodes(nodes)
+            _merge_nodes(source.nodes[_row(source, s), c], shift, nodes)
 
 
 @compiled_ieee
-def average(scalars, nodes, node, weight, rise):
+def _average(sets, s, c):
     """(mean, standard deviation, existence) of the average; NaN, NaN, 0 of no tuples.
 
-    node, weight, rise : float64[q], see `NODE`, `WEIGHT`, `RISE`
-    Cost: O(q) if there are uncertain tuples, else O(1).
+    Cost: O(NODES) if there are uncertain tuples, else O(1).
     Error: existence relative 1e-15 n; the mean's is below 1e-11 standard deviations of the values,
     that of the variance below 1e-11 of itself and 1e-15 of the values' variance, for up to 10**7
     uncertain tuples.
     """
-    n, certain = scalars[TUPLES], scalars[CERTAIN]
+    own = sets.sums[s, c]
+    n, certain = own.tuples, own.certain
     if n == 0.0:
         return np.nan, np.nan, 0.0
     if n == certain:
-        mean = scalars[CENTRE] + scalars[CERTAIN_SUM] / n
-        return mean, np.sqrt(scalars[CERTAIN_VARIANCE]) / n, 1.0
-    existence = 1.0 if certain > 0.0 else -np.expm1(scalars[ABSENT])
+        return own.centre + own.certain_total / n, np.sqrt(own.certain_variance) / n, 1.0
+    nodes = sets.nodes[_row(sets, s), c]
+    existence = 1.0 if certain > 0.0 else -np.expm1(own.absent)
     first = 0.0
-    for q in range(node.size):
+    for q in range(NODES):
         # t * F, the t of certain tuples divided out of A and E where these have one: t F / t = F
-        t, chance = 1.0 - rise[q], nodes[F, q]
+        t, chance = 1.0 - RISE[q], nodes.f[q]
         if certain > 0.0:
-            chance *= np.exp(-node[q] * certain)
-        first += weight[q] * chance * (t * nodes[A, q] + scalars[CERTAIN_SUM])
+            chance *= np.exp(-NODE[q] * certain)
+        first += WEIGHT[q] * chance * (t * nodes.a[q] + own.certain_total)
     shift = first / existence
     second = 0.0
-    for q in range(node.size):
-        t, chance = 1.0 - rise[q], nodes[F, q]
+    for q in range(NODES):
+        t, chance = 1.0 - RISE[q], nodes.f[q]
         if certain > 0.0:
-            chance *= np.exp(-node[q] * certain)
-        a = t * (nodes[A, q] - shift * nodes[E, q]) + (scalars[CERTAIN_SUM] - shift * certain)
-        d = nodes[D, q] + shift * (shift * nodes[V, q] - 2.0 * nodes[U, q])
-        inner = t * max(d, 0.0) + scalars[CERTAIN_VARIANCE] + a * a
-        second += weight[q] * node[q] * chance * inner
-    return scalars[CENTRE] + shift, np.sqrt(second / existence), existence
+            chance *= np.exp(-NODE[q] * certain)
+        a = t * (nodes.a[q] - shift * nodes.e[q]) + (own.certain_total - shift * certain)
+        d = nodes.d[q] + shift * (shift * nodes.v[q] - 2.0 * nodes.u[q])
+        inner = t * max(d, 0.0) + own.certain_variance + a * a
+        second += WEIGHT[q] * NODE[q] * chance * inner
+    return own.centre + shift, np.sqrt(second / existence), existence
 
 
 @compiled_ieee
-def measure(what, scalars, nodes, node, weight, rise):
-    """(mean, standard deviation, existence) of COUNT_OF, SUM_OF, AVG_OF or BOUNDARY_OF."""
+def measure(what, sets, s, c):
+    """(mean, standard deviation, existence) of a COUNT_OF, SUM_OF, AVG_OF or BOUNDARY_OF."""
+    own = sets.sums[s, c]
     if what == COUNT_OF:
-        return scalars[EXISTENCE], np.sqrt(scalars[COUNT_VARIANCE]), 1.0
+        return own.existence, np.sqrt(own.count_variance), 1.0
     if what == SUM_OF:
-        return scalars[SUM], np.sqrt(scalars[SUM_VARIANCE]), 1.0
+        return own.total, np.sqrt(own.total_variance), 1.0
     if what == BOUNDARY_OF:
-        return scalars[BOUNDARY], 0.0, 1.0
-    return average(scalars, nodes, node, weight, rise)
+        return own.boundary, 0.0, 1.0
+    return _average(sets, s, c)

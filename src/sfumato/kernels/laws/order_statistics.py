@@ -5,8 +5,6 @@ tuples do not matter to it. So one pass with the count as (part of) its state gi
 function of the inside tuples, at O(held * band) for each cell of the rest of the state.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.compile import compiled
@@ -158,10 +156,8 @@ def order_statistic_law(tuples, head, end, w, share):
 
 @compiled
 def _split(tuples, i, x, absent, to):
-    """Probabilities that tuple i is <= x, > x, without a value, or does not exist, written.
-
-    absent : bool, without a value counts as not existing
-    """
+    """Probabilities that tuple i is <= x, > x, without a value (if `absent`, as not existing), or
+    absent."""
     low, over, none = 0.0, 0.0, 0.0
     for a in range(tuples.offsets[i], tuples.offsets[i + 1]):
         if np.isnan(tuples.value[a]):
@@ -184,7 +180,6 @@ def _split(tuples, i, x, absent, to):
 def _at_most(parts, w, share, kinds):
     """Pr(there is a value, and at least `share` of the inside values are low).
 
-    parts : float64[held, 4], see `_split`
     State: count n, number without a value (if `kinds` > 1), number of low values.
     """
     held = parts.shape[0]

@@ -86,13 +86,13 @@ def take_all(tuples, hashes, begin, end, world, places):
 
 @compiled
 def laws_of_samples(samples, existence, near):
-    """Laws with equal weights on k rows of samples.
+    """Laws with equal weights on k rows of samples.  O(k n).
 
     samples : float64[k, n], each row ascending, NaN (last) for worlds without a result
     existence : float64[k], what each law's probabilities sum to
     near : float64, share of a value by which it may differ from the next and be the same
     Returns (places int64[k + 1], prob, value, used int64[k]): ascending different values, and how
-    many samples each law is made of.  O(k n).
+    many samples each law is made of.
     """
     k, n = samples.shape
     places, used = np.zeros(k + 1, np.int64), np.zeros(k, np.int64)

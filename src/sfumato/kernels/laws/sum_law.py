@@ -1,7 +1,5 @@
 """Exact law of the sum or average of the w newest existing tuples, while it has few outcomes."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.compile import compiled
@@ -100,7 +98,6 @@ def sum_law(tuples, head, end, w, average, most):
         count only where more than w tuples are held, the values only for an average
     Returns (bool done, probabilities, values), ascending; the probabilities of an average fall
     short of 1 by that of a window without a value.
-
     Cost: O(held * states * a), a alternatives a tuple, and sorting the states once.
     Error: sums within the roundings of adding them are one, states below 1e-19 are dropped.
     """

@@ -63,8 +63,7 @@ def write_answers(out, at, run, rankings):
     """Write the answers of one run to each of its queries; returns where the next ones go.
 
     out : AnswerRows, filled from row `at` on;  run : Run;  rankings : Rankings of its k
-    Cost: O(rows written). One pass, column by column: there may be far more of them than tuples,
-    for every query gets its own.
+    One pass, column by column: there may be far more rows than tuples, as every query gets its own.
     """
     offsets = rankings.offsets
     for j in range(run.query.size):

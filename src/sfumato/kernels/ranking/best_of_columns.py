@@ -1,7 +1,5 @@
 """The greatest values of several columns, each with its own number of them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.compile import compiled
@@ -11,11 +9,11 @@ MOST_MOVES = 32  # a place, before sorting anew is quicker than repairing an ord
 
 @compiled
 def repair(order, value):
-    """Bring places into descending order of value, equal values by ascending place.
+    """Bring places into descending order of value, equal values by ascending place; whether it was
+    done.
 
-    order : int64[n], a permutation, changed;  value : float64[n], value[j] of order[j], changed
-    Returns whether it was done: False, with `order` any permutation, after MOST_MOVES * n moves.
-    Cost: O(n + moves), an insertion sort: few moves where the order hardly changes.
+    False, with `order` any permutation, after MOST_MOVES * n moves.  An insertion sort: few moves
+    where the order hardly changes.
     """
     moves, most = 0, MOST_MOVES * order.size
     for j in range(1, order.size):
@@ -37,8 +35,7 @@ def best_of_columns(values, ks):
 
     values : float64[n, c], no NaN;  ks : int64[c], at least 1.  Equal values by ascending place.
     Returns offsets int64[c + 1] and places int64[offsets[c]], column after column.
-    Cost: O(n log n) a column, and O(n) where it is ordered much as the one before, as are the
-    top-k probabilities of neighbouring k.
+    O(n log n) a column, O(n) where it is ordered much as the one before, as for neighbouring k.
     """
     n = values.shape[0]
     offsets = np.zeros(ks.size + 1, dtype=np.int64)
@@ -62,11 +59,9 @@ def best_of_columns(values, ks):
 
 @compiled
 def best_rows(values, ks, owner, scores):
-    """best_of_columns as rows of answers, column after column.
+    """best_of_columns as rows of answers: offsets, and rank from 1, owner, score and value of each.
 
-    owner : int64[n], what stands at each place;  scores : float64[], of the owners, or empty
-    Returns offsets int64[c + 1], and for each row its rank from 1, owner, score (0 if none are
-    given) and value.  Cost: as best_of_columns.
+    owner : int64[n], what stands at each place;  scores : float64[], of the owners, or empty: 0
     """
     offsets, places = best_of_columns(values, ks)
     rank, owners = np.empty(places.size, dtype=np.int64), np.empty(places.size, dtype=np.int64)

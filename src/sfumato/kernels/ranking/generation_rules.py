@@ -71,12 +71,11 @@ def rule_factors(prob, rule, rules):
 def undecided(factors, least, most):
     """Positions where Pr(fewer than k items above) is neither 1 nor 0, for least <= k <= most.
 
-    least, most : int >= 1
     Returns (begin, end): up to position `begin` at least `least` items can only be above with
-    probability < 4e-18; from `end` on, fewer than `most` are above with probability < 4e-18.
-    end = m if the items do not reach that far.
-    Cost: O(m).  Source: Bernstein's and Chernoff's bounds for sums of independent variables, on
-    all rules above; leaving one's own rule out moves the mean by at most 1.
+    probability < 4e-18; from `end` on, fewer than `most` are above with probability < 4e-18. end =
+    m if the items do not reach that far.
+    O(m).  Source: Bernstein's and Chernoff's bounds for sums of independent variables, on all rules
+    above; leaving one's own rule out moves the mean by at most 1.
     """
     prob, mass = factors.prob, factors.mass
     mean, variance, rules = 0.0, 0.0, 0

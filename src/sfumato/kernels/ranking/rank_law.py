@@ -1,7 +1,5 @@
 """The law of each item's rank, and what is read off it: U-kRanks, and ranking functions (PRF)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.compile import compiled

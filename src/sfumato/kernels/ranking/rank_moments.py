@@ -1,7 +1,5 @@
 """Rankings that need no law: expected ranks, and exponential ranking functions (PRFe)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.compile import compiled
@@ -9,13 +7,12 @@ from sfumato.kernels.compile import compiled
 
 @compiled
 def expected_rank_sums(prob, rule, rules, item_tuple, tuples):
-    """Expected rank of every tuple: how many are above it, or all that exist where it does not.
+    """Expected rank of every tuple, float64[tuples], best 0; where it is absent the world's size.
 
     prob : float64[m], all items in rank order;  rule : int64[m] in [-1, rules), -1 for no rule
     item_tuple : int64[m] in [0, tuples); the items of a tuple of several share its rule
-    Returns float64[tuples].  Best rank 0; where the tuple is absent its rank is the world's size.
-    Cost: O(m).  Error: relative, about 2 m u.  Source: expected ranks of Cormode, Li and Yi
-    (2009), as named in D, section 2, for rules of any shape.
+    O(m).  Error: relative, about 2 m u.  Source: expected ranks of Cormode, Li and Yi (2009), as
+    named in D, section 2, for rules of any shape.
     """
     everything = 0.0
     total, own = np.zeros(rules), np.zeros(tuples)
@@ -42,13 +39,12 @@ def expected_rank_sums(prob, rule, rules, item_tuple, tuples):
 
 @compiled
 def exponential_ranks(prob, rule, rules, alpha):
-    """Sum over j >= 1 of alpha**j Pr(rank(x) = j), for each item x.
+    """Sum over j >= 1 of alpha**j Pr(rank(x) = j), for each item x: float64[m].
 
     prob : float64[m] in (0, 1], all items in rank order;  rule : int64[m] in [-1, rules)
     alpha : float64 in (0, 1]
-    Returns float64[m].  Cost: O(m): the generating function of the count above, at alpha. A
-    scalar, so one's own rule may be divided out: its factor is at least alpha, and a quotient
-    keeps its relative precision.  Error: relative, 4 m u.
+    O(m): the generating function of the count above, at alpha. A scalar, so one's own rule may be
+    divided out: its factor is at least alpha.  Error: relative, 4 m u.
     Source: PRFe of Li, Saha and Deshpande (2009), as named in D, section 2.
     """
     out = np.empty(prob.size)

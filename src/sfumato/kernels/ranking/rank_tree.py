@@ -42,10 +42,7 @@ class RankTree(NamedTuple):
 
 @compiled
 def plant(begin, end, most, block):
-    """A tree over positions [begin, end), leaves of at most `block`, laws of counts below `most`.
-
-    Cost: O(end) memory, and O(most) for each of its levels.
-    """
+    """A tree over positions [begin, end), leaves up to `block`, laws of counts below `most`."""
     levels, length = 2, end - begin
     while length > block:
         length = (length + 1) // 2
@@ -71,10 +68,7 @@ def plant(begin, end, most, block):
 
 @compiled
 def enter(tree, depth, a, b, factors, most):
-    """Go down to the node [a, b) at `depth` from its parent: its law, and its list of parts.
-
-    Cost: O(parent's list) and O(band) for every four factors.
-    """
+    """Go down to the node [a, b) at `depth` from its parent: its law, and its list of parts."""
     mass, after = factors.mass, factors.after
     parent, own = tree.at[depth - 1], tree.at[depth]
     full, kept = 0, 0

@@ -5,8 +5,6 @@ groups 0 ... e and costs k[e]. Between two answers of group i at most f[i] units
 group runs once a cycle, at its end, where everything begins anew.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.compile import compiled
@@ -18,10 +16,10 @@ DENSE = 8  # with more than one step in so many cells, whole rows are quicker th
 def extend_costs(lower, bound, cost, row):
     """DP(i, t), the least cost of groups 0 ... i in [0, t] when nothing runs at 0 and after t.
 
-    lower : int64[bound], DP(i - 1, t);  bound, cost : f[i], k[i]
-    row : int64[>= bound], the result
-    Cost: O((row.size - bound) * steps), steps <= bound: where `lower` does not rise, the longest
-    rest after the last run of group i is the best one, for DP(i, t) never falls.
+    lower : int64[bound], DP(i - 1, t);  bound, cost : f[i], k[i];  row : int64[>= bound], the
+    result
+    O((row.size - bound) * steps), steps <= bound: where `lower` does not rise, the longest rest
+    after the last run of group i is the best one, for DP(i, t) never falls.
     Source: D, (7), of which only t < f[i + 1] is ever needed.
     """
     row[:bound] = lower
@@ -64,11 +62,10 @@ def last_run(lower, row, t, bound, cost):
 def optimal_timetable(f, k):
     """The timetable of least cost per unit of time.
 
-    f, k : int64[g], g >= 1, strictly ascending, at least 1
+    f, k : int64[g], g >= 1, strictly ascending, at least 1; sums below 2**63
     Returns times int64[r], ascending, and groups int64[r] of the runs in (0, cycle]; the last run
     is that of group g - 1 at the cycle's end. Of equally good cycles the shortest.
     Cost: O(f[g - 1]**2 / 2) at worst, usually far less (see extend_costs); memory O(sum of f).
-    Error: none, integers; sums below 2**63.
     Source: D, section 7 and Algorithm 1. Its rows run to f[g - 1]; row i is needed to f[i + 1].
     """
     g = f.size

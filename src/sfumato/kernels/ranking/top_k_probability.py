@@ -62,10 +62,7 @@ def partial_law(tree, depth, factors, x, q):
 
 @compiled
 def below(tree, depth, ks, first, width, scratch):
-    """windows[d, c] = Pr(fewer than ks[c] - d of the leaf's factors exist), d < width, c >= first.
-
-    scratch : `windows` is written.  Cost: O(band + ks.size * width).
-    """
+    """windows[d, c] = Pr(fewer than ks[c] - d of its factors exist), d < width, c >= first."""
     cumulative, windows = scratch.cumulative, scratch.windows
     law, low, high = tree.laws[depth], tree.low[depth], tree.high[depth]
     total = 0.0
@@ -109,10 +106,10 @@ def add_tails(p, q, degree, windows, first, out):
 def fill_leaf(tree, depth, a, b, factors, tails, scratch):
     """Pr_k of the positions [a, b) of a leaf, for all k wanted.
 
-    The factors that hold on parts of the leaf are multiplied into a small polynomial q, one by
-    one; only where one of them ends, which is where its rule's next member stands, anew. The
-    tail of the product of q and the leaf's law needs no more of that law than b - a sums.
-    Cost: O(band + ks.size * (b - a)**2), and O((b - a)**2) for every factor that ends.
+    The factors that hold on parts of the leaf are multiplied into a small polynomial q, one by one;
+    only where one of them ends, which is where its rule's next member stands, anew. The tail of the
+    product of q and the leaf's law needs no more of that law than b - a sums.
+    O(band + ks.size * (b - a)**2), and O((b - a)**2) for every factor that ends.
     """
     prob, mass, after = factors.prob, factors.mass, factors.after
     ks, q, ends = tails.ks, scratch.q, scratch.ends

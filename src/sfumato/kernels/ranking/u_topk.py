@@ -73,13 +73,11 @@ def rise(chosen, at):
 
 @compiled
 def scan(prob, unit, units, k, stop):
-    """Follow the k best rules over the first `stop` items.
+    """Follow the k best rules over the first `stop` items.  O(stop log k + units).
 
-    prob : float64[m] in rank order;  unit : int64[m] in [0, units), the item's rule, or one of
-        its own;  k : int >= 1
-    Returns (best, length, ended, chosen): the greatest log probability of k members and the
-    number of items it was found at, whether the scan reached its end, and the rules there.
-    Cost: O(stop log k + units).
+    unit : int64[m] in [0, units), the item's rule, or one of its own
+    Returns (best, length, ended, chosen): the greatest log probability of k members and the number
+    of items it was found at, whether the scan reached its end, and the rules there.
     """
     chosen = Chosen(
         np.empty(k, dtype=np.int64),
@@ -136,10 +134,8 @@ def scan(prob, unit, units, k, stop):
 
 @compiled
 def likeliest_world(chosen, prob):
-    """The most probable world, from the rules after the last item: (log probability, members).
-
-    members : int64[c], ascending positions.  Cost: O(rules).
-    """
+    """The most probable world, from the rules after the last item: (log probability, its
+    positions)."""
     value, count = 0.0, 0
     members = np.empty(chosen.pick.size, dtype=np.int64)
     for u in range(chosen.pick.size):
@@ -176,12 +172,12 @@ def likeliest_vector(prob, unit, units, k, full):
     """The most probable top-k vector: ascending int64[<= k] positions, probability, its log.
 
     prob : float64[m] in (0, 1], in rank order;  unit : int64[m] in [0, units), the item's rule
-        (items without one have a unit of their own);  k : int >= 1
-    full : whether only vectors of k members count. Otherwise a world of fewer than k items has
-        all of them as its vector; empty, with probability 0, if no world has k items.
+    (items without one have a unit of their own);  k : int >= 1
+    full : whether only vectors of k members count. Otherwise a world of fewer than k items has all
+    of them as its vector; empty, with probability 0, if no world has k items.
     Of vectors whose probabilities differ by less than a factor 1 + 1e-10 one that ends earlier is
-    returned.  Cost: O(m log k), ended by a bound once the rest cannot matter.
-    Error: of the probability relative, (m + k) u; 0 below 1e-308, where the logarithm still tells.
+    returned.  O(m log k).  Error: of the probability relative, (m + k) u; 0 below 1e-308, where the
+    logarithm still tells.
     """
     best, length, ended, chosen = scan(prob, unit, units, k, prob.size)
     if ended and not full:

@@ -13,8 +13,8 @@ from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.laws.existence import SURE
 from sfumato.kernels.laws.extreme_law import Passed, extreme_law
 from sfumato.kernels.laws.finite_law import law_moments
-from sfumato.kernels.laws.mergeable_moments import measure
-from sfumato.kernels.windows.two_stacks import extend_partial, merge_parts, turn_over
+from sfumato.kernels.laws.mergeable_moments import add_tuple, measure, one_set
+from sfumato.kernels.windows.two_stacks import merge_parts, turn_over
 
 
 class DeltaRule(NamedTuple):
@@ -115,7 +115,7 @@ def drop_alternatives(held, before):
 
 
 @lean
-def evict(held, stacks, rule, measures):
+def evict(held, stacks, rule):
     """Evict from a window that has taken an arrival; its survival includes the arrival."""
     marks = held.marks[0]
     before = marks.head
@@ -127,7 +127,7 @@ def evict(held, stacks, rule, measures):
         else:
             break
         if marks.head == marks.middle:
-            turn_over(held, stacks, measures)
+            turn_over(held, stacks)
         marks.head += 1
         begin_survival(held, rule)
     if marks.head > before:
@@ -144,26 +144,25 @@ def slide_delta(held, stacks, enters, rule, measures, bounds, answers):
     Cost: O(l) an arrival and O(held * l**2) an eviction; O(held) moves for MIN and MAX.
     """
     marks, what, extreme = held.marks[0], measures.what, measures.extreme
-    total, nodes = np.empty(stacks.back.shape), np.empty(stacks.back_nodes.shape)
+    total = one_set(stacks.back)
     room = held.order.shape[1] if extreme.size else 0
     law, chance = np.empty(room), np.empty(room)
     for n in range(enters.size):
         if enters[n]:
             i = marks.tail
             marks.tail += 1
-            extend_partial(held, i, measures, stacks.back, stacks.back_nodes)
+            add_tuple(held.lifted, i, stacks.back, 0)
             list_alternatives(held, i, measures)
             outlast(held, i, rule)
-            evict(held, stacks, rule, measures)
+            evict(held, stacks, rule)
         bounds[0, n], bounds[1, n] = marks.head, marks.tail
-        merge_parts(held, stacks, measures, total, nodes)
+        merge_parts(held, stacks, total)
         for r in range(what.size):
-            c, x = measures.channel[r], extreme[r]
+            x = extreme[r]
             if what[r] >= 0:
                 answers[r, 0, n], answers[r, 1, n], answers[r, 2, n] = measure(
-                    what[r], total[c], nodes[min(c, nodes.shape[0] - 1)], measures.node,
-                    measures.weight, measures.rise,
-                )  # fmt: skip
+                    what[r], total, 0, measures.channel[r]
+                )
             elif x >= 0:
                 value = held.values[measures.attribute[x]]
                 of = Passed(value, held.prob, held.owner, held.rest)

@@ -19,12 +19,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sfumato.kernels.arrays import integers
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.windows.extents import NEVER
 
 # An extent: its number, its first pane, the end of its panes (the first again if it has none), and
 # the row of the closings that completed it.
-EXTENT = np.dtype([(name, np.int64) for name in ("number", "low", "high", "closing")])
+EXTENT = integers("number low high closing")
 
 
 class PaneGrid(NamedTuple):
@@ -67,9 +68,8 @@ def _note(fill, found, number, low, high, closing):
 def _of_group(groups, g, grid, closings, fill):
     """The extents of group g that some closings complete: how many; `fill` says where they go."""
     begin, width, per_slide = groups.begins[g], grid.width, grid.per_slide
-    panes, last, late, late_end = (
-        groups.panes, groups.starts[g + 1], groups.late_starts[g], groups.late_starts[g + 1],
-    )  # fmt: skip
+    panes, last = groups.panes, groups.starts[g + 1]
+    late, late_end = groups.late_starts[g], groups.late_starts[g + 1]
     scope, previous, found = closings[begin].scope, groups.previous[g], 0
     low, high = groups.starts[g], groups.starts[g]
     for c in range(begin, closings.size):

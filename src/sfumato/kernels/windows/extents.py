@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sfumato.kernels.arrays import integers
 from sfumato.kernels.compile import compiled
 
 NEVER = -(2**61)  # a punctuation, or the number of an extent, before any; twice it fits in int64
@@ -27,28 +28,15 @@ TAKEN, JOINED, LATE, OUTSIDE, ABSENT = range(5)
 
 # A scope's state: its punctuation and the one before that, the last extent completed, and the time
 # of its newest row taken.
-SCOPE = np.dtype([(name, np.int64) for name in ("punctuation", "before", "closed", "newest")])
+SCOPE = integers("punctuation before closed newest")
 
 # Extents (after, up_to] of a scope are complete: at which row, and by which punctuation.
-CLOSING = np.dtype([(name, np.int64) for name in ("row", "scope", "after", "up_to", "at")])
+CLOSING = integers("row scope after up_to at")
 
 # Of a row: the verdict, the first and last extent that take it, those that have missed it (none
 # where the first is above the last), and the last extent that was complete when it came;
 # 1 if it is in order and a punctuation had excluded it.
-JUDGED = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            "verdict",
-            "first",
-            "last",
-            "missed_from",
-            "missed_to",
-            "closed",
-            "out_of_order",
-        )
-    ]
-)
+JUDGED = integers("verdict first last missed_from missed_to closed out_of_order")
 
 
 class ReleasedRows(NamedTuple):

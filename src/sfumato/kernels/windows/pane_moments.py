@@ -23,13 +23,13 @@ from sfumato.kernels.compile import compiled, lean
 from sfumato.kernels.laws.extreme_law import Passed, cut_alternatives, extreme_law
 from sfumato.kernels.laws.finite_law import law_moments
 from sfumato.kernels.laws.mergeable_moments import (
-    SCALARS,
-    TUPLES,
+    Sets,
     add_tuple,
-    clear_nodes,
+    clear_set,
     copy_set,
     measure,
-    merge_sets,
+    merge_set,
+    one_set,
 )
 
 
@@ -49,16 +49,11 @@ class Panes(NamedTuple):
 class Partials(NamedTuple):
     """Partials by slot, of a pane and of its block up to and with it.
 
-    partial, prefix : float64[slots, channels, SCALARS]
-    nodes, prefix_nodes : float64[slots, averaged, ROWS, q] of the channels of which an average is
-        asked for, at least 1; one slot for all while no tuple of existence below 1 has come
-    suffixed : bool[slots], whether `partial` is by now of the pane and the rest of its block
+    suffixed : bool[slots], whether `own` is by now of the pane and the rest of its block
     """
 
-    partial: np.ndarray
-    nodes: np.ndarray
-    prefix: np.ndarray
-    prefix_nodes: np.ndarray
+    own: Sets
+    prefix: Sets
     suffixed: np.ndarray
 
 
@@ -87,86 +82,43 @@ class RankedValues(NamedTuple):
 
 
 @lean
-def at(i, size):
-    """Place i of an axis, or its last one: nodes that are not used take no room."""
-    return min(i, size - 1)
-
-
-@lean
-def fill_slots(slots, rows, lifted, measures, partials):
+def fill_slots(slots, rows, lifted, partials):
     """Partials of slots: that of slots[i] from the tuples rows[i] ... rows[i + 1].
 
     lifted : float64[channels, 3, rows], see `lift`
     """
-    averages, partial, nodes = measures.averages, partials.partial, partials.nodes
     for i in range(slots.size):
-        s = slots[i]
-        for c in range(partial.shape[1]):
-            scalars, here = (
-                partial[s, c],
-                nodes[at(s, nodes.shape[0]), at(c, nodes.shape[1])],
-            )
-            for j in range(SCALARS):
-                scalars[j] = 0.0
-            if c < averages and s < nodes.shape[0]:
-                clear_nodes(here)
-            e, mu, var = lifted[c, 0], lifted[c, 1], lifted[c, 2]
-            for k in range(rows[i], rows[i + 1]):
-                add_tuple(e[k], mu[k], var[k], measures.rise, c < averages, scalars, here)
+        clear_set(partials.own, slots[i])
+        for k in range(rows[i], rows[i + 1]):
+            add_tuple(lifted, k, partials.own, slots[i])
 
 
 @lean
-def prefix_panes(panes, fresh, width, averages, partials):
+def prefix_panes(panes, fresh, width, partials):
     """Prefixes of fresh panes: of their group's block, up to and with each.  fresh : bool[p]"""
-    partial, nodes, prefix, prefix_nodes, _ = partials
-    group, number = panes.group, panes.number
+    own, prefix, group, number = partials.own, partials.prefix, panes.group, panes.number
     for i in range(number.size):
         if not fresh[i]:
             continue
-        s, t = panes.slot[i], -1
+        s = panes.slot[i]
         if i > 0 and group[i - 1] == group[i] and number[i - 1] // width == number[i] // width:
-            t = panes.slot[i - 1]
-        for c in range(partial.shape[1]):
-            used, own, to = (
-                c < averages,
-                nodes[at(s, nodes.shape[0]), at(c, nodes.shape[1])],
-                prefix_nodes[at(s, prefix_nodes.shape[0]), at(c, prefix_nodes.shape[1])],
-            )
-            if t >= 0:
-                copy_set(
-                    prefix[t, c],
-                    prefix_nodes[
-                        min(t, prefix_nodes.shape[0] - 1), min(c, prefix_nodes.shape[1] - 1)
-                    ],
-                    used,
-                    prefix[s, c],
-                    to,
-                )
-                merge_sets(partial[s, c], own, used, prefix[s, c], to)
-            else:
-                copy_set(partial[s, c], own, used, prefix[s, c], to)
+            copy_set(prefix, panes.slot[i - 1], prefix, s)
+            merge_set(own, s, prefix, s)
+        else:
+            copy_set(own, s, prefix, s)
 
 
 @lean
-def _suffix(slots, begin, last, averages, partials):
+def _suffix(slots, begin, last, partials):
     """Turn the partials of panes [begin, last), the end of a block, into suffixes, in place."""
-    partial, nodes, suffixed = partials.partial, partials.nodes, partials.suffixed
+    suffixed = partials.suffixed
     if suffixed[slots[begin]]:
         return
     for i in range(last - 1, begin - 1, -1):
-        s = slots[i]
-        if suffixed[s]:
-            continue
-        suffixed[s] = True
-        if i + 1 == last:
-            continue
-        t = slots[i + 1]
-        for c in range(partial.shape[1]):
-            here, there = (
-                nodes[at(t, nodes.shape[0]), at(c, nodes.shape[1])],
-                nodes[at(s, nodes.shape[0]), at(c, nodes.shape[1])],
-            )
-            merge_sets(partial[t, c], here, c < averages, partial[s, c], there)
+        if not suffixed[slots[i]]:
+            suffixed[slots[i]] = True
+            if i + 1 < last:
+                merge_set(partials.own, slots[i + 1], partials.own, slots[i])
 
 
 @compiled
@@ -176,9 +128,7 @@ def answer_extents(extents, panes, grid, late, measures, partials, answers, held
     extents : EXTENT[m], of each group in order of number    late : LateSlots
     answers : float64[r, 3, m], written    held : int64[m], written: tuples, of the last channel
     """
-    partial, nodes, prefix, prefix_nodes, _ = partials
-    averages, what = measures.averages, measures.what
-    total, total_nodes = np.empty(partial.shape[1:]), np.empty(nodes.shape[1:])
+    own, total, what = partials.own, one_set(partials.own), measures.what
     for x in range(extents.size):
         low, high = extents[x].low, extents[x].high
         start = extents[x].number * grid.per_slide - grid.width
@@ -187,47 +137,19 @@ def answer_extents(extents, panes, grid, late, measures, partials, answers, held
             boundary = (start // grid.width + 1) * grid.width
             middle = low + np.searchsorted(panes.number[low:high], boundary)
             if middle > low:
-                _suffix(panes.slot, low, middle, averages, partials)
-        for c in range(total.shape[0]):
-            for k in range(SCALARS):
-                total[c, k] = 0.0
-            used, to = c < averages, total_nodes[min(c, total_nodes.shape[0] - 1)]
-            if middle > low:
-                s = panes.slot[low]
-                copy_set(
-                    partial[s, c],
-                    nodes[at(s, nodes.shape[0]), at(c, nodes.shape[1])],
-                    used,
-                    total[c],
-                    to,
-                )
-            if middle < high:
-                s = panes.slot[high - 1]
-                merge_sets(
-                    prefix[s, c],
-                    prefix_nodes[
-                        min(s, prefix_nodes.shape[0] - 1), min(c, prefix_nodes.shape[1] - 1)
-                    ],
-                    used,
-                    total[c],
-                    to,
-                )
-            for i in range(late.begins[x], late.begins[x + 1]):
-                s = late.slot[i]
-                merge_sets(
-                    partial[s, c],
-                    nodes[at(s, nodes.shape[0]), at(c, nodes.shape[1])],
-                    used,
-                    total[c],
-                    to,
-                )
-        held[x] = np.int64(total[-1, TUPLES])
+                _suffix(panes.slot, low, middle, partials)
+        clear_set(total, 0)
+        if middle > low:
+            copy_set(own, panes.slot[low], total, 0)
+        if middle < high:
+            merge_set(partials.prefix, panes.slot[high - 1], total, 0)
+        for i in range(late.begins[x], late.begins[x + 1]):
+            merge_set(own, late.slot[i], total, 0)
+        held[x] = np.int64(total.sums[0, -1].tuples)
         for r in range(what.size):
             if what[r] >= 0:
-                c = measures.channel[r]
-                to = total_nodes[min(c, total_nodes.shape[0] - 1)]
                 answers[r, 0, x], answers[r, 1, x], answers[r, 2, x] = measure(
-                    what[r], total[c], to, measures.node, measures.weight, measures.rise
+                    what[r], total, 0, measures.channel[r]
                 )
 
 

@@ -1,7 +1,5 @@
 """Probability that a tuple is among the w newest existing ones, exactly and in batches."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.compile import compiled
@@ -35,12 +33,10 @@ def positions(existence, first, last, rows):
 
     This is T_j, the probability that tuple j = first - 1 is among the `rows` newest existing
     ones when the newest tuple is last - 1, given that tuple j exists.
-
     existence : float64[n] in [0, 1], in arrival order
     first, last : int64[m], 0 <= first <= last <= n (an empty range gives 1)
     rows : int >= 1
     Returns float64[m], exactly 1.0 where fewer than `rows` of the tuples have existence > 0.
-
     Cost: O(sigma) a tuple, sigma the standard deviation of the count. Consecutive queries with
     the same `last` and with `first` all rising or all falling share one pass over the tuples.
     Error: within 1e-12 for up to a thousand tuples, growing with their number (roundings of a

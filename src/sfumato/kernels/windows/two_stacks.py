@@ -16,20 +16,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sfumato.kernels.arrays import integers
 from sfumato.kernels.compile import lean
 from sfumato.kernels.laws.mergeable_moments import (
-    CERTAIN,
-    SCALARS,
-    TUPLES,
+    Sets,
     add_tuple,
-    clear_nodes,
+    clear_set,
     copy_set,
-    merge_sets,
+    merge_set,
 )
 
 STRIDE = 16
 # Places of the tuples held and of the front's end; block : which one of the front is built.
-MARKS = np.dtype([(name, np.int64) for name in ("head", "middle", "tail", "block", "overflow")])
+MARKS = integers("head middle tail block overflow")
 
 
 class Held(NamedTuple):
@@ -57,116 +56,56 @@ class Held(NamedTuple):
 
 
 class Stacks(NamedTuple):
-    """Partials (scalars, nodes): every STRIDE-th suffix, those of one stride, the back, a sum.
+    """Partials: every STRIDE-th suffix, those of one stride, and the back's alone."""
 
-    nodes have one slot for all while no tuple of existence below 1 has come.
-    """
-
-    kept: np.ndarray
-    kept_nodes: np.ndarray
-    block: np.ndarray
-    block_nodes: np.ndarray
-    back: np.ndarray
-    back_nodes: np.ndarray
+    kept: Sets
+    block: Sets
+    back: Sets
 
 
 @lean
-def extend_partial(held, i, measures, scalars, nodes):
-    """Add tuple i to the partials of all channels."""
-    averages, rise = measures.averages, measures.rise
-    for c in range(scalars.shape[0]):
-        e, mu, var = held.lifted[c, 0, i], held.lifted[c, 1, i], held.lifted[c, 2, i]
-        add_tuple(e, mu, var, rise, c < averages, scalars[c], nodes[min(c, nodes.shape[0] - 1)])
-
-
-@lean
-def copy_partial(scalars, nodes, averages, to_scalars, to_nodes):
-    """Copy the partials of all channels; nodes not in use are cleared, ready for more tuples."""
-    for c in range(scalars.shape[0]):
-        i = min(c, nodes.shape[0] - 1)
-        copy_set(scalars[c], nodes[i], c < averages, to_scalars[c], to_nodes[i])
-        if c < averages and scalars[c, TUPLES] == scalars[c, CERTAIN]:
-            clear_nodes(to_nodes[i])
-
-
-@lean
-def clear_partial(scalars, nodes):
-    """Make the partials of all channels those of no tuples."""
-    for c in range(scalars.shape[0]):
-        for j in range(SCALARS):
-            scalars[c, j] = 0.0
-    for c in range(nodes.shape[0]):
-        clear_nodes(nodes[c])
-
-
-@lean
-def turn_over(held, stacks, measures):
+def turn_over(held, stacks):
     """Make all held tuples the front, the back empty.  O(held)."""
-    clear_partial(stacks.back, stacks.back_nodes)
+    clear_set(stacks.back, 0)
     held.marks[0].middle = held.marks[0].tail
-    build_front(held, stacks, measures)
+    build_front(held, stacks)
 
 
 @lean
-def build_front(held, stacks, measures):
+def build_front(held, stacks):
     """Suffixes of the front: `kept` of every STRIDE-th."""
-    head, middle = held.marks[0].head, held.marks[0].middle
+    head, middle, block = held.marks[0].head, held.marks[0].middle, stacks.block
     held.marks[0].block = -1
-    scalars, nodes = stacks.block[0], stacks.block_nodes[min(0, stacks.block_nodes.shape[0] - 1)]
-    clear_partial(scalars, nodes)
-    copy_partial(
-        scalars,
-        nodes,
-        measures.averages,
-        stacks.kept[0],
-        stacks.kept_nodes[min(0, stacks.kept_nodes.shape[0] - 1)],
-    )
+    clear_set(block, 0)
+    copy_set(block, 0, stacks.kept, 0)
     for r in range(1, middle - head + 1):
-        extend_partial(held, middle - r, measures, scalars, nodes)
+        add_tuple(held.lifted, middle - r, block, 0)
         if r % STRIDE == 0:
-            b = r // STRIDE
-            copy_partial(
-                scalars,
-                nodes,
-                measures.averages,
-                stacks.kept[b],
-                stacks.kept_nodes[min(b, stacks.kept_nodes.shape[0] - 1)],
-            )
+            copy_set(block, 0, stacks.kept, r // STRIDE)
 
 
 @lean
-def front_place(held, stacks, measures):
+def front_place(held, stacks):
     """Where in `block` the front's partial is, -1 if it is empty; builds the block if needed."""
-    middle = held.marks[0].middle
+    middle, block = held.marks[0].middle, stacks.block
     r = middle - held.marks[0].head
     if r == 0:
         return -1
     b = (r - 1) // STRIDE
     if held.marks[0].block != b:
         held.marks[0].block = b
-        before, before_nodes = (
-            stacks.kept[b],
-            stacks.kept_nodes[min(b, stacks.kept_nodes.shape[0] - 1)],
-        )
+        copy_set(stacks.kept, b, block, 0)
         for j in range(r - b * STRIDE):
-            scalars, nodes = (
-                stacks.block[j],
-                stacks.block_nodes[min(j, stacks.block_nodes.shape[0] - 1)],
-            )
-            copy_partial(before, before_nodes, measures.averages, scalars, nodes)
-            extend_partial(held, middle - b * STRIDE - j - 1, measures, scalars, nodes)
-            before, before_nodes = scalars, nodes
+            if j > 0:
+                copy_set(block, j - 1, block, j)
+            add_tuple(held.lifted, middle - b * STRIDE - j - 1, block, j)
     return r - b * STRIDE - 1
 
 
 @lean
-def merge_parts(held, stacks, measures, total, nodes):
-    """The partial of all tuples held, written to total, nodes."""
-    averages = measures.averages
-    place = front_place(held, stacks, measures)
-    for c in range(total.shape[0]):
-        used, z = c < averages, min(c, nodes.shape[0] - 1)
-        copy_set(stacks.back[c], stacks.back_nodes[z], used, total[c], nodes[z])
-        if place >= 0:
-            own = stacks.block_nodes[min(place, stacks.block_nodes.shape[0] - 1)][z]
-            merge_sets(stacks.block[place, c], own, used, total[c], nodes[z])
+def merge_parts(held, stacks, total):
+    """The partial of all tuples held, written to set 0 of `total`."""
+    place = front_place(held, stacks)
+    copy_set(stacks.back, 0, total, 0)
+    if place >= 0:
+        merge_set(stacks.block, place, total, 0)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from sfumato.kernels.imputation import dependency_choice
 from sfumato.kernels.imputation import imputation as kernel
+from sfumato.kernels.imputation.repository import Choice
 from sfumato.operators.arguments import NO_LIMIT, one_of, whole
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.imputation import prepared_repository
@@ -324,7 +325,7 @@ class Imputer:
                 boxes=boxes,
                 combinations=[own.sets() for own in self._choices],
                 orders=orders,
-                choice=dependency_choice.Choice(
+                choice=Choice(
                     least, self.fallback == "marginal", 2 * self.least_donors if nearest else 0
                 ),
             )

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.imputation.calibration import curve_of
-from sfumato.kernels.imputation.dependency_choice import Choice, Repository
 from sfumato.kernels.imputation.donor_tree import build_tree, tree_order
 from sfumato.kernels.imputation.imputation import held_out_ranks
+from sfumato.kernels.imputation.repository import Choice, Repository
 from sfumato.operators.arrays import Floats, Ints, offsets_of
 
 Box = tuple[list[int], list[float]]  # columns and their epsilons

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sfumato.kernels.joins import store_room
 from sfumato.kernels.joins import tuple_store as kernel
 from sfumato.kernels.joins.tuple_store import Batch, Store, Tuples, Windows
 from sfumato.operators.arrays import Floats, Ints, Records, by_code
@@ -31,7 +32,7 @@ class StoreIndex:
 
     def move(self, store: Store, moves: Records) -> None:
         """Move windows, as `move_windows`, and the index with them."""
-        kernel.move_windows(store, moves)
+        store_room.move_windows(store, moves)
 
     def blocks_moved(self, store: Store) -> None:
         """The blocks of samples have moved."""
@@ -102,24 +103,26 @@ class JoinStore:
             self.store = self.store._replace(windows=larger)
             self.index.windows_added(self.store)
         moves = np.empty(code.size, kernel.MOVE)
-        count, end = kernel.plan_moves(self.store, code, moves)
+        count, end = store_room.plan_moves(self.store, code, moves)
         if end <= self.store.tuples.at.size:
             if count:
                 self.index.move(self.store, moves[:count])
                 self.store.ends["slots"] = end
             return
         blocks, (before, _) = self.store.tuples.blocks, kernel.held_slots(self.store.windows)
-        tuples = self._lines(2 * kernel.repack(self.store, code, self._lines(0, blocks)), blocks)
-        self.store.ends["slots"] = kernel.repack(self.store, code, tuples)
+        tuples = self._lines(
+            2 * store_room.repack(self.store, code, self._lines(0, blocks)), blocks
+        )
+        self.store.ends["slots"] = store_room.repack(self.store, code, tuples)
         self.store = self.store._replace(tuples=tuples)
         self.index.renumbered(self.store, before, kernel.held_slots(self.store.windows)[0])
 
     def _reserve_blocks(self, needed: int) -> None:
         if int(self.store.ends["places"][0]) + needed <= self.store.tuples.blocks.size:
             return
-        live = kernel.compact_blocks(self.store, self.dimensions, np.empty(0))
-        blocks = np.empty(2 * (live + needed))
-        self.store.ends["places"] = kernel.compact_blocks(self.store, self.dimensions, blocks)
+        of = self.store, self.store.windows.head, self.dimensions
+        blocks = np.empty(2 * (store_room.compact_blocks(*of, np.empty(0)) + needed))
+        self.store.ends["places"] = store_room.compact_blocks(*of, blocks)
         self.store = self.store._replace(tuples=self.store.tuples._replace(blocks=blocks))
         self.index.blocks_moved(self.store)
 

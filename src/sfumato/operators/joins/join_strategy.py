@@ -6,9 +6,10 @@ Answers do not depend on the strategy: all end in the same test of a candidate.
 
 from __future__ import annotations
 
+from sfumato.kernels.joins.grid_index import move_indexed, new_grid, rebuild_all
 from sfumato.kernels.joins.match_probability import Criterion
 from sfumato.kernels.joins.regions import summarise, summary_columns
-from sfumato.kernels.joins.similarity_grid import join_grid, move_indexed, new_grid, rebuild_all
+from sfumato.kernels.joins.similarity_grid import join_grid
 from sfumato.kernels.joins.similarity_nested import join_nested
 from sfumato.kernels.joins.similarity_sort import join_sorted, move_sorted, new_trees, sort_all
 from sfumato.kernels.joins.tuple_store import Batch, Store

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from sfumato.kernels.joins.match_probability import Criterion, Pairs, matching_pairs
+from sfumato.kernels.joins.match_probability import Criterion
+from sfumato.kernels.joins.matching_pairs import Pairs, matching_pairs
 from sfumato.kernels.joins.tuple_store import Batch, expired
 from sfumato.kernels.laws.existence import existences
 from sfumato.kernels.windows.position import positions

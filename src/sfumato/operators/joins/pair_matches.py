@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.joins.match_probability import criterion, match_probabilities, matching_pairs
+from sfumato.kernels.joins.match_probability import criterion, match_probabilities
+from sfumato.kernels.joins.matching_pairs import matching_pairs
 from sfumato.kernels.joins.tuple_store import lone_tuples
 from sfumato.kernels.laws.existence import existences
 from sfumato.operators.arrays import Floats, Ints

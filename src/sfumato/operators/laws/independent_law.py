@@ -7,9 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sfumato.kernels.laws import sampled_worlds
-from sfumato.kernels.laws.existence import existences
 from sfumato.kernels.laws.extreme_law import Passed, cut_alternatives, extreme_law
-from sfumato.kernels.laws.mergeable_moments import lift
 from sfumato.kernels.laws.order_statistics import (
     order_statistic_law,
     quantile_is_small,
@@ -18,6 +16,7 @@ from sfumato.kernels.laws.order_statistics import (
 from sfumato.kernels.laws.poisson_binomial import law_of_sum
 from sfumato.kernels.laws.sum_law import sum_law
 from sfumato.kernels.laws.tuples import Tuples
+from sfumato.kernels.laws.value_moments import lift
 from sfumato.operators.laws import finite_laws
 from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints, Measured
 from sfumato.operators.laws.finite_laws import FiniteLaws, LawOptions
@@ -68,7 +67,7 @@ def law_of(aggregate: Aggregate, members: TupleBatch, options: LawOptions) -> Fi
 def _lifted(tuples: Tuples) -> Floats:
     """Each tuple's probability of a value, and the value's mean and variance: float64[3, n]."""
     result = np.empty((3, tuples.offsets.size - 1))
-    lift(*tuples, existences(tuples.offsets, tuples.prob), *result)
+    lift(*tuples, result)
     return result
 
 

@@ -11,11 +11,12 @@ from sfumato.kernels.laws.mergeable_moments import (
     AVG_OF,
     BOUNDARY_OF,
     COUNT_OF,
-    NODES,
-    SCALARS,
+    NODE_SUMS,
     SUM_OF,
-    lift,
+    SUMS,
+    Sets,
 )
+from sfumato.kernels.laws.value_moments import lift
 from sfumato.operators.laws.aggregate import Aggregate, Floats
 from sfumato.operators.state.tuple_batch import TupleBatch
 
@@ -54,16 +55,15 @@ class Channels:
 
     def lifted(self, batch: TupleBatch) -> tuple[Floats, bool]:
         """(float64[channels, 3, n], see `lift`; whether an averaged one is of existence < 1)."""
-        existence = existences(batch.offsets, batch.prob)
         result = np.zeros((self.count, 3, batch.size))
         for c, attribute in enumerate(self.attributes):
-            values = batch.values[attribute]
-            lift(batch.offsets, batch.prob, values, existence, *result[c])
-        result[-1, 0] = existence
+            lift(batch.offsets, batch.prob, batch.values[attribute], result[c])
+        result[-1, 0] = existences(batch.offsets, batch.prob)
         e = result[: self.averages, 0]
         return result, bool(((e > 0.0) & (e < 1.0)).any())
 
-    def room(self, slots: int, nodes: bool) -> tuple[Floats, Floats]:
-        """(scalars, nodes) of partials for some slots; without `nodes`, of one slot."""
-        shape = (slots if nodes else 1, max(self.averages, 1), 6, NODES if self.averages else 0)
-        return np.zeros((slots, self.count, SCALARS)), np.empty(shape)
+    def room(self, slots: int, nodes: bool) -> Sets:
+        """Partials for some slots, of no tuples; without `nodes`, with those of one slot."""
+        rows = slots if nodes else 1
+        sums = np.zeros((slots, self.count), SUMS)
+        return Sets(sums, np.empty((rows, self.averages), NODE_SUMS))

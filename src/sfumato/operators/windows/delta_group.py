@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.kernels.laws.mergeable_moments import clear_nodes
+from sfumato.kernels.laws.mergeable_moments import Sets, add_tuple
 from sfumato.kernels.windows import two_stacks
 from sfumato.kernels.windows.delta_window import (
     DeltaRule,
@@ -50,11 +50,11 @@ class DeltaGroup(Stateful):
             listed=np.zeros(extremes, np.int64),
             survival=np.empty(4),
         )
-        back, nodes = channels.room(1, True)
-        two_stacks.clear_partial(back[0], nodes[0])
-        block, block_nodes = channels.room(two_stacks.STRIDE, False)
-        kept, kept_nodes = channels.room(1, False)
-        self.stacks = Stacks(kept, kept_nodes, block, block_nodes, back[0], nodes[0])
+        self.stacks = Stacks(
+            kept=channels.room(1, False),
+            block=channels.room(two_stacks.STRIDE, False),
+            back=channels.room(1, True),
+        )
 
     def extend(self, batch: TupleBatch) -> tuple[Ints, Floats]:
         """Take arrivals: (int64[2, n], where the window began and ended; float64[r, 3, n])."""
@@ -98,13 +98,12 @@ class DeltaGroup(Stateful):
         self._index[: batch.size], self.arrived = batch.index, arrived
         marks = self.held.marks[0]
         marks["middle"], marks["overflow"] = self.front, self.overflow
-        two_stacks.build_front(self.held, self.stacks, self._measures)
+        two_stacks.build_front(self.held, self.stacks)
         marks["tail"] = batch.size
         for i in range(batch.size):
             list_alternatives(self.held, i, self._measures)
         for i in range(self.front, batch.size):
-            back, nodes = self.stacks.back, self.stacks.back_nodes
-            two_stacks.extend_partial(self.held, i, self._measures, back, nodes)
+            add_tuple(self.held.lifted, i, self.stacks.back, 0)
         if batch.size:
             begin_survival(self.held, self._rule)
 
@@ -151,24 +150,18 @@ class DeltaGroup(Stateful):
             held.listed,
             held.survival,
         )
-        stacks, slots = self.stacks, room // two_stacks.STRIDE + 2
-        kept, nodes = self._channels.room(slots, self._noded)
-        _copy(stacks.kept, kept)
-        _copy(stacks.kept_nodes, nodes)
-        self.stacks = stacks._replace(kept=kept, kept_nodes=nodes)
+        kept = self._channels.room(room // two_stacks.STRIDE + 2, self._noded)
+        for source, target in zip(self.stacks.kept, kept, strict=True):
+            n = min(len(source), len(target))
+            target[:n] = source[:n]
+        self.stacks = self.stacks._replace(kept=kept)
 
     def _make_nodes(self, uncertain: bool) -> None:
         """Nodes take most of the memory: none before the first tuple that needs them."""
         if uncertain and not self._noded:
             self._noded = True
-            _, kept = self._channels.room(len(self.stacks.kept), True)
-            _, block = self._channels.room(two_stacks.STRIDE, True)
-            for nodes in (*kept, *block):
-                for c in range(len(nodes)):
-                    clear_nodes(nodes[c])
-            self.stacks = self.stacks._replace(kept_nodes=kept, block_nodes=block)
-
-
-def _copy(source: np.ndarray, target: np.ndarray) -> None:
-    n = min(len(source), len(target))
-    target[:n] = source[:n]
+            kept, block = self.stacks.kept.sums, self.stacks.block.sums
+            self.stacks = self.stacks._replace(
+                kept=Sets(kept, self._channels.room(len(kept), True).nodes),
+                block=Sets(block, self._channels.room(two_stacks.STRIDE, True).nodes),
+            )

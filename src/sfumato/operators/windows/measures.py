@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.kernels.laws.mergeable_moments import NODE, RISE, WEIGHT
 from sfumato.kernels.windows.measures import Measures
 from sfumato.operators.laws.moment_channels import Channels
 
@@ -12,13 +11,9 @@ from sfumato.operators.laws.moment_channels import Channels
 def measures_of(channels: Channels) -> Measures:
     """The `Measures` of some channels."""
     return Measures(
-        averages=channels.averages,
         what=channels.what,
         channel=channels.channel,
         extreme=np.array(channels.extreme, np.int64),
         sign=np.array([sign for sign, _ in channels.extremes], np.float64),
         attribute=np.array([attribute for _, attribute in channels.extremes], np.int64),
-        node=NODE,
-        weight=WEIGHT,
-        rise=RISE,
     )

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sfumato.kernels.laws.mergeable_moments import Sets
 from sfumato.kernels.windows import pane_moments as kernel
 from sfumato.kernels.windows.extent_lists import PaneGrid, late_of_extents
 from sfumato.kernels.windows.pane_moments import LateSlots, Panes, Partials
@@ -45,7 +46,7 @@ class PaneStore:
         self._free = np.empty(0, np.int64)
         self._noded = False
         self._partials = Partials(
-            *channels.room(0, False), *channels.room(0, False), np.zeros(0, bool)
+            channels.room(0, False), channels.room(0, False), np.zeros(0, bool)
         )
 
     @property
@@ -70,9 +71,7 @@ class PaneStore:
         order = np.lexsort((both[1], both[0]))
         self.panes = Panes(*(column[order] for column in both))
         is_fresh = order >= order.size - first.size
-        kernel.prefix_panes(
-            self.panes, is_fresh, self.grid.width, self.channels.averages, self._partials
-        )  # fmt: skip
+        kernel.prefix_panes(self.panes, is_fresh, self.grid.width, self._partials)
 
     def add_late(self, batch: GroupedBatch, first: Ints, last: Ints) -> None:
         """Put in late tuples, in order of arrival; extents first[i] ... last[i] take tuple i."""
@@ -169,7 +168,7 @@ class PaneStore:
         slots = self._take_slots(rows.size - 1)
         lifted, uncertain = self.channels.lifted(batch)
         self._make_nodes(uncertain)
-        kernel.fill_slots(slots, rows, lifted, self.measures, self._partials)
+        kernel.fill_slots(slots, rows, lifted, self._partials)
         self._partials.suffixed[slots] = False
         return slots, self._pool.append(batch, self.channels, slots, rows)
 
@@ -181,27 +180,28 @@ class PaneStore:
             room = max(missing, before // 2, 4)
             self._free = np.concatenate([self._free, np.arange(before, before + room)])
             self._partials = Partials(
-                *self._wider(old.partial, old.nodes, room),
-                *self._wider(old.prefix, old.prefix_nodes, room),
+                self._wider(old.own, room),
+                self._wider(old.prefix, room),
                 np.concatenate([old.suffixed, np.zeros(room, bool)]),
             )
             self._pool.add_slots(room)
         taken, self._free = self._free[:wanted], self._free[wanted:]
         return np.ascontiguousarray(taken)
 
-    def _wider(self, scalars: Floats, nodes: Floats, room: int) -> tuple[Floats, Floats]:
-        more, more_nodes = self.channels.room(room, self._noded)
-        wide = np.concatenate([nodes, more_nodes]) if self._noded else nodes
-        return np.concatenate([scalars, more]), wide
+    def _wider(self, old: Sets, room: int) -> Sets:
+        more = self.channels.room(room, self._noded)
+        nodes = np.concatenate([old.nodes, more.nodes]) if self._noded else old.nodes
+        return Sets(np.concatenate([old.sums, more.sums]), nodes)
 
     def _make_nodes(self, uncertain: bool) -> None:
         """Nodes take most of the memory: none before the first tuple that needs them."""
         if uncertain and not self._noded:
             self._noded = True
-            slots = self._partials.suffixed.size
-            self._partials = self._partials._replace(
-                nodes=self.channels.room(slots, True)[1],
-                prefix_nodes=self.channels.room(slots, True)[1],
+            own, prefix, suffixed = self._partials
+            self._partials = Partials(
+                Sets(own.sums, self.channels.room(suffixed.size, True).nodes),
+                Sets(prefix.sums, self.channels.room(suffixed.size, True).nodes),
+                suffixed,
             )
 
 

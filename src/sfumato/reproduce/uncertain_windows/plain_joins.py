@@ -10,10 +10,9 @@ from sfumato.kernels.compile import compiled
 from sfumato.kernels.joins.match_probability import defining_sum
 from sfumato.kernels.joins.similarity_nested import (
     FOUND,
+    add_found,
     enter_behind,
     opposite,
-    room_for_one,
-    write_found,
 )
 from sfumato.kernels.joins.tuple_store import Batch, Store, padded
 from sfumato.operators.joins.join_strategy import Nested, Records
@@ -39,7 +38,7 @@ def join_plainly(store: Any, batch: Any, criterion: Any, bounded: bool, counts: 
     Source: A, section 5 (the baseline) and 6.2.1 (Index-Match).
     """
     found, n, tuples, within = np.empty(64, FOUND), 0, store.tuples, criterion.within
-    blocks, at, samples, summary = tuples.blocks, tuples.at, tuples.samples, tuples.summary
+    summary = tuples.summary
     for i in range(batch.code.size):
         u = batch.slots[i]
         begin, end = opposite(store, batch, i)
@@ -48,10 +47,9 @@ def join_plainly(store: Any, batch: Any, criterion: Any, bounded: bool, counts: 
             if bounded and (summary[v, 0] > high or summary[v, 1] < low):
                 continue
             counts[0].candidates += 1
-            total = defining_sum(blocks, at[u], samples[u], at[v], samples[v], 1, within)
+            total = defining_sum(tuples, u, v, criterion)
             if total >= criterion.probability:
-                found = room_for_one(found, n)
-                write_found(found, n, i, batch.code[i] ^ 1, v, end, total)
+                found = add_found(found, n, i, batch.code[i] ^ 1, v, end, total)
                 n += 1
         counts[0].pairs += end - begin
         counts[0].visited += end - begin

@@ -1,19 +1,15 @@
 """Boxes of a window that may be within reach of one box, and those that certainly are."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.compile import lean
-from sfumato.kernels.joins.incomplete.objects import OPEN
+from sfumato.kernels.joins.match_probability import OPEN
 
 
 @lean
 def squares_in_window(low, high, u, base, held, nearest, farthest):
-    """As `box_squares`, of slot u's box and every one of a window, by place in the window.
-
-    nearest, farthest : float64[>= held], written.  O(held * T), in SIMD.
-    """
+    """As `box_squares`, of slot u's box and every one of a window, by place there.  O(held * T), in
+    SIMD."""
     # Unsigned places: no test for negative ones, which would keep the lanes from becoming SIMD.
     first, count = np.uint64(base), np.uint64(held)
     for j in range(count):
@@ -30,10 +26,8 @@ def squares_in_window(low, high, u, base, held, nearest, farthest):
 
 @lean
 def boxes_in_reach(nearest, base, held, bound, out):
-    """Slots of a window whose boxes are within sqrt(bound); their number.
-
-    nearest : of `squares_in_window`    out : int64[> held], written.  Source: E, Lemma 4.1.
-    """
+    """Slots of a window whose boxes are within sqrt(bound), to `out`; how many.  Source: E, Lemma
+    4.1."""
     n = 0
     for j in range(held):
         out[n] = base + j

@@ -22,8 +22,8 @@ import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
 from sfumato.kernels.joins.incomplete.near_masses import compare_all, search_all
-from sfumato.kernels.joins.incomplete.objects import NONE, OPEN
-from sfumato.kernels.joins.match_probability import SLACK, defining_sum
+from sfumato.kernels.joins.incomplete.objects import NONE
+from sfumato.kernels.joins.match_probability import OPEN, SLACK, defining_sum
 from sfumato.kernels.joins.tuple_store import padded
 
 ULP = 2.0**-52
@@ -136,14 +136,10 @@ def _rest(low, u, v, a, b):
 
 @lean_inline
 def _gather_gap(blocks, part, gap, own, entries, n):
-    """Add samples of a candidate that lacks one attribute to the entries.
-
-    Returns (n, probability of those added).
-    """
+    """Add samples of a candidate that lacks one attribute to the entries: (n, their mass)."""
     place, budget, weight = entries.place, entries.budget, entries.weight
-    same, rest, there, here, limit, band = (
-        gap.same, gap.rest, gap.there, gap.here, own.limit, own.band
-    )  # fmt: skip
+    same, rest, there, here = gap.same, gap.rest, gap.there, gap.here
+    limit, band = own.limit, own.band
     one, other = 0.0, 0.0
     row = part.y + (gap.b + 1) * part.length
     # Unsigned places: no test for negative ones.
@@ -185,13 +181,10 @@ def _gather_any(blocks, part, low, own, entries, n):
 
 @lean
 def _bounds(blocks, objects, own, reached, work):
-    """Upper bounds of Pr(match) from u's samples alone: to work.possible; in rests see `_rest`.
-
-    NONE in totals where the attributes that neither lacks are out of reach.
-    """
-    low, gap, u, a, totals, near = (
-        objects.low, objects.gap, own.u, own.a, reached.totals, reached.near
-    )  # fmt: skip
+    """Upper bounds of Pr(match) from u's samples alone, to work.possible; NONE in totals if out of
+    reach."""
+    low, gap, u, a = objects.low, objects.gap, own.u, own.a
+    totals, near = reached.totals, reached.near
     entries, rests, sure, possible, n = work.entries, work.rests, work.sure, work.possible, 0
     for i in range(reached.number):
         if totals[i] != OPEN:
@@ -217,8 +210,7 @@ def _bounds(blocks, objects, own, reached, work):
 def _touch(tuples, gap, reached, possible, least):
     """Drop what the bounds exclude; read a number of each row that is gathered next.
 
-    The rows lie far apart, in slow memory. A loop that does nothing else waits for many of them at
-    the same time; `_gather_gap` would wait for one after the other.
+    The rows lie far apart, in slow memory: a loop that does nothing else waits for many at a time.
     """
     blocks, at, samples, total = tuples.blocks, tuples.at, tuples.samples, 0.0
     for i in range(reached.number):
@@ -234,9 +226,8 @@ def _touch(tuples, gap, reached, possible, least):
 @lean
 def _gather_all(tuples, objects, own, reached, work, least):
     """Gather and settle the samples of all that are OPEN: bounds of Pr(match) to the work."""
-    blocks, at, samples, low, gap = (
-        tuples.blocks, tuples.at, tuples.samples, objects.low, objects.gap
-    )  # fmt: skip
+    blocks, at, samples = tuples.blocks, tuples.at, tuples.samples
+    low, gap = objects.low, objects.gap
     entries, rests, sure, possible = work.entries, work.rests, work.sure, work.possible
     totals, near, n, runs = reached.totals, reached.near, 0, 0
     for i in range(reached.number):
@@ -267,12 +258,11 @@ def _gather_all(tuples, objects, own, reached, work, least):
 
 @lean
 def sums_over_gap(tuples, objects, criterion, u, reached, cumulative, work):
-    """Pr(match) of slot u, whose samples differ in one attribute alone, and those reached.
+    """Pr(match) of slot u, whose samples differ in one attribute alone, and those reached: totals.
 
-    reached : `Reached`, where OPEN written: Pr(match) if it is at least `probability`, else NONE
     cumulative : of u, see `cumulated`    work : `SumWork`    T > 1
-    Cost: O(samples of candidates * (T + samples of u)), the latter in SIMD.
-    Error: nearness is decided as by the definition; summed in another order.
+    O(samples of candidates * (T + samples of u)), the latter in SIMD.  Error: summed in another
+    order than the definition.
     """
     d, limit, probability = criterion.d, criterion.limit, criterion.probability
     x, count = tuples.at[u], tuples.samples[u]
@@ -288,6 +278,5 @@ def sums_over_gap(tuples, objects, criterion, u, reached, cumulative, work):
         if reached.totals[i] == OPEN:
             total, v = work.sure[i], reached.near[i]
             if work.possible[i] != total or abs(total - probability) <= 2.0 * SLACK * probability:
-                y_count = tuples.samples[v]
-                total = defining_sum(tuples.blocks, x, count, tuples.at[v], y_count, d, limit)
+                total = defining_sum(tuples, u, v, criterion)
             reached.totals[i] = total if total >= probability else NONE

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sfumato.kernels.arrays import integers
 from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.joins.incomplete.box_distance import (
     box_squares,
@@ -20,28 +21,20 @@ from sfumato.kernels.joins.incomplete.box_distance import (
 from sfumato.kernels.joins.incomplete.gap_sums import SumWork, new_entries
 from sfumato.kernels.joins.incomplete.lazy_completion import complete
 from sfumato.kernels.joins.incomplete.near_masses import cumulated
-from sfumato.kernels.joins.incomplete.objects import COARSE, OPEN, Reached
+from sfumato.kernels.joins.incomplete.objects import COARSE, Reached
 from sfumato.kernels.joins.incomplete.pair_refinement import prune, refine
+from sfumato.kernels.joins.match_probability import OPEN
 from sfumato.kernels.joins.similarity_nested import (
     FOUND,
+    add_found,
     enter,
     forget_before,
-    room_for_one,
-    write_found,
 )
-from sfumato.kernels.joins.tuple_store import first_in_time
+from sfumato.kernels.joins.tuple_store import first_in_time, widest_window
 
 # Pairs of an arrival and an object held opposite; those whose boxes are within reach; those
 # accepted for certain by their boxes; those whose samples were paired; objects that were imputed.
-COUNTS = np.dtype(
-    [
-        ("pairs", "i8"),
-        ("candidates", "i8"),
-        ("certain", "i8"),
-        ("refined", "i8"),
-        ("completed", "i8"),
-    ]
-)
+COUNTS = integers("pairs candidates certain refined completed")
 
 
 class Work(NamedTuple):
@@ -119,9 +112,7 @@ def _refine_reached(store, heads, objects, nearness, imputing, u, visit, work):
 
 @compiled_ieee
 def _new_work(store, counts):
-    capacity, longest = store.windows.capacity, 1
-    for w in range(capacity.size):
-        longest = max(longest, capacity[w])
+    longest = widest_window(store.windows)
     lines = np.empty((6, longest + 1))
     near, doubtful = np.empty(longest + 1, np.int64), np.empty(longest + 1, np.int64)
     sums = SumWork(new_entries(), lines[3], lines[4], lines[5])
@@ -165,7 +156,6 @@ def join_incomplete(store, objects, nearness, batch, whole, imputing, counts):
                 )
             for j in range(reached.number):
                 if totals[j] >= 0.0:
-                    found = room_for_one(found, n)
-                    write_found(found, n, i, o, near[j], tail[o], totals[j])
+                    found = add_found(found, n, i, o, near[j], tail[o], totals[j])
                     n += 1
     return store, found[:n]

@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled_ieee, lean
+from sfumato.kernels.compile import compiled_ieee
 from sfumato.kernels.imputation.alternative_rows import AlternativeRows
-from sfumato.kernels.imputation.dependency_choice import Repository, Scratch, new_scratch, scale
 from sfumato.kernels.imputation.imputation import Account, Completion, impute_object
+from sfumato.kernels.imputation.repository import Repository, Scratch, new_scratch, scale
 from sfumato.kernels.joins.incomplete.objects import KEPT, WHOLE
 from sfumato.kernels.joins.regions import summarise
+from sfumato.kernels.joins.store_room import compact_blocks
 from sfumato.kernels.joins.tuple_store import Store, Tuples, block_size, write_block
 from sfumato.kernels.laws.existence import existences
 
@@ -26,36 +27,15 @@ class Imputing(NamedTuple):
     rows: AlternativeRows
 
 
-@lean
-def _copy_blocks(store, heads, d, blocks):
-    """Copy the blocks of all tuples since `heads` into `blocks`; the place after them.
-
-    With `blocks` empty only the place is computed.
-    """
-    tuples, used = store.tuples, 0
-    for w in range(heads.size):
-        for s in range(heads[w], store.windows.tail[w]):
-            size = block_size(d, tuples.samples[s])
-            if blocks.size > 0:
-                at = tuples.at[s]
-                for i in range(size):
-                    blocks[used + i] = tuples.blocks[at + i]
-                tuples.at[s] = used
-            used += size
-    return used
-
-
 @compiled_ieee
 def _with_room(store, heads, d, needed):
-    """The store with room for a block of so many places.
-
-    Where there is none the blocks of all objects held since `heads` move to larger room.
-    """
+    """The store with room for a block of so many places: blocks of all since `heads` move if need
+    be."""
     tuples, ends = store.tuples, store.ends
     if ends[0].places + needed <= tuples.blocks.size:
         return store
-    blocks = np.empty(2 * (_copy_blocks(store, heads, d, np.empty(0)) + needed))
-    ends[0].places = _copy_blocks(store, heads, d, blocks)
+    blocks = np.empty(2 * (compact_blocks(store, heads, d, np.empty(0)) + needed))
+    ends[0].places = compact_blocks(store, heads, d, blocks)
     moved = Tuples(
         blocks, tuples.at, tuples.samples, tuples.existence, tuples.number, tuples.time,
         tuples.summary,
@@ -67,8 +47,7 @@ def _with_room(store, heads, d, needed):
 def write_samples(store, heads, objects, nearness, s, prob, points):
     """Write an object's samples into a block and shrink its box to them; the store.
 
-    heads : int64[windows], where the windows began when this batch did: blocks of tuples since
-        then are kept
+    heads : int64[windows], where the windows began when this batch did: blocks since then are kept
     """
     d, count = points.shape[1], prob.size
     store = _with_room(store, heads, d, block_size(d, count))

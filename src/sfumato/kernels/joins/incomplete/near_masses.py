@@ -4,8 +4,6 @@ A sample x of one row is near a place iff (x - place)² <= budget. Budgets carry
 `band`: what is within budget - band is surely near, what is beyond budget + band surely not.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee, lean
@@ -17,10 +15,7 @@ MANY = 128  # samples: from here on ranges of them are searched for instead
 
 @compiled_ieee
 def cumulated(blocks, x, count):
-    """Probability of a block's samples before each, and of all: float64[count + 1]; [0] if few.
-
-    Error: one rounding each (compensated).
-    """
+    """Probability of a block's samples before each, and of all, compensated; [0] if few."""
     if count < MANY:
         return np.empty(0)
     result, total, lost = np.empty(count + 1), 0.0, 0.0

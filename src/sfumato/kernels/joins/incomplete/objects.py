@@ -14,10 +14,10 @@ import numpy as np
 from sfumato.kernels.compile import lean
 from sfumato.kernels.imputation.dependency_choice import PRESENT
 from sfumato.kernels.joins.match_probability import SLACK, Criterion
-from sfumato.kernels.joins.tuple_store import move_window
+from sfumato.kernels.joins.store_room import move_window
 
 COARSE, WHOLE, KEPT = 0, 1, 2  # states of an object: a box; imputed; imputed by other rows
-OPEN, NONE = -3.0, -1.0  # in place of a probability: to be found; below the threshold
+NONE = -1.0  # in place of a probability: below the threshold
 
 
 class Objects(NamedTuple):

@@ -3,23 +3,21 @@
 Most objects lack a single attribute, so that few pairs have all their samples paired.
 """
 
-from __future__ import annotations
-
 from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.joins.incomplete.gap_sums import sums_over_gap
-from sfumato.kernels.joins.incomplete.objects import NONE, OPEN
+from sfumato.kernels.joins.incomplete.objects import NONE
 from sfumato.kernels.joins.incomplete.single_gap import sum_over_gap
-from sfumato.kernels.joins.match_probability import decided, pair_probability
+from sfumato.kernels.joins.match_probability import OPEN, decided
+from sfumato.kernels.joins.pair_probability import pair_probability
 from sfumato.kernels.joins.regions import prunes
 
 
 @lean
 def prune(tuples, nearness, u, begin, reached, nearest, farthest):
-    """Decide slot u and those reached that are OPEN by their boxes and regions.
+    """Decide slot u and those reached that are OPEN by boxes and regions: (how many certain, still
+    OPEN).
 
     begin : of the window    nearest, farthest : see `squares_in_window`
-    reached : `Reached`, totals written where OPEN: 1 if certainly near, NONE if pruned
-    Returns how many were certain, and how many are still OPEN.
     Source: E, Lemmas 4.1 and 4.2 (by regions of most of the probability).
     """
     certain, still, near, totals = 0, 0, reached.near, reached.totals
@@ -52,10 +50,7 @@ def _sums_over_their_gaps(tuples, gap, u, reached, criterion):
 
 @compiled_ieee
 def refine(tuples, objects, criterion, u, reached, cumulative, work):
-    """Pr of slot u and those reached that are OPEN, to their totals; NONE: no answer.
-
-    cumulative : of u, see `cumulated`    work : `SumWork`
-    """
+    """Pr of slot u and those reached that are OPEN, to their totals; NONE: no answer."""
     gap = objects.gap
     if criterion.d > 1 and (gap[u] >= 0 or tuples.samples[u] == 1):
         sums_over_gap(tuples, objects, criterion, u, reached, cumulative, work)

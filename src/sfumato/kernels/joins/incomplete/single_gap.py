@@ -4,8 +4,6 @@ For a sample of the other object all attributes but that one add the same to eve
 distance, so that one comparison a pair is left. Where rounding might decide, the definition does.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee, lean, lean_sum
@@ -45,12 +43,10 @@ def _exact_mass(blocks, x, x_length, y, y_count, d, limit):
 
 @lean
 def sum_over_gap(tuples, u, v, gap, criterion):
-    """Sum of Pr(u_k) Pr(v_l) over near pairs, where v's samples differ in attribute `gap` alone.
+    """Sum of Pr(u_k) Pr(v_l) over near pairs, where v's samples differ in attribute `gap` alone; d
+    > 1.
 
-    u, v : slots    d > 1
-    -1 is returned once the sum cannot reach the criterion's `least` any more.
-    O(samples of u * (d + samples of v)), the latter in SIMD.
-    Error: nearness is decided as by the definition; summed in another order.
+    -1 once it cannot reach the criterion's `least`. O(samples of u * (d + samples of v)), in SIMD.
     """
     blocks, d, limit, least = tuples.blocks, criterion.d, criterion.limit, criterion.least
     x, x_count, y, y_count = tuples.at[u], tuples.samples[u], tuples.at[v], tuples.samples[v]

@@ -1,7 +1,5 @@
 """The boundary of an uncertain count window by an approximate law, from running sums."""
 
-from __future__ import annotations
-
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.laws.approximate_law import approximate_tails
 from sfumato.kernels.windows.count.count_window_state import append, evict, oldest
@@ -9,10 +7,7 @@ from sfumato.kernels.windows.count.count_window_state import append, evict, olde
 
 @compiled
 def _add(sums, place, x):
-    """sums[place] + sums[place + 1] += x, the second cell holding what the first rounds away.
-
-    So the error of a running sum does not grow with the stream.
-    """
+    """sums[place] + sums[place + 1] += x, the second cell holding what the first rounds away."""
     high = sums[place] + x
     back = high - sums[place]
     low = sums[place + 1] + ((sums[place] - (high - back)) + (x - back))
@@ -64,7 +59,6 @@ def slide_approximately(window, method, existence, begin, w, target, max_tuples,
 
     method : POISSON, NORMAL or REFINED_NORMAL
     Returns the position reached: n, or that of the first tuple not processed for want of room.
-
     With fewer than w tuples Pr(N >= w) is 0 under every method. A target of 1 is reached when the
     approximation rounds to 1: it guarantees nothing.
     Cost: O(1) an arrival; Poisson O(sqrt(w)).  Error: that of the approximation, unbounded here.

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sfumato.kernels.arrays import integers
 from sfumato.kernels.compile import compiled, lean_dot, lean_fused
 from sfumato.kernels.windows.count.law_checkpoints import bring_back, keep, stride_of
 from sfumato.kernels.windows.count.moments_state import NEGLIGIBLE
@@ -30,16 +31,11 @@ LEAD = 1  # cells before the first count, so that count l - 1 always exists
 PAD = 8
 # low, high : of the newer part's laws; from_ : first cell of the functions; newer : tuples of the
 # newer part; grown : entries of `grown`; recomputed : windows computed anew, see `window_average`
-MARKS = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            "mid", "built", "block", "shift", "low", "high", "from_", "newer", "grown",
-            "saved_needed", "width_needed", "blocks_needed", "recomputed",
-        )
-    ]
-)  # fmt: skip
-EXTENT = np.dtype([(name, np.int64) for name in ("place", "low", "high")])  # of a saved depth
+MARKS = integers(
+    "mid built block shift low high from_ newer grown saved_needed width_needed blocks_needed "
+    "recomputed"
+)
+EXTENT = integers("place low high")  # of a saved depth
 
 
 class AverageState(NamedTuple):

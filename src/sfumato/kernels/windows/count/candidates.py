@@ -3,8 +3,6 @@
 What candidates are is told in `extremes_state`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.compile import compiled, lean_fused
@@ -48,16 +46,10 @@ def _choose_floor(tuples, existence, head, end, sign, want):
 @compiled
 def _insert(state, tuples, i, slot):
     """Sort tuple i's outcomes in, equal values after those there.  O(outcomes)."""
-    outcomes, owner, marks, floor = (
-        state.outcomes,
-        state.owner,
-        state.marks[0],
-        state.reals[0].floor,
-    )
-    prob = tuples.prob
+    outcomes, owner, marks, prob = state.outcomes, state.owner, state.marks[0], tuples.prob
     for a in range(tuples.offsets[i], tuples.offsets[i + 1]):
         x = state.sign * tuples.value[a]
-        if not x >= floor:  # nor NaN
+        if not x >= state.reals[0].floor:  # nor NaN
             continue
         at = marks.outcomes
         while at > 0 and outcomes[at - 1].value < x:
@@ -71,10 +63,7 @@ def _insert(state, tuples, i, slot):
 
 @compiled
 def evict(state, oldest, w):
-    """Candidates of a stream index below `oldest`, or outside for certain, go.
-
-    O(outcomes) for an arrival at which any goes.
-    """
+    """Candidates of a stream index below `oldest`, or outside for certain, go.  O(outcomes)."""
     marks, reals, owner, outcomes = state.marks[0], state.reals[0], state.owner, state.outcomes
     first = marks.first
     while first < marks.end and state.places[first].index < marks.mid:

@@ -1,7 +1,5 @@
 """Law of the count of a window's inside tuples, from the laws of its two parts."""
 
-from __future__ import annotations
-
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.windows.count.moments_state import LEAD, C, S
 
@@ -15,7 +13,6 @@ def write_count_law(state, row, w, newer, to_prob, to_count, at):
     state : MomentsState; newer : float64[w + 1], scratch; to_prob, to_count : float64[...],
         written from place `at` on, counts ascending, with room for w + 1 entries
     Returns where the entries end.
-
     The newer part's law is the differences of C[l] = Pr(l + B >= w); the older part's is plane S.
     Cost: O(band of the older part * band of the newer).  Error: about 1e-16 an entry.
     """

@@ -5,8 +5,6 @@ window's two parts (`suffix_laws`). A test too close for the error bound of thes
 plain recursion over all held tuples.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.compile import compiled
@@ -29,10 +27,9 @@ from sfumato.kernels.windows.count.suffix_laws import (
 def exact_tail(held, begin, end, w, target):
     """Whether Pr(at least w of held[begin:end] exist) >= target, by the plain recursion (RF1).
 
-    Arrival order, oldest first, float64, every count below w kept. The tail is 1 minus the sum of
-    the counts below w (A, equation (5)); for targets below 1/2 it is instead what left these
-    counts upwards, which keeps the digits of a small tail.
-    Cost: O(w (end - begin)).  Source: A, section 5.1.
+    The tail is 1 minus the sum of the counts below w (A, equation (5)); for targets below 1/2 it is
+    instead what left these counts upwards, which keeps the digits of a small tail.
+    O(w (end - begin)).  Source: A, section 5.1.
     """
     # Count k lies at w - 1 - k, so that the update in place runs forward (and in SIMD).
     law = np.zeros(w + 1)
@@ -56,8 +53,8 @@ def exact_tail(held, begin, end, w, target):
 def _verdict(below, held, target, negligible):
     """1 if 1 - below >= target for certain, 0 if it is not for certain, -1 if rounding decides.
 
-    held : the number of tuples behind `below`. Roundings are relative to `below`; the dropped
-    entries and the comparison's own roundings are not.
+    Roundings of `held` tuples are relative to `below`; dropped entries and the comparison's are
+    not.
     """
     bound = held * (16.0 * ROUNDOFF * below + 3.0 * negligible) + 4.0 * ROUNDOFF
     if below < 1.0 - target - bound:
@@ -70,15 +67,13 @@ def slide(window, existence, begin, w, target, max_tuples, starts):
     """Algorithms 1 and 2 over existence[begin:], as far as the arrays of `window` have room.
 
     existence : float64[n] in [0, 1], in arrival order; tuples of existence 0 only count as arrived
-    target : float64, evict the oldest while Pr(N without it >= w) >= target; 1 demands certainty
-        (w tuples of existence exactly 1), 0 a positive probability
+    target : float64, evict the oldest while Pr(N without it >= w) >= target; 1 demands certainty (w
+    tuples of existence exactly 1), 0 a positive probability
     max_tuples : int64, more than these are evicted, counted and set `short`
     starts : int64[n], written: stream index of the oldest tuple held after each arrival
     Returns the position reached: n, or that of the first tuple not processed for want of room.
-
-    Cost: O(band) amortised an arrival, the band about 18 standard deviations of the count.
-    Error: none in the decisions, see _verdict: a test closer to its target than the bound
-    of the banded computation is decided by the plain recursion (exact_tail).
+    O(band) amortised an arrival, the band about 18 standard deviations of the count. Decisions are
+    exact: a test closer to its target than the banded computation's bound goes to `exact_tail`.
     Source: A, Algorithms 1 and 2; two-stack queue over generating polynomials: this project.
     """
     # Arrays are passed one by one where it is hot: to pass the tuple costs a reference count each.

@@ -19,8 +19,6 @@ An answer is taken only if the roundings of its terms are small against it; else
 value is missing, the window is computed anew (`window_average`).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.compile import compiled, lean_dot
@@ -94,10 +92,7 @@ def _short(state, depth, row, w, means):
 
 @compiled
 def _combine(moved, short, empty, held, w, out):
-    """Mean, variance and existence, written; whether their digits are certain.
-
-    moved : an answer of `slide_moments`    short : float64[7], of `_short`
-    """
+    """Mean, variance and existence, written; whether their digits are certain."""
     if moved.count_variance == 0.0:
         n = moved.count
         out[0], out[1], out[2] = moved.sum_mean / n, moved.sum_variance / (n * n), 1.0
@@ -128,7 +123,6 @@ def slide_average(state, tuples, heads, done, w, missing, moved, out):
     out : float64[arrivals, 3], written: mean and variance of the average of the inside tuples'
         values given that there is one, and the probability of that
     Returns how many arrivals are done: all, or less for want of room (sizes in `marks`).
-
     Cost: O(band) amortised an arrival, the band about 20 standard deviations of the count; windows
     computed anew cost as in `average_of`.
     Error: 1e-10 of the variance; of the mean, 1e-13 of the values' distance from their mean.

@@ -125,7 +125,6 @@ def slide_extremes(state, tuples, existence, heads, done, w, limit, laws):
     laws : ExtremeLaws, written
     Returns how many arrivals are done: all, or less for want of room (sizes in `marks`, or in
     `laws`, which must have `limit` of `marks` places more).
-
     Cost an arrival: O(values passed * (deep candidates + those passed in part) * band) amortised
     and O(c * band) for c candidates, the band about sqrt(w). A share of about band / w of the
     candidates is deep, so that with one alternative a tuple this is O(c^2 + c sqrt(w)), c some

@@ -207,7 +207,6 @@ def slide_moments(state, tuples, heads, done, w, limit, out, laws):
     laws : CountLaws, of the count
     Returns how many arrivals are done: all, or less for want of room (sizes in `marks`; of a law,
     w + 1 entries).
-
     When the older part is built anew depends on the stream alone, not on the calls.
     Cost: O(band) amortised an arrival, the band about 20 standard deviations of the count; with
     laws O(band of the older part * band of the newer).

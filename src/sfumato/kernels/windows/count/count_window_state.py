@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sfumato.kernels.arrays import integers
 from sfumato.kernels.compile import compiled
 
 # The window's integers:
@@ -18,16 +19,10 @@ from sfumato.kernels.compile import compiled
 # overflow : tuples evicted by `max_tuples`; short : 1 while the window is shorter for that
 # zone_low, zone_high : where R is neither 1 nor 0; row_base : count of the first cell of `rows`
 # recursions : tests that the plain recursion decided; shift : log2 of the stride
-MARKS = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            "head", "mid", "tail", "ones", "built", "block", "rows_needed", "saved_needed",
-            "arrived", "overflow", "short", "zone_low", "zone_high", "row_base", "recursions",
-            "shift",
-        )
-    ]
-)  # fmt: skip
+MARKS = integers(
+    "head mid tail ones built block rows_needed saved_needed arrived overflow short zone_low "
+    "zone_high row_base recursions shift"
+)
 
 
 class CountWindow(NamedTuple):

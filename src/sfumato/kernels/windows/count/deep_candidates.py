@@ -3,8 +3,6 @@
 The sums over them are told in `count_window_extremes`.
 """
 
-from __future__ import annotations
-
 from sfumato.kernels.compile import lean, lean_dot
 from sfumato.kernels.windows.count.extremes_state import (
     CERTAIN,
@@ -106,10 +104,10 @@ def _mixed(front, low, high, p, negligible, both):
 
 @lean
 def _terms(state, deep, front, low, high, none, some, negligible):
-    """Pr(none inside), Pr(one inside); before : none, some of the shallow tuples alone.
+    """Pr(none inside), Pr(one inside); none, some : of the shallow tuples alone.
 
-    Above 1/2 the second is not computed: nobody asks, and G is not needed then.
-    front : F and G with the shallow tuples, overwritten.  O(deep candidates * band).
+    Above 1/2 the second is not computed: nobody asks.  front : F and G with the shallow tuples,
+    overwritten.
     """
     facts, places, oldest, both = state.facts, state.places, state.marks[0].first, some < 0.5
     while oldest < deep and facts[oldest].killed == 0.0:
@@ -140,8 +138,6 @@ def add_deep_terms(state, deep, stages, begin, last, work):
     """none, some of stages begin ... last - 1, which have deep tuples among the passed.
 
     From the last stage backwards, so that tuples not passed any more are counted as they come.
-    stages : Stages, the terms of the shallow tuples alone, then of all
-    work : float64[2, 2, w + 2], overwritten
     """
     marks, facts, outcomes, owner = state.marks[0], state.facts, state.outcomes, state.owner
     ends, none, some = stages.end, stages.none, stages.some

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sfumato.kernels.arrays import integers, reals
 from sfumato.kernels.compile import lean, lean_fused
 
 NEGLIGIBLE = 1e-20  # probabilities at a law's ends below this are dropped
@@ -29,21 +30,11 @@ SPARE = 64
 UNLIKELY = 42.0  # exp(-42) = 6e-19 is no probability
 
 # Candidates first ... end - 1, their `outcomes` sorted, at most `limit`; `want` of them wanted.
-MARKS = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            "mid", "built", "low", "high", "first", "end", "outcomes", "limit", "want",
-            "saved_needed",
-        )
-    ]
-)  # fmt: skip
-REALS = np.dtype([(name, float) for name in ("floor", "mu", "pq")])
-PLACES = np.dtype([(name, np.int64) for name in ("index", "place", "low", "high")])
-FACTS = np.dtype(
-    [(name, float) for name in ("existence", "over", "mu", "pq", "left", "killed", "outside")]
-)
-OUTCOME = np.dtype([(name, float) for name in ("value", "prob", "left_before", "killed_before")])
+MARKS = integers("mid built low high first end outcomes limit want saved_needed")
+REALS = reals("floor mu pq")
+PLACES = integers("index place low high")
+FACTS = reals("existence over mu pq left killed outside")
+OUTCOME = reals("value prob left_before killed_before")
 
 
 class ExtremesState(NamedTuple):

@@ -1,7 +1,5 @@
 """Planes of every depth of a window's older part, kept only at a stride."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.compile import compiled
@@ -18,11 +16,8 @@ def stride_of(tuples):
 
 @compiled
 def keep(planes, begin, size, saved, place):
-    """Cells begin ... begin + size - 1 of the planes, packed from `place` of `saved` on.
-
-    planes : float64[p, ...]; saved : float64[...], left alone if there is no room
-    Returns where they end.
-    """
+    """Cells begin ... begin + size - 1 of the planes, packed from `place` of `saved` if there is
+    room; their end."""
     end = place + planes.shape[0] * size
     if end <= saved.size:
         for plane in range(planes.shape[0]):

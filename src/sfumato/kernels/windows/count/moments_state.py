@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sfumato.kernels.arrays import integers, reals
 from sfumato.kernels.compile import compiled, lean_fused
 from sfumato.kernels.laws.existence import existence_of
 from sfumato.kernels.windows.count.law_checkpoints import bring_back, keep, stride_of
@@ -25,29 +26,14 @@ PAD = 8
 S, T, G, K = range(4)
 C, CM, D1, D2, DM = range(5)
 
-MARKS = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            "mid", "built", "block", "shift", "low", "high", "saved_needed", "width_needed",
-            "blocks_needed",
-        )
-    ]
-)  # fmt: skip
+MARKS = integers("mid built block shift low high saved_needed width_needed blocks_needed")
 # The reference c, sum of p q over sum of p, and sums over the newer part.
-REALS = np.dtype(
-    [(name, float) for name in ("reference", "ratio", "mu", "sum_m", "sum_v", "pq", "mq")]
-)
+REALS = reals("reference ratio mu sum_m sum_v pq mq")
 # Numbers kept with the planes of every depth: sums over held[head:mid], and the planes' cell w,
 # which stands for all counts from w on.
-FACTS = np.dtype(
-    [
-        (name, float)
-        for name in ("mu", "sum_m", "sum_v", "sum_pq", "sum_mq", "s_w", "t_w", "g_w", "k_w")
-    ]
-)
+FACTS = reals("mu sum_m sum_v sum_pq sum_mq s_w t_w g_w k_w")
 # Of a saved depth: where in `saved`, first cell, low, high, least count of G and K.
-EXTENT = np.dtype([(name, np.int64) for name in ("place", "base", "low", "high", "floor")])
+EXTENT = integers("place base low high floor")
 
 
 class Depth(NamedTuple):
@@ -61,7 +47,6 @@ class MomentsState(NamedTuple):
     """State of one window and attribute; the operator makes arrays larger when a kernel asks.
 
     The planes and sums are those of `count_window_moments`.
-
     front : float64[5, w + PAD], planes of the newer part: C and its like are 0 (D1 and its like
         polynomials in l) below `low`, 1 (0) from `high` on
     work : float64[2, 4, w + PAD], two depths of the older part while it is built
@@ -155,8 +140,8 @@ def _step(old, new, base, begin, band, w, term):
 def _floor(mu, ratio, w):
     """Least count of the older part that can matter when `mu` of its tuples are expected.
 
-    The newer part then has about w - mu. A guess with room to spare: when the newer part's law
-    goes beyond it, the planes are built anew.
+    A guess with room to spare: where the newer part's law goes beyond it, the planes are built
+    anew.
     """
     newer = max(w - mu, 0.0) + 4.0 * np.sqrt(ratio * w)
     most = newer + REACH * np.sqrt(ratio * newer) + 2.0 * np.sqrt(w) + 16.0

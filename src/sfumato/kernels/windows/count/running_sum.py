@@ -1,28 +1,8 @@
 """Running sum of a number over the held tuples of a window, without subtractions."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.compile import compiled
-
-
-@compiled
-def tuple_means(offsets, prob, value):
-    """Each tuple's mean value given that it exists with a value; 0 where all are NaN.
-
-    offsets : int64[n + 1], prob, value : float64[...].  Returns float64[n].
-    """
-    means = np.zeros(offsets.size - 1)
-    for i in range(means.size):
-        total, weight = 0.0, 0.0
-        for a in range(offsets[i], offsets[i + 1]):
-            if not np.isnan(value[a]):
-                total += prob[a] * value[a]
-                weight += prob[a]
-        if weight > 0.0:
-            means[i] = total / weight
-    return means
 
 
 @compiled
@@ -32,7 +12,6 @@ def running_sums(x, first, mid, heads, begin, out):
     x : float64[n], held tuples then arrivals from position `begin`; first : stream index of
     position 0; mid : int64, stream index where the older part ends; heads : int64[n - begin]
     out : float64[n - begin], written
-
     A queue as two stacks: suffix sums of the older part, one growing sum of the newer, so nothing
     is ever subtracted and no rounding stays behind.  Cost: O(1) amortised.
     """

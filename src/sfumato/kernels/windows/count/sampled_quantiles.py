@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sfumato.kernels.arrays import integers
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.laws.order_statistics import rank_of
 from sfumato.kernels.laws.sampled_worlds import take_all, taken
@@ -19,7 +20,7 @@ from sfumato.kernels.laws.sampled_worlds import take_all, taken
 # head : stream index from which on all that exists is inside; count, values : of inside tuples,
 # and of those with a value; below : inside values before the quantile; owner, which : the
 # quantile's tuple (stream index) and alternative (from 0)
-WORLD = np.dtype([(n, "i8") for n in ("head", "count", "values", "below", "owner", "which")])
+WORLD = integers("head count values below owner which")
 
 
 class Ranked(NamedTuple):
@@ -34,10 +35,7 @@ class Ranked(NamedTuple):
 
 @compiled
 def _next_inside(drawn, ranked, r, step, span, s):
-    """Rank of the next inside alternative from rank r on (step 1), or of the one before (-1).
-
-    span : positions of the oldest inside tuple and of the newest
-    """
+    """Rank of the next inside alternative from rank r on (step 1), or of the one before (-1)."""
     head, newest = span
     r += step
     while True:
@@ -54,9 +52,7 @@ def slide_quantiles(state, drawn, ranked, arriving, share, out):
     state : WORLD[worlds]; drawn, arriving, out : as in `slide_totals`; ranked : Ranked
     share : float64 in [0, 1]; out is the smallest inside value that at least this share of the
         inside values do not exceed, NaN where there is none
-
     Cost: O(1 + a) amortised an arrival and world, a alternatives in `order` to one inside.
-    Error: none.
     """
     offsets, value, order = drawn.tuples.offsets, drawn.tuples.value, ranked.order
     first, hashes, heads, w = drawn.first, drawn.hashes, arriving.heads, arriving.rows

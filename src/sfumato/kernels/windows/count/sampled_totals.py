@@ -61,10 +61,7 @@ class Arriving(NamedTuple):
 
 @compiled
 def _come_to_block(state, drawn, head, newest, s):
-    """Write what is kept of the block of position `head`, from there on; sum of those between.
-
-    newest : int64, the block of the newest tuple
-    """
+    """Write what is kept of the block of position `head`, from there on; sum of those between."""
     blocks, rest, following = state.blocks[s], state.rest[s], state.following[s]
     value, size = drawn.tuples.value, rest.size - 1
     begin = ((drawn.first + head) & -size) - drawn.first
@@ -103,7 +100,6 @@ def slide_totals(state, drawn, arriving, average, out):
     state : WorldTotals; the blocks of all held tuples must fit state.blocks
     drawn : Drawn, those held and the arrivals; arriving : Arriving; average : bool, else the sum
     out : float64[k, worlds], written unless it has no rows: sum or average, NaN where there is none
-
     Cost: O(1) amortised an arrival and world.  Error: that of adding the inside values once.
     """
     size, cells = state.rest.shape[1] - 1, state.blocks.shape[1] - 1
@@ -112,9 +108,8 @@ def slide_totals(state, drawn, arriving, average, out):
     while 1 << shift < size:
         shift += 1
     for s in range(state.worlds.size):
-        world, blocks, rest, following = (
-            state.worlds[s], state.blocks[s], state.rest[s], state.following[s],
-        )  # fmt: skip
+        world, blocks = state.worlds[s], state.blocks[s]
+        rest, following = state.rest[s], state.following[s]
         head, count, values, block = world.head - first, world.count, world.values, world.block
         middle, newest = world.middle, world.newest
         take_all(drawn.tuples, drawn.hashes, arriving.begin, arriving.begin + heads.size, s, places)

@@ -17,8 +17,6 @@ of them are rebuilt, a stride at a time, when they are needed (`rows`). To build
 cheaper than to keep them all: those in use fit a fast cache.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.compile import compiled, lean_dot, lean_fused
@@ -63,8 +61,7 @@ def enter(front, marks, p, negligible):
 def build(window, w, negligible):
     """Make everything held the older part: save its suffix laws, empty the newer part.
 
-    False, with the sizes needed in `marks`, when `saved` or `rows` are too small.
-    Cost: O(tuples held * band) once per time the window's content is renewed.
+    False, with the sizes needed in `marks`, when there is no room.  O(tuples held * band).
     """
     held, marks = window.held, window.marks[0]
     if window.front.size == 0:  # a window that was never full has no room for laws at all

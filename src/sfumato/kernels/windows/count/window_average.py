@@ -9,13 +9,12 @@ count are mixed,
 so that nothing is ever subtracted that is larger than the answer: certain tuples have variance 0.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee
-from sfumato.kernels.laws.existence import existence_of, value_parts
+from sfumato.kernels.laws.existence import existence_of
 from sfumato.kernels.laws.order_statistics import NEGLIGIBLE
+from sfumato.kernels.laws.value_moments import value_moments
 
 
 @compiled_ieee
@@ -35,27 +34,6 @@ def average_of(offsets, prob, value, head, end, w):
     if missing:
         return _with_missing(offsets, prob, value, head, end, w)
     return _without_missing(offsets, prob, value, head, end, w)
-
-
-@compiled_ieee
-def _of_values(offsets, prob, value, i):
-    """Probability that tuple i has a value, and the value's mean and variance then."""
-    p, mean, first = 0.0, 0.0, np.nan
-    exists, _ = value_parts(offsets, prob, value, i)
-    for a in range(offsets[i], offsets[i + 1]):
-        if not np.isnan(value[a]):
-            if np.isnan(first):
-                first = value[a]
-            p += prob[a]
-            mean += prob[a] * (value[a] - first)
-    if p == 0.0:
-        return 0.0, 0.0, 0.0
-    mean /= p
-    variance = 0.0
-    for a in range(offsets[i], offsets[i + 1]):
-        if not np.isnan(value[a]):
-            variance += prob[a] * (value[a] - first - mean) ** 2
-    return exists, first + mean, variance / p
 
 
 @compiled_ieee
@@ -93,7 +71,8 @@ def _without_missing(offsets, prob, value, head, end, w):
     law[w] = 1.0
     low, high = w, w + 1
     for i in range(end - 1, head - 1, -1):
-        p, m, v = _of_values(offsets, prob, value, i)
+        existence = existence_of(offsets, prob, i)
+        p, m, v = value_moments(offsets, prob, value, existence, i)
         law[0], mean[0], variance[0] = _mix(
             law[0], mean[0], variance[0], p * law[1], mean[1] + m, variance[1] + v
         )
@@ -132,7 +111,7 @@ def _with_missing(offsets, prob, value, head, end, w):
     least, gaps = 0, 0  # gaps : tuples so far that may have no value
     for i in range(end - 1, head - 1, -1):
         existence = existence_of(offsets, prob, i)
-        p, m, v = _of_values(offsets, prob, value, i)
+        p, m, v = value_moments(offsets, prob, value, existence, i)
         empty = max(existence - p, 0.0)
         for a in range(offsets[i], offsets[i + 1]):
             if np.isnan(value[a]):

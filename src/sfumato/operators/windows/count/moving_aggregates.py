@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.kernels.windows.count.running_sum import running_sums, tuple_means
+from sfumato.kernels.laws.value_moments import lift
+from sfumato.kernels.windows.count.running_sum import running_sums
 from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints
 from sfumato.operators.laws.finite_laws import FiniteLaws, LawOptions, Moments
 from sfumato.operators.windows.count.moving_average import MovingAverage
@@ -110,9 +111,10 @@ class MovingAggregates:
         for of, extremes in zip(self.kept.extremes, self._extremes, strict=True):
             laws[of] = [FiniteLaws(*extremes.extend(a.of(of), a.heads), exact)]
         for i, of in enumerate(self.kept.bounds):
-            total, x = np.empty(k), tuple_means(a.offsets, a.prob, a.column(of))
+            total, lifted = np.empty(k), np.empty((3, a.offsets.size - 1))
+            lift(a.offsets, a.prob, a.column(of), lifted)
             self._bounds[i] = int(
-                running_sums(x, a.first, self._bounds[i], a.heads, a.begin, total)
+                running_sums(lifted[1], a.first, self._bounds[i], a.heads, a.begin, total)
             )
             moments[of] = total, np.zeros(k), one
             laws[of] = [FiniteLaws(np.arange(k + 1), one, total, exact)]

@@ -1,0 +1,116 @@
+"""The values of one missing attribute, and the number or share of donors of each."""
+
+import numpy as np
+
+from sfumato.kernels.arrays import sort_slots
+from sfumato.kernels.compile import lean
+from sfumato.kernels.imputation.calibration import recalibrate
+from sfumato.kernels.imputation.dependency_choice import MARGINAL, interval_of_nodes
+from sfumato.kernels.imputation.local_line import DONORS_A_SLOPE, move_along_line
+from sfumato.kernels.imputation.nearest_donors import find_donors
+
+
+@lean
+def _distinct(codes, values, n, scratch, law, weight):
+    """Distinct values at places[:n] of `scratch`, ascending, and how often; how many."""
+    places, tally, ranks = scratch.places, scratch.tally, scratch.ranks
+    least, most = tally.size, -1
+    for i in range(n):
+        ranks[i] = codes[places[i]]
+        least, most = min(least, ranks[i]), max(most, ranks[i])
+    k = 0
+    if most - least <= 8 * n:
+        for i in range(n):
+            tally[ranks[i]] += 1
+        for rank in range(least, most + 1):
+            if tally[rank] > 0:
+                law[k], weight[k] = values[rank], tally[rank]
+                tally[rank] = 0
+                k += 1
+        return k
+    sort_slots(ranks, n)
+    for i in range(n):
+        if i == 0 or ranks[i] != ranks[i - 1]:
+            law[k], weight[k] = values[ranks[i]], 0.0
+            k += 1
+        weight[k - 1] += 1.0
+    return k
+
+
+@lean
+def _sorted_values(values, share, n, law, weight):
+    """Distinct ones of values[:n], ascending, and their shares together; how many."""
+    for i in range(n):  # insertion: of a few dozen
+        j = i
+        while j > 0 and law[j - 1] > values[i]:
+            law[j], weight[j] = law[j - 1], weight[j - 1]
+            j -= 1
+        law[j], weight[j] = values[i], share[i]
+    k = 0
+    for i in range(n):
+        if i > 0 and law[i] == law[k - 1]:
+            weight[k - 1] += weight[i]
+        else:
+            law[k], weight[k] = law[i], weight[i]
+            k += 1
+    return k
+
+
+@lean
+def _nearest_law(repository, t, n, asked, nodes, scratch):
+    """Values that the n nearest donors lend, ascending, and their shares; how many."""
+    moved, first = scratch.moved, repository.first_value[t]
+    law, weight = scratch.law[t], scratch.weight[t]
+    for i in range(n):
+        moved[i] = repository.values[first + repository.codes[t, scratch.places[i]]]
+    k = _sorted_values(moved, scratch.share, n, law, weight)
+    scratch.spread[t] = law[k - 1] - law[0]
+    if 2 * k >= n and n >= DONORS_A_SLOPE * (asked + 1):
+        low, high = interval_of_nodes(repository, t, scratch.search, nodes)
+        move_along_line(repository, t, asked, n, scratch, low, high)
+        k = _sorted_values(moved, scratch.share, n, law, weight)
+    return k
+
+
+@lean
+def attribute_law(repository, t, chosen, scratch, left_out):
+    """Values of attribute t by a choice (or MARGINAL), to row t of scratch.law, .weight, .sizes,
+    .totals.
+
+    left_out : int64, a row that does not lend, or -1
+    Where the nearest donors lend, their values, unless many are equal, are moved along a line.
+    Returns the number of donors.  O(donors log donors) where they are few and far apart, else
+    linear.
+    """
+    first, last = repository.first_value[t], repository.first_value[t + 1]
+    law, weight = scratch.law[t], scratch.weight[t]
+    n = np.int64(0)
+    if chosen == MARGINAL:
+        for i in range(last - first):
+            law[i], weight[i] = repository.values[first + i], repository.counts[first + i]
+            n += repository.counts[first + i]
+        k = last - first
+        scratch.spread[t] = law[k - 1] - law[0]
+    else:
+        n, asked, nodes = find_donors(repository, t, chosen, scratch, left_out)
+        if repository.choice.most_donors > 0:
+            k = _nearest_law(repository, t, n, asked, nodes, scratch)
+        else:
+            values = repository.values[first:last]
+            k = _distinct(repository.codes[t], values, n, scratch, law, weight)
+            scratch.spread[t] = law[k - 1] - law[0]
+    total = 0.0
+    for i in range(k):
+        total += weight[i]
+    scratch.sizes[t], scratch.totals[t] = k, total
+    return n
+
+
+@lean
+def calibrated_law(repository, t, chosen, scratch):
+    """`attribute_law`, as probabilities where the nearest donors lend; how many donors."""
+    n = attribute_law(repository, t, chosen, scratch, -1)
+    if repository.choice.most_donors > 0 and chosen != MARGINAL:
+        recalibrate(scratch.weight[t], scratch.sizes[t], scratch.totals[t], repository.curve[t])
+        scratch.totals[t] = 1.0
+    return n
