@@ -25,6 +25,34 @@ def earlier_values(forget_after: float | None = None) -> Any:
     return EarlierValuesTableConfig(attributes=1, keys=1, forget_after=forget_after).make()
 
 
+def extents() -> Any:
+    """A controller a key, and an extent complete with each row of known keys."""
+    from sfumato.tables.windows.extents import ExtentTableConfig
+    from sfumato.windows import Range
+
+    return ExtentTableConfig(
+        window=Range(100), results=(("total", "sum", 0, None),), fields=("total",), attributes=1,
+        scope=(0,), keys=1, key_names=("key",),
+    ).make()  # fmt: skip
+
+
+def released(rows: pa.Table) -> pa.Table:
+    """Rows as a controller lets them out, and windows read them."""
+    n = rows.num_rows
+    offsets = pa.array(np.arange(n + 1), pa.int32())
+    value = rows.column("value0").combine_chunks()
+    columns = {name: rows.column(name) for name in ("row", "key0", "order0", "__tie")}
+    return pa.table(
+        {
+            **columns,
+            "prob": pa.ListArray.from_arrays(offsets, pa.array(np.ones(n))),
+            "value0": pa.ListArray.from_arrays(offsets, value),
+            "late": pa.array(np.zeros(n, bool)),
+            "punctuation": pa.array(rows.column("order0").to_numpy() - 1),
+        }
+    )
+
+
 def rows_of(keys: np.ndarray, first: int) -> pa.Table:
     """A row of each key, in order of time from `first` on."""
     n = len(keys)
@@ -39,19 +67,20 @@ def rows_of(keys: np.ndarray, first: int) -> pa.Table:
     return pa.table(columns)
 
 
-def filled(make: Any, keys: int) -> tuple[Any, int]:
+def filled(make: Any, keys: int, form: Any) -> tuple[Any, int]:
     """An operator that holds so many keys, and the time of its newest row."""
     operator, step = make(), 50_000
     for begin in range(0, keys, step):
-        operator.process([(0, rows_of(np.arange(begin, min(begin + step, keys)), begin))], 0)
+        rows = rows_of(np.arange(begin, min(begin + step, keys)), begin)
+        operator.process([(0, form(rows))], 0)
     return operator, keys
 
 
-def batch_time(operator: Any, keys: int, newest: int) -> float:
+def batch_time(operator: Any, keys: int, newest: int, form: Any) -> float:
     """Least seconds of a batch of rows of keys that are held."""
     rng, best = np.random.default_rng(1), np.inf
     for batch in range(BATCHES):
-        rows = rows_of(rng.integers(0, keys, ROWS), newest + batch * ROWS)
+        rows = form(rows_of(rng.integers(0, keys, ROWS), newest + batch * ROWS))
         start = time.perf_counter()
         operator.process([(0, rows)], 0)
         operator.counters()
@@ -59,9 +88,10 @@ def batch_time(operator: Any, keys: int, newest: int) -> float:
     return best
 
 
-def known_row(name: str, make: Any) -> dict[str, Any]:
-    few, many = filled(make, FEW), filled(make, MANY)
-    mine, theirs = batch_time(few[0], FEW, few[1]), batch_time(many[0], MANY, many[1])
+def known_row(name: str, make: Any, form: Any = lambda rows: rows) -> dict[str, Any]:
+    few, many = filled(make, FEW, form), filled(make, MANY, form)
+    mine = batch_time(few[0], FEW, few[1], form)
+    theirs = batch_time(many[0], MANY, many[1], form)
     state = len(many[0].snapshot()) / MANY
     return {
         "name": f"{name}, {MANY:,} keys held / {FEW:,}",
@@ -100,5 +130,6 @@ def run() -> list[dict[str, Any]]:
         known_row(
             "earlier values, forget_after", lambda: earlier_values(forget_after=float(10 * DAY))
         ),
+        known_row("extents, a controller a key", extents, released),
         forgotten_row(),
     ]

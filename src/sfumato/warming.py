@@ -185,7 +185,9 @@ def join_by(strategy: str, dimensions: int) -> None:
     join.live(0)
     tuples = Tuples(arrivals.offsets, arrivals.prob, arrivals.points)
     pair_matches(tuples, tuples, (np.arange(ROWS), np.arange(ROWS)), 0.3, 0.1)
-    SimilarityJoin.restore(join.snapshot()).process(arrivals)
+    join = SimilarityJoin.restore(join.snapshot())
+    join.process(arrivals)
+    join.store.forget(np.zeros(1, np.int64))
 
 
 def imputation() -> None:
@@ -207,6 +209,7 @@ def imputation() -> None:
             join.process(arrivals)
             join = IncompleteJoin.restore(join.snapshot(), imputer=imputer)
             join.process(arrivals)
+            join.forget(np.zeros(1, np.int64))
     DonorIndex(repository).query(repository[:3], 0.1)
     EarlierValues(3).process(np.zeros(ROWS, int), np.arange(ROWS), objects)
 

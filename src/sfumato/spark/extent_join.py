@@ -25,6 +25,7 @@ def extent_join(
     on: str | Sequence[str] | None = None,
     within: float | None = None,
     probability: float | None = None,
+    forget_after: None = None,
     name: str | None = None,
 ) -> DataFrame:
     """Pairs of rows of two windowed streams whose extents end at the same time.
@@ -35,6 +36,8 @@ def extent_join(
         have had no key, or one that is part of `key`
     on, within, probability : as for sf.similarity_join: the rows' alternatives must be within the
         distance with at least the probability (both rows are in their extents for sure)
+    forget_after : not taken: rows wait until the other side has passed their extent, however late
+        that is, and go then. Let the windows before it forget
     name : of the metrics, instead of the number N
 
     Columns: `window` (of the left row), `left` and `right` (structs of all columns of the rows)
@@ -47,6 +50,11 @@ def extent_join(
     Cost: one shuffle by key; state: the rows of extents that only one side has completed.
     Raises ValueError or TypeError for wrong arguments. Source: C, section 6 (figure 6).
     """
+    if forget_after is not None:
+        raise ValueError(
+            "`forget_after` is not of sf.extent_join: a row waits until the other side has passed "
+            "its extent, at whatever pace; give it to the window_aggregate of each side"
+        )
     attributes = names("on", on)
     similar = [value is not None for value in (on, within, probability)]
     if any(similar) and not all(similar):

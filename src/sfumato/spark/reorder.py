@@ -13,6 +13,7 @@ from sfumato.duration import microseconds
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.spark.model.columns import is_time, keys_of, one_resolved
 from sfumato.spark.model.controlled import controlled_by, says_order
+from sfumato.spark.model.forgetting import forget_after_of
 from sfumato.spark.model.names import Passed, column, named
 from sfumato.spark.runtime.run_operator import Input, metrics_name, run_operator
 from sfumato.tables.disorder.reorder import EVENT, ReorderTableConfig
@@ -35,6 +36,7 @@ def reorder(
     estimator: str | None = None,
     max_buffer: int | None = None,
     idle_timeout: str | timedelta | None = None,
+    forget_after: str | timedelta | float | None = None,
     name: str | None = None,
 ) -> DataFrame:
     """Rows in event-time order per key, with columns `late` and `punctuation` added.
@@ -59,6 +61,9 @@ def reorder(
         out first. Rows that wait for other sources are not bounded by it
     idle_timeout : on a stream, a key or source that was silent for so long ("10 seconds") holds
         nothing back until it speaks again; where nobody is left, all rows come out
+    forget_after : a key whose next row arrives later than this after its last one, "1 day", begins
+        anew: first all that it holds comes out, in order, as at the end of a stream. Silent keys
+        go soon after that. Not with `source`
     name : of the metrics, instead of the number N
 
     `punctuation` (of event_time's type): no row with an event time up to it is accepted any more,
@@ -107,6 +112,7 @@ def reorder(
         expected_sources=expected_sources,
         idle_timeout=None if idle is None else max(1, idle // 1000),
         keys=len(keys),
+        forget_after=forget_after_of(df, arrived, keys, forget_after),
     )
     config.make()  # raises here, on the driver, what the config has wrong
     values = {EVENT: column(event)}

@@ -14,7 +14,8 @@ from pyspark.sql.types import DoubleType, StringType, StructType
 from sfumato.duration import microseconds
 from sfumato.operators.joins.join_window import JoinWindow, windows_of
 from sfumato.spark.model.alternatives import ALTERNATIVES
-from sfumato.spark.model.columns import is_time, names
+from sfumato.spark.model.columns import is_time, names, resolved
+from sfumato.spark.model.forgetting import forget_after_of
 from sfumato.spark.model.imputation import Imputation, as_imputation
 from sfumato.spark.model.join_side import IncompleteSide, Side, pairs_type
 from sfumato.spark.model.names import column, renamed
@@ -42,6 +43,7 @@ def similarity_join(
     metric: str = "euclidean",
     idle_timeout: str | timedelta | None = None,
     impute: Imputation | Mapping[str, Any] | None = None,
+    forget_after: str | timedelta | float | None = None,
     name: str | None = None,
 ) -> DataFrame:
     """Pairs of tuples of two streams that are close with at least the wanted probability.
@@ -76,6 +78,9 @@ def similarity_join(
         other back no longer; what it then brings too late takes no part and is counted as late
     impute : `sfumato.Imputation`, or its arguments as a dict: both frames have plain columns in
         which attributes are missing; they are imputed and joined at once, see below
+    forget_after : a key whose next row, of either side, comes later than this after its last one,
+        "1 day", begins anew with empty windows; its state goes soon after that. By the first column
+        of `order`. Not with output="changes": the answers of a silent key stay current
     name : of the metrics, instead of the number N
 
     Columns: `left`, `right` (structs of the certain columns), `probability`, `alternatives`
@@ -129,6 +134,9 @@ def similarity_join(
         "orders": len(names("order", order)),
         "keys": len(names("key", key)),
     }
+    if forget_after is not None:
+        by = resolved(left, "order", order)[0]
+        chosen["forget_after"] = forget_after_of(left, by, names("key", key), forget_after)
     config: JoinTableConfig
     sides: Sequence[Side]
     if impute is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -14,6 +15,7 @@ from sfumato.queries import Top, direction, registered
 from sfumato.spark.model.aggregates import Wanted
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.columns import is_time, one_resolved
+from sfumato.spark.model.forgetting import forget_after_of
 from sfumato.spark.model.names import Passed, column
 from sfumato.spark.model.window_plan import WindowPlan
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
@@ -42,6 +44,7 @@ def top_k(
     streams: str | None = None,
     plan: str = "dp",
     ascending: bool | None = None,
+    forget_after: str | timedelta | float | None = None,
     name: str | None = None,
 ) -> DataFrame:
     """The most probable top-k tuples of a window, for many k at once, each in time.
@@ -65,6 +68,10 @@ def top_k(
     streams : column; streams are ranked by the sum of their tuples' Pr_k ("pk_topk" only)
     plan : "dp" (least cost), "greedy" (at most twice that), or "none" (each query on its own)
     ascending : whether the least score ranks first, where `by` does not say
+    forget_after : a key whose next row comes later than this after its last one, "1 day", begins
+        anew: its queries are answered once more, as at the end of a frame, then it has an empty
+        window and a timetable of its own; its state goes soon after that. Where keys share a
+        controller it is for sf.Range, at least as long as the window is
     name : of the metrics, instead of the number N
 
     A query is answered at instants of event time at most `every` apart; the timetable shares one
@@ -131,6 +138,7 @@ def top_k(
         keys=len(ranking.keys),
         scope=ranking.scope,
         time=ranking.time,
+        forget_after=forget_after_of(df, ranking.orders[0], ranking.keys, forget_after),
         by=f"{by} of {df.schema.simpleString()}",
     )
     config.one_window()  # here, not in a worker, it raises what the config has wrong

@@ -55,9 +55,10 @@ def window_aggregate(
     members : Range only: instead of one row an extent and key, every row of the extent, with the
         extent's results
     seed, samples : of results that are sampled because they have too many possible values
-    forget_after : Rows and Delta: a key whose next row comes later than this after its last one,
-        "1 day", begins anew with an empty window; its state goes soon after that. By the first
-        column of `order`; of a number it is one, in its unit
+    forget_after : a key whose next row comes later than this after its last one, "1 day", begins
+        anew with an empty window, after the extents that were open came out; its state goes soon
+        after that. By the first column of `order`; of a number it is one, in its unit. Keys of a
+        Range that share their controller with others need none: they go once their extents are out
     name : of the metrics, instead of the number N
 
     Rows and Delta give a row for each one that arrives: its certain columns, `held` (tuples in the
@@ -131,16 +132,13 @@ def aggregated(
         "keys": len(plan.keys),
         "whole": whole,
     }
+    forgotten = forget_after_of(plan.df, plan.orders[0], plan.keys, forget_after)
     settings: RowWindowTableConfig | ExtentTableConfig
     if isinstance(window, Range):
         require_late(plan.schema)
-        if forget_after is not None:
-            raise ValueError(
-                "`forget_after` is of sf.Rows and sf.Delta, and the rows of an extent leave with "
-                f"it: leave it out; got {forget_after!r}"
-            )
         settings = ExtentTableConfig(
             window=window, scope=plan.scope, members=members, time=plan.time,
+            forget_after=forgotten,
             key_names=tuple(f"key{i}" for i in range(len(plan.keys))), **common,
         )  # fmt: skip
     else:
@@ -149,7 +147,7 @@ def aggregated(
             window=window,
             on_attribute=on,
             controlled=plan.marks_late,
-            forget_after=forget_after_of(plan.df, plan.orders[0], plan.keys, forget_after),
+            forget_after=forgotten,
             **common,
         )
     given = window_input(plan, members)

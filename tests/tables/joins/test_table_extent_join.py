@@ -227,5 +227,7 @@ def test_wrong_arguments_say_what_to_do(spark):
     ]:
         with pytest.raises(ValueError, match=message):
             sf.extent_join(*arguments)
+    with pytest.raises(ValueError, match="`forget_after` is not of"):
+        sf.extent_join(windowed, windowed, key="k", forget_after="1 day")
     with pytest.raises(ValueError, match="go together"):
         sf.extent_join(windowed, windowed, key="k", on="x")

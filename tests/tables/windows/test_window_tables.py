@@ -179,6 +179,56 @@ def test_memory_of_silent_keys_is_freed():
     assert len(restored.operator.groups) == len(operator.operator.groups)
 
 
+def parts_of(time, key, after):
+    """The key of each row, with the number of silences of its key before it."""
+    found, last, number = [], {}, {}
+    for t, k in zip(time, key, strict=True):
+        number[k] = number.get(k, 0) + (k in last and t - last[k] > after)
+        last[k] = t
+        found.append(f"{k}{number[k]}")
+    return found
+
+
+@pytest.mark.parametrize("length", [30, 90])
+@pytest.mark.parametrize("controlled", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_extents_of_a_key_that_begins_anew_come_out_and_it_has_others(seed, controlled, length):
+    rng = np.random.default_rng(seed)
+    n, after = 120, 40
+    time = np.cumsum(rng.integers(0, 25, n))
+    key = rng.choice(list("abcdefgh"), n, p=[0.3, 0.2, 0.1, 0.1, 0.1, 0.1, 0.05, 0.05]).tolist()
+    value = rng.integers(0, 100, n).tolist()
+    marks = {"late": [False] * n, "punctuation": time - 1} if controlled else {}
+    more = {"scope": (0,) if controlled else None}
+
+    def shown(rows):
+        kept = [(row["key"][0], row["window"]["end"], row["total"]["mean"]) for row in rows]
+        return sorted(kept)
+
+    apart = table(time, parts_of(time, key, after), value, **marks)
+    _, expected = run(range_config(length, 30, **more), apart, [])
+    config = range_config(length, 30, forget_after=float(after), **more)
+    for _ in range(4):
+        _, found = run(config, table(time, key, value, **marks), random_cuts(rng, n))
+        assert shown(found) == shown(expected)
+    _, unlimited = run(range_config(length, 30, **more), table(time, key, value, **marks), [])
+    assert (shown(unlimited) == shown(expected)) == (length < after)
+
+
+def test_extents_of_silent_keys_come_out_and_their_memory_is_freed():
+    config = range_config(20, 10, forget_after=25.0, scope=(0,))
+    operator, found = config.make(), 0
+    for begin in range(0, 20_000, 500):
+        time = np.arange(begin, begin + 500)
+        keys = [f"k{t}" for t in time]
+        rows = table(time, keys, late=[False] * 500, punctuation=time - 1)
+        found += sum(t.num_rows for t in operator.process([(0, rows)], 0))
+        assert len(operator.index) < 5_000
+        assert len(operator.operator.groups.scope_of) < 10_000
+    assert found > 2 * 19_000
+    assert found + sum(t.num_rows for t in operator.flush()) == 2 * 20_000
+
+
 def test_keys_whose_extents_are_out_are_forgotten_and_no_answer_changes():
     # 12,000 keys, some hundred in an extent; then one of the first comes again
     config = range_config(100, 50, scope=())

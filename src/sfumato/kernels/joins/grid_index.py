@@ -208,6 +208,14 @@ def leave(grid, store, w, begin):
     forget_before(store, w, begin)
 
 
+@compiled_ieee
+def empty_indexed(grid, store, windows):
+    """`empty_windows`, and their cells. O(tuples)."""
+    for w in windows:
+        leave(grid, store, w, store.windows.tail[w])
+        grid.side[w], grid.due[w] = 0.0, SMALL
+
+
 @lean_inline
 def enter_indexed(grid, store, batch, i, criterion, extent):
     """Take arrival i into its window, and out of it what leaves."""

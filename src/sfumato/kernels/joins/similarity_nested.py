@@ -41,6 +41,13 @@ def forget_before(store, w, begin):
         store.held[w % store.span.size] -= left
 
 
+@compiled_ieee
+def empty_windows(store, windows):
+    """Forget all that some windows (int64[]) hold. O(windows)."""
+    for w in windows:
+        forget_before(store, w, store.windows.tail[w])
+
+
 @lean_inline
 def enter(store, w, s):
     """Take slot s, behind the others, into window w."""

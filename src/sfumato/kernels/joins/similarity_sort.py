@@ -143,6 +143,13 @@ def _delete_before(trees, store, w, begin):
 
 
 @compiled_ieee
+def empty_sorted(trees, store, windows):
+    """`empty_windows`, and their trees. O(samples log n)."""
+    for w in windows:
+        _delete_before(trees, store, w, store.windows.tail[w])
+
+
+@compiled_ieee
 def sort_all(trees, store):
     """All trees from the windows' tuples, after the blocks moved. O(n log n)."""
     trees.root[:] = NONE

@@ -38,6 +38,7 @@ class Controllers(Stateful):
     state: ClassVar[Mapping[str, Declaration]] = {
         "bytes_of_states": Array(np.uint8, "controllers", CONTROLLER.itemsize),
         "memory": Array(int, "memory"),
+        "forgotten": Array(int, len(COUNTERS), low=0),
     }
 
     def __init__(self, control: DisorderControl) -> None:
@@ -49,6 +50,7 @@ class Controllers(Stateful):
         self._left = 0  # and those of them that nobody uses any more
         self._size = 0
         self._counts = dict.fromkeys(COUNTERS, 0)
+        self.forgotten = np.zeros(len(COUNTERS), np.int64)  # counts of those forgotten
 
     def __len__(self) -> int:
         return self._size
@@ -195,6 +197,15 @@ class Controllers(Stateful):
             area[: len(buffer)] = buffer
             key["size"] = len(buffer)
 
+    def forget(self, codes: np.ndarray) -> None:
+        """Let these controllers (int64[]) be new ones, which have seen nothing."""
+        over = self._states[codes]
+        self.forgotten += [int(over[name].sum()) for name in COUNTERS]
+        self._left += int(over["room"].sum() + 3 * over["heap_room"].sum())
+        self._states[codes] = new_controllers(len(codes))
+        if self._left > self._used // 2:
+            self.before_saving()
+
     def before_saving(self) -> None:
         """Give back the memory that nobody uses."""
         old, self._memory = self._memory, np.zeros(self._used - self._left, np.int64)
@@ -224,8 +235,8 @@ class Controllers(Stateful):
 
     def after_loading(self) -> None:
         check_controllers(self.states, self._memory, self._kernel)
-        for name in COUNTERS:
-            self._counts[name] = int(self.states[name].sum())
+        for name, forgotten in zip(COUNTERS, self.forgotten.tolist(), strict=True):
+            self._counts[name] = forgotten + int(self.states[name].sum())
 
 
 def _within(memory: np.ndarray, place: int, length: int) -> np.ndarray:

@@ -123,7 +123,7 @@ class Reorder(Operator):
     Raises ValueError or TypeError for parameters out of range.  Source: paper C; spec 3.6.
     """
 
-    kind, version = "reorder", 3
+    kind, version = "reorder", 4
     spread = ("control",)
     config: ReorderConfig
     state: ClassVar[Mapping[str, Declaration]] = {
@@ -284,6 +284,16 @@ class Reorder(Operator):
         if self.config.by_source:
             self.sources.silence(np.arange(len(self.controllers)))
         return self._drain(np.ones(len(self.waiting.number), bool), np.ones(self._keys, bool))
+
+    def forget(self, keys: Ints) -> Released:
+        """These keys are over: all that they hold comes out, as of `flush`, and their codes may be
+        given to others. Raises ValueError with `by_source`.
+        """
+        if self.config.by_source:
+            raise ValueError("keys that are made of sources are not forgotten")
+        out = self._drain(np.isin(self.waiting.key, keys), np.ones(self._keys, bool))
+        self.controllers.forget(keys)
+        return out
 
     def _drain(self, leaving: np.ndarray, whole: np.ndarray) -> Released:
         """Let rows out. whole : bool[keys], where no source counts: those of other keys come out

@@ -8,6 +8,7 @@ import numpy as np
 
 from sfumato.kernels.joins import store_room
 from sfumato.kernels.joins import tuple_store as kernel
+from sfumato.kernels.joins.similarity_nested import empty_windows
 from sfumato.kernels.joins.tuple_store import Batch, Store, Tuples, Windows
 from sfumato.operators.arrays import Floats, Ints, Records, by_code
 from sfumato.operators.joins.join_window import JoinWindow
@@ -36,6 +37,10 @@ class StoreIndex:
 
     def blocks_moved(self, store: Store) -> None:
         """The blocks of samples have moved."""
+
+    def empty(self, store: Store, windows: Ints) -> None:
+        """Forget all that some windows hold."""
+        empty_windows(store, windows)
 
 
 class JoinStore:
@@ -87,6 +92,15 @@ class JoinStore:
         for w in self._special(batch):
             self._uncertain.pop(w, None)
             self._window(w)
+
+    def forget(self, keys: Ints) -> None:
+        """Be as if no tuple of these keys had come."""
+        streams, windows = self.rows.size, self.store.windows.head.size
+        of = (streams * np.unique(keys)[:, np.newaxis] + np.arange(streams)).reshape(-1)
+        of = of[of < windows]
+        for w in of.tolist() if self._uncertain else ():
+            self._uncertain.pop(w, None)
+        self.index.empty(self.store, of)
 
     def numbers(self, stream: int) -> Ints:
         """Numbers of the tuples held of a stream."""

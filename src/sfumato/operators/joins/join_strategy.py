@@ -6,14 +6,25 @@ Answers do not depend on the strategy: all end in the same test of a candidate.
 
 from __future__ import annotations
 
-from sfumato.kernels.joins.grid_index import move_indexed, new_grid, rebuild_all
+from sfumato.kernels.joins.grid_index import (
+    empty_indexed,
+    move_indexed,
+    new_grid,
+    rebuild_all,
+)
 from sfumato.kernels.joins.match_probability import Criterion
 from sfumato.kernels.joins.regions import summarise, summary_columns
 from sfumato.kernels.joins.similarity_grid import join_grid
 from sfumato.kernels.joins.similarity_nested import join_nested
-from sfumato.kernels.joins.similarity_sort import join_sorted, move_sorted, new_trees, sort_all
+from sfumato.kernels.joins.similarity_sort import (
+    empty_sorted,
+    join_sorted,
+    move_sorted,
+    new_trees,
+    sort_all,
+)
 from sfumato.kernels.joins.tuple_store import Batch, Store
-from sfumato.operators.arrays import Records
+from sfumato.operators.arrays import Ints, Records
 from sfumato.operators.joins.join_store import StoreIndex
 
 
@@ -47,6 +58,9 @@ class Index(Nested):
     def move(self, store: Store, moves: Records) -> None:
         move_indexed(self.grid, store, moves, self.criterion.d, self.criterion.within)
 
+    def empty(self, store: Store, windows: Ints) -> None:
+        empty_indexed(self.grid, store, windows)
+
     def written(self, store: Store, batch: Batch) -> None:
         summarise(store.tuples, batch.slots, self.criterion.d, self.criterion.least)
 
@@ -68,6 +82,9 @@ class Sort(Nested):
 
     def move(self, store: Store, moves: Records) -> None:
         move_sorted(self.trees, store, moves)
+
+    def empty(self, store: Store, windows: Ints) -> None:
+        empty_sorted(self.trees, store, windows)
 
     def blocks_moved(self, store: Store) -> None:
         self.rebuild(store)

@@ -99,6 +99,16 @@ class PairJoin(Operator):
         answers = 0 if self.output == "append" else len(self.answer_set.current)
         return int(self.store.store.held[side]) + answers
 
+    def forget(self, keys: Ints) -> None:
+        """Be as if no tuple of these keys had come; their codes may be given to others.
+
+        Raises ValueError under output="changes", where the answers of a key stay current.
+        """
+        if self.output == "changes":
+            raise ValueError('keys with current answers, output="changes", are not forgotten')
+        self.store.forget(keys)
+        self.clock[keys[keys < self.clock.size]] = NEVER
+
     def answers(self) -> Answers:
         """The current answers, by arrival. Raises ValueError unless `output` is "changes"."""
         return self.answer_set.asked(self.output)

@@ -29,12 +29,15 @@ from sfumato.operators.windows.extent_groups import ExtentGroups
 from sfumato.operators.windows.extents import LONGEST, Extents, check_codes, microseconds
 from sfumato.operators.windows.missed_rows import MissedRows
 from sfumato.operators.windows.pane_store import PaneStore
+from sfumato.operators.windows.resting_tuples import RestingTuples
 
 __all__ = ["ExtentAggregate", "Extents"]
 
 VERDICTS = (kernel.LATE, kernel.OUTSIDE, kernel.ABSENT)
 COUNTERS = ("late", "outside", "absent", "out_of_order")
 NEVER = kernel.NEVER
+MOST_AWAKE = 4096  # tuples that a pass may look at, before groups are let to rest
+MOST_RESTING = 64  # tuples of a group that rests: it is put together again when it wakes
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,7 @@ class ExtentAggregate(Operator):
     sort of its pane for min and max), O(1) an extent whatever the overlap (O(n/s) for min, max);
     laws, where asked for, are computed anew for
     each extent. A late row costs a merge in each extent that takes it.
+    Where groups are scopes of their own, work is for those with rows, however many there are.
     Memory: the tuples of one RANGE and one slide, and partials of some 200 bytes a pane, group and
     attribute (10 KB with an average over uncertain existence).
     Raises ValueError or TypeError for arguments out of range.  Source: C, section 6; A, 8.1.
@@ -140,6 +144,7 @@ class ExtentAggregate(Operator):
         grid = PaneGrid(2, 2 * whole + 1) if part else PaneGrid(1, whole)
         self._panes = PaneStore(Channels(self.aggregates), grid, self.attributes)
         self._pending: list[GroupedBatch] = []
+        self._resting, self._most = RestingTuples(self.attributes), MOST_AWAKE
         self.groups = ExtentGroups()
         self.missed = MissedRows()
         self.counts = np.zeros(len(COUNTERS), np.int64)
@@ -191,7 +196,9 @@ class ExtentAggregate(Operator):
         batch = GroupedBatch(offsets, prob, table, np.zeros_like(time), group, time, numbers)
         self._take(batch, judged)
         self.next += n
-        return self._complete(closings[:found])
+        extents = self._complete(closings[:found])
+        self._rest(group)
+        return extents
 
     def idle_groups(self) -> Ints:
         """Groups that hold no tuple that an extent may still need: `forget` changes no answer.
@@ -208,6 +215,14 @@ class ExtentAggregate(Operator):
     def forget(self, groups: Ints) -> None:
         """Drop what is known of these groups, but for their scopes; their codes may come again."""
         self.groups.forget(groups)
+
+    def close(self, groups: Ints) -> Extents:
+        """Complete what these groups, each a scope of its own, hold, and know nothing of them any
+        more; their codes may come again."""
+        extents = self.idle(groups)
+        self.missed.leave(groups)
+        self.groups.forget(groups, scopes=True)
+        return extents
 
     def idle(self, scopes: npt.ArrayLike | None = None) -> Extents:
         """Complete all extents that hold a tuple of these scopes (None: all).
@@ -230,23 +245,24 @@ class ExtentAggregate(Operator):
         """rows; late, outside, absent: in no extent; out_of_order; held: tuples stored now."""
         counts = {name: int(n) for name, n in zip(COUNTERS, self.counts, strict=True)}
         held = sum(batch.size for batch in self._pending) + self._panes.held
-        return {"rows": self.next, **counts, "held": held}
+        return {"rows": self.next, **counts, "held": held + self._resting.size}
 
     @property
     def numbers(self) -> Ints:
         """Numbers of the rows whose tuples are stored now, among all rows so far, in no order."""
         pending = (batch.number for batch in self._pending)
-        return np.concatenate([self._panes.numbers(), *pending])
+        return np.concatenate([self._resting.numbers, self._panes.numbers(), *pending])
 
     def before_saving(self) -> None:
         panes = self._panes
-        self.tuples = GroupedBatch.joined([panes.tuples(), *self._pending])
+        self.tuples = GroupedBatch.joined([self._resting.all(), panes.tuples(), *self._pending])
         self.late = panes.late_tuples()
         self.joins = np.stack([panes.late.first, panes.late.last])
 
     def after_loading(self) -> None:
         self._check()
         self._pending = [self.tuples] if self.tuples.size else []
+        self._rest(self.late.group)
         self._move_complete()  # partials are computed again
         self._panes.add_late(self.late, *self.joins)
 
@@ -317,6 +333,7 @@ class ExtentAggregate(Operator):
         panes = self._panes
         if not closings.size and self._nothing is not None:
             return self._nothing
+        self._wake(closings)
         self._move_complete()
         found, groups = self._list(closings)
         answers, held = panes.answer(found, groups, len(self.aggregates))
@@ -342,6 +359,40 @@ class ExtentAggregate(Operator):
             self._nothing = extents
         return extents
 
+    def _wake(self, closings: np.ndarray) -> None:
+        """Bring back the groups of scopes in which something is complete."""
+        if self._resting.size and closings.size:
+            woken = self._resting.take(np.unique(closings["scope"]))
+            if woken.size:
+                self._pending.insert(0, woken)
+
+    def _rest(self, busy: Ints) -> None:
+        """Let groups rest that hold little and are scopes of their own, so that no pass over what
+        is held sees them until one of their extents is complete.
+
+        busy : groups that stay. Where too many are awake, most of them must find rest, or it is
+        tried again only later: a try is a pass over all that are awake.
+        """
+        panes = self._panes
+        size = panes.held + sum(batch.size for batch in self._pending)
+        if size <= self._most:
+            self._most = max(MOST_AWAKE, self._most * 4 // 5)
+            return
+        awake = GroupedBatch.joined([panes.tuples(), *self._pending])
+        groups, inverse, counts = np.unique(awake.group, return_inverse=True, return_counts=True)
+        some = (counts <= MOST_RESTING) & (self.groups.scope_of[groups] == groups)
+        some &= ~np.isin(groups, busy) & ~np.isin(groups, panes.late.group)
+        resting = some[inverse.reshape(-1)]
+        self._most = max(MOST_AWAKE, 2 * size)
+        if 2 * np.count_nonzero(resting) < size:
+            return
+        in_panes = awake.size - sum(batch.size for batch in self._pending)
+        self._resting.add(awake.take(resting))
+        resting[:in_panes] = True
+        panes.keep(~np.isin(panes.panes.group, groups[some]), np.ones(panes.late.place.size, bool))
+        self._pending = [awake.take(~resting)] if not resting.all() else []
+        self._most = MOST_AWAKE
+
     def _list(self, closings: np.ndarray) -> tuple[np.ndarray, Ints]:
         """(EXTENT[m], with rows of `closings`; int64[m], their groups)."""
         panes, late = self._panes.panes, self._panes.late
@@ -350,15 +401,17 @@ class ExtentAggregate(Operator):
         first, late_group = late.first[by_first], late.group[by_first]
         by_scope = np.argsort(closings["scope"], kind="stable")
         ordered = closings[by_scope]
-        begins = np.full(len(self.groups.scopes), -1)
-        begins[ordered["scope"][::-1]] = np.arange(len(ordered))[::-1]
+        scope = self.groups.scope_of[groups]
+        begins = np.searchsorted(ordered["scope"], scope)
+        closing = begins < len(ordered)
+        closing[closing] = ordered["scope"][begins[closing]] == scope[closing]
         asked = Groups(
             starts=np.append(np.searchsorted(panes.group, groups), panes.group.size),
             panes=panes.number,
             late_starts=np.append(np.searchsorted(late_group, groups), late_group.size),
             first=first,
             reach=running_maximum(late.last[by_first], late_group),
-            begins=begins[self.groups.scope_of[groups]],
+            begins=np.where(closing, begins, -1),
             previous=self.groups.previous[groups],
             most=self.most_empty if self.empty else -1,
         )

@@ -76,10 +76,13 @@ class ExtentGroups(Stateful):
         """Number of the last complete extent of each group's scope."""
         return self.scopes["closed"][self.scope_of[group]]
 
-    def forget(self, codes: Ints) -> None:
-        """Be as if no row of these groups had come."""
+    def forget(self, codes: Ints, *, scopes: bool = False) -> None:
+        """Be as if no row of these groups had come; scopes : nor of the scopes with these codes."""
         for name, value in NEW.items():
             getattr(self, name)[codes] = value
+        if scopes:
+            for name in SCOPE_FIELDS:
+                self.scopes[name][codes] = NEVER
 
     def number(self, tuples: GroupedBatch, judged: np.ndarray) -> None:
         """Give tuples that an extent takes their index in their group; judged : JUDGED[n]."""

@@ -36,6 +36,10 @@ class MissedRows(Stateful):
         starts = np.stack(sides, axis=1)
         return np.diff(late_of_extents(extents, starts, first, last, np.empty(0, np.int64)))
 
+    def leave(self, groups: Ints) -> None:
+        """No extent of these groups comes out any more."""
+        self.table = np.ascontiguousarray(self.table[:, ~np.isin(self.table[0], groups)])
+
     def forget(self, out: Ints) -> None:
         """out : int64[k], for each row the last extent of its group that cannot come out again."""
         if out.size:

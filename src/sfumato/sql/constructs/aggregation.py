@@ -69,8 +69,6 @@ class Aggregation(Answers):
     fields of these answers, HAVING becomes WHERE, and GROUP BY, whose work is done, goes.
     """
 
-    forgets = True
-
     def __init__(self, block: Block, source: Source) -> None:
         super().__init__(block, source)
         self.names: dict[str, str] = {}  # result columns by aggregate

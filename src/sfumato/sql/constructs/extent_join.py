@@ -10,7 +10,7 @@ from sfumato.spark.extent_join import extent_join, is_extents
 from sfumato.spark.window_aggregate import window_aggregate
 from sfumato.sql.constructs.join_sides import joined_source, side_names
 from sfumato.sql.constructs.reorder import Reordered
-from sfumato.sql.constructs.similarity_join import NOT_FORGOTTEN, equated, join_words
+from sfumato.sql.constructs.similarity_join import equated, join_words
 from sfumato.sql.explanation.wording import per_key
 from sfumato.sql.plan.block import Block
 from sfumato.sql.plan.construct import Join
@@ -117,7 +117,11 @@ def _extents(block: Block, relation: syntax.Relation) -> Frame:
         return frame
     bracket, given = asked
     if (forget := given.get("FORGET")) is not None:
-        raise at(block.text, forget, NOT_FORGOTTEN)
+        reason = (
+            "FORGET is not of joins of extents, whose rows wait until the other side has passed "
+            "them: aggregate first, and join the answers"
+        )
+        raise at(block.text, forget, reason)
     ordered = bracket.frame(given, answered=True)
     window, order = bracket.window(given)
     assert isinstance(window, Range)

@@ -14,6 +14,7 @@ from sfumato.spark.top_k import top_k
 from sfumato.sql.constructs.aggregation import grouped_by
 from sfumato.sql.constructs.ranked import Ranked, is_controlled
 from sfumato.sql.plan.block import Block
+from sfumato.sql.plan.bracket import FORGET
 from sfumato.sql.plan.construct import Answers
 from sfumato.sql.plan.given import Given
 from sfumato.sql.plan.nodes import at
@@ -189,7 +190,8 @@ class Ranking(Answers):
         queries = [Top(k, every, name) for (k, every), name in group.names().items()]
         options: dict[str, Any] = dict(wish.semantics)
         place = wish.clauses[0] if wish.clauses else source.node
-        given = Given((), (), place, self.text)
+        forget = () if source.forget is None else (source.forget,)
+        given = Given(forget, (FORGET,), place, self.text)
 
         def build() -> DataFrame:
             return top_k(
@@ -201,6 +203,7 @@ class Ranking(Answers):
                 key=self.key or None,
                 rules=rules,
                 ascending=wish.ascending,
+                **given.arguments(),
                 **options,
             )
 

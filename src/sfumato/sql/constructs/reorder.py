@@ -17,7 +17,7 @@ from sfumato.sql.plan.sources import Frame, found
 from sfumato.sql.text.words import Word
 from sfumato.windows import Range
 
-NOT_OF_REORDER = ("RANGE", "SLIDE", "FORGET")
+NOT_OF_REORDER = ("RANGE", "SLIDE")
 WAYS = {"drop_ratio", "slack", "max_delay", "estimator"}
 """Arguments that say how far to stay behind; without one of them nothing is held back."""
 CONTROLS = WAYS | {"max_buffer", "source"}
@@ -59,7 +59,8 @@ class Reorder(Bracket):
         frame = given.frame
         assert frame is not None
         extent = given.call(lambda: self._extent(given))
-        arguments = given.arguments(*NOT_OF_REORDER)
+        of_answers = answered and given.get("KEY") is None  # without controllers of keys
+        arguments = given.arguments(*NOT_OF_REORDER, *([FORGET.word] if of_answers else []))
         controlled = is_controlled(arguments)
         if answered and extent is not None and not controlled:
             return frame
@@ -141,6 +142,9 @@ class Reordered(Step):
         if "idle_timeout" in given:
             idle = span(given["idle_timeout"])
             rows.append(("idle", f"rows held come out after {idle} without arrivals"))
+        if "forget_after" in given:
+            after = span(given["forget_after"])
+            rows.append(("forgotten", f"a key, after {after} without a row of it"))
         return [*rows, ("state", self._held(given)), ("guarantee", self._promised(given))]
 
     def _controllers(self, given: dict[str, Any]) -> str:

@@ -14,6 +14,7 @@ from sfumato.sql.constructs.imputation import Imputed, agreed, imputation_lines,
 from sfumato.sql.constructs.join_sides import joined_source, side_names
 from sfumato.sql.explanation.wording import held, newest, per_key, percent, typical_bytes
 from sfumato.sql.plan.block import Block
+from sfumato.sql.plan.bracket import FORGET
 from sfumato.sql.plan.construct import Join
 from sfumato.sql.plan.given import Given
 from sfumato.sql.plan.nodes import Lines, Step, at
@@ -23,7 +24,6 @@ from sfumato.sql.text.syntax import FromClause, Name, Node, Relation, Similarity
 from sfumato.sql.text.words import Word
 from sfumato.windows import Rows
 
-NOT_FORGOTTEN = "FORGET is of aggregates over windows and of EARLIER, not of joins and rankings"
 WORDS = (
     Word("WITHIN", "number", "within", needed=True),
     Word("PROBABILITY", "fraction", "probability", needed=True),
@@ -169,8 +169,10 @@ def _planned(
 ) -> tuple[Joined, dict[str, Any]]:
     """The step, and the arguments of the function."""
     window, windows = _window(sides, join, block)
+    after = windows[0].value(FORGET)
     arguments = {
         **given.arguments(),
+        **({} if after is None else {"forget_after": after}),
         "on": [_attribute(name, sides, block.text) for name in join.on],
         "order": _order(windows, sides, block.text),
         "key": _keys(join, sides, block.text) or None,
@@ -227,8 +229,6 @@ def _window(sides: list[Side], join: SimilarityJoin, block: Block) -> tuple[Rows
             hint = f"what comes first, join from (SELECT * FROM stream [{word} ...])"
             reason = f"a SIMILARITY JOIN compares ROWS windows; {hint}"
             raise at(block.text, given.node, reason)
-        if (forget := given.get("FORGET")) is not None:
-            raise at(block.text, forget, NOT_FORGOTTEN)
         windows.append(given)
     if not windows:
         reason = "the join lacks a window after a table's name"
@@ -239,7 +239,8 @@ def _window(sides: list[Side], join: SimilarityJoin, block: Block) -> tuple[Rows
         for given in windows
         if (option := given.get("ORDER")) is not None
     ]
-    if rows[0] != rows[-1] or (orders and orders[0] != orders[-1]):
+    forgets = [given.value(FORGET) for given in windows]
+    if rows[0] != rows[-1] or forgets[0] != forgets[-1] or (orders and orders[0] != orders[-1]):
         raise at(block.text, windows[-1].node, "the windows of both sides must be the same")
     return rows[0], windows
 

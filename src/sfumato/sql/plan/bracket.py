@@ -21,7 +21,7 @@ from sfumato.windows import Delta, Range, Rows
 
 Window: TypeAlias = Rows | Range | Delta
 FORGET = Word("FORGET", "duration", "forget_after")
-"""After how long without a row a key begins anew; of aggregates and of earlier values."""
+"""After how long without a row a key begins anew."""
 
 
 class Bracket(ABC):

@@ -40,11 +40,9 @@ class Answers(ABC):
     """What is asked of a block's one windowed table, whose answers then stand for the table.
 
     beside_attributes : whether the table's attributes can be named beside its answers
-    forgets : whether a FORGET in the bracket is for them
     """
 
     beside_attributes = True
-    forgets = False
 
     def __init__(self, block: Block, source: Source) -> None:
         self.block, self.source, self.text = block, source, block.text

@@ -92,10 +92,6 @@ class BlockRewriting:
             block.sources += self._sources(block.from_)
         self._refuse_unknown()
         answers = self._answers()
-        for source in block.sources:
-            if source.forget is not None and (answers is None or not answers.forgets):
-                reason = "FORGET is of aggregates over windows and of EARLIER, and here is none"
-                raise at(self.text, source.forget, reason)
         if answers is None:
             refuse_per_extent(block)
             refuse_aggregates(block)
@@ -162,7 +158,7 @@ class BlockRewriting:
             frame = clause.frame(frame, relation, self.block)
         if asked is not None:
             window, order = bracket.window(given.over(frame))
-            if bracket.kind:
+            if bracket.kind and (self.answered or bracket.kind != "time"):
                 forget = given.get(FORGET.word)
         alias, head = relation.alias, relation.head
         name = plain(alias) if alias is not None else ""

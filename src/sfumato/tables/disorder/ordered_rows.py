@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import numpy as np
@@ -20,6 +20,21 @@ class OrderedRows(Released):
     """Rows that came out, in order of output, with what `Released` says of them."""
 
     rows: pa.Table
+
+    def then(self, other: OrderedRows) -> OrderedRows:
+        """These rows and then others."""
+        rows = pa.concat_tables([self.rows, other.rows])
+        return self._made(
+            lambda name: np.concatenate([getattr(self, name), getattr(other, name)]), rows
+        )
+
+    def take(self, places: np.ndarray) -> OrderedRows:
+        """The rows at some places."""
+        return self._made(lambda name: getattr(self, name)[places], _take(self.rows, places))
+
+    def _made(self, array: Callable[[str], np.ndarray], rows: pa.Table) -> OrderedRows:
+        number, late, punctuation, key, time = (array(field.name) for field in fields(Released))
+        return OrderedRows(number, late, punctuation, key, time, rows)
 
 
 class RowReorder(Stateful):
@@ -58,6 +73,10 @@ class RowReorder(Stateful):
     def flush(self) -> OrderedRows:
         """`Reorder.flush`, with the rows."""
         return self._drained(self.operator.flush())
+
+    def forget(self, keys: np.ndarray) -> OrderedRows:
+        """`Reorder.forget`, with the rows."""
+        return self._drained(self.operator.forget(keys))
 
     def _drained(self, released: Released) -> OrderedRows:
         none = pa.table({}) if self.held.empty is None else self.held.empty

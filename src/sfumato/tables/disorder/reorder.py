@@ -56,6 +56,13 @@ class ReorderTableConfig(TableConfig):
         "slowest": ("string", "min_by(slowest, oldest)"),
     }
 
+    def __post_init__(self) -> None:
+        if self.forget_after is not None and self.sources:
+            raise ValueError(
+                "`forget_after` is not for `source`: whether a key is over would hang on the pace "
+                "at which its sources are read; leave it out, or reorder each source by `key`"
+            )
+
     def make(self) -> TableReorder:
         return TableReorder(self)
 
@@ -117,14 +124,27 @@ class TableReorder(TableOperator):
         keys = self.codes(rows)
         self._present = np.unique(keys)
         sources = self._sources(rows) if self.config.sources else None
-        self.since = longer(self.since, len(self.index) or 1, now)
+        self.since = longer(self.since, self.index.size or 1, now)
         self.seen = longer(
             self.seen, len(self.source_index if self.config.sources else self.since), now
         )
         self.seen[keys if sources is None else sources] = now
         event, arrival = as_numbers(rows.column(EVENT)), as_numbers(rows.column("order0"))
         passed = rows.select([ROW, EVENT])
-        return self._marked(self.ordered.process(keys, event, arrival, passed, sources, self._rank))
+        out = self.ordered.process(keys, event, arrival, passed, sources, self._rank)
+        return self._marked(self._without_expired(out))
+
+    def _without_expired(self, out: OrderedRows) -> OrderedRows:
+        """Let keys go that are over, and what they hold come out: before a row of the same key
+        that has begun anew."""
+        over = self.index.expired()
+        if not len(over):
+            return out
+        both = out.then(self.ordered.forget(over))
+        turn = np.full(self.index.size, len(over))
+        turn[over] = np.arange(len(over))
+        self.index.forget(over)
+        return both.take(np.argsort(turn[both.key], kind="stable"))
 
     def _sources(self, rows: pa.Table) -> np.ndarray:
         """int64[n]: codes of the rows' sources, which are different ones for different keys."""
@@ -183,7 +203,7 @@ class TableReorder(TableOperator):
         sources = len(self.operator.controllers)
         if len(self.seen) != sources or len(self.source_index) not in (0, sources):
             raise ValueError("its sources and controllers are not as many")
-        if len(self.since) > (len(self.index) or 1):
+        if len(self.since) > (self.index.size or 1):
             raise ValueError("it cannot know when keys began that it does not know")
         if self.config.sources and len(self.source_index):
             self._sort_sources()

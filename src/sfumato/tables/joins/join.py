@@ -49,6 +49,13 @@ class JoinTableConfig(TableConfig):
     idle_timeout: int | None = field(default=None, metadata=CHANGEABLE)
     pace_matters: bool = field(default=False, metadata=CHANGEABLE)
 
+    def __post_init__(self) -> None:
+        if self.forget_after is not None and self.output == "changes":
+            raise ValueError(
+                '`forget_after` is not for output="changes": the current answers of a key that is '
+                "silent stay current; leave it out, or take the answers as they come"
+            )
+
 
 @dataclass(frozen=True)
 class Arriving:
@@ -88,6 +95,8 @@ class TableJoin(TableOperator):
         super().__init__(config)
         self.left, self.right = RowStore(), RowStore()
         self.sides = None if config.aligned is None else self._new_sides()
+        self._known = [f"key{i}" for i in range(config.keys)]
+        self._known += ["order0"] if config.forget_after is not None else []
         self._timed = any(window.span is not None for window in config.windows)
 
     @abstractmethod
@@ -124,6 +133,7 @@ class TableJoin(TableOperator):
         if not batch:
             return []
         answers = self.join(self._arrange(batch))
+        self.forget_expired()
         self.counts["pairs"] += int((answers.change > 0).sum())
         output = [self._rows(answers)] if len(answers) else []
         for number, store in enumerate((self.left, self.right)):
@@ -145,7 +155,10 @@ class TableJoin(TableOperator):
         ]
         tie = np.concatenate([as_numbers(t.column(TIE)) for t in tables])
         order = arrival_order(columns, [side, tie])
-        codes = np.concatenate([self.codes(table) for table in tables])
+        codes = np.zeros(order.size, np.int64)
+        if self._known:
+            known = joined([t.select(self._known) for t in tables])
+            codes = self.codes(known.take(pa.array(order)))
         if self.sides is None:
             self.note_order([c[order] for c in columns])
         stores = (self.left, self.right)
@@ -153,7 +166,7 @@ class TableJoin(TableOperator):
             places = within_side[order[side[order] == number]]
             stores[number].append(table.select([ROW, *self.kept]).take(pa.array(places)))
         time = columns[0][order].astype(np.int64) if self._timed else None
-        return Arriving(side[order], codes[order], time, tables, order)
+        return Arriving(side[order], codes, time, tables, order)
 
     def _rows(self, answers: Answers) -> pa.Table:
         lengths = np.diff(answers.offsets)
@@ -166,6 +179,10 @@ class TableJoin(TableOperator):
             change = pa.array(np.where(answers.change > 0, "+", "-"), pa.string())
             table = table.append_column("change", change)
         return table
+
+    def forget(self, codes: Ints) -> None:
+        """Drop what is held of these keys (int64[])."""
+        self.operator.forget(codes)
 
     def counters(self) -> dict[str, int]:
         return {**self.counts, **self.done()}

@@ -79,6 +79,13 @@ class KeyWindows(Stateful):
         due = window.next_due
         self.due[key] = FAR if due is None or not live.size else due
 
+    def empty(self, keys: np.ndarray) -> None:
+        """Be as if no row of these keys had come; their codes may be given to others."""
+        for name, start in _STARTS.items():
+            getattr(self, name)[keys] = start
+        for key in keys.tolist():
+            self.windows[key], self.held[key] = self.make(), np.empty((3, 0), np.int64)
+
     def forget(self) -> None:
         """Drop rows and rules that no window needs any more."""
         alive = sum(held.shape[1] for held in self.held)

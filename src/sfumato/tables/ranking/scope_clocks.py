@@ -35,6 +35,11 @@ class ScopeClocks(Stateful):
         for name, start in _STARTS.items():
             setattr(self, name, longer(getattr(self, name), scopes, start))
 
+    def forget(self, codes: np.ndarray) -> None:
+        """Be as if no row of these scopes had come; their codes may be given to others."""
+        for name, start in _STARTS.items():
+            getattr(self, name)[codes] = start
+
     def judge(
         self, scope: np.ndarray, time: np.ndarray, late: np.ndarray, punctuation: np.ndarray
     ) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -68,6 +67,22 @@ class TopKTableConfig(TableConfig):
         "late_answers",
         "latency",
     )
+
+    def __post_init__(self) -> None:
+        span = self.window.span if isinstance(self.window, Range) else None
+        if self.forget_after is not None and self.shared and (span or LONGEST) > self.forget_after:
+            raise ValueError(
+                "`forget_after` of a ranking whose keys share a controller must be at least the "
+                f"length of its sf.Range, {span} microseconds: make it longer"
+                if span is not None
+                else "`forget_after` of a ranking by sf.Rows whose keys share a controller would "
+                "hang on the pace of the other keys: reorder by the same `key`, or leave it out"
+            )
+
+    @property
+    def shared(self) -> bool:
+        """Whether several keys share a punctuation."""
+        return self.scope is not None and len(self.scope) < self.keys
 
     def make(self) -> TableTopK:
         self.one_window()  # raises what the config has wrong
@@ -144,24 +159,57 @@ class TableTopK(TableOperator):
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
         self.like = rows.select([ROW]).slice(0, 0)
-        key = scope = self.codes(rows)
+        late = np.zeros(rows.num_rows, bool)
         if self.config.scope is not None:
-            scope = self.scopes.index.encode(rows.select([f"key{i}" for i in self.config.scope]))
-        self.windows.grow(int(key.max()) + 1)
-        self.scopes.grow(int(scope.max()) + 1)
-        self.windows.scope[key] = scope
+            late = as_numbers(rows.column("late")) != 0
+        key, scope = self._coded(rows, late)
         self.scopes.seen[scope] = now
         time = as_numbers(rows.column("order0"))
-        late = time < self.windows.closed[key]
+        late |= time < self.windows.closed[key]
         if self.config.scope is not None:
-            late |= as_numbers(rows.column("late")) != 0
             late = self.scopes.judge(scope, time, late, punctuations_of(rows))
         self.counts["late"] += int(np.count_nonzero(late))
         out = NumberedAnswers(self.places)
         self._extend(rows, key, time, np.flatnonzero(~late), out)
         if self.config.scope is not None:
             self._advance(out)
-        return self._tables(out)
+        over = self._expired()
+        if not self.config.shared:
+            self._close(over, out)
+        tables = self._tables(out)
+        self.windows.empty(over)
+        if not self.config.shared:
+            self.scopes.forget(over)
+        self.index.forget(over)
+        return tables
+
+    def _coded(self, rows: pa.Table, late: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(keys, scopes) of rows, int64[n] each, with room for them.
+
+        Where keys share a scope, late rows (bool[n]) do not show that a key begins anew: what its
+        tuples are answered by is not over then. They have key 0, and take no part.
+        """
+        if not self.config.shared:
+            key = scope = self.codes(rows)
+        else:
+            shared = [f"key{i}" for i in self.config.scope or ()]
+            scope = self.scopes.index.encode(rows.select(shared))
+            key = np.zeros(len(scope), np.int64)
+            key[~late] = self.codes(rows.filter(pa.array(~late)))
+        self.windows.grow(max(self.index.size, 1))
+        self.scopes.grow(int(scope.max()) + 1)
+        self.windows.scope[key[~late]] = scope[~late]
+        return key, scope
+
+    def _expired(self) -> np.ndarray:
+        """int64[]: keys that are over. Where they share a scope, it has gone past what they hold:
+        no answer changes."""
+        over = self.index.expired()
+        if not self.config.shared or not len(over):
+            return over
+        assert isinstance(self.config.window, Range)
+        clock = self.scopes.clock[self.windows.scope[over]]
+        return over[clock >= self.windows.newest[over] + self.config.window.span]
 
     def _extend(
         self,
@@ -219,16 +267,21 @@ class TableTopK(TableOperator):
         assert isinstance(window, Range)
         assert window.timeout is not None
         quiet = self.scopes.seen <= now - window.timeout // 1000
-        return self._close(np.flatnonzero(quiet[self.windows.scope]).tolist())
+        return self._closed(np.flatnonzero(quiet[self.windows.scope]))
 
     def flush(self) -> list[pa.Table]:
-        return self._close(range(len(self.windows.windows)))
+        return self._closed(np.arange(len(self.windows.windows)))
 
-    def _close(self, keys: Iterable[int]) -> list[pa.Table]:
+    def _closed(self, keys: np.ndarray) -> list[pa.Table]:
+        out = NumberedAnswers(self.places)
+        self._close(keys, out)
+        return self._tables(out)
+
+    def _close(self, keys: np.ndarray, out: NumberedAnswers) -> None:
         """Each query's first answer after the newest row of some keys, unless it was given."""
-        out, nothing = NumberedAnswers(self.places), np.empty(0, np.int64)
+        nothing = np.empty(0, np.int64)
         longest, windows = int(self.every.max()), self.windows
-        for k in keys:
+        for k in keys.tolist():
             last = int(windows.newest[k])
             if last < windows.closed[k]:
                 continue
@@ -243,7 +296,6 @@ class TableTopK(TableOperator):
                     out.add(k, answers, windows.held[k], only=waiting, clock=nothing)
                     waiting -= set(answers.names)
                     windows.closed[k], due = due, window.next_due
-        return self._tables(out)
 
     # ---- answers out
 
@@ -283,6 +335,6 @@ class TableTopK(TableOperator):
             raise ValueError("every key belongs to a scope that is known")
         if not self.config.streams and self.windows.alive(NUMBER).min(initial=0) < 0:
             raise ValueError("a row is lacking that a window holds")
-        if self.config.keys and codes > len(self.index):
+        if self.config.keys and codes > max(self.index.size, 1):
             raise ValueError("every window belongs to a key that is known")
         self.windows.register(self.config.named)

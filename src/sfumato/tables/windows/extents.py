@@ -46,7 +46,16 @@ class ExtentTableConfig(WindowTableConfig):
     time: str = "long"
     key_names: tuple[str, ...] = ()
 
-    kind, version = "extents", 3
+    kind, version = "extents", 4
+
+    def __post_init__(self) -> None:
+        if self.shared:  # keys go by themselves, see `forget_expired`
+            object.__setattr__(self, "forget_after", None)
+
+    @property
+    def shared(self) -> bool:
+        """Whether several keys share a punctuation."""
+        return self.scope is not None and len(self.scope) < self.keys
 
     def make(self) -> TableExtents:
         return TableExtents(self)
@@ -102,27 +111,31 @@ class TableExtents(TableOperator):
         group = scope = self.codes(rows)
         punctuation, late = None, None
         if self.config.scope is not None:
-            scope = self._scope(rows)
+            scope = self._scope(rows) if self.config.shared else group
             punctuation, late = punctuations_of(rows), as_numbers(rows.column("late")) != 0
         self.seen = longer(self.seen, int(scope.max(initial=-1)) + 1)
         self.seen[scope] = now
         batch = alternatives_of(rows, self.config.attributes)
         time = as_numbers(rows.column("order0"))
         extents = self.operator.process(group, time, punctuation, late, *batch, scope=scope)
-        if not self.config.members:
-            return self._tables(extents)
-        self.rows.append(pa.table(fields_of(rows.column(ROW))))
+        if self.config.members:
+            self.rows.append(pa.table(fields_of(rows.column(ROW))))
         tables = self._tables(extents)
-        self.rows.forget(self.operator.numbers)
+        over = self.index.expired()
+        if len(over):
+            tables += self._tables(self.operator.close(over))
+            self.index.forget(over)
+        if self.config.members:
+            self.rows.forget(self.operator.numbers)
         return tables
 
     def forget_expired(self) -> None:
         """Let go of keys whose extents are all out; no answer changes.
 
-        Where a key is the scope of its punctuation, what was complete must be known, and it stays.
+        Where a key is the scope of its punctuation, what was complete must be known: it stays until
+        it is over.
         """
-        shared = self.config.scope is not None and len(self.config.scope) < self.config.keys
-        if not shared or len(self.index) < self._many:
+        if not self.config.shared or len(self.index) < self._many:
             return
         codes = self.operator.idle_groups()
         self.operator.forget(codes)
@@ -155,8 +168,9 @@ class TableExtents(TableOperator):
             raise ValueError("its rows and tuples are not numbered alike")
 
     def _scope(self, rows: pa.Table) -> np.ndarray:
-        """int64[n]: codes of what shares punctuations."""
-        return self.scopes.encode(rows.select([f"key{i}" for i in self.config.scope or ()]))
+        """int64[n]: codes of what shares punctuations; for these rows only, if that is a key."""
+        index = self.scopes if self.config.shared else KeyIndex()
+        return index.encode(rows.select([f"key{i}" for i in self.config.scope or ()]))
 
     def _tables(self, extents: Extents) -> list[pa.Table]:
         if not len(extents):
