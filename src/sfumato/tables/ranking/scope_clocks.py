@@ -20,7 +20,8 @@ class ScopeClocks(Stateful):
     clock : no instant up to here is open    punctuation : the greatest so far
     seen : when the last row came, in milliseconds
     An instant is past once a row that is not late of that time or a later one comes, or a row whose
-    punctuation is above one that had reached it.
+    punctuation is above one that had reached it. Of a late row the punctuation is its own source's,
+    which may be ahead of the others', and shows nothing.
     """
 
     state = {"index": Part(), **dict.fromkeys(_STARTS, Array(int, "scopes"))}
@@ -49,7 +50,8 @@ class ScopeClocks(Stateful):
         """
         late, self.steps = late.copy(), {}
         for s, at in by_code(scope):
-            newest = np.maximum.accumulate(np.append(self.punctuation[s], punctuation[at]))
+            known = np.where(late[at], UNKNOWN, punctuation[at])
+            newest = np.maximum.accumulate(np.append(self.punctuation[s], known))
             settled = np.where(newest[1:] > newest[:-1], newest[:-1] + 1, NEVER)
             shown = np.maximum(np.where(late[at], NEVER, time[at]), settled)
             clock = np.maximum.accumulate(np.append(self.clock[s], shown))
