@@ -419,14 +419,16 @@ def test_queries_say_what_is_wrong(arguments, error, message):
         Top(**arguments)
 
 
-@pytest.mark.parametrize("cuts", [(), (1,), (2,), (1, 2)])
+@pytest.mark.parametrize("cuts", [(), (1,), (2,), (1, 3)])
 def test_the_punctuation_of_a_late_row_is_its_own_sources_and_shows_nothing(cuts):
     one = {"key": "s0", "score": [1.0], "prob": [1.0], "rule": None}
+    ahead = {"late": True, **one}  # rows of a source that is far ahead
     rows = [
         {"id": 0, "time": 5, "punctuation": 3, **one},
-        {"id": 1, "time": 2, "punctuation": 50, "late": True, **one},  # of a source far ahead
-        {"id": 2, "time": 10, "punctuation": 8, **one},
-        {"id": 3, "time": 11, "punctuation": 9, **one},
+        {"id": 1, "time": 2, "punctuation": 50, **ahead},
+        {"id": 2, "time": 3, "punctuation": 60, **ahead},
+        {"id": 3, "time": 10, "punctuation": 8, **one},
+        {"id": 4, "time": 11, "punctuation": 9, **one},
     ]
     _, counts = answers(CONTROLLED, rows, cuts)
-    assert (counts["rows"], counts["late"]) == (4, 1)
+    assert (counts["rows"], counts["late"]) == (5, 2)
