@@ -195,7 +195,7 @@ def kill(process: subprocess.Popen[str], target: str) -> None:
 
 
 def disturbed(folder: Path, shape: str, kills: int, seed: int) -> list[str]:
-    """Run a query until it has been killed so often; the targets."""
+    """Run a query until it has been killed so often; the targets, in turn from `seed` on."""
     rng = random.Random(seed)
     done: list[str] = []
     while len(done) < kills:
@@ -213,7 +213,7 @@ def disturbed(folder: Path, shape: str, kills: int, seed: int) -> list[str]:
         if process.poll() is not None:
             process.stdout.close()
             break
-        target = TARGETS[len(done) % len(TARGETS)]
+        target = TARGETS[(seed + len(done)) % len(TARGETS)]
         kill(process, target)
         done.append(target)
     return done

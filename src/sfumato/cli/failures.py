@@ -23,12 +23,12 @@ UNHELPFUL = (
 def first_cause(error: BaseException) -> str:
     """What went wrong, from an exception of Spark's or of our own.
 
-    A Python worker's error is told by the last line of its trace; a Java one by the first line of
-    the cause that says something, without class names and error codes.
+    A Python worker's error is the last line of its trace; a Java one the first line of the
+    cause that says something, without class names and error codes.
     """
     text = str(error)
-    if TRACEBACK in text and (told := _python_error(text)):
-        return told
+    if TRACEBACK in text and (why := _python_error(text)):
+        return why
     for line in map(_plain, text.splitlines()):
         if line and not line.startswith(UNHELPFUL):
             return line
@@ -68,7 +68,7 @@ PASSING = (
 def is_passing(error: BaseException) -> bool:
     """Whether a failure is of the surroundings, and not of the query or its data."""
     text = str(error)
-    told = _python_error(text) if TRACEBACK in text else None
-    if told is not None and not any(words in told for words in PASSING):
+    why = _python_error(text) if TRACEBACK in text else None
+    if why is not None and not any(words in why for words in PASSING):
         return False  # the query's own code raised
     return any(words in text for words in PASSING)

@@ -1,4 +1,4 @@
-"""Follow started sinks to their end: progress, second attempts, and what is told at the end."""
+"""Follow started sinks to their end: progress, second attempts, and a summary at the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sfumato.cli.progress import MicroBatch, QueryProgress, by_operator
 from sfumato.cli.tables import how_many, progress_table, rows_table
 
 LOOK_EVERY = 0.25  # seconds between two looks at the queries
-ATTEMPTS = 5  # of a sink without a micro-batch in between, until a passing failure is told
+ATTEMPTS = 5  # of a sink without a micro-batch in between, until a passing failure is reported
 FIRST_WAIT = 1.0  # seconds before the second attempt; each later one waits twice as long
 BEGUN_AFTER = 30.0  # seconds after which the next sink is started, whatever this one does
 
@@ -100,7 +100,7 @@ def follow(phases: Sequence[Sequence[Running]], console: Console, log: Log | Non
     """Start sinks, one after the other, and show their progress until they end; 1 if one failed.
 
     phases : those of the second are started when those of the first have ended
-    log : lines instead of a table that is kept up to date
+    log : lines instead of a table that is refreshed
     A sink that fails for a passing reason is started again, where it was. Any other failure stops
     them all. An interrupt stops all as well, and is no failure.
     """
@@ -149,8 +149,8 @@ def _look(running: list[Running], console: Console, log: Log | None) -> Running 
         wait = sink.retry()
         if wait is None:
             return sink
-        told = f"{first_cause(error)}; attempt {sink.attempts + 1} of {ATTEMPTS} in {wait:g} s"
-        _tell(sink, told, console, log)
+        reason = f"{first_cause(error)}; attempt {sink.attempts + 1} of {ATTEMPTS} in {wait:g} s"
+        _tell(sink, reason, console, log)
     return None
 
 
@@ -199,11 +199,11 @@ def _report(running: list[Running], console: Console) -> None:
     for sink in running:
         name, held, late = escape(sink.name), sink.progress.held, sink.progress.total("late")
         for operator, counts in by_operator(sink.progress.counters).items():
-            told = ", ".join(
+            listed = ", ".join(
                 f"{count:,} {each.replace('_', ' ')}" for each, count in counts.items()
             )
-            if told:
-                console.print(f"{name}: {escape(operator)}: {told}", style="dim", highlight=False)
+            if listed:
+                console.print(f"{name}: {escape(operator)}: {listed}", style="dim", highlight=False)
         if late:
             console.print(f"{name}: {how_many(late, 'row')} came too late for a place in order.")
         if held and sink.resumed:

@@ -38,9 +38,9 @@ class PipelineError(ValueError):
     """A pipeline file that cannot be used; nothing has been started."""
 
     @classmethod
-    def at(cls, place: str, told: str) -> PipelineError:
+    def at(cls, place: str, why: str) -> PipelineError:
         """The error about a place in the file."""
-        return cls(f"`{place}`{told if told.startswith(':') else f' {told}'}")
+        return cls(f"`{place}`{why if why.startswith(':') else f' {why}'}")
 
 
 @dataclass(frozen=True)
@@ -162,8 +162,8 @@ class Section:
     def at(self, key: str) -> str:
         return f"{self.place}.{key}" if self.place else key
 
-    def wrong(self, key: str, told: str) -> PipelineError:
-        return PipelineError.at(self.at(key), told)
+    def wrong(self, key: str, why: str) -> PipelineError:
+        return PipelineError.at(self.at(key), why)
 
     def get(self, key: str, kind: type | tuple[type, ...], wanted: str) -> Any:
         """The value of a key, None where it is not given."""
@@ -197,15 +197,15 @@ class Section:
         chosen = {}
         for key, value in (self.get("options", dict, "a table of options") or {}).items():
             if key.lower() == "checkpointlocation":
-                told = ": each sink keeps its place in a subfolder of the pipeline's folder: give "
-                told += 'that, checkpoint = "..." at the top of the file'
-                raise self.wrong(f"options.{key}", told)
+                why = ": each sink keeps its place in a subfolder of the pipeline's folder: give "
+                why += 'that, checkpoint = "..." at the top of the file'
+                raise self.wrong(f"options.{key}", why)
             if key.lower() == "path":
-                told = f': give the path as `{self.at("path")}` = "..."'
-                raise self.wrong("options.path", told)
+                why = f': give the path as `{self.at("path")}` = "..."'
+                raise self.wrong("options.path", why)
             if not isinstance(value, str | bool | int | float):
-                told = f"must be a text, a number, true or false; got {value!r}"
-                raise self.wrong(f"options.{key}", told)
+                why = f"must be a text, a number, true or false; got {value!r}"
+                raise self.wrong(f"options.{key}", why)
             chosen[key] = str(value).lower() if isinstance(value, bool) else str(value)
         return chosen
 
@@ -215,8 +215,8 @@ class Section:
         for name, content in (self.get(kind, dict, f"tables [{kind}.NAME]") or {}).items():
             place = f"{kind}.{name}"
             if not NAME.fullmatch(name):
-                told = ": a name is made of letters, digits and _, and does not begin with a digit"
-                raise PipelineError.at(place, told)
+                why = ": a name is made of letters, digits and _, and does not begin with a digit"
+                raise PipelineError.at(place, why)
             if not isinstance(content, dict):
                 raise PipelineError.at(place, f"must be a table [{place}]; got {content!r}")
             allowed = REPLAY_KEYS if kind == "sources" and REPLAY in content else KEYS[kind]
@@ -230,8 +230,8 @@ def _source(section: Section) -> Source:
     static = bool(section.get("static", bool, "true or false"))
     played = REPLAY in section.content
     if not played and "format" not in section.content:
-        told = "needs a format of Spark's and its options, or a file to play: "
-        raise PipelineError.at(section.place, told + 'format = "json" or replay = "file.parquet"')
+        why = "needs a format of Spark's and its options, or a file to play: "
+        raise PipelineError.at(section.place, why + 'format = "json" or replay = "file.parquet"')
     return Source(
         section.name,
         REPLAY if played else section.needed("format", '"json"'),
@@ -248,18 +248,18 @@ def _replay_options(section: Section, static: bool) -> dict[str, str]:
     speed = section.get("speed", (int, float), "a number, 60 for a minute a second")
     rows = section.get("rows_per_batch", int, "a whole number of rows")
     if speed is not None and not (math.isfinite(speed) and speed > 0):
-        told = f"must be a number above 0 (leave it out: as fast as possible); got {speed}"
-        raise section.wrong("speed", told)
+        why = f"must be a number above 0 (leave it out: as fast as possible); got {speed}"
+        raise section.wrong("speed", why)
     if speed is not None and order is None:
-        told = f"needs `{section.at('order')}`: the column that says when a row arrives"
-        raise section.wrong("speed", told)
+        why = f"needs `{section.at('order')}`: the column that says when a row arrives"
+        raise section.wrong("speed", why)
     if rows is not None and rows < 1:
         raise section.wrong("rows_per_batch", f"must be at least 1; got {rows}")
     chosen = {"order": order, "speed": speed, "rows_per_batch": rows}
     for key in ("speed", "rows_per_batch"):
         if static and chosen[key] is not None:
-            told = "says how to play a file, and a static source is read at once: leave one of "
-            raise section.wrong(key, told + "them out")
+            why = "says how to play a file, and a static source is read at once: leave one of "
+            raise section.wrong(key, why + "them out")
     return {key: str(value) for key, value in chosen.items() if value is not None}
 
 
@@ -271,12 +271,12 @@ def _sink(section: Section) -> Sink:
     written = section.text("format") or CONSOLE
     path = section.path("path")
     if written == CONSOLE and path is not None:
-        told = ': a console has no path; name a format too, for example format = "parquet"'
-        raise section.wrong("path", told)
+        why = ': a console has no path; name a format too, for example format = "parquet"'
+        raise section.wrong("path", why)
     mode = section.text("mode") or "append"
     if mode not in MODES:
-        told = f"must be {', '.join(MODES)}; got {mode!r}{_near(mode, MODES)}"
-        raise section.wrong("mode", told)
+        why = f"must be {', '.join(MODES)}; got {mode!r}{_near(mode, MODES)}"
+        raise section.wrong("mode", why)
     return Sink(
         section.name,
         section.needed("query", '"answers"'),
@@ -304,8 +304,8 @@ def _rows(section: Section, written: str) -> int:
     if rows is None:
         return Sink.rows
     if written != CONSOLE:
-        told = f"says how many rows a console table shows; this sink writes {written}: leave it out"
-        raise section.wrong("rows", told)
+        why = f"says how many rows a console table shows; this sink writes {written}: leave it out"
+        raise section.wrong("rows", why)
     if not 1 <= rows <= MOST_ROWS:
         raise section.wrong("rows", f"must lie in 1 to {MOST_ROWS}; got {rows}")
     return int(rows)
@@ -327,14 +327,14 @@ def _check_names(pipeline: Pipeline) -> None:
     for place, name in named:
         other = places.setdefault(name.lower(), place)
         if other != place:
-            told = f"has the name of `{other}`, and SQL knows both by it (case does not count): "
-            raise PipelineError.at(place, told + "rename one")
+            why = f"has the name of `{other}`, and SQL knows both by it (case does not count): "
+            raise PipelineError.at(place, why + "rename one")
     views = [name for _, name in named]
     for sink in pipeline.sinks:
         if sink.query not in views:
-            told = f"names {sink.query!r}, which is no query or source of this file; it has "
-            told += f"{', '.join(views)}{_near(sink.query, views)}"
-            raise PipelineError.at(f"sinks.{sink.name}.query", told)
+            why = f"names {sink.query!r}, which is no query or source of this file; it has "
+            why += f"{', '.join(views)}{_near(sink.query, views)}"
+            raise PipelineError.at(f"sinks.{sink.name}.query", why)
 
 
 def _near(word: str, words: Iterable[str]) -> str:

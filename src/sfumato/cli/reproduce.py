@@ -53,7 +53,7 @@ def reproduce(
     """Run them one after the other; say claim, numbers and verdict; write into the folder `out`.
 
     Each is written as soon as it is measured, so that a run cut short leaves what was done. One
-    that fails is told and passed over. Returns the names of those that failed.
+    that fails is reported and passed over. Returns the names of those that failed.
     """
     failed, began = [], time.monotonic()
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())

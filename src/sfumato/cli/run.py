@@ -41,7 +41,7 @@ def run(
     """Run a pipeline until its sinks end, one fails, or the user interrupts; the exit code.
 
     once : process what the sources have now, and end
-    log : None: a table that is kept up to date on a terminal, else a line a micro-batch
+    log : None: a table, refreshed on a terminal, else a line a micro-batch
     Raises PipelineError, before anything has started, for what Spark or our SQL refuse.
     """
     if log is None and not console.is_terminal:
@@ -55,9 +55,9 @@ def run(
         streams = [sink for sink in pipeline.sinks if frames[sink.query].isStreaming]
         for sink in pipeline.sinks:
             if sink not in streams and sink.format != CONSOLE:
-                told = f"gets the rows of {sink.query}, which reads static sources only: let one "
-                told += "of them be a stream, or show the rows on the console"
-                raise PipelineError.at(f"sinks.{sink.name}", told)
+                why = f"gets the rows of {sink.query}, which reads static sources only: let one "
+                why += "of them be a stream, or show the rows on the console"
+                raise PipelineError.at(f"sinks.{sink.name}", why)
         if streams and pipeline.checkpoint is None and not (log and log.machines):
             console.print("No checkpoint folder: the next run begins anew.", style="dim")
         for sink in pipeline.sinks:
@@ -112,8 +112,8 @@ def define(spark: SparkSession, pipeline: Pipeline, shared: SharedRuns | None = 
     for query in pipeline.queries:
         planned = _built(f"queries.{query.name}.sql", partial(queries.frames, query.name))
         if len(planned) != 1:
-            told = f"must be one statement; got {len(planned)}: give each a [queries.NAME] of its "
-            raise PipelineError.at(f"queries.{query.name}.sql", told + "own")
+            why = f"must be one statement; got {len(planned)}: give each a [queries.NAME] of its "
+            raise PipelineError.at(f"queries.{query.name}.sql", why + "own")
         frame = planned[0].df
         frame.createOrReplaceTempView(query.name)
         defined.frames[query.name] = frame
@@ -145,7 +145,7 @@ def _source(spark: SparkSession, source: Source) -> list[Frame]:
 
 
 def _built(place: str, make: Callable[[], list[Frame]]) -> list[Frame]:
-    """The frames that `make` gives; its errors are told with their place in the file."""
+    """The frames that `make` gives; its errors come with their place in the file."""
     try:
         frames = make()
         for frame in frames:
@@ -178,8 +178,8 @@ def start(running: Running, *, folder: str, once: bool) -> StreamingQuery:
     try:
         query: StreamingQuery = writer.start(sink.path) if sink.path else writer.start()
     except SPARK_ERRORS as error:
-        told = f"`sinks.{sink.name}`: {first_cause(error)}{_way_out(error, sink)}"
-        raise PipelineError(told) from error
+        why = f"`sinks.{sink.name}`: {first_cause(error)}{_way_out(error, sink)}"
+        raise PipelineError(why) from error
     return query
 
 

@@ -88,9 +88,9 @@ def command_session(
     _use_utc()
     with console.status("Starting Spark"), nullcontext() if verbose else _quiet_children():
         spark = session("sfumato", cores=cores, short=short, page=page)
-    if not verbose:  # errors are told by us, in a line
+    if not verbose:  # we report errors ourselves, in a line
         spark.sparkContext.setLogLevel("OFF")
-        root = ""  # Py4J tells it of interrupts
+        root = ""  # Py4J logs interrupts there
         for name in (root, "SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
     if trust:

@@ -125,7 +125,7 @@ def _user() -> int:
 def _private(found: os.stat_result) -> bool:
     """Whether only root and this user can write there."""
     if os.name != "posix":
-        return True  # permissions are not told by modes; the user's folders are private there
+        return True  # modes do not show permissions; the user's folders are private there
     return found.st_uid in (0, _user()) and not found.st_mode & OTHERS
 
 

@@ -27,7 +27,7 @@ class Titles(NamedTuple):
 
 @dataclass(frozen=True)
 class Lines:
-    """A line with points for each value of the column `series`, told apart by colour and shape.
+    """A line with points for each value of the column `series`, distinguished by colour and shape.
 
     x, y, series : columns of the rows that it draws
     named : x has names: points without lines

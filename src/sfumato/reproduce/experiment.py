@@ -75,7 +75,7 @@ class Setting:
     quick: bool = False
     data: Path | None = None
     seed: int = 1
-    advance: Callable[[int, int], None] | None = None  # told (done, total)
+    advance: Callable[[int, int], None] | None = None  # called with (done, total)
     stand_ins: list[str] = field(default_factory=list)
 
     def pick(self, quick: Any, full: Any) -> Any:

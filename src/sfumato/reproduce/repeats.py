@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 def interval(values: Sequence[float], name: str = "mean") -> dict[str, float]:
     """{name: mean, low, high}: the mean of some runs and its 95% interval, 1.96 standard errors.
 
-    A name that ends in _seconds makes low_seconds and high_seconds: timings are told by their name.
+    A name that ends in _seconds makes low_seconds and high_seconds: timings end so.
     One run has an interval of no length; values that are NaN are left out.
     """
     known = np.array([value for value in values if not np.isnan(value)])

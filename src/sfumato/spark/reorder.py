@@ -52,8 +52,8 @@ def reorder(
     expected_sources : nothing comes out before so many sources have spoken (of each key). Without
         it sources count from the first micro-batch with a row of theirs
     drop_ratio : the share of rows that may come too late to be ordered, in (0, 0.5]; with it
-        estimator "conformal" (the default; assumes nothing about the delays) or "normal" (C's
-        measure, assumes normal delays)
+        estimator "conformal" (the default; assumes nothing about the delays) or "normal"
+        (assumes normal delays)
     slack : instead of `drop_ratio`: hold back a fixed number of rows
     max_delay : or: punctuation = newest event time less so much ("5 minutes")
     estimator : "max" needs none of them: as late as the largest difference of delays seen

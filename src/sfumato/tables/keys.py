@@ -153,7 +153,7 @@ class KeyIndex(Stateful):
                 codes[places[begin:]] = self._codes[rows[0]]
 
     def expired(self) -> Ints:
-        """int64[]: codes that no row will have again, each told once; then `forget` them.
+        """int64[]: codes that no row will have again, each given once; then `forget` them.
 
         Call it when the rows encoded so far have been processed.
         """

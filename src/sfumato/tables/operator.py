@@ -27,7 +27,7 @@ ROW, TIE = "row", "__tie"
 
 @dataclass(frozen=True, kw_only=True)
 class TableConfig(ABC):
-    """What an operator over tables is told: plain values, for workers and for checkpoints.
+    """Settings of an operator over tables: plain values, for workers and for checkpoints.
 
     keys, orders : how many columns key0.., order0.. there are
     forget_after : a key whose next row comes later than this after its newest one begins anew, in

@@ -109,7 +109,7 @@ def start_experts(tau, key):
 
 @compiled
 def observe_lateness(tau, t, key, area):
-    """What a row tells each expert: time passed with rows held, a row late, a lateness.
+    """What a row shows each expert: time passed with rows held, a row late, a lateness.
 
     Returns whether pauses were a jolt to the expert followed since it was chosen.  O(log sample).
     """

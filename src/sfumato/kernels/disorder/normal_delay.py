@@ -65,7 +65,7 @@ def wanted_length(theta, sigma, c):
 
 @compiled
 def normal_step(tau, t, control, key, area):
-    """Punctuation after a row by C's measure, or NEVER while VSeq is filling.
+    """Punctuation after a row by the measure of normal delays, or NEVER while VSeq is filling.
 
     VSeq, the newest pairs (t, tau), is a ring in area: arrivals, then event times. When it is full:
     theta = mean gap, mu, sigma = mean and standard deviation of the delays, n_p by (5.7),

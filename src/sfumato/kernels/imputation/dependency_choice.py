@@ -4,7 +4,7 @@ One attribute's donors are found in the tree made for it; its dependencies, and 
 ask together, are boxes over the other attributes. A choice is a set of dependencies: a bit mask,
 bit i for the i-th dependency of the attribute. Everything here works on scaled attributes.
 
-There are two ways. The plain one is E's: of the lattice of all combinations the first, in a given
+There are two ways. The plain one: of the lattice of all combinations the first, in a given
 order, that has donors, and these. The other narrows a box by one dependency after the other, the
 tightest first, as long as there are enough donors; it lets the nearest of them lend.
 """

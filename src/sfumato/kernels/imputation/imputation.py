@@ -89,7 +89,7 @@ class Completion(NamedTuple):
 
 
 class Account(NamedTuple):
-    """What is told of imputations, for each attribute.
+    """What is said of imputations, for each attribute.
 
     donors : int64[..., T], rows that lent values    spread : float64[..., T], how far those lie
     apart    error : float64[..., T], the farthest a value was moved to have few enough

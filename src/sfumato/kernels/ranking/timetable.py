@@ -1,4 +1,6 @@
-"""Optimal and greedy timetables of query groups that are answered together (D, sections 7, 8).
+"""Optimal and greedy timetables of query groups that are answered together.
+
+Source: D, sections 7 and 8.
 
 Groups 0 ... g - 1 have bounds f and costs k, both rising strictly. A run of group e answers the
 groups 0 ... e and costs k[e]. Between two answers of group i at most f[i] units pass. The last

@@ -177,7 +177,7 @@ def likeliest_vector(prob, unit, units, k, full):
     of them as its vector; empty, with probability 0, if no world has k items.
     Of vectors whose probabilities differ by less than a factor 1 + 1e-10 one that ends earlier is
     returned.  O(m log k).  Error: of the probability relative, (m + k) u; 0 below 1e-308, where the
-    logarithm still tells.
+    logarithm still shows.
     """
     best, length, ended, chosen = scan(prob, unit, units, k, prob.size)
     if ended and not full:

@@ -24,7 +24,7 @@ class Punctuator(Operator):
 
     drop_ratio : DRATIO, the share of rows that may be late, in (0, 0.5]; with estimator
         "conformal" (the default: no assumption on the delays, the share is steered by what was
-        late so far) or "normal" (C's measure: normal delays and exponential gaps)
+        late so far) or "normal" (normal delays and exponential gaps)
     slack : SLACK, instead: a sort buffer of so many rows
     max_delay : or: the newest event time less so many microseconds
     estimator : "conformal", "normal", or "max": the largest delay seen (MAX), which needs none

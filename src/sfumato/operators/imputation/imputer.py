@@ -74,7 +74,7 @@ class Imputer:
         repository, "reject" gives the object back without alternatives, with the reason
     scaling : {name: (shift, span)} or None: scaled = (value - shift) / span. By default, and for
         names not given, minimum and extent in the repository, an extent of 0 counting as 1;
-        `scaling` tells what is used
+        `scaling` has what is used
     least_donors : int >= 1, fewer donors do not count; None: 20 for "calibrated", 1 for "plain"
     max_combinations : of dependencies, tried by "plain" for an attribute; `left_out` are beyond
         that, and dependencies of an attribute beyond its 62 tightest
@@ -87,11 +87,11 @@ class Imputer:
     repository best, as long as `least_donors` remain; of more than twice as many the nearest lend,
     near ones more, as far as that is better. Their values are moved along a line fitted to them to
     where the object is (`kernels.imputation.local_line`), unless many are equal, and their shares
-    are corrected (`...calibration`). What is best, and right, is told by rows of the repository,
+    are corrected (`...calibration`). What is best, and right, follows from rows of the repository,
     left out one by one. A box with too few donors is widened. So it holds for objects that are
     like the repository's rows; that a stream drifts away from them is not noticed.
 
-    "plain" is E's: an object is imputed by the first of its `combinations` for an attribute (all
+    "plain": an object is imputed by the first of its `combinations` for an attribute (all
     dependencies, then all but one, ... each alone; see `build_lattice`) whose determinants are
     present and that has donors. Each distinct value of the donors has their share as probability.
     More dependencies make it more certain, not more right.

@@ -98,7 +98,7 @@ class IncompleteJoin(PairJoin):
     streams * i + stream, so that a number says which stream it is of.
     Results do not depend on how arrivals are split into calls, nor on snapshot and restore.
 
-    Cost: only objects that come within reach of another one are imputed in full (`counters` tells
+    Cost: only objects that come within reach of another one are imputed in full (`counters` says
     how many); the others cost the choice of a rule and a scan of the boxes held opposite.
     Raises ValueError for arguments outside these ranges.
     Source: E, sections 4 and 5; boxes are scanned in SIMD in place of the grid's cells, which pays

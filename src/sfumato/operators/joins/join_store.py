@@ -47,7 +47,7 @@ class JoinStore:
     """A `Store` (see `kernels.joins.tuple_store`) and its growth.
 
     What a window holds depends on existences and times alone, so that it is known for a whole batch
-    before any tuple is matched (A, Algorithm 2).
+    before any tuple is matched. Source: A, Algorithm 2.
 
     A window by count whose tuples have all had existence 1 is the plain one of the newest `rows`.
     Others have an `UncertainWindow`, made from the held tuples when it is first needed; it is no

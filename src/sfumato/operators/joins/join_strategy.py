@@ -1,6 +1,6 @@
 """How an arrival finds its candidates in the opposing window: nested, index or sort.
 
-A strategy keeps whatever index it needs beside the join's store, and is told when tuples move.
+A strategy keeps whatever index it needs beside the join's store, and hears when tuples move.
 Answers do not depend on the strategy: all end in the same test of a candidate.
 """
 

@@ -1,4 +1,7 @@
-"""Which queries to answer when, so that every bound holds and runs are shared (D, sections 4-8)."""
+"""Which queries to answer when, so that every bound holds and runs are shared.
+
+Source: D, sections 4 to 8.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ import numpy as np
 
 from sfumato.kernels.ranking.timetable import greedy_timetable, optimal_timetable
 
-# Names of D, and ours.
+# Names of the paper, and ours.
 PLANS = {
     "dp": "dp",
     "ga": "greedy",
@@ -136,7 +139,7 @@ def timetable(queries: Iterable[Sequence[Any]], plan: str = "dp") -> Timetable:
 
     queries : (k, every) of each: a cost, and the longest time between two answers; whole numbers
         of at least 1. `every` in any unit (microseconds at run time)
-    plan : "dp" (default) least cost per unit of time; "greedy" (D's GA) at most twice that,
+    plan : "dp" (default) least cost per unit of time; "greedy" (the paper's GA) at most twice that,
         planned sooner; for comparison "none" (NS: every query alone), "in" (IN: queries of equal
         `every` together) and "inco" (INCO: and those of lower k join more frequent ones)
 

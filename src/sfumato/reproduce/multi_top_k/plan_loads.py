@@ -82,7 +82,7 @@ def loads(setting: Setting, point: Point, priced: tuple[Price, Price]) -> pd.Dat
             runs.append((name, table.cost_per_unit, load.work, load.answers, load.lateness))
     names = ["plan", "cost", "work_seconds", "per_answer_seconds", "late_seconds"]
     means = pd.DataFrame(runs, columns=names).groupby("plan", sort=False, as_index=False).mean()
-    # Answers a second, turned over: timings are told by the ends of their names.
+    # Answers a second, turned over: timings are recognised by the ends of their names.
     return means.assign(per_answer_seconds=1.0 / means.per_answer_seconds)
 
 

@@ -60,7 +60,7 @@ def names(argument: str, given: str | Sequence[str] | None) -> list[str]:
 def resolved(df: DataFrame, argument: str, given: str | Sequence[str] | None) -> list[str]:
     """The names of the columns that an argument means, as the frame has them.
 
-    Where Spark tells no case apart, as it does by default, neither do names. Raises ValueError,
+    Where Spark ignores case, as it does by default, neither do names. Raises ValueError,
     with the likely name, for a column that the frame lacks or has twice.
     """
     wanted = names(argument, given)

@@ -1,6 +1,6 @@
 """Live operators in the memory of a Python worker, for the next micro-batch of their bucket.
 
-A worker serves many queries, one after the other and at a time, and is not told when one ends:
+A worker serves many queries, one after the other and at a time, and does not learn when one ends:
 operators that were not used for a while go, and the longest unused go when memory is short.
 """
 

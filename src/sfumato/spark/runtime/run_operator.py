@@ -94,7 +94,7 @@ class Input:
         return F.pmod(F.xxhash64(*wanted), F.lit(buckets)).cast("int")
 
     def _tie(self) -> Column:
-        """What tells rows apart: a 64-bit hash of all columns that can be hashed."""
+        """What distinguishes rows: a 64-bit hash of all columns that can be hashed."""
         hashable = [
             F.col(fixed(i))
             for i, of in enumerate(self.frame.schema.fields)
@@ -119,7 +119,7 @@ def run_operator(
     columns : the columns of the result, made of those
     metrics : name of the observed metrics; those of an input's invalid rows end in "_input", of
         two inputs in "_left" and "_right"
-    idle_timeout : microseconds without rows after which the operator is told so; streams only
+    idle_timeout : microseconds without rows after which `idle` is called; streams only
 
     Nothing is started or collected.
     """

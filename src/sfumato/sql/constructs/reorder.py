@@ -24,7 +24,7 @@ CONTROLS = WAYS | {"max_buffer", "source"}
 """Arguments that ask for disorder control; without one of them rows are taken to come in order."""
 ESTIMATOR = "conformal"  # of `sf.reorder`, where a drop ratio names none
 MEASURES = {
-    "normal": "C's measure, for exponential gaps and normal delays",
+    "normal": "for exponential gaps and normal delays",
     "conformal": "conformal feedback, no assumption on the delays",
 }
 

@@ -6,8 +6,8 @@ from datetime import timedelta
 from sfumato.spark.model.figures import expected_tuples
 from sfumato.windows import Rows
 
-EXISTENCES = (1.0, 0.9, 0.5)  # for which the size of a window is told
-TYPICAL = 0.9  # existence of the tuples whose state is told
+EXISTENCES = (1.0, 0.9, 0.5)  # for which EXPLAIN gives the size of a window
+TYPICAL = 0.9  # existence of the tuples whose state it gives
 
 
 def listed(value: str | Sequence[str] | None) -> list[str]:

@@ -13,7 +13,7 @@ from sfumato.sql.text.errors import SqlError
 from sfumato.sql.text.syntax import Node, end_of, start_of
 
 Lines = list[tuple[str, str]]
-"""Rows of a plan: what is told, and what there is to say."""
+"""Rows of a plan: a heading, and what there is to say."""
 
 
 class Step(ABC):

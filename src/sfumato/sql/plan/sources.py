@@ -36,7 +36,7 @@ class Source:
     """One table of a FROM clause as the rest of the query sees it.
 
     start, end : where it stands in the text;  written : what follows its frame there, its alias
-    aliases : the names that qualify its columns; of a join of ours two, and `sides` tells which
+    aliases : the names that qualify its columns; of a join of ours two, and `sides` says which
         side each means
     window, order : for an aggregate or a ranking over the frame, and the columns it goes by
     node : what to point at

@@ -1,4 +1,4 @@
-"""Spark's complaints about names, told with the place in the user's own text."""
+"""Spark's complaints about names, with the place in the user's own text."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -35,10 +35,10 @@ def checked_by_spark(
         df = make()
         _ = df.schema
     except AnalysisException as error:
-        told = in_our_terms(error, spark, text, node, known)
-        if told is None:
+        reworded = in_our_terms(error, spark, text, node, known)
+        if reworded is None:
             raise
-        raise told from error
+        raise reworded from error
     return df
 
 
@@ -83,7 +83,7 @@ def in_our_terms(
 
 
 def _mismatched(parameters: Mapping[str, str], text: str, node: Node) -> SqlError | None:
-    """A distribution where Spark wants something else; other types Spark itself tells best."""
+    """A distribution where Spark wants something else; other types Spark itself explains best."""
     if "struct<prob" not in " ".join(parameters.values()).lower():
         return None
     named = NAMED.findall(parameters.get("sqlExpr", ""))

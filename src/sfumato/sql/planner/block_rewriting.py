@@ -220,7 +220,7 @@ class BlockRewriting:
         return clause
 
     def _refuse_beside(self, clause: Clause, reference: Reference | None) -> None:
-        """Raise SqlError where a filter on alternatives cannot be told from the rest."""
+        """Raise SqlError where a filter on alternatives cannot be separated from the rest."""
         obstacle = (
             "a pipe |>"
             if self.block.is_piped()

@@ -54,7 +54,7 @@ class NamedQueries:
         try:
             self.rankings.gather(body, text, name)
         except SqlError:
-            return  # it is told in its turn, with its place
+            return  # its turn comes, and an error then has its place
 
 
 def _readable(text: str) -> Script | None:

@@ -30,7 +30,7 @@ ALTERNATIVES = "alternatives"
 
 @dataclass(frozen=True, kw_only=True)
 class JoinTableConfig(TableConfig):
-    """What the joins of two sides are told.
+    """Settings of the joins of two sides.
 
     within, probability, windows, output : as for their operators
     on : the attributes that span the distance, in the order in which answers name them

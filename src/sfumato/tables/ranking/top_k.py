@@ -30,7 +30,7 @@ OF_ANSWERS = ("answers", "answered", "late_answers", "latency")
 
 @dataclass(frozen=True, kw_only=True)
 class TopKTableConfig(TableConfig):
-    """What a multi-top-k is told.
+    """Settings of a multi-top-k.
 
     queries : name, k and every (microseconds) of each; others may take their place at a restart
     window : sf.Range (only its length and idle timeout count) or sf.Rows

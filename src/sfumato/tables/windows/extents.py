@@ -32,7 +32,7 @@ FEW = 1024  # keys that are not worth forgetting
 
 @dataclass(frozen=True, kw_only=True)
 class ExtentTableConfig(WindowTableConfig):
-    """What extents over tables are told.
+    """Settings of extents over tables.
 
     scope : numbers of the keys that share a punctuation; None: no punctuations, rows in order
     members : the rows of the extents come out, with the results of each

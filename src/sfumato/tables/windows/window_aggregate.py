@@ -24,7 +24,7 @@ from sfumato.windows import Delta, Rows
 
 @dataclass(frozen=True, kw_only=True)
 class WindowTableConfig(TableConfig, ABC):
-    """What all windows over tables are told.
+    """Settings of all windows over tables.
 
     results : name, function, attribute number (None: count(*)) and argument of each aggregate
     fields : the field of each distribution's values
@@ -65,7 +65,7 @@ class WindowTableConfig(TableConfig, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class RowWindowTableConfig(WindowTableConfig):
-    """What a window of the newest rows over tables is told.
+    """Settings of a window of the newest rows over tables.
 
     window : Rows or Delta; on_attribute : the number of a Delta's attribute
     controlled : rows have a mark `late`; those are not in order, and take no part

@@ -1,6 +1,6 @@
 """Both parts of a count window's average: what is kept of each, and how a tuple is added.
 
-What the planes are for is told in `count_window_average`. Each part has three laws over its count
+`count_window_average` says what the planes are for. Each part has three laws over its count
 of existing tuples, with M the sum of the deviations from the tuples' means:
 
     S[l] = Pr(N = l),  T[l] = E[M; N = l],  V[l] = E[M^2; N = l]

@@ -1,6 +1,6 @@
 """The candidates for a window's extreme, as tuples come and go and the parts are built anew.
 
-What candidates are is told in `extremes_state`.
+`extremes_state` says what candidates are.
 """
 
 import numpy as np

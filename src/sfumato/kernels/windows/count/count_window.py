@@ -27,9 +27,9 @@ from sfumato.kernels.windows.count.suffix_laws import (
 def exact_tail(held, begin, end, w, target):
     """Whether Pr(at least w of held[begin:end] exist) >= target, by the plain recursion (RF1).
 
-    The tail is 1 minus the sum of the counts below w (A, equation (5)); for targets below 1/2 it is
+    The tail is 1 minus the sum of the counts below w; for targets below 1/2 it is
     instead what left these counts upwards, which keeps the digits of a small tail.
-    O(w (end - begin)).  Source: A, section 5.1.
+    O(w (end - begin)).  Source: A, section 5.1, equation (5).
     """
     # Count k lies at w - 1 - k, so that the update in place runs forward (and in SIMD).
     law = np.zeros(w + 1)

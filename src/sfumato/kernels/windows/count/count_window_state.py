@@ -1,6 +1,6 @@
 """The arrays of a count window: its tuples, what is kept of their laws, how one comes and goes.
 
-What the laws are for is told in `count_window`.
+`count_window` says what the laws are for.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The candidates that may lie outside a window, the oldest: what they add to the extreme's law.
 
-The sums over them are told in `count_window_extremes`.
+`count_window_extremes` explains the sums over them.
 """
 
 from sfumato.kernels.compile import lean, lean_dot

@@ -1,6 +1,6 @@
 """The older part of a count window's moments: planes of every depth, built from mid to head.
 
-What the planes S, T, G and K are is told in `count_window_moments`. Like the laws in
+`count_window_moments` says what the planes S, T, G and K are. Like the laws in
 `count_window` they are kept only at a stride (`saved`), and built again, a stride at a time, when
 the head comes to them: those in use fit a fast cache.
 """
