@@ -16,7 +16,7 @@ from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.donor_index import DonorIndex
 from sfumato.operators.imputation.earlier_values import EarlierValues
-from sfumato.operators.imputation.imputer import Imputer
+from sfumato.operators.imputation.imputer import LEAST_DONORS, Imputer
 from sfumato.operators.joins.arrivals import Arrivals, IncompleteArrivals
 from sfumato.operators.joins.incomplete_join import IncompleteJoin
 from sfumato.operators.joins.join_window import JoinWindow
@@ -196,8 +196,10 @@ def imputation() -> None:
     objects = repository[:ROWS].copy()
     objects[::2, 2], objects[::3, 1] = np.nan, np.nan
     rules = [Dependency.parse("a -> c : 0.1 -> 0.1"), Dependency.parse("a -> b : 0.1 -> 0.1")]
-    for joint in (False, True):
-        imputer = Imputer(repository, rules, names=names, joint=joint, max_alternatives=4)
+    for joint, method in product((False, True), LEAST_DONORS):
+        imputer = Imputer(
+            repository, rules, names=names, joint=joint, max_alternatives=4, method=method
+        )
         imputer.impute(objects)
         for streams in (2, 3):
             join = IncompleteJoin(imputer, 0.3, 0.1, [JoinWindow(8)] * streams, alternatives=True)

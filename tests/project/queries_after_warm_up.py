@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -125,8 +126,10 @@ def imputation() -> None:
         objects = repository[:N].copy()
         objects[::2, -1] = np.nan
         rules = [f"{name} -> {names[-1]} : 0.1 -> 0.2" for name in names[:-1]]
-        for form in FORMS:
-            imputer = sf.Imputer(form(repository), rules, names=names, joint=columns == 2)
+        for form, method in product(FORMS, ("plain", "calibrated")):
+            imputer = sf.Imputer(
+                form(repository), rules, names=names, joint=columns == 2, method=method
+            )
             imputer.impute(form(objects))
             imputer = sf.Imputer.from_bytes(imputer.to_bytes())
             imputer.impute(form(objects))
