@@ -35,6 +35,13 @@ def pytest_addoption(parser):
     )
 
 
+def pytest_collection_modifyitems(items):
+    """A test that takes the Spark session is a Spark test."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("spark")
+
+
 @pytest.fixture(scope="session")
 def warm(request) -> bool:
     """Whether all kernels were compiled ahead."""
