@@ -101,7 +101,8 @@ def law_of_sum(p, negligible):
     return law
 
 
-def tails_of_law(law: np.ndarray, least: int, most: int) -> np.ndarray:
+@compiled
+def tails_of_law(law, least, most):
     """Distribution function and survival function of a count on least ... most.
 
     law : float64[n + 1], Pr(N = k); 0 <= least <= most <= n
@@ -109,8 +110,17 @@ def tails_of_law(law: np.ndarray, least: int, most: int) -> np.ndarray:
     0 and 1 where N cannot be otherwise. Each sums its own side, so small tails keep their digits.
     Cost: O(n).  Error: relative, at most (1 + u)**n - 1 beyond that of the law.
     """
-    tails = np.zeros((2, law.size + 1))
-    tails[0, least + 1 : most + 1] = np.minimum(np.cumsum(law[least:most]), 1.0)
-    tails[1, least + 1 : most + 1] = np.minimum(np.cumsum(law[most:least:-1])[::-1], 1.0)
-    tails[0, most + 1 :] = tails[1, : least + 1] = 1.0
+    n = law.size - 1
+    tails = np.empty((2, n + 2))
+    for k in range(n + 2):
+        tails[0, k] = 1.0 if k > most else 0.0
+        tails[1, k] = 1.0 if k <= least else 0.0
+    total = 0.0
+    for k in range(least, most):
+        total += law[k]
+        tails[0, k + 1] = min(total, 1.0)
+    total = 0.0
+    for k in range(most - 1, least - 1, -1):
+        total += law[k + 1]
+        tails[1, k + 1] = min(total, 1.0)
     return tails
