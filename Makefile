@@ -9,15 +9,18 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 JAVA_17 := $(shell version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 \
 	| sed -n 's/.*version "\([0-9]*\).*/\1/p'); [ "$${version:-0}" -ge 17 ] && echo yes)
 
-.PHONY: demo check test lint bench chaos clean
+.PHONY: demo check fast test lint bench chaos clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/sfumato demo
 
 # The linters and the fast tests, while one works; `make test` runs all.
-check: lint
-	$(BIN)/python -m pytest -n 2 -q -m 'not spark and not slow'
+check: $(VENV)/dev.stamp
+	$(MAKE) --no-print-directory --jobs=2 lint fast
+
+fast: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m 'not spark and not slow'
 
 # Kernels of tests have bounds checks: other ones than those that queries run.
 test: $(VENV)/dev.stamp

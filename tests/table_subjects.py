@@ -26,7 +26,7 @@ RESULTS = {
     "fields": ("total", "most"),
     "attributes": 1,
 }
-REPOSITORY = np.random.default_rng(0).random((60, 1)) + np.random.default_rng(1).random((60, 2))
+REPOSITORY = np.random.default_rng(0).random((20, 1)) + np.random.default_rng(1).random((20, 2))
 PAIRS = {"within": 0.5, "probability": 0.05, "windows": (JoinWindow(4, 0.9),) * 2, "keys": 1}
 LACKS_KEYS = {"keys_in_any_order": "order is shared by all keys"}
 

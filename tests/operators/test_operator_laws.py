@@ -7,10 +7,11 @@ import pytest
 
 from operator_laws import LAWS, Subject
 from operator_subjects import SUBJECTS
+from seeds import seeds
 from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_every_operator_keeps_the_laws_of_operators(name, law, seed):

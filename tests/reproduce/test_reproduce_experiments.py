@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -50,28 +51,25 @@ from sfumato.windows import Rows
 CHEAP = ("D7", "D13", "D17", "DT9", "E2")
 
 
-@pytest.fixture(scope="module")
-def quick_rows() -> dict[str, list[pd.DataFrame]]:
-    """The cheap experiments, twice, on stand-ins."""
-    return {
-        name: [run(experiments()[name], Setting(quick=True)).rows for _ in range(2)]
-        for name in CHEAP
-    }
+@cache
+def quick_rows(name: str) -> list[pd.DataFrame]:
+    """A cheap experiment, twice, on stand-ins."""
+    return [run(experiments()[name], Setting(quick=True)).rows for _ in range(2)]
 
 
 @pytest.mark.parametrize("name", CHEAP)
-def test_a_second_run_gives_the_same_numbers_but_for_timings(quick_rows, name):
+def test_a_second_run_gives_the_same_numbers_but_for_timings(name):
     first, second = (
         rows[[column for column in rows if not column.endswith("_seconds")]]
-        for rows in quick_rows[name]
+        for rows in quick_rows(name)
     )
     assert first.shape[1] >= 3
     pd.testing.assert_frame_equal(first, second)
 
 
 @pytest.mark.parametrize("name", CHEAP)
-def test_charts_are_legal_and_their_axes_have_titles(quick_rows, name):
-    rows = quick_rows[name][0]
+def test_charts_are_legal_and_their_axes_have_titles(name):
+    rows = quick_rows(name)[0]
     drawn = experiments()[name].chart(rows).to_dict()
     assert name in str(drawn["title"])
     for axis in axes(drawn):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from seeds import seeds
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.laws import finite_laws
 from sfumato.operators.laws.aggregate import Aggregate
@@ -166,7 +167,7 @@ def facts(parts):
 
 
 @pytest.mark.parametrize("ordered", [False, True])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8, 4))
 def test_each_extent_comes_once_complete_in_order_with_its_counts(seed, ordered):
     rng = np.random.default_rng(seed)
     for length, slide in LENGTHS:
@@ -197,7 +198,7 @@ def test_each_extent_comes_once_complete_in_order_with_its_counts(seed, ordered)
         )
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6, 2))
 def test_results_are_those_of_the_possible_worlds(seed):
     rng = np.random.default_rng(100 + seed)
     shares = (0.25, 0.5, 0.875)
@@ -223,7 +224,7 @@ def test_results_are_those_of_the_possible_worlds(seed):
                     check(part.results[r], k, law, shares, 4)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8, 4))
 def test_results_do_not_depend_on_calls_nor_on_a_crash(seed):
     rng = np.random.default_rng(200 + seed)
     n = 150
@@ -588,7 +589,7 @@ def test_a_group_that_holds_nothing_is_as_one_that_never_had_a_tuple(monkeypatch
     assert found([(0, 0), (1000, 1)])[-3:] == found([(1000, 1)])
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_extents_over_two_sources_are_the_same_at_any_pace(seed):
     """Rows 1:1, 1:4, 4:1, one source paused: the same sums of the same rows."""
     rng = np.random.default_rng(40 + seed)

@@ -96,19 +96,21 @@ def extreme_by_recursion(sign, prob, value, rows):
     law, before = {}, np.longdouble(1.0)
     exists = np.minimum(prob.astype(np.longdouble).sum(axis=1), 1.0)
     exists, prob, value = exists[-400:], prob[-400:], value[-400:]  # older ones are outside
-    for x in sorted(set(value[~np.isnan(value)].tolist()), key=lambda v: -sign * v):
-        beyond = np.where(sign * value >= sign * x, prob, 0.0).astype(np.longdouble).sum(axis=1)
-        state = np.zeros(rows + 1, np.longdouble)
-        state[0] = 1.0
-        for e, k in zip(exists[::-1], beyond[::-1], strict=True):
-            came = np.roll(state, 1) * (e - k)
-            came[0] = 0.0
-            state[:rows] *= 1.0 - e
-            state += came
-        law[x] = before - state.sum()
-        before = state.sum()
-        if before < 1e-20:
-            break
+    outcomes = -sign * np.unique(-sign * value[~np.isnan(value)])
+    for some in np.split(outcomes, range(32, outcomes.size, 32)):
+        reaching = sign * value >= sign * some[:, None, None]
+        beyond = np.where(reaching, prob, 0.0).astype(np.longdouble).sum(axis=2)
+        state = np.zeros((some.size, rows + 1), np.longdouble)
+        state[:, 0] = 1.0
+        for e, k in zip(exists[::-1], beyond.T[::-1], strict=True):
+            came = state[:, :-1] * (e - k)[:, None]
+            state[:, :rows] *= 1.0 - e
+            state[:, 1:] += came
+        for x, after in zip(some.tolist(), state.sum(axis=1), strict=True):
+            law[x] = before - after
+            before = after
+            if before < 1e-20:
+                return law
     return law
 
 

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seeds import seeds
 from sfumato.kernels.laws.approximate_law import moments
 from sfumato.operators.laws.poisson_binomial import METHODS, PoissonBinomial
 from sfumato.operators.state.snapshot import SnapshotError
@@ -118,7 +119,7 @@ def test_the_window_is_its_definition_over_possible_worlds(existence, rows, conf
     assert window.extend(existence).tolist() == expected
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20, 5))
 def test_the_window_is_the_plain_recursion_in_any_split_and_across_crashes(seed):
     rng = np.random.default_rng(seed)
     for _ in range(120):

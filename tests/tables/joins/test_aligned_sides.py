@@ -32,7 +32,7 @@ COMPLETE = SimilarityJoinTableConfig(
     keys=1,
     aligned=((), ()),
 )
-REPOSITORY = np.random.default_rng(0).random((60, 1)) + np.random.default_rng(1).random((60, 2))
+REPOSITORY = np.random.default_rng(0).random((20, 1)) + np.random.default_rng(1).random((20, 2))
 GAPS = IncompleteJoinTableConfig(
     imputer=Imputer(
         REPOSITORY, ["x -> y : 0.2 -> 1", "y -> x : 0.2 -> 1"], names=["x", "y"], fallback="reject"

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from seeds import seeds
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.tables.ranking.top_k import TopKTableConfig
 from sfumato.windows import Range, Rows
@@ -73,7 +74,7 @@ def answers(config, rows, cuts=(), restart=False):
 
 
 @pytest.mark.parametrize("name", RANKINGS)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_a_key_begins_anew_by_its_own_rows(name, seed):
     config = RANKINGS[name]
     rows = stream(seed, 150, list("abcdef"))
