@@ -1,15 +1,18 @@
 """The join of two windowed streams, extent by extent, as a DataFrame function."""
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, DoubleType, StructField, StructType
 
+from sfumato.duration import microseconds
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.columns import attributes_of, keys_of, names
 from sfumato.spark.model.controlled import is_extents, says_order
+from sfumato.spark.model.forgetting import check_keys
 from sfumato.spark.model.names import Passed, named
 from sfumato.spark.runtime.run_operator import Input, metrics_name, run_operator
 from sfumato.tables.joins.extent_join import ExtentJoinTableConfig
@@ -25,7 +28,7 @@ def extent_join(
     on: str | Sequence[str] | None = None,
     within: float | None = None,
     probability: float | None = None,
-    forget_after: None = None,
+    forget_after: str | timedelta | None = None,
     name: str | None = None,
 ) -> DataFrame:
     """Pairs of rows of two windowed streams whose extents end at the same time.
@@ -36,8 +39,9 @@ def extent_join(
         have had no key, or one that is part of `key`
     on, within, probability : as for sf.similarity_join: the rows' alternatives must be within the
         distance with at least the probability (both rows are in their extents for sure)
-    forget_after : not taken: rows wait until the other side has passed their extent, however late
-        that is, and go then. Let the windows before it forget
+    forget_after : where the controllers before have a key: once both frames, in whatever keys, have
+        gone on by so much, "1 day", since a controller's last rows, those that still wait for the
+        other frame go unmatched, and the controller is forgotten
     name : of the metrics, instead of the number N
 
     Columns: `window` (of the left row), `left` and `right` (structs of all columns of the rows)
@@ -50,11 +54,6 @@ def extent_join(
     Cost: one shuffle by key; state: the rows of extents that only one side has completed.
     Raises ValueError or TypeError for wrong arguments. Source: C, section 6 (figure 6).
     """
-    if forget_after is not None:
-        raise ValueError(
-            "`forget_after` is not of sf.extent_join: a row waits until the other side has passed "
-            "its extent, at whatever pace; give it to the window_aggregate of each side"
-        )
     attributes = names("on", on)
     similar = [value is not None for value in (on, within, probability)]
     if any(similar) and not all(similar):
@@ -73,6 +72,10 @@ def extent_join(
                 f"have {attributes_of(frame)}"
             )
     keys = {side: keys_of(f, f"key of the {side} frame", key) for side, f in sides.items()}
+    forgotten = None
+    if forget_after is not None:
+        check_keys(keys["left"])
+        forgotten = float(microseconds("forget_after", forget_after))
     scopes = {side: says_order(frame.schema, "window") or [] for side, frame in sides.items()}
     config = ExtentJoinTableConfig(
         keys=len(keys["left"]),
@@ -80,6 +83,7 @@ def extent_join(
         on=tuple(attributes),
         within=within,
         probability=probability,
+        forget_after=forgotten,
     )
     config.make()  # raises here, on the driver, what the config has wrong
     inputs, answers = [], StructType([left.schema["window"]])

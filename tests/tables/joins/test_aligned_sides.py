@@ -201,6 +201,65 @@ def test_a_silent_side_holds_back_until_its_timeout_and_is_then_late():
     assert operator.sides.waiting == 0
 
 
+def ever_new_keys(seed, side, n=3000):
+    """Rows of ever new keys, each with two rows and a controller of its own."""
+    rows = controlled(seed, side, n)
+    time = 2 * np.arange(n)
+    columns = {
+        "order0": pa.array(time).cast(STAMP),
+        "punctuation": pa.array(time + 1).cast(STAMP),
+        "late": pa.array(np.zeros(n, bool)),
+        "key0": pa.array(np.arange(n) // 2),
+    }
+    for name, values in columns.items():
+        rows = rows.set_column(rows.schema.get_field_index(name), name, values)
+    return rows
+
+
+@pytest.mark.parametrize("scopes", [((0,), (0,)), ((), (0,))])
+@pytest.mark.parametrize("behind", [0, 500])
+def test_punctuations_of_silent_keys_are_freed_and_no_answer_changes(scopes, behind):
+    config = replace(COMPLETE, output="append", aligned=scopes)
+    sides = [ever_new_keys(5, side) for side in (0, 1)]
+    found, sizes = [], []
+    for after in (None, 60.0):
+        operator, out = replace(config, forget_after=after).make(), []
+        for begin in range(0, 3000 + behind, 100):
+            batch = [(0, sides[0].slice(begin, 100))]
+            batch += [(1, sides[1].slice(begin - behind, 100))] if begin >= behind else []
+            batch = [(side, rows) for side, rows in batch if rows.num_rows]
+            out += operator.process(batch, 0)
+        sizes.append(len(operator.snapshot()))
+        out += operator.flush()
+        found.append(
+            sorted((r["left"]["c0"], r["right"]["c0"]) for t in out for r in t.to_pylist())
+        )
+    assert found[0] == found[1]
+    assert len(found[0]) > 1000
+    assert all(len(side.scopes) < 400 + behind for side in operator.sides.sides)
+    assert sizes[1] < 0.5 * sizes[0]
+
+
+def test_a_key_that_lags_behind_all_others_waits_again_and_loses_nothing():
+    config = replace(COMPLETE, output="append", aligned=((0,), (0,)))
+    sides = [ever_new_keys(6, side, 400) for side in (0, 1)]
+    slow = [rows.filter(pa.compute.equal(rows["key0"], 3)) for rows in sides]
+    rest = [rows.filter(pa.compute.not_equal(rows["key0"], 3)) for rows in sides]
+    found = []
+    for after in (None, 60.0):
+        operator, out = replace(config, forget_after=after).make(), []
+        for begin in range(0, 398, 50):
+            out += operator.process([(s, rows.slice(begin, 50)) for s, rows in enumerate(rest)], 0)
+        for place in range(2):
+            for side in (1, 0):
+                out += operator.process([(side, slow[side].slice(place, 1))], 0)
+        out += operator.flush()
+        found.append(
+            sorted((r["left"]["c0"], r["right"]["c0"]) for t in out for r in t.to_pylist())
+        )
+    assert found[0] == found[1]
+
+
 def test_rows_without_punctuations_are_counted_where_pace_matters():
     config = replace(COMPLETE, aligned=None, pace_matters=True)
     operator = config.make()

@@ -93,6 +93,44 @@ def test_the_side_that_is_ahead_waits_and_what_was_passed_is_forgotten():
     assert sizes[-1] <= sizes[50] + 64
 
 
+def short_lived(n):
+    """Rows of both sides, two of each key at consecutive extents; none comes back."""
+    return [[(end + step, end, end) for end in range(n) for step in (0, 1)] for _ in range(2)]
+
+
+@pytest.mark.parametrize("scope", [(), (0,)])
+@pytest.mark.parametrize("ahead", [0, 40])
+def test_keys_and_controllers_of_silent_keys_are_freed_and_no_answer_changes(scope, ahead):
+    config = ExtentJoinTableConfig(keys=1, scope=scope, forget_after=30.0)
+    left, right = short_lived(6000)
+    if not scope:
+        left, right = sorted(left), sorted(right)
+    operator, outputs, sizes = config.make(), [], []
+    for begin in range(0, 12_000 + 2 * ahead, 200):
+        other = max(begin - 2 * ahead, 0), max(begin - 2 * ahead + 200, 0)
+        batch = [(0, left[begin : begin + 200]), (1, right[slice(*other)])]
+        outputs += operator.process([(side, table(rows)) for side, rows in batch if rows], 0)
+        if begin % 1000 == 0:
+            operator = config.restore(operator.snapshot())
+            sizes.append(len(operator.snapshot()))
+    assert pairs(outputs) == sorted((n, n) for n in range(6000) for _ in range(2))
+    assert len(operator.index) < 2000
+    assert len(operator.scopes) < 500
+    assert max(sizes[5:]) < 1.5 * max(sizes[:5])
+
+
+def test_a_slow_side_is_not_forgotten_whatever_the_other_has_reached():
+    config = ExtentJoinTableConfig(keys=1, scope=(0,), forget_after=5.0)
+    operator = config.make()
+    for end in range(200):
+        operator.process([(0, table([(end, end, end)]))], 0)
+    outputs = [operator.process([(1, table([(end, end, end)]))], 0) for end in range(200)]
+    assert pairs([part for output in outputs for part in output]) == [(n, n) for n in range(200)]
+    operator.process([(side, table([(210, 7, 7)])) for side in (0, 1)], 0)
+    assert len(operator.scopes.index) == 1
+    assert operator.counters()["unmatched"] == 0
+
+
 SCHEMA = "vehID int, highway string, speed double, ts timestamp, arrival timestamp"
 
 
@@ -227,7 +265,9 @@ def test_wrong_arguments_say_what_to_do(spark):
     ]:
         with pytest.raises(ValueError, match=message):
             sf.extent_join(*arguments)
-    with pytest.raises(ValueError, match="`forget_after` is not of"):
-        sf.extent_join(windowed, windowed, key="k", forget_after="1 day")
+    with pytest.raises(ValueError, match="`forget_after` is of keys, and there is no `key`"):
+        sf.extent_join(windowed, windowed, forget_after="1 day")
+    with pytest.raises(ValueError, match="`forget_after`"):
+        sf.extent_join(windowed, windowed, key="k", forget_after="soon")
     with pytest.raises(ValueError, match="go together"):
         sf.extent_join(windowed, windowed, key="k", on="x")

@@ -26,6 +26,8 @@ RANKINGS = {
     "controller a key": replace(PLAIN, scope=(0,)),
     "rows, controller a key": replace(PLAIN, scope=(0,), window=Rows(2, 0.9)),
     "one controller": replace(PLAIN, scope=()),
+    "streams": replace(PLAIN, streams=True, queries=(("all", 4, 4),)),
+    "streams, one controller": replace(PLAIN, streams=True, scope=()),
 }
 
 
@@ -41,6 +43,7 @@ def stream(seed, n, keys):
             "value0": [[v] for v in rng.random(n).round(2)],
             "order0": np.where(late, time - 30, time),
             "key0": rng.choice(keys, n),
+            "stream": rng.choice(["x", "y", "z"], n),
             "rule": pa.array([None if i % 3 else f"r{i // 6}" for i in range(n)], pa.string()),
             "__tie": np.arange(n),
             "late": late,
@@ -98,6 +101,7 @@ def test_memory_of_silent_keys_is_freed(name):
     _, operator = answers(config, rows, range(50, 2000, 50))
     assert len(operator.index) < 100
     assert len(operator.windows.windows) < 200
+    assert len(operator.streams.index) < 200
     assert len(operator.snapshot()) < 200_000
 
 
@@ -106,3 +110,21 @@ def test_a_shared_controller_keeps_what_its_clock_still_answers():
         replace(PLAIN, scope=(), forget_after=7.0)
     with pytest.raises(ValueError, match=r"by sf\.Rows whose keys share"):
         replace(PLAIN, scope=(), window=Rows(2, 0.9), forget_after=7.0)
+
+
+class Unpassed(list):
+    """A list of which items may be looked at, but not all."""
+
+    def __iter__(self):
+        raise AssertionError("a batch passes over all keys")
+
+
+def test_a_batch_looks_only_at_the_keys_of_its_rows():
+    rows = stream(0, 400, [f"k{i}" for i in range(100)])
+    operator = PLAIN.make()
+    operator.process([(0, rows.slice(0, 300))], 0)
+    windows = operator.windows
+    windows.held, windows.windows = Unpassed(windows.held), Unpassed(windows.windows)
+    for begin in range(300, 400, 10):
+        operator.process([(0, rows.slice(begin, 10))], 0)
+    assert windows.alive == sum(windows.held[k].arrival.size for k in range(len(windows.held)))

@@ -13,6 +13,14 @@ from sfumato.spark.model.columns import is_time
 MICROSECONDS_A_DAY = 86_400_000_000
 
 
+def check_keys(keys: Sequence[str]) -> None:
+    """Raise ValueError where there are none to forget."""
+    if not keys:
+        raise ValueError(
+            "`forget_after` is of keys, and there is no `key`: name one, or leave it out"
+        )
+
+
 def forget_after_of(
     df: DataFrame, order: str, keys: Sequence[str], given: str | timedelta | float | None
 ) -> float | None:
@@ -24,10 +32,7 @@ def forget_after_of(
     """
     if given is None:
         return None
-    if not keys:
-        raise ValueError(
-            "`forget_after` is of keys, and there is no `key`: name one, or leave it out"
-        )
+    check_keys(keys)
     kind = df.schema[order].dataType
     number = isinstance(given, int | float) and not isinstance(given, bool)
     if isinstance(kind, NumericType) and number:

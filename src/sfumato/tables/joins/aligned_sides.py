@@ -7,7 +7,7 @@ rows go on in one order of event time, whatever the paces, the micro-batches and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,10 +19,9 @@ from sfumato.operators.state.declared import Array, Part, Value
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrow import as_numbers
 from sfumato.tables.declared import Table
-from sfumato.tables.keys import KeyIndex
+from sfumato.tables.joins.scopes import BEGINNING, Scopes
 
 ORDER, LATE, PUNCTUATION = "order0", "late", "punctuation"
-BEGINNING = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True)
@@ -55,15 +54,15 @@ class Side(Stateful):
     """
 
     state = {
-        "index": Part(),
+        "scopes": Part(),
         "passed": Array(int, "scopes"),
         "gone": Array(int, "scopes"),
         "seen": Value(none=True),
         "rows": Table(),
     }
 
-    def __init__(self, keys: Sequence[int]) -> None:
-        self.keys, self.index = [f"key{i}" for i in keys], KeyIndex()
+    def __init__(self, keys: Sequence[int], forget_after: float | None) -> None:
+        self.scopes = Scopes(keys, forget_after)
         self.passed = self.gone = np.empty(0, np.int64)
         self.seen: int | None = None
         self.pieces: list[Piece] = []
@@ -71,11 +70,15 @@ class Side(Stateful):
 
     def codes(self, rows: pa.Table) -> Ints:
         """int64[n]: the scopes of rows of any side."""
-        codes = self.index.encode(rows.select(self.keys))
-        scopes = int(codes.max(initial=-1)) + 1
-        self.passed = longer(self.passed, scopes, BEGINNING)
-        self.gone = longer(self.gone, scopes, BEGINNING)
+        codes = self.scopes.encode(rows)
+        self.passed = longer(self.passed, len(self.scopes), BEGINNING)
+        self.gone = longer(self.gone, len(self.scopes), BEGINNING)
         return codes
+
+    def forget(self, waiting: Iterable[Ints]) -> None:
+        """Drop the punctuations of scopes that are over; waiting : codes of those of rows."""
+        over = self.scopes.take_over(waiting)
+        self.passed[over] = self.gone[over] = BEGINNING
 
     def keep(self, piece: Piece) -> None:
         """Let rows wait, if there are any."""
@@ -93,12 +96,18 @@ class Side(Stateful):
     def rows(self, rows: pa.Table | None) -> None:
         self.loaded = rows
 
+    def after_loading(self) -> None:
+        if not len(self.scopes) == len(self.passed):
+            raise ValueError("every scope has a punctuation")
+
 
 class AlignedSides(Stateful):
     """The rows of two sides, each let go when both sides have passed its event time.
 
     scopes : for each side the numbers of the keys for each of which it has a controller
     idle_timeout : milliseconds after which a silent side holds nobody back; None: never
+    forget_after : microseconds after which the punctuations of a scope without rows are dropped,
+        see `Scopes`; a row of it that is older than these then waits for both sides. None: never
 
     Rows have the columns order0 (event time), late, punctuation and key0... Late rows take no part;
     nor do rows that come, on time for their own controller, when a timeout has let later ones pass.
@@ -109,9 +118,14 @@ class AlignedSides(Stateful):
 
     state = {"left": Part(), "right": Part()}
 
-    def __init__(self, scopes: Sequence[Sequence[int]], idle_timeout: int | None) -> None:
+    def __init__(
+        self,
+        scopes: Sequence[Sequence[int]],
+        idle_timeout: int | None,
+        forget_after: float | None = None,
+    ) -> None:
         self.idle_timeout = idle_timeout
-        self.left, self.right = (Side(keys) for keys in scopes)
+        self.left, self.right = (Side(keys, forget_after) for keys in scopes)
         self.sides = (self.left, self.right)
 
     def add(self, side: int, rows: pa.Table, now: int) -> int:
@@ -124,10 +138,14 @@ class AlignedSides(Stateful):
             return int(late.sum())
         piece = self._piece(rows)
         known = rows.column(PUNCTUATION)
+        newest = int(piece.time.max())
         if known.null_count < rows.num_rows:
             here = ~pc.is_null(known).to_numpy()
             reached = as_numbers(known.drop_null())
             np.maximum.at(mine.passed, piece.scope[side][here], reached)
+            newest = max(int(reached.max()), newest)
+        for of, codes in zip(self.sides, piece.scope, strict=True):
+            of.scopes.came(side, codes, newest)
         behind = piece.time <= self._gone_for(piece)
         mine.keep(piece.where(~behind) if behind.any() else piece)
         return int(late.sum() + behind.sum())
@@ -136,7 +154,10 @@ class AlignedSides(Stateful):
         """(side, rows) whose turn has come."""
         if self.idle_timeout is not None:
             self._pass_idle(now, self.idle_timeout)
-        return self._take(self._both_passed)
+        out = self._take(self._both_passed)
+        for number, side in enumerate(self.sides):
+            side.forget(p.scope[number] for of in self.sides for p in of.pieces)
+        return out
 
     def rest(self) -> list[tuple[int, pa.Table]]:
         """(side, rows) of all that wait: nothing comes any more."""

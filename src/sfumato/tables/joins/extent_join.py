@@ -17,10 +17,9 @@ from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrow import as_numbers, joined
 from sfumato.tables.declared import Table
 from sfumato.tables.joins.join import ALTERNATIVES, SIDES, answers_table, attributes_at, samples_of
+from sfumato.tables.joins.scopes import BEGINNING, Scopes
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
-
-NEVER = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +27,7 @@ class ExtentJoinTableConfig(TableConfig):
     """scope : numbers of the keys within which extents come in order
     on : the attributes that span the distance of a match; none: every pair of rows is one
     within, probability : as for `SimilarityJoin`; None without `on`
+    forget_after : microseconds; the rows of a scope that is over, see `Scopes`, go unmatched
     """
 
     scope: tuple[int, ...] = ()
@@ -35,7 +35,7 @@ class ExtentJoinTableConfig(TableConfig):
     within: float | None = None
     probability: float | None = None
 
-    kind, version = "extent join table", 2
+    kind, version = "extent join table", 3
     counters = ("rows", "pairs", "unmatched")
 
     def __post_init__(self) -> None:
@@ -95,6 +95,14 @@ class ExtentSide(Stateful):
     def add(self, fresh: Waiting) -> None:
         self.waiting = fresh if self.waiting is None else self.waiting.then(fresh)
 
+    def keep(self, wanted: np.ndarray) -> int:
+        """Let only the rows `wanted` (bool) wait on; how many of the others met none."""
+        if self.waiting is None or wanted.all():
+            return 0
+        unmatched = int((~wanted & ~self.waiting.matched).sum())
+        self.waiting = self.waiting.kept(wanted)
+        return unmatched
+
     def before_saving(self) -> None:
         if self.waiting is not None and not len(self.waiting.end):
             self.waiting = None
@@ -113,7 +121,8 @@ class TableExtentJoin(TableOperator):
 
     def __init__(self, config: ExtentJoinTableConfig) -> None:
         super().__init__(config)
-        self.scopes = KeyIndex()
+        self.index = KeyIndex()  # whose keys are needed while rows of them wait
+        self.scopes = Scopes(config.scope, config.forget_after)
         self.left, self.right = self.sides = ExtentSide(), ExtentSide()
         self.kept = [ROW, "window", *([ALTERNATIVES] if config.on else [])]
 
@@ -126,18 +135,20 @@ class TableExtentJoin(TableOperator):
                 outputs += self._pairs(fresh, side)
                 self.sides[side].add(fresh)
         for side in (0, 1):
-            self._forget(side)
+            self._drop_passed(side)
+        self._forget()
         return outputs
 
     def _read(self, rows: pa.Table, side: int) -> Waiting:
         end = as_numbers(pa.chunked_array([_field(rows, "end")]))
-        scope = self.scopes.encode(rows.select([f"key{i}" for i in self.config.scope]))
-        code = self.codes(rows)
+        scope = self.scopes.encode(rows)
+        code = self.index.encode(rows.select([f"key{i}" for i in range(self.config.keys)]))
         fresh = Waiting(rows.select(self.kept), end, code, scope, np.zeros(len(end), bool))
-        grown = int(scope.max(initial=-1)) + 1
         for of in self.sides:
-            of.newest = longer(of.newest, grown, NEVER)
-        np.maximum.at(self.sides[side].newest, scope, end)
+            of.newest = longer(of.newest, len(self.scopes), BEGINNING)
+        if len(end):
+            np.maximum.at(self.sides[side].newest, scope, end)
+            self.scopes.came(side, scope, int(end.max()))
         self.counts["rows"] += len(end)
         return fresh
 
@@ -188,19 +199,28 @@ class TableExtentJoin(TableOperator):
         )
         return [table.add_column(0, "window", one.column("window"))]
 
-    def _forget(self, side: int) -> None:
+    def _drop_passed(self, side: int) -> None:
         """Drop the rows of extents that the other side has gone past."""
-        held = self.sides[side].waiting
-        if held is None:
-            return
-        needed = held.end >= self.sides[1 - side].newest[held.scope]
-        if not needed.all():
-            self.counts["unmatched"] += int((~needed & ~held.matched).sum())
-            self.sides[side].waiting = held.kept(needed)
+        held, newest = self.sides[side].waiting, self.sides[1 - side].newest
+        if held is not None:
+            self.counts["unmatched"] += self.sides[side].keep(held.end >= newest[held.scope])
+
+    def _forget(self) -> None:
+        """Drop what waits in scopes that are over, and keys of which nothing waits."""
+        over = self.scopes.take_over()
+        if len(over):
+            for side in self.sides:
+                side.newest[over] = BEGINNING
+                if side.waiting is not None:
+                    gone = np.isin(side.waiting.scope, over)
+                    self.counts["unmatched"] += side.keep(~gone)
+        codes = [side.waiting.code for side in self.sides if side.waiting is not None]
+        if len(self.index) > 2 * sum(map(len, codes)) + 1024:
+            self.index.keep(np.concatenate([np.empty(0, np.int64), *codes]))
 
     def after_loading(self) -> None:
         super().after_loading()
-        if self.left.newest.size != self.right.newest.size:
+        if not self.left.newest.size == self.right.newest.size == len(self.scopes):
             raise ValueError("both sides have the same scopes")
 
 

@@ -207,8 +207,9 @@ class TableJoin(TableOperator):
             self._rows(current)  # raises where its pairs cannot be
 
     def _new_sides(self) -> AlignedSides:
-        assert self.config.aligned is not None
-        return AlignedSides(self.config.aligned, self.config.idle_timeout)
+        config = self.config
+        assert config.aligned is not None
+        return AlignedSides(config.aligned, config.idle_timeout, config.forget_after)
 
 
 RowsOfSide = tuple[pa.ChunkedArray, dict[str, pa.Array]]

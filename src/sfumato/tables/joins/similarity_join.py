@@ -31,7 +31,7 @@ class SimilarityJoinTableConfig(JoinTableConfig):
     strategy: str = "auto"
     metric: Metric = PLAIN
 
-    kind, version = "similarity join table", 2
+    kind, version = "similarity join table", 3
     counters = ("rows", "late", "unaligned", "pairs", "out_of_order", "overflow")
 
     def make(self) -> TableSimilarityJoin:

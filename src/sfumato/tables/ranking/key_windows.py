@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from sfumato.operators.arrays import longer
+from sfumato.operators.arrays import Ints, longer
 from sfumato.operators.ranking.top_k_window import NEVER, TopKWindow
-from sfumato.operators.state.declared import Array, List, Part
+from sfumato.operators.state.declared import Array, Declaration, List, Part, Record
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.keys import KeyIndex
-from sfumato.tables.ranking.numbered_answers import ARRIVAL, NUMBER, RULE
 from sfumato.tables.row_store import RowStore
 from sfumato.windows import LONGEST
 
@@ -22,19 +23,38 @@ FROM_WINDOWS = ("out_of_order", "rejected", "overflow", "executions", "cost")
 _STARTS = {"scope": 0, "due": FAR, "newest": NEVER, "closed": NEVER}
 
 
+@dataclass
+class Held:
+    """The tuples that a key's window holds, oldest first: int64[n] each.
+
+    arrival : number in the window    number : of the row, -1 where the row itself is not needed
+    """
+
+    arrival: Ints
+    number: Ints
+
+    layout: ClassVar[Mapping[str, Declaration]] = dict.fromkeys(
+        ("arrival", "number"), Array(int, "held")
+    )
+
+
+def _nothing() -> Held:
+    return Held(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
 class KeyWindows(Stateful):
     """A window for each key, by code.
 
     scope : code of the scope that the key belongs to    due : next instant with a run, or FAR
     newest : time of the newest tuple    closed : tuples before it come too late
-    held : of each key int64[3, n]: ARRIVAL, NUMBER and RULE of the tuples that its window holds
+    held : what each key's window holds    alive : how many tuples that is in all
     make : gives an empty window    counts : where what the windows count is added
     """
 
     state = {
         **dict.fromkeys(_STARTS, Array(int, "keys")),
         "windows": List(Part("make")),
-        "held": List(Array(int, 3, None)),
+        "held": List(Record(Held)),
         "rows": Part(),
         "rules": Part(),
     }
@@ -43,7 +63,8 @@ class KeyWindows(Stateful):
         self.make, self.counts = make, counts
         self.scope = self.due = self.newest = self.closed = np.empty(0, np.int64)
         self.windows: list[TopKWindow] = []
-        self.held: list[np.ndarray] = []
+        self.held: list[Held] = []
+        self.alive = 0
         self.rows, self.rules = RowStore(), KeyIndex()
 
     def grow(self, keys: int) -> None:
@@ -52,17 +73,14 @@ class KeyWindows(Stateful):
             setattr(self, name, longer(getattr(self, name), keys, start))
         for _ in range(len(self.windows), keys):
             self.windows.append(self.make())
-            self.held.append(np.empty((3, 0), np.int64))
+            self.held.append(_nothing())
 
-    def enter(self, key: int, numbers: np.ndarray, rules: np.ndarray | None) -> None:
-        """Note rows that the key's window takes next: their numbers, and the codes of their rules.
-
-        numbers : int64[n], in `rows`; -1 where the row itself is not needed
-        """
-        first = self.windows[key].arrived
-        none = np.full(numbers.size, -1)
-        fresh = [first + np.arange(numbers.size), numbers, none if rules is None else rules]
-        self.held[key] = np.concatenate([self.held[key], np.stack(fresh)], axis=1)
+    def enter(self, key: int, numbers: Ints) -> None:
+        """Note rows that the key's window takes next: int64[n], see `Held`."""
+        held, arrival = self.held[key], self.windows[key].arrived + np.arange(numbers.size)
+        held.arrival = np.concatenate([held.arrival, arrival])
+        held.number = np.concatenate([held.number, numbers])
+        self.alive += numbers.size
 
     @contextmanager
     def moving(self, key: int) -> Iterator[TopKWindow]:
@@ -72,10 +90,11 @@ class KeyWindows(Stateful):
         yield window
         for name, count in zip(FROM_WINDOWS, before, strict=True):
             self.counts[name] += getattr(window, name) - count
-        live = window.held
-        if live.size != self.held[key].shape[1]:
-            places = np.searchsorted(self.held[key][ARRIVAL], live)
-            self.held[key] = self.held[key][:, places]
+        held, live = self.held[key], window.held
+        if live.size != held.arrival.size:
+            self.alive += live.size - held.arrival.size
+            held.number = held.number[np.searchsorted(held.arrival, live)]
+            held.arrival = live
         due = window.next_due
         self.due[key] = FAR if due is None or not live.size else due
 
@@ -84,15 +103,15 @@ class KeyWindows(Stateful):
         for name, start in _STARTS.items():
             getattr(self, name)[keys] = start
         for key in keys.tolist():
-            self.windows[key], self.held[key] = self.make(), np.empty((3, 0), np.int64)
+            self.alive -= self.held[key].arrival.size
+            self.windows[key], self.held[key] = self.make(), _nothing()
 
     def forget(self) -> None:
-        """Drop rows and rules that no window needs any more."""
-        alive = sum(held.shape[1] for held in self.held)
-        if len(self.rows) > 2 * alive + 64:
-            self.rows.forget(self.alive(NUMBER))
-        if len(self.rules) > 2 * alive + 1024:
-            self.rules.keep(self.alive(RULE))
+        """Drop rows and rules that no window needs any more, once they are most of what is kept."""
+        if len(self.rows) > 2 * self.alive + 64:
+            self.rows.keep(self.numbers())
+        if len(self.rules) > 2 * self.alive + 1024:
+            self.rules.keep(np.concatenate([window.held_tuples.rule for window in self.windows]))
 
     def register(self, queries: dict[str, tuple[int, int]]) -> None:
         """Let all windows answer just these queries (see `Schedule`: no bound is missed)."""
@@ -113,7 +132,7 @@ class KeyWindows(Stateful):
         return self.rows.take(numbers).column("row")
 
     def before_saving(self) -> None:
-        self.rows.keep(self.alive(NUMBER))
+        self.rows.keep(self.numbers())
 
     def after_loading(self) -> None:
         if not len(self.windows) == len(self.held) == self.due.size:
@@ -122,12 +141,13 @@ class KeyWindows(Stateful):
         if (abs(times[times != NEVER]) > LONGEST).any():
             raise ValueError("times of windows must lie within their range")
         for window, held in zip(self.windows, self.held, strict=True):
-            if not np.array_equal(held[ARRIVAL], window.held):
+            if not np.array_equal(held.arrival, window.held):
                 raise ValueError("the rows that are held must be those of the windows")
-        numbers = self.alive(NUMBER)
+        numbers = self.numbers()
+        self.alive = numbers.size
         if not np.isin(numbers[numbers != -1], self.rows.numbers).all():
             raise ValueError("a row is lacking that a window holds")
 
-    def alive(self, part: int) -> np.ndarray:
-        """int64[]: this part of all that windows hold."""
-        return np.concatenate([np.empty(0, np.int64), *(held[part] for held in self.held)])
+    def numbers(self) -> Ints:
+        """int64[]: numbers of the rows of all that windows hold."""
+        return np.concatenate([np.empty(0, np.int64), *(held.number for held in self.held)])

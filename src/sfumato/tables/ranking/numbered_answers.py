@@ -6,8 +6,7 @@ import numpy as np
 
 from sfumato.operators.ranking.window_answers import TopKAnswers, answers_and_latency
 from sfumato.tables.arrow import UNKNOWN
-
-ARRIVAL, NUMBER, RULE = range(3)  # of a tuple held: in its window, among the rows, of its rule
+from sfumato.tables.ranking.key_windows import Held
 
 
 class NumberedAnswers:
@@ -21,7 +20,7 @@ class NumberedAnswers:
         self,
         group: int,
         answers: TopKAnswers,
-        held: np.ndarray,
+        held: Held,
         only: set[str] | None = None,
         clock: np.ndarray | None = None,
     ) -> None:
@@ -34,7 +33,7 @@ class NumberedAnswers:
         if not answers.rank.size:
             return
         query = np.array([self.places[name] for name in answers.names])[answers.query]
-        number = held[NUMBER][np.searchsorted(held[ARRIVAL], answers.row)]
+        number = held.number[np.searchsorted(held.arrival, answers.row)]
         answered = answers.answered
         if clock is not None:
             answered = np.append(clock, UNKNOWN)[np.searchsorted(clock, answers.time)]

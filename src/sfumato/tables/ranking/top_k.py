@@ -17,11 +17,11 @@ from sfumato.operators.state.tuple_batch import EXCESS
 from sfumato.tables.arrival_order import arrival_order
 from sfumato.tables.arrow import as_numbers, as_times
 from sfumato.tables.declared import Table
-from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, TIE, TableConfig, TableOperator
 from sfumato.tables.ranking.key_windows import KeyWindows
-from sfumato.tables.ranking.numbered_answers import NUMBER, NumberedAnswers, counted
+from sfumato.tables.ranking.numbered_answers import NumberedAnswers, counted
 from sfumato.tables.ranking.scope_clocks import ScopeClocks
+from sfumato.tables.ranking.stream_numbers import StreamNumbers
 from sfumato.tables.windows.columns import TIMES, alternatives_of, punctuations_of
 from sfumato.windows import LONGEST, Range, Rows
 
@@ -52,7 +52,7 @@ class TopKTableConfig(TableConfig):
     time: str
     by: str = ""
 
-    kind, version = "top-k table", 4
+    kind, version = "top-k table", 5
     counters: ClassVar[tuple[str, ...]] = (
         "rows",
         "invalid",
@@ -127,7 +127,7 @@ class TableTopK(TableOperator):
 
     def __init__(self, config: TopKTableConfig) -> None:
         super().__init__(config)
-        self.scopes, self.streams = ScopeClocks(), KeyIndex()
+        self.scopes, self.streams = ScopeClocks(), StreamNumbers()
         self.windows = KeyWindows(config.one_window, self.counts)
         self.places = {name: i for i, (name, *_) in enumerate(config.queries)}
         self.every = np.array([every for *_, every in config.queries], np.int64)
@@ -178,6 +178,8 @@ class TableTopK(TableOperator):
             self._close(over, out)
         tables = self._tables(out)
         self.windows.empty(over)
+        if self.config.streams and len(over):
+            self.streams.forget(over)
         if not self.config.shared:
             self.scopes.forget(over)
         self.index.forget(over)
@@ -227,8 +229,9 @@ class TableTopK(TableOperator):
             rule = np.where(rows.column("rule").is_valid().to_numpy(), codes, -1)
         number = np.full(len(key), -1)
         if self.config.streams:
-            names = [f"key{i}" for i in range(self.config.keys)]
-            stream = self.streams.encode(rows.select([*names, "stream"]))
+            stream = np.full(len(key), -1)
+            of_taken = rows.column("stream").take(pa.array(taken))
+            stream[taken] = self.streams.encode(key[taken], of_taken)
         else:
             number[taken] = self.windows.rows.next + np.arange(taken.size)
             self.windows.rows.append(rows.select([ROW]).take(pa.array(taken)))
@@ -236,7 +239,7 @@ class TableTopK(TableOperator):
             of = taken[at]
             begin, flat = chosen(offsets, of)
             with self.windows.moving(k) as window:
-                self.windows.enter(k, number[of], None if rule is None else rule[of])
+                self.windows.enter(k, number[of])
                 answers = window.extend(
                     time[of],
                     scores=values[flat, 0],
@@ -281,10 +284,8 @@ class TableTopK(TableOperator):
         """Each query's first answer after the newest row of some keys, unless it was given."""
         nothing = np.empty(0, np.int64)
         longest, windows = int(self.every.max()), self.windows
-        for k in keys.tolist():
+        for k in keys[windows.newest[keys] >= windows.closed[keys]].tolist():
             last = int(windows.newest[k])
-            if last < windows.closed[k]:
-                continue
             if self.config.scope is not None:
                 last = max(last, int(self.scopes.clock[windows.scope[k]]))
             waiting = set(self.places)
@@ -322,7 +323,7 @@ class TableTopK(TableOperator):
         if self.config.streams:
             assert self.like is not None
             columns[ROW] = pa.nulls(len(key), self.like.schema.field(ROW).type)
-            columns["stream"] = self.streams.take(stream, self.config.keys)
+            columns["stream"] = self.streams.take(stream)
         else:
             columns[ROW] = self.windows.take(number)
         return pa.table({**columns, "answered": as_times(answered, kind)})
@@ -333,8 +334,12 @@ class TableTopK(TableOperator):
         scope, codes = self.windows.scope, len(self.windows.windows)
         if scope.size and (scope.min() < 0 or scope.max() >= self.scopes.clock.size):
             raise ValueError("every key belongs to a scope that is known")
-        if not self.config.streams and self.windows.alive(NUMBER).min(initial=0) < 0:
+        if not self.config.streams and self.windows.numbers().min(initial=0) < 0:
             raise ValueError("a row is lacking that a window holds")
         if self.config.keys and codes > max(self.index.size, 1):
             raise ValueError("every window belongs to a key that is known")
+        if self.config.streams:
+            held = [window.held_tuples.stream for window in self.windows.windows]
+            if not np.isin(np.concatenate([[], *held]), self.streams.values.numbers).all():
+                raise ValueError("every window holds streams that are known")
         self.windows.register(self.config.named)
