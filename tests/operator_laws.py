@@ -67,10 +67,11 @@ def any_split(subject, rng, n=80):
 def restart_anywhere(subject, rng, n=80):
     """An operator that was saved and restored goes on as if nothing had happened."""
     rows, order = subject.rows(rng, n), np.arange(n)
-    whole = answers_to(subject, rows, order)
     for _ in range(4):
         cuts = rng.integers(0, n, rng.integers(1, 7))
         restarts = set(np.flatnonzero(rng.random(len(cuts) + 1) < 0.7).tolist())
+        whole = answers_to(subject, rows, order, cuts)
+        assert whole[0]
         assert answers_to(subject, rows, order, cuts, restarts) == whole
 
 
@@ -101,6 +102,26 @@ def inputs_untouched(subject, rng, n=80):
             assert rows[name].equals(value)
 
 
+def goes_on_after_the_end(subject, rng, n=80):
+    """After an end of the stream more may come; what was saved there goes on in the same way."""
+    rows = subject.rows(rng, n)
+    parts = np.split(np.arange(n), [n // 3, 2 * n // 3])
+
+    def ended(restarts):
+        operator, answers = subject.make(), []
+        for number, places in enumerate(parts):
+            answers += subject.feed(operator, rows, places)
+            answers += subject.finish(operator)
+            if number in restarts:
+                operator = subject.restore(operator, operator.snapshot())
+        return by_key(answers), subject.counts(operator)
+
+    once = ended(())
+    assert once[0]
+    assert ended((0,)) == once
+    assert ended((0, 1)) == once
+
+
 def damage_is_refused(subject, rng, n=80):
     """A snapshot with damaged state is refused, or gives an operator that runs.
 
@@ -127,7 +148,14 @@ def damage_is_refused(subject, rng, n=80):
 
 LAWS = {
     law.__name__: law
-    for law in (any_split, restart_anywhere, keys_in_any_order, inputs_untouched, damage_is_refused)
+    for law in (
+        any_split,
+        restart_anywhere,
+        keys_in_any_order,
+        inputs_untouched,
+        goes_on_after_the_end,
+        damage_is_refused,
+    )
 }
 
 

@@ -59,7 +59,7 @@ def rows(rng, n):
             "reading1": pa.array(readings[:, 1], from_pandas=True),
             "rule": pa.array([None if i % 2 else f"r{i // 4}" for i in range(n)], pa.string()),
             "window": pa.StructArray.from_arrays(
-                [pa.array(time), pa.array(time)], ["start", "end"]
+                [pa.array(time // 40), pa.array(time // 40 + 1)], ["start", "end"]
             ),
         }
     )

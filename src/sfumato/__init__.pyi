@@ -36,6 +36,7 @@ from sfumato.spark.model.imputation import Imputation as Imputation
 from sfumato.spark.reorder import reorder as reorder
 from sfumato.spark.reorder import split_late as split_late
 from sfumato.spark.replay.source import ReplaySource as ReplaySource
+from sfumato.spark.run_to_end import run_to_end as run_to_end
 from sfumato.spark.settings import settings as settings
 from sfumato.spark.similarity_join import similarity_join as similarity_join
 from sfumato.spark.top_k import top_k as top_k

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -115,6 +116,27 @@ def test_once_processes_what_is_there_says_what_is_held_and_a_restart_goes_on(sp
     code, said = ran(spark, tmp_path, PIPELINE)
     assert code == 0
     assert [row for row, late in written(tmp_path / "out") if not late] == [1, 2, 3, 4, 5, 7]
+
+
+def test_once_with_flush_lets_out_what_is_held_and_the_next_run_goes_on(spark, tmp_path):
+    text = f"flush = true\n{PIPELINE}"
+    put(tmp_path / "in", "a.json", FIRST)
+    code, said = ran(spark, tmp_path, text)
+    assert code == 0
+    out = [(1, False), (2, False), (3, False), (4, False), (5, False), (6, True)]
+    assert written(tmp_path / "out") == out
+    assert "held back" not in said
+    put(tmp_path / "in", "b.json", [*THEN, (10, 6)])
+    code, said = ran(spark, tmp_path, text)
+    assert code == 0
+    out += [(7, False), (8, False), (9, False), (10, True)]
+    assert written(tmp_path / "out") == out
+    assert "held back" not in said
+    assert re.search(r"reorder_\d+: 4 rows, 1 late", said)
+    assert re.search(r"out +2 +4 +\d+ +4 ", said)  # micro-batches, rows in, a second, rows out
+    code, said = ran(spark, tmp_path, PIPELINE)  # a stream without an end is another query
+    assert code == 1
+    assert "2] sources in the checkpoint" in said
 
 
 def test_a_console_sink_shows_the_newest_rows_and_keeps_the_state_of_all_partitions(

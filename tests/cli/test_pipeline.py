@@ -213,7 +213,7 @@ def report(batch, rows, *, ran=True, stamp="", **observed):
         batchId=batch,
         timestamp=stamp or f"t{batch}",
         durationMs={"addBatch": 1, "triggerExecution": 500} if ran else {"triggerExecution": 1},
-        numInputRows=rows,
+        sources=[SimpleNamespace(numInputRows=rows, endOffset="7")],
         observedMetrics={name: Observed(values) for name, values in observed.items()},
     )
 

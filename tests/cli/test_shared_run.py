@@ -106,5 +106,32 @@ def test_one_run_answers_the_sinks_of_all_queries_and_goes_on_after_a_restart(sp
     assert "one run" not in plans["slow"]
     frames = define(spark, whole).frames
     assert "answered" in frames["often"].columns
-    for name in [s.name for s in whole.sources] + [q.name for q in whole.queries]:
+    drop_views(spark, whole)
+
+
+@pytest.mark.spark
+def test_with_flush_the_last_answers_of_all_queries_come_too(spark, tmp_path):
+    text = f"flush = true\n{PIPELINE}".replace("rows = 3", 'format = "parquet"\npath = "first"')
+    whole = parse_pipeline(text, tmp_path / "p.toml")
+    for number in range(3):
+        put(tmp_path / "in", f"{number}.json", range(20 * number, 20 * number + 20))
+        os.utime(tmp_path / "in" / f"{number}.json", (number + 1, number + 1))
+    assert run(spark, whole, Console(file=io.StringIO()), once=True) == 0
+    static = spark.read.schema(SCHEMA).json(str(tmp_path / "in")).where("speed > 5")
+    queries = [sf.Top(1, every="4 s"), sf.Top(3, every="2 s")]
+    answers = sf.top_k(static, queries, by="speed", window=sf.Range("20 s"), order="at")
+    for name, chosen in [
+        ("best", "query = 'top_1'"),
+        ("first", "query = 'top_3' AND row.id % 2 = 0"),
+    ]:
+        rows = answers.where(chosen).selectExpr("row.id", "probability").collect()
+        came = ds.dataset(list(map(str, (tmp_path / name).glob("*.parquet")))).to_table()
+        found = zip(came["id"].to_pylist(), came["probability"].to_pylist(), strict=True)
+        assert sorted(found) == sorted((row.id, row.probability) for row in rows)
+        assert answers.where(f"{chosen} AND answered IS NULL").count() > 0
+    drop_views(spark, whole)
+
+
+def drop_views(spark, pipeline):
+    for name in [s.name for s in pipeline.sources] + [q.name for q in pipeline.queries]:
         spark.catalog.dropTempView(name)

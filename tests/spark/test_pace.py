@@ -2,111 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections import Counter
-from datetime import UTC, datetime, timedelta
 
-import numpy as np
 import pytest
-from pyspark.sql import functions as F  # noqa: N812
 
-import sfumato as sf
+from two_sources import END, PART, QUERIES, SCHEMA, put, source
 
 pytestmark = pytest.mark.spark
-START = datetime(2026, 1, 1, tzinfo=UTC)
-SCHEMA = """id long, device string, ts timestamp, arrival timestamp,
-    alternatives array<struct<prob: double, x: double>>"""
-ROWS, PART, END = 60, 13, START + timedelta(seconds=4000)
-CONTROL = {"event_time": "ts", "arrival": "arrival", "slack": 3}
 # What is read of (a, b) in one micro-batch after another, in files of PART rows.
 PACES = {
     "one to four": [(1, 4)] * 5,
     "four to one": [(4, 1)] * 5,
     "one paused, then resumed": [(1, 1), (0, 4), (4, 0)],
 }
-
-
-def source(seed):
-    """Rows of one source in order of arrival: disordered by event time, the last far behind."""
-    rng = np.random.default_rng(seed)
-    event = np.cumsum(rng.integers(1, 60, ROWS)) * 1.0 + seed / 4
-    arrival = event + rng.exponential(40.0, ROWS)
-    rows = [
-        {
-            "id": int(1000 * seed + i),
-            "device": f"d{rng.integers(2)}",
-            "ts": (START + timedelta(seconds=event[i])).isoformat(),
-            "arrival": (START + timedelta(seconds=arrival[i])).isoformat(),
-            "alternatives": [
-                {"prob": 0.5, "x": float(rng.integers(6))},
-                {"prob": 0.3, "x": float(rng.integers(6))},
-            ],
-        }
-        for i in np.argsort(arrival)
-    ]
-    for i in range(5):  # so that nothing before END waits for the end of the stream
-        later = (END + timedelta(seconds=100 * (i + 1))).isoformat()
-        last = {"id": -1 - 10 * seed - i, "ts": later, "arrival": later}
-        rows.append(rows[-1] | last)
-    return rows
-
-
-def ordered(a, b):
-    """One frame out of both: a controller for each source."""
-    both = a.withColumn("source", F.lit("a")).union(b.withColumn("source", F.lit("b")))
-    return sf.reorder(both, **CONTROL, source="source", expected_sources=2)
-
-
-def joined(a, b):
-    pairs = sf.similarity_join(
-        *(sf.reorder(df, **CONTROL) for df in (a, b)),
-        on="x", within=0.5, probability=0.2, window=sf.Rows(6), order="ts",
-    )  # fmt: skip
-    return pairs.selectExpr("greatest(left.ts, right.ts) AS at", "left.id", "right.id AS other",
-                            "probability")  # fmt: skip
-
-
-def ranked(a, b):
-    top = sf.Top(2, every="2 minutes")
-    best = sf.top_k(ordered(a, b), top, by="x", window=sf.Range("5 minutes"), order="ts")
-    return best.selectExpr("time AS at", "rank", "row.id", "probability")
-
-
-def newest(a, b):
-    found = sf.window_aggregate(
-        ordered(a, b), {"m": "avg(x)"}, window=sf.Rows(5), order="ts", key="device"
-    )
-    return found.where("NOT late").selectExpr("ts AS at", "id", "m.mean")
-
-
-def extents(a, b):
-    found = sf.window_aggregate(
-        ordered(a, b), {"m": "sum(x)", "n": "count(*)"}, window=sf.Range("4 minutes", "1 minute"),
-        order="ts", key="device",
-    )  # fmt: skip
-    return found.selectExpr("window.end AS at", "device", "m.mean", "m.stddev", "n.mean AS n")
-
-
-def both_extents(a, b):
-    sides = [
-        sf.window_aggregate(
-            sf.reorder(df, **CONTROL), {"m": "max(x)"}, window=sf.Range("1 minute"), order="ts"
-        )
-        for df in (a, b)
-    ]
-    found = sf.extent_join(*sides)
-    return found.selectExpr("window.end AS at", "left.m.mean", "right.m.mean AS other")
-
-
-QUERIES = [joined, ranked, newest, extents, both_extents]
-
-
-def put(folder, number, rows):
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{number:03d}.json"
-    path.write_text("\n".join(map(json.dumps, rows)))
-    os.utime(path, (number + 1, number + 1))
 
 
 def answers(rows):

@@ -29,12 +29,17 @@ BEGUN_AFTER = 30.0  # seconds after which the next sink is started, whatever thi
 
 @dataclass
 class Running:
-    """A sink at work, or waiting for its turn. `rows`: the newest rows of a console sink."""
+    """A sink at work, or waiting for its turn.
+
+    then : the same frame once more, which is started when this one has ended, to flush it
+    rows : the newest rows of a console sink
+    """
 
     sink: Sink
     name: str
     frame: DataFrame
     starter: Callable[[Running], StreamingQuery] | None = None
+    then: DataFrame | None = None
     query: StreamingQuery | None = None
     progress: QueryProgress = field(default_factory=QueryProgress)
     rows: list[Any] = field(default_factory=list)
@@ -68,10 +73,19 @@ class Running:
             self.progress.ended = time.monotonic()
         return new
 
+    def go_on(self) -> None:
+        """Start what follows, if its query is seen to have ended."""
+        if self.then is not None and self.progress.ended is not None:
+            self.frame, self.then = self.then, None
+            self.attempts, self.progress.ended = 0, None
+            self.start()
+
     @property
     def is_active(self) -> bool:
         """Whether it is at work, or will be again."""
-        return self.again_at is not None or (self.query is not None and self.query.isActive)
+        if self.again_at is not None or self.then is not None:
+            return True
+        return self.query is not None and self.query.isActive
 
     @property
     def has_begun(self) -> bool:
@@ -145,6 +159,7 @@ def _look(running: list[Running], console: Console, log: Log | None) -> Running 
             sink.start()
         error = sink.error
         if error is None:
+            sink.go_on()
             continue
         wait = sink.retry()
         if wait is None:

@@ -24,7 +24,7 @@ MODES = ("append", "update", "complete")
 CONSOLE, REPLAY = "console", "replay"
 MOST_ROWS = 1000  # that a console table shows
 
-TOP_KEYS = ("checkpoint", "sources", "queries", "sinks")
+TOP_KEYS = ("checkpoint", "flush", "sources", "queries", "sinks")
 READ_KEYS = ("format", "path", "schema", "options", "static")
 REPLAY_KEYS = ("replay", "order", "speed", "rows_per_batch", "schema", "options", "static")
 KEYS = {
@@ -88,13 +88,18 @@ class Sink:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A whole file. checkpoint : folder in which each sink has a subfolder, or None: no restart."""
+    """A whole file.
+
+    checkpoint : folder in which each sink has a subfolder, or None: no restart
+    flush : a run that ends lets out all that operators hold, see `sf.run_to_end`
+    """
 
     file: Path
     sources: tuple[Source, ...]
     queries: tuple[Query, ...]
     sinks: tuple[Sink, ...]
     checkpoint: str | None = None
+    flush: bool = False
 
 
 def read_pipeline(file: Path) -> Pipeline:
@@ -137,6 +142,7 @@ def parse_pipeline(text: str, file: Path) -> Pipeline:
         tuple(_query(section) for section in top.tables("queries")),
         tuple(_sink(section) for section in top.tables("sinks")),
         top.path("checkpoint"),
+        bool(top.get("flush", bool, "true or false")),
     )
     _check_names(pipeline)
     return pipeline

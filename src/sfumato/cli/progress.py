@@ -11,6 +11,7 @@ REORDER = f"{PREFIX}reorder_"
 GAUGES = ("oldest", "punctuation", "lag", "slowest")  # of a reorder, at a micro-batch's end
 ROWS_OUT = f"{PREFIX}rows_out"  # observed at the sink
 SIDE = re.compile(r"_(left|right|input)$")  # metrics of what goes into an operator
+ENDS = re.compile(r'\{"ends": ?\d+\}')  # the offset of a source of marks, not of rows
 KIND = re.compile(r"sfumato_(reorder|join|extents|window|top_k|impute|earlier_values|[a-z]+)_")
 
 
@@ -149,7 +150,7 @@ def _micro_batch(report: Any) -> MicroBatch:
     return MicroBatch(
         report.batchId,
         report.timestamp,
-        report.numInputRows,
+        sum(of.numInputRows for of in report.sources if not ENDS.fullmatch(str(of.endOffset))),
         (observed.get(ROWS_OUT) or {}).get("rows") or 0,
         report.durationMs.get("triggerExecution", 0) / 1000,
         counters,

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from sfumato.cli.pipeline import CONSOLE, WITH_SCHEME, Pipeline, PipelineError, 
 from sfumato.cli.progress import ROWS_OUT
 from sfumato.cli.shared_run import SharedRuns, quickest
 from sfumato.cli.tables import how_many, rows_table
+from sfumato.spark.run_to_end import ending
 from sfumato.sql.explanation.describe import explained
 from sfumato.sql.plan.nodes import Step, Table
 from sfumato.sql.plan.sources import Frame
@@ -40,7 +41,8 @@ def run(
 ) -> int:
     """Run a pipeline until its sinks end, one fails, or the user interrupts; the exit code.
 
-    once : process what the sources have now, and end
+    once : process what the sources have now, and end; if the file says so (`flush`), with all that
+        the operators hold
     log : None: a table, refreshed on a terminal, else a line a micro-batch
     Raises PipelineError, before anything has started, for what Spark or our SQL refuse.
     """
@@ -51,7 +53,8 @@ def run(
         if folder is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sfumato-"))
         shared = SharedRuns(spark, folder)
-        frames = define(spark, pipeline, shared).frames
+        with ending(spark, last=False) if pipeline.flush else nullcontext():
+            frames = define(spark, pipeline, shared).frames
         streams = [sink for sink in pipeline.sinks if frames[sink.query].isStreaming]
         for sink in pipeline.sinks:
             if sink not in streams and sink.format != CONSOLE:
@@ -71,6 +74,14 @@ def run(
         after = [Running(sink, sink.name, frames[sink.query]) for sink in streams]
         for sink_at_work in (*before, *after):
             sink_at_work.starter = partial(start, folder=folder, once=once)
+        if once and pipeline.flush:
+            last = SharedRuns(spark, folder)
+            with ending(spark, last=True):
+                frames = define(spark, pipeline, last).frames
+            for sink_at_work, shared_run in zip(before, last.runs, strict=True):
+                sink_at_work.then = shared_run.frame
+            for sink_at_work in after:
+                sink_at_work.then = frames[sink_at_work.sink.query]
         # Once: the sinks process what the shared runs have written.
         phases = [before, after] if once and before else [[*before, *after]]
         try:
@@ -173,8 +184,8 @@ def start(running: Running, *, folder: str, once: bool) -> StreamingQuery:
         writer = writer.trigger(availableNow=True)
     elif sink.trigger is not None:
         writer = writer.trigger(processingTime=sink.trigger)
-    if not WITH_SCHEME.match(checkpoint):
-        running.resumed = running.resumed or (Path(checkpoint) / "commits").is_dir()
+    if not WITH_SCHEME.match(checkpoint) and running.query is None:
+        running.resumed = (Path(checkpoint) / "commits").is_dir()
     try:
         query: StreamingQuery = writer.start(sink.path) if sink.path else writer.start()
     except SPARK_ERRORS as error:

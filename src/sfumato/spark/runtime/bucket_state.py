@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # a process beside the driver imports this, and must not impo
     from sfumato.tables.operator import TableConfig, TableOperator
 
 IDLE = -1  # as a log entry's side: no rows came, the idle timeout passed
+END = -2  # as a chunk's side: the stream ends behind the rows of this micro-batch
 
 ENTRY = StructType().add("number", LongType())
 DATA = StructType().add("data", BinaryType())
@@ -153,6 +154,8 @@ class BucketProcessor(StatefulProcessor):
     def _advance(self, key: Any, batch: list[tuple[int, bytes]], now: int) -> Iterator[Row]:
         bucket = key[0]
         header, snapshot = self._header(bucket)
+        if not header.nonce and all(side == END for side, _ in batch):
+            return  # a bucket that never had rows
         operator = CACHE.take(self.identity, bucket, header.nonce)
         if operator is None:
             operator = self._rebuilt(header, snapshot)
@@ -263,7 +266,7 @@ class BucketProcessor(StatefulProcessor):
     def _keep_timer(self, header: Header, batch: list[tuple[int, bytes]], now: int) -> None:
         # One timer a bucket: when it fires early, because rows came since, it is set again.
         assert self.idle_timeout is not None
-        if batch[0][0] != IDLE:
+        if any(side >= 0 for side, _ in batch):
             header.seen = now
         due = header.seen + self.idle_timeout
         if header.timer <= now < due:
@@ -272,10 +275,16 @@ class BucketProcessor(StatefulProcessor):
 
 
 def _step(operator: TableOperator, batch: Iterable[tuple[int, bytes]], now: int) -> list[pa.Table]:
+    """What comes out because of some entries: rows first, then a timeout, or the stream's end."""
     entries = list(batch)
-    if entries[0][0] == IDLE:
-        return operator.idle(now)
-    return operator.process([(side, chunks.from_bytes(chunk)) for side, chunk in entries], now)
+    rows = [(side, chunks.from_bytes(chunk)) for side, chunk in entries if side >= 0]
+    outputs = operator.process(rows, now) if rows else []
+    sides = {side for side, _ in entries}
+    if IDLE in sides:
+        outputs = [*outputs, *operator.idle(now)]
+    if END in sides:
+        outputs = [*outputs, *operator.flush()]
+    return outputs
 
 
 def _to_log(batch: list[tuple[int, bytes]], now: int) -> bytes:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -22,8 +22,9 @@ from sfumato.tables.operator import ROW, TIE, TableConfig
 BUCKETS = 32  # enough to even out the work of 16 cores, few enough to share accesses to the state
 MOST_BUCKETS = 100_000
 BUCKETS_SETTING = "spark.sfumato.buckets"  # another number, for larger clusters
+ENDS_SETTING = "spark.sfumato.ends"  # streams can end: whether they do in this run; see run_to_end
 INVALID = "__invalid"
-_NUMBERS: defaultdict[str, itertools.count[int]] = defaultdict(lambda: itertools.count(1))
+_NUMBERS: Counter[str] = Counter()  # of the operators of each kind so far
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,11 @@ def run_operator(
         for side, (one, name) in enumerate(zip(inputs, sides, strict=True))
     ]
     milliseconds = None if idle_timeout is None else max(1, idle_timeout // 1000)
+    ends = inputs[0].frame.sparkSession.conf.get(ENDS_SETTING, None)
+    if ends is not None and any(frame.isStreaming for frame in packed):
+        from sfumato.spark.runtime.end_of_stream import end_marks  # needs PySpark 4.2
+
+        packed.append(end_marks(inputs[0].frame.sparkSession, buckets, ends == "true"))
     together = reduce(lambda a, b: a.union(b), packed)
     out = bucket_state.run(
         together, config, metrics, _fingerprint(config, inputs, sides), milliseconds
@@ -161,9 +167,22 @@ def metrics_name(operator: str, name: str | None = None) -> str:
     Raises TypeError or ValueError for a name that is not made of letters, digits and `_`.
     """
     if name is None:
-        return f"sfumato_{operator}_{next(_NUMBERS[operator])}"
+        _NUMBERS[operator] += 1
+        return f"sfumato_{operator}_{_NUMBERS[operator]}"
     if not isinstance(name, str):
         raise TypeError(f"`name` must be text; got {name!r}")
     if not re.fullmatch(r"\w+", name):
         raise ValueError(f"`name` must be made of letters, digits and `_`; got {name!r}")
     return f"sfumato_{operator}_{name}"
+
+
+@contextmanager
+def same_numbers_again(again: bool) -> Iterator[None]:
+    """Operators made behind this have the numbers of those made in here, if `again`."""
+    before = Counter(_NUMBERS)
+    try:
+        yield
+    finally:
+        if again:
+            _NUMBERS.clear()
+            _NUMBERS.update(before)

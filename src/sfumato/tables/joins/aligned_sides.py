@@ -7,7 +7,7 @@ rows go on in one order of event time, whatever the paces, the micro-batches and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -154,14 +154,15 @@ class AlignedSides(Stateful):
         """(side, rows) whose turn has come."""
         if self.idle_timeout is not None:
             self._pass_idle(now, self.idle_timeout)
-        out = self._take(self._both_passed)
+        out = self._take()
         for number, side in enumerate(self.sides):
             side.forget(p.scope[number] for of in self.sides for p in of.pieces)
         return out
 
     def rest(self) -> list[tuple[int, pa.Table]]:
-        """(side, rows) of all that wait: nothing comes any more."""
-        return self._take(lambda piece: np.ones(piece.time.size, bool))
+        """(side, rows) of all that wait: nothing comes any more; if something does, it is late."""
+        self._let_all_go()
+        return self._take()
 
     @property
     def waiting(self) -> int:
@@ -185,15 +186,18 @@ class AlignedSides(Stateful):
             if other:
                 np.maximum(side.gone, side.passed, out=side.gone)
         if all(idle):
-            for piece in [*self.left.pieces, *self.right.pieces]:
-                np.maximum.at(self.left.gone, piece.scope[0], piece.time)
+            self._let_all_go()
 
-    def _take(self, wanted: Callable[[Piece], Bools]) -> list[tuple[int, pa.Table]]:
+    def _let_all_go(self) -> None:
+        for piece in [*self.left.pieces, *self.right.pieces]:
+            np.maximum.at(self.left.gone, piece.scope[0], piece.time)
+
+    def _take(self) -> list[tuple[int, pa.Table]]:
         out = []
         for number, side in enumerate(self.sides):
             pieces, side.pieces = side.pieces, []
             for piece in pieces:
-                go = wanted(piece)
+                go = self._both_passed(piece)
                 if go.any():
                     out.append((number, piece.rows if go.all() else piece.where(go).rows))
                 if not go.all():

@@ -1,0 +1,85 @@
+"""The end of a stream as a source beside the others: one mark a bucket, when a run is the last.
+
+Operators hold rows until later ones let them out. A static frame ends, and everything comes out; a
+stream has no last micro-batch that Spark would tell of. So a query that may end also reads this
+source. Where its option `ends` is true, it has marks for one micro-batch of a run with
+``availableNow``, and never else: an option is not part of a checkpoint, so the same query can run
+without marks until nothing new is there, and then once more with them. A micro-batch that had been
+planned with marks when a process was killed is planned with them again, and no other is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+from sfumato.spark.runtime.bucket_state import END
+from sfumato.spark.runtime.chunks import BUCKET, CHUNK_SCHEMA
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        SupportsTriggerAvailableNow,
+    )
+except ImportError as error:  # pragma: no cover - only on an older Spark
+    raise ImportError(
+        "sf.run_to_end needs PySpark 4.2 or later, whose Python sources know trigger availableNow"
+    ) from error
+
+
+def end_marks(spark: SparkSession, buckets: int, ends: bool) -> DataFrame:
+    """A stream of chunks without rows, one for each bucket, when the stream ends."""
+    spark.dataSource.register(EndOfStream)
+    reader = spark.readStream.format(EndOfStream.name()).option("buckets", buckets)
+    return reader.option("ends", ends).load()
+
+
+class EndOfStream(DataSource):
+    """Data source "sfumato_end". Options: `buckets`, how many; `ends`, whether this run is last."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "sfumato_end"
+
+    def schema(self) -> str:
+        return CHUNK_SCHEMA
+
+    def streamReader(self, schema: object) -> DataSourceStreamReader:  # noqa: N802
+        return EndReader(int(self.options["buckets"]), self.options["ends"] == "true")
+
+
+class EndReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Offsets count the ends there were: ``{"ends": n}``."""
+
+    def __init__(self, buckets: int, ends: bool) -> None:
+        self.buckets, self.ends = buckets, ends
+        self.due = False
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        return {"ends": 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self.due = self.ends
+
+    def latestOffset(self, start: Mapping[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        due, self.due = self.due, False
+        return {"ends": start["ends"] + due}
+
+    def partitions(self, start: object, end: object) -> Sequence[InputPartition]:
+        return [InputPartition(0)] if start != end else []
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        marks = {
+            BUCKET: pa.array(np.arange(self.buckets), pa.int32()),
+            "side": pa.array(np.full(self.buckets, END), pa.int32()),
+            "chunk": pa.array([b""] * self.buckets, pa.binary()),
+        }
+        yield pa.record_batch(marks)
