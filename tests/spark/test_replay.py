@@ -295,7 +295,7 @@ BAD = [
     ({"rows_per_batch": "1.5"}, r"option `rows_per_batch` must be"),
     ({"rowsPerBatch": "5"}, r"no option `rowsPerBatch`.*did you mean `rows_per_batch`"),
     ({"ordr": "received"}, r"no option `ordr`.*did you mean `order`"),
-    ({"format": "parqet"}, r"option `format` must be one of.*did you mean 'parquet'"),
+    ({"format": "parqet"}, r"option `format` must be one of.*did you mean `parquet`"),
     ({"format": "json"}, r"cannot be read as json"),
 ]
 

@@ -326,7 +326,7 @@ def test_quantiles_are_fields_of_the_result(spark):
     ("change", "message"),
     [
         ({"aggregates": {"t": "median(x)"}}, "one of count, sum, avg"),
-        ({"aggregates": {"t": "summ(x)"}}, "did you mean sum"),
+        ({"aggregates": {"t": "summ(x)"}}, "did you mean `sum`"),
         ({"aggregates": {"t": "sum(distinct x)"}}, "DISTINCT"),
         ({"aggregates": {"t": "quantile(x, 2)"}}, "share from 0 to 1"),
         ({"aggregates": {"id": "sum(x)"}}, "already"),

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sfumato.near_misses import near
 from sfumato.sql import SqlError
 from sfumato.sql.constructs.registered import CONSTRUCTS
 from sfumato.sql.constructs.similarity_join import join_words
 from sfumato.sql.planner.first_look import check_is_query, relations
 from sfumato.sql.planner.planner import parsed
 from sfumato.sql.planner.refusals import refuse_later_work, refuse_near_misses
-from sfumato.sql.text.errors import listed, near
+from sfumato.sql.text.errors import listed
 from sfumato.sql.text.syntax import Clause, FromClause, SimilarityJoin
 from sql.plain_frame import plain_frame
 

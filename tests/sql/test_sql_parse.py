@@ -20,7 +20,8 @@ from sfumato.sql.explanation.wording import size, span
 from sfumato.sql.planner.first_look import has_constructs, table_names
 from sfumato.sql.planner.planner import parsed
 from sfumato.sql.text.edits import Edits
-from sfumato.sql.text.parse import GRAMMAR, parse
+from sfumato.sql.text.grammar import GRAMMAR
+from sfumato.sql.text.parse import parse
 from sfumato.sql.text.references import references, stars
 from sfumato.sql.text.syntax import Clause, FromClause, Relation, SimilarityJoin
 from sfumato.sql.text.words import Word, fragment

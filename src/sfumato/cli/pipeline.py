@@ -7,19 +7,16 @@ is wrong raises PipelineError with the place in the file, what was expected and 
 from __future__ import annotations
 
 import math
-import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sfumato.cli.section import WITH_SCHEME, PipelineError, Section
 from sfumato.duration import microseconds
-from sfumato.sql.text.errors import near
+from sfumato.near_misses import did_you_mean
 
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# "s3://bucket" and "file:/tmp", but not "C:\\data": a scheme has two letters at least.
-WITH_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 MODES = ("append", "update", "complete")
 CONSOLE, REPLAY = "console", "replay"
 MOST_ROWS = 1000  # that a console table shows
@@ -27,20 +24,8 @@ MOST_ROWS = 1000  # that a console table shows
 TOP_KEYS = ("checkpoint", "flush", "sources", "queries", "sinks")
 READ_KEYS = ("format", "path", "schema", "options", "static")
 REPLAY_KEYS = ("replay", "order", "speed", "rows_per_batch", "schema", "options", "static")
-KEYS = {
-    "sources": READ_KEYS,
-    "queries": ("sql",),
-    "sinks": ("query", "format", "path", "mode", "options", "trigger", "rows"),
-}
-
-
-class PipelineError(ValueError):
-    """A pipeline file that cannot be used; nothing has been started."""
-
-    @classmethod
-    def at(cls, place: str, why: str) -> PipelineError:
-        """The error about a place in the file."""
-        return cls(f"`{place}`{why if why.startswith(':') else f' {why}'}")
+QUERY_KEYS = ("sql",)
+SINK_KEYS = ("query", "format", "path", "mode", "options", "trigger", "rows")
 
 
 @dataclass(frozen=True)
@@ -138,9 +123,9 @@ def parse_pipeline(text: str, file: Path) -> Pipeline:
     top = Section("", content, TOP_KEYS, file.resolve().parent)
     pipeline = Pipeline(
         file,
-        tuple(_source(section) for section in top.tables("sources")),
-        tuple(_query(section) for section in top.tables("queries")),
-        tuple(_sink(section) for section in top.tables("sinks")),
+        tuple(_source(section) for section in top.tables("sources", _source_keys)),
+        tuple(_query(section) for section in top.tables("queries", lambda _: QUERY_KEYS)),
+        tuple(_sink(section) for section in top.tables("sinks", lambda _: SINK_KEYS)),
         top.path("checkpoint"),
         bool(top.get("flush", bool, "true or false")),
     )
@@ -148,88 +133,10 @@ def parse_pipeline(text: str, file: Path) -> Pipeline:
     return pipeline
 
 
-class Section:
-    """One table of the file, with its place, read key by key."""
-
-    def __init__(
-        self, place: str, content: Mapping[str, Any], allowed: tuple[str, ...], folder: Path
-    ) -> None:
-        self.place, self.content, self.folder = place, content, folder
-        for key in content:
-            if key not in allowed:
-                whose = "this table" if place else "a pipeline"
-                known = f"{', '.join(allowed)}{_near(key, allowed)}"
-                raise self.wrong(key, f"is not known; {whose} may have {known}")
-
-    @property
-    def name(self) -> str:
-        return self.place.rpartition(".")[2]
-
-    def at(self, key: str) -> str:
-        return f"{self.place}.{key}" if self.place else key
-
-    def wrong(self, key: str, why: str) -> PipelineError:
-        return PipelineError.at(self.at(key), why)
-
-    def get(self, key: str, kind: type | tuple[type, ...], wanted: str) -> Any:
-        """The value of a key, None where it is not given."""
-        value = self.content.get(key)
-        is_stray_bool = isinstance(value, bool) and kind is not bool  # True is an int in Python
-        if value is not None and (is_stray_bool or not isinstance(value, kind)):
-            raise self.wrong(key, f"must be {wanted}; got {value!r}")
-        return value
-
-    def text(self, key: str) -> str | None:
-        value = self.get(key, str, "a text")
-        if value is not None and not value.strip():
-            raise self.wrong(key, "must not be empty")
-        return value
-
-    def needed(self, key: str, example: str) -> str:
-        value = self.text(key)
-        if value is None:
-            raise self.wrong(key, f"is missing, for example {key} = {example}")
-        return value
-
-    def path(self, key: str) -> str | None:
-        """A path, made absolute; one with a scheme stays as it is."""
-        value = self.text(key)
-        if value is None or WITH_SCHEME.match(value):
-            return value
-        return str(self.folder / value)
-
-    def options(self) -> dict[str, str]:
-        """The options as texts, as Spark takes them."""
-        chosen = {}
-        for key, value in (self.get("options", dict, "a table of options") or {}).items():
-            if key.lower() == "checkpointlocation":
-                why = ": each sink keeps its place in a subfolder of the pipeline's folder: give "
-                why += 'that, checkpoint = "..." at the top of the file'
-                raise self.wrong(f"options.{key}", why)
-            if key.lower() == "path":
-                why = f': give the path as `{self.at("path")}` = "..."'
-                raise self.wrong("options.path", why)
-            if not isinstance(value, str | bool | int | float):
-                why = f"must be a text, a number, true or false; got {value!r}"
-                raise self.wrong(f"options.{key}", why)
-            chosen[key] = str(value).lower() if isinstance(value, bool) else str(value)
-        return chosen
-
-    def tables(self, kind: str) -> list[Section]:
-        """The tables [kind.NAME]."""
-        sections = []
-        for name, content in (self.get(kind, dict, f"tables [{kind}.NAME]") or {}).items():
-            place = f"{kind}.{name}"
-            if not NAME.fullmatch(name):
-                why = ": a name is made of letters, digits and _, and does not begin with a digit"
-                raise PipelineError.at(place, why)
-            if not isinstance(content, dict):
-                raise PipelineError.at(place, f"must be a table [{place}]; got {content!r}")
-            allowed = REPLAY_KEYS if kind == "sources" and REPLAY in content else KEYS[kind]
-            if kind == "sources" and REPLAY not in content and "format" not in content:
-                allowed = tuple(dict.fromkeys(READ_KEYS + REPLAY_KEYS))
-            sections.append(Section(place, content, allowed, self.folder))
-        return sections
+def _source_keys(content: Mapping[str, Any]) -> tuple[str, ...]:
+    if REPLAY in content:
+        return REPLAY_KEYS
+    return READ_KEYS if "format" in content else tuple(dict.fromkeys(READ_KEYS + REPLAY_KEYS))
 
 
 def _source(section: Section) -> Source:
@@ -281,7 +188,7 @@ def _sink(section: Section) -> Sink:
         raise section.wrong("path", why)
     mode = section.text("mode") or "append"
     if mode not in MODES:
-        why = f"must be {', '.join(MODES)}; got {mode!r}{_near(mode, MODES)}"
+        why = f"must be {', '.join(MODES)}; got {mode!r}{did_you_mean(mode, MODES)}"
         raise section.wrong("mode", why)
     return Sink(
         section.name,
@@ -339,10 +246,5 @@ def _check_names(pipeline: Pipeline) -> None:
     for sink in pipeline.sinks:
         if sink.query not in views:
             why = f"names {sink.query!r}, which is no query or source of this file; it has "
-            why += f"{', '.join(views)}{_near(sink.query, views)}"
+            why += f"{', '.join(views)}{did_you_mean(sink.query, views)}"
             raise PipelineError.at(f"sinks.{sink.name}.query", why)
-
-
-def _near(word: str, words: Iterable[str]) -> str:
-    likely = near(word, words)
-    return f"; did you mean `{likely}`?" if likely else ""

@@ -20,8 +20,9 @@ import sfumato as sf
 from sfumato.cli.failures import first_cause
 from sfumato.cli.follow import Running, follow
 from sfumato.cli.log import Log
-from sfumato.cli.pipeline import CONSOLE, WITH_SCHEME, Pipeline, PipelineError, Sink, Source
+from sfumato.cli.pipeline import CONSOLE, Pipeline, Sink, Source
 from sfumato.cli.progress import ROWS_OUT
+from sfumato.cli.section import WITH_SCHEME, PipelineError
 from sfumato.cli.shared_run import SharedRuns, quickest
 from sfumato.cli.tables import how_many, rows_table
 from sfumato.spark.run_to_end import ending

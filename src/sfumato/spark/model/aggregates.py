@@ -3,8 +3,8 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
+from sfumato.near_misses import did_you_mean
 from sfumato.operators.laws.aggregate import FUNCTIONS
 
 CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
@@ -48,8 +48,7 @@ def _wanted(name: str, text: str) -> Wanted:
         raise ValueError(f"{entry} must be one of {known} of an expression; got {text!r}")
     function, expression = call[1].lower(), call[2].strip()
     if function not in FUNCTIONS:
-        near = get_close_matches(function, FUNCTIONS, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = did_you_mean(function, FUNCTIONS)
         raise ValueError(f"{entry} must be one of {known}; got {call[1]!r}{hint}")
     if re.match(r"distinct\b", expression, re.IGNORECASE):
         raise ValueError(f"{entry}: DISTINCT is not supported over uncertain tuples")

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import (
@@ -18,6 +17,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from sfumato.near_misses import did_you_mean
 from sfumato.spark.model.alternatives import ALTERNATIVES
 
 ORDERABLE = (NumericType, TimestampType, TimestampNTZType, DateType, BooleanType)
@@ -92,11 +92,9 @@ def _resolved(df: DataFrame, known: list[str], argument: str, name: str) -> str:
             f"`{argument}` names a column `{name}`, of which the frame has {len(meant)} "
             f"({', '.join(meant)}): rename or drop the others"
         )
-    near = get_close_matches(name, known, n=1)
-    hint = f"; did you mean `{near[0]}`?" if near else ""
     raise ValueError(
         f"`{argument}` names a column `{name}` that the frame lacks; "
-        f"it has {', '.join(known)}{hint}"
+        f"it has {', '.join(known)}{did_you_mean(name, known)}"
     )
 
 

@@ -2,10 +2,8 @@
 
 import inspect
 import os
-import re
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,10 +12,9 @@ import pyarrow.compute as pc
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
+from sfumato.spark.replay.formats import as_times, parquet_schema, read
 from sfumato.spark.replay.options import Settings, require
 
-LIKE_A_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d")
-TEXT_BLOCK = 16 << 20  # bytes; a JSON row must fit into one block
 FILES_KEPT = 4  # loaded files a process keeps
 
 _loaded: OrderedDict[tuple, pa.Table] = OrderedDict()
@@ -46,9 +43,9 @@ def load(settings: Settings, schema: StructType) -> pa.Table:
 def _needed(settings: Settings, schema: StructType) -> tuple[pa.Table, list[str]]:
     """The columns that `schema` and `order` name, in file order, and the names in `order`."""
     if settings.format == "parquet":
-        order = _check_names(settings, schema, _parquet_schema(settings).names)
-        return _read(settings, list(dict.fromkeys([*schema.names, *order]))), order
-    raw = _read(settings, None, _arrow(schema))
+        order = _check_names(settings, schema, parquet_schema(settings).names)
+        return read(settings, list(dict.fromkeys([*schema.names, *order]))), order
+    raw = read(settings, None, _arrow(schema))
     return raw, _check_names(settings, schema, raw.column_names)
 
 
@@ -124,37 +121,11 @@ def file_schema(settings: Settings) -> pa.Schema:
     Raises ValueError where two columns have one name.
     """
     if settings.format == "parquet":
-        return _parquet_schema(settings)
+        return parquet_schema(settings)
     version = _version(settings)
     if version not in _inferred:
-        _inferred[version] = _read(settings).schema
+        _inferred[version] = read(settings).schema
     return _inferred[version]
-
-
-def _parquet_schema(settings: Settings) -> pa.Schema:
-    import pyarrow.parquet as pq
-
-    with _named_errors(settings):
-        return _distinct(pq.read_schema(settings.path), settings)
-
-
-def _distinct(schema: pa.Schema, settings: Settings) -> pa.Schema:
-    twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
-    if twice:
-        raise ValueError(f"{settings.path!r} has two columns `{twice[0]}`: rename one of them")
-    return schema
-
-
-@contextmanager
-def _named_errors(settings: Settings) -> Iterator[None]:
-    try:
-        yield
-    except (pa.ArrowInvalid, pa.ArrowKeyError, OSError) as error:
-        if isinstance(error, FileNotFoundError | PermissionError):
-            raise
-        raise ValueError(
-            f"{settings.path!r} cannot be read as {settings.format}: {error}"
-        ) from error
 
 
 def _version(settings: Settings) -> tuple[str, str, int, int]:
@@ -166,96 +137,6 @@ def _version(settings: Settings) -> tuple[str, str, int, int]:
             f"must see it under this path, as long as the query runs"
         ) from None
     return (settings.path, settings.format, status.st_size, status.st_mtime_ns)
-
-
-def _read(
-    settings: Settings, columns: list[str] | None = None, target: pa.Schema | None = None
-) -> pa.Table:
-    """The file's columns (None: all) in file order; where text is parsed, as `target` says."""
-    types = {field.name: field.type for field in target or ()}
-    with _named_errors(settings):
-        if settings.format == "parquet":
-            import pyarrow.parquet as pq
-
-            return pq.read_table(settings.path, columns=columns, partitioning=None)
-        if settings.format == "arrow":
-            table = _read_arrow(settings.path)
-        elif os.path.getsize(settings.path) == 0:
-            table = pa.schema(list(types.items())).empty_table()
-        else:
-            table = (_read_csv if settings.format == "csv" else _read_json)(settings.path, types)
-    _distinct(table.schema, settings)
-    return table
-
-
-def _read_arrow(path: str) -> pa.Table:
-    import pyarrow.feather as feather
-
-    with pa.OSFile(path) as file:
-        start = file.read(6)
-    if start == b"ARROW1" or start[:4] == b"FEA1":
-        return feather.read_table(path)
-    with pa.OSFile(path) as file:
-        return pa.ipc.open_stream(file).read_all()
-
-
-def _read_csv(path: str, types: dict[str, pa.DataType]) -> pa.Table:
-    import pyarrow.csv as csv
-
-    table = csv.read_csv(
-        path,
-        read_options=csv.ReadOptions(block_size=TEXT_BLOCK),
-        parse_options=csv.ParseOptions(newlines_in_values=True),
-        convert_options=csv.ConvertOptions(column_types=_parsed_as_asked(types)),
-    )
-    for place, field in enumerate(table.schema):
-        if pa.types.is_string(field.type):
-            column = table.column(place)
-            empty = pc.equal(pc.binary_length(column), 0)
-            column = pc.if_else(empty, pa.scalar(None, field.type), column)
-            table = table.set_column(place, field.name, column)
-    return table
-
-
-def _read_json(path: str, types: dict[str, pa.DataType]) -> pa.Table:
-    import pyarrow.json as json
-
-    asked = _parsed_as_asked(types)
-    table = json.read_json(
-        path,
-        read_options=json.ReadOptions(block_size=TEXT_BLOCK),
-        parse_options=json.ParseOptions(explicit_schema=pa.schema(asked) if asked else None),
-    )
-    # pyarrow sees times in JSON only where they are whole seconds without zone.
-    for place, field in enumerate(table.schema):
-        column = table.column(place)
-        if field.name not in asked and pa.types.is_string(field.type) and len(column):
-            first = pc.first(column).as_py()
-            if first is not None and LIKE_A_TIME.match(first):
-                table = table.set_column(place, field.name, _as_times(column))
-    return table
-
-
-def _as_times(text: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Text as timestamps if all of it is, with or without zone; else as it was."""
-    for zone in (None, "UTC"):
-        for unit in ("us", "ns"):
-            try:
-                return pc.cast(text, pa.timestamp(unit, tz=zone))
-            except pa.ArrowInvalid:
-                continue
-    return text
-
-
-def _parsed_as_asked(types: dict[str, pa.DataType]) -> dict[str, pa.DataType]:
-    # Times are recognised and then converted: as a zoned type, text without zone is refused.
-    return {name: kind for name, kind in types.items() if not _has_time(kind)}
-
-
-def _has_time(kind: pa.DataType) -> bool:
-    if pa.types.is_temporal(kind):
-        return not pa.types.is_date(kind)
-    return any(_has_time(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
@@ -298,7 +179,7 @@ def _converted(table: pa.Table, target: pa.Schema, path: str) -> pa.Table:
     for field in target:
         column = table.column(field.name)
         if pa.types.is_timestamp(field.type) and pa.types.is_string(column.type):
-            column = _as_times(column)
+            column = as_times(column)
         options = pc.CastOptions(field.type, allow_time_truncate=True)
         try:
             columns.append(pc.cast(column, options=options))

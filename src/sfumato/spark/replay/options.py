@@ -6,8 +6,9 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from urllib.parse import unquote, urlsplit
+
+from sfumato.near_misses import did_you_mean
 
 OPTIONS = ("path", "order", "speed", "rows_per_batch", "format")
 SUFFIXES = {
@@ -40,8 +41,7 @@ class Settings:
     def of(cls, options: dict[str, str]) -> Settings:
         for given in options:
             if given.lower() not in OPTIONS:
-                near = get_close_matches(given.lower().replace("-", "_"), OPTIONS, n=1, cutoff=0.5)
-                hint = f"; did you mean `{near[0]}`?" if near else ""
+                hint = did_you_mean(given.replace("-", "_"), OPTIONS, cutoff=0.5)
                 raise ValueError(
                     f"the replay source has no option `{given}`; it has {', '.join(OPTIONS)}{hint}"
                 )
@@ -103,8 +103,7 @@ def _format(text: str | None, path: str) -> str:
     if text is not None:
         if text.lower() in FORMATS:
             return text.lower()
-        near = get_close_matches(SUFFIXES.get(text.lower(), text.lower()), FORMATS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(SUFFIXES.get(text.lower(), text), FORMATS)
         raise ValueError(f"option `format` must be one of {', '.join(FORMATS)}; got {text!r}{hint}")
     stem, suffix = os.path.splitext(path.lower())
     packed = suffix in COMPRESSED
@@ -145,9 +144,7 @@ def _count(option: str, text: str | int) -> int:
 
 def require(what: str, column: str, available: Sequence[str], path: str) -> None:
     if column not in available:
-        near = get_close_matches(column, available, n=1)
-        hint = f"; did you mean `{near[0]}`?" if near else ""
         raise ValueError(
             f"{what} names a column `{column}` that {path!r} lacks; "
-            f"it has {', '.join(available)}{hint}"
+            f"it has {', '.join(available)}{did_you_mean(column, available)}"
         )

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
+from sfumato.near_misses import near
 from sfumato.spark.model.aggregates import wanted
 from sfumato.spark.model.window_plan import WindowPlan, quantile_name
 from sfumato.spark.window_aggregate import aggregated
+from sfumato.sql.constructs.aggregate_calls import (
+    CALLS,
+    Call,
+    arguments_of,
+    is_aggregate,
+    is_sparks,
+)
 from sfumato.sql.constructs.aggregated import Aggregated
+from sfumato.sql.constructs.grouping import grouped_by
 from sfumato.sql.explanation.wording import one_line
 from sfumato.sql.plan.block import Block
 from sfumato.sql.plan.bracket import FORGET
@@ -18,48 +26,24 @@ from sfumato.sql.plan.construct import Answers
 from sfumato.sql.plan.given import Given
 from sfumato.sql.plan.measures import level as level_of
 from sfumato.sql.plan.nodes import at
-from sfumato.sql.plan.sources import Frame, Source, found, free, unknown_column
+from sfumato.sql.plan.sources import Frame, Source, found, free
 from sfumato.sql.text.edits import Edits
-from sfumato.sql.text.errors import near
 from sfumato.sql.text.references import (
-    AGGREGATES,
     Reference,
     is_measure,
-    is_name,
     is_type,
     is_word,
     operator_of,
     references,
-    split,
     stars,
 )
-from sfumato.sql.text.syntax import Clause, Item, Name, Node, end_of, plain, quoted, start_of
+from sfumato.sql.text.syntax import Clause, Item, Node, end_of, quoted, start_of
 from sfumato.windows import Range
 
-CALLS = {
-    "count": "count",
-    "sum": "sum",
-    "avg": "avg",
-    "mean": "avg",
-    "min": "min",
-    "max": "max",
-    "percentile": "quantile",
-    "boundary_sum": "boundary_sum",
-}
-"""What a query calls our aggregates."""
 WRAPPERS = ("EXPECTED", "EXISTENCE", "STDDEV", "QUANTILE", "DISTRIBUTION")
 UNBOUNDED = 1_000_000  # values of a distribution: merging would change a probability
 MOST = 64  # values of a distribution that DISTRIBUTION(x) gives by default
 HAVE_CALLS = ("SELECT", "HAVING", "ORDER_BY", "")
-
-
-@dataclass(frozen=True)
-class Call:
-    """A call of one of our aggregates: `text` as `sf.window_aggregate` takes it."""
-
-    reference: Reference
-    text: str
-    function: str
 
 
 class Aggregation(Answers):
@@ -82,7 +66,7 @@ class Aggregation(Answers):
     @classmethod
     def wanted(cls, clauses: Sequence[Clause], text: str) -> bool:
         return any(clause.word in ("GROUP_BY", "HAVING") for clause in clauses) or any(
-            is_aggregate(reference) or _is_sparks(reference)
+            is_aggregate(reference) or is_sparks(reference)
             for clause in clauses
             if clause.word in HAVE_CALLS
             for reference in references(clause.items)
@@ -132,7 +116,7 @@ class Aggregation(Answers):
                     self._refuse_operand(reference)
                 by = self._field(call, "mean" if self.certain or clause != "SELECT" else None)
                 self._put(reference, by, named)
-            elif _is_sparks(reference):
+            elif is_sparks(reference):
                 self._refuse(reference)
 
     def _refuse_operand(self, reference: Reference) -> None:
@@ -174,11 +158,11 @@ class Aggregation(Answers):
         body = reference.call
         assert body is not None
         function = CALLS[reference.parts[-1].lower()]
-        first = next(iter(_items(reference)), None)
+        first = next(iter(arguments_of(reference)), None)
         if is_word(first, "DISTINCT"):
             reason = f"DISTINCT in {reference.parts[-1].upper()} is not computed over windows"
             raise at(self.text, first, reason)
-        for inner in references(_items(reference)):
+        for inner in references(arguments_of(reference)):
             if inner.call is not None and (is_measure(inner.words) or is_aggregate(inner)):
                 reason = f"{inner.parts[-1].upper()} inside {reference.parts[-1].upper()}: "
                 raise at(self.text, inner.words[0], reason + "compute it in a subquery")
@@ -235,7 +219,7 @@ class Aggregation(Answers):
         """PROB(condition on one aggregate): the mass of the values that satisfy it."""
         body = reference.call
         assert body is not None
-        inner = [r for r in references(_items(reference)) if is_aggregate(r)]
+        inner = [r for r in references(arguments_of(reference)) if is_aggregate(r)]
         if len(inner) != 1:
             reason = "PROB takes a condition on one aggregate"
             raise at(self.text, body, reason, expected=("PROB(AVG(x) > 80)",))
@@ -306,43 +290,3 @@ class Aggregation(Answers):
                     if match is not None and match.lower() not in keys | of_extents:
                         return True
         return False
-
-
-def grouped_by(clause: Clause | None, source: Source, text: str) -> list[str]:
-    """The columns of a GROUP BY, as the frame spells them. Raises SqlError for anything else."""
-    if clause is None:
-        return []
-    keys = []
-    columns = source.frame.df.columns
-    for items in split(clause.items):
-        parts = [item for item in items if is_name(item)]
-        dotted = [is_name(item) or item == "." for item in items] == [True] * len(items)
-        if not parts or not dotted or len(items) > 3:
-            reason = "over a window, GROUP BY takes columns: compute others in a subquery"
-            raise at(text, items[0] if items else clause, reason)
-        match = found(plain(parts[-1]), columns)
-        if match is None:
-            name = Name(start_of(items[0]), end_of(items[-1]), (parts[-1],))
-            raise unknown_column(name, columns, "the stream", text)
-        keys.append(match)
-    return keys
-
-
-def is_aggregate(reference: Reference) -> bool:
-    """Whether a reference is a call of one of our aggregates."""
-    return (
-        reference.call is not None
-        and len(reference.words) == 1
-        and reference.parts[0].lower() in CALLS
-        and not is_word(reference.after, "OVER", "FILTER")
-    )
-
-
-def _is_sparks(reference: Reference) -> bool:
-    """Whether a call is of an aggregate that only Spark knows."""
-    return reference.parts[-1].lower() in AGGREGATES and not is_measure(reference.words)
-
-
-def _items(call: Reference) -> tuple[Item, ...]:
-    """All the words of a call's arguments."""
-    return tuple(item for part in call.arguments for item in part)

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.queries import Top
 from sfumato.spark.top_k import top_k
-from sfumato.sql.constructs.aggregation import grouped_by
+from sfumato.sql.constructs.grouping import grouped_by
 from sfumato.sql.constructs.ranked import Ranked, is_controlled
 from sfumato.sql.plan.block import Block
 from sfumato.sql.plan.bracket import FORGET

@@ -6,6 +6,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from sfumato.near_misses import near
 from sfumato.spark.model.controlled import controller_of
 from sfumato.spark.model.figures import join_confidence
 from sfumato.spark.similarity_join import similarity_join
@@ -19,7 +20,6 @@ from sfumato.sql.plan.construct import Join
 from sfumato.sql.plan.given import Given
 from sfumato.sql.plan.nodes import Lines, Step, at
 from sfumato.sql.plan.sources import Frame, Source, called, found, unknown_column
-from sfumato.sql.text.errors import near
 from sfumato.sql.text.syntax import FromClause, Name, Node, Relation, SimilarityJoin
 from sfumato.sql.text.words import Word
 from sfumato.windows import Rows

@@ -14,9 +14,10 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from sfumato.duration import SHORT, UNITS, microseconds
+from sfumato.near_misses import near
 from sfumato.sql.plan.nodes import at
 from sfumato.sql.plan.sources import Frame, column, found
-from sfumato.sql.text.errors import SqlError, near
+from sfumato.sql.text.errors import SqlError
 from sfumato.sql.text.syntax import Measure, Node, Option
 from sfumato.sql.text.words import Word
 

@@ -12,11 +12,12 @@ from lark import Token
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
+from sfumato.near_misses import near
 from sfumato.spark.model import alternatives as model
 from sfumato.sql.plan.nodes import at
 from sfumato.sql.plan.sources import ALTERNATIVES, Frame, Source, found, free
 from sfumato.sql.text.edits import Edits
-from sfumato.sql.text.errors import SqlError, near
+from sfumato.sql.text.errors import SqlError
 from sfumato.sql.text.references import Reference, is_measure, is_name, is_word, references
 from sfumato.sql.text.syntax import Item, end_of, plain, quoted, start_of
 
@@ -36,6 +37,11 @@ class Wanted:
         return self.function if self.attribute is None else f"{self.function}_{self.attribute}"
 
 
+def nowhere(place: int) -> bool:
+    """No place of the text has got another meaning."""
+    return False
+
+
 class Measures:
     """Finds what is asked of uncertain attributes, puts names in its place, adds the columns."""
 
@@ -44,7 +50,7 @@ class Measures:
         text: str,
         sources: list[Source],
         edits: Edits,
-        done: Callable[[int], bool],
+        done: Callable[[int], bool] = nowhere,
     ) -> None:
         """done : whether what stands at a place of the text has got its meaning already"""
         self.text, self.sources, self.edits, self.done = text, sources, edits, done

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from sfumato.sql.plan.ranking_words import Asked, asked
 from sfumato.sql.plan.sources import Frame
-from sfumato.sql.text.parse import tokens
+from sfumato.sql.text.grammar import tokens
 from sfumato.sql.text.syntax import Body, Clause, FromClause, start_of
 
 SPANS = (("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000), ("ms", 1_000), ("us", 1))

@@ -7,9 +7,9 @@ from typing import Any
 
 from lark import Token
 
+from sfumato.near_misses import near
 from sfumato.sql.plan.given import duration_of
 from sfumato.sql.plan.nodes import at
-from sfumato.sql.text.errors import near
 from sfumato.sql.text.references import arguments, is_name, is_type, is_word
 from sfumato.sql.text.syntax import Clause, Group, Item, Measure, Name, end_of, start_of
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
+from sfumato.near_misses import near
 from sfumato.spark.model.columns import attributes_of
 from sfumato.sql.plan.nodes import Step, Table, at
-from sfumato.sql.text.errors import SqlError, near
+from sfumato.sql.text.errors import SqlError
 from sfumato.sql.text.syntax import Name, Node, Option, Relation, quoted
 from sfumato.windows import Delta, Range, Rows
 

@@ -7,8 +7,9 @@ from lark import Token
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from sfumato.sql.text.errors import SqlError, near
-from sfumato.sql.text.parse import tokens
+from sfumato.near_misses import near
+from sfumato.sql.text.errors import SqlError
+from sfumato.sql.text.grammar import tokens
 from sfumato.sql.text.references import MEASURES, OPENING, is_name, is_word
 from sfumato.sql.text.syntax import Node, end_of, plain, start_of
 

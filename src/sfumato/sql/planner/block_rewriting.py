@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from sfumato.spark.where import where
 from sfumato.sql.constructs.registered import CONSTRUCTS
 from sfumato.sql.plan.block import Block, Scope
 from sfumato.sql.plan.bracket import FORGET, Window
 from sfumato.sql.plan.construct import Answers
-from sfumato.sql.plan.measures import Measures, is_measure_of, outside_measures
-from sfumato.sql.plan.nodes import Where, at
+from sfumato.sql.plan.measures import Measures, is_measure_of, nowhere
 from sfumato.sql.plan.sources import Frame, Source
+from sfumato.sql.planner.alternatives_filter import filter_alternatives
 from sfumato.sql.planner.column_names import name_columns
 from sfumato.sql.planner.refusals import (
     refuse_later_work,
@@ -26,7 +25,6 @@ from sfumato.sql.planner.uncertain_operands import (
 )
 from sfumato.sql.text.edits import Edits
 from sfumato.sql.text.references import (
-    Reference,
     is_measure,
     is_word,
     nested_queries,
@@ -45,7 +43,6 @@ from sfumato.sql.text.syntax import (
     end_of,
     plain,
     quoted,
-    start_of,
 )
 
 
@@ -100,11 +97,11 @@ class BlockRewriting:
         if answers is not None:
             answers.read()
         if answers is None or answers.beside_attributes:
-            refuse_uncertain_operands(block, _nowhere if answers is None else answers.covers)
-        filtered = self._filter(always=answers is not None)
+            refuse_uncertain_operands(block, nowhere if answers is None else answers.covers)
+        filtered = filter_alternatives(block, always=answers is not None)
         if answers is not None:
             answers.apply()
-        self._measure(filtered, _nowhere if answers is None else answers.covers)
+        self._measure(filtered, nowhere if answers is None else answers.covers)
         select = block.clause("SELECT")
         if select is not None and (answers is None or answers.beside_attributes):
             name_columns(select, self.edits)
@@ -191,67 +188,6 @@ class BlockRewriting:
         if block.unknown and any(is_measure_of(reference, block.sources) for reference in named):
             raise block.tables.unknown(block.unknown[0], block.scope)
 
-    # ---- filter
-
-    def _filter(self, *, always: bool) -> Clause | None:
-        """Apply a WHERE that mentions uncertain attributes; it is then no longer in the text.
-
-        always : apply any WHERE: what follows is not a clause of Spark's
-        """
-        block, clause = self.block, self.block.clause("WHERE")
-        if clause is None or not (always or any(self._attributes(clause.items))):
-            return None
-        reference, source = next(self._attributes(clause.items), (None, block.sources[0]))
-        self._refuse_beside(clause, reference)
-        local = Edits(self.text)
-        measures = Measures(self.text, block.sources, local, _nowhere)
-        measures.replace_in(clause.items, named=False, distributions=False)
-        before = list(source.extra)
-        measures.add()
-        block.unqualify(clause.items, source, local)
-        start = start_of(clause.items[0])
-        condition = local.render(start, clause.end, braces=False)
-        frame = source.frame
-        df = block.checked(lambda: where(frame.df, condition), clause, frame)
-        added = [name for name in source.extra if name not in before]
-        source.frame = Frame(df.drop(*added), Where(frame.step, condition))
-        source.extra, source.changed = before, True
-        self.edits.remove(clause.start, clause.end)
-        return clause
-
-    def _refuse_beside(self, clause: Clause, reference: Reference | None) -> None:
-        """Raise SqlError where a filter on alternatives cannot be separated from the rest."""
-        obstacle = (
-            "a pipe |>"
-            if self.block.is_piped()
-            else "several tables"
-            if not self.block.has_one_table()
-            else "a nested query"
-            if any(nested_queries(clause.items))
-            else None
-        )
-        if obstacle is None:
-            return
-        what = "before a window's aggregates"
-        if reference is not None:
-            what = f"on the uncertain {reference.parts[-1]}"
-        raise at(
-            self.text,
-            clause if reference is None else reference.words[0],
-            f"a filter {what} beside {obstacle} is not supported: filter in a subquery, "
-            "FROM (SELECT ... WHERE ...)",
-        )
-
-    def _attributes(self, items: tuple[Item, ...]) -> Iterator[tuple[Reference, Source]]:
-        """The uncertain attributes an expression mentions outside our measures."""
-        for reference in references(items, enter=outside_measures(self.block.sources)):
-            for source in self.block.sources:
-                parts = reference.parts
-                if reference.call is None and (
-                    source.attribute(parts[:2]) or source.attribute(parts[:1])
-                ):
-                    yield reference, source
-
     # ---- the rest
 
     def _measure(self, filtered: Clause | None, done: Callable[[int], bool]) -> None:
@@ -294,7 +230,3 @@ class BlockRewriting:
                 self.edits.insert(star.but.start + 1, ", ".join(spared) + ", ")
             else:
                 self.edits.insert(end_of(star.token), f" EXCEPT ({', '.join(spared)})")
-
-
-def _nowhere(place: int) -> bool:
-    return False

@@ -5,11 +5,11 @@ from itertools import pairwise
 
 from lark import Token
 
+from sfumato.near_misses import near
 from sfumato.sql.constructs.registered import CONSTRUCTS
 from sfumato.sql.plan.nodes import at
 from sfumato.sql.text import syntax
-from sfumato.sql.text.errors import near
-from sfumato.sql.text.parse import tokens
+from sfumato.sql.text.grammar import tokens
 from sfumato.sql.text.references import MEASURES, is_name, is_type, is_word, references, word_lists
 from sfumato.sql.text.syntax import is_query_word, plain, start_of
 

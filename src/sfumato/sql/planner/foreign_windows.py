@@ -7,7 +7,7 @@ from lark import Token
 from pyspark.sql import SparkSession
 
 from sfumato.sql.plan.nodes import at
-from sfumato.sql.text.parse import tokens
+from sfumato.sql.text.grammar import tokens
 from sfumato.sql.text.references import is_word
 from sfumato.sql.text.syntax import Body, Node, end_of, start_of
 

@@ -1,6 +1,5 @@
 """What is wrong with a query, and where: the line, the column, the word, the likely word."""
 
-import difflib
 from collections.abc import Iterable
 
 SHOWN = 8  # names listed in full before a message only counts the rest
@@ -52,17 +51,6 @@ class SqlError(ValueError):
         if self.suggestion is not None:
             lines.append(f"did you mean {self.suggestion}?")
         return "\n".join(lines)
-
-
-def near(word: str, words: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The one of `words` that `word` most likely stands for, or None if none is close.
-
-    cutoff : how close, from 0 to 1 for the same. Case does not count.
-    O(number of words); for error messages only.
-    """
-    by_lower = {w.lower(): w for w in words}
-    close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=cutoff)
-    return by_lower[close[0]] if close else None
 
 
 def listed(words: Iterable[str]) -> str:

@@ -1,0 +1,47 @@
+"""Which calls in a query are of aggregates, ours or Spark's."""
+
+from dataclasses import dataclass
+
+from sfumato.sql.text.references import AGGREGATES, Reference, is_measure, is_word
+from sfumato.sql.text.syntax import Item
+
+CALLS = {
+    "count": "count",
+    "sum": "sum",
+    "avg": "avg",
+    "mean": "avg",
+    "min": "min",
+    "max": "max",
+    "percentile": "quantile",
+    "boundary_sum": "boundary_sum",
+}
+"""What a query calls our aggregates."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of one of our aggregates: `text` as `sf.window_aggregate` takes it."""
+
+    reference: Reference
+    text: str
+    function: str
+
+
+def is_aggregate(reference: Reference) -> bool:
+    """Whether a reference is a call of one of our aggregates."""
+    return (
+        reference.call is not None
+        and len(reference.words) == 1
+        and reference.parts[0].lower() in CALLS
+        and not is_word(reference.after, "OVER", "FILTER")
+    )
+
+
+def is_sparks(reference: Reference) -> bool:
+    """Whether a call is of an aggregate that only Spark knows."""
+    return reference.parts[-1].lower() in AGGREGATES and not is_measure(reference.words)
+
+
+def arguments_of(call: Reference) -> tuple[Item, ...]:
+    """All the words of a call's arguments."""
+    return tuple(item for part in call.arguments for item in part)
