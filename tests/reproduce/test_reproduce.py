@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from sfumato.cli.main import app
 from sfumato.cli.reproduce import reproduce
+from sfumato.reproduce import stand_ins
 from sfumato.reproduce.catalogue import experiments
 from sfumato.reproduce.experiment import AbsentDataError, Experiment, Setting
 from sfumato.reproduce.record import page, provenance, read, run, write
@@ -123,13 +124,15 @@ def test_results_read_back_say_how_they_were_measured(tmp_path):
     assert "quick run" in page([experiment], tmp_path, ".")
 
 
-def test_absent_data_is_replaced_by_a_stand_in_that_is_named(tmp_path):
+def test_absent_data_is_replaced_by_a_stand_in_that_is_named(tmp_path, monkeypatch):
     def absent(folder):
         raise AbsentDataError("no such file")
 
     setting = Setting(data=tmp_path)
-    assert setting.load("gas", absent, lambda: 7) == 7
-    assert setting.load("gas", lambda folder: 8, lambda: 7) == 8
+    monkeypatch.setitem(stand_ins.SETS, "gas", (absent, lambda: 7))
+    assert stand_ins.load(setting, "gas") == 7
+    monkeypatch.setitem(stand_ins.SETS, "gas", (lambda folder: 8, lambda: 7))
+    assert stand_ins.load(setting, "gas") == 8
     assert setting.stand_ins == ["gas"]
     experiment = experiments()["A10"]
     result = run(experiment, Setting(quick=True))
@@ -137,7 +140,7 @@ def test_absent_data_is_replaced_by_a_stand_in_that_is_named(tmp_path):
     assert "SYNTHETIC" in provenance(type(result)(result.rows, False, 1, ("gas",)))
 
 
-@pytest.mark.parametrize("law", ["uniform", "normal", "exponential"])
+@pytest.mark.parametrize("law", ["uniform", "normal"])
 @pytest.mark.parametrize("sd", [0.0, 0.05, 0.25])
 def test_perturbed_existence_lies_above_0_and_up_to_1(law, sd):
     import numpy as np

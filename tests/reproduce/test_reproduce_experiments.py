@@ -13,6 +13,7 @@ from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.ranking.timetable import timetable
 from sfumato.operators.ranking.top_k import top_k_probabilities
 from sfumato.reproduce.catalogue import experiments
+from sfumato.reproduce.datasets import scaled
 from sfumato.reproduce.experiment import Setting
 from sfumato.reproduce.incomplete_joins import pairs_found
 from sfumato.reproduce.incomplete_joins.earlier_dependencies import (
@@ -37,15 +38,8 @@ from sfumato.reproduce.multi_top_k.query_load import carried_out
 from sfumato.reproduce.multi_top_k.ranked_windows import Point, icebergs, window
 from sfumato.reproduce.record import run
 from sfumato.reproduce.uncertain_joins import pruning
-from sfumato.reproduce.uncertain_joins.uncertain_objects import distance_for, radii, scaled, streams
-from sfumato.reproduce.uncertain_joins.wop_and_grid import (
-    BY_OBJECT,
-    BY_SAMPLE,
-    PAIRS,
-    Matching,
-    grid_join,
-    scan_join,
-)
+from sfumato.reproduce.uncertain_joins.uncertain_objects import distance_for, radii, streams
+from sfumato.reproduce.uncertain_joins.wop_and_grid import Matching, grid_join, scan_join
 from sfumato.windows import Rows
 
 CHEAP = ("D7", "D13", "D17", "DT9", "E2")
@@ -114,8 +108,8 @@ def test_wop_grid_and_the_library_find_the_same_pairs(d, alpha):
     assert {tuple(row) for row in by_grid.tolist()} == {tuple(row) for row in found.tolist()}
     assert len(found) > 5
     # x[t] meets the 15 newest y before it; y[t] the 15 newest x, x[t] among them.
-    assert counts[PAIRS] == 2 * 15 * 45
-    assert counts[BY_OBJECT] + counts[BY_SAMPLE] + len(found) <= counts[PAIRS]
+    assert counts.pairs == 2 * 15 * 45
+    assert counts.by_object + counts.by_sample + len(found) <= counts.pairs
 
     join = SimilarityJoin(d, within, share, Rows(rows, 1.0), strategy="nested", alternatives=False)
     join.process(pair.arrivals(0, begin))

@@ -25,7 +25,6 @@ from sfumato.reproduce.uncertain_windows import (
 )
 from sfumato.reproduce.uncertain_windows.perturbed_streams import (
     distance_of_selectivity,
-    noise,
     some,
     subsequences,
     uncertain_pair,
@@ -75,13 +74,6 @@ def test_subsequences_keep_neighbours_together():
     assert stream.size == 1_000
     assert (np.diff(stream) == 1).mean() > 0.97
     assert set(stream // 100) == {0, 1, 2, 3}
-
-
-@pytest.mark.parametrize("law", ["uniform", "normal", "exponential"])
-def test_noise_of_values_has_mean_0_and_the_deviation_asked_for(law):
-    drawn = noise(np.random.default_rng(1), (200, 500), 0.5, law)
-    assert drawn.mean() == pytest.approx(0, abs=0.01)
-    assert drawn.std() == pytest.approx(0.5, abs=0.01)
 
 
 def test_within_the_distance_of_a_selectivity_that_share_of_pairs_match():

@@ -15,25 +15,21 @@ CELL = 34
 
 
 def rank_chart(
-    scores: npt.ArrayLike,
-    prob: npt.ArrayLike,
-    rules: npt.ArrayLike | None = None,
-    *,
+    *ranked: npt.ArrayLike,
     k: int,
-    tuples: npt.ArrayLike | None = None,
-    ascending: bool = False,
     labels: Sequence[str] | None = None,
     what: str = "tuple",
+    **options: Any,
 ) -> Any:
     """An Altair chart of Pr(rank = j), j = 1 ... k, and of their sum Pr_k, for the tuples of
     highest Pr_k (25 at most, and above 0.0005), the highest first.
 
-    scores, prob, rules, tuples, ascending : as rank_probabilities takes them
+    ranked, options : scores, prob, rules, tuples, ascending as rank_probabilities takes them
     labels : a text for each tuple; by default its number;  what : what a tuple is, for the axis
     Raises ImportError without Altair, ValueError for other arguments out of range.
     """
     alt = altair()
-    chances = rank_probabilities(scores, prob, rules, k=k, tuples=tuples, ascending=ascending)
+    chances = rank_probabilities(*ranked, k=k, **options)
     total = chances.sum(axis=1)
     if labels is not None and len(labels) != total.size:
         raise ValueError(f"`labels` must be {total.size}, as there are tuples; got {len(labels)}")

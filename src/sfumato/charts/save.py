@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-PIXELS_PER_INCH = 144
-KINDS = (".html", ".png", ".svg")
+KINDS: dict[str, dict[str, Any]] = {".html": {"inline": True}, ".png": {"ppi": 144}, ".svg": {}}
+"""How a picture is written, by the file's ending."""
 
 
 def save(chart: Any, path: str | Path) -> Path:
@@ -16,10 +16,5 @@ def save(chart: Any, path: str | Path) -> Path:
     path = Path(path)
     if path.suffix not in KINDS:
         raise ValueError(f"`path` must end in {', '.join(KINDS)}; got {path.name!r}")
-    if path.suffix == ".html":
-        chart.save(str(path), inline=True)
-    elif path.suffix == ".png":
-        chart.save(str(path), ppi=PIXELS_PER_INCH)
-    else:
-        chart.save(str(path))
+    chart.save(str(path), **KINDS[path.suffix])
     return path

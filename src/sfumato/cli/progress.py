@@ -20,7 +20,7 @@ class MicroBatch:
     """One micro-batch: rows read, rows that reached the sink, seconds, and what was observed.
 
     counters : how much was counted in it     gauges : how things stood at its end, by metric
-    held : rows that each reorder had taken in by its end, since the run began, and not let out
+    held : rows that each reorder had taken in by its end, since the run began, and still holds
     """
 
     number: int

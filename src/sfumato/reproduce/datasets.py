@@ -6,7 +6,7 @@ AbsentDataError, naming the files looked for, when neither is there. Times have 
 the source's clock. A missing value is NaN (a missing string None).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +36,12 @@ UCR = {
     "synthetic_control": "SyntheticControl",
 }
 INTEL_COLUMNS = ["epoch", "moteid", "temperature", "humidity", "light", "voltage"]
+GRID_MOTES = [f"mote{i:02d}" for i in range(1, 55) if i not in (5, 15)]
 GAS_COLUMNS = [*(f"R{i}" for i in range(1, 9)), "temperature", "humidity"]
+SIGHTING_COLUMNS = [
+    "iceberg_year", "iceberg_number", "ts", "clock", "latitude", "longitude", "method", "size",
+    "shape", "source",
+]  # fmt: skip
 WEATHER = ("temperature", "humidity", "pressure")
 
 
@@ -85,8 +90,7 @@ def intel_lab_grid(folder: Path) -> pd.DataFrame:
     path = _first(folder, "subsfin.txt", "intel/subsfin.txt")
     if path is None:
         return _parquet(folder, "intel_lab_temperature_grid52.parquet", "subsfin.txt")
-    motes = [f"mote{i:02d}" for i in range(1, 55) if i not in (5, 15)]
-    table = pd.read_csv(path, sep=r"\s+", header=None, names=motes, dtype=np.float64)
+    table = pd.read_csv(path, sep=r"\s+", header=None, names=GRID_MOTES, dtype=np.float64)
     table.insert(0, "step", np.arange(len(table), dtype=np.int32))
     return table
 
@@ -165,6 +169,12 @@ def iceberg_sightings(folder: Path) -> pd.DataFrame:
     return pd.concat([_season(path) for path in paths], ignore_index=True)
 
 
+def scaled(values: Floats) -> Floats:
+    """Every column to [0, 1]."""
+    low, high = values.min(axis=0), values.max(axis=0)
+    return np.asarray((values - low) / np.where(high > low, high - low, 1.0))
+
+
 def _first(folder: Path, *names: str) -> Path | None:
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
@@ -189,13 +199,8 @@ def _ucr_text(folder: Path, names: Iterable[str]) -> list[Path]:
 
 
 def _ucr_values(paths: Iterable[Path]) -> Floats:
-    return np.array([row[1:] for path in paths for row in _numbers(path)])
-
-
-def _numbers(path: Path) -> Iterator[list[float]]:
-    for line in path.read_text().splitlines():
-        if cells := line.replace(",", " ").split():
-            yield [float(cell) for cell in cells]
+    texts = [path.read_text().replace(",", " ").splitlines() for path in paths]
+    return np.concatenate([np.loadtxt(text, ndmin=2)[:, 1:] for text in texts])
 
 
 def _weather(folder: Path, measure: str) -> pd.DataFrame:
@@ -220,24 +225,13 @@ def _plt(path: Path) -> pd.DataFrame:
 
 
 def _season(path: Path) -> pd.DataFrame:
-    table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    year, number, date, clock, latitude, longitude, method, size, shape, source = (
-        table.iloc[:, i] for i in range(10)
-    )
-    ts = pd.to_datetime(date.map(_iso) + " " + clock.str.zfill(4), format="%Y-%m-%d %H%M")
-    return pd.DataFrame(
-        {
-            "iceberg_year": year.astype(np.int16),
-            "iceberg_number": number.astype(np.int32),
-            "ts": ts.astype("datetime64[us]"),
-            "latitude": latitude.astype(np.float64),
-            "longitude": longitude.astype(np.float64),
-            "method": method,
-            "size": size,
-            "shape": shape,
-            "source": source,
-        }
-    )
+    table = pd.read_csv(path, dtype=str, keep_default_na=False).iloc[:, :10]
+    table = table.set_axis(SIGHTING_COLUMNS, axis=1)
+    clock = table.pop("clock").str.zfill(4)
+    ts = pd.to_datetime(table.ts.map(_iso) + " " + clock, format="%Y-%m-%d %H%M")
+    table["ts"] = ts.astype("datetime64[us]")
+    numbers = {"iceberg_year": np.int16, "iceberg_number": np.int32}
+    return table.astype({**numbers, "latitude": np.float64, "longitude": np.float64})
 
 
 def _iso(date: str) -> str:

@@ -1,14 +1,11 @@
 """What all charts share: palette, lines and points with intervals, bars, panels, and saving."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import altair as alt
 import pandas as pd
 
-from sfumato.charts.save import KINDS
-from sfumato.charts.save import save as write
 from sfumato.charts.style import PALETTE as COLOURS
 
 PALETTE = list(COLOURS)
@@ -114,12 +111,6 @@ def bars(rows: pd.DataFrame, x: str, y: str, part: str, parts: list[str], titles
         )
         .properties(width=WIDTH, height=HEIGHT)
     )
-
-
-def save(chart: Any, folder: Path, name: str) -> None:
-    """Write NAME.html, which opens without a network, NAME.svg and NAME.png into the folder."""
-    for kind in KINDS:
-        write(chart, folder / f"{name}{kind}")
 
 
 def _ticks(values: pd.Series, log: bool) -> alt.Axis:

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 Step = TypeVar("Step")
-Data = TypeVar("Data")
 Status = Literal["reproduced", "refuted", "differs"]
 
 
@@ -88,21 +87,8 @@ class Setting:
 
     def steps(self, todo: Iterable[Step]) -> Iterator[Step]:
         """Go through `todo` and tell the progress."""
-        todo = list(todo)
+        todo, advance = list(todo), self.advance or (lambda done, total: None)
         for done, step in enumerate(todo):
-            if self.advance is not None:
-                self.advance(done, len(todo))
+            advance(done, len(todo))
             yield step
-        if self.advance is not None:
-            self.advance(len(todo), len(todo))
-
-    def load(self, name: str, loader: Callable[[Path], Data], stand_in: Callable[[], Data]) -> Data:
-        """The data set from the folder; where it is absent, the stand-in, which is noted."""
-        if self.data is not None:
-            try:
-                return loader(self.data)
-            except AbsentDataError:
-                pass
-        if name not in self.stand_ins:
-            self.stand_ins.append(name)
-        return stand_in()
+        advance(len(todo), len(todo))

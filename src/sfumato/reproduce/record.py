@@ -1,7 +1,7 @@
 """An experiment's results on disk: raw numbers in Parquet, charts beside them, one page of all."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +9,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.reproduce.experiment import Experiment, Setting, Verdict
+from sfumato.charts.save import KINDS, save
+from sfumato.reproduce.experiment import Experiment, Setting
 
 _ABOUT = b"sfumato.experiment"
 
@@ -33,8 +34,6 @@ def run(experiment: Experiment, setting: Setting) -> Result:
 
 def write(experiment: Experiment, result: Result, folder: Path) -> None:
     """Write NAME.parquet (raw numbers) and the chart as NAME.html, NAME.svg and NAME.png."""
-    from sfumato.reproduce.drawing import save
-
     folder.mkdir(parents=True, exist_ok=True)
     about = {"quick": result.quick, "seed": result.seed, "stand_ins": list(result.stand_ins)}
     table = pa.Table.from_pandas(result.rows, preserve_index=False)
@@ -42,7 +41,9 @@ def write(experiment: Experiment, result: Result, folder: Path) -> None:
         {**(table.schema.metadata or {}), _ABOUT: json.dumps(about).encode()}
     )
     pq.write_table(table, folder / f"{experiment.name}.parquet")
-    save(experiment.chart(result.rows, provenance(result)), folder, experiment.name)
+    chart = experiment.chart(result.rows, provenance(result))
+    for kind in KINDS:
+        save(chart, folder / f"{experiment.name}{kind}")
 
 
 def read(experiment: Experiment, folder: Path) -> Result:
@@ -64,36 +65,38 @@ def provenance(result: Result) -> str:
 
 def page(experiments: Iterable[Experiment], folder: Path, charts: str) -> str:
     """A Markdown page of all experiments found in the folder; `charts`: the way to it."""
-    return "\n".join(_page(experiments, folder, charts))
-
-
-def _page(experiments: Iterable[Experiment], folder: Path, charts: str) -> Iterator[str]:
-    yield "# Results: the papers' figures, measured again"
-    yield ""
-    yield "Written by `sfumato reproduce --all --page`; every number comes from the Parquet files"
-    yield f"beside the charts in `{charts}`."
-    yield ""
     found = [(e, read(e, folder)) for e in experiments if (folder / f"{e.name}.parquet").exists()]
-    yield "| experiment | what | verdict |"
-    yield "|---|---|---|"
-    for experiment, result in found:
-        status = experiment.judge(result.rows).status
-        yield f"| [{experiment.name}](#{experiment.name.lower()}) | {experiment.title} | {status} |"
-    for experiment, result in found:
-        yield from _section(experiment, result, experiment.judge(result.rows), charts)
+    rows = [
+        f"| [{e.name}](#{e.name.lower()}) | {e.title} | {e.judge(result.rows).status} |"
+        for e, result in found
+    ]
+    return PAGE.format(
+        charts=charts, rows="\n".join(rows), sections="".join(_section(*f, charts) for f in found)
+    )
 
 
-def _section(
-    experiment: Experiment, result: Result, verdict: Verdict, charts: str
-) -> Iterator[str]:
-    yield ""
-    yield f"## {experiment.name}"
-    yield ""
-    yield f"**{experiment.title}** ({experiment.source})"
-    yield ""
-    yield f"- Claim: {experiment.claim}"
-    yield f"- Verdict: **{verdict.status}**. {verdict.because}"
-    if note := provenance(result):
-        yield f"- Note: {note}."
-    yield ""
-    yield f"![{experiment.title}]({charts}/{experiment.name}.svg)"
+PAGE = """\
+# Results: the papers' figures, measured again
+
+Written by `sfumato reproduce --all --page`; every number comes from the Parquet files
+beside the charts in `{charts}`.
+
+| experiment | what | verdict |
+|---|---|---|
+{rows}{sections}"""
+SECTION = """
+
+## {0.name}
+
+**{0.title}** ({0.source})
+
+- Claim: {0.claim}
+- Verdict: **{1.status}**. {1.because}{note}
+
+![{0.title}]({charts}/{0.name}.svg)"""
+
+
+def _section(experiment: Experiment, result: Result, charts: str) -> str:
+    note = provenance(result)
+    note = f"\n- Note: {note}." if note else ""
+    return SECTION.format(experiment, experiment.judge(result.rows), note=note, charts=charts)

@@ -47,7 +47,7 @@ def reorder(
     key : one disorder controller a key; none: one for the whole frame
     source : the columns that name the sources a stream is made of (topics, partitions, devices,
         files): one controller for each source, of each key. A row is late only if it is late for
-        its own source, so lateness does not hang on the pace at which sources are read; rows come
+        its own source, so lateness does not depend on the pace at which sources are read; rows come
         out up to the least punctuation of the sources, in order of event time, source, arrival
     expected_sources : nothing comes out before so many sources have spoken (of each key). Without
         it sources count from the first micro-batch with a row of theirs

@@ -93,7 +93,7 @@ def similarity_join(
     micro-batches and the restarts; late rows take no part. Where a controller has a key, that key
     must be part of the join's `key`. Without punctuations on both sides rows are processed as they
     come: on streams `order` must not decrease, over both frames, from one micro-batch to the next.
-    Two filters of one stream keep step by themselves; of two sources the answers hang on the pace
+    Two filters of one stream keep step by themselves; of two sources the answers depend on the pace
     at which they are read, and every row of theirs is counted as `unaligned`.
 
     Rows with invalid alternatives, or without order or key, take no part: they are the rows of

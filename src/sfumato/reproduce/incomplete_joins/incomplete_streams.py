@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from sfumato.operators.arrays import Floats, Ints
-from sfumato.reproduce.datasets import GAS_COLUMNS
+from sfumato.reproduce.datasets import GAS_COLUMNS, scaled
 from sfumato.reproduce.experiment import Setting
 from sfumato.reproduce.incomplete_joins.earlier_dependencies import with_gaps, with_history
 from sfumato.reproduce.stand_ins import load
@@ -68,9 +68,7 @@ def complete_rows(setting: Setting, name: str, d: int = 4) -> Floats:
     """
     table, columns = _table(setting, name, d)
     values = table[columns].to_numpy(np.float64)
-    values = values[np.isfinite(values).all(axis=1)]
-    low, high = values.min(axis=0), values.max(axis=0)
-    return np.asarray((values - low) / np.where(high > low, high - low, 1.0))
+    return scaled(values[np.isfinite(values).all(axis=1)])
 
 
 def _table(setting: Setting, name: str, d: int) -> tuple[pd.DataFrame, list[str]]:

@@ -212,8 +212,8 @@ def _gain(score: pd.DataFrame, times: pd.DataFrame) -> str:
     others = score[[FUSED, KNN, LAST, MEAN]].max(axis=1)
     ahead = "; ".join(
         f"{int((ours > score[name] + LEVEL).sum())} above and "
-        f"{int((ours < score[name] - LEVEL).sum())} below {told}"
-        for name, told in [(FUSED, "plain DDs"), *rivals]
+        f"{int((ours < score[name] - LEVEL).sum())} below {said}"
+        for name, said in [(FUSED, "plain DDs"), *rivals]
     )
     faster = times[OURS_SEPARATE] / times[OURS]
     return (

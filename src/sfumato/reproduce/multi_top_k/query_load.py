@@ -16,7 +16,7 @@ class Load:
 
     work : seconds of running that the timetable asks for in a second, beyond 1 if it is too much
     answers : answers to queries in a second    lateness : seconds that a query's answers came later
-    than its bound, all told, the mean over queries
+    than its bound, in all, the mean over queries
     """
 
     work: float

@@ -6,15 +6,7 @@ from typing import Any
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.reproduce.repeats import seconds, timed
 from sfumato.reproduce.uncertain_joins.uncertain_objects import Streams
-from sfumato.reproduce.uncertain_joins.wop_and_grid import (
-    ANSWERS,
-    BY_OBJECT,
-    BY_SAMPLE,
-    PAIRS,
-    Matching,
-    grid_join,
-    scan_join,
-)
+from sfumato.reproduce.uncertain_joins.wop_and_grid import Matching, grid_join, scan_join
 from sfumato.windows import Rows
 
 METHODS = ("Grid", "WoP", "ours (index)")
@@ -75,8 +67,8 @@ def compared(pair: Streams, matching: Matching, n: int, scanned: int) -> list[di
     if number != len(found) or first != {tuple(row) for row in all_found.tolist()}:
         raise RuntimeError("Grid, WoP and the library's join found different answers")
     about = {
-        "selectivity": counts[ANSWERS] / counts[PAIRS],
-        "pruned": (counts[BY_OBJECT] + counts[BY_SAMPLE]) / counts[PAIRS],
+        "selectivity": counts.answers / counts.pairs,
+        "pruned": (counts.by_object + counts.by_sample) / counts.pairs,
         "distance": matching.within,
     }
     times = zip(METHODS, (by_grid, by_scan, by_us), strict=True)

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from sfumato.operators.arrays import Floats
+from sfumato.reproduce.datasets import scaled
 from sfumato.reproduce.drawing import Lines, Titles, bars, each, side_by_side
 from sfumato.reproduce.experiment import Experiment, Setting, Verdict, verdict
 from sfumato.reproduce.stand_ins import load
@@ -15,10 +16,8 @@ from sfumato.reproduce.uncertain_joins.uncertain_objects import (
     Radii,
     Streams,
     distance_for,
-    scaled,
     streams,
 )
-from sfumato.reproduce.uncertain_joins.wop_and_grid import ANSWERS, BY_OBJECT, BY_SAMPLE, PAIRS
 
 # B's table of parameters is not in the text at hand: its defaults are read as the middle values,
 # and the radii, which it does not tell, are shares of the data's extent.
@@ -62,10 +61,10 @@ def pruned(setting: Setting) -> pd.DataFrame:
         within = distance_for(setting.rng(9), pair, rows, ALPHA, SELECTIVITY)
         for alpha in ALPHAS:
             _, counts, _ = grid(pair, matching(pair, rows, rows, within, alpha), n)
-            by_object, by_sample = counts[[BY_OBJECT, BY_SAMPLE]] / counts[PAIRS]
+            by_object, by_sample = counts.by_object / counts.pairs, counts.by_sample / counts.pairs
             shares = zip(PARTS, (by_object, by_sample, 1 - by_object - by_sample), strict=True)
             about = {"data": name, "largest_radius": most, "alpha": alpha}
-            selectivity = counts[ANSWERS] / counts[PAIRS]
+            selectivity = counts.answers / counts.pairs
             result += [
                 {**about, "part": part, "percent": 100 * value, "selectivity": selectivity}
                 for part, value in shares

@@ -36,12 +36,6 @@ class Streams:
         )
 
 
-def scaled(values: Floats) -> Floats:
-    """Every column to [0, 1]."""
-    low, high = values.min(axis=0), values.max(axis=0)
-    return np.asarray((values - low) / np.where(high > low, high - low, 1.0))
-
-
 def radii(rng: np.random.Generator, n: int, law: Radii, least: float, most: float) -> Floats:
     """Radii in [least, most]: uniform, or normal about the middle, drawn again outside.
 

@@ -15,8 +15,14 @@ import numpy as np
 from sfumato.kernels.compile import compiled_ieee
 from sfumato.kernels.joins.regions import sample_level_prunes
 
-# Places in what `grid_join` counts, all in pairs of objects.
-PAIRS, BY_OBJECT, BY_SAMPLE, ANSWERS = range(4)
+
+class Counts(NamedTuple):
+    """Pairs of objects: all, those pruned by object and by sample (Lemmas 5.1, 5.2), answers."""
+
+    pairs: int
+    by_object: int
+    by_sample: int
+    answers: int
 
 
 class Matching(NamedTuple):
@@ -140,8 +146,7 @@ def grid_join(x, y, matching, cells):
     """Grid: objects by centre in a grid; pruned by object, then by sample, then refined.
 
     x, y, matching : as in `scan_join`, coordinates about [0, 1]    cells : int, a dimension
-    Returns (found, counts): found as in `scan_join`, each arrival's matches in no order; counts
-    int64[4] of pairs, those pruned by object (Lemma 5.1), by sample (Lemma 5.2), and answers.
+    Returns (found, Counts): found as in `scan_join`, each arrival's matches in no order.
     Cost: O(l log l) an arrival, O(1) to index, then what is visited, O(l) a candidate of the
     objects' pruning and O(d l**2) one of the samples'.  Source: B, sections 5 and 6.
     """
@@ -156,7 +161,7 @@ def grid_join(x, y, matching, cells):
     queue = np.empty((2, n), np.int64)  # r_max: objects in order of arrival, radii falling
     front, back = np.zeros(2, np.int64), np.zeros(2, np.int64)
     slots, squared = np.empty(n, np.int64), np.empty(samples)
-    counts, least = np.zeros(4, np.int64), share * samples * samples
+    pairs, by_object, by_sample, least = 0, 0, 0, share * samples * samples
     found, count = np.empty((64, 2), np.int64), 0
     for t in range(n):
         for s in range(2):
@@ -165,8 +170,8 @@ def grid_join(x, y, matching, cells):
             reach = radii[s, t, samples - 1]
             if t >= begin and front[o] < back[o]:
                 held = min(rows, t + s)
-                counts[PAIRS] += held
-                counts[BY_OBJECT] += held
+                pairs += held
+                by_object += held
                 bound = within + reach + radii[o, queue[o, front[o]], samples - 1]
                 near = _visit(centre[s, t], bound, cells, heads[o], after[o], slots)
                 for j in range(near):
@@ -177,11 +182,11 @@ def grid_join(x, y, matching, cells):
                     distance = math.sqrt(distance)
                     if distance > (within + reach + radii[o, i, samples - 1]) * (1.0 + 1e-9):
                         continue
-                    counts[BY_OBJECT] -= 1
+                    by_object -= 1
                     if sample_level_prunes(
                         distance, radii[s, t], mass, radii[o, i], mass, within, share
                     ):
-                        counts[BY_SAMPLE] += 1
+                        by_sample += 1
                     elif _near_pairs(points[s][t], points[o][i], limit, squared) >= least:
                         found = _keep(found, count, 2 * t + s, i)
                         count += 1
@@ -208,5 +213,4 @@ def grid_join(x, y, matching, cells):
                     before[s, later] = earlier
                 if queue[s, front[s]] == old:
                     front[s] += 1
-    counts[ANSWERS] = count
-    return found[:count], counts
+    return found[:count], Counts(pairs, by_object, by_sample, count)

@@ -71,7 +71,7 @@ def overlap(arrivals: Arrivals, within: float, some_of: int = 100) -> tuple[floa
     return float(near.mean()), float((gap <= within).mean())
 
 
-def _measure(
+def times_over(
     setting: Setting, over: str, values: Sequence[Any] | None = None, least: int = 2
 ) -> pd.DataFrame:
     """A row a point and strategy.
@@ -98,22 +98,6 @@ def _measure(
         near, overlapping = np.mean(shared, axis=0)
         shares.append({over: point[over], "near": near, "overlapping": overlapping})
     return means(runs, "tuple_seconds").merge(pd.DataFrame(shares), on=over)
-
-
-def by_window(setting: Setting) -> pd.DataFrame:
-    """Time per tuple on Coffee for windows of 100 to 1,000 tuples."""
-    windows = setting.pick((100, 500, 1_000), (100, 250, 500, 750, 1_000))
-    return _measure(setting, "rows", windows)
-
-
-def by_samples(setting: Setting) -> pd.DataFrame:
-    """Time per tuple on Coffee for 2 to 30 samples a tuple."""
-    return _measure(setting, "samples", setting.pick((2, 8, 16, 30), (2, 5, 10, 16, 20, 30)))
-
-
-def by_dataset(setting: Setting) -> pd.DataFrame:
-    """Time per tuple on every set."""
-    return _measure(setting, "dataset", least=1)
 
 
 def _table(measured: pd.DataFrame, x: str) -> pd.DataFrame:
@@ -198,7 +182,9 @@ EXPERIMENTS = (
         claim="On Coffee nested loops are slowest, then Index-Match, then Sort-Match, at every w "
         "from 100 to 1,000.",
         source="A, section 7.4.3, Figure 13",
-        measure=by_window,
+        measure=lambda setting: times_over(
+            setting, "rows", setting.pick((100, 500, 1_000), (100, 250, 500, 750, 1_000))
+        ),
         draw=_over("rows", "window size w (tuples), of 10 samples"),
         judge=judge_windows,
     ),
@@ -208,7 +194,9 @@ EXPERIMENTS = (
         claim="Sort-Match beats Index-Match for few samples (by up to 20% at 16), Index-Match is "
         "the better one for many.",
         source="A, section 7.4.3, Figure 14",
-        measure=by_samples,
+        measure=lambda setting: times_over(
+            setting, "samples", setting.pick((2, 8, 16, 30), (2, 5, 10, 16, 20, 30))
+        ),
         draw=_over("samples", "samples per tuple, w = 500"),
         judge=judge_samples,
     ),
@@ -218,7 +206,7 @@ EXPERIMENTS = (
         claim="On average 32.72 ms (nested), 32.13 ms (Index-Match), 27.51 ms (Sort-Match); "
         "Sort-Match is the fastest on every set, by 16% on average.",
         source="A, section 7.4.3, Figure 15",
-        measure=by_dataset,
+        measure=lambda setting: times_over(setting, "dataset", least=1),
         draw=_over("dataset", "data set, w = 500, 10 samples", named=True),
         judge=judge_datasets,
     ),

@@ -7,7 +7,7 @@ import numpy as np
 from sfumato.operators.arrays import Floats
 from sfumato.operators.joins.similarity_join import Arrivals
 
-Law = Literal["uniform", "normal", "exponential"]
+Law = Literal["uniform", "normal"]
 
 LENGTH, EXISTENCE_SD, VALUE_SD, SAMPLES = 2_000, 0.1, 0.5, 10
 SHORTEST = 30  # values of a subsequence
@@ -16,44 +16,19 @@ SHORTEST = 30  # values of a subsequence
 def existence(rng: np.random.Generator, n: int, sd: float, law: Law = "uniform") -> Floats:
     """n existence probabilities in (0, 1], below 1 by non-negative noise of the given law.
 
-    sd : parameter of the noise, >= 0: U[0, sd·sqrt(12)], |N(0, sd)|, or Exp of mean sd. What falls
-        out of (0, 1] is drawn again, which for the two unbounded laws makes the standard deviation
-        a little smaller than `sd`.
+    sd : parameter of the noise, >= 0: U[0, sd·sqrt(12)] or |N(0, sd)|. What falls out of (0, 1] is
+        drawn again.
     Source: A, section 7.1.
     """
     if sd == 0.0:
         return np.ones(n)
     drawn = np.empty(0)
     while drawn.size < n:
-        some = 1.0 - _lack(rng, n, sd, law)
+        uniform = law == "uniform"
+        lack = rng.uniform(0.0, sd * np.sqrt(12.0), n) if uniform else abs(rng.normal(0.0, sd, n))
+        some = 1.0 - lack
         drawn = np.concatenate([drawn, some[some > 0.0]])
     return drawn[:n]
-
-
-def noise(
-    rng: np.random.Generator, shape: tuple[int, ...], sd: float, law: Law = "normal"
-) -> Floats:
-    """Noise of mean 0 and standard deviation `sd` for values: uniform, normal or exponential.
-
-    Source: A, section 7.1.
-    """
-    if law == "uniform":
-        return rng.uniform(-sd * np.sqrt(3.0), sd * np.sqrt(3.0), shape)
-    if law == "normal":
-        return rng.normal(0.0, sd, shape)
-    if law == "exponential":
-        return rng.exponential(sd, shape) - sd
-    raise ValueError(f"`law` must be 'uniform', 'normal' or 'exponential'; got {law!r}")
-
-
-def _lack(rng: np.random.Generator, n: int, sd: float, law: Law) -> Floats:
-    if law == "uniform":
-        return rng.uniform(0.0, sd * np.sqrt(12.0), n)
-    if law == "normal":
-        return np.abs(rng.normal(0.0, sd, n))
-    if law == "exponential":
-        return rng.exponential(sd, n)
-    raise ValueError(f"`law` must be 'uniform', 'normal' or 'exponential'; got {law!r}")
 
 
 def subsequences(rng: np.random.Generator, series: Floats, n: int = LENGTH) -> Floats:
@@ -82,7 +57,7 @@ def uncertain_pair(
     Source: A, sections 7.1 and 7.4, Table 2.
     """
     certain = np.stack([subsequences(rng, series, n) for _ in range(2)], axis=1).reshape(-1)
-    points = certain[:, None] + noise(rng, (2 * n, samples), VALUE_SD)
+    points = certain[:, None] + rng.normal(0.0, VALUE_SD, (2 * n, samples))
     prob = np.repeat(existence(rng, 2 * n, EXISTENCE_SD) / samples, samples)
     return Arrivals(
         side=np.tile(np.array([0, 1], np.uint8), n),

@@ -14,7 +14,6 @@ from sfumato.reproduce.uncertain_windows.perturbed_streams import (
     SAMPLES,
     VALUE_SD,
     existence,
-    noise,
     subsequences,
 )
 
@@ -29,7 +28,7 @@ def sums_by_window(setting: Setting) -> pd.DataFrame:
         for run in range(setting.pick(5, 15)):
             rng = setting.rng(run)  # every point sees the same streams
             certain = subsequences(rng, series)
-            means = (certain[:, None] + noise(rng, (LENGTH, SAMPLES), VALUE_SD)).mean(axis=1)
+            means = (certain[:, None] + rng.normal(0.0, VALUE_SD, (LENGTH, SAMPLES))).mean(axis=1)
             change = _changes(means, existence(rng, LENGTH, EXISTENCE_SD), w, confidence)
             changes.append(float(change.mean()))
             medians.append(float(np.median(change)))

@@ -214,7 +214,7 @@ class WindowPlan:
         return F.abs(value) > F.lit(LARGEST)  # NaN too, which Spark has above all numbers
 
     def _reason(self) -> Column:
-        # Of the values NULL is skipped, so that count(*) hangs on nothing else that is asked for.
+        # Of the values NULL is skipped, so that count(*) depends on nothing else that is asked for.
         if ALTERNATIVES in self.df.columns:
             return invalid_reason(self.df, [])
         if self._existence is None:

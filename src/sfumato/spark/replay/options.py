@@ -112,7 +112,7 @@ def _format(text: str | None, path: str) -> str:
     found = SUFFIXES.get(suffix[1:])
     if found is None or (packed and found not in ("csv", "json")):
         raise ValueError(
-            f"option `format` is missing, and the suffix of {path!r} does not tell it: give one "
+            f"option `format` is missing, and the suffix of {path!r} does not say: give one "
             f"of {', '.join(FORMATS)}"
         )
     return found

@@ -197,8 +197,9 @@ def _pace(frames: Sequence[DataFrame], arguments: Mapping[str, Any]) -> str:
     if all(controller_of(frame.schema, order, keys) is not None for frame in frames):
         return "any: rows wait until both sides are complete up to their event time"
     return (
-        "the answers hang on it if the sides are two sources: their rows are counted as unaligned; "
-        "a controller before both sides (WATTR in a subquery), and ORDER by its event time, ends it"
+        "the answers depend on it if the sides are two sources: their rows are counted as "
+        "unaligned; a controller before both sides (WATTR in a subquery), and ORDER by its event "
+        "time, ends it"
     )
 
 
