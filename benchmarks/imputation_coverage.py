@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from imputation_quality import NAMES, REPOSITORY, SETS, load
-from sfumato.operators.imputation.imputer import METHODS, Imputer
+from sfumato.operators.imputation.imputer import Imputer
+from sfumato.operators.imputation.imputer_settings import METHODS
 from sfumato.reproduce.incomplete_joins import baselines
 from sfumato.reproduce.incomplete_joins.earlier_dependencies import Discovery, discovered, with_gaps
 

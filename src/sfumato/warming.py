@@ -16,7 +16,8 @@ from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.donor_index import DonorIndex
 from sfumato.operators.imputation.earlier_values import EarlierValues
-from sfumato.operators.imputation.imputer import LEAST_DONORS, Imputer
+from sfumato.operators.imputation.imputer import Imputer
+from sfumato.operators.imputation.imputer_settings import LEAST_DONORS
 from sfumato.operators.joins.arrivals import Arrivals, IncompleteArrivals
 from sfumato.operators.joins.incomplete_join import IncompleteJoin
 from sfumato.operators.joins.join_window import JoinWindow

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.operators.imputation.imputer import MARGINAL, Imputer
+from sfumato.kernels.imputation.dependency_choice import MARGINAL
+from sfumato.operators.imputation.imputer import Imputer
 
 DEPENDENCIES = [
     *(f"a -> c : {near} -> 0.1" for near in (0.02, 0.1)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter, defaultdict
 from fractions import Fraction
 
@@ -10,9 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sfumato.kernels.imputation.dependency_choice import MARGINAL, NOTHING, PRESENT
 from sfumato.kernels.imputation.imputation import share_limits
 from sfumato.operators.imputation.dependency import Dependency
-from sfumato.operators.imputation.imputer import MARGINAL, NOTHING, PRESENT, REASONS, Imputer
+from sfumato.operators.imputation.imputed import REASONS
+from sfumato.operators.imputation.imputer import Imputer
 from sfumato.operators.imputation.lattice import (
     build_lattice,
     combine,
@@ -461,3 +464,8 @@ def test_wrong_values_and_bytes_are_named():
         imputer.impute({"a": [1.0]})
     with pytest.raises(SnapshotError):
         Imputer.from_bytes(imputer.to_bytes()[:-1])
+
+
+def test_help_lists_every_argument():
+    given = {"joint", "max_alternatives", "fallback", "method", "least_donors"}
+    assert given < set(inspect.signature(Imputer).parameters)

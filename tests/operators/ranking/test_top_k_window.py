@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -381,3 +383,8 @@ def test_wrong_settings_are_refused():
         window.add("a", 1, 5)
     window.remove("a")
     assert window.queries == {}
+
+
+def test_help_lists_every_argument():
+    given = set(vars(TopKWindow(QUERIES, length=1).config))
+    assert given == set(inspect.signature(TopKWindow).parameters)

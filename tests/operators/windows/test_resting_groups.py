@@ -9,7 +9,7 @@ import pytest
 
 from seeds import seeds
 from sfumato.operators.laws.aggregate import Aggregate
-from sfumato.operators.windows import extent_aggregate
+from sfumato.operators.windows import extent_tuples
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 
 WANTED = [Aggregate("sum", 0), Aggregate("count"), Aggregate("avg", 0), Aggregate("max", 0)]
@@ -40,7 +40,7 @@ def answers(rows, cuts, options, restart=False):
             offsets[low : high + 1] - offsets[low], prob[flat], values[flat],
         )  # fmt: skip
         found += listed(extents)
-        awake = max(awake, window.counters["held"] - window._resting.size)
+        awake = max(awake, window.counters["held"] - window._held._resting.size)
         if restart:
             window = ExtentAggregate.restore(window.snapshot())
     return found + listed(window.flush()), window, awake
@@ -64,8 +64,8 @@ def listed(extents):
 def test_answers_do_not_know_which_groups_rest(monkeypatch, seed, options):
     rows, rng = stream(seed), np.random.default_rng(seed)
     expected, _, _ = answers(rows, [], options)
-    monkeypatch.setattr(extent_aggregate, "MOST_AWAKE", 5)
-    monkeypatch.setattr(extent_aggregate, "MOST_RESTING", 8)
+    monkeypatch.setattr(extent_tuples, "MOST_AWAKE", 5)
+    monkeypatch.setattr(extent_tuples, "MOST_RESTING", 8)
     for restart in (False, True):
         cuts = np.unique(rng.integers(1, 400, 60)).tolist()
         found, window, _ = answers(rows, cuts, options, restart)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,6 +90,20 @@ def as_dependencies(given: Dependency | Iterable[Dependency | str]) -> list[Depe
     if isinstance(given, str | Dependency):
         given = [given]
     return [item if isinstance(item, Dependency) else Dependency.parse(item) for item in given]
+
+
+def check_dependencies(
+    given: Iterable[Dependency], attributes: Sequence[str], names: Sequence[str]
+) -> None:
+    """Raise ValueError unless all determine one of the attributes by columns of these names."""
+    for dependency in given:
+        unknown = [name for name in dependency.names if name not in names]
+        if unknown or dependency.dependent not in attributes:
+            raise ValueError(
+                f"`dependencies`: in `{dependency}` the dependent must be one of the "
+                f"attributes {list(attributes)}, the determinants columns of the "
+                f"repository {list(names)}"
+            )
 
 
 class _Reader:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -13,49 +13,24 @@ import numpy.typing as npt
 
 from sfumato.kernels.imputation import dependency_choice
 from sfumato.kernels.imputation import imputation as kernel
-from sfumato.kernels.imputation.repository import Choice
-from sfumato.operators.arguments import NO_LIMIT, one_of, whole
+from sfumato.operators.arguments import NO_LIMIT, whole
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.imputation import prepared_repository
 from sfumato.operators.imputation.choices import Choices, all_choices, donors_expected
-from sfumato.operators.imputation.dependency import Dependency, as_dependencies
+from sfumato.operators.imputation.dependency import Dependency, as_dependencies, check_dependencies
 from sfumato.operators.imputation.imputed import REASONS, Imputed, Reasons
+from sfumato.operators.imputation.imputer_settings import ImputerSettings
 from sfumato.operators.imputation.lattice import Combination, Lattice, build_lattice, combine
 from sfumato.operators.imputation.prepared_repository import Box, Calibration, Preparation
-from sfumato.operators.imputation.repository_columns import columns_of, scaling_of
+from sfumato.operators.imputation.repository_columns import (
+    checked_attributes,
+    columns_of,
+    scaling_of,
+)
 from sfumato.operators.state.config import as_json, from_json
 from sfumato.operators.state.snapshot import Snapshot, pack, unpack
 
 KIND, VERSION = "imputer", 3
-FALLBACKS = ("marginal", "reject")
-LEAST_DONORS = {"calibrated": 20, "plain": 1}  # where nothing is said; measured, see docs
-METHODS = tuple(LEAST_DONORS)
-PRESENT, MARGINAL, NOTHING = (
-    dependency_choice.PRESENT,
-    dependency_choice.MARGINAL,
-    dependency_choice.NOTHING,
-)
-
-
-@dataclass(frozen=True)
-class ImputerSettings:
-    """How an `Imputer` imputes; see there. Raises ValueError for anything else."""
-
-    joint: bool = False
-    max_alternatives: int | None = None
-    fallback: str = "marginal"
-    method: str = "plain"
-    least_donors: int | None = None
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.joint, bool):
-            raise ValueError(f"`joint` must be True or False; got {self.joint!r}")
-        one_of("fallback", self.fallback, FALLBACKS)
-        one_of("method", self.method, METHODS)
-        if self.max_alternatives is not None:
-            whole("max_alternatives", self.max_alternatives)
-        least = LEAST_DONORS[self.method] if self.least_donors is None else self.least_donors
-        object.__setattr__(self, "least_donors", whole("least_donors", least))
 
 
 class Imputer:
@@ -120,15 +95,19 @@ class Imputer:
         names: Sequence[str] | None = None,
         scaling: Mapping[str, tuple[float, float]] | None = None,
         max_combinations: int = 128,
-        **settings: Any,
+        joint: bool = False,
+        max_alternatives: int | None = None,
+        fallback: str = "marginal",
+        method: str = "plain",
+        least_donors: int | None = None,
     ) -> None:
         self.names, rows = columns_of(repository, names)
         by_name = np.argsort(np.array(self.names))[::-1]
         rows = rows[np.lexsort(rows.T[by_name])]  # rows in any order make the same imputer
-        self.attributes = self._known(self.names if attributes is None else attributes)
+        self.attributes = checked_attributes(attributes, self.names)
         self.dependencies = tuple(as_dependencies(dependencies))
-        self._check_dependencies()
-        self._set(ImputerSettings(**settings))
+        check_dependencies(self.dependencies, self.attributes, self.names)
+        self._set(ImputerSettings(joint, max_alternatives, fallback, method, least_donors))
         self._shift, self._span = scaling_of(rows, self.names, scaling or {})
         most = whole("max_combinations", max_combinations)
         expected = donors_expected((rows - self._shift) / self._span, self.names)
@@ -152,7 +131,7 @@ class Imputer:
         offsets, (prob, points), (donors, spread, error), joined = kernel.impute_batch(
             self.prepared, kernel.Completion(self.joint, self.most), objects, chosen, reason
         )
-        span = self._span[[self.names.index(name) for name in self.attributes]]
+        span = self._span[self.prepared.column_of]
         bound = np.stack([own.bounds(chosen[:, t]) for t, own in enumerate(self._choices)], axis=1)
         return Imputed(
             offsets=offsets,
@@ -203,7 +182,7 @@ class Imputer:
         for t, (name, chosen) in enumerate(
             zip(self.attributes, imputed.chosen[i].tolist(), strict=True)
         ):
-            if chosen == MARGINAL:
+            if chosen == dependency_choice.MARGINAL:
                 parts.append(f"{name} by its distribution in the repository")
             elif chosen > 0:
                 parts.append(str(combine(self.chosen_dependencies(t, chosen))))
@@ -283,27 +262,6 @@ class Imputer:
         self.method, self.least_donors = settings.method, settings.least_donors or 1
         self.most = settings.max_alternatives or NO_LIMIT
 
-    def _known(self, chosen: Sequence[str]) -> tuple[str, ...]:
-        if isinstance(chosen, str):
-            chosen = [chosen]
-        unknown = [name for name in chosen if name not in self.names]
-        if unknown or not len(chosen) or len(set(chosen)) < len(chosen):
-            raise ValueError(
-                f"`attributes` must be different names of the repository's columns "
-                f"{list(self.names)}; got {list(chosen)}"
-            )
-        return tuple(chosen)
-
-    def _check_dependencies(self) -> None:
-        for dependency in self.dependencies:
-            unknown = [n for n in dependency.names if n not in self.names]
-            if unknown or dependency.dependent not in self.attributes:
-                raise ValueError(
-                    f"`dependencies`: in `{dependency}` the dependent must be one of the "
-                    f"attributes {list(self.attributes)}, the determinants columns of the "
-                    f"repository {list(self.names)}"
-                )
-
     def _boxes(self) -> list[list[Box]]:
         return [own.boxes(self.names) for own in self._choices]
 
@@ -313,9 +271,6 @@ class Imputer:
         if orders is None:
             orders = prepared_repository.tree_orders((rows - self._shift) / self._span, boxes)
         self._orders = orders
-        nearest = self.method == "calibrated"
-        # The rows that calibrate are left out of the donors.
-        least = min(self.least_donors, max(len(rows) - 1, 1)) if nearest else self.least_donors
         self.prepared = prepared_repository.prepare(
             Preparation(
                 rows=rows,
@@ -325,12 +280,10 @@ class Imputer:
                 boxes=boxes,
                 combinations=[own.sets() for own in self._choices],
                 orders=orders,
-                choice=Choice(
-                    least, self.fallback == "marginal", 2 * self.least_donors if nearest else 0
-                ),
+                choice=self.settings.choice(len(rows)),
             )
         )
-        if calibration is None and nearest and len(rows) > 1:
+        if calibration is None and self.method == "calibrated" and len(rows) > 1:
             self._by_worth(rows)
             calibration = prepared_repository.calibrated(self.prepared, rows)
         if calibration is not None:

@@ -38,6 +38,21 @@ def columns_of(
     return tuple(names), rows
 
 
+def checked_attributes(chosen: Sequence[str] | str | None, names: Sequence[str]) -> tuple[str, ...]:
+    """Names of the columns to impute: those chosen, None: all. Raises ValueError."""
+    if chosen is None:
+        return tuple(names)
+    if isinstance(chosen, str):
+        chosen = [chosen]
+    unknown = [name for name in chosen if name not in names]
+    if unknown or not len(chosen) or len(set(chosen)) < len(chosen):
+        raise ValueError(
+            f"`attributes` must be different names of the repository's columns "
+            f"{list(names)}; got {list(chosen)}"
+        )
+    return tuple(chosen)
+
+
 def scaling_of(
     rows: Floats, names: Sequence[str], given: Mapping[str, tuple[float, float]]
 ) -> tuple[Floats, Floats]:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.operators.arguments import whole
 from sfumato.operators.arrays import Ints
-from sfumato.operators.ranking.ranked_items import RankedItems, RuleMassError
+from sfumato.operators.ranking.ranked_items import RuleMassError
 from sfumato.operators.ranking.schedule import Due, Schedule
 from sfumato.operators.ranking.semantics import Semantics, rankings, stream_rankings
-from sfumato.operators.ranking.timetable import Query, timetable
+from sfumato.operators.ranking.timetable import Query
+from sfumato.operators.ranking.top_k_config import PK_TOPK, TopKWindowConfig, checked_query
 from sfumato.operators.ranking.window_answers import CollectedAnswers, TopKAnswers
 from sfumato.operators.ranking.window_tuples import HeldTuples, accepted_by_rules, check_restored
 from sfumato.operators.state.declared import Optional, Part, Record, Value
@@ -24,43 +23,6 @@ from sfumato.operators.state.stateful import Operator
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 
 NEVER = -(2**62)
-PK_TOPK = Semantics()
-
-
-@dataclass(frozen=True)
-class TopKWindowConfig:
-    """The arguments of a `TopKWindow`, its queries as (name, k, every)."""
-
-    queries: tuple[tuple[str, int, int], ...]
-    length: int | None = None
-    rows: int | None = None
-    confidence: float | None = None
-    max_tuples: int | None = None
-    semantics: Semantics = PK_TOPK
-    plan: str = "dp"
-    start: int | None = None
-    ascending: bool = False
-    streams: bool = False
-    strict: bool = False
-
-    def __post_init__(self) -> None:
-        named = ((str(name), *_query(query, self.plan)) for name, *query in self.queries)
-        object.__setattr__(self, "queries", tuple(named))
-        if not isinstance(self.semantics, Semantics):
-            object.__setattr__(self, "semantics", Semantics(self.semantics))
-        if self.start is not None:
-            object.__setattr__(self, "start", operator.index(self.start))
-        if (self.length is None) == (self.rows is None):
-            raise ValueError("give either `length` in microseconds or `rows`, and not both")
-        for name in ("length", "rows"):
-            if getattr(self, name) is not None:
-                whole(name, getattr(self, name))
-        if self.confidence is None and self.max_tuples is not None:
-            raise ValueError("`max_tuples` bounds a window of `rows` with a `confidence`")
-        if self.confidence is not None and self.rows is None:
-            raise ValueError("`confidence` is that of a window of `rows`: give no `length`")
-        if self.streams and self.semantics.name != "pk_topk":
-            raise ValueError(f'streams are ranked by "pk_topk"; got "{self.semantics.name}"')
 
 
 class TopKWindow(Operator):
@@ -110,9 +72,28 @@ class TopKWindow(Operator):
         **dict.fromkeys(("out_of_order", "rejected", "executions", "cost"), Value(low=0)),
     }
 
-    def __init__(self, queries: Mapping[str, Sequence[int]], **settings: Any) -> None:
-        listed = tuple((name, *query) for name, query in queries.items())
-        self.config = config = TopKWindowConfig(listed, **settings)  # type: ignore[arg-type]
+    def __init__(
+        self,
+        queries: Mapping[str, Sequence[int]],
+        *,
+        length: int | None = None,
+        rows: int | None = None,
+        confidence: float | None = None,
+        max_tuples: int | None = None,
+        semantics: Semantics | str = PK_TOPK,
+        plan: str = "dp",
+        start: int | None = None,
+        ascending: bool = False,
+        streams: bool = False,
+        strict: bool = False,
+    ) -> None:
+        if not isinstance(semantics, Semantics):
+            semantics = Semantics(semantics)
+        self.config = config = TopKWindowConfig(
+            tuple((name, *query) for name, query in queries.items()),  # type: ignore[misc]
+            length, rows, confidence, max_tuples, semantics, plan, start, ascending, streams,
+            strict,
+        )  # fmt: skip
         self.count = self._new_count() if config.confidence is not None else None
         self._reach = np.zeros(1, np.int64)  # oldest tuple held: before a call, after each arrival
         self.schedule: Schedule | None = None
@@ -186,7 +167,7 @@ class TopKWindow(Operator):
                 f"a query named {name!r} is running: remove it, or choose another name"
             )
         else:
-            self.unstarted[name] = _query((k, every), self.config.plan)
+            self.unstarted[name] = self._checked((k, every))
 
     def remove(self, name: str) -> None:
         """Answer a query no more (see Schedule.remove). Raises KeyError for an unknown name."""
@@ -239,9 +220,11 @@ class TopKWindow(Operator):
     def after_loading(self) -> None:
         if (self.count is None) != (self.config.confidence is None):
             raise ValueError("a window with a confidence has an uncertain window, others none")
-        plan = self.config.plan
-        self.unstarted = {name: _query(query, plan) for name, query in self.unstarted.items()}
+        self.unstarted = {name: self._checked(query) for name, query in self.unstarted.items()}
         check_restored(self.held_tuples, self.arrived)
+
+    def _checked(self, query: Sequence[int]) -> Query:
+        return checked_query(query, self.config.plan)
 
     def _begin(self, start: int) -> None:
         self.schedule = Schedule(self.unstarted, start, self.config.plan)
@@ -278,29 +261,22 @@ class TopKWindow(Operator):
         """Places of the held tuples that are in the window at `instant`, in order of arrival:
         those held `before` this call and the first `reached` of it are there already."""
         held, visible = self.held_tuples, before + reached
-        if self.count is not None:
-            return np.flatnonzero(held.valid[:visible] & self._near(visible, reached))
-        if self.config.length is None:
-            return np.flatnonzero(held.valid[:visible])[-(self.config.rows or 0) :]
-        time = held.time[:visible]
-        if self._ordered:
-            begin, end = np.searchsorted(time, [instant - self.config.length, instant])
-            places = np.arange(begin, end)
-            valid = held.valid[begin:end]
-            return places if valid.all() else places[valid]
-        inside = (time >= instant - self.config.length) & (time < instant)
-        return np.flatnonzero(held.valid[:visible] & inside)
+        if self.config.length is not None:
+            return held.between(instant - self.config.length, instant, visible, self._ordered)
+        return self._newest(visible, reached)
 
-    def _near(self, visible: int, reached: int) -> np.ndarray:
-        """bool[visible]: tuples that the uncertain window holds after that arrival of this call."""
-        return self.held_tuples.row[:visible] >= self._reach[reached]
+    def _newest(self, visible: int, reached: int) -> Ints:
+        """Places of those that a window of `rows` holds after that arrival of this call."""
+        held = self.held_tuples
+        places = np.flatnonzero(held.valid[:visible])
+        if self.count is None:
+            return places[-(self.config.rows or 0) :]
+        return places[held.row[places] >= self._reach[reached]]
 
     def _is_over(self, instant: int, visible: int) -> bool:
         """Whether no tuple that has arrived can be in a later window."""
-        return (
-            not bool((self.held_tuples.time[:visible] >= instant).any())
-            and self.config.length is not None
-        )
+        later = self.held_tuples.time[:visible] >= instant
+        return self.config.length is not None and not later.any()
 
     def _run(self, due: Due, now: int, window: Ints, out: CollectedAnswers) -> Ints:
         """Answer the queries of one run, the time being `now`; the window without the tuples that
@@ -309,12 +285,12 @@ class TopKWindow(Operator):
         self.executions += 1
         self.cost += due.k
         try:
-            items = self._ranked(window)
+            items = self.held_tuples.ranked(window, self.config.ascending)
         except RuleMassError:
             if self.config.strict:
                 raise
             window = self._without_overfull(window, out)
-            items = self._ranked(window)
+            items = self.held_tuples.ranked(window, self.config.ascending)
         asked, ks, place = self._asked(due.queries)
         if self.config.streams:
             found = stream_rankings(items, self.held_tuples.stream[window], ks)
@@ -332,11 +308,6 @@ class TopKWindow(Operator):
             self._ks[names] = (asked, *np.unique(asked, return_inverse=True))
         return self._ks[names]
 
-    def _ranked(self, window: Ints) -> RankedItems:
-        scores, prob, rules, tuples = self.held_tuples.items(window)
-        some = rules if rules.max(initial=-1) >= 0 else None
-        return RankedItems(scores, prob, some, tuples, ascending=self.config.ascending)
-
     def _without_overfull(self, window: Ints, out: CollectedAnswers) -> Ints:
         fine = accepted_by_rules(self.held_tuples, window)
         out.rejected.append(self.held_tuples.row[window[~fine]])
@@ -348,15 +319,9 @@ class TopKWindow(Operator):
         """Drop the tuples that no window of a later instant can hold."""
         held = self.held_tuples
         if self.config.length is not None:
-            wanted = held.valid & (held.time > self.latest - self.config.length)
-        elif self.count is not None:
-            wanted = held.valid & self._near(held.size, -1)
+            live = held.valid & (held.time > self.latest - self.config.length)
+            places = np.flatnonzero(live)
         else:
-            wanted = np.zeros(held.size, dtype=np.bool_)
-            wanted[np.flatnonzero(held.valid)[-(self.config.rows or 0) :]] = True
-        if not wanted.all():
-            self.held_tuples = held.take(wanted)
-
-
-def _query(query: Sequence[int], plan: str) -> Query:
-    return timetable([query], plan).queries[0]
+            places = self._newest(held.size, -1)
+        if places.size < held.size:
+            self.held_tuples = held.take(places)

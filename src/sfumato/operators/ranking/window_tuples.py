@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sfumato.operators.arrays import Bools, Floats, Ints, chosen
 from sfumato.operators.laws.poisson_binomial import EXCESS, as_floats
-from sfumato.operators.ranking.ranked_items import as_probabilities, as_whole_numbers
+from sfumato.operators.ranking.ranked_items import RankedItems, as_probabilities, as_whole_numbers
 from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array, Declaration, Offsets
 
@@ -90,6 +90,18 @@ class HeldTuples(Columns, flat=("score", "prob"), begins="begin"):
             prob=chance,
         )
 
+    def between(self, begin: int, end: int, visible: int, in_order: bool) -> Ints:
+        """Places, among the first `visible`, of the valid tuples with begin <= time < end.
+
+        in_order : whether all times ascend
+        """
+        time, valid = self.time[:visible], self.valid[:visible]
+        if not in_order:
+            return np.flatnonzero(valid & (time >= begin) & (time < end))
+        first, last = np.searchsorted(time, [begin, end])
+        places, valid = np.arange(first, last), valid[first:last]
+        return places if valid.all() else places[valid]
+
     def items(self, places: Ints) -> tuple[Floats, Floats, Ints, Ints | None]:
         """Alternatives of the tuples at ascending places: scores, probabilities, rules, and the
         tuple of each, numbered as in `places` (None if every tuple has one)."""
@@ -101,6 +113,12 @@ class HeldTuples(Columns, flat=("score", "prob"), begins="begin"):
         begins, of = chosen(self.begin, places)
         owner = np.repeat(np.arange(places.size), np.diff(begins))
         return self.score[of], self.prob[of], self.rule[places][owner], owner
+
+    def ranked(self, places: Ints, ascending: bool) -> RankedItems:
+        """Those at some places, ascending, with their rules. Raises RuleMassError."""
+        scores, prob, rules, tuples = self.items(places)
+        some = rules if rules.max(initial=-1) >= 0 else None
+        return RankedItems(scores, prob, some, tuples, ascending=ascending)
 
 
 def check_restored(held: HeldTuples, arrived: int) -> None:

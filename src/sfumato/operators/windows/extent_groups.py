@@ -11,6 +11,7 @@ from sfumato.operators.state.stateful import Stateful
 from sfumato.operators.state.tuple_batch import GroupedBatch
 
 SCOPE_FIELDS = SCOPE.names or ()
+WITHIN = {"low": NEVER, "high": 3 - NEVER}  # of restored times and numbers of extents
 NEW = {"scope_of": -1, "arrived": 0, "previous": NEVER, "reach": NEVER}
 
 
@@ -23,11 +24,11 @@ class ExtentGroups(Stateful):
     """
 
     state = {
-        "saved_scopes": Array(int, len(SCOPE_FIELDS), "scopes"),
+        "saved_scopes": Array(int, len(SCOPE_FIELDS), "scopes", **WITHIN),
         "scope_of": Array(int, "groups", low=-1, high="scopes"),
         "arrived": Array(int, "groups", low=0),
-        "previous": Array(int, "groups"),
-        "reach": Array(int, "groups"),
+        "previous": Array(int, "groups", **WITHIN),
+        "reach": Array(int, "groups", **WITHIN),
     }
 
     def __init__(self) -> None:

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from sfumato.operators.arrays import Ints
 from sfumato.operators.laws.aggregate import Measured
-from sfumato.operators.state.declared import Array, Declaration, List, Part, Value
+from sfumato.operators.state.declared import Array, Declaration, Part, Value
+from sfumato.operators.state.declared_list import List
 from sfumato.operators.state.stateful import Operator
 
 GROUPED: dict[str, Declaration] = {

@@ -8,6 +8,7 @@ from sfumato.kernels.windows.extent_lists import late_of_extents
 from sfumato.operators.arrays import Ints
 from sfumato.operators.state.declared import Array
 from sfumato.operators.state.stateful import Stateful
+from sfumato.operators.windows.extent_groups import WITHIN
 
 
 class MissedRows(Stateful):
@@ -16,7 +17,7 @@ class MissedRows(Stateful):
     table : int64[3, k], in order of group
     """
 
-    state = {"table": Array(int, 3, "missed")}
+    state = {"table": Array(int, 3, "missed", **WITHIN)}
 
     def __init__(self) -> None:
         self.table = np.empty((3, 0), np.int64)

@@ -120,9 +120,10 @@ class PaneStore:
         """The tuples at some places of the pool."""
         return self._pool.tuples.take(rows)
 
-    def numbers_at(self, rows: Ints) -> Ints:
-        """The numbers of the tuples at some places of the pool."""
-        return self._pool.tuples.number[rows]
+    def numbers_of(self, extents: np.ndarray, groups: Ints) -> tuple[Ints, Ints]:
+        """`members` by number."""
+        offsets, rows = self.members(extents, groups)
+        return offsets, self._pool.tuples.number[rows]
 
     def keep(self, panes: np.ndarray, late: np.ndarray) -> None:
         """Drop all panes and late tuples but those wanted (bool each)."""

@@ -152,11 +152,9 @@ class UncertainWindow(Operator):
         wanted = np.asarray(j)
         if wanted.dtype.kind not in "iu":
             raise ValueError(f"`j` must be a stream index or an array of them; got {j!r:.80}")
-        flat = wanted.reshape(-1).astype(np.int64)
-        held, first = self.existence, self._places(flat) + 1
+        held, first = self.existence, self._places(wanted.reshape(-1).astype(np.int64)) + 1
         if self._number == 0:
-            last = np.full(flat.size, held.size)
-            values = positions(held, first, last, self.rows)
+            values = positions(held, first, np.full(first.size, held.size), self.rows)
         else:
             values = np.array([self._approximate_position(held[i:]) for i in first])
         return float(values[0]) if wanted.ndim == 0 else values.reshape(wanted.shape)
@@ -182,8 +180,8 @@ class UncertainWindow(Operator):
         state.at[: held.size] = indices
         marks = state.marks[0]
         marks["tail"], marks["ones"] = held.size, np.count_nonzero(held == 1.0)
-        marks["arrived"], marks["overflow"] = saved.arrived, saved.overflow
-        marks["short"] = saved.short
+        for name in ("arrived", "overflow", "short"):
+            marks[name] = getattr(saved, name)
         self._state = state
 
     @property
@@ -236,12 +234,10 @@ class UncertainWindow(Operator):
         return slice(int(marks["head"]), int(marks["tail"]))
 
     def _slide(self, arrivals: Floats, done: int, starts: Ints) -> int:
-        rows, target, limit = self.rows, self._target, self._limit
+        given = arrivals, done, self.rows, self._target, self._limit, starts
         if self._number == 0:
-            return slide(self._state, arrivals, done, rows, target, limit, starts)
-        return slide_approximately(
-            self._state, self._number, arrivals, done, rows, target, limit, starts
-        )
+            return slide(self._state, *given)
+        return slide_approximately(self._state, self._number, *given)
 
     def _grow(self) -> None:
         """Make room for what the kernel missed: more tuples, or the laws of those there are."""
@@ -275,10 +271,8 @@ class UncertainWindow(Operator):
         return places
 
     def _why_not_held(self, j: int) -> str:
-        if j < 0 or j >= self.arrived:
-            return (
-                f"`j` must be the stream index of a held tuple; got {j}, and {self.arrived} arrived"
-            )
+        if not 0 <= j < self.arrived:
+            return f"`j` must be an index of a held tuple; got {j}, and {self.arrived} arrived"
         if j < self.start:
             return f"tuple {j} is not held: the window begins at {self.start}"
         return f"tuple {j} never entered the window: its existence was 0"

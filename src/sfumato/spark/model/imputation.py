@@ -14,7 +14,8 @@ from pyspark.sql.types import NumericType
 
 from sfumato.operators.arguments import one_of, whole
 from sfumato.operators.imputation.dependency import Dependency, as_dependencies
-from sfumato.operators.imputation.imputer import FALLBACKS, METHODS, Imputer
+from sfumato.operators.imputation.imputer import Imputer
+from sfumato.operators.imputation.imputer_settings import FALLBACKS, METHODS
 from sfumato.spark.model.columns import names, resolved
 from sfumato.spark.model.names import column
 from sfumato.tables.imputation.imputation import ImputationSettings, shared_imputer

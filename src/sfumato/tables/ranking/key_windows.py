@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from sfumato.operators.arrays import Ints, longer
 from sfumato.operators.ranking.top_k_window import NEVER, TopKWindow
-from sfumato.operators.state.declared import Array, Declaration, List, Part, Record
+from sfumato.operators.state.declared import Array, Declaration, Part, Record
+from sfumato.operators.state.declared_list import List
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.row_store import RowStore
