@@ -21,7 +21,7 @@ from sfumato.operators.imputation.dependency import Dependency, as_dependencies,
 from sfumato.operators.imputation.imputed import REASONS, Imputed, Reasons
 from sfumato.operators.imputation.imputer_settings import ImputerSettings
 from sfumato.operators.imputation.lattice import Combination, Lattice, build_lattice, combine
-from sfumato.operators.imputation.prepared_repository import Box, Calibration, Preparation
+from sfumato.operators.imputation.prepared_repository import Calibration, Preparation
 from sfumato.operators.imputation.repository_columns import (
     checked_attributes,
     columns_of,
@@ -262,12 +262,9 @@ class Imputer:
         self.method, self.least_donors = settings.method, settings.least_donors or 1
         self.most = settings.max_alternatives or NO_LIMIT
 
-    def _boxes(self) -> list[list[Box]]:
-        return [own.boxes(self.names) for own in self._choices]
-
     def _finish(self, rows: Floats, orders: Ints | None, calibration: Calibration | None) -> None:
         """Trees and flat arrays for the kernels."""
-        self._rows, boxes = rows, self._boxes()
+        self._rows, boxes = rows, [own.boxes(self.names) for own in self._choices]
         if orders is None:
             orders = prepared_repository.tree_orders((rows - self._shift) / self._span, boxes)
         self._orders = orders
@@ -296,7 +293,6 @@ class Imputer:
             replace(own, ordered=tuple(own.ordered[i] for i in order))
             for own, order in zip(self._choices, orders, strict=True)
         )
+        boxes = [own.boxes(self.names) for own in self._choices]
         room = prepared_repository.rounding(rows, self._shift, self._span)
-        self.prepared = self.prepared._replace(
-            **prepared_repository.box_arrays(self._boxes(), room)
-        )
+        self.prepared = self.prepared._replace(**prepared_repository.box_arrays(boxes, room))

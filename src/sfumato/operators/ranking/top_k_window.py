@@ -17,15 +17,13 @@ from sfumato.operators.ranking.semantics import Semantics, rankings, stream_rank
 from sfumato.operators.ranking.timetable import Query
 from sfumato.operators.ranking.top_k_config import PK_TOPK, TopKWindowConfig, checked_query
 from sfumato.operators.ranking.window_answers import CollectedAnswers, TopKAnswers
+from sfumato.operators.ranking.window_content import WindowContent
 from sfumato.operators.ranking.window_tuples import HeldTuples, accepted_by_rules, check_restored
-from sfumato.operators.state.declared import Optional, Part, Record, Value
+from sfumato.operators.state.declared import Optional, Part, Value
 from sfumato.operators.state.stateful import Operator
-from sfumato.operators.windows.uncertain_window import UncertainWindow
-
-NEVER = -(2**62)
 
 
-class TopKWindow(Operator):
+class TopKWindow(WindowContent, Operator):
     """Multi-top-k over a sliding window: each instant of the timetable is one kernel run.
 
     queries : name -> (k, every), `every` in microseconds
@@ -64,11 +62,7 @@ class TopKWindow(Operator):
     state = {
         "unstarted": Value(dict),
         "schedule": Optional(Part("_new_schedule")),
-        "count": Optional(Part("_new_count")),
-        "reach": Value(low=0),
         "arrived": Value(low=0),
-        "held_tuples": Record(HeldTuples),
-        "latest": Value(),
         **dict.fromkeys(("out_of_order", "rejected", "executions", "cost"), Value(low=0)),
     }
 
@@ -89,21 +83,17 @@ class TopKWindow(Operator):
     ) -> None:
         if not isinstance(semantics, Semantics):
             semantics = Semantics(semantics)
-        self.config = config = TopKWindowConfig(
+        config = TopKWindowConfig(
             tuple((name, *query) for name, query in queries.items()),  # type: ignore[misc]
             length, rows, confidence, max_tuples, semantics, plan, start, ascending, streams,
             strict,
         )  # fmt: skip
-        self.count = self._new_count() if config.confidence is not None else None
-        self._reach = np.zeros(1, np.int64)  # oldest tuple held: before a call, after each arrival
+        super().__init__(config)
         self.schedule: Schedule | None = None
         self.unstarted = {name: (k, every) for name, k, every in config.queries}
         if config.start is not None:
             self._begin(config.start)
-        self.held_tuples = HeldTuples.none()
         self._ks: dict[tuple[str, ...], tuple[Ints, Ints, Ints]] = {}  # until a query changes
-        self._ordered = True  # whether the tuples held have ascending times
-        self.latest = NEVER  # no instant up to here is open
         self.arrived, self.out_of_order, self.rejected = 0, 0, 0
         self.executions, self.cost = 0, 0
 
@@ -137,12 +127,8 @@ class TopKWindow(Operator):
         if fresh.size == 0:
             return CollectedAnswers().answers()
         self._begin_with(int(fresh.time[0]))
-        if self.count is not None:
-            existence = np.add.reduceat(fresh.prob, fresh.begin[:-1])
-            starts = self.count.extend(np.minimum(existence, 1.0))
-            self._reach = np.concatenate([self._reach[-1:], starts])
         before = self.held_tuples.size
-        self.held_tuples = HeldTuples.joined([self.held_tuples, fresh])
+        self.enter(fresh)
         self.arrived += fresh.size
         newest = np.maximum.accumulate(np.maximum(fresh.time, self.latest))
         older = np.concatenate([[self.latest], newest[:-1]])
@@ -154,7 +140,7 @@ class TopKWindow(Operator):
         to = operator.index(to)
         if self.schedule is None or to <= self.latest:
             return CollectedAnswers().answers()
-        self._reach = self._reach[-1:]
+        self.stay()
         return self._answer_until(self.held_tuples.size, np.array([to]))
 
     def add(self, name: str, k: int, every: int) -> None:
@@ -201,25 +187,11 @@ class TopKWindow(Operator):
 
     # ---- what is saved
 
-    @property
-    def reach(self) -> int:
-        """Number of the oldest tuple that the uncertain window holds."""
-        return int(self._reach[-1])
-
-    @reach.setter
-    def reach(self, number: int) -> None:
-        self._reach = np.array([number])
-
     def _new_schedule(self) -> Schedule:
         return Schedule({}, 0, self.config.plan)
 
-    def _new_count(self) -> UncertainWindow:
-        rows, confidence = self.config.rows or 0, self.config.confidence or 0.0
-        return UncertainWindow(rows, confidence, max_tuples=self.config.max_tuples)
-
     def after_loading(self) -> None:
-        if (self.count is None) != (self.config.confidence is None):
-            raise ValueError("a window with a confidence has an uncertain window, others none")
+        super().after_loading()
         self.unstarted = {name: self._checked(query) for name, query in self.unstarted.items()}
         check_restored(self.held_tuples, self.arrived)
 
@@ -239,44 +211,22 @@ class TopKWindow(Operator):
         """Answer the instants up to newest[-1]; of the tuples from place `before` on, the i-th
         arrives when time newest[i] is reached."""
         assert self.schedule is not None
-        self._ordered = bool((np.diff(self.held_tuples.time) >= 0).all())
         out, last = CollectedAnswers(), int(newest[-1])
         while True:
             instant = self.schedule.next()
             if instant is None or instant > last:
                 break
             reached = int(np.searchsorted(newest, instant))  # this tuple shows it is past
-            window = self._window(instant, before, reached)
-            if window.size == 0 and self._is_over(instant, before + reached):
+            window = self.at(instant, before, reached)
+            if window.size == 0 and self.is_over(instant, before + reached):
                 self.schedule.skip(int(newest[reached]))  # nothing to answer until it is in
                 continue
             for due in self.schedule.take(instant):
                 window = self._run(due, int(newest[reached]), window, out)
         self.schedule.skip(last)
         self.latest = max(self.latest, last)
-        self._forget()
+        self.forget()
         return out.answers()
-
-    def _window(self, instant: int, before: int, reached: int) -> Ints:
-        """Places of the held tuples that are in the window at `instant`, in order of arrival:
-        those held `before` this call and the first `reached` of it are there already."""
-        held, visible = self.held_tuples, before + reached
-        if self.config.length is not None:
-            return held.between(instant - self.config.length, instant, visible, self._ordered)
-        return self._newest(visible, reached)
-
-    def _newest(self, visible: int, reached: int) -> Ints:
-        """Places of those that a window of `rows` holds after that arrival of this call."""
-        held = self.held_tuples
-        places = np.flatnonzero(held.valid[:visible])
-        if self.count is None:
-            return places[-(self.config.rows or 0) :]
-        return places[held.row[places] >= self._reach[reached]]
-
-    def _is_over(self, instant: int, visible: int) -> bool:
-        """Whether no tuple that has arrived can be in a later window."""
-        later = self.held_tuples.time[:visible] >= instant
-        return self.config.length is not None and not later.any()
 
     def _run(self, due: Due, now: int, window: Ints, out: CollectedAnswers) -> Ints:
         """Answer the queries of one run, the time being `now`; the window without the tuples that
@@ -314,14 +264,3 @@ class TopKWindow(Operator):
         self.held_tuples.valid[window[~fine]] = False
         self.rejected += int(np.count_nonzero(~fine))
         return window[fine]
-
-    def _forget(self) -> None:
-        """Drop the tuples that no window of a later instant can hold."""
-        held = self.held_tuples
-        if self.config.length is not None:
-            live = held.valid & (held.time > self.latest - self.config.length)
-            places = np.flatnonzero(live)
-        else:
-            places = self._newest(held.size, -1)
-        if places.size < held.size:
-            self.held_tuples = held.take(places)

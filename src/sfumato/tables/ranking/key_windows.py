@@ -4,43 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from sfumato.operators.arrays import Ints, longer
-from sfumato.operators.ranking.top_k_window import NEVER, TopKWindow
-from sfumato.operators.state.declared import Array, Declaration, Part, Record
+from sfumato.operators.ranking.top_k_window import TopKWindow
+from sfumato.operators.ranking.window_content import NEVER
+from sfumato.operators.state.declared import Array, Part, Record
 from sfumato.operators.state.declared_list import List
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.keys import KeyIndex
+from sfumato.tables.ranking.numbered_answers import Held, NumberedAnswers
 from sfumato.tables.row_store import RowStore
 from sfumato.windows import LONGEST
 
 FAR = 2**62  # no instant is due
 FROM_WINDOWS = ("out_of_order", "rejected", "overflow", "executions", "cost")
 _STARTS = {"scope": 0, "due": FAR, "newest": NEVER, "closed": NEVER}
-
-
-@dataclass
-class Held:
-    """The tuples that a key's window holds, oldest first: int64[n] each.
-
-    arrival : number in the window    number : of the row, -1 where the row itself is not needed
-    """
-
-    arrival: Ints
-    number: Ints
-
-    layout: ClassVar[Mapping[str, Declaration]] = dict.fromkeys(
-        ("arrival", "number"), Array(int, "held")
-    )
-
-
-def _nothing() -> Held:
-    return Held(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 class KeyWindows(Stateful):
@@ -74,7 +55,7 @@ class KeyWindows(Stateful):
             setattr(self, name, longer(getattr(self, name), keys, start))
         for _ in range(len(self.windows), keys):
             self.windows.append(self.make())
-            self.held.append(_nothing())
+            self.held.append(Held.none())
 
     def enter(self, key: int, numbers: Ints) -> None:
         """Note rows that the key's window takes next: int64[n], see `Held`."""
@@ -99,13 +80,44 @@ class KeyWindows(Stateful):
         due = window.next_due
         self.due[key] = FAR if due is None or not live.size else due
 
+    def advance(self, clock: Ints, steps: Mapping[int, Ints], out: NumberedAnswers) -> None:
+        """Answer what is past for the keys' scopes, though no row of the key shows it.
+
+        clock : int64[scopes]    steps : of a scope, its clock after each row of the batch
+        """
+        reached = clock[self.scope]
+        for k in np.flatnonzero(self.due <= reached).tolist():
+            with self.moving(k) as window:
+                answers = window.advance(int(reached[k]))
+                out.add(k, answers, self.held[k], clock=steps.get(int(self.scope[k])))
+
+    def close(self, keys: Ints, clock: Ints | None, longest: int, out: NumberedAnswers) -> None:
+        """Each query's first answer after the newest row of some keys, unless it was given.
+
+        clock : int64[scopes], where keys have scopes    longest : the greatest `every`
+        """
+        nothing = np.empty(0, np.int64)
+        for k in keys[self.newest[keys] >= self.closed[keys]].tolist():
+            last = int(self.newest[k])
+            if clock is not None:
+                last = max(last, int(clock[self.scope[k]]))
+            waiting = set(out.places)
+            with self.moving(k) as window:
+                out.add(k, window.advance(last), self.held[k], clock=nothing)
+                due = window.next_due
+                while waiting and due is not None and due <= last + longest:
+                    answers = window.advance(due)
+                    out.add(k, answers, self.held[k], only=waiting, clock=nothing)
+                    waiting -= set(answers.names)
+                    self.closed[k], due = due, window.next_due
+
     def empty(self, keys: np.ndarray) -> None:
         """Be as if no row of these keys had come; their codes may be given to others."""
         for name, start in _STARTS.items():
             getattr(self, name)[keys] = start
         for key in keys.tolist():
             self.alive -= self.held[key].arrival.size
-            self.windows[key], self.held[key] = self.make(), _nothing()
+            self.windows[key], self.held[key] = self.make(), Held.none()
 
     def forget(self) -> None:
         """Drop rows and rules that no window needs any more, once they are most of what is kept."""

@@ -2,11 +2,69 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
+import numpy as np
+import pyarrow as pa
+
+from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.ranking.window_answers import TopKAnswers, answers_and_latency
-from sfumato.tables.arrow import UNKNOWN
-from sfumato.tables.ranking.key_windows import Held
+from sfumato.operators.state.columns import Columns
+from sfumato.operators.state.declared import Array, Declaration
+from sfumato.tables.arrow import UNKNOWN, as_times
+
+
+@dataclass
+class Held:
+    """The tuples that a key's window holds, oldest first: int64[n] each.
+
+    arrival : number in the window    number : of the row, -1 where the row itself is not needed
+    """
+
+    arrival: Ints
+    number: Ints
+
+    layout: ClassVar[Mapping[str, Declaration]] = dict.fromkeys(
+        ("arrival", "number"), Array(int, "held")
+    )
+
+    @classmethod
+    def none(cls) -> Held:
+        """No tuples."""
+        return cls(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+@dataclass(frozen=True)
+class AnswerColumns(Columns):
+    """Rows of answers, by time, then group, query and rank: int64[n], but score and probability.
+
+    query : place among the queries    number : of the tuple's row    answered : or UNKNOWN
+    """
+
+    group: Ints
+    query: Ints
+    k: Ints
+    time: Ints
+    answered: Ints
+    rank: Ints
+    number: Ints
+    stream: Ints
+    score: Floats
+    probability: Floats
+
+    def shown(self, names: Iterable[str], kind: pa.DataType) -> dict[str, pa.Array]:
+        """The columns that a table of answers has, times of this type."""
+        return {
+            "query": pa.array(list(names)).take(pa.array(self.query)),
+            "k": pa.array(self.k),
+            "time": as_times(self.time, kind),
+            "rank": pa.array(self.rank),
+            "score": pa.array(self.score),
+            "probability": pa.array(self.probability),
+            "answered": as_times(self.answered, kind),
+        }
 
 
 class NumberedAnswers:
@@ -14,7 +72,7 @@ class NumberedAnswers:
 
     def __init__(self, places: dict[str, int]) -> None:
         self.places = places
-        self.parts: list[tuple[np.ndarray, ...]] = []
+        self.parts: list[AnswerColumns] = []
 
     def add(
         self,
@@ -37,42 +95,26 @@ class NumberedAnswers:
         answered = answers.answered
         if clock is not None:
             answered = np.append(clock, UNKNOWN)[np.searchsorted(clock, answers.time)]
-        part: tuple[np.ndarray, ...] = (
-            np.full(query.size, group),
-            query,
-            answers.k,
-            answers.time,
-            answered,
-            answers.rank,
-            number,
-            answers.stream,
-            answers.score,
-            answers.probability,
-        )
+        part = AnswerColumns(
+            np.full(query.size, group), query, answers.k, answers.time, answered, answers.rank,
+            number, answers.stream, answers.score, answers.probability,
+        )  # fmt: skip
         if only is not None:
             wanted = np.isin(query, [self.places[name] for name in only])
-            part = tuple(column[wanted] for column in part)
+            part = part.take(wanted)
         self.parts.append(part)
 
-    def sorted(self) -> list[np.ndarray]:
-        """All columns, by time, then group, query and rank."""
-        columns = [np.concatenate(column) for column in zip(*self.parts, strict=True)]
-        group, query, _, time, _, rank, *_ = columns
-        order = np.lexsort((rank, query, group, time))
-        return [column[order] for column in columns]
+    def sorted(self) -> AnswerColumns:
+        """All of them as one."""
+        of = AnswerColumns.joined(self.parts)
+        return of.take(np.lexsort((of.rank, of.query, of.group, of.time)))
 
 
-def counted(
-    group: np.ndarray,
-    query: np.ndarray,
-    time: np.ndarray,
-    answered: np.ndarray,
-    every: np.ndarray,
-) -> tuple[int, int, int]:
+def counted(of: AnswerColumns, every: Ints) -> tuple[int, int, int]:
     """Answers among sorted rows, how many are later than their query's `every`, and the sum of
-    their latencies in microseconds. int64[n], but `every`: of each query."""
-    changes = np.ones(group.size, np.bool_)
-    changes[1:] = np.diff(group) != 0
-    for column in (query, time):
+    their latencies in microseconds."""
+    changes = np.ones(of.group.size, np.bool_)
+    changes[1:] = np.diff(of.group) != 0
+    for column in (of.query, of.time):
         changes[1:] |= np.diff(column) != 0
-    return answers_and_latency(changes, time, answered, every[query], UNKNOWN)
+    return answers_and_latency(changes, of.time, of.answered, every[of.query], UNKNOWN)

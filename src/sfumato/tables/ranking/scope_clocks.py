@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.operators.arrays import by_code, longer
-from sfumato.operators.ranking.top_k_window import NEVER
+from sfumato.operators.ranking.window_content import NEVER
 from sfumato.operators.state.declared import Array, Part
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrow import UNKNOWN

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Part
 from sfumato.operators.state.tuple_batch import EXCESS
 from sfumato.tables.arrival_order import arrival_order
-from sfumato.tables.arrow import as_numbers, as_times
+from sfumato.tables.arrow import as_numbers
 from sfumato.tables.declared import Table
 from sfumato.tables.operator import ROW, TIE, TableConfig, TableOperator
 from sfumato.tables.ranking.key_windows import KeyWindows
@@ -54,19 +54,9 @@ class TopKTableConfig(TableConfig):
 
     kind, version = "top-k table", 5
     counters: ClassVar[tuple[str, ...]] = (
-        "rows",
-        "invalid",
-        "late",
-        "out_of_order",
-        "rejected",
-        "overflow",
-        "executions",
-        "cost",
-        "answers",
-        "answered",
-        "late_answers",
-        "latency",
-    )
+        "rows", "invalid", "late", "out_of_order", "rejected", "overflow", "executions", "cost",
+        *OF_ANSWERS,
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         span = self.window.span if isinstance(self.window, Range) else None
@@ -91,12 +81,10 @@ class TopKTableConfig(TableConfig):
     def one_window(self) -> TopKWindow:
         """The empty window of one key."""
         window = self.window
+        held: Any = {"length": window.span} if isinstance(window, Range) else vars(window)
         return TopKWindow(
             self.named,
-            length=window.span if isinstance(window, Range) else None,
-            rows=window.rows if isinstance(window, Rows) else None,
-            confidence=window.confidence if isinstance(window, Rows) else None,
-            max_tuples=window.max_tuples if isinstance(window, Rows) else None,
+            **held,
             semantics=self.semantics,
             plan=self.plan,
             ascending=self.ascending,
@@ -132,8 +120,6 @@ class TableTopK(TableOperator):
         self.places = {name: i for i, (name, *_) in enumerate(config.queries)}
         self.every = np.array([every for *_, every in config.queries], np.int64)
         self.like: pa.Table | None = None  # no row, of the rows' type
-
-    # ---- rows in
 
     def usable(self, rows: pa.Table) -> np.ndarray:
         """bool[n]: rows with a time within 2**60 microseconds of 1970, finite scores, and
@@ -172,7 +158,7 @@ class TableTopK(TableOperator):
         out = NumberedAnswers(self.places)
         self._extend(rows, key, time, np.flatnonzero(~late), out)
         if self.config.scope is not None:
-            self._advance(out)
+            self.windows.advance(self.scopes.clock, self.scopes.steps, out)
         over = self._expired()
         if not self.config.shared:
             self._close(over, out)
@@ -251,19 +237,9 @@ class TableTopK(TableOperator):
                 out.add(k, answers, self.windows.held[k], clock=self._steps(k))
             self.windows.newest[k] = max(self.windows.newest[k], time[of].max())
 
-    def _advance(self, out: NumberedAnswers) -> None:
-        """Answer what is past for the keys' scopes, though no row of the key shows it."""
-        clock = self.scopes.clock[self.windows.scope]
-        for k in np.flatnonzero(self.windows.due <= clock).tolist():
-            with self.windows.moving(k) as window:
-                answers = window.advance(int(clock[k]))
-                out.add(k, answers, self.windows.held[k], clock=self._steps(k))
-
     def _steps(self, key: int) -> np.ndarray | None:
         """The times known in a key's scope after each of its rows; None: without a scope."""
         return self.scopes.steps.get(int(self.windows.scope[key]))
-
-    # ---- no more rows
 
     def idle(self, now: int) -> list[pa.Table]:
         window = self.config.window
@@ -281,24 +257,8 @@ class TableTopK(TableOperator):
         return self._tables(out)
 
     def _close(self, keys: np.ndarray, out: NumberedAnswers) -> None:
-        """Each query's first answer after the newest row of some keys, unless it was given."""
-        nothing = np.empty(0, np.int64)
-        longest, windows = int(self.every.max()), self.windows
-        for k in keys[windows.newest[keys] >= windows.closed[keys]].tolist():
-            last = int(windows.newest[k])
-            if self.config.scope is not None:
-                last = max(last, int(self.scopes.clock[windows.scope[k]]))
-            waiting = set(self.places)
-            with windows.moving(k) as window:
-                out.add(k, window.advance(last), windows.held[k], clock=nothing)
-                due = window.next_due
-                while waiting and due is not None and due <= last + longest:
-                    answers = window.advance(due)
-                    out.add(k, answers, windows.held[k], only=waiting, clock=nothing)
-                    waiting -= set(answers.names)
-                    windows.closed[k], due = due, window.next_due
-
-    # ---- answers out
+        clock = None if self.config.scope is None else self.scopes.clock
+        self.windows.close(keys, clock, int(self.every.max()), out)
 
     def _tables(self, out: NumberedAnswers) -> list[pa.Table]:
         tables = [self._table(out)] if out.parts else []
@@ -306,27 +266,18 @@ class TableTopK(TableOperator):
         return tables
 
     def _table(self, out: NumberedAnswers) -> pa.Table:
-        key, query, k, time, answered, rank, number, stream, score, probability = out.sorted()
-        found = counted(key, query, time, answered, self.every)
-        for name, count in zip(OF_ANSWERS, (len(key), *found), strict=True):
+        of = out.sorted()
+        for name, count in zip(OF_ANSWERS, (len(of.group), *counted(of, self.every)), strict=True):
             self.counts[name] += count
-        kind = TIMES[self.config.time]
-        columns = {f"key{i}": self.index.take(key, i) for i in range(self.config.keys)}
-        columns |= {
-            "query": pa.array(list(self.places)).take(pa.array(query)),
-            "k": pa.array(k),
-            "time": as_times(time, kind),
-            "rank": pa.array(rank),
-            "score": pa.array(score),
-            "probability": pa.array(probability),
-        }
+        columns = {f"key{i}": self.index.take(of.group, i) for i in range(self.config.keys)}
+        columns |= of.shown(self.places, TIMES[self.config.time])
         if self.config.streams:
             assert self.like is not None
-            columns[ROW] = pa.nulls(len(key), self.like.schema.field(ROW).type)
-            columns["stream"] = self.streams.take(stream)
+            columns[ROW] = pa.nulls(len(of.group), self.like.schema.field(ROW).type)
+            columns["stream"] = self.streams.take(of.stream)
         else:
-            columns[ROW] = self.windows.take(number)
-        return pa.table({**columns, "answered": as_times(answered, kind)})
+            columns[ROW] = self.windows.take(of.number)
+        return pa.table(columns)
 
     def after_loading(self) -> None:
         super().after_loading()
