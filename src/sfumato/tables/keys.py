@@ -41,8 +41,7 @@ class KeyIndex(Stateful):
         "latest": Value(float),
     }
 
-    def __init__(self, table: pa.Table | None = None, forget_after: float | None = None) -> None:
-        """table : the combinations known so far, row i has code i (as `table` returned it)."""
+    def __init__(self, forget_after: float | None = None) -> None:
         self.forget_after = forget_after
         self._codes: dict[tuple, int] = {}
         self._values = RowStore()
@@ -53,9 +52,6 @@ class KeyIndex(Stateful):
         self.latest = NEVER  # newest order of all rows
         self._over: list[int] = []  # codes whose key has begun anew
         self._due = NEVER  # no key is silent for too long before `latest` has reached this
-        if table is not None:
-            self.known, self.code = table, np.arange(table.num_rows)
-            self.after_loading()
 
     def __len__(self) -> int:
         """Keys known."""

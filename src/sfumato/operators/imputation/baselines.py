@@ -21,17 +21,14 @@ def impute_mean(repository: npt.ArrayLike, values: npt.ArrayLike) -> Floats:
     return np.where(np.isnan(objects), rows.mean(axis=0), objects)
 
 
-def impute_nearest(
-    repository: npt.ArrayLike, values: npt.ArrayLike, neighbours: int = 5, scaled: bool = True
-) -> Floats:
+def impute_nearest(repository: npt.ArrayLike, values: npt.ArrayLike, neighbours: int = 5) -> Floats:
     """Missing attributes replaced by their mean over the nearest rows of the repository.
 
     repository : float64[N, D], finite    values : float64[n, D], NaN is missing
-    neighbours : int >= 1    scaled : bool, attributes first scaled to their extent in the
-        repository
-    Distance is Euclidean over the attributes present; ties go to the earlier row; without any
-    attribute present the mean of the repository is taken. This is what scikit-learn's `KNNImputer`
-    fitted to the repository does, without needing it.
+    neighbours : int >= 1
+    Distance is Euclidean over the attributes present, scaled to their extent in the repository;
+    ties go to the earlier row; without any attribute present the mean of the repository is taken.
+    This is what scikit-learn's `KNNImputer` does after scaling, without needing it.
     Returns float64[n, D].  O(n N D).
     """
     rows, objects = _both(repository, values)
@@ -39,7 +36,7 @@ def impute_nearest(
     if k < 1:
         raise ValueError(f"`neighbours` must be at least 1; got {neighbours!r}")
     low, extent = rows.min(axis=0), rows.max(axis=0) - rows.min(axis=0)
-    extent = np.where(scaled & (extent > 0.0), extent, 1.0)
+    extent[extent == 0.0] = 1.0
     near, wanted = (rows - low) / extent, (objects - low) / extent
     result = objects.copy()
     missing = np.isnan(objects)

@@ -36,13 +36,13 @@ class JoinWindow:
 Window = Rows | Range | JoinWindow
 
 
-def windows_of(window: Window | Sequence[Window], streams: int = 2) -> tuple[JoinWindow, ...]:
-    """The windows of all streams, from one for all of them or one for each.
+def windows_of(window: Window | Sequence[Window]) -> tuple[JoinWindow, ...]:
+    """The windows of all streams, from one for both or one for each of two or more.
 
     Raises TypeError for anything else, ValueError for a range with another slide than its length:
     a join's window moves with every tuple.
     """
-    several: list[Any] = list(window) if isinstance(window, list | tuple) else [window] * streams
+    several: list[Any] = list(window) if isinstance(window, list | tuple) else [window] * 2
     if len(several) < 2 or not all(isinstance(one, Window) for one in several):
         raise TypeError(
             "`window` must be sf.Rows(rows, confidence=...), sf.Range(length) or a pair of them, "

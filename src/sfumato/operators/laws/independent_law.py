@@ -96,68 +96,56 @@ def _sampled(
     return FiniteLaws.of_samples(samples[None], existence, exact)
 
 
-class Results:
-    """Results of one aggregate, row by row as they are found."""
-
-    def __init__(self, aggregate: Aggregate, options: LawOptions, moments: Floats) -> None:
-        """moments : float64[3, r], mean, standard deviation, existence; of no quantile."""
-        self._options, self._moments = options, moments
-        self._from_law = aggregate.function == "quantile"
-        self._rows: list[int] = []
-        self._laws: list[FiniteLaws] = []
-        self._parts: list[Measured] = []
-
-    def put(self, row: int, law: FiniteLaws) -> None:
-        """The law of a row."""
-        self._rows.append(row)
-        self._laws.append(law)
-        if len(self._laws) == MOST_LAWS:
-            self._summarise()
-
-    def measured(self, order: Ints) -> Measured:
-        """The results of these rows, in this order; all or none have a law."""
-        if not self._rows:
-            if not order.size:
-                return self._options.nothing()
-            mean, stddev, existence = (x[order] for x in self._moments)
-            return self._options.measured((mean, stddev, existence), None)
-        self._summarise()
-        place = np.empty(self._moments.shape[1], np.int64)
-        place[self._rows] = np.arange(len(self._rows))
-        return Measured.joined(self._parts).take(place[order])
-
-    def _summarise(self) -> None:
-        if not self._laws:
-            return
-        rows = self._rows[len(self._rows) - len(self._laws) :]
-        mean, stddev, existence = (x[rows] for x in self._moments)
-        moments = None if self._from_law else (mean, stddev, existence)
-        self._parts.append(self._options.measured(moments, [FiniteLaws.joined(self._laws)]))
-        self._laws = []
-
-
 class LawfulResults:
-    """Results of several aggregates, with laws where they are wanted.
+    """Results of several aggregates, row by row, with laws where they are wanted.
 
-    moments : float64[r, 3, n], as of `Results`, of each aggregate
+    moments : float64[r, 3, n], of each aggregate mean, standard deviation and existence of all
+        rows; of a quantile none are known
     """
 
     def __init__(
         self, aggregates: Sequence[Aggregate], options: LawOptions, moments: Floats
     ) -> None:
-        self._options = options
-        self._each = [Results(a, options, moments[r]) for r, a in enumerate(aggregates)]
-        pairs = zip(aggregates, self._each, strict=True)
-        self.lawful = [(a, results) for a, results in pairs if options.law_wanted(a)]
+        self._aggregates, self._options, self._moments = aggregates, options, moments
+        self.lawful = [r for r, a in enumerate(aggregates) if options.law_wanted(a)]
+        self._rows: list[int] = []  # that have laws, in order of `put`
+        self._laws: list[list[FiniteLaws]] = [[] for _ in aggregates]  # not summarised yet
+        self._parts: list[list[Measured]] = [[] for _ in aggregates]
 
     def put(self, row: int, members: TupleBatch) -> None:
         """The laws of a row, from the tuples inside."""
-        for aggregate, results in self.lawful:
-            results.put(row, law_of(aggregate, members, self._options))
+        self._rows.append(row)
+        for r in self.lawful:
+            self._laws[r].append(law_of(self._aggregates[r], members, self._options))
+        if len(self._rows) % MOST_LAWS == 0:
+            self._summarise()
 
     def measured(self, order: Ints) -> list[Measured]:
-        """The results of these rows, in this order."""
-        return [results.measured(order) for results in self._each]
+        """The results of these rows, in this order; all or none have laws."""
+        self._summarise()
+        place = np.empty(self._moments.shape[2], np.int64)
+        place[self._rows] = np.arange(len(self._rows))
+        results = []
+        for r, parts in enumerate(self._parts):
+            if parts:
+                results.append(Measured.joined(parts).take(place[order]))
+            elif order.size:
+                mean, stddev, existence = self._moments[r][:, order]
+                results.append(self._options.measured((mean, stddev, existence), None))
+            else:
+                results.append(self._options.nothing())
+        return results
+
+    def _summarise(self) -> None:
+        for r in self.lawful:
+            laws = self._laws[r]
+            if laws:
+                mean, stddev, existence = self._moments[r][:, self._rows[-len(laws) :]]
+                from_law = self._aggregates[r].function == "quantile"
+                moments = None if from_law else (mean, stddev, existence)
+                done = self._options.measured(moments, [FiniteLaws.joined(laws)])
+                self._parts[r].append(done)
+                self._laws[r] = []
 
 
 def checked_aggregates(aggregates: Sequence[Aggregate], attributes: int | None) -> int:

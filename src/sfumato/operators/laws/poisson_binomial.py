@@ -24,12 +24,12 @@ UNDERFLOW = 1e-300  # what the wide law leaves out
 EXCESS = 1e-9  # a sum of alternatives may exceed 1 by this much rounding
 
 
-def checked_existence(existence: npt.ArrayLike, name: str = "existence") -> Floats:
+def checked_existence(existence: npt.ArrayLike) -> Floats:
     """`existence` as a contiguous float64[n] in [0, 1]; values up to 1 + 1e-9 are clipped to 1.
 
     Raises ValueError for another dimension, for values that are no numbers, NaN or out of range.
     """
-    return surveyed_existence(existence, name)[0]
+    return surveyed_existence(existence, "existence")[0]
 
 
 def as_floats(name: str, values: npt.ArrayLike) -> Floats:

@@ -196,14 +196,14 @@ class RankedItems:
             )
 
 
-def checked_k(k: Any, name: str = "k") -> int:
+def checked_k(k: Any) -> int:
     """`k` as an int of at least 1; ValueError for anything else."""
     try:
         number = operator.index(k)
     except TypeError:
         number = 0
     if isinstance(k, (bool, np.bool_)) or not 1 <= number < 2**31:
-        raise ValueError(f"`{name}` must be a whole number of tuples, at least 1; got {k!r}")
+        raise ValueError(f"`k` must be a whole number of tuples, at least 1; got {k!r}")
     return number
 
 
