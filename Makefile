@@ -9,7 +9,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 JAVA_17 := $(shell version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 \
 	| sed -n 's/.*version "\([0-9]*\).*/\1/p'); [ "$${version:-0}" -ge 17 ] && echo yes)
 
-.PHONY: demo check fast test lint bench chaos clean
+.PHONY: demo check fast test lint bench chaos soak clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/demo.stamp
@@ -39,6 +39,11 @@ bench: $(VENV)/dev.stamp
 # Kills drivers, JVMs and workers in mid-stream, and compares the answers with those of a quiet run.
 chaos: $(VENV)/dev.stamp
 	$(BIN)/python benchmarks/chaos.py --page docs/chaos.md
+
+# Live queries for half an hour: does memory stay flat?
+soak: $(VENV)/dev.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	$(BIN)/python benchmarks/soak.py --page docs/soak.md
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info spark-warehouse metastore_db derby.log
