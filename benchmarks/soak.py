@@ -5,7 +5,7 @@
 Two queries read a stream of disordered readings whose devices come and go, so that only
 `forget_after` keeps state bounded: `reorder` by device before extents, and a similarity join of two
 reordered halves. Sampled all along: resident memory of this process, of the JVM and of the Python
-workers, and the bytes and the number of entries of Spark's state. "Flat" compares the mean of the
+workers, the bytes of Spark's state and of its checkpoints. "Flat" compares the mean of the
 last third of the samples with that of the middle third (the first third warms up).
 """
 
@@ -42,7 +42,7 @@ class Sample:
     jvm: float
     workers: float
     state_mb: float
-    state_entries: int
+    checkpoint_mb: float
     rows: int
     held: int
     batch_seconds: float
@@ -87,6 +87,7 @@ class Watch:
     """Running queries, and what their micro-batches have done: rows read, rows more held."""
 
     running: list[Any]
+    folder: Path
     begun: float = field(default_factory=time.monotonic)
     rows: dict[tuple[str, int], int] = field(default_factory=dict)
     held: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -107,7 +108,7 @@ class Watch:
             seconds=round(time.monotonic() - self.begun, 1),
             **resident(),
             state_mb=round(sum(of["memoryUsedBytes"] for of in state) / MB, 1),
-            state_entries=sum(of["numRowsTotal"] for of in state),
+            checkpoint_mb=round(bytes_of(self.folder) / MB, 1),
             rows=sum(self.rows.values()),
             held=sum(self.held.values()),
             batch_seconds=max(spent, default=0) / 1000,
@@ -121,6 +122,15 @@ class Watch:
             for metric, counts in report.get("observedMetrics", {}).items()
             if metric.startswith("sfumato_reorder")
         )
+
+
+def bytes_of(folder: Path) -> int:
+    """What the files of a folder take, as of now."""
+    total = 0
+    for file in folder.rglob("*"):
+        with suppress(OSError):  # gone meanwhile
+            total += file.stat().st_size
+    return total
 
 
 def resident() -> dict[str, float]:
@@ -147,7 +157,7 @@ WATCHED = {
     "jvm": "memory of the JVM, MB",
     "workers": "memory of the Python workers, MB",
     "state_mb": "memory of Spark's state store, MB",
-    "state_entries": "entries of Spark's state",
+    "checkpoint_mb": "files of both checkpoints, MB",
     "held": "rows held by reorders",
 }
 HEAD = """# Soak
@@ -203,7 +213,7 @@ def main() -> None:
             .start()
             for name, frame in queries(readings(spark, chosen.rate)).items()
         ]
-        watch = Watch(running)
+        watch = Watch(running, Path(folder))
         while time.monotonic() - watch.begun < chosen.minutes * 60:
             time.sleep(EVERY)
             samples.append(watch.sample())

@@ -172,9 +172,9 @@ def reorder_rows(spark: Any, folder: Path, keys: int, size: int) -> list[dict[st
 def join_rows(spark: Any, folder: Path, size: int) -> list[dict[str, Any]]:
     """Half of the rows left, half right; w = 1,000, ten samples."""
     import sfumato as sf
-    from sfumato.operators.joins.join_window import JoinWindow
     from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
     from sfumato.tables.operator import TIE
+    from sfumato.windows import JoinWindow
 
     count = SIZES[size]
     table = readings(size * count, 1, 10, seed=2)

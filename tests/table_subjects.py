@@ -10,7 +10,6 @@ import pyarrow as pa
 from operator_laws import Subject
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.imputation.imputer import Imputer
-from sfumato.operators.joins.join_window import JoinWindow
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.tables.disorder.reorder import ReorderTableConfig
 from sfumato.tables.imputation.earlier_values import EarlierValuesTableConfig
@@ -20,7 +19,7 @@ from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
 from sfumato.tables.ranking.top_k import TopKTableConfig
 from sfumato.tables.windows.extents import ExtentTableConfig
 from sfumato.tables.windows.window_aggregate import RowWindowTableConfig
-from sfumato.windows import Delta, Range, Rows
+from sfumato.windows import Delta, JoinWindow, Range, Rows
 
 KEYS = ("a", "b", "c")
 RESULTS = {

@@ -47,6 +47,7 @@ from sfumato.sql import sql as sql
 from sfumato.sql.text.errors import SqlError as SqlError
 from sfumato.warming import warm_up as warm_up
 from sfumato.windows import Delta as Delta
+from sfumato.windows import JoinWindow as JoinWindow
 from sfumato.windows import Range as Range
 from sfumato.windows import Rows as Rows
 

@@ -20,7 +20,6 @@ from sfumato.operators.imputation.imputer import Imputer
 from sfumato.operators.imputation.imputer_settings import LEAST_DONORS
 from sfumato.operators.joins.arrivals import Arrivals, IncompleteArrivals
 from sfumato.operators.joins.incomplete_join import IncompleteJoin
-from sfumato.operators.joins.join_window import JoinWindow
 from sfumato.operators.joins.pair_matches import Tuples, pair_matches
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.laws.aggregate import FUNCTIONS, Aggregate
@@ -33,6 +32,7 @@ from sfumato.operators.windows.count.count_window_aggregate import CountWindowAg
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from sfumato.operators.windows.uncertain_window import UncertainWindow
+from sfumato.windows import JoinWindow
 
 ROWS = 80  # enough for windows to slide, and for sums with too many states to be exact
 LAWS: dict[str, Any] = {"quantiles": [0.5], "distribution": 3, "samples": 10}

@@ -93,6 +93,36 @@ class Range:
 
 
 @dataclass(frozen=True)
+class JoinWindow:
+    """What a window of a stream holds in a join: by count, by time, or by both bounds at once.
+
+    rows, confidence, max_tuples : as for `Rows`; rows=None: any number
+    span : "10 minutes", a timedelta, or microseconds (which it becomes); a tuple leaves when one of
+        its key comes, of any stream, that is as much later, or more; None: never for that
+
+    Raises ValueError for a value out of range, TypeError for other types.
+    Source: A, sections 4 and 8.1.
+    """
+
+    rows: int | None = None
+    confidence: float = 0.95
+    max_tuples: int | None = None
+    span: Duration | None = None
+
+    def __post_init__(self) -> None:
+        Rows(1 if self.rows is None else self.rows, self.confidence)
+        _check_bound(self.max_tuples)
+        if self.span is not None:
+            object.__setattr__(self, "span", span_of("span", self.span))
+
+    @property
+    def length(self) -> int | None:
+        """`span` in microseconds."""
+        assert self.span is None or isinstance(self.span, int)
+        return self.span
+
+
+@dataclass(frozen=True)
 class Delta:
     """Attribute-delta window: the newest tuples, as long as none is too far from the oldest.
 
@@ -120,9 +150,12 @@ class Delta:
             raise ValueError(
                 f"`threshold` must lie in (0, 1], for example 0.5; got {self.threshold!r}"
             )
-        most = self.max_tuples
-        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
-            raise ValueError(f"`max_tuples` must be None or at least 1; got {most!r}")
+        _check_bound(self.max_tuples)
+
+
+def _check_bound(most: Any) -> None:
+    if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
+        raise ValueError(f"`max_tuples` must be None or at least 1; got {most!r}")
 
 
 def _not_a_number(value: Any) -> bool:

@@ -20,13 +20,13 @@ from sfumato.operators.imputation.donor_index import DonorIndex
 from sfumato.operators.imputation.earlier_values import EarlierValues
 from sfumato.operators.joins.arrivals import Arrivals, IncompleteArrivals
 from sfumato.operators.joins.incomplete_join import IncompleteJoin
-from sfumato.operators.joins.join_window import JoinWindow
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.ranking.top_k_window import TopKWindow
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
+from sfumato.windows import JoinWindow
 
 N = 60
 COLUMNS = (1, 2, 3, 9)

@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "spark": {"duration", "near_misses", "operators", "queries", "tables", "windows"},
     "sql": {"duration", "near_misses", "queries", "spark", "windows"},
     "reproduce": {"charts", "kernels", "operators", "windows"},
-    "warming": {"kernels", "operators"},
+    "warming": {"kernels", "operators", "windows"},
     "cli": {
         "charts",
         "duration",

@@ -17,9 +17,9 @@ import pytest
 
 from chaos import readings
 from sfumato.operators.disorder.reorder import Reorder
-from sfumato.operators.joins.join_window import JoinWindow
 from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
 from sfumato.tables.operator import TIE
+from sfumato.windows import JoinWindow
 
 KILLS, FILES, ROWS = 10, 80, 75
 STAMP = pa.timestamp("us", tz="UTC")

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.operators.imputation.imputer import Imputer
-from sfumato.operators.joins.join_window import JoinWindow
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
 from sfumato.tables.operator import TIE
+from sfumato.windows import JoinWindow
 
 JOIN = SimilarityJoinTableConfig(
     within=0.5,

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DoubleType, StringType, StructType
 
 from sfumato.duration import microseconds
-from sfumato.operators.joins.join_window import JoinWindow, windows_of
+from sfumato.operators.joins.join_window import Window, windows_of
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.columns import is_time, names, resolved
 from sfumato.spark.model.forgetting import forget_after_of
@@ -25,7 +25,7 @@ from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.join import SIDES, JoinTableConfig
 from sfumato.tables.joins.metric import Metric
 from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
-from sfumato.windows import Range, Rows
+from sfumato.windows import JoinWindow
 
 
 def similarity_join(
@@ -35,7 +35,7 @@ def similarity_join(
     on: str | Sequence[str],
     within: float | Mapping[str, float],
     probability: float,
-    window: Rows | Range | Sequence[Rows | Range],
+    window: Window | Sequence[Window],
     order: str | Sequence[str],
     key: str | Sequence[str] | None = None,
     strategy: str = "auto",
@@ -63,7 +63,8 @@ def similarity_join(
     probability : least probability of a pair, in (0, 1]
     window : sf.Rows or sf.Range(length), for each side and key, or a pair for left and right. In a
         window by time are the tuples of the last `length` by `order`: one that is as old as that,
-        or older, when a tuple of its key comes from either side is gone
+        or older, when a tuple of its key comes from either side is gone. Both bounds at once:
+        sf.JoinWindow(rows=500, span="10 minutes")
     order : the column(s) of both frames that give the order of arrival; simultaneous tuples:
         left before right. For windows by time one timestamp (or whole microseconds). See below for
         streams

@@ -13,9 +13,9 @@ from sfumato.operators.imputation.imputed import REASONS
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.operators.joins.answer_set import Answers
 from sfumato.operators.joins.incomplete_join import IncompleteArrivals, IncompleteJoin
-from sfumato.operators.joins.join_window import JoinWindow
 from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
 from sfumato.operators.state.snapshot import SnapshotError
+from sfumato.windows import JoinWindow
 
 NAMES = "abcdefghij"
 

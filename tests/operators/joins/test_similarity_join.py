@@ -19,10 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.kernels.joins.match_probability import distance_limit
-from sfumato.operators.joins.join_window import JoinWindow
 from sfumato.operators.joins.similarity_join import Answers, Arrivals, SimilarityJoin
 from sfumato.operators.state.snapshot import SnapshotError
-from sfumato.windows import Range
+from sfumato.windows import JoinWindow, Range
 from worlds import worlds
 
 SAME = 1e-12
@@ -509,11 +508,11 @@ GOOD = {"dimensions": 1, "within": 1.0, "probability": 0.5, "rows": 5, "confiden
         ({"within": math.nan}, "`within` must be a positive"),
         ({"probability": 0.0}, "`probability` must be a probability"),
         ({"probability": 1.5}, "`probability` must be a probability"),
-        ({"confidence": -0.1}, "`confidence` must be a probability"),
+        ({"confidence": -0.1}, r"`confidence` must lie in \(0, 1\]"),
         ({"rows": 0}, "`rows` must be a whole number"),
         ({"rows": 2.5}, "`rows` must be a whole number"),
         ({"dimensions": 0}, "`dimensions` must be a whole number"),
-        ({"max_tuples": 0}, "`max_tuples` must be a whole number"),
+        ({"max_tuples": 0}, "`max_tuples` must be None or at least 1"),
         ({"strategy": "hash"}, "`strategy` must be one of auto, nested, index, sort"),
         ({"output": "all"}, "`output` must be one of append, changes"),
         ({"dimensions": 2, "strategy": "sort"}, 'use "index"'),
@@ -563,9 +562,9 @@ def test_bytes_that_are_no_join_are_refused():
 
 
 def timed_brute_force(stream, within, probability, windows):
-    """As `brute_force`, with a window for each side: ("rows", n) of certain tuples, or ("time", n).
+    """As `brute_force`, with a window (rows, span) of certain tuples for each side; None: no bound.
 
-    A window stands at the newest time of its key; what is n old, or older, is gone.
+    A window stands at the newest time of its key; what is `span` old, or older, is gone.
     """
     numbers, held_by, clock, current, changes = [0, 0], {}, {}, [], []
     rows = zip(stream.side.tolist(), stream.key.tolist(), stream.time.tolist(), strict=True)
@@ -577,8 +576,8 @@ def timed_brute_force(stream, within, probability, windows):
         gone = []
         for of in (0, 1):
             window = held_by.setdefault((key, of), [])
-            kind, n = windows[of]
-            while kind == "time" and window and window[0][2] <= now - n:
+            span = windows[of][1]
+            while span is not None and window and window[0][2] <= now - span:
                 gone.append((of, window.pop(0)[0]))
         for opposite, theirs, _ in held_by[key, 1 - side]:
             pairs = {
@@ -592,7 +591,8 @@ def timed_brute_force(stream, within, probability, windows):
                 changes.append((i, 1, left, right, sum(pairs.values()), pairs))
                 current.append((left, right, sum(pairs.values()), pairs))
         held_by[key, side].append((number, samples, now))
-        if windows[side][0] == "rows" and len(held_by[key, side]) > windows[side][1]:
+        rows = windows[side][0]
+        if rows is not None and len(held_by[key, side]) > rows:
             gone.append((side, held_by[key, side].pop(0)[0]))
         leaving = [a for a in current if any(a[of] == number for of, number in gone)]
         current = [a for a in current if a not in leaving]
@@ -604,9 +604,7 @@ def timed_brute_force(stream, within, probability, windows):
 @given(
     st.integers(0, 10**6),
     st.integers(1, 3),
-    st.tuples(
-        *[st.tuples(st.sampled_from(["rows", "time"]), st.integers(1, 30)) for _ in range(2)]
-    ),
+    st.tuples(*[st.tuples(*[st.none() | st.integers(1, 30) for _ in range(2)]) for _ in range(2)]),
     st.sampled_from(["append", "changes"]),
     st.sampled_from([0.05, 0.3, 0.8]),
     st.data(),
@@ -622,7 +620,10 @@ def test_windows_by_time_equal_brute_force_under_every_strategy(
     expected = timed_brute_force(stream, 1.5, probability, windows)
     if output == "append":
         expected = [change for change in expected if change[1] > 0]
-    chosen = [JoinWindow(rows=n) if kind == "rows" else Range(n) for kind, n in windows]
+    chosen = [
+        Range(span) if rows is None and span is not None else JoinWindow(rows=rows, span=span)
+        for rows, span in windows
+    ]
     cuts = data.draw(st.lists(st.integers(0, 90), max_size=4))
     saved = data.draw(st.booleans())
     for strategy in strategies_for(d):

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.operators.imputation.imputer import Imputer
-from sfumato.operators.joins.join_window import JoinWindow
 from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
 from sfumato.tables.operator import TIE
+from sfumato.windows import JoinWindow
 
 STAMP = pa.timestamp("us", tz="UTC")
 ALTERNATIVES = pa.list_(pa.struct([("prob", pa.float64()), ("x", pa.float64())]))

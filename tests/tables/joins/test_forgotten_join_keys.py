@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from sfumato.operators.imputation.imputer import Imputer
-from sfumato.operators.joins.join_window import JoinWindow
 from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
 from sfumato.tables.operator import ROW, TIE
+from sfumato.windows import JoinWindow
 
 AFTER = 40.0
 SIMILAR = SimilarityJoinTableConfig(

@@ -29,11 +29,12 @@ from sfumato.operators.imputation.imputed import REASONS
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.operators.joins.answer_set import Answers
 from sfumato.operators.joins.arrivals import IncompleteArrivals
-from sfumato.operators.joins.join_window import JoinWindow, Window, windows_of
+from sfumato.operators.joins.join_window import Window, windows_of
 from sfumato.operators.joins.object_index import ObjectIndex
 from sfumato.operators.joins.pair_join import CHUNK, HELD, PairJoin
 from sfumato.operators.state.declared import Array, Record, Sizes
 from sfumato.operators.state.snapshot import SnapshotError
+from sfumato.windows import JoinWindow
 
 __all__ = ["IncompleteArrivals", "IncompleteJoin", "IncompleteJoinConfig"]
 

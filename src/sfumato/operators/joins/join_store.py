@@ -11,8 +11,8 @@ from sfumato.kernels.joins import tuple_store as kernel
 from sfumato.kernels.joins.similarity_nested import empty_windows
 from sfumato.kernels.joins.tuple_store import Batch, Store, Tuples, Windows
 from sfumato.operators.arrays import Floats, Ints, Records, by_code
-from sfumato.operators.joins.join_window import JoinWindow
 from sfumato.operators.windows.uncertain_window import UncertainWindow
+from sfumato.windows import JoinWindow
 
 
 class StoreIndex:
@@ -60,7 +60,7 @@ class JoinStore:
         self.dimensions, self.by_stream, self.probability = dimensions, windows, probability
         self.index = index
         self.overflow = 0
-        spans = [kernel.FOREVER if w.span is None else w.span for w in windows]
+        spans = [kernel.FOREVER if w.length is None else w.length for w in windows]
         self.rows = np.array([kernel.FOREVER if w.rows is None else w.rows for w in windows])
         self.store = Store(
             tuples=self._lines(0, np.empty(0)),

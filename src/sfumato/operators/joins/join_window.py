@@ -3,35 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from sfumato.operators.arguments import share, whole
-from sfumato.windows import LONGEST, Range, Rows
-
-
-@dataclass(frozen=True)
-class JoinWindow:
-    """What a window of a stream holds: by count, or by time.
-
-    rows, confidence, max_tuples : as for `UncertainWindow`; rows=None: any number
-    span : microseconds; a tuple leaves when one of its key comes, of any stream, that is as much
-        later, or more; None: never for that
-    """
-
-    rows: int | None = None
-    confidence: float = 0.95
-    max_tuples: int | None = None
-    span: int | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("rows", "max_tuples", "span"):
-            if getattr(self, name) is not None:
-                whole(name, getattr(self, name))
-        share("confidence", self.confidence)
-        if self.span is not None and self.span > LONGEST:
-            raise ValueError(f"`span` must be at most {LONGEST} microseconds; got {self.span}")
-
+from sfumato.windows import JoinWindow, Range, Rows
 
 Window = Rows | Range | JoinWindow
 
@@ -45,8 +19,8 @@ def windows_of(window: Window | Sequence[Window]) -> tuple[JoinWindow, ...]:
     several: list[Any] = list(window) if isinstance(window, list | tuple) else [window] * 2
     if len(several) < 2 or not all(isinstance(one, Window) for one in several):
         raise TypeError(
-            "`window` must be sf.Rows(rows, confidence=...), sf.Range(length) or a pair of them, "
-            f"for left and right; got {window!r}"
+            "`window` must be sf.Rows(rows, confidence=...), sf.Range(length), sf.JoinWindow(rows="
+            f"..., span=...) or a pair of them, for left and right; got {window!r}"
         )
     return tuple(map(_one, several))
 

@@ -16,9 +16,9 @@ from sfumato.operators.arrays import Floats, Ints, Records, grouped, longer, run
 from sfumato.operators.joins.answer_set import Answers, AnswerSet
 from sfumato.operators.joins.arrivals import Numbers
 from sfumato.operators.joins.join_store import JoinStore, StoreIndex
-from sfumato.operators.joins.join_window import JoinWindow
 from sfumato.operators.state.declared import Array, Declaration, Offsets, Part, Value
 from sfumato.operators.state.stateful import Operator
+from sfumato.windows import JoinWindow
 
 CHUNK = 8192  # arrivals taken at once: more would leave the processor's cache between two steps
 NEVER = np.iinfo(np.int64).min

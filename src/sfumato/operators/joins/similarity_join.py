@@ -15,9 +15,10 @@ from sfumato.operators.arguments import OUTPUTS, distance, one_of, share, whole
 from sfumato.operators.joins.answer_set import Answers
 from sfumato.operators.joins.arrivals import Arrivals
 from sfumato.operators.joins.join_strategy import Index, Nested, Sort
-from sfumato.operators.joins.join_window import JoinWindow, Window, windows_of
+from sfumato.operators.joins.join_window import Window, windows_of
 from sfumato.operators.joins.pair_join import CHUNK, HELD, Held, PairJoin
 from sfumato.operators.state.declared import Array, Record
+from sfumato.windows import JoinWindow
 
 __all__ = ["Answers", "Arrivals", "SimilarityJoin", "SimilarityJoinConfig"]
 

@@ -8,7 +8,6 @@ import pandas as pd
 
 from sfumato.kernels.windows.position import positions
 from sfumato.operators.arrays import Bools, Floats, Ints
-from sfumato.operators.joins.join_window import JoinWindow
 from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 from sfumato.reproduce.drawing import Lines, Titles
@@ -20,6 +19,7 @@ from sfumato.reproduce.uncertain_windows.perturbed_streams import (
     distance_of_selectivity,
     uncertain_pair,
 )
+from sfumato.windows import JoinWindow
 
 CONFIDENCE, PROBABILITY = 0.95, 0.5
 WINDOWS = (20, 40, 60, 80, 100, 200, 300, 400, 500)

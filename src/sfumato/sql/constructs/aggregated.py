@@ -68,10 +68,10 @@ class Aggregated(Step):
         # Of `sum(x)`, `avg(x)` and `count(*)` one thing is aggregated.
         operands = len({text.partition("(")[2] for text in self.aggregates} - {"*)"})
         each = 10 * 8 * (1 + operands)
-        tuples, total = typical_bytes(window, level, each)
+        tuples, total = typical_bytes(window.rows, level, each)
         return [
             ("window", newest(window)),
-            ("tuples held", f"w' = least n with {needed}; {held(window, level)}"),
+            ("tuples held", f"w' = least n with {needed}; {held(window.rows, level)}"),
             ("answers", "one for each tuple that arrives"),
             (
                 "state",

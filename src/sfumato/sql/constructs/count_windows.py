@@ -1,22 +1,26 @@
-"""`[ROWS 500 CONFIDENCE 95%]` and `[DELTA 5 ON temperature]`: windows over arrivals."""
+"""`[ROWS 500 CONFIDENCE 95%]`, `[DELTA 5 ON temperature]`: windows over arrivals."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from sfumato.sql.plan.bracket import FORGET, Bracket, Window
 from sfumato.sql.plan.given import Given
+from sfumato.sql.plan.nodes import at
 from sfumato.sql.plan.sources import found, unknown_column
 from sfumato.sql.text.words import Word
-from sfumato.windows import Delta, Rows
+from sfumato.windows import Delta, JoinWindow, Rows
 
 BOUND = Word("MAX_TUPLES", "number", "max_tuples")
 ORDER = Word("ORDER", "names", "", default="arrival")
 
 
 class RowsWindow(Bracket):
-    """`sf.Rows`: the newest tuples that hold so many existing ones."""
+    """`sf.Rows`: the newest tuples that hold so many existing ones; SPAN: of a join, those not
+    older than so much."""
 
     words = (
         Word("ROWS", "number", "rows"),
+        Word("SPAN", "duration", "span"),
         Word("CONFIDENCE", "fraction", "confidence"),
         BOUND,
         ORDER,
@@ -24,8 +28,16 @@ class RowsWindow(Bracket):
     )
     kind = "count"
 
+    @property
+    def asked_by(self) -> Sequence[str]:
+        return ("ROWS", "SPAN")
+
     def window(self, given: Given) -> tuple[Window | None, list[str]]:
-        return rows_window(given), ordered(given)
+        span = given.get("SPAN")
+        if span is not None:
+            reason = "SPAN is of the windows of a SIMILARITY JOIN; an aggregate or a ranking over "
+            raise at(given.text, span, reason + "time has extents", expected=("[RANGE duration]",))
+        return given.call(lambda: Rows(**given.arguments("FORGET"))), ordered(given)
 
 
 class DeltaWindow(Bracket):
@@ -53,9 +65,15 @@ class DeltaWindow(Bracket):
         return given.call(lambda: Delta(on=on, **arguments)), ordered(given)
 
 
-def rows_window(given: Given) -> Rows:
-    """The window of a bracket's words. Raises SqlError."""
-    return given.call(lambda: Rows(**given.arguments("FORGET")))
+def join_window(given: Given) -> JoinWindow:
+    """The window of a join's side, of a bracket's words. Raises SqlError."""
+    if given.get("ROWS") is None:
+        for word in ("CONFIDENCE", BOUND.word):
+            if (option := given.get(word)) is not None:
+                raise at(given.text, option, f"{word} is of a window of ROWS", expected=("ROWS n",))
+    else:
+        given.call(lambda: Rows(**given.arguments("FORGET", "SPAN")))  # checks the bound, too
+    return given.call(lambda: JoinWindow(**given.arguments("FORGET")))
 
 
 def ordered(given: Given) -> list[str]:

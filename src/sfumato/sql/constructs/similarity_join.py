@@ -1,32 +1,28 @@
 """`a [ROWS 500] SIMILARITY JOIN b ON (x) WITHIN 0.5 PROBABILITY 0.8`: two tables as one source."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame
-
 from sfumato.near_misses import near
-from sfumato.spark.model.controlled import controller_of
-from sfumato.spark.model.figures import join_confidence
 from sfumato.spark.similarity_join import similarity_join
-from sfumato.sql.constructs.count_windows import RowsWindow, rows_window
-from sfumato.sql.constructs.imputation import Imputed, agreed, imputation_lines, imputed
+from sfumato.sql.constructs.count_windows import RowsWindow, join_window
+from sfumato.sql.constructs.imputation import agreed, imputed
 from sfumato.sql.constructs.join_sides import joined_source, side_names
-from sfumato.sql.explanation.wording import held, newest, per_key, percent, typical_bytes
+from sfumato.sql.constructs.joined import Joined, pace_of
 from sfumato.sql.plan.block import Block
 from sfumato.sql.plan.bracket import FORGET
 from sfumato.sql.plan.construct import Join
 from sfumato.sql.plan.given import Given
-from sfumato.sql.plan.nodes import Lines, Step, at
+from sfumato.sql.plan.nodes import at
 from sfumato.sql.plan.sources import Frame, Source, called, found, unknown_column
 from sfumato.sql.text.syntax import FromClause, Name, Node, Relation, SimilarityJoin
 from sfumato.sql.text.words import Word
-from sfumato.windows import Rows
+from sfumato.windows import JoinWindow
 
 WORDS = (
-    Word("WITHIN", "number", "within", needed=True),
+    Word("WITHIN", "numbers", "within", needed=True),
     Word("PROBABILITY", "fraction", "probability", needed=True),
+    Word("METRIC", "choice", "metric"),
     Word("USING", "choice", "strategy"),
     Word("OUTPUT", "choice", "output"),
     Word("AND", "column EQUAL column", repeated=True),
@@ -77,104 +73,19 @@ def join_words(join: SimilarityJoin, text: str) -> Given:
     return Given(join.options, WORDS, join, text)
 
 
-@dataclass(frozen=True)
-class Joined(Step):
-    """`sf.similarity_join` over two inputs; with `imputation`, of incomplete rows."""
-
-    left: Step
-    right: Step
-    window: Rows
-    arguments: Mapping[str, Any]
-    imputation: Imputed | None
-    pace: str  # what the paces at which two streams are read change; empty for other frames
-
-    @property
-    def inputs(self) -> Mapping[str, Step]:
-        return {"left": self.left, "right": self.right}
-
-    def title(self) -> str:
-        if self.imputation is None:
-            return "similarity join of two uncertain windows"
-        return "similarity join of two incomplete windows, imputed as they meet"
-
-    def lines(self) -> Lines:
-        key = self.arguments["key"]
-        lines = [
-            ("pairs", self._pairs()),
-            ("order", ", ".join(self.arguments["order"])),
-            ("windows", per_key(key, "one a side, in one task")),
-            *([("pace", self.pace)] if self.pace else []),
-        ]
-        if self.imputation is None:
-            return lines + self._uncertain()
-        rows = f"the newest {self.window.rows} rows of each side{' and key' if key else ''}"
-        return [
-            *lines,
-            ("window", rows),
-            *imputation_lines(self.imputation),
-            ("state", f"{rows}, and their numbers; not the repository"),
-            (
-                "guarantee",
-                "the pairs of imputing every row first; rows in no reach are not imputed",
-            ),
-        ]
-
-    def _pairs(self) -> str:
-        on, within = ", ".join(self.arguments["on"]), self.arguments["within"]
-        leaving = "; a pair that leaves its window comes out again with change -"
-        changes = leaving if self.arguments.get("output") == "changes" else ""
-        probability = self.arguments["probability"]
-        return f"distance of ({on}) within {within:g} with probability at least {probability:g}" + (
-            changes
-        )
-
-    def _uncertain(self) -> Lines:
-        window, probability = self.window, self.arguments["probability"]
-        level = join_confidence(window.confidence, probability)
-        most = window.max_tuples
-        bound = "" if most is None else f"; at most {most}, the rest counted"
-        strategy = self.arguments.get("strategy", "auto")
-        chosen = "auto: index, or a scan where that is cheaper" if strategy == "auto" else strategy
-        return [
-            ("window", newest(window)),
-            (
-                "tuples held",
-                f"w' = least n with Pr(the n newest hold ≥ {window.rows}) ≥ {level:g} = min("
-                f"{window.confidence:g}, 1 - {probability:g}); {held(window, level)}{bound}",
-            ),
-            ("strategy", f"{chosen}; the answers are the same for all"),
-            ("state", self._state(level)),
-            ("guarantee", self._exact()),
-        ]
-
-    def _state(self, level: float) -> str:
-        alternative = 8 * (len(self.arguments["on"]) + 1)
-        tuples, total = typical_bytes(self.window, level, 2 * 10 * alternative)
-        a_key = " a key" if self.arguments["key"] else ""
-        return (
-            f"2 × w' × (alternatives × {alternative} bytes + row){a_key}; with 10 "
-            f"alternatives and {tuples}: 2 × w' × {10 * alternative} bytes{total} + rows"
-        )
-
-    def _exact(self) -> str:
-        pairs = "exact: a pair comes out if and only if it reaches its probability"
-        if self.window.confidence + self.arguments["probability"] >= 1:
-            return f"{pairs}; none that has left its window could"
-        missed = percent(1 - self.window.confidence)
-        return f"{pairs} among the tuples held; one that has left counts with at most {missed}"
-
-
 def _planned(
     sides: list[Side], given: Given, join: SimilarityJoin, block: Block
 ) -> tuple[Joined, dict[str, Any]]:
     """The step, and the arguments of the function."""
-    window, windows = _window(sides, join, block)
-    after = windows[0].value(FORGET)
+    windows, brackets = _windows(sides, join, block)
+    after = brackets[0].value(FORGET)
+    on = [_attribute(name, sides, block.text) for name in join.on]
     arguments = {
         **given.arguments(),
         **({} if after is None else {"forget_after": after}),
-        "on": [_attribute(name, sides, block.text) for name in join.on],
-        "order": _order(windows, sides, block.text),
+        "on": on,
+        "within": _within(given, on),
+        "order": _order(brackets, sides, block.text),
         "key": _keys(join, sides, block.text) or None,
     }
     imputing = agreed((sides[0].relation, sides[1].relation), block.text)
@@ -184,23 +95,22 @@ def _planned(
         imputation = imputed(imputing[1], side.frame, called(side.relation), block)
     steps = sides[0].frame.step, sides[1].frame.step
     frames = [side.frame.df for side in sides]
-    step = Joined(*steps, window, arguments, imputation, _pace(frames, arguments))
+    step = Joined(*steps, windows, arguments, imputation, pace_of(frames, arguments))
     impute = None if imputation is None else imputation.imputation
-    return step, {**arguments, "window": window, "impute": impute}
+    return step, {**arguments, "window": windows, "impute": impute}
 
 
-def _pace(frames: Sequence[DataFrame], arguments: Mapping[str, Any]) -> str:
-    """What EXPLAIN says of the paces at which the sides are read."""
-    if not all(frame.isStreaming for frame in frames):
-        return ""
-    order, keys = arguments["order"], arguments["key"] or []
-    if all(controller_of(frame.schema, order, keys) is not None for frame in frames):
-        return "any: rows wait until both sides are complete up to their event time"
-    return (
-        "the answers depend on it if the sides are two sources: their rows are counted as "
-        "unaligned; a controller before both sides (WATTR in a subquery), and ORDER by its event "
-        "time, ends it"
-    )
+def _within(given: Given, on: list[str]) -> Any:
+    """The greatest distance, or that of each attribute."""
+    within = given.arguments()["within"]
+    if not isinstance(within, list):
+        return within
+    if len(within) != len(on):
+        option = given.get("WITHIN")
+        assert option is not None
+        reason = f"WITHIN has {len(within)} distances, and ON {len(on)} attributes"
+        raise at(given.text, option, reason, expected=("a number", "one for each attribute"))
+    return dict(zip(on, within, strict=True))
 
 
 def _attribute(name: Name, sides: list[Side], text: str) -> str:
@@ -217,9 +127,11 @@ def _attribute(name: Name, sides: list[Side], text: str) -> str:
     return spelled[0]
 
 
-def _window(sides: list[Side], join: SimilarityJoin, block: Block) -> tuple[Rows, list[Given]]:
-    """The window of both sides, and its words: one bracket holds for both, two must agree."""
-    windows: list[Given] = []
+def _windows(
+    sides: list[Side], join: SimilarityJoin, block: Block
+) -> tuple[tuple[JoinWindow, JoinWindow], list[Given]]:
+    """The windows of both sides, and their words: one bracket holds for both."""
+    brackets: list[Given] = []
     for side in sides:
         asked = block.brackets.given(side.relation, block.text, side.frame)
         if asked is None:
@@ -228,22 +140,22 @@ def _window(sides: list[Side], join: SimilarityJoin, block: Block) -> tuple[Rows
         if not isinstance(bracket, RowsWindow):
             word = "WATTR" if bracket.kind else bracket.word
             hint = f"what comes first, join from (SELECT * FROM stream [{word} ...])"
-            reason = f"a SIMILARITY JOIN compares ROWS windows; {hint}"
+            reason = f"a SIMILARITY JOIN compares windows of ROWS or SPAN; {hint}"
             raise at(block.text, given.node, reason)
-        windows.append(given)
-    if not windows:
+        brackets.append(given)
+    if not brackets:
         reason = "the join lacks a window after a table's name"
-        raise at(block.text, join.keyword, reason, expected=("[ROWS number]",))
-    rows = [rows_window(given) for given in windows]
+        raise at(block.text, join.keyword, reason, expected=("[ROWS number]", "[SPAN duration]"))
+    windows = [join_window(given) for given in brackets]
     orders = [
         [str(name) for name in option.names]
-        for given in windows
+        for given in brackets
         if (option := given.get("ORDER")) is not None
     ]
-    forgets = [given.value(FORGET) for given in windows]
-    if rows[0] != rows[-1] or forgets[0] != forgets[-1] or (orders and orders[0] != orders[-1]):
-        raise at(block.text, windows[-1].node, "the windows of both sides must be the same")
-    return rows[0], windows
+    forgets = [given.value(FORGET) for given in brackets]
+    if forgets[0] != forgets[-1] or (orders and orders[0] != orders[-1]):
+        raise at(block.text, brackets[-1].node, "both sides must have the same ORDER and FORGET")
+    return (windows[0], windows[-1]), brackets
 
 
 def _order(windows: list[Given], sides: list[Side], text: str) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from sfumato.spark.model.figures import expected_tuples
-from sfumato.windows import Rows
+from sfumato.windows import JoinWindow, Rows
 
 EXISTENCES = (1.0, 0.9, 0.5)  # for which EXPLAIN gives the size of a window
 TYPICAL = 0.9  # existence of the tuples whose state it gives
@@ -52,7 +52,7 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def newest(window: Rows) -> str:
+def newest(window: Rows | JoinWindow) -> str:
     """What a window of rows is."""
     return (
         f"the newest tuples that hold {window.rows} existing ones with confidence "
@@ -60,15 +60,15 @@ def newest(window: Rows) -> str:
     )
 
 
-def held(window: Rows, confidence: float) -> str:
+def held(rows: int, confidence: float) -> str:
     """About how many tuples a window of rows holds, for tuples that exist more or less surely."""
-    sizes = ", ".join(f"{p:g}: {_about(window.rows, p, confidence)}" for p in EXISTENCES)
+    sizes = ", ".join(f"{p:g}: {_about(rows, p, confidence)}" for p in EXISTENCES)
     return f"at existence {sizes}"
 
 
-def typical_bytes(window: Rows, confidence: float, each: int) -> tuple[str, str]:
+def typical_bytes(rows: int, confidence: float, each: int) -> tuple[str, str]:
     """w' of a window of rows, and its bytes with so many a tuple (" = 3 MB"; "" without bound)."""
-    count = expected_tuples(window.rows, TYPICAL, confidence)
+    count = expected_tuples(rows, TYPICAL, confidence)
     if count is None:
         return "w'", ""
     return f"w' = {count} (existence {TYPICAL:g})", f" = {size(count * each)}"

@@ -39,6 +39,11 @@ class Bracket(ABC):
         """The word that asks for it."""
         return self.words[0].word
 
+    @property
+    def asked_by(self) -> Sequence[str]:
+        """All words that do."""
+        return (self.word,)
+
     def frame(self, given: Given, *, answered: bool) -> Frame:
         """What the rows become; `given.frame` as it is where they stay the same.
 
@@ -95,10 +100,10 @@ class Brackets:
 
     def _asked(self, node: syntax.Bracket, text: str) -> Bracket:
         """The construct that a bracket is. Raises SqlError for words of several."""
-        asked = [b for b in self.listed if node.get(b.word) is not None]
+        asked = [b for b in self.listed if any(map(node.get, b.asked_by))]
         if len(asked) > 1:
-            later = max((node.get(b.word) for b in asked[:2]), key=lambda o: o.start if o else 0)
-            assert later is not None
+            words = {word for b in asked[:2] for word in b.asked_by}
+            later = max((o for o in node.options if o.word in words), key=lambda o: o.start)
             raise at(text, later, _exclusive(*asked[:2]))
         bracket = asked[0] if asked else self.listed[0]
         own = {word.word for word in bracket.words}

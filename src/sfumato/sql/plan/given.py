@@ -52,7 +52,8 @@ class Given:
         for word in self.words:
             if word.needed and self.get(word.word) is None:
                 reason = f"{word.word} is missing"
-                example = f"{word.word} {word.shape}".replace("fraction", "number")
+                shape = "number" if word.shape in ("numbers", "fraction") else word.shape
+                example = f"{word.word} {shape}"
                 raise at(self.text, self.node, reason, expected=(example,))
 
     def get(self, word: str) -> Option | None:
@@ -80,17 +81,18 @@ class Given:
         return values
 
     def value(self, word: Word) -> Any:
-        """What a word gives: a number, a duration, a choice, one column or several; or None."""
+        """What a word gives: a number or several, a duration, a choice, one column or several; or
+        None."""
         option = self.get(word.word)
         if word.default is not None:
             return self.columns(word.word, word.default)
         if option is None:
             return None
         if option.measures:
-            measure = option.measures[0]
             if word.shape == "duration":
-                return self._duration(option, measure)
-            return measure.value if measure.whole is None else measure.whole
+                return self._duration(option, option.measures[0])
+            numbers = [m.value if m.whole is None else m.whole for m in option.measures]
+            return numbers[0] if len(numbers) == 1 else numbers
         if word.shape in ("name", "names"):
             return self.columns(word.word)
         if word.shape == "choice":

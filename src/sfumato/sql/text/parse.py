@@ -161,7 +161,7 @@ class ToSyntax(Transformer[Token, Any]):
         keyword, *values = children
         lists = [value if isinstance(value, tuple) else (value,) for value in values]
         names = tuple(v for listed in lists for v in listed if isinstance(v, syntax.Name))
-        measures = tuple(v for v in values if isinstance(v, syntax.Measure))
+        measures = tuple(v for listed in lists for v in listed if isinstance(v, syntax.Measure))
         return syntax.Option(*span, keyword.type, measures, names)
 
     def number(self, span: Span, children: list[Token]) -> syntax.Measure:
@@ -173,6 +173,9 @@ class ToSyntax(Transformer[Token, Any]):
         )
 
     fraction = number
+
+    def numbers(self, span: Span, children: list[syntax.Measure]) -> tuple[syntax.Measure, ...]:
+        return tuple(children)
 
     def unit(self, span: Span, children: list[Token]) -> Token:
         return children[0]

@@ -16,7 +16,7 @@ PATTERNS = {
     "ORDER": r'"order"i /\b/ (_GAP /by\b/i)?',  # ORDER BY is the same word
     "NOTHING": r"/(?!)x/",  # stands for words where only the rest of the grammar is wanted
 }
-OWN = re.compile(r"\b(number|fraction|duration|choice)\b")  # rules that joins have their own of
+OWN = re.compile(r"\b(numbers?|fraction|duration|choice)\b")  # rules that joins have their own of
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,9 @@ class Word:
     """One word of a construct.
 
     word : as messages spell it, upper case
-    shape : what follows it, in rules of `grammar.lark`: "number", "fraction", "duration", "name" (a
-        column), "names" (columns), "choice" (a word that the function knows), "" for nothing, ...
+    shape : what follows it, in rules of `grammar.lark`: "number", "numbers" (one, or several in
+        parentheses), "fraction", "duration", "name" (a column), "names" (columns), "choice" (a word
+        that the function knows), "" for nothing, ...
     argument : the function's argument that it gives; "": the construct itself reads it
     constant : the argument's value where nothing follows
     default : for a column, the one that is taken without the word, if the table has it

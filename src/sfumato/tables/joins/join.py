@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from sfumato.operators.arrays import Ints, offsets_of
 from sfumato.operators.joins.answer_set import Answers
-from sfumato.operators.joins.join_window import JoinWindow
 from sfumato.operators.joins.pair_join import PairJoin
 from sfumato.operators.joins.pair_matches import Matches, Tuples
 from sfumato.operators.state.config import CHANGEABLE
@@ -23,6 +22,7 @@ from sfumato.tables.arrow import as_numbers, joined
 from sfumato.tables.joins.aligned_sides import AlignedSides
 from sfumato.tables.operator import ROW, TIE, TableConfig, TableOperator
 from sfumato.tables.row_store import RowStore
+from sfumato.windows import JoinWindow
 
 SIDES = ("left", "right")
 ALTERNATIVES = "alternatives"
