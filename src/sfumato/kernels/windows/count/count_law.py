@@ -1,7 +1,7 @@
 """Law of the count of a window's inside tuples, from the laws of its two parts."""
 
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.windows.count.moments_state import LEAD, C, S
+from sfumato.kernels.windows.count.moments_state import LEAD, NEWER, OLDER
 
 RAREST = 1e-17  # entries below this are left out: they are differences of numbers near 1
 
@@ -16,13 +16,13 @@ def write_count_law(state, row, w, newer, to_prob, to_count, at):
     The newer part's law is the differences of C[l] = Pr(l + B >= w); the older part's is plane S.
     Cost: O(band of the older part * band of the newer).  Error: about 1e-16 an entry.
     """
-    marks, front = state.marks[0], state.front[C]
+    marks, front = state.marks[0], state.front[NEWER.c]
     least, most = w - marks.high, w - marks.low  # counts of the newer part
     for b in range(least, most + 1):
         before = front[w - b - 1] if b < most else 0.0
         newer[b] = max(front[w - b] - before, 0.0)
     low, high = state.bands[row, 0], state.bands[row, 1]
-    older = state.rows[row, S, low - state.extent[marks.block].base + LEAD :]
+    older = state.rows[row, OLDER.s, low - state.extent[marks.block].base + LEAD :]
     begin = min(low + least, w)
     law = to_prob[at : at + w + 1 - begin]  # of counts begin ... w
     law[:] = 0.0

@@ -37,21 +37,7 @@ import numpy as np
 
 from sfumato.kernels.compile import compiled, lean_dot, lean_fused
 from sfumato.kernels.windows.count.count_law import write_count_law
-from sfumato.kernels.windows.count.moments_state import (
-    CM,
-    D1,
-    D2,
-    DM,
-    LEAD,
-    NEGLIGIBLE,
-    C,
-    G,
-    K,
-    S,
-    T,
-    build,
-    load,
-)
+from sfumato.kernels.windows.count.moments_state import LEAD, NEGLIGIBLE, NEWER, OLDER, build, load
 from sfumato.kernels.windows.held_tuples import centred
 
 # An answer: mean and variance of the sum and of the count; then, for the average, with M, m_i and e
@@ -86,11 +72,15 @@ class CountLaws(NamedTuple):
 def _mix(front, low, high, p, mq):
     """Planes of the newer part after one more tuple, counts low ... high - 1, in place."""
     q, count = 1.0 - p, high - low
-    c, cm = front[C, low : high + 1], front[CM, low : high + 1]
+    c, cm = front[NEWER.c, low : high + 1], front[NEWER.cm, low : high + 1]
     for x in range(count):
         cm[x] = q * cm[x] + p * cm[x + 1] + mq * (c[x + 1] - c[x])
         c[x] = q * c[x] + p * c[x + 1]
-    d1, d2, dm = front[D1, low : high + 1], front[D2, low : high + 1], front[DM, low : high + 1]
+    d1, d2, dm = (
+        front[NEWER.d1, low : high + 1],
+        front[NEWER.d2, low : high + 1],
+        front[NEWER.dm, low : high + 1],
+    )
     for x in range(count):
         dm[x] = q * dm[x] + p * dm[x + 1] + mq * (d1[x + 1] - d1[x])
         d1[x] = q * d1[x] + p * d1[x + 1]
@@ -103,17 +93,17 @@ def enter(state, tuples, i, w):
     front, marks, reals = state.front, state.marks[0], state.reals[0]
     p, m, v = centred(tuples, i, reals.reference)
     low, high = marks.low, marks.high
-    if low > 0 and p * front[C, low] >= NEGLIGIBLE:
+    if low > 0 and p * front[NEWER.c, low] >= NEGLIGIBLE:
         low -= 1
         away = w - low - reals.mu  # no w can be reached from here yet: D = w - l - B
-        front[D1, low] = away
-        front[D2, low] = away * away + reals.pq
-        front[DM, low] = -reals.mq
+        front[NEWER.d1, low] = away
+        front[NEWER.d2, low] = away * away + reals.pq
+        front[NEWER.dm, low] = -reals.mq
     _mix(front, low, high, p, m * (1.0 - p))
-    while high > low and front[C, high - 1] >= 1.0:
+    while high > low and front[NEWER.c, high - 1] >= 1.0:
         high -= 1
-        front[C, high] = 1.0
-        for plane in range(CM, DM + 1):
+        front[NEWER.c, high] = 1.0
+        for plane in range(NEWER.cm, NEWER.dm + 1):
             front[plane, high] = 0.0
     marks.low, marks.high = low, high
     reals.mu += p
@@ -127,8 +117,8 @@ def enter(state, tuples, i, w):
 @lean_dot
 def _outside(row, front, base, begin, end):
     """<G, C>, <K, C>, <G, CM> over counts begin ... end - 1."""
-    g, k = row[G, begin - base + LEAD :], row[K, begin - base + LEAD :]
-    c, cm = front[C, begin:], front[CM, begin:]
+    g, k = row[OLDER.g, begin - base + LEAD :], row[OLDER.k, begin - base + LEAD :]
+    c, cm = front[NEWER.c, begin:], front[NEWER.cm, begin:]
     gc, kc, gm = 0.0, 0.0, 0.0
     for x in range(end - begin):
         gc += g[x] * c[x]
@@ -142,7 +132,7 @@ def _short(row, front, reals, base, begin, zone, end, w):
     """E[D], E[D^2], E[M D] over counts begin ... end - 1; below `zone` no world is full."""
     mean, square, cross = 0.0, 0.0, 0.0
     if begin < zone:
-        law, rest = row[S, begin - base + LEAD :], row[T, begin - base + LEAD :]
+        law, rest = row[OLDER.s, begin - base + LEAD :], row[OLDER.t, begin - base + LEAD :]
         away, spread, mq = w - begin - reals.mu, reals.pq, reals.mq
         for x in range(min(zone, end) - begin):
             d = away - x
@@ -150,8 +140,8 @@ def _short(row, front, reals, base, begin, zone, end, w):
             square += law[x] * (d * d + spread)
             cross += rest[x] * d - law[x] * mq
         begin = min(zone, end)
-    law, rest = row[S, begin - base + LEAD :], row[T, begin - base + LEAD :]
-    d1, d2, dm = front[D1, begin:], front[D2, begin:], front[DM, begin:]
+    law, rest = row[OLDER.s, begin - base + LEAD :], row[OLDER.t, begin - base + LEAD :]
+    d1, d2, dm = front[NEWER.d1, begin:], front[NEWER.d2, begin:], front[NEWER.dm, begin:]
     for x in range(end - begin):
         mean += law[x] * d1[x]
         square += law[x] * d2[x]

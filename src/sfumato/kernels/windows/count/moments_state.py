@@ -22,10 +22,6 @@ REACH = 10.0  # standard deviations within which a law is above NEGLIGIBLE
 LEAD = 1  # cells before the first count, so that count l - 1 always exists
 PAD = 8
 
-# Planes of the older part: law, martingale, and the cumulated G and K; and of the newer part.
-S, T, G, K = range(4)
-C, CM, D1, D2, DM = range(5)
-
 MARKS = integers("mid built block shift low high saved_needed width_needed blocks_needed")
 # The reference c, sum of p q over sum of p, and sums over the newer part.
 REALS = reals("reference ratio mu sum_m sum_v pq mq")
@@ -34,6 +30,28 @@ REALS = reals("reference ratio mu sum_m sum_v pq mq")
 FACTS = reals("mu sum_m sum_v sum_pq sum_mq s_w t_w g_w k_w")
 # Of a saved depth: where in `saved`, first cell, low, high, least count of G and K.
 EXTENT = integers("place base low high floor")
+
+
+class Older(NamedTuple):
+    """Which plane is which of the older part: law, martingale, and the cumulated G and K."""
+
+    s: int = 0
+    t: int = 1
+    g: int = 2
+    k: int = 3
+
+
+class Newer(NamedTuple):
+    """Which plane is which of the newer part: C, CM, and E[D], E[D^2], E[M D]."""
+
+    c: int = 0
+    cm: int = 1
+    d1: int = 2
+    d2: int = 3
+    dm: int = 4
+
+
+OLDER, NEWER = Older(), Newer()
 
 
 class Depth(NamedTuple):
@@ -76,15 +94,15 @@ def _add_tuple(old, new, begin, count, p, m, v):
     # up beyond eight pairs.
     q, twice, square, mq = 1.0 - p, 2.0 * m, m * m - v, m * (1.0 - p)
     end = begin + count
-    law, before = old[S, begin:end], old[S, begin - 1 : end - 1]
-    rest, rest_before = old[T, begin:end], old[T, begin - 1 : end - 1]
-    g, k = old[G, begin:end], old[K, begin:end]
-    new_k, new_g = new[K, begin:end], new[G, begin:end]
+    law, before = old[OLDER.s, begin:end], old[OLDER.s, begin - 1 : end - 1]
+    rest, rest_before = old[OLDER.t, begin:end], old[OLDER.t, begin - 1 : end - 1]
+    g, k = old[OLDER.g, begin:end], old[OLDER.k, begin:end]
+    new_k, new_g = new[OLDER.k, begin:end], new[OLDER.g, begin:end]
     for x in range(count):
         new_k[x] = k[x] + twice * (g[x] - rest[x]) + square * law[x]
     for x in range(count):
         new_g[x] = g[x] + m * law[x]
-    new_law, new_rest = new[S, begin:end], new[T, begin:end]
+    new_law, new_rest = new[OLDER.s, begin:end], new[OLDER.t, begin:end]
     for x in range(count):
         new_law[x] = q * law[x] + p * before[x]
         new_rest[x] = q * rest[x] + p * rest_before[x] + mq * (before[x] - law[x])
@@ -115,21 +133,21 @@ def _step(old, new, base, begin, band, w, term):
     """
     low, high = band
     before, after, at = old.planes, new.planes, begin - base + LEAD
-    before[S, at - 1] = 0.0
-    before[T, at - 1] = 0.0
+    before[OLDER.s, at - 1] = 0.0
+    before[OLDER.t, at - 1] = 0.0
     last_s, last_t = 0.0, 0.0
     if high < w:
         for plane in range(4):
             before[plane, high - base + LEAD] = 0.0
         high += 1
     else:
-        last_s, last_t = before[S, w - 1 - base + LEAD], before[T, w - 1 - base + LEAD]
+        last_s, last_t = before[OLDER.s, w - 1 - base + LEAD], before[OLDER.t, w - 1 - base + LEAD]
     _add_tuple(before, after, at, high - begin, *term)
     _add_facts(old.facts, new.facts, term, last_s, last_t)
-    law = after[S]
+    law = after[OLDER.s]
     while high - low > 1 and law[low - base + LEAD] < NEGLIGIBLE:
         law[low - base + LEAD] = 0.0
-        after[T, low - base + LEAD] = 0.0
+        after[OLDER.t, low - base + LEAD] = 0.0
         low += 1
     while high - low > 1 and law[high - 1 - base + LEAD] < NEGLIGIBLE:
         high -= 1
@@ -188,7 +206,7 @@ def build(state, tuples, head, mid, w, choose):
     if state.extent.shape[0] < marks.blocks_needed:
         return False
     work[:] = 0.0
-    work[0, S, LEAD] = 1.0
+    work[0, OLDER.s, LEAD] = 1.0
     facts = np.zeros(2, FACTS)
     low, high, begin = np.int64(0), np.int64(1), np.int64(0)
     place, width = np.int64(0), np.int64(1)
@@ -216,7 +234,7 @@ def build(state, tuples, head, mid, w, choose):
     marks.mid, marks.built = tuples.first + mid, 1
     marks.low, marks.high = w, w
     state.front[:, :] = 0.0
-    state.front[C, w:] = 1.0
+    state.front[NEWER.c, w:] = 1.0
     reals.mu, reals.sum_m, reals.sum_v, reals.pq, reals.mq = 0.0, 0.0, 0.0, 0.0, 0.0
     return True
 
