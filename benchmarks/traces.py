@@ -1,7 +1,8 @@
 """Streams with disorder for the benchmark of the disorder controllers: event time and arrival time.
 
 Every trace is a pair of int64 microseconds, (event_time, arrival), in order of arrival. Synthetic
-traces are seeded; real ones come from the folder of data sets and are left out where it is absent.
+traces are seeded (`seed` is added to every seed); real ones come from the folder of data sets and
+are left out where it is absent.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def poisson(rng: np.random.Generator, n: int, rate: float = 100.0) -> np.ndarray
     return START + np.cumsum(rng.exponential(SECOND / rate, n))
 
 
-def heavy_tailed(n: int = 40_000) -> Iterator[tuple[str, Trace]]:
+def heavy_tailed(n: int = 40_000, seed: int = 0) -> Iterator[tuple[str, Trace]]:
     """Independent delays; heavier and heavier tails; sparse and dense streams."""
     laws: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
         "normal": lambda rng: np.maximum(rng.normal(0.5, 0.1, n), 0),
@@ -42,29 +43,29 @@ def heavy_tailed(n: int = 40_000) -> Iterator[tuple[str, Trace]]:
         "weibull 0.4": lambda rng: 0.05 * rng.weibull(0.4, n),
     }
     for i, (name, law) in enumerate(laws.items()):
-        rng = np.random.default_rng(100 + i)
+        rng = np.random.default_rng(seed + 100 + i)
         yield name, in_arrival_order(poisson(rng, n), SECOND * law(rng))
-    rng = np.random.default_rng(120)
+    rng = np.random.default_rng(seed + 120)
     yield (
         "pareto 1.5, sparse",
         in_arrival_order(poisson(rng, n, 2.0), 50_000 * rng.pareto(1.5, n)),
     )
-    rng = np.random.default_rng(121)
+    rng = np.random.default_rng(seed + 121)
     yield (
         "pareto 1.5, dense",
         in_arrival_order(poisson(rng, n, 20_000.0), 50_000 * rng.pareto(1.5, n)),
     )
-    rng = np.random.default_rng(122)
+    rng = np.random.default_rng(seed + 122)
     regular = START + np.arange(n) * 10_000
     yield "lognormal 1, regular", in_arrival_order(regular, 100_000 * rng.lognormal(0, 1, n))
 
 
-def shifting(n: int = 40_000) -> Iterator[tuple[str, Trace]]:
+def shifting(n: int = 40_000, seed: int = 0) -> Iterator[tuple[str, Trace]]:
     """Delays whose law changes: steps up and down, drifts, cycles, clock offsets."""
     i = np.arange(n)
 
-    def trace(seed: int, scale: np.ndarray, offset: np.ndarray | float = 0.0) -> Trace:
-        rng = np.random.default_rng(seed)
+    def trace(own: int, scale: np.ndarray, offset: np.ndarray | float = 0.0) -> Trace:
+        rng = np.random.default_rng(seed + own)
         delay = scale * rng.lognormal(0, 0.7, n) + offset
         return in_arrival_order(poisson(rng, n), SECOND * delay)
 
@@ -78,7 +79,7 @@ def shifting(n: int = 40_000) -> Iterator[tuple[str, Trace]]:
     yield "clock offset", trace(208, np.full(n, 0.1), np.where(i < n // 2, 0.0, 30.0))
     yield "clock offset back", trace(209, np.full(n, 0.1), np.where(i < n // 2, 0.0, -30.0))
     yield "clock drift", trace(210, np.full(n, 0.1), i / n * 5)
-    rng = np.random.default_rng(211)
+    rng = np.random.default_rng(seed + 211)
     regime = np.cumsum(rng.random(n) < 1 / 3000) % 3
     yield "regimes", trace(212, np.array([0.03, 0.1, 0.5])[regime])
 
@@ -101,73 +102,73 @@ def stalls(seed: int, n: int, every: float, length: float, sources: int, hit: in
     return in_arrival_order(event, arrival - event)
 
 
-def bursty(n: int = 10_000) -> Iterator[tuple[str, Trace]]:
+def bursty(n: int = 10_000, seed: int = 0) -> Iterator[tuple[str, Trace]]:
     """Piles, batches with one arrival stamp, sources that go on and off."""
-    yield "link stalls", stalls(301, n, 10, 1.0, 1, 1)
-    event, arrival = stalls(312, n, 3, 0.3, 1, 1)
-    rng = np.random.default_rng(313)
+    yield "link stalls", stalls(seed + 301, n, 10, 1.0, 1, 1)
+    event, arrival = stalls(seed + 312, n, 3, 0.3, 1, 1)
+    rng = np.random.default_rng(seed + 313)
     order = np.lexsort((rng.random(n), arrival))
     yield "link stalls, shuffled piles", (event[order], arrival[order])
-    yield "1 of 10 sources stalls", stalls(302, n, 10, 1.0, 10, 1)
-    yield "3 of 10 sources stall", stalls(303, n, 15, 1.0, 10, 3)
-    yield "1 of 4 stalls often", stalls(304, n, 2, 0.5, 4, 1)
-    yield "1 of 3 stalls rarely", stalls(305, n, 30, 2.0, 3, 1)
-    rng = np.random.default_rng(306)
+    yield "1 of 10 sources stalls", stalls(seed + 302, n, 10, 1.0, 10, 1)
+    yield "3 of 10 sources stall", stalls(seed + 303, n, 15, 1.0, 10, 3)
+    yield "1 of 4 stalls often", stalls(seed + 304, n, 2, 0.5, 4, 1)
+    yield "1 of 3 stalls rarely", stalls(seed + 305, n, 30, 2.0, 3, 1)
+    rng = np.random.default_rng(seed + 306)
     event = poisson(rng, n)
     late = event + SECOND * rng.exponential(0.1, n)
     yield "flushed each second", in_arrival_order(event, np.ceil(late / SECOND) * SECOND - event)
-    rng = np.random.default_rng(307)
+    rng = np.random.default_rng(seed + 307)
     on = START + SECOND * (np.arange(n) // 250) * 30.0 + np.arange(n) % 250 * 10_000
     yield "on and off", in_arrival_order(on, SECOND * rng.lognormal(-2, 1, n))
-    rng = np.random.default_rng(308)
+    rng = np.random.default_rng(seed + 308)
     gaps = rng.exponential(10_000, n) * rng.choice([0.02, 0.2, 5.0], n, p=[0.6, 0.3, 0.1])
     yield (
         "bursty gaps",
         in_arrival_order(START + np.cumsum(gaps), SECOND * 0.02 * rng.pareto(1.5, n)),
     )
-    rng = np.random.default_rng(309)
+    rng = np.random.default_rng(seed + 309)
     shuffled = START + SECOND * np.arange(n) // 50
     block = shuffled.reshape(-1, 50)
     block = rng.permuted(block, axis=1).reshape(-1)
     yield "shuffled batches", (block, np.repeat(shuffled[49::50], 50) + 100_000)
-    rng = np.random.default_rng(310)
+    rng = np.random.default_rng(seed + 310)
     rate = np.exp(np.cumsum(rng.normal(0, 0.02, n)))
     event = START + np.cumsum(rng.exponential(10_000, n) / rate)
     position = np.arange(n) + rng.exponential(8, n)
     order = np.argsort(position, kind="stable")
     yield "shifted by positions", (event[order].astype(np.int64), event.astype(np.int64))
-    rng = np.random.default_rng(311)
+    rng = np.random.default_rng(seed + 311)
     quake = (rng.random(n // 100) < 0.05).repeat(100)
     delay = np.where(quake, rng.exponential(3.0, n), rng.exponential(0.05, n))
     yield "storms of 100 rows", in_arrival_order(poisson(rng, n), SECOND * delay)
 
 
-def mixed(n: int = 40_000) -> Iterator[tuple[str, Trace]]:
+def mixed(n: int = 40_000, seed: int = 0) -> Iterator[tuple[str, Trace]]:
     """Two modes, with the far one about as frequent as the drop ratio, or much more; cycles."""
-    for seed, share in ((401, 0.005), (402, 0.009), (403, 0.011), (404, 0.02), (405, 0.3)):
-        rng = np.random.default_rng(seed)
+    for own, share in ((401, 0.005), (402, 0.009), (403, 0.011), (404, 0.02), (405, 0.3)):
+        rng = np.random.default_rng(seed + own)
         far = rng.random(n) < share
         delay = np.where(far, rng.normal(3.0, 0.3, n), rng.exponential(0.05, n))
         yield f"two modes, {share:.1%} far", in_arrival_order(poisson(rng, n), SECOND * delay)
-    rng = np.random.default_rng(406)
+    rng = np.random.default_rng(seed + 406)
     event = poisson(rng, n)
     wave = 0.2 * (1.1 + np.sin((event - START) / SECOND / 20 * 2 * np.pi))
     yield "cycle of 20 s", in_arrival_order(event, SECOND * wave * rng.lognormal(0, 0.5, n))
-    rng = np.random.default_rng(407)
+    rng = np.random.default_rng(seed + 407)
     lag = np.array([0.0, 0.1, 0.2, 0.5, 2.0])[rng.integers(0, 5, n)]
     yield "five links", in_arrival_order(poisson(rng, n), SECOND * (lag + rng.exponential(0.05, n)))
-    rng = np.random.default_rng(408)
+    rng = np.random.default_rng(seed + 408)
     walk = np.exp(np.cumsum(rng.normal(0, 0.01, n)))
     yield "random walk", in_arrival_order(poisson(rng, n), 50_000 * walk * rng.lognormal(0, 0.5, n))
-    rng = np.random.default_rng(409)
+    rng = np.random.default_rng(seed + 409)
     log = np.zeros(n)
     for i, shock in enumerate(rng.normal(0, 0.3, n)):
         log[i] = 0.95 * log[i - 1] + shock
     yield "correlated", in_arrival_order(poisson(rng, n), 100_000 * np.exp(log))
-    rng = np.random.default_rng(410)
+    rng = np.random.default_rng(seed + 410)
     fast = START + np.cumsum(rng.exponential(10.0, n))
     yield "microseconds", in_arrival_order(fast, 100 * rng.lognormal(0, 1, n))
-    rng = np.random.default_rng(411)
+    rng = np.random.default_rng(seed + 411)
     slow = START + np.cumsum(rng.exponential(600 * SECOND, n))
     yield "days", in_arrival_order(slow, 86_400 * SECOND * rng.lognormal(-2, 1, n))
 
