@@ -13,74 +13,12 @@ from sfumato.kernels.disorder.state import ALWAYS, NEVER
 from sfumato.operators.arrays import Ints, grouped
 from sfumato.operators.disorder.control import DisorderControl, check_count
 from sfumato.operators.disorder.controllers import Controllers
+from sfumato.operators.disorder.rows import Judged, Released, Waiting, checked
 from sfumato.operators.disorder.sources import Sources
-from sfumato.operators.disorder.times import as_microseconds, check_lengths, within_range
-from sfumato.operators.state.columns import Columns
-from sfumato.operators.state.declared import Array, Declaration, Part, Record, Value
+from sfumato.operators.state.declared import Declaration, Part, Record, Value
 from sfumato.operators.state.stateful import Operator
 
 NONE = np.empty(0, np.int64)
-
-
-@dataclass(frozen=True)
-class Released:
-    """Rows that came out, in order of output.
-
-    number : int64[n], the row's place among all that arrived (0, 1, 2, ...)
-    late : bool[n]                             key : int64[n], its code
-    punctuation : int64[n] microseconds, their key's punctuation when they came out (the int64
-        minimum while none was known)          event_time : int64[n] microseconds
-    """
-
-    number: np.ndarray
-    late: np.ndarray
-    punctuation: np.ndarray
-    key: np.ndarray
-    event_time: np.ndarray
-
-    @property
-    def size(self) -> int:
-        """Rows."""
-        return len(self.number)
-
-
-@dataclass
-class _Waiting(Columns):
-    """The held rows, ascending by number (which is order of arrival)."""
-
-    number: np.ndarray
-    key: np.ndarray
-    source: np.ndarray
-    event_time: np.ndarray
-    of_source: np.ndarray  # the row's number among the rows of its source
-
-    layout: ClassVar[Mapping[str, Declaration]] = {
-        "number": Array(int, "held", low=0),
-        "key": Array(int, "held", low=0),
-        "source": Array(int, "held", low=0),
-        "event_time": Array(int, "held"),
-        "of_source": Array(int, "held", low=0),
-    }
-
-
-@dataclass(frozen=True)
-class _Judged:
-    """The rows of one call, grouped by key, and what the controllers said of each.
-
-    rows : they themselves     starts, present : where each key's rows begin; the keys
-    before, own : punctuation of the row's source before and after the row     late : bool
-    least : that of the key after it     expelled : (place, number among the source's rows) of rows
-    that left a full buffer as late
-    """
-
-    rows: _Waiting
-    starts: np.ndarray
-    present: np.ndarray
-    before: np.ndarray
-    own: np.ndarray
-    late: np.ndarray
-    least: np.ndarray
-    expelled: list[tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -130,7 +68,7 @@ class Reorder(Operator):
         "controllers": Part(),
         "sources": Part(),
         "arrived": Value(int, low=0),
-        "waiting": Record(_Waiting),
+        "waiting": Record(Waiting),
     }
 
     def __init__(
@@ -140,7 +78,7 @@ class Reorder(Operator):
         self.controllers = Controllers(self.config.control)
         self.sources = Sources(expected_sources or 1)
         self.arrived = 0  # rows so far: the number of the next one
-        self.waiting = _Waiting.none()
+        self.waiting = Waiting.none()
 
     def process(
         self,
@@ -161,7 +99,7 @@ class Reorder(Operator):
         Cost: a microsecond a source present, O(log) a row; O(rows held) comparisons of numbers.
         """
         codes = [keys] if sources is None else [keys, sources]
-        event_time, arrival, *codes = _checked(event_time, arrival, codes)
+        event_time, arrival, *codes = checked(event_time, arrival, codes)
         if (len(codes) == 2) != self.config.by_source:
             raise ValueError("`sources` must be given with by_source=True, and only then")
         order, starts, present = grouped(codes[-1])
@@ -180,12 +118,12 @@ class Reorder(Operator):
         before = np.empty_like(own)
         before[1:] = own[:-1]
         before[starts[:-1]] = current[present]
-        rows = _Waiting(
+        rows = Waiting(
             self.arrived + order, codes[0][order], codes[-1][order], event_time[order], of_source
         )
         self.arrived += len(order)
         expelled = list(zip(at.tolist(), numbers.tolist(), strict=True))
-        judged = _Judged(rows, starts, present, before, own, late, own, expelled)
+        judged = Judged(rows, starts, present, before, own, late, own, expelled)
         if self.config.by_source:
             judged = self._by_key(judged, current)
         return self._release(judged)
@@ -196,7 +134,7 @@ class Reorder(Operator):
             level = self.sources.level[self.sources.key_of[source]]
             self.controllers.advance(source, int(level))
 
-    def _by_key(self, judged: _Judged, current: Ints) -> _Judged:
+    def _by_key(self, judged: Judged, current: Ints) -> Judged:
         """What was judged source by source, key by key in order of arrival."""
         rows = judged.rows
         grown = judged.own > judged.before
@@ -210,9 +148,9 @@ class Reorder(Operator):
         place[order] = np.arange(len(order))
         expelled = [(int(place[at]), number) for at, number in judged.expelled]
         before, late = judged.before[order], judged.late[order]
-        return _Judged(rows.take(order), starts, present, before, own, late, least, expelled)
+        return Judged(rows.take(order), starts, present, before, own, late, least, expelled)
 
-    def _release(self, judged: _Judged) -> Released:
+    def _release(self, judged: Judged) -> Released:
         """The rows that come out, at the arrivals at which they do; the others wait."""
         old, fresh = self.waiting, judged.rows
         group_of = np.full(self._keys, -1)
@@ -222,7 +160,7 @@ class Reorder(Operator):
         leaving = (group_of[old.key] >= 0) & (old.event_time <= last[old.key])
         for at, number in judged.expelled:
             leaving |= (old.source == fresh.source[at]) & (old.of_source == number)
-        candidate = _Waiting.joined([old.take(leaving), fresh])
+        candidate = Waiting.joined([old.take(leaving), fresh])
         held_before = len(candidate.number) - len(fresh.number)
         arrived = np.concatenate([np.full(held_before, -1), np.arange(len(fresh.number))])
         on_arrival = np.concatenate([np.zeros(held_before, bool), judged.late])
@@ -237,7 +175,7 @@ class Reorder(Operator):
         out = in_order_of_release(position, self._sorted(candidate), len(fresh.number))
         staying = fresh.take(position[held_before:] < 0)
         staying = staying.take(np.argsort(staying.number))
-        self.waiting = _Waiting.joined([old.take(~leaving), staying])
+        self.waiting = Waiting.joined([old.take(~leaving), staying])
         gone, at, late = candidate.take(out), position[out], late[out]
         punctuation = np.where(on_arrival[out], judged.before[at], judged.own[at])
         if self.config.by_source:
@@ -245,7 +183,7 @@ class Reorder(Operator):
             self.sources.raise_level(judged.present, last[judged.present])
         return Released(gone.number, late, punctuation, gone.key, gone.event_time)
 
-    def _sorted(self, rows: _Waiting) -> Ints:
+    def _sorted(self, rows: Waiting) -> Ints:
         """The places of rows in order of event time, source and arrival."""
         if not self.config.by_source:  # they are in order of arrival
             return np.argsort(rows.event_time, kind="stable")
@@ -352,21 +290,3 @@ class Reorder(Operator):
             raise ValueError("its held rows are not rows that arrived")
         if len(self.sources.key_of) != (len(self.controllers) if config.by_source else 0):
             raise ValueError("its sources and controllers are not as many")
-
-
-def _checked(event_time: np.ndarray, arrival: np.ndarray, codes: list[Any]) -> list[np.ndarray]:
-    event_time = as_microseconds("event_time", event_time)
-    arrival = as_microseconds("arrival", arrival)
-    check_lengths(event_time, arrival)
-    out = [within_range(event_time), within_range(arrival)]
-    for name, values in zip(("keys", "sources"), codes, strict=False):
-        array = np.asarray(values)
-        if array.dtype.kind not in "iu" or array.shape != event_time.shape:
-            raise TypeError(
-                f"`{name}` must be int64 codes, one a row ({len(event_time)}); "
-                f"got {array.dtype} of shape {array.shape}"
-            )
-        if len(array) and array.min() < 0:
-            raise ValueError(f"`{name}` must be codes 0, 1, 2, ...; got {array.min()}")
-        out.append(array.astype(np.int64, copy=False))
-    return out

@@ -9,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato.operators.disorder.reorder import NONE, Released, Reorder
+from sfumato.operators.disorder.reorder import NONE, Reorder
+from sfumato.operators.disorder.rows import Released
 from sfumato.operators.state.declared import Declaration, Part
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.row_store import RowStore

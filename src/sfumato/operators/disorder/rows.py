@@ -1,0 +1,93 @@
+"""The rows of a reorder: as they come, while they wait, judged, and as they come out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sfumato.operators.disorder.times import as_microseconds, check_lengths, within_range
+from sfumato.operators.state.columns import Columns
+from sfumato.operators.state.declared import Array, Declaration
+
+
+@dataclass(frozen=True)
+class Released:
+    """Rows that came out, in order of output.
+
+    number : int64[n], the row's place among all that arrived (0, 1, 2, ...)
+    late : bool[n]                             key : int64[n], its code
+    punctuation : int64[n] microseconds, their key's punctuation when they came out (the int64
+        minimum while none was known)          event_time : int64[n] microseconds
+    """
+
+    number: np.ndarray
+    late: np.ndarray
+    punctuation: np.ndarray
+    key: np.ndarray
+    event_time: np.ndarray
+
+    @property
+    def size(self) -> int:
+        """Rows."""
+        return len(self.number)
+
+
+@dataclass
+class Waiting(Columns):
+    """The held rows, ascending by number (which is order of arrival)."""
+
+    number: np.ndarray
+    key: np.ndarray
+    source: np.ndarray
+    event_time: np.ndarray
+    of_source: np.ndarray  # the row's number among the rows of its source
+
+    layout: ClassVar[Mapping[str, Declaration]] = {
+        "number": Array(int, "held", low=0),
+        "key": Array(int, "held", low=0),
+        "source": Array(int, "held", low=0),
+        "event_time": Array(int, "held"),
+        "of_source": Array(int, "held", low=0),
+    }
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The rows of one call, grouped by key, and what the controllers said of each.
+
+    rows : they themselves     starts, present : where each key's rows begin; the keys
+    before, own : punctuation of the row's source before and after the row     late : bool
+    least : that of the key after it     expelled : (place, number among the source's rows) of rows
+    that left a full buffer as late
+    """
+
+    rows: Waiting
+    starts: np.ndarray
+    present: np.ndarray
+    before: np.ndarray
+    own: np.ndarray
+    late: np.ndarray
+    least: np.ndarray
+    expelled: list[tuple[int, int]]
+
+
+def checked(event_time: np.ndarray, arrival: np.ndarray, codes: list[Any]) -> list[np.ndarray]:
+    """Times within range and int64 codes (of keys, then sources). Raises TypeError, ValueError."""
+    event_time = as_microseconds("event_time", event_time)
+    arrival = as_microseconds("arrival", arrival)
+    check_lengths(event_time, arrival)
+    out = [within_range(event_time), within_range(arrival)]
+    for name, values in zip(("keys", "sources"), codes, strict=False):
+        array = np.asarray(values)
+        if array.dtype.kind not in "iu" or array.shape != event_time.shape:
+            raise TypeError(
+                f"`{name}` must be int64 codes, one a row ({len(event_time)}); "
+                f"got {array.dtype} of shape {array.shape}"
+            )
+        if len(array) and array.min() < 0:
+            raise ValueError(f"`{name}` must be codes 0, 1, 2, ...; got {array.min()}")
+        out.append(array.astype(np.int64, copy=False))
+    return out
