@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -152,3 +154,25 @@ def test_the_repository_of_an_imputed_table_is_read_once(tables, monkeypatch):
         "BY 'id -> v : 0.1 -> 0.5' GROUP BY id",
     )
     assert len(read) == 1
+
+
+def test_joins_of_extents_forget_as_the_functions(tables, monkeypatch):
+    columns = ("1 AS k", "timestamp_seconds(id * 3600) AS arrival", "id * 1D AS v")
+    tables.range(4).selectExpr(*columns).createOrReplaceTempView("hours")
+    given = []
+
+    def noted(*frames, **arguments):
+        given.append(arguments["forget_after"])
+        return sf.extent_join(*frames, **arguments)
+
+    monkeypatch.setattr("sfumato.sql.constructs.extent_join.extent_join", noted)
+    window = "hours [RANGE 30 min WATTR arrival SLACK 1 KEY k{}]"
+    for forget in ("", " FORGET 3 h"):
+        left, right = window.format(forget), window.format(forget and " FORGET 5 h")
+        query = f"SELECT a.v AS v FROM {left} a JOIN {right} b ON a.k = b.k"
+        assert sorted(row.v for row in sql(tables, query).collect()) == [0.0, 1.0, 2.0, 3.0]
+    assert given == [None, timedelta(hours=5)]
+    bare = "hours [RANGE 30 min WATTR arrival FORGET 1 day]"
+    with pytest.raises(SqlError, match="is of keys, and there is no") as caught:
+        sql(tables, f"SELECT a.v FROM {bare} a JOIN {bare} b ON a.k = b.k")
+    assert caught.value.word == "1 day"

@@ -6,6 +6,7 @@ from typing import Any
 
 from lark import Token
 
+from sfumato.duration import microseconds
 from sfumato.spark.extent_join import extent_join, is_extents
 from sfumato.spark.window_aggregate import window_aggregate
 from sfumato.sql.constructs.join_sides import joined_source, side_names
@@ -13,6 +14,7 @@ from sfumato.sql.constructs.reorder import Reordered
 from sfumato.sql.constructs.similarity_join import equated, join_words
 from sfumato.sql.explanation.wording import per_key
 from sfumato.sql.plan.block import Block
+from sfumato.sql.plan.bracket import FORGET
 from sfumato.sql.plan.construct import Join
 from sfumato.sql.plan.given import Given
 from sfumato.sql.plan.nodes import Lines, Step, at
@@ -70,7 +72,9 @@ class ExtentJoining(Join):
             return None
         if not (_has_extents(block, left) and _has_extents(block, right)):
             return None
-        frames = _extents(block, left), _extents(block, right)
+        frames, forgets = zip(_extents(block, left), _extents(block, right), strict=True)
+        known = [after for after in forgets if after is not None]
+        after = max(known, key=lambda after: microseconds("FORGET", after), default=None)
         names = side_names(left, right, block.text)
         if isinstance(second, syntax.SimilarityJoin):
             given = join_words(second, block.text)
@@ -84,7 +88,7 @@ class ExtentJoining(Join):
             condition = _condition(right.rest, block.text)
         key = _keys(pairs, names, frames)
         two = [frame.df for frame in frames]
-        df = given.call(lambda: extent_join(*two, key=key or None, **similar))
+        df = given.call(lambda: extent_join(*two, key=key or None, forget_after=after, **similar))
         block.joined.add(right.start)
         joined = Frame(df, ExtentJoined(frames[0].step, frames[1].step, tuple(key)))
         span, after = (left.start, clause.end), _written(block, condition)
@@ -109,30 +113,26 @@ def _has_extents(block: Block, relation: syntax.Relation) -> bool:
     return asked is not None and asked[0].kind == "time" and asked[1].get("RANGE") is not None
 
 
-def _extents(block: Block, relation: syntax.Relation) -> Frame:
-    """The extents of a table: the rows of its window, or the answers that it is."""
+def _extents(block: Block, relation: syntax.Relation) -> tuple[Frame, Any]:
+    """The extents of a table: the rows of its window, or the answers that it is; and when its keys
+    are forgotten, or None."""
     frame = block.needed(relation)
     asked = block.brackets.given(relation, block.text, frame)
     if asked is None:
-        return frame
+        return frame, None
     bracket, given = asked
-    if (forget := given.get("FORGET")) is not None:
-        reason = (
-            "FORGET is not of joins of extents, whose rows wait until the other side has passed "
-            "them: aggregate first, and join the answers"
-        )
-        raise at(block.text, forget, reason)
     ordered = bracket.frame(given, answered=True)
     window, order = bracket.window(given)
     assert isinstance(window, Range)
     key = ordered.step.key if isinstance(ordered.step, Reordered) else []
-    count = {COUNTED: "count(*)"}
+    count, after = {COUNTED: "count(*)"}, given.value(FORGET)
     df = given.call(
         lambda: window_aggregate(
-            ordered.df, count, window=window, order=order, key=key or None, members=True
+            ordered.df, count, window=window, order=order, key=key or None, members=True,
+            forget_after=after,
         )
-    )
-    return Frame(df.drop(COUNTED), ordered.step)
+    )  # fmt: skip
+    return Frame(df.drop(COUNTED), ordered.step), after
 
 
 def _equated(rest: tuple[syntax.Item, ...], text: str) -> list[tuple[tuple[str, ...], ...]]:
