@@ -26,6 +26,7 @@ SHORT = {
     "hr": "hour",
     "d": "day",
 }
+SPELLED = (("h", "hour"), ("min", "minute"), ("s", "second"), ("ms", "millisecond"))
 PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)\s*", re.IGNORECASE)
 
 
@@ -63,3 +64,11 @@ def _parsed(argument: str, text: str) -> int:
         total += float(part.group(1)) * UNITS[unit]
         place = part.end()
     return round(total)
+
+
+def spelled(length: int) -> str:
+    """Microseconds in the largest unit of which they are a whole number: "2 min"."""
+    for word, unit in SPELLED:
+        if length % UNITS[unit] == 0:
+            return f"{length // UNITS[unit]} {word}"
+    return f"{length} us"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 import signal
 import subprocess
@@ -17,9 +16,10 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from pipeline_runs import put, ran
 from sfumato.cli.main import app
 from sfumato.cli.pipeline import PipelineError, parse_pipeline
-from sfumato.cli.run import define, run
+from sfumato.cli.run import define
 
 PIPELINE = """
 checkpoint = "state"
@@ -40,25 +40,23 @@ query = "answers"
 format = "parquet"
 path = "out"
 """
-# Event times in minutes, in order of arrival: with SLACK 2, 4 is late, and the last two stay held.
-FIRST = [(1, 1), (2, 5), (3, 3), (4, 8), (5, 7), (6, 4)]
-THEN = [(7, 9), (8, 12), (9, 10)]
 
 
-def put(folder: Path, name: str, rows: list[tuple[int, int]]) -> None:
-    """A JSON file; rows arrive at the minute of their id in the next hour."""
-    folder.mkdir(exist_ok=True)
-    lines = [
-        json.dumps(
-            {
-                "id": number,
-                "t": f"2024-01-01T00:{minute:02}:00Z",
-                "arrival": f"2024-01-01T01:{number:02}:00Z",
-            }
-        )
-        for number, minute in rows
+def rows(*minutes: tuple[int, int]) -> list[dict]:
+    """Rows of (id, event time in minutes), arriving at the minute of their id in the next hour."""
+    return [
+        {
+            "id": number,
+            "t": f"2024-01-01T00:{minute:02}:00Z",
+            "arrival": f"2024-01-01T01:{number:02}:00Z",
+        }
+        for number, minute in minutes
     ]
-    (folder / name).write_text("\n".join(lines))
+
+
+# In order of arrival: with SLACK 2, the event time 4 is late, and the last two stay held.
+FIRST = rows((1, 1), (2, 5), (3, 3), (4, 8), (5, 7), (6, 4))
+THEN = rows((7, 9), (8, 12), (9, 10))
 
 
 def written(folder: Path) -> list[tuple[int, bool]]:
@@ -68,13 +66,6 @@ def written(folder: Path) -> list[tuple[int, bool]]:
     files = [str(file) for file in folder.glob("*.parquet")]
     table = ds.dataset(files).to_table()
     return sorted(zip(table["id"].to_pylist(), table["late"].to_pylist(), strict=True))
-
-
-def ran(spark, folder: Path, text: str, *, once: bool = True) -> tuple[int, str]:
-    """Exit code and output of a pipeline whose file lies in `folder`."""
-    console = Console(file=io.StringIO(), width=120)
-    code = run(spark, parse_pipeline(text, folder / "p.toml"), console, once=once)
-    return code, console.file.getvalue()
 
 
 # ---- usage ---------------------------------------------------------------------------------------
@@ -126,7 +117,7 @@ def test_once_with_flush_lets_out_what_is_held_and_the_next_run_goes_on(spark, t
     out = [(1, False), (2, False), (3, False), (4, False), (5, False), (6, True)]
     assert written(tmp_path / "out") == out
     assert "held back" not in said
-    put(tmp_path / "in", "b.json", [*THEN, (10, 6)])
+    put(tmp_path / "in", "b.json", [*THEN, *rows((10, 6))])
     code, said = ran(spark, tmp_path, text)
     assert code == 0
     out += [(7, False), (8, False), (9, False), (10, True)]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import io
-import json
 import os
 from datetime import UTC, datetime, timedelta
 
 import pyarrow.dataset as ds
 import pytest
-from rich.console import Console
 
 import sfumato as sf
+from pipeline_runs import put, ran
 from sfumato.cli.pipeline import Sink, parse_pipeline
-from sfumato.cli.run import define, run
+from sfumato.cli.run import define
 from sfumato.cli.shared_run import quickest
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
@@ -53,16 +51,12 @@ rows = 3
 """  # noqa: E501
 
 
-def put(folder, name, ids):
-    folder.mkdir(exist_ok=True)
-    lines = [
-        json.dumps(
-            {"id": i, "at": (START + timedelta(seconds=i)).isoformat(), "speed": float(i * 7 % 31),
-             "existence": 0.5}
-        )
+def rows(ids):
+    return [
+        {"id": i, "at": (START + timedelta(seconds=i)).isoformat(), "speed": float(i * 7 % 31),
+         "existence": 0.5}
         for i in ids
     ]  # fmt: skip
-    (folder / name).write_text("\n".join(lines))
 
 
 def test_of_several_triggers_the_shortest_wins():
@@ -74,16 +68,15 @@ def test_of_several_triggers_the_shortest_wins():
 @pytest.mark.spark
 def test_one_run_answers_the_sinks_of_all_queries_and_goes_on_after_a_restart(spark, tmp_path):
     whole = parse_pipeline(PIPELINE, tmp_path / "p.toml")
-    put(tmp_path / "in", "a.json", range(30))
+    put(tmp_path / "in", "a.json", rows(range(30)))
     os.utime(tmp_path / "in" / "a.json", (1, 1))
     for part in ("a", "b"):
         if part == "b":
-            put(tmp_path / "in", "b.json", range(30, 45))
+            put(tmp_path / "in", "b.json", rows(range(30, 45)))
             os.utime(tmp_path / "in" / "b.json", (2, 2))
-            put(tmp_path / "in", "c.json", range(45, 60))  # a micro-batch of its own
-        console = Console(file=io.StringIO(), width=200)
-        assert run(spark, whole, console, once=True) == 0
-        said = console.file.getvalue()
+            put(tmp_path / "in", "c.json", rows(range(45, 60)))  # a micro-batch of its own
+        code, said = ran(spark, tmp_path, PIPELINE, width=200)
+        assert code == 0
         assert "best, often together" in said  # and not `slow`, which no sink asks for
         assert "first: the newest 3 rows" in said
     shown = [line.split("│")[1].strip() for line in said.splitlines() if line.startswith("│")]
@@ -114,9 +107,9 @@ def test_with_flush_the_last_answers_of_all_queries_come_too(spark, tmp_path):
     text = f"flush = true\n{PIPELINE}".replace("rows = 3", 'format = "parquet"\npath = "first"')
     whole = parse_pipeline(text, tmp_path / "p.toml")
     for number in range(3):
-        put(tmp_path / "in", f"{number}.json", range(20 * number, 20 * number + 20))
+        put(tmp_path / "in", f"{number}.json", rows(range(20 * number, 20 * number + 20)))
         os.utime(tmp_path / "in" / f"{number}.json", (number + 1, number + 1))
-    assert run(spark, whole, Console(file=io.StringIO()), once=True) == 0
+    assert ran(spark, tmp_path, text)[0] == 0
     static = spark.read.schema(SCHEMA).json(str(tmp_path / "in")).where("speed > 5")
     queries = [sf.Top(1, every="4 s"), sf.Top(3, every="2 s")]
     answers = sf.top_k(static, queries, by="speed", window=sf.Range("20 s"), order="at")
@@ -124,10 +117,10 @@ def test_with_flush_the_last_answers_of_all_queries_come_too(spark, tmp_path):
         ("best", "query = 'top_1'"),
         ("first", "query = 'top_3' AND row.id % 2 = 0"),
     ]:
-        rows = answers.where(chosen).selectExpr("row.id", "probability").collect()
+        wanted = answers.where(chosen).selectExpr("row.id", "probability").collect()
         came = ds.dataset(list(map(str, (tmp_path / name).glob("*.parquet")))).to_table()
         found = zip(came["id"].to_pylist(), came["probability"].to_pylist(), strict=True)
-        assert sorted(found) == sorted((row.id, row.probability) for row in rows)
+        assert sorted(found) == sorted((row.id, row.probability) for row in wanted)
         assert answers.where(f"{chosen} AND answered IS NULL").count() > 0
     drop_views(spark, whole)
 

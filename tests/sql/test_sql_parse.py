@@ -406,7 +406,7 @@ def test_spans_and_sizes_read_well():
     assert [span(x) for x in (300 * SECOND, 30 * SECOND, 1500, 1000)] == [
         "5 min",
         "30 s",
-        "1500 µs",
+        "1500 us",
         "1 ms",
     ]
     assert [size(x) for x in (999, 1500, 2.5e6, 3e12)] == [

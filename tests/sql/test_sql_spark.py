@@ -256,6 +256,7 @@ def test_a_certain_table_is_taken_by_its_existence(tables):
 
 # ---- similarity join -----------------------------------------------------------------------------
 
+NEAR = "ON (x) WITHIN 1 PROBABILITY 1"
 JOIN = "SIMILARITY JOIN r AS b ON (x, y) WITHIN 0.5 PROBABILITY 25%"
 
 
@@ -410,8 +411,7 @@ def test_nothing_runs_and_nothing_is_left_behind(tables):
         ("SELECT id FROM s [WATTR ts MAX]\nORDER BY s.sensr", "sensr", "sensor"),
         ("SELECT id FROM s\nWHERE x > 3 AND senso = 'a'", "senso", "sensor"),
         (
-            "SELECT a.id FROM\ns a [ROWS 5 ORDER arivl] SIMILARITY JOIN r ON (x) WITHIN 1 "
-            "PROBABILITY 1",
+            f"SELECT a.id FROM\ns a [ROWS 5 ORDER arivl] SIMILARITY JOIN r {NEAR}",
             "arivl",
             "arrival",
         ),
@@ -421,17 +421,11 @@ def test_nothing_runs_and_nothing_is_left_behind(tables):
             "x",
         ),
         (
-            "SELECT a.id FROM s a [ROWS 5] SIMILARITY JOIN r b ON (x) WITHIN 1 PROBABILITY 1\n"
-            "AND a.sensr = b.sensor",
+            f"SELECT a.id FROM s a [ROWS 5] SIMILARITY JOIN r b {NEAR}\nAND a.sensr = b.sensor",
             "a.sensr",
             "sensor",
         ),
-        (
-            "SELECT a.idd,\na.senor FROM s a [ROWS 5] SIMILARITY JOIN r b ON (x) WITHIN 1 "
-            "PROBABILITY 1",
-            "idd",
-            "id",
-        ),
+        (f"SELECT a.idd,\na.senor FROM s a [ROWS 5] SIMILARITY JOIN r b {NEAR}", "idd", "id"),
         ("SELECT EXPECTED(\nxx) FROM s", "xx", "x"),
         ("SELECT\nEXPECTD(x) FROM s", "EXPECTD", "EXPECTED"),
     ],
@@ -476,20 +470,14 @@ def test_unknown_names_are_pointed_at_with_the_likely_one(tables, text, word, su
         ("SELECT EXPECTED(x + 1) FROM s", "x + 1", "name of an uncertain attribute"),
         ("SELECT QUANTILE(x, 2) FROM s", "2", "from 0 to 1"),
         ("SELECT QUANTILE(x) FROM s", "(x)", "takes 2 arguments"),
+        (f"SELECT * FROM s SIMILARITY JOIN r {NEAR}", "SIMILARITY JOIN", "lacks a window"),
         (
-            "SELECT * FROM s SIMILARITY JOIN r ON (x) WITHIN 1 PROBABILITY 1",
-            "SIMILARITY JOIN",
-            "lacks a window",
-        ),
-        (
-            "SELECT * FROM s [ROWS 5 ORDER ts] SIMILARITY JOIN r [ROWS 6 ORDER id] ON (x) "
-            "WITHIN 1 PROBABILITY 1",
+            f"SELECT * FROM s [ROWS 5 ORDER ts] SIMILARITY JOIN r [ROWS 6 ORDER id] {NEAR}",
             "[ROWS 6 ORDER id]",
             "must have the same ORDER and FORGET",
         ),
         (
-            "SELECT * FROM s [SPAN 5 s MAX_TUPLES 9] SIMILARITY JOIN r ON (x) WITHIN 1 "
-            "PROBABILITY 1",
+            f"SELECT * FROM s [SPAN 5 s MAX_TUPLES 9] SIMILARITY JOIN r {NEAR}",
             "MAX_TUPLES 9",
             "is of a window of ROWS",
         ),
@@ -499,7 +487,7 @@ def test_unknown_names_are_pointed_at_with_the_likely_one(tables, text, word, su
             "has 2 distances, and ON 1 attributes",
         ),
         (
-            "SELECT * FROM s [ROWS 5] SIMILARITY JOIN r ON (x) WITHIN 1 PROBABILITY 1 METRIC city",
+            f"SELECT * FROM s [ROWS 5] SIMILARITY JOIN r {NEAR} METRIC city",
             "city",
             "expected EUCLIDEAN or HAVERSINE",
         ),
@@ -508,24 +496,19 @@ def test_unknown_names_are_pointed_at_with_the_likely_one(tables, text, word, su
             "SPAN 5 s",
             "expected [RANGE duration]",
         ),
+        (f"SELECT * FROM s [ROWS 5] SIMILARITY JOIN s {NEAR}", "s ", "give them aliases"),
         (
-            "SELECT * FROM s [ROWS 5] SIMILARITY JOIN s ON (x) WITHIN 1 PROBABILITY 1",
-            "s ",
-            "give them aliases",
-        ),
-        (
-            "SELECT * FROM s [WATTR ts MAX] SIMILARITY JOIN r ON (x) WITHIN 1 PROBABILITY 1",
+            f"SELECT * FROM s [WATTR ts MAX] SIMILARITY JOIN r {NEAR}",
             "[WATTR ts MAX]",
             "compares windows of ROWS or SPAN",
         ),
         (
-            "SELECT * FROM s [ROWS 5] SIMILARITY JOIN r ON (x) WITHIN 1 PROBABILITY 1 "
-            "AND s.sensor = r.id",
+            f"SELECT * FROM s [ROWS 5] SIMILARITY JOIN r {NEAR} AND s.sensor = r.id",
             "r.id",
             "one name on both sides",
         ),
         (
-            "SELECT * FROM s probability [ROWS 5] SIMILARITY JOIN r ON (x) WITHIN 1 PROBABILITY 1",
+            f"SELECT * FROM s probability [ROWS 5] SIMILARITY JOIN r {NEAR}",
             "SIMILARITY JOIN",
             "another alias",
         ),

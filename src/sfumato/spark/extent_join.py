@@ -1,18 +1,19 @@
 """The join of two windowed streams, extent by extent, as a DataFrame function."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import ArrayType, DoubleType, StructField, StructType
+from pyspark.sql.types import DoubleType, StructField, StructType
 
 from sfumato.duration import microseconds
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.columns import attributes_of, keys_of, names
 from sfumato.spark.model.controlled import is_extents, says_order
 from sfumato.spark.model.forgetting import check_keys
+from sfumato.spark.model.join_side import pairs_type
 from sfumato.spark.model.names import Passed, named
 from sfumato.spark.runtime.run_operator import Input, metrics_name, run_operator
 from sfumato.tables.joins.extent_join import ExtentJoinTableConfig
@@ -95,7 +96,7 @@ def extent_join(
         inputs.append(Input(frame, passed, key=keys[side], values=_values(frame, attributes)))
     if attributes:
         answers = answers.add("probability", DoubleType())
-        answers = answers.add(ALTERNATIVES, _pairs_type(sides))
+        answers = answers.add(ALTERNATIVES, pairs_type(*(_fields(f, s) for s, f in sides.items())))
         columns += [F.col(ALTERNATIVES), F.col("probability")]
     return run_operator(inputs, config, answers, columns, metrics=metrics_name("extents", name))
 
@@ -109,12 +110,8 @@ def _values(frame: DataFrame, on: list[str]) -> dict[str, Column]:
     return values
 
 
-def _pairs_type(sides: Mapping[str, DataFrame]) -> ArrayType:
-    """The alternatives of an answer: pairs of alternatives of both sides."""
-    pair = StructType([StructField("prob", DoubleType())])
-    for side, frame in sides.items():
-        array: Any = frame.schema[ALTERNATIVES].dataType
-        for field in array.elementType.fields:
-            if field.name != "prob":
-                pair = pair.add(f"{side}_{field.name}", field.dataType)
-    return ArrayType(pair)
+def _fields(frame: DataFrame, side: str) -> list[StructField]:
+    """Fields of a side's attributes in an answer's alternatives."""
+    array: Any = frame.schema[ALTERNATIVES].dataType
+    fields = [field for field in array.elementType.fields if field.name != "prob"]
+    return [StructField(f"{side}_{field.name}", field.dataType) for field in fields]

@@ -11,7 +11,7 @@ from pyspark.sql.types import BooleanType, StructType
 
 from sfumato.duration import microseconds
 from sfumato.operators.disorder.control import DisorderControl
-from sfumato.spark.model.columns import is_time, keys_of, one_resolved
+from sfumato.spark.model.columns import keys_of, one_resolved, require_time
 from sfumato.spark.model.controlled import controlled_by, says_order
 from sfumato.spark.model.forgetting import forget_after_of
 from sfumato.spark.model.names import Passed, column, named
@@ -92,18 +92,11 @@ def reorder(
     each other. Source: C, sections 3 to 5; sources and clocks: this project.
     """
     keys, sources = keys_of(df, "key", key), keys_of(df, "source", source)
-    event, arrived = (
-        one_resolved(df, "event_time", event_time),
-        one_resolved(df, "arrival", arrival),
-    )
+    event = one_resolved(df, "event_time", event_time)
+    arrived = one_resolved(df, "arrival", arrival)
     passed = Passed(df.schema, _certain_columns(df))
-    for argument, time in (("event_time", event), ("arrival", arrived)):
-        kind = df.schema[time].dataType
-        if not is_time(kind):
-            raise TypeError(
-                f"`{argument}` must be a timestamp or whole microseconds; "
-                f"`{time}` is {kind.simpleString()}"
-            )
+    require_time(df, "event_time", event)
+    require_time(df, "arrival", arrived)
     idle = None if idle_timeout is None else microseconds("idle_timeout", idle_timeout)
     delay = None if max_delay is None else microseconds("max_delay", max_delay)
     config = ReorderTableConfig(

@@ -163,10 +163,11 @@ def similarity_join(
     for side in sides:
         answers = answers.add(side.name, side.passed.type)
     answers = answers.add("probability", DoubleType())
-    answers = answers.add(ALTERNATIVES, pairs_type(sides, fixed=True))
+    answers = answers.add(ALTERNATIVES, pairs_type(*(side.fields(fixed=True) for side in sides)))
     columns = [side.passed.renamed(side.name) for side in sides]
     columns.append(F.col("probability"))
-    columns.append(renamed(ALTERNATIVES, ALTERNATIVES, pairs_type(sides, fixed=False)))
+    named = pairs_type(*(side.fields(fixed=False) for side in sides))
+    columns.append(renamed(ALTERNATIVES, ALTERNATIVES, named))
     if output == "changes":
         answers = answers.add("change", StringType())
         columns.append(F.col("change"))

@@ -129,6 +129,16 @@ def is_time(kind: DataType) -> bool:
     return isinstance(kind, TimestampType | TimestampNTZType | IntegralType)
 
 
+def require_time(df: DataFrame, argument: str, name: str, where: str = "") -> None:
+    """Raise TypeError for a column without event times; `where` : what needs them."""
+    kind = df.schema[name].dataType
+    if not is_time(kind):
+        raise TypeError(
+            f"`{argument}` must be a timestamp or whole microseconds{where}; "
+            f"`{name}` is {kind.simpleString()}"
+        )
+
+
 def require_orders(df: DataFrame, argument: str, wanted: Sequence[str]) -> None:
     """Raise TypeError for columns by which rows cannot follow each other."""
     for name in wanted:

@@ -1,6 +1,7 @@
 """One of the two frames of a join: what it offers, and what the operator reads of it."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -129,10 +130,6 @@ class IncompleteSide(Side):
         return super().fields(fixed=False)
 
 
-def pairs_type(sides: Sequence[Side], *, fixed: bool) -> ArrayType:
-    """The alternatives of an answer: pairs of alternatives of both sides."""
-    pair = StructType([StructField("prob", DoubleType())])
-    for side in sides:
-        for field in side.fields(fixed=fixed):
-            pair = pair.add(field)
-    return ArrayType(pair)
+def pairs_type(*sides: Sequence[StructField]) -> ArrayType:
+    """The alternatives of an answer: pairs of alternatives of both sides, with these fields."""
+    return ArrayType(StructType([StructField("prob", DoubleType()), *chain(*sides)]))

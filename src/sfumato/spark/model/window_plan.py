@@ -23,10 +23,10 @@ from sfumato.spark.model.aggregates import Wanted
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.columns import (
     attributes_of,
-    is_time,
     keys_of,
     one_resolved,
     require_orders,
+    require_time,
     resolved,
 )
 from sfumato.spark.model.controlled import (
@@ -94,12 +94,7 @@ class WindowPlan:
             raise ValueError(
                 f"`order` must be the one column of the event time for sf.Range; got {self.orders}"
             )
-        kind = self.schema[self.orders[0]].dataType
-        if not is_time(kind):
-            raise TypeError(
-                f"`order` must be a timestamp or whole microseconds for sf.Range; "
-                f"`{self.orders[0]}` is {kind.simpleString()}"
-            )
+        require_time(self.df, "order", self.orders[0], " for sf.Range")
         if self.controlled:
             assert self.scope is not None  # or it has raised
         elif self.df.isStreaming:  # a static frame is sorted as a whole

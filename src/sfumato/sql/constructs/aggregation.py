@@ -21,9 +21,7 @@ from sfumato.sql.constructs.aggregated import Aggregated
 from sfumato.sql.constructs.grouping import grouped_by
 from sfumato.sql.explanation.wording import one_line
 from sfumato.sql.plan.block import Block
-from sfumato.sql.plan.bracket import FORGET
 from sfumato.sql.plan.construct import Answers
-from sfumato.sql.plan.given import Given
 from sfumato.sql.plan.measures import level as level_of
 from sfumato.sql.plan.nodes import at
 from sfumato.sql.plan.sources import Frame, Source, found, free
@@ -248,8 +246,7 @@ class Aggregation(Answers):
             members,
         )
         frame = source.frame
-        forget = () if source.forget is None else (source.forget,)
-        given = Given(forget, (FORGET,), source.node, self.text)
+        given = self.forgetting(source.node)
         keeping = given.arguments()
 
         def build() -> DataFrame:

@@ -14,9 +14,7 @@ from sfumato.spark.top_k import top_k
 from sfumato.sql.constructs.grouping import grouped_by
 from sfumato.sql.constructs.ranked import Ranked, is_controlled
 from sfumato.sql.plan.block import Block
-from sfumato.sql.plan.bracket import FORGET
 from sfumato.sql.plan.construct import Answers
-from sfumato.sql.plan.given import Given
 from sfumato.sql.plan.nodes import at
 from sfumato.sql.plan.ranking_groups import RankingGroup
 from sfumato.sql.plan.ranking_words import Asked, asked
@@ -190,8 +188,7 @@ class Ranking(Answers):
         queries = [Top(k, every, name) for (k, every), name in group.names().items()]
         options: dict[str, Any] = dict(wish.semantics)
         place = wish.clauses[0] if wish.clauses else source.node
-        forget = () if source.forget is None else (source.forget,)
-        given = Given(forget, (FORGET,), place, self.text)
+        given = self.forgetting(place)
 
         def build() -> DataFrame:
             return top_k(

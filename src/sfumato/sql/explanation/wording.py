@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
+from sfumato.duration import spelled
 from sfumato.spark.model.figures import expected_tuples
 from sfumato.windows import JoinWindow, Rows
 
@@ -28,14 +29,8 @@ def percent(ratio: float) -> str:
 
 
 def span(length: int | timedelta) -> str:
-    """A duration, of microseconds if it is a number, in the largest unit of which it is a whole
-    number."""
-    if isinstance(length, timedelta):
-        length = length // timedelta(microseconds=1)
-    for unit, size in (("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000), ("ms", 1000)):
-        if length % size == 0:
-            return f"{length // size} {unit}"
-    return f"{length} µs"
+    """A duration, of microseconds if it is a number; see `spelled`."""
+    return spelled(length if isinstance(length, int) else length // timedelta(microseconds=1))
 
 
 def size(count: float) -> str:

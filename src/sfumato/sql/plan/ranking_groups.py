@@ -3,12 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from sfumato.duration import spelled
 from sfumato.sql.plan.ranking_words import Asked, asked
 from sfumato.sql.plan.sources import Frame
 from sfumato.sql.text.grammar import tokens
 from sfumato.sql.text.syntax import Body, Clause, FromClause, start_of
-
-SPANS = (("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000), ("ms", 1_000), ("us", 1))
 
 
 @dataclass
@@ -27,7 +26,7 @@ class RankingGroup:
         """What the queries are called: top_3, and `top_3 every 2 min` to tell two apart."""
         several = {k for k, _ in self.wanted if sum(k == other for other, _ in self.wanted) > 1}
         return {
-            (k, every): f"top_{k}" + (f" every {_span(every)}" if k in several and every else "")
+            (k, every): f"top_{k}" + (f" every {spelled(every)}" if k in several and every else "")
             for k, every in self.wanted
         }
 
@@ -92,8 +91,3 @@ class RankingGroups:
                     parts += [str(t) if t.type in exact else t.lower() for t in words]
                     parts.append(";")
         return tuple(parts)
-
-
-def _span(every: int) -> str:
-    unit, length = next((u, n) for u, n in SPANS if every % n == 0)
-    return f"{every // length} {unit}"
