@@ -15,7 +15,6 @@ from sfumato.cli.follow import Running, follow
 from sfumato.cli.held_back import HeldBack
 from sfumato.cli.log import Log
 from sfumato.cli.pipeline import (
-    PipelineError,
     Query,
     Sink,
     Source,
@@ -24,6 +23,7 @@ from sfumato.cli.pipeline import (
     read_pipeline,
 )
 from sfumato.cli.progress import GAUGES, QueryProgress, by_operator
+from sfumato.cli.section import PipelineError
 from sfumato.cli.tables import LONGEST, WIDEST, cell
 from sfumato.reproduce.disorder.waiting import fixed_watermark, least_slack, waiting
 from sfumato.tables.disorder.reorder import ReorderTableConfig

@@ -238,7 +238,8 @@ def _pipeline(
     file: Path, console: Console, cores: int | None, verbose: bool, **options: bool
 ) -> Iterator[tuple[SparkSession, Pipeline]]:
     """A session and a file's pipeline, what is wrong with which is the user's to mend."""
-    from sfumato.cli.pipeline import PipelineError, check_paths, read_pipeline
+    from sfumato.cli.pipeline import check_paths, read_pipeline
+    from sfumato.cli.section import PipelineError
 
     try:
         pipeline = read_pipeline(file)

@@ -1,5 +1,6 @@
 """A's experiments on count windows of tuples that may not exist."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,17 +20,19 @@ PAPER, OURS = "refined normal (paper)", "exact (ours)"
 METHODS = {PAPER: "refined_normal", OURS: "exact"}
 
 
-def held_after(
+def streams(setting: Setting, of: int, sd: float) -> Iterator[Floats]:
+    """Existence in the streams of the runs of the point numbered `of`."""
+    for run in range(setting.pick(3, 15)):
+        yield existence(setting.rng(of, run), LENGTH, sd)
+
+
+def mean_held(
     p: Floats, rows: int, confidence: float, method: str, probability: float | None = None
-) -> Floats:
-    """Tuples held after each arrival, float64[n], NaN before the first eviction."""
+) -> float:
+    """The mean of the tuples held once the window is full; all of the stream where it never is."""
     starts = UncertainWindow(rows, confidence, probability, method=method).extend(p)
-    return np.where(starts > 0, np.arange(1, p.size + 1) - starts, np.nan)
-
-
-def mean_held(held: Floats) -> float:
-    """The mean once the window is full; all of the stream where it never is."""
-    return float(np.nanmean(held)) if not np.isnan(held).all() else float(held.size)
+    held = (np.arange(1, p.size + 1) - starts)[starts > 0]
+    return float(held.mean()) if held.size else float(p.size)
 
 
 def held_by_noise(setting: Setting) -> pd.DataFrame:
@@ -38,9 +41,8 @@ def held_by_noise(setting: Setting) -> pd.DataFrame:
     windows = range(100, 1_001, setting.pick(300, 100))
     points = [(sd, w) for sd in (0.025, 0.05, 0.1, 0.15, 0.2, 0.25) for w in windows]
     for i, (sd, w) in enumerate(setting.steps(points)):
-        for run in range(setting.pick(3, 15)):
-            p = existence(setting.rng(i, run), LENGTH, sd)
-            held = mean_held(held_after(p, w, CONFIDENCE, "exact"))
+        for p in streams(setting, i, sd):
+            held = mean_held(p, w, CONFIDENCE, "exact")
             runs.append({"sd": sd, "rows": w, "held": held})
     return means(runs, "held")
 
@@ -74,9 +76,8 @@ def held_by_confidence(setting: Setting) -> pd.DataFrame:
     points = [(sd, way) for sd in (0.05, 0.1, 0.15, 0.2) for way in METHODS]
     for i, (sd, way) in enumerate(setting.steps(points)):
         for confidence in CONFIDENCES:
-            for run in range(setting.pick(3, 15)):
-                p = existence(setting.rng(i // 2, run), LENGTH, sd)  # the same for both ways
-                held = mean_held(held_after(p, ROWS, confidence, METHODS[way]))
+            for p in streams(setting, i // 2, sd):  # the same for both ways
+                held = mean_held(p, ROWS, confidence, METHODS[way])
                 runs.append({"sd": sd, "way": way, "confidence": confidence, "held": held})
     return means(runs, "held")
 
@@ -104,11 +105,10 @@ def held_by_policy(setting: Setting) -> pd.DataFrame:
     for i, (beta, way) in enumerate(setting.steps(points)):
         for confidence in CONFIDENCES:
             point = {"beta": beta, "way": way, "confidence": confidence}
-            for run in range(setting.pick(3, 15)):
-                p = existence(setting.rng(i // 2, run), LENGTH, EXISTENCE_SD)
-                without = held_after(p, ROWS, confidence, METHODS[way])
-                with_beta = held_after(p, ROWS, confidence, METHODS[way], beta)
-                runs.append({**point, "ratio": mean_held(with_beta) / mean_held(without)})
+            for p in streams(setting, i // 2, EXISTENCE_SD):
+                without = mean_held(p, ROWS, confidence, METHODS[way])
+                with_beta = mean_held(p, ROWS, confidence, METHODS[way], beta)
+                runs.append({**point, "ratio": with_beta / without})
     return means(runs, "ratio")
 
 
