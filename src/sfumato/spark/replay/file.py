@@ -2,8 +2,9 @@
 
 import inspect
 import os
-from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,27 +18,23 @@ from sfumato.spark.replay.options import Settings, require
 
 FILES_KEPT = 4  # loaded files a process keeps
 
-_loaded: OrderedDict[tuple, pa.Table] = OrderedDict()
-
 
 def load(settings: Settings, schema: StructType) -> pa.Table:
     """The file's rows in arrival order, as `schema`; loaded once a process while it is unchanged.
 
     O(n log n) the first time, then one look at the file's size and time.
     """
-    key = (*_version(settings), settings.order, schema.json())
-    if key in _loaded:
-        _loaded.move_to_end(key)
-        return _loaded[key]
+    # How fast a file is played changes nothing in it.
+    return _loaded(replace(settings, speed=None, rows_per_batch=1), schema, _version(settings))
+
+
+@lru_cache(FILES_KEPT)
+def _loaded(settings: Settings, schema: StructType, version: tuple[int, int]) -> pa.Table:
+    """`load`; a file of another version is read anew."""
     raw, order = _needed(settings, schema)
     table = _converted(raw, _arrow(schema), settings.path)
     sequence = _arrival_order(raw, order)
-    if sequence is not None:
-        table = table.take(sequence)
-    _loaded[key] = table.combine_chunks()
-    while len(_loaded) > FILES_KEPT:
-        _loaded.popitem(last=False)
-    return _loaded[key]
+    return (table if sequence is None else table.take(sequence)).combine_chunks()
 
 
 def _needed(settings: Settings, schema: StructType) -> tuple[pa.Table, list[str]]:
@@ -92,7 +89,10 @@ def arrival_clock(settings: Settings, schema: StructType) -> np.ndarray:
 
 def inferred(settings: Settings) -> StructType:
     """The schema of the file in Spark's types; every column nullable."""
-    schema = file_schema(settings)
+    if settings.format == "parquet":
+        schema = parquet_schema(settings)
+    else:
+        schema = _schema_read(settings, _version(settings))
     settings.order_columns(schema.names)
     if not schema.names:
         raise ValueError(
@@ -112,23 +112,14 @@ def inferred(settings: Settings) -> StructType:
     return StructType(fields)
 
 
-_inferred: dict[tuple, pa.Schema] = {}
+@lru_cache(FILES_KEPT)
+def _schema_read(settings: Settings, version: tuple[int, int]) -> pa.Schema:
+    """The names and Arrow types in a file that has to be read for them."""
+    return read(settings).schema
 
 
-def file_schema(settings: Settings) -> pa.Schema:
-    """The names and Arrow types in the file; for any but Parquet it is read, once a process.
-
-    Raises ValueError where two columns have one name.
-    """
-    if settings.format == "parquet":
-        return parquet_schema(settings)
-    version = _version(settings)
-    if version not in _inferred:
-        _inferred[version] = read(settings).schema
-    return _inferred[version]
-
-
-def _version(settings: Settings) -> tuple[str, str, int, int]:
+def _version(settings: Settings) -> tuple[int, int]:
+    """The file's size and time."""
     try:
         status = os.stat(settings.path)
     except FileNotFoundError:
@@ -136,7 +127,7 @@ def _version(settings: Settings) -> tuple[str, str, int, int]:
             f"option `path`: there is no file {settings.path!r} here; the driver and every worker "
             f"must see it under this path, as long as the query runs"
         ) from None
-    return (settings.path, settings.format, status.st_size, status.st_mtime_ns)
+    return status.st_size, status.st_mtime_ns
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
@@ -200,16 +191,17 @@ def _arrival_order(table: pa.Table, order: list[str]) -> pa.Array | None:
     """File positions in arrival order, or None when the file is in that order already."""
     if not order:
         return None
-    position = pa.array(np.arange(table.num_rows, dtype=np.int64))
-    by = {str(place): table.column(name) for place, name in enumerate(order)}
-    for place, name in enumerate(order):
-        if pa.types.is_dictionary(by[str(place)].type):  # sorted by value, not by code
-            by[str(place)] = pc.cast(by[str(place)], by[str(place)].type.value_type)
-        if pa.types.is_nested(by[str(place)].type):
+    columns = []
+    for name in order:
+        column = table.column(name)
+        if pa.types.is_dictionary(column.type):  # sorted by value, not by code
+            column = pc.cast(column, column.type.value_type)
+        if pa.types.is_nested(column.type):
             raise ValueError(
-                f"option `order` needs columns that can be compared; `{name}` is "
-                f"{by[str(place)].type}"
+                f"option `order` needs columns that can be compared; `{name}` is {column.type}"
             )
-    keys = pa.table({**by, "position": position})
+        columns.append(column)
+    position = pa.array(np.arange(table.num_rows, dtype=np.int64))
+    keys = pa.table([*columns, position], [str(i) for i in range(len(order) + 1)])
     sequence = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names])
     return None if sequence.equals(position.cast(pa.uint64())) else sequence

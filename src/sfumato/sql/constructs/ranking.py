@@ -96,7 +96,7 @@ class Ranking(Answers):
         columns = self.source.frame.df.columns
         for reference in references(clause.items):
             parts = reference.parts
-            attribute = self.source.attribute(parts[:2]) or self.source.attribute(parts[:1])
+            attribute = self.source.meant(parts)
             if attribute is None or found(parts[-1], [*columns, *ANSWER]) is not None:
                 continue
             reason = f"{parts[-1]} is uncertain, and answers have certain columns only: "

@@ -72,6 +72,10 @@ class Source:
         side = next((s for a, s in self.sides.items() if a.lower() == parts[0].lower()), None)
         return found(parts[1] if side is None else f"{side}_{parts[1]}", self.frame.attributes)
 
+    def meant(self, parts: tuple[str, ...]) -> str | None:
+        """The uncertain attribute that the first two parts of a name mean, or the first alone."""
+        return self.attribute(parts[:2]) or self.attribute(parts[:1])
+
 
 def found(name: str, names: Iterable[str]) -> str | None:
     """The one of `names` that is `name`; case counts only where it must to tell two apart."""

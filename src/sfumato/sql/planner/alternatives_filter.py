@@ -67,8 +67,5 @@ def _attributes(block: Block, clause: Clause) -> Iterator[tuple[Reference, Sourc
     """The uncertain attributes that a clause mentions outside our measures."""
     for reference in references(clause.items, enter=outside_measures(block.sources)):
         for source in block.sources:
-            parts = reference.parts
-            if reference.call is None and (
-                source.attribute(parts[:2]) or source.attribute(parts[:1])
-            ):
+            if reference.call is None and source.meant(reference.parts):
                 yield reference, source

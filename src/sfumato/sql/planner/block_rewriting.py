@@ -89,6 +89,8 @@ class BlockRewriting:
             block.sources += self._sources(block.from_)
         self._refuse_unknown()
         answers = self._answers()
+        covered = nowhere if answers is None else answers.covers
+        beside_attributes = answers is None or answers.beside_attributes
         if answers is None:
             refuse_per_extent(block)
             refuse_aggregates(block)
@@ -96,14 +98,14 @@ class BlockRewriting:
         self._rewrite_nested()
         if answers is not None:
             answers.read()
-        if answers is None or answers.beside_attributes:
-            refuse_uncertain_operands(block, nowhere if answers is None else answers.covers)
+        if beside_attributes:
+            refuse_uncertain_operands(block, covered)
         filtered = filter_alternatives(block, always=answers is not None)
         if answers is not None:
             answers.apply()
-        self._measure(filtered, nowhere if answers is None else answers.covers)
+        self._measure(filtered, covered)
         select = block.clause("SELECT")
-        if select is not None and (answers is None or answers.beside_attributes):
+        if select is not None and beside_attributes:
             name_columns(select, self.edits)
         for items in [c.items for c in block.clauses if c is not filtered] + block.conditions():
             self._spare_from_stars(items)
@@ -120,14 +122,10 @@ class BlockRewriting:
     def _sources(self, clause: FromClause) -> Iterator[Source]:
         place = 0
         while place < len(clause.sources):
-            joined = self._joined(clause, place)
-            if joined is not None:
-                yield joined
-                place += 2
-                continue
-            element = clause.sources[place]
-            place += 1
-            source = self._table(element) if isinstance(element, Relation) else None
+            element, source = clause.sources[place], self._joined(clause, place)
+            place += 1 if source is None else 2
+            if source is None and isinstance(element, Relation):
+                source = self._table(element)
             if source is not None:
                 yield source
 

@@ -84,7 +84,7 @@ def _uncertain(items: tuple[Item, ...], block: Block) -> Iterator[Reference]:
         parts = reference.parts
         if reference.call is not None or parts[0].lower() in bound:
             continue
-        if any(s.attribute(parts[:2]) or s.attribute(parts[:1]) for s in block.sources):
+        if any(source.meant(parts) for source in block.sources):
             yield reference
 
 
