@@ -30,7 +30,9 @@ def percent(ratio: float) -> str:
 
 def span(length: int | timedelta) -> str:
     """A duration, of microseconds if it is a number; see `spelled`."""
-    return spelled(length if isinstance(length, int) else length // timedelta(microseconds=1))
+    if isinstance(length, timedelta):
+        length = length // timedelta(microseconds=1)
+    return spelled(length)
 
 
 def size(count: float) -> str:
