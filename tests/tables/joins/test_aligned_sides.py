@@ -111,7 +111,7 @@ def in_order(config, sides):
     return changes(out)
 
 
-@settings(max_examples=40)
+@settings(max_examples=24)
 @given(
     st.integers(0, 10**6),
     st.sampled_from([COMPLETE, GAPS]),

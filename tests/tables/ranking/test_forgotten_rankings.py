@@ -95,14 +95,14 @@ def test_a_key_begins_anew_by_its_own_rows(name, seed):
 @pytest.mark.parametrize("name", RANKINGS)
 def test_memory_of_silent_keys_is_freed(name):
     config = replace(RANKINGS[name], forget_after=AFTER)
-    rows = stream(0, 2000, ["a"])
-    keys = [[f"k{i // 2}" for i in range(2000)]]
+    rows = stream(0, 1000, ["a"])
+    keys = [[f"k{i // 2}" for i in range(1000)]]
     rows = rows.set_column(rows.schema.get_field_index("key0"), "key0", keys)
-    _, operator = answers(config, rows, range(50, 2000, 50))
+    _, operator = answers(config, rows, range(50, 1000, 50))
     assert len(operator.index) < 100
     assert len(operator.windows.windows) < 200
     assert len(operator.streams.index) < 200
-    assert len(operator.snapshot()) < 200_000
+    assert len(operator.snapshot()) < 100_000
 
 
 def test_a_shared_controller_keeps_what_its_clock_still_answers():

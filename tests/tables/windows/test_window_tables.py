@@ -171,7 +171,7 @@ def test_a_key_that_was_silent_begins_anew_whatever_the_cuts(seed, window):
 def test_memory_of_silent_keys_is_freed():
     config = rows_config(forget_after=10.0)
     operator = config.make()
-    for begin in range(0, 10_000, 500):
+    for begin in range(0, 7_000, 500):
         time = np.arange(begin, begin + 500)
         operator.process([(0, table(time, [f"k{t}" for t in time]))], 0)
         assert len(operator.index) < 5_000
