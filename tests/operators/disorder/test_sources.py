@@ -208,3 +208,17 @@ def test_expected_sources_without_sources_is_refused():
         Reorder(slack=1, expected_sources=2)
     with pytest.raises(ValueError, match="`sources` must be given"):
         Reorder(slack=1, by_source=True).process(np.array([0]), np.array([1]), np.array([1]))
+
+
+def test_a_source_that_never_comes_back_costs_a_fixed_amount():
+    reorder = Reorder(by_source=True, max_delay=10)
+    time = np.arange(20)
+    reorder.process(np.zeros(20, int), time, time, np.arange(20) % 2)
+    reorder.idle(np.array([1]))
+    sizes = []
+    for batch in range(1, 20):
+        rows = np.arange(100) + 100 * batch
+        reorder.process(np.zeros(100, int), rows, rows, np.zeros(100, int))
+        sizes.append(len(reorder.snapshot()))
+    assert max(sizes) <= min(sizes) + 64
+    assert reorder.held.tolist() == [10]

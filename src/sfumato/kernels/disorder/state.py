@@ -107,6 +107,10 @@ _CONFORMAL = [
     ("last_late", np.int64),  # the latest late row, as a number among those fed
     ("late_before", np.int64),  # late rows when the estimator last looked
     ("late_steered", np.int64),  # late rows at the last steering
+    ("first_time", np.int64),  # event time of the first row
+    ("newest_at", np.int64),  # the row that was the newest, as a number among those fed
+    ("largest_lateness", np.int64),  # behind the newest event time
+    ("late_by", np.int64, (3,)),  # the same of the latest three late rows
     ("chosen", np.int64),  # the expert followed
     ("followed", np.float64),  # the threshold in force
     ("recent_rows", np.float64),  # discounted number of rows

@@ -36,7 +36,7 @@ class ReorderTableConfig(TableConfig):
     expected_sources: int | None = None
     idle_timeout: int | None = None
 
-    kind, version = "reorder table", 2
+    kind, version = "reorder table", 3
     counters = (
         "rows",
         "late",
