@@ -4,8 +4,8 @@ Thresholds are learned from rows that came, so they say nothing of what is still
 punctuation cannot be taken back. So rows wait longer
 
 - *at the start*, for what delays would need if they were normal;
-- while a stream is *young*: less event time has gone by than YOUNG times what the tail of the
-  lateness asks for, so even the largest lateness seen has been cut off by the stream's own age.
+- while a stream is *young*: less event time has gone by than YOUNG times the 1 - d quantile of the
+  lateness, so even the largest lateness seen has been cut off by the stream's own age.
   Then rows wait YOUNG times the largest lateness;
 - in a *flurry*: late rows close together, while newer rows still come. Delays have changed, and
   every step on makes more of what is under way late. Until the flurry has been over for a while
@@ -16,7 +16,8 @@ punctuation cannot be taken back. So rows wait longer
 import math
 
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.disorder.conformal_experts import FORGETFUL
+from sfumato.kernels.disorder.conformal_experts import FORGETFUL, rows_listed, tail_of
+from sfumato.kernels.disorder.conformal_tail import quantile
 
 EARLY = 12.0  # expected late rows before the tails are known: until then, be cautious
 CAUTION = 3.3  # standard deviations of the delays; from half of EARLY on it fades
@@ -55,7 +56,7 @@ def middle(a, b, c):
 
 
 @compiled
-def held_back(wanted, t, d, key):
+def held_back(wanted, t, d, key, area):
     """The punctuation the experts ask for after a row that arrived at t, or an earlier one. O(1).
 
     d : drop ratio
@@ -70,7 +71,9 @@ def held_back(wanted, t, d, key):
         lateness = middle(late[0], late[1], late[2])
         if lateness < NEARLY * (key.newest - key.punctuation):
             wait = max(wait, FREEZE * lateness)
-    # The tail of what the whole stream's lateness behind the newest event time asks for.
-    if key.newest - key.first_time < YOUNG * key.threshold_of[FORGETFUL]:
+    values, _ = tail_of(FORGETFUL, key, area)  # of the whole stream, behind the newest event time
+    size = key.listed[FORGETFUL]
+    asked = quantile(values, size, d * rows_listed(FORGETFUL, d, key)) if size > 0 else 0.0
+    if key.newest - key.first_time < YOUNG * asked:
         wait = max(wait, YOUNG * key.largest_lateness)
     return min(wanted, key.newest - int(wait)) if wait > 0.0 else wanted
