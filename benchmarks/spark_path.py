@@ -106,7 +106,8 @@ def stream_of(spark: Any, source: str) -> Any:
 def echo(stream: Any) -> Any:
     from pyspark.sql import functions as F  # noqa: N812
 
-    from sfumato.spark.runtime import bucket_state, chunks
+    from sfumato.spark.runtime import chunks
+    from sfumato.spark.runtime.buckets import run_buckets
 
     class Echo:  # in here, so that it goes to the workers by value
         def process(self, batch: Any, now: int) -> list[pa.Table]:
@@ -128,7 +129,7 @@ def echo(stream: Any) -> Any:
             return Echo()
 
     packed = chunks.pack(stream.withColumn(chunks.BUCKET, F.lit(0)), side=0)
-    out = bucket_state.run(packed, Blueprint(), "echo", '{"operator": "echo"}')
+    out = run_buckets(packed, Blueprint(), "echo", '{"operator": "echo"}')
     return chunks.unpack(out, stream.schema)
 
 

@@ -17,26 +17,30 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, LongType, StructType
 
 from sfumato.operators.state.config import differences
 from sfumato.operators.state.snapshot import SnapshotError, cut
 from sfumato.spark.runtime import chunks
+from sfumato.spark.runtime.bucket_steps import (
+    END,
+    IDLE,
+    answer_rows,
+    difference,
+    from_log,
+    step,
+    to_log,
+)
 from sfumato.spark.runtime.operator_cache import CACHE
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
     from sfumato.tables.operator import TableConfig, TableOperator
-
-IDLE = -1  # as a log entry's side: no rows came, the idle timeout passed
-END = -2  # as a chunk's side: the stream ends behind the rows of this micro-batch
 
 ENTRY = StructType().add("number", LongType())
 DATA = StructType().add("data", BinaryType())
@@ -47,56 +51,6 @@ MOST_LOGGED = 8 << 20  # bytes of a log entry at most: what is larger goes into 
 
 
 _CHECKED: set[str] = set()  # queries whose checkpoint this worker has found to be theirs
-
-
-def run(
-    packed: DataFrame,
-    blueprint: TableConfig,
-    metrics_name: str,
-    fingerprint: str,
-    idle_timeout: int | None = None,
-) -> DataFrame:
-    """Chunks in (as `chunks.pack` makes them), chunks of answers out, counters and gauges observed.
-
-    metrics_name : the name under which the query's observed metrics show the counters
-    fingerprint : JSON text that differs where a checkpoint of another query cannot be continued
-    idle_timeout : milliseconds; streams only
-    """
-    counters = ", ".join(f"{name} long" for name in blueprint.counters)
-    gauges = "".join(f", {name} {of}" for name, (of, _) in blueprint.gauges.items())
-    schema = f"chunk binary, {counters}{gauges}"
-    if packed.isStreaming:
-        answers = packed.groupBy(chunks.BUCKET).transformWithState(
-            BucketProcessor(blueprint, fingerprint, idle_timeout),
-            schema,
-            "Append",
-            "None" if idle_timeout is None else "ProcessingTime",
-        )
-    else:
-
-        def whole(table: pa.Table) -> pa.Table:
-            operator = blueprint.make()
-            batch = [
-                (side, chunks.from_bytes(chunk))
-                for side, chunk in zip(
-                    table.column("side").to_pylist(), table.column("chunk").to_pylist(), strict=True
-                )
-            ]
-            outputs = [*operator.process(batch, 0), *operator.flush()]
-            fields = [pa.field("chunk", pa.binary())]
-            fields += [pa.field(name, pa.int64()) for name in blueprint.counters]
-            for name, (of, _) in blueprint.gauges.items():
-                fields.append(pa.field(name, pa.string() if of == "string" else pa.int64()))
-            form = pa.schema(fields)
-            rows = _answer_rows(outputs, _difference({}, operator.counters()), operator.gauges())
-            # A batch for each chunk: an array of Arrow holds 2 GB, and a frame may give more.
-            parts = [pa.RecordBatch.from_pylist([row], schema=form) for row in rows]
-            return pa.Table.from_batches(parts, schema=form)
-
-        answers = packed.groupBy(chunks.BUCKET).applyInArrow(whole, schema)
-    totals = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in blueprint.counters]
-    now = [F.expr(aggregate).alias(name) for name, (_, aggregate) in blueprint.gauges.items()]
-    return answers.observe(metrics_name, *totals, *now)
 
 
 @dataclass
@@ -160,12 +114,12 @@ class BucketProcessor(StatefulProcessor):
         if operator is None:
             operator = self._rebuilt(header, snapshot)
         before = operator.counters()
-        outputs = _step(operator, batch, now)
-        changes = _difference(before, operator.counters())
+        outputs = step(operator, batch, now)
+        changes = difference(before, operator.counters())
         self._save(header, snapshot, operator, batch, now)
         size = header.snapshot_bytes + header.log_bytes
         CACHE.put(self.identity, bucket, header.nonce, operator, size)
-        for row in _answer_rows(outputs, changes, operator.gauges()):
+        for row in answer_rows(outputs, changes, operator.gauges()):
             yield Row(**row)
 
     def _check_query(self) -> None:
@@ -218,7 +172,7 @@ class BucketProcessor(StatefulProcessor):
         data = snapshot or b"".join(self._stored(number) for _, number in header.pieces)
         operator = self.blueprint.restore(data)
         for number in range(header.logged):
-            _step(operator, *_from_log(self._stored(LOG + number)))
+            step(operator, *from_log(self._stored(LOG + number)))
         return operator
 
     def _save(
@@ -231,7 +185,7 @@ class BucketProcessor(StatefulProcessor):
     ) -> None:
         size = sum(len(chunk) for _, chunk in batch)
         if size <= MOST_LOGGED and header.log_bytes + size < header.snapshot_bytes:
-            self.entries.updateValue((LOG + header.logged,), (_to_log(batch, now),))
+            self.entries.updateValue((LOG + header.logged,), (to_log(batch, now),))
             header.logged += 1
             header.log_bytes += max(size, 1)
         else:
@@ -272,50 +226,3 @@ class BucketProcessor(StatefulProcessor):
         if header.timer <= now < due:
             self.handle.registerTimer(due)
             header.timer = due
-
-
-def _step(operator: TableOperator, batch: Iterable[tuple[int, bytes]], now: int) -> list[pa.Table]:
-    """What comes out because of some entries: rows first, then a timeout, or the stream's end."""
-    entries = list(batch)
-    rows = [(side, chunks.from_bytes(chunk)) for side, chunk in entries if side >= 0]
-    outputs = operator.process(rows, now) if rows else []
-    sides = {side for side, _ in entries}
-    if IDLE in sides:
-        outputs = [*outputs, *operator.idle(now)]
-    if END in sides:
-        outputs = [*outputs, *operator.flush()]
-    return outputs
-
-
-def _to_log(batch: list[tuple[int, bytes]], now: int) -> bytes:
-    table = pa.table(
-        {
-            "now": pa.array([now] * len(batch), pa.int64()),
-            "side": pa.array([side for side, _ in batch], pa.int32()),
-            "chunk": pa.array([chunk for _, chunk in batch], pa.binary()),
-        }
-    )
-    return chunks.to_bytes(table)
-
-
-def _from_log(data: bytes) -> tuple[list[tuple[int, bytes]], int]:
-    columns = chunks.from_bytes(data).to_pydict()
-    return list(zip(columns["side"], columns["chunk"], strict=True)), columns["now"][0]
-
-
-def _difference(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
-    return {name: count - before.get(name, 0) for name, count in after.items()}
-
-
-def _answer_rows(
-    outputs: Iterable[pa.Table], changes: dict[str, int], gauges: dict[str, Any]
-) -> Iterator[dict[str, Any]]:
-    """Rows (chunk, counters, gauges): these come once, with the first chunk or without any."""
-    nothing = dict.fromkeys(changes, 0) | dict.fromkeys(gauges)
-    filled = (part for table in outputs if table.num_rows for part in chunks.parts(table))
-    first = next(filled, None)
-    if first is None and not any(changes.values()):
-        return
-    yield {"chunk": first, **changes, **gauges}
-    for part in filled:
-        yield {"chunk": part, **nothing}

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from sfumato.spark.runtime.bucket_state import END
+from sfumato.spark.runtime.bucket_steps import END
 from sfumato.spark.runtime.chunks import BUCKET, CHUNK_SCHEMA
 
 try:

@@ -16,7 +16,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from sfumato.spark.model.names import Passed, fixed, under_fixed_names
-from sfumato.spark.runtime import bucket_state, chunks
+from sfumato.spark.runtime import chunks
+from sfumato.spark.runtime.buckets import run_buckets
 from sfumato.tables.operator import ROW, TIE, TableConfig
 
 BUCKETS = 32  # enough to even out the work of 16 cores, few enough to share accesses to the state
@@ -137,9 +138,7 @@ def run_operator(
 
         packed.append(end_marks(inputs[0].frame.sparkSession, buckets, ends == "true"))
     together = reduce(lambda a, b: a.union(b), packed)
-    out = bucket_state.run(
-        together, config, metrics, _fingerprint(config, inputs, sides), milliseconds
-    )
+    out = run_buckets(together, config, metrics, _fingerprint(config, inputs, sides), milliseconds)
     return chunks.unpack(out, answers).select(*columns)
 
 

@@ -1,0 +1,67 @@
+"""Run an operator over tables on chunks, one instance a bucket: a stream's, with state, or a whole
+frame's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from sfumato.spark.runtime import chunks
+from sfumato.spark.runtime.bucket_state import BucketProcessor
+from sfumato.spark.runtime.bucket_steps import answer_rows, difference
+
+if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
+    from sfumato.tables.operator import TableConfig
+
+
+def run_buckets(
+    packed: DataFrame,
+    blueprint: TableConfig,
+    metrics_name: str,
+    fingerprint: str,
+    idle_timeout: int | None = None,
+) -> DataFrame:
+    """Chunks in (as `chunks.pack` makes them), chunks of answers out, counters and gauges observed.
+
+    metrics_name : the name under which the query's observed metrics show the counters
+    fingerprint : JSON text that differs where a checkpoint of another query cannot be continued
+    idle_timeout : milliseconds; streams only
+    """
+    counters = ", ".join(f"{name} long" for name in blueprint.counters)
+    gauges = "".join(f", {name} {of}" for name, (of, _) in blueprint.gauges.items())
+    schema = f"chunk binary, {counters}{gauges}"
+    if packed.isStreaming:
+        answers = packed.groupBy(chunks.BUCKET).transformWithState(
+            BucketProcessor(blueprint, fingerprint, idle_timeout),
+            schema,
+            "Append",
+            "None" if idle_timeout is None else "ProcessingTime",
+        )
+    else:
+
+        def whole(table: pa.Table) -> pa.Table:
+            operator = blueprint.make()
+            batch = [
+                (side, chunks.from_bytes(chunk))
+                for side, chunk in zip(
+                    table.column("side").to_pylist(), table.column("chunk").to_pylist(), strict=True
+                )
+            ]
+            outputs = [*operator.process(batch, 0), *operator.flush()]
+            fields = [pa.field("chunk", pa.binary())]
+            fields += [pa.field(name, pa.int64()) for name in blueprint.counters]
+            for name, (of, _) in blueprint.gauges.items():
+                fields.append(pa.field(name, pa.string() if of == "string" else pa.int64()))
+            form = pa.schema(fields)
+            rows = answer_rows(outputs, difference({}, operator.counters()), operator.gauges())
+            # A batch for each chunk: an array of Arrow holds 2 GB, and a frame may give more.
+            parts = [pa.RecordBatch.from_pylist([row], schema=form) for row in rows]
+            return pa.Table.from_batches(parts, schema=form)
+
+        answers = packed.groupBy(chunks.BUCKET).applyInArrow(whole, schema)
+    totals = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in blueprint.counters]
+    now = [F.expr(aggregate).alias(name) for name, (_, aggregate) in blueprint.gauges.items()]
+    return answers.observe(metrics_name, *totals, *now)
