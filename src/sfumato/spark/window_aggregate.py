@@ -13,6 +13,7 @@ from sfumato.spark.model.aggregates import wanted
 from sfumato.spark.model.controlled import require_late
 from sfumato.spark.model.forgetting import forget_after_of
 from sfumato.spark.model.names import column
+from sfumato.spark.model.uncertain_time import by_extent, is_uncertain_time, true_extents
 from sfumato.spark.model.window_plan import WindowPlan
 from sfumato.spark.runtime.run_operator import Input, metrics_name, run_operator
 from sfumato.tables.windows.extents import ExtentTableConfig
@@ -45,7 +46,10 @@ def window_aggregate(
     window : sf.Rows (the newest existing tuples), sf.Delta (as long as an attribute has not moved
         too far) or sf.Range (extents of event time)
     order : Rows and Delta: the column(s) of the order of arrival. Range: the event time, a
-        timestamp or whole microseconds
+        timestamp or whole microseconds. An attribute of the alternatives is an uncertain event
+        time: of each tuple an extent holds the alternatives whose time lies in it (`late`, and the
+        metrics' rows, then count a tuple once for each extent that it may be in). On a stream put
+        sf.reorder before, by the earliest time that a tuple may have
     key : one window for each value of these columns
     distribution : results are distributions of at most so many values; beyond, neighbours are
         merged where that moves the least probability the least far
@@ -94,9 +98,16 @@ def window_aggregate(
     Raises ValueError or TypeError for wrong arguments. Source: A, sections 4, 7.3 and 8.1; C,
     section 6.
     """
+    extents = window
+    uncertain = isinstance(window, Range) and is_uncertain_time(df, order)
+    if isinstance(extents, Range) and uncertain:
+        if members:
+            raise ValueError("`members` of extents have certain event times: `order` is uncertain")
+        df, order, window = by_extent(df, str(order), extents)
     plan = WindowPlan(df, wanted(aggregates), window, order, key, existence, distribution)
     laws: dict[str, Any] = {"quantiles": quantiles, "seed": seed, "samples": samples}
-    return aggregated(plan, members=members, forget_after=forget_after, name=name, **laws)
+    found = aggregated(plan, members=members, forget_after=forget_after, name=name, **laws)
+    return true_extents(found, extents) if isinstance(extents, Range) and uncertain else found
 
 
 def aggregated(

@@ -1,0 +1,111 @@
+"""Event times that are uncertain: a tuple's alternatives go to the extents that they may lie in.
+
+An extent holds, of each tuple, the alternatives whose time lies in it; what their probabilities
+lack to 1 is that the tuple is elsewhere, or nowhere. Within one extent tuples are as independent as
+before, so the laws of its aggregates are exact. So each tuple becomes one row for each extent that
+it may be in, with these alternatives only, and extents that overlap become ones that tumble, each
+as long as the slide, in which those rows lie.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import ArrayType, IntegralType, StructType, TimestampType
+
+from sfumato.spark.model.alternatives import ALTERNATIVES
+from sfumato.spark.model.columns import attributes_of
+from sfumato.spark.model.names import column, named
+from sfumato.spark.model.validity import invalid_reason
+from sfumato.windows import LONGEST, Range
+
+
+def is_uncertain_time(df: DataFrame, order: object) -> bool:
+    """Whether `order` names an attribute of the alternatives, and no column."""
+    return isinstance(order, str) and order not in df.columns and order in attributes_of(df)
+
+
+def by_extent(df: DataFrame, order: str, window: Range) -> tuple[DataFrame, str, Range]:
+    """(rows, order, window): one row a tuple and extent it may be in, and the extents' window.
+
+    Invalid tuples stay one row, without order. Raises ValueError or TypeError for what cannot be.
+    """
+    alternatives = df.schema[ALTERNATIVES].dataType
+    assert isinstance(alternatives, ArrayType)
+    assert isinstance(alternatives.elementType, StructType)
+    kind = alternatives.elementType[order].dataType
+    if not isinstance(kind, TimestampType | IntegralType):
+        raise TypeError(
+            f"`order` names the attribute `{order}`, an uncertain event time: it must be a "
+            f"timestamp or whole microseconds; got {kind.simpleString()}"
+        )
+    if window.every > window.span:
+        raise ValueError(
+            f"`window` over an uncertain event time must have a `slide` of at most its `length`: "
+            f"a tuple between two extents would be in none; got {window!r}"
+        )
+    if df.isStreaming and "punctuation" not in df.columns:
+        raise ValueError(
+            f"`order` names the attribute `{order}`, an uncertain event time: on a stream put "
+            "sf.reorder before, by the earliest time that a tuple may have"
+        )
+    stamped = isinstance(kind, TimestampType)
+
+    def microseconds(alternative: Column) -> Column:
+        time = alternative[order]
+        time = F.unix_micros(time) if stamped else time.cast("long")
+        return F.when(F.abs(time) <= LONGEST, time)
+
+    given = column(ALTERNATIVES)
+    extents = F.flatten(F.transform(given, lambda a: _extents_of(microseconds(a), window)))
+    lacking = F.exists(given, lambda a: microseconds(a).isNull())
+    valid = invalid_reason(df, []).isNull() & ~F.coalesce(lacking, F.lit(True))
+    at = _free_name(df)
+    spread = df.select("*", F.explode_outer(F.when(valid, F.array_distinct(extents))).alias(at))
+    extent = F.col(at)
+    inside = F.filter(
+        given, lambda a: F.array_contains(_extents_of(microseconds(a), window), extent)
+    )
+    last = extent * F.lit(window.every) + F.lit(window.every - 1)  # its last microsecond
+    rows = spread.withColumns(
+        {
+            ALTERNATIVES: F.when(extent.isNull(), given).otherwise(inside),
+            at: F.timestamp_micros(last) if stamped else last,
+        }
+    )
+    return rows, at, replace(window, length=window.every, slide=None)
+
+
+def _extents_of(time: Column, window: Range) -> Column:
+    """Numbers of the extents that a time lies in: extent i ends at (i + 1) * slide."""
+    slide = F.lit(window.every)
+    return F.sequence(_floor(time, slide), _floor(time + F.lit(window.span), slide) - 1)
+
+
+def _floor(time: Column, slide: Column) -> Column:
+    """The slides in a time, rounded down; in whole numbers, because a quotient would be inexact."""
+    return F.call_function("div", time - F.pmod(time, slide), slide)
+
+
+def _free_name(df: DataFrame) -> str:
+    """A name that no column has, whatever the case."""
+    taken = {name.lower() for name in df.columns}
+    name = "__extent_time"
+    while name in taken:
+        name += "_"
+    return name
+
+
+def true_extents(answers: DataFrame, window: Range) -> DataFrame:
+    """The answers over the extents of `by_extent`, with the extents that are meant as `window`."""
+    field = answers.schema["window"]
+    assert isinstance(field.dataType, StructType)
+    end = F.col("window")["end"]
+    if isinstance(field.dataType["end"].dataType, TimestampType):
+        start = F.timestamp_micros(F.unix_micros(end) - F.lit(window.span))
+    else:
+        start = end - F.lit(window.span)
+    extent = F.struct(start.alias("start"), end.alias("end"))
+    return answers.withColumn("window", named(extent, "window", field.metadata))
