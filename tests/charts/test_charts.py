@@ -67,6 +67,7 @@ def test_the_rank_probabilities_are_drawn_with_the_most_probable_tuple_first():
     assert "15 more" in crowd.to_dict()["title"]["subtitle"][0]
 
 
+@pytest.mark.slow
 def test_a_picture_is_a_page_on_its_own_or_an_image(tmp_path):
     chart = rank_chart(*SPEEDS, k=2)
     page = save(chart, tmp_path / "ranks.html").read_text()

@@ -115,6 +115,7 @@ def run(code: str, root: Path, environment: dict[str, str]) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_a_new_process_reads_what_an_earlier_one_compiled(tmp_path):
     write_package(tmp_path)
     environment = {compile_store.VARIABLE: str(tmp_path / "kernels")}
@@ -220,6 +221,7 @@ def test_a_file_cut_short_is_compiled_again(place, package, length):
     assert called(fresh()) == (2, 1, 0)
 
 
+@pytest.mark.slow
 def test_processes_that_start_at_once_all_get_theirs(tmp_path):
     write_package(tmp_path)
     environment = {
@@ -327,6 +329,7 @@ class TestAnotherUser:
         )
         return run(become + PRINT, shared, environment)
 
+    @pytest.mark.slow
     def test_reads_what_root_compiled_into_an_image(self, shared):
         kernels = shared / "kernels"
         run(PRINT, shared, {compile_store.VARIABLE: str(kernels)})
@@ -335,6 +338,7 @@ class TestAnotherUser:
         kernels.chmod(0o555)
         assert self.as_nobody(shared, kernels) == "2 1 0\n"
 
+    @pytest.mark.slow
     def test_is_not_trusted(self, shared):
         kernels = shared / "kernels"
         run(PRINT, shared, {compile_store.VARIABLE: str(kernels)})

@@ -38,6 +38,7 @@ def test_an_unknown_name_is_refused_with_those_there_are():
     assert "A10" in refused.output
 
 
+@pytest.mark.slow
 def test_the_command_writes_numbers_charts_and_verdict(tmp_path):
     done = cli("a10", "--quick", "--out", str(tmp_path / "out"), "--page", str(tmp_path / "p.md"))
     assert done.exit_code == 0, done.output

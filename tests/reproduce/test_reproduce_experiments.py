@@ -52,6 +52,7 @@ def quick_rows(name: str) -> list[pd.DataFrame]:
 
 
 @pytest.mark.parametrize("name", CHEAP)
+@pytest.mark.slow
 def test_a_second_run_gives_the_same_numbers_but_for_timings(name):
     first, second = (
         rows[[column for column in rows if not column.endswith("_seconds")]]
