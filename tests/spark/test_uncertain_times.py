@@ -123,6 +123,18 @@ def test_a_reordered_stream_gives_the_extents_of_the_static_frame(spark, tmp_pat
         assert got[at] == pytest.approx(moments, abs=1e-6)
 
 
+def test_a_number_beyond_the_range_of_times_ends_no_query(spark):
+    schema = "alternatives array<struct<prob: double, t: bigint, x: double>>, T0 int"
+    fine = [([(0.5, 3_000_000, 1.0), (0.5, 9_000_000, 2.0)], 0)]
+    worse = [([(1.0, t, 1.0)], 0) for t in (-(2**63), 2**63 - 1, 2**60 + 1)]
+    found = sf.window_aggregate(
+        spark.createDataFrame(fine + worse, schema), {"n": "count(*)"}, order="t",
+        window=sf.Range("5 s"),
+    )  # fmt: skip
+    rows = [(row.window.start, row.window.end, row.n.mean) for row in found.collect()]
+    assert sorted(rows) == [(0, 5_000_000, 0.5), (5_000_000, 10_000_000, 0.5)]
+
+
 def test_what_has_no_meaning_is_refused_and_invalid_tuples_take_no_part(spark, tmp_path):
     rows = tuples(np.random.default_rng(4), 4)
     df = frame(spark, rows)

@@ -17,14 +17,17 @@ from pyspark.sql.types import ArrayType, IntegralType, StructType, TimestampType
 
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.columns import attributes_of
+from sfumato.spark.model.controlled import has_punctuations
 from sfumato.spark.model.names import column, named
 from sfumato.spark.model.validity import invalid_reason
 from sfumato.windows import LONGEST, Range
 
 
 def is_uncertain_time(df: DataFrame, order: object) -> bool:
-    """Whether `order` names an attribute of the alternatives, and no column."""
-    return isinstance(order, str) and order not in df.columns and order in attributes_of(df)
+    """Whether `order` names an attribute of the alternatives, and no column, whatever its case."""
+    if not isinstance(order, str) or order.lower() in (name.lower() for name in df.columns):
+        return False
+    return order in attributes_of(df)
 
 
 def by_extent(df: DataFrame, order: str, window: Range) -> tuple[DataFrame, str, Range]:
@@ -46,7 +49,7 @@ def by_extent(df: DataFrame, order: str, window: Range) -> tuple[DataFrame, str,
             f"`window` over an uncertain event time must have a `slide` of at most its `length`: "
             f"a tuple between two extents would be in none; got {window!r}"
         )
-    if df.isStreaming and "punctuation" not in df.columns:
+    if df.isStreaming and not has_punctuations(df.schema):
         raise ValueError(
             f"`order` names the attribute `{order}`, an uncertain event time: on a stream put "
             "sf.reorder before, by the earliest time that a tuple may have"
@@ -56,7 +59,7 @@ def by_extent(df: DataFrame, order: str, window: Range) -> tuple[DataFrame, str,
     def microseconds(alternative: Column) -> Column:
         time = alternative[order]
         time = F.unix_micros(time) if stamped else time.cast("long")
-        return F.when(F.abs(time) <= LONGEST, time)
+        return F.when(time.between(-LONGEST, LONGEST), time)
 
     given = column(ALTERNATIVES)
     extents = F.flatten(F.transform(given, lambda a: _extents_of(microseconds(a), window)))
