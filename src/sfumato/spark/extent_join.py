@@ -42,7 +42,8 @@ def extent_join(
         distance with at least the probability (both rows are in their extents for sure)
     forget_after : where the controllers before have a key: once both frames, in whatever keys, have
         gone on by so much, "1 day", since a controller's last rows, those that still wait for the
-        other frame go unmatched, and the controller is forgotten
+        other frame go unmatched, and the controller is forgotten. Longer than any key lags, or
+        whether a row still meets them hangs on when they went
     name : of the metrics, instead of the number N
 
     Columns: `window` (of the left row), `left` and `right` (structs of all columns of the rows)
