@@ -14,7 +14,8 @@ from sfumato.operators.arguments import whole
 from sfumato.operators.state.declared import Array
 from sfumato.spark.model.columns import keys_of, resolved
 from sfumato.spark.model.names import Passed
-from sfumato.spark.runtime.run_operator import Input, metrics_name, run_operator
+from sfumato.spark.runtime.reading import Input
+from sfumato.spark.runtime.run_operator import metrics_name, run_operator
 from sfumato.sql.plan.bracket import FunctionBracket
 from sfumato.sql.text.words import Word
 from sfumato.tables.arrow import as_numbers

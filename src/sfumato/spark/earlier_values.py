@@ -10,7 +10,9 @@ from sfumato.spark.model.columns import is_time, keys_of, one_resolved, resolved
 from sfumato.spark.model.forgetting import forget_after_of
 from sfumato.spark.model.imputation import require_numbers
 from sfumato.spark.model.names import Passed, column, renamed
-from sfumato.spark.runtime.run_operator import Input, metrics_name, run_operator
+from sfumato.spark.runtime.made import Passing
+from sfumato.spark.runtime.reading import Input
+from sfumato.spark.runtime.run_operator import metrics_name, run_operator
 from sfumato.tables.imputation.earlier_values import EarlierValuesTableConfig
 from sfumato.tables.operator import ROW
 
@@ -83,4 +85,5 @@ def earlier_values(
         answers,
         [*passed.columns(ROW), *(renamed(fixed, shown) for fixed, shown in added.items())],
         metrics=metrics_name("earlier_values", name),
+        passing=Passing(passed.names, {shown: (fixed,) for fixed, shown in added.items()}),
     )

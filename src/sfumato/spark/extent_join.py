@@ -15,7 +15,8 @@ from sfumato.spark.model.controlled import is_extents, says_order
 from sfumato.spark.model.forgetting import check_keys
 from sfumato.spark.model.join_side import pairs_type
 from sfumato.spark.model.names import Passed, named
-from sfumato.spark.runtime.run_operator import Input, metrics_name, run_operator
+from sfumato.spark.runtime.reading import Input
+from sfumato.spark.runtime.run_operator import metrics_name, run_operator
 from sfumato.tables.joins.extent_join import ExtentJoinTableConfig
 from sfumato.tables.joins.join import SIDES
 from sfumato.tables.scope import joined_scope

@@ -12,14 +12,14 @@ from pyspark.sql.types import BooleanType, StructType
 from sfumato.duration import microseconds
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.spark.model.columns import keys_of, one_resolved, require_time
-from sfumato.spark.model.controlled import controlled_by, says_order
+from sfumato.spark.model.controlled import MARKS, controlled_by, says_order
 from sfumato.spark.model.forgetting import forget_after_of
 from sfumato.spark.model.names import Passed, column, named
-from sfumato.spark.runtime.run_operator import Input, metrics_name, run_operator
+from sfumato.spark.runtime.made import Passing
+from sfumato.spark.runtime.reading import Input
+from sfumato.spark.runtime.run_operator import metrics_name, run_operator
 from sfumato.tables.disorder.reorder import EVENT, ReorderTableConfig
 from sfumato.tables.operator import ROW
-
-ADDED = ("late", "punctuation")
 
 
 def reorder(
@@ -123,14 +123,15 @@ def reorder(
         ],
         metrics=metrics_name("reorder", name),
         idle_timeout=idle,
+        passing=Passing(passed.names, {name: (name,) for name in MARKS}),
     )
 
 
 def _certain_columns(df: DataFrame) -> list[str]:
     """The columns that pass through: not those that an earlier `reorder` added."""
     if says_order(df.schema, "punctuation") is not None:
-        return [of for of in df.columns if of not in ADDED]
-    for added in ADDED:
+        return [of for of in df.columns if of not in MARKS]
+    for added in MARKS:
         if added in df.columns:
             raise ValueError(
                 f"the frame has a column `{added}` already: rename it before sf.reorder"

@@ -15,12 +15,13 @@ from sfumato.duration import microseconds
 from sfumato.operators.joins.join_window import Window, windows_of
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.columns import is_time, names, resolved
+from sfumato.spark.model.controlled import MARKS
 from sfumato.spark.model.forgetting import forget_after_of
 from sfumato.spark.model.imputation import Imputation, as_imputation
 from sfumato.spark.model.join_side import IncompleteSide, Side, pairs_type
-from sfumato.spark.model.names import column, renamed
-from sfumato.spark.runtime.run_operator import Input, metrics_name, run_operator
-from sfumato.tables.joins.aligned_sides import LATE, PUNCTUATION
+from sfumato.spark.model.names import renamed
+from sfumato.spark.runtime.reading import Input
+from sfumato.spark.runtime.run_operator import metrics_name, run_operator
 from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.join import SIDES, JoinTableConfig
 from sfumato.tables.joins.metric import Metric
@@ -182,22 +183,18 @@ def similarity_join(
 
 
 def _input(side: Side, aligned: bool) -> Input:
-    """A frame as the operator reads it; `aligned`: with late rows and punctuations."""
-    values, known, invalid = dict(side.values()), side.known_invalid(), side.invalid()
-    if aligned:
-        # A late row takes no part, and is counted as late: it need not be valid.
-        late = F.coalesce(column(LATE), F.lit(False))
-        known = None if known is None else known & ~late
-        invalid = invalid & ~F.col(LATE)
-        values |= {LATE: late, PUNCTUATION: column(PUNCTUATION)}
+    """A frame as the operator reads it; `aligned`: with late rows, which are counted as late and
+    need not be valid, and punctuations."""
     return Input(
         side.frame,
         side.passed,
         side.orders,
         side.keys,
-        values,
-        invalid=invalid,
-        known_invalid=known,
+        side.values(),
+        MARKS if aligned else (),
+        spares_late=aligned,
+        invalid=side.invalid(),
+        known_invalid=side.known_invalid(),
     )
 
 

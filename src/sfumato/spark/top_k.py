@@ -18,6 +18,7 @@ from sfumato.spark.model.columns import is_time, one_resolved
 from sfumato.spark.model.forgetting import forget_after_of
 from sfumato.spark.model.names import Passed, column
 from sfumato.spark.model.window_plan import WindowPlan
+from sfumato.spark.runtime.made import made, remember
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
 from sfumato.spark.window_aggregate import window_input
 from sfumato.tables.ranking.top_k import TopKTableConfig
@@ -151,7 +152,9 @@ def top_k(
         metrics=metrics,
         idle_timeout=window.timeout if isinstance(window, Range) else None,
     )
-    return _counted(answers, list(named), metrics)
+    counted = _counted(answers, list(named), metrics)
+    remember(counted, made(answers))
+    return counted
 
 
 def _counted(answers: DataFrame, names: list[str], metrics: str) -> DataFrame:

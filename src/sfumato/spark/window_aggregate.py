@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,10 +11,11 @@ from pyspark.sql import DataFrame
 from sfumato.spark.model.aggregates import wanted
 from sfumato.spark.model.controlled import require_late
 from sfumato.spark.model.forgetting import forget_after_of
-from sfumato.spark.model.names import column
 from sfumato.spark.model.uncertain_time import by_extent, is_uncertain_time, true_extents
 from sfumato.spark.model.window_plan import WindowPlan
-from sfumato.spark.runtime.run_operator import Input, metrics_name, run_operator
+from sfumato.spark.runtime.made import Passing
+from sfumato.spark.runtime.reading import Input
+from sfumato.spark.runtime.run_operator import metrics_name, run_operator
 from sfumato.tables.windows.extents import ExtentTableConfig
 from sfumato.tables.windows.window_aggregate import RowWindowTableConfig
 from sfumato.windows import Delta, Range, Rows
@@ -161,17 +161,16 @@ def aggregated(
             forget_after=forgotten,
             **common,
         )
-    given = window_input(plan, members)
-    if plan.marks_late:
-        given = replace(given, values={**given.values, "late": column("late")})
     settings.make()  # raises here, on the driver, what the settings have wrong
+    passing = plan.passing(members)
     return run_operator(
-        [given],
+        [window_input(plan, members)],
         settings,
         plan.answers(settings),
         plan.columns(settings),
         metrics=metrics_name("window", name),
         idle_timeout=window.timeout if isinstance(window, Range) else None,
+        passing=None if passing is None else Passing(*passing),
     )
 
 
@@ -183,8 +182,9 @@ def window_input(plan: WindowPlan, members: bool = False) -> Input:
         plan.orders,
         plan.keys,
         plan.values(),
-        plan.scope,
-        plan.invalid(),
-        plan.known_invalid(),
-        {"values": plan.expressions},
+        plan.marks,
+        bucket=plan.scope,
+        invalid=plan.invalid(),
+        known_invalid=plan.known_invalid(),
+        about={"values": plan.expressions},
     )

@@ -13,9 +13,7 @@ UNKNOWN = np.iinfo(np.int64).min  # a punctuation that is not known yet
 
 def as_numbers(column: pa.ChunkedArray) -> np.ndarray:
     """int64 or float64 of a column without NULLs; times as microseconds, dates as days."""
-    array = column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = array.chunk(0) if array.num_chunks else pa.array([], column.type)
+    array = as_array(column)
     kind = array.type
     if pa.types.is_timestamp(kind):
         array = array.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
@@ -55,3 +53,20 @@ def complete(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
 def joined(tables: Sequence[pa.Table]) -> pa.Table:
     """One table out of several of one schema."""
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+
+
+def as_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """A column in one piece."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    whole = column.combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):
+        whole = whole.chunk(0) if whole.num_chunks else pa.array([], whole.type)
+    return whole
+
+
+def fields_of(column: pa.ChunkedArray | pa.Array) -> dict[str, pa.Array]:
+    """The fields of a struct column by name."""
+    structs = as_array(column)
+    parts = zip(structs.type, structs.flatten(), strict=True)
+    return {field.name: values for field, values in parts}

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import BooleanType, StructType
 
 CONTROLLED_BY = "sfumato.controlled_by"  # metadata: JSON list of the keys rows are in order within
+MARKS = ("late", "punctuation")  # columns that a disorder controller adds
 EVENT_TIME = "sfumato.event_time"  # metadata: the column they are in order of
 
 

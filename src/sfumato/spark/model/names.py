@@ -35,13 +35,11 @@ class Passed:
 
     def __init__(self, schema: StructType, names: Sequence[str]) -> None:
         self.fields = [schema[name] for name in names]
-        self.places = [schema.fieldNames().index(name) for name in names]
 
     @property
-    def struct(self) -> Column:
-        """The columns as one struct, of a frame whose columns have fixed names."""
-        cells = [F.col(fixed(at)).alias(fixed(i)) for i, at in enumerate(self.places)]
-        return F.struct(*(cells or [F.lit(0).alias(fixed(0))]))
+    def names(self) -> list[str]:
+        """What the columns are called in the frame."""
+        return [f.name for f in self.fields]
 
     @property
     def type(self) -> StructType:
@@ -64,7 +62,7 @@ class Passed:
         """
         given = [f"{prefix}{i}" for i in range(len(self))]
         found = [F.col(name) if of is None else F.col(of)[name] for name in given]
-        names = without([f.name for f in self.fields], taken)
+        names = without(self.names, taken)
         return [
             named(c, name, f.metadata) for c, name, f in zip(found, names, self.fields, strict=True)
         ]

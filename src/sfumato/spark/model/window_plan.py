@@ -30,6 +30,7 @@ from sfumato.spark.model.columns import (
     resolved,
 )
 from sfumato.spark.model.controlled import (
+    MARKS,
     controlled_by,
     has_punctuations,
     in_order_for,
@@ -186,9 +187,14 @@ class WindowPlan:
         """What the operator reads beside keys and order, by fixed name."""
         read = {"prob": self._prob()}
         read |= {f"value{i}": self._values(e) for i, e in enumerate(self.expressions)}
-        if self.controlled:
-            read |= {name: column(name) for name in ("late", "punctuation")}
         return read
+
+    @property
+    def marks(self) -> Sequence[str]:
+        """The marks of a controller that the operator reads."""
+        if self.controlled:
+            return MARKS
+        return ["late"] if self.marks_late else []
 
     def known_invalid(self) -> Column:
         """Rows that are invalid by columns of the frame."""
@@ -234,6 +240,14 @@ class WindowPlan:
         if ALTERNATIVES in self.df.columns:
             return evaluated(self.df, expression)
         return F.array(F.expr(expression).cast("double"))
+
+    def passing(self, members: bool) -> tuple[list[str], dict[str, tuple[str, ...]]] | None:
+        """The columns of rows that pass, and those added, if answers are rows: see `Passing`."""
+        if isinstance(self.window, Range):
+            return None
+        added = {name: name for name in self._added}
+        added |= {w.name: f"result{i}" for i, w in enumerate(self.wanted)}
+        return self._row(members), {name: (at,) for name, at in added.items()}
 
     def answers(self, settings: RowWindowTableConfig | ExtentTableConfig) -> StructType:
         """The columns that the operator gives, under fixed names."""

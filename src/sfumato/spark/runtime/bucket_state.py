@@ -40,6 +40,7 @@ from sfumato.spark.runtime.bucket_steps import (
 from sfumato.spark.runtime.operator_cache import CACHE
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
+    from sfumato.tables.chain import Chain, ChainConfig
     from sfumato.tables.operator import TableConfig, TableOperator
 
 ENTRY = StructType().add("number", LongType())
@@ -78,7 +79,9 @@ class BucketProcessor(StatefulProcessor):
     All in one map, because every state variable costs its own milliseconds a micro-batch.
     """
 
-    def __init__(self, blueprint: TableConfig, fingerprint: str, idle_timeout: int | None) -> None:
+    def __init__(
+        self, blueprint: TableConfig | ChainConfig, fingerprint: str, idle_timeout: int | None
+    ) -> None:
         self.blueprint = blueprint
         self.fingerprint = fingerprint
         self.idle_timeout = idle_timeout
@@ -165,7 +168,7 @@ class BucketProcessor(StatefulProcessor):
             raise SnapshotError(f"the checkpoint lacks entry {number} of a bucket's state")
         return held
 
-    def _rebuilt(self, header: Header, snapshot: bytes) -> TableOperator:
+    def _rebuilt(self, header: Header, snapshot: bytes) -> TableOperator | Chain:
         """The operator that snapshot and log describe."""
         if not header.nonce:
             return self.blueprint.make()
@@ -179,7 +182,7 @@ class BucketProcessor(StatefulProcessor):
         self,
         header: Header,
         snapshot: bytes,
-        operator: TableOperator,
+        operator: TableOperator | Chain,
         batch: list[tuple[int, bytes]],
         now: int,
     ) -> None:

@@ -10,13 +10,16 @@ import pyarrow as pa
 from sfumato.spark.runtime import chunks
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
+    from sfumato.tables.chain import Chain
     from sfumato.tables.operator import TableOperator
 
 IDLE = -1  # as an entry's side: no rows came, the idle timeout passed
 END = -2  # as a chunk's side: the stream ends behind the rows of this micro-batch
 
 
-def step(operator: TableOperator, batch: Iterable[tuple[int, bytes]], now: int) -> list[pa.Table]:
+def step(
+    operator: TableOperator | Chain, batch: Iterable[tuple[int, bytes]], now: int
+) -> list[pa.Table]:
     """What comes out because of some entries: rows first, then a timeout, or the stream's end."""
     entries = list(batch)
     rows = [(side, chunks.from_bytes(chunk)) for side, chunk in entries if side >= 0]

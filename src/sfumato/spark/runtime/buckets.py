@@ -7,26 +7,24 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.spark.runtime import chunks
 from sfumato.spark.runtime.bucket_state import BucketProcessor
 from sfumato.spark.runtime.bucket_steps import answer_rows, difference
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
+    from sfumato.tables.chain import ChainConfig
     from sfumato.tables.operator import TableConfig
 
 
 def run_buckets(
     packed: DataFrame,
-    blueprint: TableConfig,
-    metrics_name: str,
+    blueprint: TableConfig | ChainConfig,
     fingerprint: str,
     idle_timeout: int | None = None,
 ) -> DataFrame:
-    """Chunks in (as `chunks.pack` makes them), chunks of answers out, counters and gauges observed.
+    """Chunks in (as `chunks.pack` makes them), chunks of answers, counters and gauges out.
 
-    metrics_name : the name under which the query's observed metrics show the counters
     fingerprint : JSON text that differs where a checkpoint of another query cannot be continued
     idle_timeout : milliseconds; streams only
     """
@@ -62,6 +60,4 @@ def run_buckets(
             return pa.Table.from_batches(parts, schema=form)
 
         answers = packed.groupBy(chunks.BUCKET).applyInArrow(whole, schema)
-    totals = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in blueprint.counters]
-    now = [F.expr(aggregate).alias(name) for name, (_, aggregate) in blueprint.gauges.items()]
-    return answers.observe(metrics_name, *totals, *now)
+    return answers

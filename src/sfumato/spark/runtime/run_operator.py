@@ -5,104 +5,26 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import reduce
-from typing import Any
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from sfumato.spark.model.names import Passed, fixed, under_fixed_names
 from sfumato.spark.runtime import chunks
 from sfumato.spark.runtime.buckets import run_buckets
-from sfumato.tables.operator import ROW, TIE, TableConfig
+from sfumato.spark.runtime.fusing import Fused
+from sfumato.spark.runtime.made import Made, Passing, remember, tied
+from sfumato.spark.runtime.reading import Input, projected
+from sfumato.tables.operator import TableConfig
 
 BUCKETS = 32  # enough to even out the work of 16 cores, few enough to share accesses to the state
 MOST_BUCKETS = 100_000
 BUCKETS_SETTING = "spark.sfumato.buckets"  # another number, for larger clusters
 ENDS_SETTING = "spark.sfumato.ends"  # streams can end: whether they do in this run; see run_to_end
-INVALID = "__invalid"
 _NUMBERS: Counter[str] = Counter()  # of the operators of each kind so far
-
-
-@dataclass(frozen=True)
-class Input:
-    """One frame as an operator reads it.
-
-    passed : the columns that come out again, as a struct `row`; None: all, as c0, c1, ... by place
-    order, key : names of columns, which become order0.. and key0..
-    values : what else the operator reads, by its fixed name: columns of the frame
-    bucket : numbers of the keys that decide which rows share an operator; None: all
-    invalid : which rows take no part and are counted beside the operator, by the fixed names;
-        known_invalid : the same by columns of the frame; None, both: every row takes part
-    about : what of the query the config does not say, for the fingerprint: JSON values
-    """
-
-    frame: DataFrame
-    passed: Passed | None
-    order: Sequence[str] = ()
-    key: Sequence[str] = ()
-    values: Mapping[str, Column] = field(default_factory=dict)
-    bucket: Sequence[int] | None = None
-    invalid: Column | None = None
-    known_invalid: Column | None = None
-    about: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def described(self) -> dict[str, Any]:
-        """What a checkpoint is recognised by."""
-        columns = {f.name: f.dataType.simpleString() for f in self.frame.schema.fields}
-        return {"columns": columns, "order": [*self.order], "key": [*self.key], **self.about}
-
-    def projected(self, buckets: int, metrics: str) -> DataFrame:
-        """The columns under fixed names; without the invalid rows, which `metrics` counts."""
-        known = self.frame.columns
-        values = dict(self.values)
-        if self.known_invalid is not None:
-            values[INVALID] = self.known_invalid
-        given = under_fixed_names(self.frame.select("*", *values.values()))
-        orders, keys = (
-            [F.col(fixed(known.index(name))) for name in names] for names in (self.order, self.key)
-        )
-        columns = [F.col(fixed(i)) for i in range(len(known))]
-        if self.passed is not None:
-            columns = [self.passed.struct.alias(ROW)]
-            columns += [column.alias(f"order{i}") for i, column in enumerate(orders)]
-            columns += [column.alias(f"key{i}") for i, column in enumerate(keys)]
-        rows = given.select(
-            *columns,
-            *(F.col(fixed(len(known) + i)).alias(name) for i, name in enumerate(values)),
-            self._tie().alias(TIE),
-            self._bucket(keys, buckets).alias(chunks.BUCKET),
-        )
-        conditions = [F.col(INVALID)] if self.known_invalid is not None else []
-        conditions += [] if self.invalid is None else [self.invalid]
-        if not conditions:
-            return rows
-        counted = rows.withColumn(INVALID, reduce(lambda a, b: a | b, conditions)).observe(
-            metrics,
-            F.count(F.lit(1)).alias("rows"),
-            F.coalesce(F.sum(F.col(INVALID).cast("long")), F.lit(0)).alias("invalid"),
-        )
-        return counted.where(~F.col(INVALID)).drop(INVALID)
-
-    def _bucket(self, keys: list[Column], buckets: int) -> Column:
-        wanted = keys if self.bucket is None else [keys[i] for i in self.bucket]
-        if not wanted:
-            return F.lit(0)
-        return F.pmod(F.xxhash64(*wanted), F.lit(buckets)).cast("int")
-
-    def _tie(self) -> Column:
-        """What distinguishes rows: a 64-bit hash of all columns that can be hashed."""
-        hashable = [
-            F.col(fixed(i))
-            for i, of in enumerate(self.frame.schema.fields)
-            if not re.search(r"\b(map<|variant)", of.dataType.simpleString())
-        ]
-        return F.xxhash64(*hashable) if hashable else F.lit(0).cast("long")
 
 
 def run_operator(
@@ -113,6 +35,7 @@ def run_operator(
     *,
     metrics: str,
     idle_timeout: int | None = None,
+    passing: Passing | None = None,
 ) -> DataFrame:
     """The answers of an operator to one or several frames.
 
@@ -122,37 +45,47 @@ def run_operator(
     metrics : name of the observed metrics; those of an input's invalid rows end in "_input", of
         two inputs in "_left" and "_right"
     idle_timeout : microseconds without rows after which `idle` is called; streams only
+    passing : that answers are rows that came in; an operator that takes them may run in one step
 
     Nothing is started or collected.
     """
-    buckets = bucket_count(inputs[0].frame)
-    sides = ["input"] if len(inputs) == 1 else ["left", "right"]
+    how = Made(
+        [replace(one, tied=tied(one.frame)) for one in inputs],
+        config,
+        metrics,
+        idle_timeout,
+        passing,
+    )
+    chain = Fused(how)
+    spark = inputs[0].frame.sparkSession
+    buckets = bucket_count(spark)
     packed = [
-        chunks.pack(one.projected(buckets, f"{metrics}_{name}"), side)
-        for side, (one, name) in enumerate(zip(inputs, sides, strict=True))
+        chunks.pack(projected(one.reader, one.bucket_key, buckets, one.metrics), side)
+        for side, one in enumerate(chain.sources)
     ]
-    milliseconds = None if idle_timeout is None else max(1, idle_timeout // 1000)
-    ends = inputs[0].frame.sparkSession.conf.get(ENDS_SETTING, None)
+    idle = chain.idle_timeout
+    ends = spark.conf.get(ENDS_SETTING, None)
     if ends is not None and any(frame.isStreaming for frame in packed):
         from sfumato.spark.runtime.end_of_stream import end_marks  # needs PySpark 4.2
 
-        packed.append(end_marks(inputs[0].frame.sparkSession, buckets, ends == "true"))
-    together = reduce(lambda a, b: a.union(b), packed)
-    out = run_buckets(together, config, metrics, _fingerprint(config, inputs, sides), milliseconds)
-    return chunks.unpack(out, answers).select(*columns)
+        packed.append(end_marks(spark, buckets, ends == "true"))
+    out = run_buckets(
+        reduce(lambda a, b: a.union(b), packed),
+        chain.config,
+        json.dumps(chain.fingerprint() | {"buckets": buckets}, sort_keys=True),
+        None if idle is None else max(1, idle // 1000),
+    )
+    for name, figures in chain.figures():
+        out = out.observe(name, *figures)
+    found = chunks.unpack(out, answers).select(*columns)
+    remember(found, replace(how, together=chain.together, apart=chain.last.apart))
+    return found
 
 
-def _fingerprint(config: TableConfig, inputs: Sequence[Input], sides: Sequence[str]) -> str:
-    """What the config and the frames are, as text."""
-    known = json.loads(config.fingerprint()) | {"buckets": bucket_count(inputs[0].frame)}
-    known |= {side: one.described for side, one in zip(sides, inputs, strict=True)}
-    return json.dumps(known, sort_keys=True)
-
-
-def bucket_count(df: DataFrame) -> int:
+def bucket_count(spark: SparkSession) -> int:
     """Into how many buckets keys are hashed: the same whatever the cores and partitions are, so
     that a checkpoint may go on with others."""
-    given = df.sparkSession.conf.get(BUCKETS_SETTING, str(BUCKETS)) or ""
+    given = spark.conf.get(BUCKETS_SETTING, str(BUCKETS)) or ""
     if not given.isdecimal() or not 1 <= int(given) <= MOST_BUCKETS:
         raise ValueError(
             f"`{BUCKETS_SETTING}` must be a whole number from 1 to {MOST_BUCKETS}; got {given!r}"

@@ -49,12 +49,3 @@ def progress_of(scope: np.ndarray, punctuation: np.ndarray, late: np.ndarray) ->
     if not late.any():
         return known
     return running_maximum(known, scope)
-
-
-def fields_of(column: pa.ChunkedArray) -> dict[str, pa.Array]:
-    """The fields of a struct column by name."""
-    structs = column.combine_chunks()
-    if isinstance(structs, pa.ChunkedArray):
-        structs = structs.chunk(0) if structs.num_chunks else pa.array([], structs.type)
-    parts = zip(structs.type, structs.flatten(), strict=True)
-    return {field.name: values for field, values in parts}

@@ -13,14 +13,13 @@ from sfumato.operators.state.declared import Array, Part
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from sfumato.operators.windows.extents import LONGEST, Extents
 from sfumato.tables.arrival_order import arrival_order
-from sfumato.tables.arrow import as_numbers, as_times
+from sfumato.tables.arrow import as_numbers, as_times, fields_of
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, TIE, TableOperator
 from sfumato.tables.row_store import RowStore
 from sfumato.tables.windows.columns import (
     TIMES,
     alternatives_of,
-    fields_of,
     progress_of,
     punctuations_of,
 )

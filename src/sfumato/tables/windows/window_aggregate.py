@@ -15,9 +15,9 @@ from sfumato.operators.laws.aggregate import Aggregate, Measured
 from sfumato.operators.state.declared import Part
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
-from sfumato.tables.arrow import joined
+from sfumato.tables.arrow import fields_of, joined
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
-from sfumato.tables.windows.columns import alternatives_of, fields_of
+from sfumato.tables.windows.columns import alternatives_of
 from sfumato.tables.windows.results import ResultForm
 from sfumato.windows import Delta, Rows
 

@@ -1,0 +1,200 @@
+"""What an operator reads of a frame: its columns under fixed names, ties, buckets, what is invalid.
+
+What a later operator of a chain reads is computed of the same frame, before the first operator,
+and rides through those between as a struct among the columns of `row`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from sfumato.spark.model.controlled import MARKS, has_punctuations
+from sfumato.spark.model.names import Passed, column, fixed, under_fixed_names
+from sfumato.spark.runtime import chunks
+from sfumato.tables.chain import INVALID, LATE
+from sfumato.tables.operator import ROW, TIE
+
+
+@dataclass(frozen=True)
+class Input:
+    """One frame as an operator reads it.
+
+    passed : the columns that come out again, as a struct `row`
+    order, key : names of columns, which become order0.. and key0..
+    values : what else the operator reads, by its fixed name: columns of the frame
+    marks : columns of a disorder controller that the operator reads as they are: `late`,
+        `punctuation`. spares_late : late rows need not be valid
+    bucket : numbers of the keys that decide which rows share an operator; None: all
+    invalid : which rows take no part and are counted beside the operator, by the fixed names;
+        known_invalid : the same by columns of the frame; None, both: every row takes part
+    tied : the columns that tell simultaneous rows apart; None: all but marks of a controller
+    about : what of the query the config does not say, for the fingerprint: JSON values
+    """
+
+    frame: DataFrame
+    passed: Passed
+    order: Sequence[str] = ()
+    key: Sequence[str] = ()
+    values: Mapping[str, Column] = field(default_factory=dict)
+    marks: Sequence[str] = ()
+    spares_late: bool = False
+    bucket: Sequence[int] | None = None
+    invalid: Column | None = None
+    known_invalid: Column | None = None
+    tied: Sequence[str] | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """What a checkpoint is recognised by."""
+        columns = {f.name: f.dataType.simpleString() for f in self.frame.schema.fields}
+        return {"columns": columns, "order": [*self.order], "key": [*self.key], **self.about}
+
+    @property
+    def bucket_key(self) -> list[str]:
+        """The columns whose values decide which rows share an operator."""
+        return [*self.key] if self.bucket is None else [self.key[i] for i in self.bucket]
+
+    @property
+    def computed(self) -> dict[str, Column]:
+        """Everything to be computed of the frame's columns, by fixed name."""
+        known = {} if self.known_invalid is None else {INVALID: self.known_invalid}
+        return {**self.values, **known}
+
+    @property
+    def marked(self) -> dict[str, Column]:
+        """The marks of a controller, as columns of the frame."""
+        return {
+            name: F.coalesce(column(name), F.lit(False)) if name == LATE else column(name)
+            for name in self.marks
+        }
+
+    @property
+    def validated(self) -> bool:
+        """Whether some rows may take no part."""
+        return self.invalid is not None or self.known_invalid is not None
+
+    def is_invalid(self, *, late_known: bool) -> Column:
+        """Which rows take no part, by the fixed names; without regard to `late` if not known."""
+        conditions = [F.col(INVALID)] if self.known_invalid is not None else []
+        conditions += [] if self.invalid is None else [self.invalid]
+        found = reduce(lambda a, b: a | b, conditions)
+        return found & ~F.col(LATE) if self.spares_late and late_known else found
+
+    def tie(self, names: Sequence[str]) -> Column:
+        """What distinguishes rows: a 64-bit hash of all columns that can be hashed.
+
+        names : those of the columns c0, c1, ...
+        """
+        schema = self.frame.schema
+        marks = MARKS if has_punctuations(schema) else ()
+        tied = [of for of in schema.names if of not in marks] if self.tied is None else self.tied
+        hashable = [
+            F.col(fixed(names.index(name)))
+            for name in tied
+            if not re.search(r"\b(map<|variant)", schema[name].dataType.simpleString())
+        ]
+        return F.xxhash64(*hashable) if hashable else F.lit(0).cast("long")
+
+
+@dataclass
+class Reader:
+    """An input of an operator, and what rides in its rows for later operators of a chain.
+
+    name : of the struct in which what it reads rides itself
+    known : the columns of its frame that the frame below all steps has too; None: all
+    last : whether its rows come out of the chain: with the columns passed, else with riders only
+    riders : what later operators read
+    """
+
+    input: Input
+    name: str = ""
+    known: Sequence[str] | None = None
+    last: bool = True
+    riders: list[Reader] = field(default_factory=list)
+
+    def knows(self, name: str) -> bool:
+        """Whether a column is computed before all steps."""
+        return self.known is None or name in self.known
+
+    def all(self) -> Iterator[Reader]:
+        """What rides first, this one last."""
+        for rider in self.riders:
+            yield from rider.all()
+        yield self
+
+    @property
+    def computed(self) -> dict[str, Column]:
+        """What is computed of the frame's columns, by fixed name."""
+        marks = {name: of for name, of in self.input.marked.items() if self.knows(name)}
+        return {**self.input.computed, **marks}
+
+    @property
+    def values(self) -> dict[str, Column]:
+        """The same by names that are this reader's own."""
+        return {f"{self.name}_{name}": found for name, found in self.computed.items()}
+
+    def read(self, rows: DataFrame, names: Sequence[str]) -> DataFrame:
+        """The columns that the operator reads, behind those of `rows`.
+
+        names : those of the columns c0, c1, ... of `rows`, which has `values` too
+        """
+        one = self.input
+        at = {f"order{i}": name for i, name in enumerate(one.order)}
+        at |= {f"key{i}": name for i, name in enumerate(one.key)}
+        columns = [self._row(names)]
+        columns += [F.col(fixed(names.index(name))).alias(of) for of, name in at.items()]
+        columns += [F.col(f"{self.name}_{name}").alias(name) for name in self.computed]
+        found = rows.select("*", *columns, one.tie(names).alias(TIE))
+        if not one.validated:
+            return found
+        return found.withColumn(INVALID, one.is_invalid(late_known=self.knows(LATE)))
+
+    def _row(self, names: Sequence[str]) -> Column:
+        if not self.last:
+            return F.struct(*(F.col(rider.name) for rider in self.riders)).alias(ROW)
+        cells = []
+        for i, of in enumerate(self.input.passed.fields):
+            # What only an operator before this one knows is put in between the two.
+            known = F.col(fixed(names.index(of.name))) if self.knows(of.name) else F.lit(None)
+            cells.append(known.cast(of.dataType).alias(fixed(i)))
+        return F.struct(*(cells or [F.lit(0).alias(fixed(0))])).alias(ROW)
+
+
+def projected(reader: Reader, bucket_key: Sequence[str], buckets: int, metrics: str) -> DataFrame:
+    """The columns that the operators of a chain read of a frame, under fixed names.
+
+    reader : how the first operator reads it    bucket_key : columns that decide the bucket
+    metrics : where the rows are counted, and the invalid ones, which do not come
+    """
+    frame, names = reader.input.frame, reader.input.frame.columns
+    values = {name: of for one in reader.all() for name, of in one.values.items()}
+    rows = under_fixed_names(frame.select("*", *values.values()))
+    rows = rows.toDF(*rows.columns[: len(names)], *values)
+    for rider in reader.all():
+        given = rows.columns
+        rows = rider.read(rows, names)
+        own = rows.columns[len(given) :]
+        if rider is not reader:
+            rows = rows.select(*given, F.struct(*own).alias(rider.name))
+    keys = [F.col(fixed(names.index(name))) for name in bucket_key]
+    rows = rows.select(*own, _bucket(keys, buckets).alias(chunks.BUCKET))
+    if not reader.input.validated:
+        return rows
+    counted = rows.observe(
+        metrics,
+        F.count(F.lit(1)).alias("rows"),
+        F.coalesce(F.sum(F.col(INVALID).cast("long")), F.lit(0)).alias("invalid"),
+    )
+    return counted.where(~F.col(INVALID)).drop(INVALID)
+
+
+def _bucket(keys: Sequence[Column], buckets: int) -> Column:
+    return F.pmod(F.xxhash64(*keys), F.lit(buckets)).cast("int") if keys else F.lit(0)
