@@ -59,6 +59,11 @@ def later(values: list[Any]) -> list[Any]:
 
 def through_spark(out: Any, folder: Path) -> float:
     """Median seconds of a micro-batch of a query that reads one file each."""
+    return statistics.median(later(times_of(out, folder)))
+
+
+def times_of(out: Any, folder: Path) -> list[float]:
+    """Seconds of each micro-batch of a query that reads one file each."""
     query = (
         out.writeStream.format("noop")
         .option("checkpointLocation", str(folder))
@@ -66,8 +71,7 @@ def through_spark(out: Any, folder: Path) -> float:
         .start()
     )
     query.awaitTermination()
-    times = [p["durationMs"]["triggerExecution"] for p in query.recentProgress]
-    return statistics.median(later(times)) / 1e3
+    return [p["durationMs"]["triggerExecution"] / 1e3 for p in query.recentProgress]
 
 
 def in_memory(operator: Any, batches: list[list[tuple[int, pa.Table]]]) -> float:

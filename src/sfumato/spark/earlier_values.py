@@ -85,5 +85,5 @@ def earlier_values(
         answers,
         [*passed.columns(ROW), *(renamed(fixed, shown) for fixed, shown in added.items())],
         metrics=metrics_name("earlier_values", name),
-        passing=Passing(passed.names, {shown: (fixed,) for fixed, shown in added.items()}),
+        passing=Passing({shown: (fixed,) for fixed, shown in added.items()}, passed.names),
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DoubleType, StructField, StructType
 
@@ -95,21 +95,13 @@ def extent_join(
         passed = Passed(frame.schema, frame.columns)
         answers = answers.add(side, passed.type)
         columns.append(passed.renamed(side))
-        inputs.append(Input(frame, passed, key=keys[side], values=_values(frame, attributes)))
+        taken = ["window", *([ALTERNATIVES] if attributes else [])]
+        inputs.append(Input(frame, passed, key=keys[side], taken=taken, tied=(), light=True))
     if attributes:
         answers = answers.add("probability", DoubleType())
         answers = answers.add(ALTERNATIVES, pairs_type(*(_fields(f, s) for s, f in sides.items())))
         columns += [F.col(ALTERNATIVES), F.col("probability")]
     return run_operator(inputs, config, answers, columns, metrics=metrics_name("extents", name))
-
-
-def _values(frame: DataFrame, on: list[str]) -> dict[str, Column]:
-    """What the operator reads of a row; alternatives that are NULL match nothing."""
-    values = {"window": F.col("window")}
-    if on:
-        empty = F.array().cast(frame.schema[ALTERNATIVES].dataType)
-        values[ALTERNATIVES] = F.coalesce(F.col(ALTERNATIVES), empty)
-    return values
 
 
 def _fields(frame: DataFrame, side: str) -> list[StructField]:

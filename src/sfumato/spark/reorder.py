@@ -123,7 +123,7 @@ def reorder(
         ],
         metrics=metrics_name("reorder", name),
         idle_timeout=idle,
-        passing=Passing(passed.names, {name: (name,) for name in MARKS}),
+        passing=Passing({name: (name,) for name in MARKS}, passed.names),
     )
 
 

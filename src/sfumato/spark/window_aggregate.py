@@ -128,6 +128,8 @@ def aggregated(
     window = plan.window
     if members and not isinstance(window, Range):
         raise ValueError("`members` are those of an extent: it needs window=sf.Range(...)")
+    if members:
+        plan.check_members()
     common: dict[str, Any] = {
         "results": tuple(
             (f"result{i}", w.function, plan.number_of(w.expression), w.argument)
@@ -162,7 +164,6 @@ def aggregated(
             **common,
         )
     settings.make()  # raises here, on the driver, what the settings have wrong
-    passing = plan.passing(members)
     return run_operator(
         [window_input(plan, members)],
         settings,
@@ -170,7 +171,7 @@ def aggregated(
         plan.columns(settings),
         metrics=metrics_name("window", name),
         idle_timeout=window.timeout if isinstance(window, Range) else None,
-        passing=None if passing is None else Passing(*passing),
+        passing=Passing(*plan.passing(members)),
     )
 
 

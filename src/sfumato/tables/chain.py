@@ -33,8 +33,10 @@ class Link:
     """How answers of a step become rows of a later one.
 
     step : the number of the step that gives the answers
-    carried : the struct among what `row` carried through it: columns of ours, computed before
+    carried : the struct among what `row` carried through it: columns of ours, computed before;
+        empty if its answers are not the rows that came in
     taken : column -> where it is in the answers; `row.NAME` is a field of the later step's `row`
+    fields : for a column of lists of structs among them, what the fields are called
     validated : whether the carried columns say, in `__invalid`, which rows take no part; these are
         counted. spares_late : but rows that are late need not be valid
     """
@@ -42,18 +44,23 @@ class Link:
     step: int
     carried: str
     taken: Mapping[str, Path] = field(default_factory=dict)
+    fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     validated: bool = False
     spares_late: bool = False
 
     def rows(self, answers: pa.Table) -> pa.Table:
         """The rows that the later step reads, those that take no part among them."""
-        columns = fields_of(_found(answers, (self.carried,)))
+        columns = fields_of(_found(answers, (self.carried,))) if self.carried else {}
         parts: dict[str, pa.Array] = {}
         for name, path in self.taken.items():
             outer, _, inner = name.partition(".")
-            (parts if inner else columns)[inner or outer] = _found(answers, path)
+            column = _found(answers, path)
+            if name in self.fields:
+                column = _with_fields(column, self.fields[name])
+            (parts if inner else columns)[inner or outer] = column
         if parts:
-            columns[ROW] = _struct(fields_of(columns[ROW]) | parts)
+            before = fields_of(columns[ROW]) if ROW in columns else {}
+            columns[ROW] = _struct(before | parts)
         return pa.table(columns)
 
     def valid(self, rows: pa.Table) -> np.ndarray:
@@ -258,6 +265,12 @@ def _found(answers: pa.Table, path: Path) -> pa.Array:
     for name in at[1:]:
         array = pc.struct_field(array, name)
     return array
+
+
+def _with_fields(lists: pa.ListArray, names: Sequence[str]) -> pa.ListArray:
+    of = lists.type.value_type
+    kinds = [of.field(i).type for i in range(of.num_fields)]
+    return lists.view(pa.list_(pa.struct(list(zip(names, kinds, strict=True)))))
 
 
 def _struct(columns: Mapping[str, pa.Array]) -> pa.StructArray:

@@ -82,7 +82,14 @@ class WindowPlan:
             self._check_time()
         if isinstance(self.window, Delta) and self.window.on not in attributes_of(df):
             one_resolved(df, "window.on", self.window.on)
-        taken = [f.name for f in self._passed(False).fields] + self._added
+        self._check_results(self._passed(False))
+
+    def check_members(self) -> None:
+        """Raise ValueError for a result that has the name of a column of the rows."""
+        self._check_results(self._passed(True))
+
+    def _check_results(self, passed: Passed) -> None:
+        taken = [*passed.names, *self._added]
         for w in self.wanted:
             if w.name in taken:
                 raise ValueError(
@@ -241,13 +248,15 @@ class WindowPlan:
             return evaluated(self.df, expression)
         return F.array(F.expr(expression).cast("double"))
 
-    def passing(self, members: bool) -> tuple[list[str], dict[str, tuple[str, ...]]] | None:
-        """The columns of rows that pass, and those added, if answers are rows: see `Passing`."""
-        if isinstance(self.window, Range):
-            return None
-        added = {name: name for name in self._added}
-        added |= {w.name: f"result{i}" for i, w in enumerate(self.wanted)}
-        return self._row(members), {name: (at,) for name, at in added.items()}
+    def passing(self, members: bool) -> tuple[dict[str, tuple[str, ...]], list[str] | None]:
+        """Where answers have the columns that are added, and the columns of rows that pass if they
+        are rows: see `Passing`."""
+        rows = self._row(members)
+        whole = not isinstance(self.window, Range) or members
+        at = {} if whole else {name: f"key{i}" for i, name in enumerate(self.keys)}
+        at |= {name: name for name in self._added}
+        at |= {w.name: f"result{i}" for i, w in enumerate(self.wanted)}
+        return {name: (place,) for name, place in at.items()}, rows if whole else None
 
     def answers(self, settings: RowWindowTableConfig | ExtentTableConfig) -> StructType:
         """The columns that the operator gives, under fixed names."""

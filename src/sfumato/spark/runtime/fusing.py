@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import ArrayType, StructType
 
 from sfumato.spark.model.names import column, fixed
 from sfumato.spark.runtime.made import Made, Passing, made
@@ -21,7 +22,7 @@ from sfumato.tables.operator import ROW, TableConfig
 FUSE_SETTING = "spark.sfumato.fuse"  # "false": every operator is a step of its own
 
 
-@dataclass
+@dataclass(eq=False)
 class Step:
     """An operator of a chain that is being put together.
 
@@ -38,12 +39,12 @@ class Step:
     wanted: set[str] = field(default_factory=set)
     apart: list[str] = field(default_factory=list)
 
-    def all(self) -> Iterator[Step]:
-        """The steps below first, this one last."""
+    def all(self) -> list[Step]:
+        """The steps below first, each once, this one last."""
+        found: list[Step] = []
         for step in self.below:
-            if step is not None:
-                yield from step.all()
-        yield self
+            found += [] if step is None else [one for one in step.all() if one not in found]
+        return [*found, self]
 
     @property
     def frame(self) -> DataFrame:
@@ -52,45 +53,33 @@ class Step:
         return self.how.inputs[0].frame if below is None else below.frame
 
     @property
+    def carries(self) -> bool:
+        """Whether its answers are the rows that came in, and what rides in them."""
+        return _passing(self.how).names is not None
+
+    @property
     def known(self) -> list[str]:
         """The columns of its answers that the frame below all steps has too, with equal values."""
-        passing = _passing(self.how)
-        first = self.readers[0].known
-        return [name for name in passing.unchanged if first is None or name in first]
-
-
-@dataclass(frozen=True)
-class Source:
-    """A frame that a chain reads, for the input of a step.
-
-    bucket_key : the columns that decide which rows meet in one operator
-    """
-
-    reader: Reader
-    metrics: str
-    bucket_key: Sequence[str]
+        unchanged, first = _passing(self.how).unchanged, self.readers[0].known
+        return [name for name in unchanged if first is None or name in first]
 
 
 class Fused:
     """An operator and those below it that run in one step with it."""
 
     def __init__(self, how: Made) -> None:
-        self.last = _grown(how)
-        self.steps = list(self.last.all())
+        self.last = _grown(how, _bucket_keys(how), {})
+        self.steps = self.last.all()
+        self.sources: list[Reader] = []  # how the frames are read
         for number, step in enumerate(self.steps):
             step.number = number
-            for side, reader in enumerate(step.readers):
+            for side, (reader, below) in enumerate(zip(step.readers, step.below, strict=True)):
                 reader.name = f"step{number}_side{side}"
                 reader.last = step is self.last
-        self.sources: list[Source] = []
-        for side, below in enumerate(self.last.below):
-            key = how.inputs[side].bucket_key
-            for step in [self.last] if below is None else below.all():
-                sides = [side] if step is self.last else range(len(step.below))
-                self.sources += [self._source(step, i, key) for i in sides if not step.below[i]]
+                self.sources += [reader] if below is None else []
         # Steps above say first what they want of those below.
         links = {(s.number, side): link for s in reversed(self.steps) for side, link in _links(s)}
-        frames = {id(source.reader): place for place, source in enumerate(self.sources)}
+        frames = {id(reader): place for place, reader in enumerate(self.sources)}
         self.chain = ChainConfig(
             tuple(
                 ChainStep(
@@ -106,10 +95,6 @@ class Fused:
                 for step in self.steps
             )
         )
-
-    def _source(self, step: Step, side: int, key: Sequence[str]) -> Source:
-        name = _side_names(step.how)[side]
-        return Source(step.readers[side], f"{step.how.metrics}_{name}", key)
 
     @property
     def config(self) -> TableConfig | ChainConfig:
@@ -172,49 +157,77 @@ def _passing(how: Made) -> Passing:
     return how.passing
 
 
-def _grown(how: Made) -> Step:
-    """A step of an operator, with the steps below it that run in one with it."""
-    step = Step(how, [None] * len(how.inputs), [Reader(one) for one in how.inputs])
-    for side, one in enumerate(how.inputs):
+def _bucket_keys(how: Made) -> list[list[str]]:
+    """For each input of an operator, the columns that decide which rows meet.
+
+    Those of its key, or, where the operator does little, those of the steps below, in whose buckets
+    it then runs too.
+    """
+    own = [one.bucket_key for one in how.inputs]
+    if not all(one.light for one in how.inputs):
+        return own
+    places = []
+    for one in how.inputs:
         before = made(one.frame)
+        if before is not None:
+            key = before.inputs[0].bucket_key
+            if not set(key) <= set(one.key):
+                return own
+            places.append({one.key.index(name) for name in key})
+    if not places or any(place != places[0] for place in places):
+        return own
+    return [[name for i, name in enumerate(one.key) if i in places[0]] for one in how.inputs]
+
+
+def _grown(how: Made, bucket_keys: Sequence[Sequence[str]], known: dict[int, Step]) -> Step:
+    """A step of an operator, with the steps below it that run in one with it.
+
+    bucket_keys : for each input, the columns that decide which rows meet
+    known : steps that are there already, by how their frames were made
+    """
+    names = [f"{how.metrics}_{side}" for side in _side_names(how)]
+    readers = [Reader(*of) for of in zip(how.inputs, names, bucket_keys, strict=True)]
+    step = Step(how, [None] * len(readers), readers)
+    for side, reader in enumerate(readers):
+        before = made(reader.input.frame)
         if before is None:
             continue
-        below = _grown(before)
-        reason = _apart(how, one, below)
+        shared = known.get(id(before))
+        below = shared or _grown(before, [reader.bucket_key] * len(before.inputs), known)
+        reason = _apart(how, reader.input, reader.bucket_key, below)
         if reason:
             step.apart.append(f"{before.metrics}: {reason}")
             continue
-        step.below[side] = below
-        reader = step.readers[side]
+        known[id(before)] = step.below[side] = below
         reader.known = below.known
-        below.readers[0].riders.append(reader)
+        if below.carries:
+            below.readers[0].riders.append(reader)
     return step
 
 
-def _apart(how: Made, one: Input, below: Step) -> str:
+def _apart(how: Made, one: Input, bucket_key: Sequence[str], below: Step) -> str:
     """Why an input is read as a frame, though an operator gave it; empty if it need not be."""
-    before = below.how
+    before, known = below.how, below.known
+    passing = before.passing
     if one.frame.sparkSession.conf.get(FUSE_SETTING, "true") == "false":
         return f"`{FUSE_SETTING}` is false"
-    if before.passing is None:
-        return "its answers are not the rows that came in"
+    if passing is None:
+        return "its answers are taken by Spark only"
     if not one.frame.isStreaming and one.frame.storageLevel.useMemory:
         return "the frame between is cached"
     if how.idle_timeout is not None:
-        return "both have a time to wait for rows, or its own has to see each row"
+        return "the later one has a time of its own to wait for rows"
     if len(how.inputs) > 1 and any(step.how.idle_timeout is not None for step in below.all()):
         return "one side may be silent"
-    if set(one.bucket_key) != set(before.inputs[0].bucket_key):
+    if set(bucket_key) != set(before.inputs[0].bucket_key):
         return "rows meet by another key"
-    known = below.known
-    read = [*one.marks, *one.passed.names]
-    if any(name not in known and before.passing.path(name) is None for name in read):
+    wanted = [*one.order, *one.key, *one.taken, *one.passed.names]
+    if any(name not in known and passing.path(name) is None for name in wanted):
         return "a column was renamed in between"
-    own = [name for name in (*one.order, *one.key) if name not in known]
-    if own:
-        return f"`{own[0]}` is its result"
-    if not _computable(one, below.frame.select(*map(column, known))):
-        return "what is computed in between reads its results"
+    if (one.computed or one.validated or one.tied is None) and not below.carries:
+        return "the later one reads what Spark computes of its answers"
+    if one.computed and not _computable(one, below.frame.select(*map(column, known))):
+        return "the later one reads what Spark computes of its results"
     return ""
 
 
@@ -236,20 +249,36 @@ def _links(step: Step) -> Iterator[tuple[int, Link]]:
 
 def _link(step: Step, reader: Reader, below: Step) -> Link:
     one, passing, taken = reader.input, _passing(below.how), dict[str, Path]()
-    wanted = {name: name for name in one.marks if not reader.knows(name)}
-    for i, of in enumerate(one.passed.fields):
-        if not reader.knows(of.name) and (reader.last or of.name in step.wanted):
-            wanted[f"{ROW}.{fixed(i)}"] = of.name
+    wanted = dict(one.columns) | {name: name for name in one.taken}
+    if reader.last or not below.carries:
+        passed = enumerate(one.passed.names)
+        wanted |= {f"{ROW}.{fixed(i)}": name for i, name in passed}
+    else:
+        wanted |= {
+            f"{ROW}.{fixed(i)}": n for i, n in enumerate(one.passed.names) if n in step.wanted
+        }
     for place, name in wanted.items():
         path = passing.path(name)
-        assert path is not None  # see `_apart`
-        taken[place] = path
-        if name not in passing.added:
-            below.wanted.add(name)
+        if not reader.knows(name):
+            assert path is not None  # see `_apart`
+            taken[place] = path
+            if name not in passing.added:
+                below.wanted.add(name)
     return Link(
         below.number,
-        reader.name,
+        reader.name if below.carries else "",
         taken,
+        _fields(one, [name for name in one.taken if name in taken]),
         validated=one.validated,
         spares_late=one.spares_late and not reader.knows(LATE),
     )
+
+
+def _fields(one: Input, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Of columns that are lists of structs, what the fields are called."""
+    kinds = {name: one.frame.schema[name].dataType for name in names}
+    return {
+        name: tuple(kind.elementType.names)
+        for name, kind in kinds.items()
+        if isinstance(kind, ArrayType) and isinstance(kind.elementType, StructType)
+    }

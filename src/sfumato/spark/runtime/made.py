@@ -19,25 +19,27 @@ from sfumato.tables.operator import TableConfig
 
 @dataclass(frozen=True)
 class Passing:
-    """That an operator's answers are rows that came in, with columns added.
+    """What of an operator's answers another one can take, within one step.
 
-    names : the columns that pass, in order, c0, c1, ... in the answers or in their `row`
-    added : where those are in the answers that the operator adds, by name
+    added : where the columns are that the operator gives, by name
+    names : if its answers are rows that came in, their columns: c0, c1, ... in the answers, or in
+        their `row`. None: they are not
     """
 
-    names: Sequence[str]
     added: Mapping[str, Path]
+    names: Sequence[str] | None = None
 
     @property
     def unchanged(self) -> list[str]:
         """The columns of the frame that have their name, and their values, from before."""
         taken = {name.lower() for name in self.added}
-        return [name for name in self.names if name.lower() not in taken]
+        return [name for name in self.names or () if name.lower() not in taken]
 
     def path(self, name: str) -> Path | None:
         """Where a column of the frame is in the answers; None for one that was renamed."""
         if name in self.added:
             return self.added[name]
+        assert self.names is not None
         return (f"c{self.names.index(name)}",) if name in self.unchanged else None
 
 
@@ -45,7 +47,8 @@ class Passing:
 class Made:
     """By which operator, of what, a frame was made.
 
-    idle_timeout : microseconds, or None    passing : None if answers are no rows that came in
+    idle_timeout : microseconds, or None
+    passing : what another operator can take; None: nothing
     together : the operators that run in one step with it; apart : why others do not
     """
 
@@ -76,7 +79,7 @@ def tied(frame: DataFrame) -> list[str] | None:
     """The columns that tell simultaneous rows of a frame apart: those that rows had before any
     operator, whether it runs in the same step or not. None: all."""
     how = made(frame)
-    if how is None or how.passing is None:
+    if how is None or how.passing is None or how.passing.names is None:
         return None
     before = tied(how.inputs[0].frame)
     return [name for name in how.passing.unchanged if before is None or name in before]

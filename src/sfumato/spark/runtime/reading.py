@@ -28,13 +28,16 @@ class Input:
 
     passed : the columns that come out again, as a struct `row`
     order, key : names of columns, which become order0.. and key0..
-    values : what else the operator reads, by its fixed name: columns of the frame
-    marks : columns of a disorder controller that the operator reads as they are: `late`,
-        `punctuation`. spares_late : late rows need not be valid
+    values : what else the operator reads, by its fixed name: columns computed of the frame
+    taken : and the columns that it reads as they are, by their names: those of a disorder
+        controller, `late` and `punctuation`, or of extents. spares_late : late rows need not be
+        valid
     bucket : numbers of the keys that decide which rows share an operator; None: all
+    light : the operator does so little that it may as well run in coarser buckets
     invalid : which rows take no part and are counted beside the operator, by the fixed names;
         known_invalid : the same by columns of the frame; None, both: every row takes part
-    tied : the columns that tell simultaneous rows apart; None: all but marks of a controller
+    tied : the columns that tell simultaneous rows apart; None: all but marks of a controller; ():
+        none, for the operator knows no order of arrival
     about : what of the query the config does not say, for the fingerprint: JSON values
     """
 
@@ -43,9 +46,10 @@ class Input:
     order: Sequence[str] = ()
     key: Sequence[str] = ()
     values: Mapping[str, Column] = field(default_factory=dict)
-    marks: Sequence[str] = ()
+    taken: Sequence[str] = ()
     spares_late: bool = False
     bucket: Sequence[int] | None = None
+    light: bool = False
     invalid: Column | None = None
     known_invalid: Column | None = None
     tied: Sequence[str] | None = None
@@ -63,18 +67,16 @@ class Input:
         return [*self.key] if self.bucket is None else [self.key[i] for i in self.bucket]
 
     @property
+    def columns(self) -> dict[str, str]:
+        """The columns of the order and of the key, by fixed name."""
+        orders = {f"order{i}": name for i, name in enumerate(self.order)}
+        return orders | {f"key{i}": name for i, name in enumerate(self.key)}
+
+    @property
     def computed(self) -> dict[str, Column]:
         """Everything to be computed of the frame's columns, by fixed name."""
         known = {} if self.known_invalid is None else {INVALID: self.known_invalid}
         return {**self.values, **known}
-
-    @property
-    def marked(self) -> dict[str, Column]:
-        """The marks of a controller, as columns of the frame."""
-        return {
-            name: F.coalesce(column(name), F.lit(False)) if name == LATE else column(name)
-            for name in self.marks
-        }
 
     @property
     def validated(self) -> bool:
@@ -108,6 +110,8 @@ class Input:
 class Reader:
     """An input of an operator, and what rides in its rows for later operators of a chain.
 
+    metrics : where rows of a frame are counted, and the invalid ones, which do not come
+    bucket_key : the columns that decide which rows of a frame meet in one operator
     name : of the struct in which what it reads rides itself
     known : the columns of its frame that the frame below all steps has too; None: all
     last : whether its rows come out of the chain: with the columns passed, else with riders only
@@ -115,6 +119,8 @@ class Reader:
     """
 
     input: Input
+    metrics: str
+    bucket_key: Sequence[str]
     name: str = ""
     known: Sequence[str] | None = None
     last: bool = True
@@ -133,8 +139,8 @@ class Reader:
     @property
     def computed(self) -> dict[str, Column]:
         """What is computed of the frame's columns, by fixed name."""
-        marks = {name: of for name, of in self.input.marked.items() if self.knows(name)}
-        return {**self.input.computed, **marks}
+        taken = [name for name in self.input.taken if self.knows(name)]
+        return {**self.input.computed, **{name: _as_it_is(name) for name in taken}}
 
     @property
     def values(self) -> dict[str, Column]:
@@ -147,10 +153,10 @@ class Reader:
         names : those of the columns c0, c1, ... of `rows`, which has `values` too
         """
         one = self.input
-        at = {f"order{i}": name for i, name in enumerate(one.order)}
-        at |= {f"key{i}": name for i, name in enumerate(one.key)}
         columns = [self._row(names)]
-        columns += [F.col(fixed(names.index(name))).alias(of) for of, name in at.items()]
+        for of, name in one.columns.items():
+            if self.knows(name):
+                columns.append(F.col(fixed(names.index(name))).alias(of))
         columns += [F.col(f"{self.name}_{name}").alias(name) for name in self.computed]
         found = rows.select("*", *columns, one.tie(names).alias(TIE))
         if not one.validated:
@@ -159,7 +165,8 @@ class Reader:
 
     def _row(self, names: Sequence[str]) -> Column:
         if not self.last:
-            return F.struct(*(F.col(rider.name) for rider in self.riders)).alias(ROW)
+            riders = [F.col(rider.name) for rider in self.riders]
+            return F.struct(*(riders or [F.lit(0).alias(fixed(0))])).alias(ROW)
         cells = []
         for i, of in enumerate(self.input.passed.fields):
             # What only an operator before this one knows is put in between the two.
@@ -168,11 +175,14 @@ class Reader:
         return F.struct(*(cells or [F.lit(0).alias(fixed(0))])).alias(ROW)
 
 
-def projected(reader: Reader, bucket_key: Sequence[str], buckets: int, metrics: str) -> DataFrame:
+def _as_it_is(name: str) -> Column:
+    return F.coalesce(column(name), F.lit(False)) if name == LATE else column(name)
+
+
+def projected(reader: Reader, buckets: int) -> DataFrame:
     """The columns that the operators of a chain read of a frame, under fixed names.
 
-    reader : how the first operator reads it    bucket_key : columns that decide the bucket
-    metrics : where the rows are counted, and the invalid ones, which do not come
+    reader : how the first operator reads it    buckets : how many there are
     """
     frame, names = reader.input.frame, reader.input.frame.columns
     values = {name: of for one in reader.all() for name, of in one.values.items()}
@@ -184,12 +194,12 @@ def projected(reader: Reader, bucket_key: Sequence[str], buckets: int, metrics: 
         own = rows.columns[len(given) :]
         if rider is not reader:
             rows = rows.select(*given, F.struct(*own).alias(rider.name))
-    keys = [F.col(fixed(names.index(name))) for name in bucket_key]
+    keys = [F.col(fixed(names.index(name))) for name in reader.bucket_key]
     rows = rows.select(*own, _bucket(keys, buckets).alias(chunks.BUCKET))
     if not reader.input.validated:
         return rows
     counted = rows.observe(
-        metrics,
+        reader.metrics,
         F.count(F.lit(1)).alias("rows"),
         F.coalesce(F.sum(F.col(INVALID).cast("long")), F.lit(0)).alias("invalid"),
     )

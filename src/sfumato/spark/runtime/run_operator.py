@@ -50,7 +50,7 @@ def run_operator(
     Nothing is started or collected.
     """
     how = Made(
-        [replace(one, tied=tied(one.frame)) for one in inputs],
+        [one if one.tied is not None else replace(one, tied=tied(one.frame)) for one in inputs],
         config,
         metrics,
         idle_timeout,
@@ -60,8 +60,7 @@ def run_operator(
     spark = inputs[0].frame.sparkSession
     buckets = bucket_count(spark)
     packed = [
-        chunks.pack(projected(one.reader, one.bucket_key, buckets, one.metrics), side)
-        for side, one in enumerate(chain.sources)
+        chunks.pack(projected(reader, buckets), side) for side, reader in enumerate(chain.sources)
     ]
     idle = chain.idle_timeout
     ends = spark.conf.get(ENDS_SETTING, None)

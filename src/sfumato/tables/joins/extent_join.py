@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.operators.arguments import distance, share
 from sfumato.operators.arrays import chosen, longer
@@ -143,6 +144,11 @@ class TableExtentJoin(TableOperator):
         end = as_numbers(pa.chunked_array([_field(rows, "end")]))
         scope = self.scopes.encode(rows)
         code = self.index.encode(rows.select([f"key{i}" for i in range(self.config.keys)]))
+        if self.config.on:  # alternatives that are NULL match nothing
+            place = rows.column_names.index(ALTERNATIVES)
+            given = rows.column(place)
+            known = pc.coalesce(given, pa.scalar([], given.type))
+            rows = rows.set_column(place, ALTERNATIVES, known)
         fresh = Waiting(rows.select(self.kept), end, code, scope, np.zeros(len(end), bool))
         for of in self.sides:
             of.newest = longer(of.newest, len(self.scopes), BEGINNING)
