@@ -20,7 +20,8 @@ check: $(VENV)/dev.stamp
 	$(MAKE) --no-print-directory --jobs=2 lint fast
 
 fast: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m 'not spark and not slow'
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m 'not spark and not slow' \
+		--hypothesis-profile daily
 
 # Kernels of tests have bounds checks: other ones than those that queries run.
 test: $(VENV)/dev.stamp

@@ -28,6 +28,7 @@ from sfumato.operators.ranking import top_k
 from sfumato.operators.ranking.semantics import SEMANTICS, Semantics
 from sfumato.operators.ranking.timetable import PLANS, timetable
 from sfumato.operators.ranking.top_k_window import TopKWindow
+from sfumato.operators.row_hash import add_bytes, add_words, begun
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
@@ -115,6 +116,14 @@ def disorder() -> None:
         operator = Reorder.restore(operator.snapshot())
         operator.process(arrival % 2, event + ROWS, arrival + ROWS, sources)
         operator.flush()
+
+
+def row_hashes() -> None:
+    """Those that tell simultaneous rows apart."""
+    hashes, present = begun(ROWS), np.ones(ROWS, np.bool_)
+    offsets = np.arange(ROWS + 1)
+    add_words(hashes, offsets, [np.arange(ROWS), np.ones(ROWS, np.float32)], [present] * 2)
+    add_bytes(hashes, offsets, np.zeros(ROWS, np.uint8), present)
 
 
 def laws() -> None:
@@ -239,6 +248,7 @@ def ranking() -> None:
 
 
 STEPS = {
+    "row hashes": row_hashes,
     "disorder": disorder,
     "laws": laws,
     "count windows": count_windows,

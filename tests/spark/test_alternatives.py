@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import functions as F  # noqa: N812
 from scipy import stats
 
 import sfumato as sf
+from seeds import examples
 from sfumato.kernels.laws.existence import existences
 from worlds import law_over, moments_of, quantile_of, worlds
 
@@ -35,7 +36,7 @@ def frame(spark, tuples):
     return spark.createDataFrame(rows, TUPLES)
 
 
-@settings(max_examples=8)
+@examples(8)
 @given(st.lists(valid_tuples(), min_size=20, max_size=40))
 def test_numbers_read_off_alternatives_are_those_of_the_possible_worlds(spark, tuples):
     got = (
@@ -77,7 +78,7 @@ def test_numbers_read_off_alternatives_are_those_of_the_possible_worlds(spark, t
         ("x IN (SELECT 1.0D)", None),
     ],
 )
-@settings(max_examples=3)
+@examples(3)
 @given(tuples=st.lists(valid_tuples(), min_size=10, max_size=20))
 def test_where_keeps_the_alternatives_that_satisfy_the_condition(spark, condition, holds, tuples):
     if holds is None:

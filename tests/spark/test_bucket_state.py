@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from seeds import examples
 from sfumato.operators.state.declared import Array
 from sfumato.operators.state.snapshot import Snapshot, cut, pack
 from sfumato.spark.runtime import bucket_state, chunks
@@ -85,7 +86,7 @@ def feed(processor, numbers):
     return chunks.from_bytes(answers[0]["chunk"]).column(ROW)[0].as_py()
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.lists(st.tuples(st.integers(1, 40_000), st.booleans()), min_size=1, max_size=8))
 def test_an_operator_goes_on_in_any_worker_and_no_entry_is_large(batches):
     entries, total, processor = Entries(), 0, None

@@ -10,9 +10,10 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from seeds import examples
 from sfumato.operators.state.declared import Saved
 from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
 from sfumato.tables.arrival_order import arrival_order, count_out_of_order
@@ -102,7 +103,7 @@ def incarnations(rows, forget_after):
     return found
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(
     steps=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 6)), max_size=60),
     cuts=st.sets(st.integers(0, 60)),

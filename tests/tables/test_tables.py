@@ -7,9 +7,10 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from seeds import examples
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
@@ -88,7 +89,7 @@ def pieces_of(table, sides, cuts, mixed):
         ]
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(cuts=cuts, seed=st.integers(0, 5), restart=st.integers(0, 9), shuffle=st.integers(0, 9))
 def test_join_answers_do_not_depend_on_cuts_restarts_or_order_within_a_batch(
     cuts, seed, restart, shuffle
@@ -119,7 +120,7 @@ def incomplete(rows, seed):
     )
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(cuts=cuts, seed=st.integers(0, 5), restart=st.integers(0, 9), shuffle=st.integers(0, 9))
 def test_answers_of_incomplete_rows_do_not_depend_on_cuts_restarts_or_order_within_a_batch(
     cuts, seed, restart, shuffle

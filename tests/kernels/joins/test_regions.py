@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from seeds import examples
 from sfumato.kernels.joins.arrival_groups import enclose
 from sfumato.kernels.joins.match_probability import SLACK
 from sfumato.kernels.joins.regions import (
@@ -51,7 +52,7 @@ def random_tuples(seed, d, most):
     return lists
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     st.integers(0, 10**6),
     st.integers(1, 3),
@@ -71,7 +72,7 @@ def test_a_pruned_pair_is_below_the_threshold(seed, d, most, probability, within
                 assert pr_match(lists[x], lists[y], within) < probability
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.integers(0, 10**6), st.integers(1, 3), st.floats(0.01, 1.0), st.sampled_from([0.5, 2.0]))
 def test_the_sample_level_lemma_never_prunes_an_answer(seed, d, probability, within):
     lists = random_tuples(seed, d, 8)

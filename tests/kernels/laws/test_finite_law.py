@@ -6,10 +6,11 @@ from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import wasserstein_distance
 
+from seeds import examples
 from sfumato.kernels.laws.finite_law import all_bounded, all_quantiles, bounded, outcomes
 
 laws = st.lists(
@@ -36,7 +37,7 @@ def bounded_slowly(prob, value, most):
 
 
 @given(steps=laws, most=st.integers(1, 12))
-@settings(max_examples=150)
+@examples(150)
 def test_the_neighbours_that_are_merged_move_the_least_probability_the_least(steps, most):
     prob, value = law_of(steps)
     got, at, moved = bounded(prob, value, most)

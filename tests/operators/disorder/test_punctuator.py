@@ -10,12 +10,13 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import device_traces
 import hindsight
 import traces
+from seeds import examples
 from sfumato.operators.disorder.punctuator import Punctuator
 from sfumato.operators.state.snapshot import SnapshotError
 
@@ -110,7 +111,7 @@ def averaged_reference(event_time, arrival):
     return out
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(streams(), st.integers(0, 20))
 def test_slack_is_the_sort_buffer(stream, n):
     got = Punctuator(slack=n, guard=False).extend(*stream)
@@ -123,7 +124,7 @@ def test_slack_by_hand():
     assert got.tolist() == [NEVER, NEVER, 5, 7, 7]
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(streams(), st.sampled_from([0.001, 0.01, 0.1, 0.5]), st.sampled_from(["ceiling", "floor"]))
 def test_normal_is_the_measure_of_c_recomputed_at_every_arrival(stream, drop_ratio, rounding):
     got = Punctuator(drop_ratio, estimator="normal", rounding=rounding, guard=False).extend(*stream)
@@ -161,14 +162,14 @@ def test_a_huge_delay_leaves_no_trace_in_the_sums_once_it_left():
     assert abs(int(got[-1]) - int(clean[-1])) <= 1
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(streams())
 def test_max_is_the_clock_less_the_largest_delay(stream):
     got = Punctuator(estimator="max", guard=False).extend(*stream)
     assert got.tolist() == largest_reference(*stream)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(streams(max_size=90))
 def test_averaged_max_is_the_clock_less_the_mean_of_block_maxima(stream):
     got = Punctuator(estimator="max", averaged=True, guard=False).extend(*stream)
@@ -181,7 +182,7 @@ def test_averaged_max_is_the_clock_less_the_mean_of_block_maxima(stream):
 
 
 @every_control
-@settings(max_examples=15)
+@examples(15)
 @given(stream=streams(400), cuts=st.lists(st.integers(0, 400), max_size=6), guard=st.booleans())
 def test_neither_cuts_nor_snapshots_change_a_punctuation(control, stream, cuts, guard):
     event, arrival = stream
@@ -200,7 +201,7 @@ def test_neither_cuts_nor_snapshots_change_a_punctuation(control, stream, cuts, 
 
 
 @every_control
-@settings(max_examples=15)
+@examples(15)
 @given(stream=streams(400))
 def test_punctuations_never_move_back_and_late_means_at_or_below_the_one_before(control, stream):
     punctuator = Punctuator(**control)
@@ -259,7 +260,7 @@ def bounded_slack_reference(event_time, n, m):
     return out, most
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(streams(), st.integers(0, 12), st.integers(1, 12))
 def test_a_full_buffer_wins_over_slack_and_then_slack_resumes(stream, n, m):
     punctuator = Punctuator(slack=n, max_buffer=m, guard=False)

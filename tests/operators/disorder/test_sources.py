@@ -6,9 +6,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from seeds import examples
 from sfumato.operators.disorder.punctuator import Punctuator
 from sfumato.operators.disorder.reorder import Reorder
 
@@ -113,7 +114,7 @@ def collect(released, numbered, late, out):
 
 
 @every_control
-@settings(max_examples=40)
+@examples(40)
 @given(data=st.data())
 def test_any_pace_cut_and_restart_gives_what_each_sources_own_sequence_says(control, data):
     streams = data.draw(sources())
@@ -130,7 +131,7 @@ def test_any_pace_cut_and_restart_gives_what_each_sources_own_sequence_says(cont
 
 
 @every_control
-@settings(max_examples=30)
+@examples(30)
 @given(data=st.data())
 def test_expected_sources_are_waited_for_however_late_they_begin(control, data):
     streams = data.draw(sources())
@@ -142,7 +143,7 @@ def test_expected_sources_are_waited_for_however_late_they_begin(control, data):
     assert (late, out) == definition(control, streams, key_of)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(data=st.data())
 def test_with_silence_anywhere_every_row_comes_out_once_and_what_is_not_late_in_order(data):
     streams = data.draw(sources())

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from seeds import examples
 from sfumato.kernels.imputation.donor_tree import LEAF
 from sfumato.operators.imputation.donor_index import DonorIndex
 
@@ -28,7 +29,7 @@ def agree(points, centres, reach, usual=None):
 
 
 @given(st.data())
-@settings(max_examples=60)
+@examples(60)
 def test_a_query_finds_exactly_the_rows_of_the_definition(data):
     seed = data.draw(st.integers(0, 2**32 - 1))
     n = data.draw(st.integers(1, 700))

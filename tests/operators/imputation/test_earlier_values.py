@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.operators.imputation.earlier_values import EarlierValues
@@ -31,7 +31,6 @@ def drawn(seed, n):
 
 
 @given(st.integers(0, 2**32), st.integers(0, 30), st.lists(st.integers(0, 30), max_size=3))
-@settings(deadline=None)
 def test_each_row_gets_the_newest_known_values_of_its_key_in_any_split_and_across_a_crash(
     seed, n, cuts
 ):

@@ -8,9 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from seeds import examples
 from sfumato.kernels.imputation.dependency_choice import MARGINAL, NOTHING, PRESENT
 from sfumato.kernels.imputation.imputation import share_limits
 from sfumato.operators.imputation.dependency import Dependency
@@ -116,7 +117,7 @@ def random_case(data, most_rows=60, dimensions=10):
 
 
 @given(st.data())
-@settings(max_examples=120)
+@examples(120)
 def test_imputed_distributions_are_those_of_the_definition(data):
     repository, dependencies, objects = random_case(data)
     scaling = dict.fromkeys(repository, WHOLE) if data.draw(st.booleans()) else None
@@ -146,7 +147,7 @@ def test_imputed_distributions_are_those_of_the_definition(data):
 
 
 @given(st.data())
-@settings(max_examples=25)
+@examples(25)
 def test_an_object_is_imputed_the_same_in_any_batch_and_after_saving(data):
     repository, dependencies, objects = random_case(data, dimensions=5)
     method = data.draw(st.sampled_from(["plain", "calibrated"]))
@@ -310,7 +311,7 @@ def merged_by_definition(points, weight, most, span):
 
 
 @given(st.data())
-@settings(max_examples=60)
+@examples(60)
 def test_near_values_are_merged_with_their_probabilities(data):
     seed, most = data.draw(st.integers(0, 2**32 - 1)), data.draw(st.integers(1, 12))
     rng = np.random.default_rng(seed)

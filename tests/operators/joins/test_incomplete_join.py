@@ -6,9 +6,10 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from seeds import examples
 from sfumato.operators.imputation.imputed import REASONS
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.operators.joins.answer_set import Answers
@@ -105,7 +106,7 @@ def same(one, other, alternatives=True):
 
 
 @given(st.data())
-@settings(max_examples=150)
+@examples(150)
 def test_fused_equals_imputed_then_joined(data):
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     d = data.draw(st.integers(2, 10))
@@ -140,7 +141,7 @@ def test_fused_equals_imputed_then_joined(data):
 
 
 @given(st.data())
-@settings(max_examples=15)
+@examples(15)
 def test_of_several_streams_each_pair_is_joined(data):
     """Against joins of two streams, for each pair of them; in two calls, a snapshot between."""
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
@@ -189,7 +190,7 @@ def columns_of(answers):
 
 
 @given(st.data())
-@settings(max_examples=10)
+@examples(10)
 def test_answers_are_those_of_plain_nested_loops(data):
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     d = data.draw(st.integers(2, 10))
@@ -206,7 +207,7 @@ def test_answers_are_those_of_plain_nested_loops(data):
 
 
 @given(st.data())
-@settings(max_examples=12)
+@examples(12)
 def test_objects_of_hundreds_of_alternatives_are_joined_as_by_nested_loops(data):
     """More samples than are compared one by one, or fit side by side, in any mixture of gaps."""
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
@@ -228,7 +229,7 @@ def test_objects_of_hundreds_of_alternatives_are_joined_as_by_nested_loops(data)
 
 
 @given(st.data())
-@settings(max_examples=40)
+@examples(40)
 def test_results_do_not_depend_on_calls_nor_on_a_snapshot_between_them(data):
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     imputer, rows = imputer_for(rng, 3, fallback=data.draw(st.sampled_from(["marginal", "reject"])))
@@ -268,7 +269,7 @@ def test_results_do_not_depend_on_calls_nor_on_a_snapshot_between_them(data):
 
 
 @given(st.data())
-@settings(max_examples=25)
+@examples(25)
 def test_a_new_repository_serves_later_arrivals_only(data):
     """Two exchanges: at the second, windows hold objects of all three imputers' time."""
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))

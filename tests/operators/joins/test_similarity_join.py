@@ -15,9 +15,10 @@ from itertools import pairwise
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from seeds import examples
 from sfumato.kernels.joins.match_probability import distance_limit
 from sfumato.operators.joins.similarity_join import Answers, Arrivals, SimilarityJoin
 from sfumato.operators.state.snapshot import SnapshotError
@@ -199,7 +200,7 @@ joins = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(joins, st.sampled_from(["append", "changes"]), st.data())
 def test_every_strategy_equals_brute_force_in_any_split_and_across_snapshots(case, output, data):
     d = case["dimensions"]
@@ -600,7 +601,7 @@ def timed_brute_force(stream, within, probability, windows):
     return changes
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     st.integers(0, 10**6),
     st.integers(1, 3),

@@ -8,10 +8,11 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import sfumato as sf
+from seeds import examples
 from sfumato.operators.ranking.schedule import Schedule
 from sfumato.operators.ranking.timetable import LONGEST, first_runs
 from sfumato.operators.state.snapshot import SnapshotError
@@ -154,7 +155,7 @@ def test_the_cost_is_that_of_the_runs(given_queries, plan):
     assert all(0 < time <= table.cycle for time, _ in table.runs)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(few)
 def test_dp_is_as_cheap_as_the_best_of_all_timetables(given_queries):
     assert sf.timetable(given_queries).cost == optimum_by_search(tuple(given_queries))
@@ -179,7 +180,7 @@ def test_long_bounds_are_planned_as_by_the_dynamic_program_as_printed(bounds, co
     assert sf.timetable(list(zip(k, f, strict=True))).cost == algorithm_1(f, k)
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(queries)
 def test_more_sharing_never_costs_more_and_greedy_at_most_twice_the_optimum(given_queries):
     dp, greedy, inco, in_, none = (sf.timetable(given_queries, plan).cost for plan in ALL_PLANS)
@@ -228,7 +229,7 @@ def test_the_unit_of_time_does_not_matter(given_queries, unit):
     assert scaled.cost * unit == table.cost
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(
     st.lists(st.tuples(st.integers(1, 99), st.integers(10**5, 10**11)), min_size=2, max_size=6),
     st.sampled_from(["dp", "greedy"]),
@@ -339,7 +340,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(queries, st.integers(-100, 100), st.sampled_from(ALL_PLANS), steps)
 def test_queries_come_and_go_without_any_bound_being_missed(some, start, plan, changes):
     named = {str(i): query for i, query in enumerate(some)}

@@ -7,10 +7,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
+from seeds import examples
 from sfumato.kernels.ranking.best_of_columns import best_of_columns
 from sfumato.operators.ranking.top_k import pk_topk, prfe, rank_probabilities
 from worlds import worlds
@@ -99,7 +100,7 @@ def test_the_tables_of_d_with_their_erratum():
     assert sorted(pk_topk(SPEED, CHANCE, RULES, k=2).indices + 1) == [2, 5]  # Q2 of D
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(cases(), st.data())
 def test_top_k_probabilities_are_those_of_the_possible_worlds(case, data):
     ks = data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=10))
@@ -113,7 +114,7 @@ def test_top_k_probabilities_are_those_of_the_possible_worlds(case, data):
         close(sf.top_k_probabilities(**case.arguments(), k=k), got[:, column])
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(cases(), st.integers(1, 8))
 def test_every_ranking_is_that_of_the_possible_worlds(case, k):
     law, mean = ranks_by_worlds(case)
@@ -136,7 +137,7 @@ def test_every_ranking_is_that_of_the_possible_worlds(case, k):
             close(law[ranks.indices[j]][j], best)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(cases(), st.integers(1, 8))
 def test_the_likeliest_tuples_are_sorted_by_their_probability(case, k):
     got = case.arguments()
@@ -150,7 +151,7 @@ def test_the_likeliest_tuples_are_sorted_by_their_probability(case, k):
     assert (np.diff(enough.probability) <= 0).all()
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(cases(alternatives=False), st.integers(1, 8), st.booleans())
 def test_u_topk_is_the_most_probable_vector_of_the_possible_worlds(case, k, full):
     vectors = defaultdict(Fraction)

@@ -6,10 +6,11 @@ import inspect
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
+from seeds import examples
 from sfumato.operators.ranking.ranked_items import RuleMassError
 from sfumato.operators.ranking.schedule import Schedule
 from sfumato.operators.ranking.semantics import Semantics
@@ -96,7 +97,7 @@ def same(got, expected):
     np.testing.assert_allclose([row[-1] for row in got], [row[-1] for row in expected], atol=1e-12)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     st.integers(0, 10**6),
     st.booleans(),
@@ -117,7 +118,7 @@ def test_answers_over_a_range_are_those_of_its_tuples(
     same(got, from_scratch(tuples, QUERIES, length=length, plan=plan, advance=end))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.integers(0, 10**6), st.booleans(), st.sampled_from([0.0, 0.2]), st.integers(1, 50))
 def test_answers_over_the_newest_rows_are_those_of_these(seed, alternatives, late, rows):
     tuples = stream(seed, 40, alternatives, late=late)
@@ -146,7 +147,7 @@ def in_pieces(window, tuples, cuts, restore, steps):
     return rows, rejected + answers.rejected.tolist(), state, window.held.tolist(), window.queries
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(
     st.integers(0, 10**6),
     st.sampled_from([{"length": 7}, {"length": 40}, {"rows": 5}, {"rows": 30}]),

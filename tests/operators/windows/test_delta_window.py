@@ -7,10 +7,10 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from seeds import seeds
+from seeds import examples, seeds
 from sfumato.kernels.windows.two_stacks import STRIDE
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.state.snapshot import SnapshotError
@@ -138,7 +138,7 @@ def test_answers_do_not_depend_on_calls_nor_on_a_crash(seed):
     assert parted.overflow == whole.overflow
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     values=st.lists(st.integers(0, 6), min_size=1, max_size=60),
     delta=st.integers(0, 6),

@@ -12,10 +12,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from seeds import seeds
+from seeds import examples, seeds
 from sfumato.kernels.laws.approximate_law import moments
 from sfumato.operators.laws.poisson_binomial import METHODS, PoissonBinomial
 from sfumato.operators.state.snapshot import SnapshotError
@@ -106,7 +106,7 @@ def extended_in_parts(window, existence, rng, crashes=True):
     return window, starts
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     existence=st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0, 0.125]), max_size=8),
     rows=st.integers(1, 4),

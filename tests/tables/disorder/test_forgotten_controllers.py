@@ -7,9 +7,10 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from seeds import examples
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.tables.disorder.reorder import ReorderTableConfig
 from sfumato.tables.operator import ROW, TIE
@@ -79,7 +80,7 @@ steps = st.lists(
 
 
 @pytest.mark.parametrize("control", CONTROLS.values(), ids=CONTROLS)
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(steps=steps, cuts=st.sets(st.integers(1, 59)), restart=st.integers(0, 60))
 def test_a_key_begins_anew_after_all_it_held_came_out(control, steps, cuts, restart):
     rows = stream(steps)

@@ -7,10 +7,11 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import traces
+from seeds import examples
 from sfumato.operators.disorder.punctuator import Punctuator
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.state.snapshot import SnapshotError
@@ -109,7 +110,7 @@ def run(reorder, stream, cuts, restore=False):
 
 
 @every_control
-@settings(max_examples=20)
+@examples(20)
 @given(stream=many_keys(), cuts=st.lists(st.integers(0, 250), max_size=5), restore=st.booleans())
 def test_each_key_comes_out_as_if_its_rows_came_alone_and_one_at_a_time(
     control, stream, cuts, restore
@@ -132,7 +133,7 @@ def test_each_key_comes_out_as_if_its_rows_came_alone_and_one_at_a_time(
 
 
 @every_control
-@settings(max_examples=15)
+@examples(15)
 @given(stream=many_keys(), cuts=st.lists(st.integers(0, 250), max_size=3))
 def test_no_row_is_lost_or_doubled_or_changed_and_on_time_rows_are_in_order(control, stream, cuts):
     keys, event = stream[:2]

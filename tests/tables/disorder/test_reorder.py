@@ -8,9 +8,10 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from seeds import examples
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.tables.disorder.reorder import ReorderTableConfig
@@ -59,7 +60,7 @@ cuts = st.lists(st.integers(1, 199), unique=True, max_size=8).map(lambda c: [0, 
 
 
 @both
-@settings(max_examples=30)
+@examples(30)
 @given(cuts=cuts, seed=st.integers(0, 5), restart=st.integers(0, 9), shuffle=st.integers(0, 9))
 def test_reordered_rows_do_not_depend_on_cuts_restarts_or_order_within_a_batch(
     config, cuts, seed, restart, shuffle
@@ -128,7 +129,7 @@ def test_event_times_beyond_the_range_are_invalid_and_come_out():
 
 
 @both
-@settings(max_examples=150)
+@examples(150)
 @given(place=st.integers(0, 2**20), bit=st.integers(0, 7))
 def test_a_damaged_snapshot_is_refused(config, place, bit):
     operator, _ = run(config, [disordered(200, 4, config.sources > 0)], restart=-1)

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from seeds import examples
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
@@ -111,7 +112,7 @@ def in_order(config, sides):
     return changes(out)
 
 
-@settings(max_examples=24)
+@examples(24)
 @given(
     st.integers(0, 10**6),
     st.sampled_from([COMPLETE, GAPS]),

@@ -8,9 +8,10 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from seeds import examples
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.queries import Top
@@ -194,7 +195,7 @@ def test_no_query_waits_longer_than_it_may_while_its_window_holds_tuples(plan):
     ),
     window=st.sampled_from([Range(8), Rows(1, confidence=0.7)]),
 )
-@settings(max_examples=14, deadline=None)
+@examples(14)
 def test_batches_and_restarts_do_not_matter(seed, cuts, semantics, window):
     plan = replace(PLAIN, semantics=semantics, window=window)
     rows = tuples(seed, 40)
@@ -250,7 +251,7 @@ def test_rows_windows_hold_the_fewest_newest_tuples_that_reach_their_confidence(
 
 
 @given(seed=st.integers(0, 50), cuts=st.lists(st.integers(0, 60), max_size=6))
-@settings(max_examples=8, deadline=None)
+@examples(8)
 def test_after_a_controller_keys_go_on_together_and_late_rows_take_no_part(seed, cuts):
     rows = controlled(seed, 40)
     whole, counts = answers(CONTROLLED, rows)

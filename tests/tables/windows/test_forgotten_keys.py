@@ -7,9 +7,10 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from seeds import examples
 from sfumato.tables.operator import ROW, TIE
 from sfumato.tables.windows.window_aggregate import RowWindowTableConfig
 from sfumato.windows import Delta, Rows
@@ -53,7 +54,7 @@ def held(rows):
     return found
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     steps=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 6)), min_size=1, max_size=30),
     cuts=st.sets(st.integers(1, 29)),

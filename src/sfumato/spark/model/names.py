@@ -11,6 +11,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DataType, IntegerType, StructField, StructType
 
+from sfumato.tables.reading.naming import without
+
 
 def quoted(name: str) -> str:
     """The name as Spark reads it, whatever it contains."""
@@ -76,25 +78,6 @@ class Passed:
 
     def __len__(self) -> int:
         return len(self.fields)
-
-
-def without(names: Sequence[str], taken: Sequence[str]) -> list[str]:
-    """The names; those `taken` (Spark does not tell case apart) with the least number that is free.
-
-    >>> without(["a", "Held", "held_1"], ["held"])
-    ['a', 'Held_2', 'held_1']
-    """
-    known = {name.lower() for name in taken}
-    used = known | {name.lower() for name in names}
-    out = []
-    for name in names:
-        free = name
-        if name.lower() in known:
-            numbered = (f"{name}_{n}" for n in range(1, len(used) + 2))
-            free = next(other for other in numbered if other.lower() not in used)
-            used.add(free.lower())
-        out.append(free)
-    return out
 
 
 def named(column: Column, name: str, metadata: dict[str, Any] | None = None) -> Column:

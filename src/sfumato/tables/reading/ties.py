@@ -1,0 +1,144 @@
+"""What decides between simultaneous rows: a hash of all their columns, the one that Spark gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Context
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.operators.arrays import offsets_of
+from sfumato.operators.row_hash import Hashes, add_bytes, add_words, begun
+from sfumato.tables.reading.types import is_bytes, is_list, is_text, lengths_of, one_array
+
+SMALL_DIGITS = 18  # decimals of at most so many are hashed as one number
+_EXACT = Context(prec=80)
+
+
+def ties_of(table: pa.Table) -> pa.Array:
+    """int64[n]: `xxhash64` of all columns that can be hashed, as Spark computes it.
+
+    Columns with maps in them cannot; without any column the ties are 0. Types are those of
+    `spark_type`. O(bytes).
+    """
+    columns = [column for column in table.columns if _is_hashable(column.type)]
+    if not columns:
+        return pa.array(np.zeros(table.num_rows, np.int64))
+    hashes = begun(table.num_rows)
+    for column in columns:
+        _add(hashes, one_array(column))
+    return pa.array(hashes.view(np.int64))
+
+
+def _is_hashable(kind: pa.DataType) -> bool:
+    if pa.types.is_map(kind):
+        return False
+    return all(_is_hashable(kind.field(i).type) for i in range(kind.num_fields))
+
+
+def _add(hashes: Hashes, column: pa.Array) -> None:
+    kind = column.type
+    if pa.types.is_null(kind):
+        return
+    if pa.types.is_dictionary(kind):
+        _add(hashes, column.dictionary_decode())
+    elif pa.types.is_struct(kind):
+        for field in column.flatten():
+            _add(hashes, field)
+    elif is_list(kind):
+        _add_lists(hashes, column)
+    elif is_text(kind) or is_bytes(kind):
+        _add_strings(hashes, column)
+    elif _is_large(kind):
+        _add_strings(hashes, _two_complements(column))
+    else:
+        words, present = _words(column)
+        add_words(hashes, np.arange(len(column) + 1), [words], [present])
+
+
+def _add_lists(hashes: Hashes, column: pa.Array) -> None:
+    lengths, elements = lengths_of(column), column.flatten()
+    offsets = offsets_of(lengths)
+    if _has_fixed_size(elements.type):
+        cells = [_words(leaf) for leaf in _leaves(elements)]
+        if cells:
+            words, present = zip(*cells, strict=True)
+            add_words(hashes, offsets, list(words), list(present))
+        return
+    for j in range(int(lengths.max(initial=0))):  # all first elements, all second ones, ...
+        rows = np.flatnonzero(lengths > j)
+        of = hashes[rows]
+        _add(of, one_array(elements.take(pa.array(offsets[rows] + j))))
+        hashes[rows] = of
+
+
+def _has_fixed_size(kind: pa.DataType) -> bool:
+    if pa.types.is_struct(kind):
+        return all(_has_fixed_size(field.type) for field in kind)
+    nested = is_list(kind) or pa.types.is_dictionary(kind)
+    return not (nested or is_text(kind) or is_bytes(kind) or _is_large(kind))
+
+
+def _leaves(column: pa.Array) -> Iterator[pa.Array]:
+    """The columns of numbers in a column of structs in structs, in order."""
+    if pa.types.is_struct(column.type):
+        for field in column.flatten():
+            yield from _leaves(field)
+    elif not pa.types.is_null(column.type):
+        yield column
+
+
+def _is_large(kind: pa.DataType) -> bool:
+    return pa.types.is_decimal(kind) and kind.precision > SMALL_DIGITS
+
+
+def _words(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """(values, bool: not NULL) of a column of values of 4 or 8 bytes."""
+    present = column.is_valid().to_numpy(zero_copy_only=False)
+    kind = column.type
+    if pa.types.is_decimal(kind):
+        return _unscaled(column), present
+    if pa.types.is_boolean(kind) or (pa.types.is_integer(kind) and kind.bit_width < 32):
+        column = column.cast(pa.int32())
+    elif pa.types.is_date(kind):
+        column = column.cast(pa.date32()).cast(pa.int32())
+    elif pa.types.is_timestamp(kind):
+        column = column.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64())
+    elif pa.types.is_time(kind):
+        column = column.cast(pa.time64("ns")).cast(pa.int64())
+    elif pa.types.is_duration(kind):
+        column = column.cast(pa.duration("us"), safe=False).cast(pa.int64())
+    if column.null_count:
+        column = column.fill_null(0)
+    return column.to_numpy(zero_copy_only=False), present
+
+
+def _unscaled(column: pa.Array) -> np.ndarray:
+    """int64[n]: decimals of few digits without their point; anything where NULL."""
+    if column.type.bit_width != 128:
+        column = column.cast(pa.decimal128(column.type.precision, column.type.scale))
+    both = np.frombuffer(column.buffers()[1], np.int64)  # the low word first
+    return both.reshape(-1, 2)[column.offset : column.offset + len(column), 0].copy()
+
+
+def _two_complements(column: pa.Array) -> pa.Array:
+    """Decimals without their point as Java's BigInteger has them: few bytes, the highest first."""
+
+    def bytes_of(number: Any) -> bytes | None:
+        if number is None:
+            return None
+        whole = int(number.scaleb(column.type.scale, _EXACT))
+        size = (whole if whole >= 0 else ~whole).bit_length() // 8 + 1
+        return whole.to_bytes(size, "big", signed=True)
+
+    return pa.array([bytes_of(number) for number in column.to_pylist()], pa.binary())
+
+
+def _add_strings(hashes: Hashes, column: pa.Array) -> None:
+    column = column.cast(pa.large_binary())
+    _, offsets, data = column.buffers()
+    starts = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
+    content = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    add_bytes(hashes, starts, content, column.is_valid().to_numpy(zero_copy_only=False))

@@ -1,0 +1,124 @@
+"""Why a row is invalid: what its alternatives, existence or values have wrong, for Arrow tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.near_misses import did_you_mean
+from sfumato.operators.arrays import Bools
+from sfumato.operators.laws.poisson_binomial import EXCESS
+from sfumato.tables.reading.tuples import Tuples
+from sfumato.tables.reading.types import as_doubles, floats_of, is_number, one_array
+
+
+class Reasons:
+    """For each row the first thing that is wrong with it."""
+
+    def __init__(self, rows: int) -> None:
+        self.texts: list[str] = []
+        self.number = np.full(rows, -1, np.int32)  # of the row's text; -1: it is valid
+
+    @property
+    def invalid(self) -> Bools:
+        """bool[n]: rows with a reason."""
+        return self.number >= 0
+
+    def add(self, wrong: Bools, text: str) -> None:
+        """A reason of the rows where it holds that have none yet."""
+        fresh = wrong & (self.number < 0)
+        if fresh.any():
+            self.number[fresh] = len(self.texts)
+            self.texts.append(text)
+
+    def counts(self) -> dict[str, int]:
+        """How many rows each reason has."""
+        found: dict[str, int] = {}
+        of_each = np.bincount(self.number[self.invalid], minlength=len(self.texts)).tolist()
+        for text, count in zip(self.texts, of_each, strict=True):
+            if count:
+                found[text] = found.get(text, 0) + count
+        return found
+
+    def column(self) -> pa.Array:
+        """The reasons as text, NULL where there is none."""
+        texts = pa.array(self.texts, pa.string())
+        return texts.take(pa.array(self.number, pa.int32(), mask=self.number < 0))
+
+
+def why_invalid(
+    table: pa.Table, attributes: Sequence[str] | None, existence: str | None = "existence"
+) -> Reasons:
+    """What is wrong with the rows' alternatives, or with their existence and values.
+
+    attributes : which must be present and, if they are numbers, finite; None: all of the
+        alternatives, no column
+    existence : of a table without alternatives the column of probabilities, if it has it
+    Raises ValueError for attributes that there are not.
+    """
+    tuples, reasons = Tuples(table), Reasons(table.num_rows)
+    if tuples.uncertain:
+        wanted = tuples.attributes if attributes is None else attributes
+        for name in wanted:
+            if name not in tuples.attributes:
+                raise ValueError(
+                    f"`attributes` names `{name}`, which the alternatives lack; they have "
+                    f"{tuples.attributes}{did_you_mean(name, tuples.attributes)}"
+                )
+        _add_of_alternatives(tuples, wanted, reasons)
+        return reasons
+    if existence is not None and existence in table.column_names:
+        exists = floats_of(as_doubles(table.column(existence), f"`{existence}`"))
+        reasons.add(~_is_probability(exists), "existence is not a number in (0, 1]")
+    for name in attributes or ():
+        text = f"{name} is missing or not finite"
+        reasons.add(_missing(one_array(table.column(name))), text)
+    return reasons
+
+
+def _add_of_alternatives(tuples: Tuples, attributes: Sequence[str], reasons: Reasons) -> None:
+    rows, owner = tuples.table.num_rows, tuples.owner
+    reasons.add(tuples.lengths == 0, "no alternatives")
+
+    def some(wrong: Bools) -> Bools:
+        hit = np.zeros(rows, np.bool_)
+        hit[owner[wrong]] = True
+        return hit
+
+    lacking = tuples.flat.is_null().to_numpy(zero_copy_only=False)
+    reasons.add(some(lacking), "an alternative is NULL")
+    prob = floats_of(as_doubles(tuples.fields["prob"], "`prob` of the alternatives"))
+    reasons.add(some(~_is_probability(prob)), "an alternative's prob is not a number in (0, 1]")
+    for name in attributes:
+        text = f"an alternative's {name} is missing or not finite"
+        reasons.add(some(_missing(tuples.fields[name])), text)
+    total = np.bincount(owner, prob, rows)  # one after the other, as Spark's fold does
+    above = total > 1.0 + EXCESS
+    for value in np.unique(total[above]).tolist():
+        reasons.add(above & (total == value), f"the probabilities sum to {java_text(value)}")
+
+
+def _is_probability(given: np.ndarray) -> Bools:
+    return (given > 0.0) & (given <= 1.0)  # NaN is neither
+
+
+def _missing(column: pa.Array) -> Bools:
+    if is_number(column.type):
+        return ~np.isfinite(floats_of(as_doubles(column, "an attribute")))
+    return column.is_null().to_numpy(zero_copy_only=False)
+
+
+def java_text(number: float) -> str:
+    """A number of at least 1 as Spark writes it.
+
+    >>> java_text(1.1), java_text(12345678.0)
+    ('1.1', '1.2345678E7')
+    """
+    if number < 1e7:
+        return repr(number)
+    digits, _, exponent = f"{number:e}".partition("e")
+    shortest = repr(number).partition("e")[0].replace(".", "").rstrip("0")
+    digits = f"{shortest[0]}.{shortest[1:] or '0'}"
+    return f"{digits}E{int(exponent)}" if np.isfinite(number) else "Infinity"

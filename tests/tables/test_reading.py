@@ -1,0 +1,300 @@
+"""Rows of users' tables as operators read them: what Spark makes of the same rows by its own
+expressions, ties and rejections included."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sfumato.operators.row_hash import add_bytes, begun
+from sfumato.tables.operator import TIE
+from sfumato.tables.reading.expressions import Name, doubles
+from sfumato.tables.reading.input import of_join, of_window
+from sfumato.tables.reading.naming import Shown, shown, without
+from sfumato.tables.reading.parse import parsed
+from sfumato.tables.reading.ties import ties_of
+from sfumato.tables.reading.validity import why_invalid
+
+INF, NAN = float("inf"), float("nan")
+DAY = dt.datetime(2026, 3, 29, 1, 30, tzinfo=dt.UTC)
+HASHED = {
+    "truth": (pa.bool_(), [True, False, None]),
+    "tiny": (pa.int8(), [-1, 127, None]),
+    "small": (pa.int16(), [-300, 300, None]),
+    "middle": (pa.int32(), [-(2**31), 7, None]),
+    "long": (pa.int64(), [-(2**63), 2**40, None]),
+    "float": (pa.float32(), [-0.0, NAN, 1.5]),
+    "double": (pa.float64(), [-0.0, NAN, 0.1]),
+    "few": (pa.decimal128(18, 3), [Decimal("-1.125"), Decimal("999999999999999.999"), None]),
+    "many": (pa.decimal128(30, 2), [Decimal("-1.25"), Decimal(2**70), None]),
+    "text": (pa.string(), ["", "sfumato: ü ∑ " * 4, None]),
+    "short": (pa.string(), ["12345678", "123456789abcd", "\0\uffff"]),
+    "bytes": (pa.binary(), [b"\xff\x80", b"x" * 32, None]),
+    "day": (pa.date32(), [dt.date(1969, 12, 31), dt.date(2026, 1, 1), None]),
+    "moment": (pa.timestamp("us", "UTC"), [DAY, DAY.replace(year=1960), None]),
+    "wall": (pa.timestamp("us"), [DAY.replace(tzinfo=None), None, dt.datetime(1900, 1, 1)]),
+    "while": (pa.duration("us"), [dt.timedelta(days=-1), dt.timedelta(microseconds=3), None]),
+    "numbers": (pa.list_(pa.int32()), [[1, None, 2], [], None]),
+    "texts": (pa.list_(pa.string()), [["a", None], ["b", "cc", ""], None]),
+    "nested": (pa.list_(pa.list_(pa.float64())), [[[1.0], None, []], [[-0.0, NAN]], None]),
+    "struct": (
+        pa.struct([("a", pa.int32()), ("b", pa.struct([("c", pa.string())]))]),
+        [{"a": 1, "b": None}, {"a": None, "b": {"c": "x"}}, None],
+    ),
+    "alternatives": (
+        pa.list_(pa.struct([("prob", pa.float64()), ("x", pa.int32())])),
+        [[{"prob": 0.5, "x": 1}, None, {"prob": 0.5, "x": None}], [], None],
+    ),
+    "mixed": (
+        pa.list_(pa.struct([("prob", pa.float64()), ("name", pa.string())])),
+        [[{"prob": 1.0, "name": "n"}, None], [{"prob": None, "name": None}], None],
+    ),
+}
+
+
+def hashed() -> pa.Table:
+    return pa.table({name: pa.array(cells, kind) for name, (kind, cells) in HASHED.items()})
+
+
+def test_ties_are_the_hashes_that_spark_gives_for_every_type(spark):
+    frame = spark.createDataFrame(hashed())
+    every = [f"xxhash64(`{name}`) as `{name}`" for name in HASHED]
+    given_ = frame.selectExpr(*every, f"xxhash64({', '.join(f'`{n}`' for n in HASHED)}) as tie")
+    expected = given_.toArrow()
+    for name in HASHED:
+        assert ties_of(hashed().select([name])).to_pylist() == expected[name].to_pylist(), name
+    assert ties_of(hashed()).to_pylist() == expected["tie"].to_pylist()
+    sliced = pa.concat_tables([hashed(), hashed()]).combine_chunks().slice(2, 3)
+    assert ties_of(sliced).to_pylist() == [expected["tie"][i].as_py() for i in (2, 0, 1)]
+
+
+def test_a_column_with_maps_has_no_part_in_a_tie():
+    maps = pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int32()))
+    plain = pa.table({"a": [1, 2]})
+    assert ties_of(plain.append_column("m", maps)).equals(ties_of(plain))
+    assert ties_of(pa.table({"m": maps})).to_pylist() == [0, 0]
+
+
+@given(st.lists(st.binary(max_size=100), min_size=1, max_size=5))
+def test_bytes_are_hashed_as_by_one_loop_over_them(strings):
+    table = pa.table({"b": pa.array(strings, pa.binary())})
+    assert ties_of(table).to_pylist() == [plain_hash(string) for string in strings]
+
+
+def plain_hash(data: bytes, seed: int = 42) -> int:
+    """XXH64, in Python's integers."""
+    p1, p2, p3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
+    p4, p5, most = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5, 2**64 - 1
+
+    def rotated(x: int, bits: int) -> int:
+        x &= most
+        return (x << bits | x >> (64 - bits)) & most
+
+    def turn(lane: int, word: int) -> int:
+        return rotated(lane + word * p2, 31) * p1 & most
+
+    words = [int.from_bytes(data[i : i + 8], "little") for i in range(0, len(data) // 8 * 8, 8)]
+    long = len(words) // 4 * 4
+    h = seed + p5
+    if long:
+        lanes = [seed + p1 + p2, seed + p2, seed, seed - p1]
+        for i in range(long):
+            lanes[i % 4] = turn(lanes[i % 4], words[i])
+        h = sum(rotated(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True))
+        for lane in lanes:
+            h = ((h ^ turn(0, lane)) * p1 + p4) & most
+    h += len(data)
+    for word in words[long:]:
+        h = rotated(h ^ turn(0, word), 27) * p1 + p4
+    rest = data[8 * len(words) :]
+    if len(rest) >= 4:
+        h = rotated(h ^ int.from_bytes(rest[:4], "little") * p1, 23) * p2 + p3
+        rest = rest[4:]
+    for byte in rest:
+        h = rotated(h ^ byte * p5, 11) * p1
+    h &= most
+    h = (h ^ h >> 33) * p2 & most
+    h = (h ^ h >> 29) * p3 & most
+    h ^= h >> 32
+    return h - 2**64 if h >= 2**63 else h
+
+
+def test_a_missing_value_leaves_the_hash():
+    hashes = begun(2)
+    add_bytes(hashes, np.array([0, 0, 1]), np.zeros(1, np.uint8), np.array([False, True]))
+    assert hashes[0] == 42 != hashes[1]
+
+
+def alternative(prob, x, y=0.0):
+    return {"prob": prob, "x": x, "y": y}
+
+
+ROWS = [
+    (1, 10, "a", [alternative(0.5, 1.0), alternative(0.5, None)]),
+    (2, 20, "a", [alternative(1.0, 3.0, 7.0)]),
+    (3, 5, None, [alternative(0.7, 3.0), alternative(0.4, 2.0)]),
+    (4, None, "b", [alternative(0.7, 3.0)]),
+    (5, 6, "b", []),
+    (6, 7, "b", None),
+    (7, 8, "b", [alternative(0.5, 1.0), None]),
+    (8, 9, "b", [alternative(NAN, 1.0)]),
+    (9, 9, "b", [alternative(0.4, INF)]),
+    (10, 9, "b", [alternative(0.4, 2.0, NAN)]),
+    (11, 9, None, [alternative(0.4, -1e200)]),
+    (12, 9, "c", [alternative(0.2, -0.0), alternative(0.2, 2.0), alternative(0.6 + 1e-10, 3.0)]),
+]
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("at", pa.int64()),
+        ("k", pa.string()),
+        ("alternatives", pa.list_(pa.struct([(n, pa.float64()) for n in ("prob", "x", "y")]))),
+    ]
+)
+UNCERTAIN = pa.Table.from_pylist(
+    [dict(zip(SCHEMA.names, row, strict=True)) for row in ROWS], schema=SCHEMA
+)
+PLAIN = pa.table(
+    {
+        "id": [1, 2, 3, 4, 5],
+        "at": [4, 3, 2, None, 1],
+        "k": ["a", None, "a", "b", "b"],
+        "m": [{"mean": 1.5, "n": 2}, None, {"mean": NAN, "n": 3}, {"mean": 1.0, "n": 1}, None],
+        "existence": [1.0, 0.5, 0.5, 0.25, 0.0],
+    }
+)
+
+
+def by_spark(spark, table, **plan):
+    """(rows, invalid) of a window's input as the adapter for Spark makes them."""
+    from sfumato.spark.model.aggregates import wanted
+    from sfumato.spark.model.window_plan import WindowPlan
+    from sfumato.spark.window_aggregate import window_input
+    from sfumato.windows import Rows
+
+    aggregates = {f"r{i}": f"sum({text})" for i, text in enumerate(plan["expressions"])}
+    asked = WindowPlan(
+        spark.createDataFrame(table), wanted(aggregates), Rows(3), "at", "k", None, None
+    )
+    rows = window_input(asked).projected(1, "m").drop("__bucket").toArrow()
+    return rows.sort_by(TIE)
+
+
+@pytest.mark.parametrize(
+    ("table", "expressions"),
+    [(UNCERTAIN, ["x", "2 * x + id", "-y / 4"]), (PLAIN, ["m.mean", "id", "m.n - 1"])],
+)
+def test_the_rows_of_a_window_are_those_that_spark_makes(spark, table, expressions):
+    expected = by_spark(spark, table, expressions=expressions)
+    passed = [name for name in table.column_names if name != "alternatives"]
+    existence = "existence" if "existence" in table.column_names else None
+    reading = of_window(
+        passed, ["at"], ["k"], [parsed("by", text) for text in expressions], existence
+    )
+    found = reading.read(table)
+    got = found.rows.sort_by(TIE)
+    assert got.column_names == expected.column_names
+    for name in expected.column_names:
+        assert repr(got[name].to_pylist()) == repr(expected[name].to_pylist()), name
+    assert found.given == table.num_rows
+    assert sum(found.invalid.values()) == table.num_rows - expected.num_rows
+
+
+def test_the_rows_of_a_join_are_those_that_spark_makes(spark):
+    from sfumato.spark.model.join_side import Side
+    from sfumato.spark.similarity_join import _input
+
+    for table, on in ((UNCERTAIN, ["y"]), (PLAIN, ["id"])):
+        side = Side(spark.createDataFrame(table), "left", on, ["at"], ["k"])
+        expected = _input(side, False).projected(1, "m").drop("__bucket").toArrow().sort_by(TIE)
+        passed = [name for name in table.column_names if name != "alternatives"]
+        got = of_join(passed, ["at"], ["k"], on).read(table).rows.sort_by(TIE)
+        assert sorted(got.column_names) == sorted(expected.column_names)
+        for name in expected.column_names:
+            assert repr(got[name].to_pylist()) == repr(expected[name].to_pylist()), name
+
+
+def test_reasons_are_those_of_the_rejected_rows(spark):
+    import sfumato as sf
+
+    for table, attributes in ((UNCERTAIN, None), (UNCERTAIN, []), (PLAIN, ["id"])):
+        frame = spark.createDataFrame(table)
+        expected = {row.id: row.reason for row in sf.rejected(frame, attributes).collect()}
+        reasons = why_invalid(table, attributes).column()
+        got = dict(zip(table["id"].to_pylist(), reasons.to_pylist(), strict=True))
+        assert {i: reason for i, reason in got.items() if reason is not None} == expected
+
+
+def test_a_late_row_of_a_controller_need_not_be_valid():
+    late = pa.array([True, None, True, False, *[False] * 8])
+    table = UNCERTAIN.append_column("late", late).append_column("punctuation", pa.nulls(12))
+    reading = of_join(["id"], ["at"], ["k"], ["x"], aligned=True)
+    ids = [row["c0"] for row in reading.read(table).rows["row"].to_pylist()]
+    assert ids == [1, 2, 3, 10, 12]
+
+
+@pytest.mark.parametrize("text", ["abs(x)", "x +", "x > 3", "", "x; y", "'a'"])
+def test_other_expressions_are_refused_with_a_sentence(text):
+    with pytest.raises(ValueError, match="`by`: without Spark an expression is made of"):
+        parsed("by", text)
+
+
+def test_expressions_are_computed_as_spark_does():
+    table = {"a": pa.array([7, 8]), "f": pa.array([0.5, 2.0]), "`": pa.array([1, 2])}
+
+    def value(text: str) -> list[float]:
+        return doubles(parsed("by", text), lambda name: table[name.parts[0]], 2).to_pylist()
+
+    assert value("a / 2") == [3.5, 4.0]
+    assert value("-(a - 1) * f") == [-3.0, -14.0]
+    assert value("````") == [1.0, 2.0]
+    assert value("2") == [2.0, 2.0]
+    with pytest.raises(TypeError, match="make a decimal number in Spark"):
+        value("a * 0.1")
+    with pytest.raises(ValueError, match="cannot be computed: divide by zero"):
+        value("a / 0")
+    assert str(parsed("by", "m.`a b` + 1")) == "(m.`a b` + 1)"
+    assert parsed("by", "m.mean") == Name(("m", "mean"))
+
+
+def test_names_that_lack_are_named_with_the_likely_one():
+    reading = of_window(["id"], ["at"], [], [parsed("by", "m.maen")])
+    with pytest.raises(ValueError, match=r"there is no `maen` in `m`.*did you mean `mean`"):
+        reading.read(PLAIN)
+    reading = of_window(["id"], ["at"], [], [parsed("by", "idd")])
+    with pytest.raises(ValueError, match=r"no column or attribute `idd`.*did you mean `id`"):
+        reading.read(UNCERTAIN)
+
+
+def test_answers_get_the_names_types_and_metadata_that_users_know():
+    struct = pa.StructArray.from_arrays([pa.array([1, None]), pa.array(["x", "y"])], ["c0", "c1"])
+    lists = pa.array([[{"prob": 1.0, "value": 2.0}], None])
+    answers = pa.table({"row": struct, "result0": lists, "time": pa.array([0, 1])})
+    asked = pa.field("asked", pa.int64(), metadata={"a": "b"})
+    pairs = pa.list_(pa.struct([("prob", pa.float64()), ("total", pa.float64())]))
+    columns = [
+        Shown(("row", "c1"), pa.field("name", pa.string())),
+        Shown(("row", "c0"), asked),
+        Shown(("result0",), pa.field("total", pairs)),
+        Shown(("time",), pa.field("at", pa.timestamp("us", "Europe/Berlin"))),
+        Shown(("row",), pa.field("row", pa.struct([asked, ("name", pa.string())]))),
+    ]
+    got = shown([answers, answers.slice(0, 0)], columns)
+    assert got.schema.field("asked").metadata == {b"a": b"b"}
+    assert got.schema.types[-1][0].metadata == {b"a": b"b"}
+    assert got.slice(1).to_pylist()[0] == {
+        "name": "y",
+        "asked": None,
+        "total": None,
+        "at": dt.datetime(1970, 1, 1, 0, 0, 0, 1, dt.UTC),
+        "row": {"asked": None, "name": "y"},
+    }
+    assert got.to_pylist()[0]["total"] == [{"prob": 1.0, "total": 2.0}]
+    assert shown([], columns).schema == got.schema
+    assert without(["a", "Held", "held_1"], ["held"]) == ["a", "Held_2", "held_1"]
