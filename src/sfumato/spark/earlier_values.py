@@ -13,6 +13,7 @@ from sfumato.spark.model.names import Passed, column, renamed
 from sfumato.spark.runtime.made import Passing
 from sfumato.spark.runtime.reading import Input
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
+from sfumato.tables.chain import Taken
 from sfumato.tables.imputation.earlier_values import EarlierValuesTableConfig
 from sfumato.tables.operator import ROW
 
@@ -85,5 +86,5 @@ def earlier_values(
         answers,
         [*passed.columns(ROW), *(renamed(fixed, shown) for fixed, shown in added.items())],
         metrics=metrics_name("earlier_values", name),
-        passing=Passing({shown: (fixed,) for fixed, shown in added.items()}, passed.names),
+        passing=Passing({shown: Taken((fixed,)) for fixed, shown in added.items()}, passed.names),
     )

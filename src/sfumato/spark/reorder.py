@@ -18,6 +18,7 @@ from sfumato.spark.model.names import Passed, column, named
 from sfumato.spark.runtime.made import Passing
 from sfumato.spark.runtime.reading import Input
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
+from sfumato.tables.chain import Taken
 from sfumato.tables.disorder.reorder import EVENT, ReorderTableConfig
 from sfumato.tables.operator import ROW
 
@@ -123,7 +124,7 @@ def reorder(
         ],
         metrics=metrics_name("reorder", name),
         idle_timeout=idle,
-        passing=Passing({name: (name,) for name in MARKS}, passed.names),
+        passing=Passing({name: Taken((name,)) for name in MARKS}, passed.names),
     )
 
 

@@ -26,6 +26,33 @@ LATE = "late"
 COUNTED = ("rows", "invalid")  # of the rows that a link passes on
 
 Path = tuple[str, ...]  # a column of a step's answers or of their `row`, and fields within it
+COMPARISONS = {"<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A column of a step's answers, and the type it is cast to, if it is not empty."""
+
+    path: Path
+    cast: str = ""
+
+    def of(self, answers: pa.Table) -> pa.Array:
+        """Its cells."""
+        found = _found(answers, self.path)
+        return found.cast(self.cast, safe=False) if self.cast else found
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Which answers go on: those whose number at `path` compares so with another; NULL does not."""
+
+    path: Path
+    sign: str
+    number: float
+
+    def holds(self, answers: pa.Table) -> pa.Array:
+        """bool of each answer."""
+        return COMPARISONS[self.sign](_found(answers, self.path), self.number)
 
 
 @dataclass(frozen=True)
@@ -35,7 +62,8 @@ class Link:
     step : the number of the step that gives the answers
     carried : the struct among what `row` carried through it: columns of ours, computed before;
         empty if its answers are not the rows that came in
-    taken : column -> where it is in the answers; `row.NAME` is a field of the later step's `row`
+    taken : column -> what it is of the answers; `row.NAME` is a field of the later step's `row`
+    where : which answers go on
     fields : for a column of lists of structs among them, what the fields are called
     validated : whether the carried columns say, in `__invalid`, which rows take no part; these are
         counted. spares_late : but rows that are late need not be valid
@@ -43,18 +71,21 @@ class Link:
 
     step: int
     carried: str
-    taken: Mapping[str, Path] = field(default_factory=dict)
+    taken: Mapping[str, Taken] = field(default_factory=dict)
+    where: tuple[Condition, ...] = ()
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     validated: bool = False
     spares_late: bool = False
 
     def rows(self, answers: pa.Table) -> pa.Table:
         """The rows that the later step reads, those that take no part among them."""
+        for condition in self.where:
+            answers = answers.filter(condition.holds(answers))
         columns = fields_of(_found(answers, (self.carried,))) if self.carried else {}
         parts: dict[str, pa.Array] = {}
-        for name, path in self.taken.items():
+        for name, taken in self.taken.items():
             outer, _, inner = name.partition(".")
-            column = _found(answers, path)
+            column = taken.of(answers)
             if name in self.fields:
                 column = _with_fields(column, self.fields[name])
             (parts if inner else columns)[inner or outer] = column

@@ -41,6 +41,7 @@ from sfumato.spark.model.expression_text import check_expression
 from sfumato.spark.model.names import Passed, column, named, renamed
 from sfumato.spark.model.per_alternative import evaluated
 from sfumato.spark.model.validity import invalid_reason
+from sfumato.tables.chain import Taken
 from sfumato.tables.scope import check_order, scope_of
 from sfumato.tables.windows.extents import ExtentTableConfig
 from sfumato.tables.windows.results import quantile_name
@@ -248,7 +249,7 @@ class WindowPlan:
             return evaluated(self.df, expression)
         return F.array(F.expr(expression).cast("double"))
 
-    def passing(self, members: bool) -> tuple[dict[str, tuple[str, ...]], list[str] | None]:
+    def passing(self, members: bool) -> tuple[dict[str, Taken], list[str] | None]:
         """Where answers have the columns that are added, and the columns of rows that pass if they
         are rows: see `Passing`."""
         rows = self._row(members)
@@ -256,7 +257,7 @@ class WindowPlan:
         at = {} if whole else {name: f"key{i}" for i, name in enumerate(self.keys)}
         at |= {name: name for name in self._added}
         at |= {w.name: f"result{i}" for i, w in enumerate(self.wanted)}
-        return {name: (place,) for name, place in at.items()}, rows if whole else None
+        return {name: Taken((place,)) for name, place in at.items()}, rows if whole else None
 
     def answers(self, settings: RowWindowTableConfig | ExtentTableConfig) -> StructType:
         """The columns that the operator gives, under fixed names."""

@@ -16,7 +16,7 @@ from pyspark.sql.types import ArrayType, StructType
 from sfumato.spark.model.names import column, fixed
 from sfumato.spark.runtime.made import Made, Passing, made
 from sfumato.spark.runtime.reading import Input, Reader
-from sfumato.tables.chain import COUNTED, LATE, ChainConfig, ChainStep, Link, Path, prefix
+from sfumato.tables.chain import COUNTED, LATE, ChainConfig, ChainStep, Link, Taken, prefix
 from sfumato.tables.operator import ROW, TableConfig
 
 FUSE_SETTING = "spark.sfumato.fuse"  # "false": every operator is a step of its own
@@ -222,7 +222,7 @@ def _apart(how: Made, one: Input, bucket_key: Sequence[str], below: Step) -> str
     if set(bucket_key) != set(before.inputs[0].bucket_key):
         return "rows meet by another key"
     wanted = [*one.order, *one.key, *one.taken, *one.passed.names]
-    if any(name not in known and passing.path(name) is None for name in wanted):
+    if any(name not in known and passing.taken(name) is None for name in wanted):
         return "a column was renamed in between"
     if (one.computed or one.validated or one.tied is None) and not below.carries:
         return "the later one reads what Spark computes of its answers"
@@ -248,7 +248,7 @@ def _links(step: Step) -> Iterator[tuple[int, Link]]:
 
 
 def _link(step: Step, reader: Reader, below: Step) -> Link:
-    one, passing, taken = reader.input, _passing(below.how), dict[str, Path]()
+    one, passing, taken = reader.input, _passing(below.how), dict[str, Taken]()
     wanted = dict(one.columns) | {name: name for name in one.taken}
     if reader.last or not below.carries:
         passed = enumerate(one.passed.names)
@@ -258,16 +258,17 @@ def _link(step: Step, reader: Reader, below: Step) -> Link:
             f"{ROW}.{fixed(i)}": n for i, n in enumerate(one.passed.names) if n in step.wanted
         }
     for place, name in wanted.items():
-        path = passing.path(name)
         if not reader.knows(name):
-            assert path is not None  # see `_apart`
-            taken[place] = path
+            found = passing.taken(name)
+            assert found is not None  # see `_apart`
+            taken[place] = found
             if name not in passing.added:
                 below.wanted.add(name)
     return Link(
         below.number,
         reader.name if below.carries else "",
         taken,
+        passing.where,
         _fields(one, [name for name in one.taken if name in taken]),
         validated=one.validated,
         spares_late=one.spares_late and not reader.knows(LATE),

@@ -7,14 +7,17 @@ frame, which is read as any frame is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import DataType, StructType
 
 from sfumato.spark.runtime.reading import Input
-from sfumato.tables.chain import Path
+from sfumato.tables.chain import Condition, Path, Taken
 from sfumato.tables.operator import TableConfig
+
+NUMBERS = ("mean", "stddev", "existence")  # fields of results, which are never NaN
 
 
 @dataclass(frozen=True)
@@ -24,10 +27,12 @@ class Passing:
     added : where the columns are that the operator gives, by name
     names : if its answers are rows that came in, their columns: c0, c1, ... in the answers, or in
         their `row`. None: they are not
+    where : which answers are in the frame; all for which these hold
     """
 
-    added: Mapping[str, Path]
+    added: Mapping[str, Taken]
     names: Sequence[str] | None = None
+    where: tuple[Condition, ...] = ()
 
     @property
     def unchanged(self) -> list[str]:
@@ -35,12 +40,12 @@ class Passing:
         taken = {name.lower() for name in self.added}
         return [name for name in self.names or () if name.lower() not in taken]
 
-    def path(self, name: str) -> Path | None:
-        """Where a column of the frame is in the answers; None for one that was renamed."""
+    def taken(self, name: str) -> Taken | None:
+        """What a column of the frame is of the answers; None for one that was renamed."""
         if name in self.added:
             return self.added[name]
-        assert self.names is not None
-        return (f"c{self.names.index(name)}",) if name in self.unchanged else None
+        unchanged = self.names is not None and name in self.unchanged
+        return Taken((f"c{self.names.index(name)}",)) if unchanged else None  # type: ignore[union-attr]
 
 
 @dataclass(frozen=True)
@@ -81,5 +86,63 @@ def tied(frame: DataFrame) -> list[str] | None:
     how = made(frame)
     if how is None or how.passing is None or how.passing.names is None:
         return None
-    before = tied(how.inputs[0].frame)
-    return [name for name in how.passing.unchanged if before is None or name in before]
+    before, there = tied(how.inputs[0].frame), frame.columns
+    return [
+        name
+        for name in how.passing.unchanged
+        if name in there and (before is None or name in before)
+    ]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Some columns of a frame, or fields of them, by name, each with a type it is cast to, if any;
+    None: all. where : by columns and fields of the frame."""
+
+    columns: Mapping[str, tuple[Path, str]] | None
+    where: tuple[Condition, ...] = ()
+
+
+def remember_selected(frame: DataFrame, of: DataFrame, what: Selection) -> None:
+    """Know that a frame is a selection of another one, if an operator gave that."""
+    how = made(of)
+    passing = None if how is None or how.passing is None else selected(how.passing, of, what)
+    if how is not None and passing is not None:
+        remember(frame, replace(how, passing=passing))
+
+
+def selected(passing: Passing, frame: DataFrame, what: Selection) -> Passing | None:
+    """What of an operator's answers can be taken of a selection; None for what only Spark can."""
+    where = []
+    for condition in what.where:
+        taken = _within(passing, frame, condition.path)
+        # Of what may be NaN, Spark knows better.
+        if taken is None or taken.cast or taken.path[-1] not in NUMBERS:
+            return None
+        where.append(replace(condition, path=taken.path))
+    conditions = (*passing.where, *where)
+    if what.columns is None:
+        return replace(passing, where=conditions)
+    added: dict[str, Taken] = {}
+    for name, (path, cast) in what.columns.items():
+        taken = _within(passing, frame, path)
+        plain = len(path) == 1 and not cast and taken is not None and path[0] not in passing.added
+        if plain and name == path[0] and passing.names is not None:
+            continue  # passes as it did
+        if taken is None or plain or (cast and taken.cast):
+            return None
+        added[name] = replace(taken, cast=cast or taken.cast)
+    return replace(passing, added=added, where=conditions)
+
+
+def _within(passing: Passing, frame: DataFrame, path: Path) -> Taken | None:
+    """What a column or a field of one is of the answers; None where that is not sure."""
+    kind: DataType = frame.schema
+    for part in path:
+        if not isinstance(kind, StructType) or part not in kind.names:
+            return None
+        kind = kind[part].dataType
+    taken = passing.taken(path[0])
+    if taken is None or (len(path) > 1 and taken.cast):
+        return None
+    return replace(taken, path=(*taken.path, *path[1:]))

@@ -8,6 +8,7 @@ from lark import Token
 
 from sfumato.duration import microseconds
 from sfumato.spark.extent_join import extent_join, is_extents
+from sfumato.spark.runtime.made import Selection, remember_selected
 from sfumato.spark.window_aggregate import window_aggregate
 from sfumato.sql.constructs.join_sides import joined_source, side_names
 from sfumato.sql.constructs.reorder import Reordered
@@ -132,7 +133,9 @@ def _extents(block: Block, relation: syntax.Relation) -> tuple[Frame, Any]:
             forget_after=after,
         )
     )  # fmt: skip
-    return Frame(df.drop(COUNTED), ordered.step), after
+    wanted = df.drop(COUNTED)
+    remember_selected(wanted, df, Selection(None))
+    return Frame(wanted, ordered.step), after
 
 
 def _equated(rest: tuple[syntax.Item, ...], text: str) -> list[tuple[tuple[str, ...], ...]]:

@@ -66,9 +66,13 @@ class Reorder(Bracket):
             return frame
         if not WAYS & arguments.keys():
             arguments["slack"] = 0
-        if "arrival" not in arguments:
-            frame, arguments["arrival"] = self._arrival(given, arguments, controlled)
-        df = given.call(lambda: reorder(frame.df, **arguments))
+        known, asked = frame.ordered, repr(sorted(arguments.items()))
+        if asked not in known:  # several windows over one table share its controller
+            rows = frame
+            if "arrival" not in arguments:
+                rows, arguments["arrival"] = self._arrival(given, arguments, controlled)
+            known[asked] = rows, arguments, given.call(lambda: reorder(rows.df, **arguments))
+        frame, arguments, df = known[asked]
         return Frame(df, Reordered(frame.step, tuple(arguments.items()), extent, row_bytes(df)))
 
     def window(self, given: Given) -> tuple[Window | None, list[str]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -18,10 +19,11 @@ ALTERNATIVES = "alternatives"
 
 @dataclass(frozen=True)
 class Frame:
-    """A frame and how it came about."""
+    """A frame and how it came about; the rows in order by the text of what was asked for that."""
 
     df: DataFrame
     step: Step
+    ordered: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def attributes(self) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from sfumato.spark.runtime.made import remember_selected
 from sfumato.sql.constructs.registered import CONSTRUCTS
 from sfumato.sql.explanation.describe import explained
 from sfumato.sql.plan.block import Block, Scope
@@ -22,6 +23,7 @@ from sfumato.sql.plan.spark_errors import checked_by_spark
 from sfumato.sql.planner.block_rewriting import BlockRewriting, Rewriting
 from sfumato.sql.planner.first_look import check_is_query, has_constructs, table_names
 from sfumato.sql.planner.foreign_windows import refuse_foreign_windows
+from sfumato.sql.planner.plain_selection import plain_selection
 from sfumato.sql.planner.safety import refuse_reaching
 from sfumato.sql.text import syntax
 from sfumato.sql.text.edits import Edits
@@ -89,7 +91,11 @@ class Planner:
         frames: dict[str, Any] = {f"d{i}": frame.df for i, frame in enumerate(rewriting.inputs)}
         text = rewriting.edits.render(body.start, body.end, braces=bool(frames))
         steps = tuple(frame.step for frame in rewriting.inputs)
-        return Frame(self._spark_sql(text, frames, body), Select(text, steps))
+        df = self._spark_sql(text, frames, body)
+        chosen = plain_selection(text) if len(frames) == 1 else None
+        if chosen is not None:
+            remember_selected(df, frames["d0"], chosen)
+        return Frame(df, Select(text, steps))
 
     def rewrite(self, body: syntax.Body, scope: Scope, rewriting: Rewriting) -> None:
         """Enter the edits of a query, and of those within it, into a text for Spark."""
