@@ -11,6 +11,7 @@ from operator_laws import Subject
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.operators.ranking.semantics import Semantics
+from sfumato.tables.chain import ChainConfig, ChainStep, Condition, Link, Taken
 from sfumato.tables.disorder.reorder import ReorderTableConfig
 from sfumato.tables.imputation.earlier_values import EarlierValuesTableConfig
 from sfumato.tables.joins.extent_join import ExtentJoinTableConfig
@@ -107,6 +108,45 @@ def subject(config, feed, **more):
     )  # fmt: skip
 
 
+def riding(operator, rows, places):
+    """What later steps of a chain read rides in the rows of its first."""
+    if not len(places):
+        return []
+    table = rows["table"].take(pa.array(places))
+    invalid = pa.array(table.column("order0").to_numpy() % 7 == 0)
+    read = table.select(["row", "key0", "event", "__tie", "prob", "value0"])
+    read = read.rename_columns({"event": "order0"})  # which the controller puts in order
+    riders = read.append_column("__invalid", invalid).to_struct_array().combine_chunks()
+    first = table.select(["key0", "order0", "event", "__tie"])
+    row = pa.StructArray.from_arrays([riders], ["rider"])
+    return answers(operator.process([(0, first.append_column("row", row))], 0))
+
+
+def chain(*later):
+    """A controller, and steps over its rows: (config, link or links)."""
+    control = ReorderTableConfig(control=DisorderControl(slack=4), keys=1)
+    steps = [
+        ChainStep(control, (0,)),
+        *(ChainStep(config, tuple(links)) for config, *links in later),
+    ]
+    return subject(ChainConfig(tuple(steps)), riding)
+
+
+def taken(**paths):
+    return {name.replace("__", "."): Taken(tuple(path.split("."))) for name, path in paths.items()}
+
+
+def extents_of(length, slide):
+    window = Range(length, slide)
+    return ExtentTableConfig(
+        window=window, keys=1, key_names=("key",), scope=(0,), time="long", **RESULTS
+    )
+
+
+MARKED = Link(
+    0, "rider", taken(late="late", punctuation="punctuation"), validated=True, spares_late=True
+)
+RESULT = taken(key0="key", window="window", row__key="key", row__total="total.mean")
 WINDOW = fed("prob", "value0")
 TABLES = {
     "rows window": subject(RowWindowTableConfig(window=Rows(4, 0.9), keys=1, **RESULTS), WINDOW),
@@ -152,5 +192,17 @@ TABLES = {
     "extent join": subject(
         ExtentJoinTableConfig(keys=1), fed("window", sides=True),
         gaps=LACKS_KEYS | {"any_split": "a side's extents come whole"},
+    ),
+    "chain of a controller and a window": chain(
+        (RowWindowTableConfig(window=Rows(4, 0.9), keys=1, controlled=True, **RESULTS), MARKED)
+    ),
+    "chain of a controller, extents and their join": chain(
+        (extents_of(40, 20), MARKED),
+        (extents_of(20, 20), MARKED),
+        (
+            ExtentJoinTableConfig(keys=1, scope=(0,)),
+            Link(1, "", RESULT),
+            Link(2, "", RESULT, (Condition(("total", "mean"), "<", 0.5),)),
+        ),
     ),
 }  # fmt: skip

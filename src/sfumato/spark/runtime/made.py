@@ -80,6 +80,16 @@ def made(frame: DataFrame) -> Made | None:
     return _MADE.get(frame)
 
 
+def steps_of(frame: DataFrame) -> str:
+    """Which operators run in one step with the one that gave a frame, and why others do not."""
+    how = made(frame)
+    if how is None:
+        return ""
+    others = [name for name in how.together if name != how.metrics]
+    said = [f"in one step with {' and '.join(others)}"] if others else []
+    return "; ".join([*said, *(f"apart from {reason}" for reason in how.apart)])
+
+
 def tied(frame: DataFrame) -> list[str] | None:
     """The columns that tell simultaneous rows of a frame apart: those that rows had before any
     operator, whether it runs in the same step or not. None: all."""

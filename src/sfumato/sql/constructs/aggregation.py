@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from sfumato.near_misses import near
 from sfumato.spark.model.aggregates import wanted
 from sfumato.spark.model.window_plan import WindowPlan, quantile_name
+from sfumato.spark.runtime.made import steps_of
 from sfumato.spark.window_aggregate import aggregated
 from sfumato.sql.constructs.aggregate_calls import (
     CALLS,
@@ -237,14 +238,6 @@ class Aggregation(Answers):
         source, window = self.source, self.source.window
         assert window is not None
         members = isinstance(window, Range) and self._selects_rows()
-        step = Aggregated(
-            source.frame.step,
-            window,
-            tuple(self.names),
-            tuple(source.order),
-            tuple(self.keys),
-            members,
-        )
         frame = source.frame
         given = self.forgetting(source.node)
         keeping = given.arguments()
@@ -258,6 +251,15 @@ class Aggregation(Answers):
         clauses = self.block.clauses
         asked = Node(min(c.start for c in clauses), max(c.end for c in clauses))
         df = self.block.checked(lambda: given.call(build), asked, frame)
+        step = Aggregated(
+            frame.step,
+            window,
+            tuple(self.names),
+            tuple(source.order),
+            tuple(self.keys),
+            members,
+            runs=steps_of(df),
+        )
         source.frame = Frame(df, step)
         source.changed = True
         source.extra += list(self.names.values())

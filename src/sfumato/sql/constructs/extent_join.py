@@ -8,7 +8,7 @@ from lark import Token
 
 from sfumato.duration import microseconds
 from sfumato.spark.extent_join import extent_join, is_extents
-from sfumato.spark.runtime.made import Selection, remember_selected
+from sfumato.spark.runtime.made import Selection, remember_selected, steps_of
 from sfumato.spark.window_aggregate import window_aggregate
 from sfumato.sql.constructs.join_sides import joined_source, side_names
 from sfumato.sql.constructs.reorder import Reordered
@@ -91,7 +91,9 @@ class ExtentJoining(Join):
         two = [frame.df for frame in frames]
         df = given.call(lambda: extent_join(*two, key=key or None, forget_after=after, **similar))
         block.joined.add(right.start)
-        joined = Frame(df, ExtentJoined(frames[0].step, frames[1].step, tuple(key)))
+        left_step, right_step = (frame.step for frame in frames)
+        step = ExtentJoined(left_step, right_step, tuple(key), runs=steps_of(df))
+        joined = Frame(df, step)
         span, after = (left.start, clause.end), _written(block, condition)
         return joined_source(joined, names, span, given.node, block.text, after)
 

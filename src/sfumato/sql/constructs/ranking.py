@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.queries import Top
+from sfumato.spark.runtime.made import steps_of
 from sfumato.spark.top_k import top_k
 from sfumato.sql.constructs.grouping import grouped_by
 from sfumato.sql.constructs.ranked import Ranked, is_controlled
@@ -217,6 +218,7 @@ class Ranking(Answers):
             rules=rules,
             order=tuple(source.order),
             key=tuple(self.key),
+            runs=steps_of(df),
         )
         return Frame(_flat(df, columns), step)
 

@@ -1,9 +1,10 @@
 """`a [ROWS 500] SIMILARITY JOIN b ON (x) WITHIN 0.5 PROBABILITY 0.8`: two tables as one source."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sfumato.near_misses import near
+from sfumato.spark.runtime.made import steps_of
 from sfumato.spark.similarity_join import similarity_join
 from sfumato.sql.constructs.count_windows import RowsWindow, join_window
 from sfumato.sql.constructs.imputation import agreed, imputed
@@ -62,6 +63,7 @@ class SimilarityJoining(Join):
         step, arguments = _planned(sides, given, join, block)
         frames = [side.frame.df for side in sides]
         df = given.call(lambda: similarity_join(*frames, **arguments))
+        step = replace(step, runs=steps_of(df))
         return joined_source(Frame(df, step), names, (left.start, join.end), join, text)
 
 

@@ -14,7 +14,7 @@ def explained(step: Step) -> str:
 
 def _lines(step: Step) -> Iterator[str]:
     yield step.title()
-    yield from _aligned(step.lines())
+    yield from _aligned([*step.lines(), *([("runs", step.runs)] if step.runs else [])])
     for name, below in step.inputs.items():
         margin = INDENT
         if name:

@@ -16,8 +16,14 @@ Lines = list[tuple[str, str]]
 """Rows of a plan: a heading, and what there is to say."""
 
 
+@dataclass(frozen=True)
 class Step(ABC):
-    """One operation on rows. Each construct has a dataclass of its own, with what it was asked."""
+    """One operation on rows. Each construct has a dataclass of its own, with what it was asked.
+
+    runs : with which others it runs in one step of Spark's, where there is something to say
+    """
+
+    runs: str = field(default="", kw_only=True, compare=False)
 
     @abstractmethod
     def title(self) -> str:

@@ -11,15 +11,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.operators.arrays import longer
 from sfumato.operators.laws.aggregate import Aggregate, Measured
-from sfumato.operators.state.declared import Part
+from sfumato.operators.state.declared import Array, Part
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
-from sfumato.tables.arrow import fields_of, joined
+from sfumato.tables.arrow import as_numbers, fields_of, joined
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
 from sfumato.tables.windows.columns import alternatives_of
 from sfumato.tables.windows.results import ResultForm
 from sfumato.windows import Delta, Rows
+
+BEGINNING = np.iinfo(np.int64).min  # of a key without a row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +79,7 @@ class RowWindowTableConfig(WindowTableConfig):
     controlled: bool = False
 
     members: ClassVar[bool] = False
-    kind, version = "window aggregate", 3
+    kind, version = "window aggregate", 4
 
     def make(self) -> TableRowWindow:
         return TableRowWindow(self)
@@ -103,11 +106,12 @@ class TableRowWindow(TableOperator):
     """
 
     config: RowWindowTableConfig
-    state = {"operator": Part()}
+    state = {"operator": Part(), "newest": Array(int, None)}
 
     def __init__(self, config: RowWindowTableConfig) -> None:
         super().__init__(config)
         self.operator: Any = config.operator()
+        self.newest = np.empty(0, np.int64)  # if controlled, each key's order, by its code
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         if not self.config.controlled:
@@ -120,15 +124,34 @@ class TableRowWindow(TableOperator):
         return super().process([(0, on_time)], now)
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
-        batch = alternatives_of(rows, self.config.attributes)
-        found = self.operator.process(self.codes(rows), *batch)
+        batch, codes = alternatives_of(rows, self.config.attributes), self.codes(rows)
+        if self.config.controlled:
+            self._note_keys(codes, as_numbers(rows.column("order0")))
+        found = self.operator.process(codes, *batch)
         results: list[Measured] = found.results
         columns = fields_of(rows.column(ROW)) | {"held": pa.array(found.held)}
         return [pa.table(columns | self.config.form.columns(results))]
 
+    def note_order(self, columns: Sequence[np.ndarray]) -> None:
+        """A controller has put rows in order within each key, so that keys are noted apart."""
+        if not self.config.controlled:
+            super().note_order(columns)
+
+    def _note_keys(self, codes: np.ndarray, order: np.ndarray) -> None:
+        self.newest = longer(self.newest, self.index.size or 1, BEGINNING)
+        self.counts["out_of_order"] += int((order < self.newest[codes]).sum())
+        np.maximum.at(self.newest, codes, order)
+
     def counters(self) -> dict[str, int]:
         return super().counters() | {"overflow": self.operator.overflow}
+
+    def after_loading(self) -> None:
+        super().after_loading()
+        if len(self.newest) > (self.index.size or 1):
+            raise ValueError("it cannot know the newest rows of keys that it does not know")
 
     def forget(self, codes: np.ndarray) -> None:
         """Drop what is held of these keys (int64[])."""
         self.operator.forget(codes)
+        if self.config.controlled:
+            self.newest[codes] = BEGINNING

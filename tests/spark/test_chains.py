@@ -1,0 +1,204 @@
+"""Operators that run in one step answer as each does in a step of its own."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+import sfumato as sf
+from two_sources import CONTROL, SCHEMA, source
+
+RANGE = sf.Range("4 minutes", "2 minutes")
+
+
+def reordered(df, key="device", **more):
+    return sf.reorder(df, **CONTROL, key=key, **more)
+
+
+def averages(df, window=RANGE, key="device", result="m", **more):
+    return sf.window_aggregate(df, {result: "avg(x)"}, window=window, order="ts", key=key, **more)
+
+
+def ranked(df, by="x"):
+    return sf.top_k(df, 2, by=by, window=sf.Range("5 minutes"), order="ts", key="device")
+
+
+def toll(df):
+    """Two windows share one controller; their extents meet."""
+    rows = reordered(df, None)
+    each, all_ = averages(rows), averages(rows, sf.Range("6 minutes", "2 minutes"), None)
+    return sf.extent_join(each, all_)
+
+
+def near(df):
+    """Of one window the rows, of another the law, by how near they are."""
+    rows = reordered(df, None)
+    laws = [averages(rows, RANGE, key, "alternatives", distribution=3) for key in ("device", None)]
+    return sf.extent_join(*laws, on="x", within=2.0, probability=0.1)
+
+
+def pairs(df):
+    halves = [reordered(df.where(f"id % 2 = {i}")) for i in (0, 1)]
+    return sf.similarity_join(
+        *halves, on="x", within=1.0, probability=0.2, window=sf.Rows(6), order="ts", key="device"
+    )
+
+
+CHAINS = {  # how many operators are in one step
+    "extents": (2, lambda df: averages(reordered(df))),
+    "members": (2, lambda df: averages(reordered(df), members=True)),
+    "keys of a controller without": (2, lambda df: averages(reordered(df, None))),
+    "sources": (2, lambda df: averages(reordered(df, source=["half"], expected_sources=2))),
+    "rows, then a ranking": (3, lambda df: ranked(averages(reordered(df), sf.Rows(5)), "id % 7")),
+    "delta, then earlier values": (
+        3,
+        lambda df: sf.earlier_values(
+            averages(reordered(df), sf.Delta(3.0, on="x")), "id", order="ts", key="device"
+        ),
+    ),
+    "ranking": (2, lambda df: ranked(reordered(df))),
+    "pairs": (3, pairs),
+    "toll": (4, toll),
+    "near": (4, near),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def frame(spark):
+    rows = source(1) + source(2)
+    rows[7]["alternatives"] = [{"prob": 1.5, "x": 1.0}]  # invalid: counted, by whichever step
+    return spark.createDataFrame([json.dumps(row) for row in rows], "string").select(
+        F.from_json("value", SCHEMA).alias("r")
+    ).select("r.*").withColumn("half", F.expr("id > 2000"))  # fmt: skip
+
+
+@pytest.fixture
+def apart(spark):
+    """A session in which every operator has a step of its own, and what frames are made there."""
+
+    def made(build):
+        spark.conf.set("spark.sfumato.fuse", "false")
+        try:
+            return build()
+        finally:
+            spark.conf.unset("spark.sfumato.fuse")
+
+    return made
+
+
+def steps(df):
+    """How many operators run in one step, at the end of a frame's query."""
+    from sfumato.spark.runtime.made import made
+
+    how = made(df)
+    return len(how.together) or 1, how.apart
+
+
+def rows_of(df):
+    return sorted(df.select(F.to_json(F.struct("*")).alias("row")).toPandas()["row"])
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_chain_in_one_step_answers_as_its_operators_apart(frame, apart, name):
+    operators, chain = CHAINS[name]
+    fused = chain(frame)
+    assert steps(fused) == (operators, [])
+    alone = apart(lambda: chain(frame))
+    assert steps(alone)[0] == 1
+    assert "`spark.sfumato.fuse` is false" in steps(alone)[1][0]
+    found = rows_of(fused)
+    assert found == rows_of(alone)
+    assert len(found) > 5
+
+
+def streamed(spark, files, build, folder):
+    """(rows, totals of all counters by operator) of a query that is stopped and goes on."""
+    totals = {}
+
+    def run(names):
+        (folder / "in").mkdir(parents=True, exist_ok=True)
+        for name in names:
+            (folder / "in" / name.name).write_bytes(name.read_bytes())
+        stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+        rows = build(stream.json(str(folder / "in"))).select(F.to_json(F.struct("*")).alias("row"))
+        writer = rows.writeStream.option("checkpointLocation", str(folder / "checkpoint"))
+        query = writer.trigger(availableNow=True).start(str(folder / "out"))
+        query.awaitTermination()
+        for progress in query.recentProgress:
+            for metric, row in progress["observedMetrics"].items():
+                for name, count in row.asDict().items():
+                    if isinstance(count, int) and name not in ("oldest", "punctuation", "lag"):
+                        place = metric.rpartition("_")[0] if metric[-1].isdigit() else metric, name
+                        totals[place] = totals.get(place, 0) + count
+
+    run(files[:2])
+    run(files[2:])
+    return sorted(r["row"] for r in spark.read.parquet(str(folder / "out")).collect()), totals
+
+
+@pytest.mark.parametrize("name", ["rows, then a ranking", "toll", "pairs"])
+def test_a_stream_through_a_chain_answers_and_counts_as_through_its_operators(
+    spark, apart, name, tmp_path
+):
+    """One micro-batch a file, and a restart from the checkpoint in the middle."""
+    operators, chain = CHAINS[name]
+    rows = sorted(source(1) + source(2), key=lambda row: row["arrival"])
+    rows[7]["alternatives"] = [{"prob": 1.5, "x": 1.0}]
+    files = []
+    for number in range(4):
+        file = tmp_path / f"{number}.json"
+        file.write_text("\n".join(map(json.dumps, rows[number::1][number * 33 : number * 33 + 33])))
+        files.append(file)
+
+    def named(df):
+        found = chain(df)
+        assert steps(found)[0] in (operators, 1)
+        return found
+
+    fused = streamed(spark, files, named, tmp_path / "fused")
+    alone = apart(lambda: streamed(spark, files, named, tmp_path / "alone"))
+    assert fused[0] == alone[0]
+    assert len(fused[0]) > 5
+    strip = {}
+    for (metric, count), total in fused[1].items():
+        strip[metric, count] = total
+    assert {key[1]: 0 for key in strip} == {key[1]: 0 for key in alone[1]}
+    assert sorted(strip.values()) == sorted(alone[1].values())
+    assert sum(total for (_, name), total in strip.items() if name == "invalid") > 0
+
+
+def test_what_cannot_be_in_one_step_is_a_step_of_its_own(frame, spark):
+    rows = reordered(frame)
+    assert steps(averages(rows.where("NOT late")))[0] == 1  # Spark's filter in between
+    answers = averages(rows, sf.Rows(5))
+    by_result = ranked(answers, "m.mean")
+    assert steps(by_result)[0] == 1
+    assert "Spark computes" in steps(by_result)[1][0]
+    again = sf.reorder(rows, **CONTROL)
+    assert steps(again)[0] == 1
+    assert "another key" in steps(again)[1][0]
+    waiting = averages(rows, sf.Range("1 minute", idle_timeout="1 minute"))
+    assert "time of its own" in steps(waiting)[1][0]
+    rows.cache()
+    try:
+        assert "cached" in steps(averages(rows))[1][0]
+    finally:
+        rows.unpersist()
+
+
+def test_sql_says_which_operators_run_in_one_step(frame):
+    text = """
+        SELECT a.device, a.n, b.m FROM
+        (SELECT device, window, COUNT(*) AS n FROM s [RANGE 2 MINUTES WATTR ts SLACK 3]
+            GROUP BY device) a
+        JOIN (SELECT device, window, EXPECTED(AVG(x)) AS m
+            FROM s [RANGE 6 MINUTES SLIDE 2 MINUTES WATTR ts SLACK 3]
+            GROUP BY device HAVING EXPECTED(AVG(x)) < 3) b ON a.device = b.device
+    """
+    plan = sf.explain(frame.sparkSession, text, s=frame)
+    said = [line for line in plan.splitlines() if " runs " in line]
+    assert len(said) == 3, plan
+    assert "reorder" in said[0]
+    assert said[0].count("window") == 2
