@@ -129,7 +129,7 @@ def echo(stream: Any) -> Any:
             return Echo()
 
     packed = chunks.pack(stream.withColumn(chunks.BUCKET, F.lit(0)), side=0)
-    out = run_buckets(packed, Blueprint(), "echo", '{"operator": "echo"}')
+    out = run_buckets(packed, Blueprint(), '{"operator": "echo"}')
     return chunks.unpack(out, stream.schema)
 
 

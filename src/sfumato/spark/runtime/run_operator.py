@@ -17,7 +17,8 @@ from pyspark.sql.types import StructType
 
 from sfumato.spark.model.names import Passed, fixed, under_fixed_names
 from sfumato.spark.runtime import chunks
-from sfumato.spark.runtime.buckets import run_buckets
+from sfumato.spark.runtime.buckets import observed, run_buckets
+from sfumato.spark.runtime.whole_frames import run_whole
 from sfumato.tables.operator import ROW, TIE, TableConfig
 
 BUCKETS = 32  # enough to even out the work of 16 cores, few enough to share accesses to the state
@@ -127,19 +128,22 @@ def run_operator(
     """
     buckets = bucket_count(inputs[0].frame)
     sides = ["input"] if len(inputs) == 1 else ["left", "right"]
-    packed = [
-        chunks.pack(one.projected(buckets, f"{metrics}_{name}"), side)
-        for side, (one, name) in enumerate(zip(inputs, sides, strict=True))
+    frames = [
+        one.projected(buckets, f"{metrics}_{name}") for one, name in zip(inputs, sides, strict=True)
     ]
+    if not any(frame.isStreaming for frame in frames):
+        out = observed(run_whole(frames, config, buckets), config, metrics)
+        return chunks.unpack(out, answers).select(*columns)
+    packed = [chunks.pack(frame, side) for side, frame in enumerate(frames)]
     milliseconds = None if idle_timeout is None else max(1, idle_timeout // 1000)
     ends = inputs[0].frame.sparkSession.conf.get(ENDS_SETTING, None)
-    if ends is not None and any(frame.isStreaming for frame in packed):
+    if ends is not None:
         from sfumato.spark.runtime.end_of_stream import end_marks  # needs PySpark 4.2
 
         packed.append(end_marks(inputs[0].frame.sparkSession, buckets, ends == "true"))
     together = reduce(lambda a, b: a.union(b), packed)
-    out = run_buckets(together, config, metrics, _fingerprint(config, inputs, sides), milliseconds)
-    return chunks.unpack(out, answers).select(*columns)
+    out = run_buckets(together, config, _fingerprint(config, inputs, sides), milliseconds)
+    return chunks.unpack(observed(out, config, metrics), answers).select(*columns)
 
 
 def _fingerprint(config: TableConfig, inputs: Sequence[Input], sides: Sequence[str]) -> str:
