@@ -9,7 +9,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 JAVA_17 := $(shell version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 \
 	| sed -n 's/.*version "\([0-9]*\).*/\1/p'); [ "$${version:-0}" -ge 17 ] && echo yes)
 
-.PHONY: demo check fast test lint bench chaos soak clean
+.PHONY: demo check fast test lint bench chaos soak static clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/demo.stamp
@@ -45,6 +45,11 @@ chaos: $(VENV)/dev.stamp
 soak: $(VENV)/dev.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
 	$(BIN)/python benchmarks/soak.py --page docs/soak.md
+
+# Static frames of millions of rows: speed, and memory of a worker.
+static: $(VENV)/dev.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	$(BIN)/python benchmarks/static_frames.py --out docs/benchmarks --page docs/static-frames.md
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info spark-warehouse metastore_db derby.log

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -98,3 +99,10 @@ def put(folder, number, rows):
     path = folder / f"{number:03d}.json"
     path.write_text("\n".join(map(json.dumps, rows)))
     os.utime(path, (number + 1, number + 1))
+
+
+def answers(rows):
+    """Answers before END, rounded as sums in another order may differ."""
+    ends = END.replace(tzinfo=None)
+    chosen = [row for row in rows if row["at"].replace(tzinfo=None) < ends]
+    return Counter(tuple(round(v, 9) if isinstance(v, float) else v for v in row) for row in chosen)

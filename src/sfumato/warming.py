@@ -80,12 +80,12 @@ class Rows(NamedTuple):
     values: np.ndarray
 
 
-def some_rows(groups: int = 1) -> Rows:
+def some_rows() -> Rows:
     random = np.random.default_rng(1)
     values = random.random((2 * ROWS, 2))
     values[1::6] = np.nan
     return Rows(
-        group=np.arange(ROWS) % groups,
+        group=np.zeros(ROWS, np.int64),
         time=np.arange(ROWS),
         offsets=2 * np.arange(ROWS + 1),
         prob=random.choice([0.3, 0.4, 0.5], 2 * ROWS),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 
-from two_sources import END, PART, QUERIES, SCHEMA, put, source
+from two_sources import PART, QUERIES, SCHEMA, answers, put, source
 
 pytestmark = pytest.mark.spark
 # What is read of (a, b) in one micro-batch after another, in files of PART rows.
@@ -15,13 +13,6 @@ PACES = {
     "four to one": [(4, 1)] * 5,
     "one paused, then resumed": [(1, 1), (0, 4), (4, 0)],
 }
-
-
-def answers(rows):
-    """Answers before END, rounded as sums in another order may differ."""
-    ends = END.replace(tzinfo=None)
-    chosen = [row for row in rows if row["at"].replace(tzinfo=None) < ends]
-    return Counter(tuple(round(v, 9) if isinstance(v, float) else v for v in row) for row in chosen)
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.__name__)

@@ -25,7 +25,7 @@ def draw(steps: Mapping[str, Step], folder: Path) -> list[Path]:
             drawn.setdefault((ranked.queries, ranked.by, ranked.input), name)
     files = []
     for (queries, *_), name in drawn.items():
-        shared, _ = timetables(queries, "dp")
+        shared, _ = timetables(queries)
         unit, size = _unit(min(every for *_, every in queries))
         names, against = [each for each, *_ in queries], ("none", "in", "inco")
         chart = timetable_chart(shared, names, unit=unit, size=size, against=against)

@@ -204,7 +204,7 @@ def _view(running: list[Running]) -> Group:
     for sink in running:
         rows = list(sink.rows)
         if rows:
-            title = f"{sink.name}: the newest {how_many(len(rows), 'row')}"
+            title = f"{sink.name}: the newest {how_many(len(rows))}"
             tables.append(rows_table(title, sink.frame.columns, rows))
     return Group(*tables, progress_table({sink.name: sink.progress for sink in running}))
 
@@ -220,9 +220,9 @@ def _report(running: list[Running], console: Console) -> None:
             if listed:
                 console.print(f"{name}: {escape(operator)}: {listed}", style="dim", highlight=False)
         if late:
-            console.print(f"{name}: {how_many(late, 'row')} came too late for a place in order.")
+            console.print(f"{name}: {how_many(late)} came too late for a place in order.")
         if held and sink.resumed:
             change = "more held back" if held > 0 else "fewer held back"
-            console.print(f"{name}: {how_many(abs(held), 'row')} {change} than at the start.")
+            console.print(f"{name}: {how_many(abs(held))} {change} than at the start.")
         elif held:
-            console.print(f"{name}: {how_many(held, 'row')} held back, until later rows come.")
+            console.print(f"{name}: {how_many(held)} held back, until later rows come.")

@@ -51,7 +51,7 @@ class HeldBack:
 
 
 def _sentence(name: str, reorder: _Waiting, silent: float) -> str:
-    held = f" and holds {how_many(reorder.held, 'row')}" if reorder.held > 0 else ""
+    held = f" and holds {how_many(reorder.held)}" if reorder.held > 0 else ""
     oldest = time_text(reorder.shown["oldest"])
     slowest = reorder.shown.get("slowest")
     waits = "" if slowest is None else f"; it waits for {slowest}"

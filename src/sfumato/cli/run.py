@@ -235,6 +235,4 @@ def _show(console: Console, sink: Sink, frame: DataFrame, log: Log | None) -> No
         for row in rows:
             log.row(sink.name, frame.columns, row)
         return
-    console.print(
-        rows_table(f"{sink.name}: the first {how_many(len(rows), 'row')}", frame.columns, rows)
-    )
+    console.print(rows_table(f"{sink.name}: the first {how_many(len(rows))}", frame.columns, rows))

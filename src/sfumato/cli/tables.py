@@ -41,9 +41,9 @@ def rows_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
     return Group(Text(title, style="bold"), table)
 
 
-def how_many(count: int, thing: str) -> str:
+def how_many(rows: int) -> str:
     """`1 row`, `2,000 rows`."""
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+    return f"{rows:,} row{'' if rows == 1 else 's'}"
 
 
 def cell(value: Any) -> str:

@@ -86,5 +86,7 @@ def earlier_values(
         answers,
         [*passed.columns(ROW), *(renamed(fixed, shown) for fixed, shown in added.items())],
         metrics=metrics_name("earlier_values", name),
-        passing=Passing({shown: Taken((fixed,)) for fixed, shown in added.items()}, passed.names),
+        passing=Passing(
+            {shown: Taken((fixed,)) for fixed, shown in added.items()}, passed.names, order=[order]
+        ),
     )

@@ -124,7 +124,9 @@ def reorder(
         ],
         metrics=metrics_name("reorder", name),
         idle_timeout=idle,
-        passing=Passing({name: Taken((name,)) for name in MARKS}, passed.names),
+        passing=Passing(
+            {name: Taken((name,)) for name in MARKS}, passed.names, order=[event], late=True
+        ),
     )
 
 

@@ -171,8 +171,13 @@ def aggregated(
         plan.columns(settings),
         metrics=metrics_name("window", name),
         idle_timeout=window.timeout if isinstance(window, Range) else None,
-        passing=Passing(*plan.passing(members)),
+        passing=_passing(plan, members),
     )
+
+
+def _passing(plan: WindowPlan, members: bool) -> Passing:
+    added, names = plan.passing(members)
+    return Passing(added, names, order=() if isinstance(plan.window, Range) else plan.orders)
 
 
 def window_input(plan: WindowPlan, members: bool = False) -> Input:

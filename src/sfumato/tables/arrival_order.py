@@ -3,8 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """How rows follow each other to an operator, for those who sort them before it: by `columns`,
+    then left before right, then by their tie.
+
+    columns : names of columns, or of fields as "window.end", the most important first; NULL first
+    scope : rows come first by how far event time had come in their scope, these key columns, as
+        the columns `late` and `punctuation` and the order of the table say; None: they do not
+    needed : rows that lack one of these, NULL or NaN, come before all others, as they are
+    within : so do rows whose whole number or time (microseconds) in `needed` is not within +-this
+    tied : whether ties tell simultaneous rows apart; otherwise they stay as they are
+    """
+
+    columns: tuple[str, ...]
+    scope: tuple[str, ...] | None = None
+    needed: tuple[str, ...] = ()
+    within: int | None = None
+    tied: bool = True
 
 
 def arrival_order(columns: Sequence[np.ndarray], ties: Sequence[np.ndarray] = ()) -> np.ndarray:

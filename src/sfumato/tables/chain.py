@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from sfumato.operators.state.declared import Saved
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.operators.state.stateful import Stateful, damage_in, load_bytes, saved_bytes
+from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.arrow import as_array, fields_of
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
 
@@ -160,6 +161,13 @@ class ChainConfig:
     def layouts(self) -> list[list[Any]]:
         """[kind, version] of each step's state."""
         return [[step.config.kind, step.config.version] for step in self.steps]
+
+    def arrival(self, side: int = 0) -> Arrival:
+        """How the rows of a frame follow each other: as the step that reads them takes them."""
+        feeds = (
+            (step.config, of, feed) for step in self.steps for of, feed in enumerate(step.feeds)
+        )
+        return next(config.arrival(of) for config, of, feed in feeds if feed == side)
 
     def make(self) -> Chain:
         """The operators, empty. Raises ValueError or TypeError for what a config has wrong."""

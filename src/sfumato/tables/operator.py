@@ -18,7 +18,7 @@ import pyarrow as pa
 from sfumato.operators.state.config import fingerprint
 from sfumato.operators.state.declared import Part, Value
 from sfumato.operators.state.stateful import Stateful, damage_in, load_bytes, saved_bytes
-from sfumato.tables.arrival_order import arrival_order, count_out_of_order
+from sfumato.tables.arrival_order import Arrival, arrival_order, count_out_of_order
 from sfumato.tables.arrow import as_numbers, complete, joined
 from sfumato.tables.keys import KeyIndex
 
@@ -46,6 +46,10 @@ class TableConfig(ABC):
     version: ClassVar[int] = 1
     counters: ClassVar[tuple[str, ...]] = ("rows", "invalid", "out_of_order")
     gauges: ClassVar[Mapping[str, tuple[str, str]]] = {}
+
+    def arrival(self, side: int = 0) -> Arrival:
+        """How rows of a side follow each other: what `arrange` of the operator sorts by."""
+        return Arrival(tuple(f"order{i}" for i in range(self.orders)))
 
     @abstractmethod
     def make(self) -> TableOperator:
@@ -114,7 +118,7 @@ class TableOperator(Stateful, ABC):
 
     def arrange(self, rows: pa.Table) -> np.ndarray:
         """int64[n]: places of the rows in order of arrival; notes the newest of them."""
-        columns = [as_numbers(rows.column(f"order{i}")) for i in range(self.config.orders)]
+        columns = [as_numbers(rows.column(name)) for name in self.config.arrival().columns]
         order = arrival_order(columns, [as_numbers(rows.column(TIE))])
         self.note_order([column[order] for column in columns])
         return order

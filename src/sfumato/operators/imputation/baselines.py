@@ -69,7 +69,7 @@ def interpolate_stream(
     An attribute that no usable row has stays NaN.
     Returns float64[n, D].  O(n D).
     """
-    objects = _matrix("values", values)
+    objects = _matrix(values)
     at = np.arange(len(objects), dtype=np.float64)
     if order is not None:
         at = np.asarray(order, np.float64)
@@ -110,15 +110,15 @@ def _squared(one: Floats, other: Floats) -> Floats:
     return total
 
 
-def _matrix(name: str, values: npt.ArrayLike) -> Floats:
+def _matrix(values: npt.ArrayLike) -> Floats:
     matrix = np.asarray(values, np.float64)
     if matrix.ndim != 2:
-        raise ValueError(f"`{name}` must have shape (n, attributes); got {matrix.shape}")
+        raise ValueError(f"`values` must have shape (n, attributes); got {matrix.shape}")
     return matrix
 
 
 def _both(repository: npt.ArrayLike, values: npt.ArrayLike) -> tuple[Floats, Floats]:
-    rows, objects = finite("repository", repository), _matrix("values", values)
+    rows, objects = finite("repository", repository), _matrix(values)
     if rows.shape[1] != objects.shape[1]:
         raise ValueError(
             f"`values` must have the repository's {rows.shape[1]} attributes; got {objects.shape}"

@@ -67,7 +67,8 @@ class Schedule(Operator):
         self._planned: dict[str, Query] = {}  # what the timetable was made for
         self.table: Timetable | None = None  # in force; None while there is no query
         self._live: dict[int, Due | None] = {}  # by group, until something changes
-        self._check_plan()
+        if str(plan).lower() not in PLANS:
+            timetable([(1, 1)], plan)  # says what is wrong
         self.queries |= checked
         self._replan(self._origin)
 
@@ -211,10 +212,6 @@ class Schedule(Operator):
         self.clock = max(self.clock, origin)
         self._live.clear()
         self.table = timetable(self.queries.values(), self.plan) if self.queries else None
-
-    def _check_plan(self) -> None:
-        if str(self.plan).lower() not in PLANS:
-            timetable([(1, 1)], self.plan)  # says what is wrong
 
     def _check_taken(self, now: int) -> None:
         first = self.next()

@@ -57,13 +57,13 @@ def times(arrivals: Arrivals, within: float, rows: int) -> dict[str, float]:
     return spent
 
 
-def overlap(arrivals: Arrivals, within: float, some_of: int = 100) -> tuple[float, float]:
+def overlap(arrivals: Arrivals, within: float) -> tuple[float, float]:
     """Shares of the pairs of samples, and of the pairs of tuples' regions, within the distance.
 
-    Over all pairs of the first `some_of` tuples of both streams.
+    Over all pairs of the first 100 tuples of both streams.
     """
     values = arrivals.points.reshape(arrivals.side.size, -1)
-    left, right = values[: 2 * some_of : 2], values[1 : 2 * some_of : 2]
+    left, right = values[:200:2], values[1:200:2]
     near = np.abs(left[:, None, :, None] - right[None, :, None, :]) <= within
     gap = np.maximum(
         left.min(axis=1)[:, None] - right.max(axis=1), right.min(axis=1) - left.max(axis=1)[:, None]

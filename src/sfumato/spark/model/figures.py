@@ -22,7 +22,7 @@ def row_bytes(df: DataFrame) -> int:
     return total
 
 
-def timetables(queries: Sequence[tuple[str, int, int]], plan: str) -> tuple[Timetable, Timetable]:
-    """The timetable of (name, k, every) by a plan, and the one where every query is alone."""
+def timetables(queries: Sequence[tuple[str, int, int]]) -> tuple[Timetable, Timetable]:
+    """The timetable of (name, k, every) that is kept, and the one where every query is alone."""
     asked = [(k, every) for _, k, every in queries]
-    return timetable(asked, plan), timetable(asked, "none")
+    return timetable(asked, "dp"), timetable(asked, "none")

@@ -188,7 +188,8 @@ def _grown(how: Made, bucket_keys: Sequence[Sequence[str]], known: dict[int, Ste
     names = [f"{how.metrics}_{side}" for side in _side_names(how)]
     readers = [Reader(*of) for of in zip(how.inputs, names, bucket_keys, strict=True)]
     step = Step(how, [None] * len(readers), readers)
-    for side, reader in enumerate(readers):
+    joined: list[tuple[Step, Reader]] = []
+    for reader in readers:
         before = made(reader.input.frame)
         if before is None:
             continue
@@ -197,8 +198,16 @@ def _grown(how: Made, bucket_keys: Sequence[Sequence[str]], known: dict[int, Ste
         reason = _apart(how, reader.input, reader.bucket_key, below)
         if reason:
             step.apart.append(f"{before.metrics}: {reason}")
-            continue
-        known[id(before)] = step.below[side] = below
+        else:
+            known[id(before)] = below
+            joined.append((below, reader))
+    if len(joined) < len(readers):  # of one side rows would come in another order than of the other
+        step.apart += [
+            f"{below.how.metrics}: the other side is read as it is" for below, _ in joined
+        ]
+        return step
+    step.below = [below for below, _ in joined]
+    for below, reader in joined:
         reader.known = below.known
         if below.carries:
             below.readers[0].riders.append(reader)
@@ -221,6 +230,10 @@ def _apart(how: Made, one: Input, bucket_key: Sequence[str], below: Step) -> str
         return "one side may be silent"
     if set(bucket_key) != set(before.inputs[0].bucket_key):
         return "rows meet by another key"
+    if one.tied != () and (
+        [*one.order] != [*passing.order] or (passing.late and LATE not in one.taken)
+    ):
+        return "rows come in another order"
     wanted = [*one.order, *one.key, *one.taken, *one.passed.names]
     if any(name not in known and passing.taken(name) is None for name in wanted):
         return "a column was renamed in between"

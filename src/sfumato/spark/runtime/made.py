@@ -28,11 +28,15 @@ class Passing:
     names : if its answers are rows that came in, their columns: c0, c1, ... in the answers, or in
         their `row`. None: they are not
     where : which answers are in the frame; all for which these hold
+    order : the columns by which they come in order; () : in none
+    late : but for those among them that are marked late
     """
 
     added: Mapping[str, Taken]
     names: Sequence[str] | None = None
     where: tuple[Condition, ...] = ()
+    order: Sequence[str] = ()
+    late: bool = False
 
     @property
     def unchanged(self) -> list[str]:

@@ -18,6 +18,7 @@ from sfumato.spark.runtime.buckets import run_buckets
 from sfumato.spark.runtime.fusing import Fused
 from sfumato.spark.runtime.made import Made, Passing, remember, tied
 from sfumato.spark.runtime.reading import Input, projected
+from sfumato.spark.runtime.whole_frames import run_whole
 from sfumato.tables.operator import TableConfig
 
 BUCKETS = 32  # enough to even out the work of 16 cores, few enough to share accesses to the state
@@ -59,26 +60,32 @@ def run_operator(
     chain = Fused(how)
     spark = inputs[0].frame.sparkSession
     buckets = bucket_count(spark)
-    packed = [
-        chunks.pack(projected(reader, buckets), side) for side, reader in enumerate(chain.sources)
-    ]
-    idle = chain.idle_timeout
-    ends = spark.conf.get(ENDS_SETTING, None)
-    if ends is not None and any(frame.isStreaming for frame in packed):
-        from sfumato.spark.runtime.end_of_stream import end_marks  # needs PySpark 4.2
-
-        packed.append(end_marks(spark, buckets, ends == "true"))
-    out = run_buckets(
-        reduce(lambda a, b: a.union(b), packed),
-        chain.config,
-        json.dumps(chain.fingerprint() | {"buckets": buckets}, sort_keys=True),
-        None if idle is None else max(1, idle // 1000),
-    )
+    frames = [projected(reader, buckets) for reader in chain.sources]
+    if any(frame.isStreaming for frame in frames):
+        out = _streamed(frames, chain, buckets)
+    else:
+        out = run_whole(frames, chain.config, buckets)
     for name, figures in chain.figures():
         out = out.observe(name, *figures)
     found = chunks.unpack(out, answers).select(*columns)
     remember(found, replace(how, together=chain.together, apart=chain.last.apart))
     return found
+
+
+def _streamed(frames: Sequence[DataFrame], chain: Fused, buckets: int) -> DataFrame:
+    """Chunks of answers to streams, with counters and gauges."""
+    spark = frames[0].sparkSession
+    packed = [chunks.pack(frame, side) for side, frame in enumerate(frames)]
+    ends = spark.conf.get(ENDS_SETTING, None)
+    if ends is not None:
+        from sfumato.spark.runtime.end_of_stream import end_marks  # needs PySpark 4.2
+
+        packed.append(end_marks(spark, buckets, ends == "true"))
+    known = json.dumps(chain.fingerprint() | {"buckets": buckets}, sort_keys=True)
+    idle = chain.idle_timeout
+    milliseconds = None if idle is None else max(1, idle // 1000)
+    together = reduce(lambda a, b: a.union(b), packed)
+    return run_buckets(together, chain.config, known, milliseconds)
 
 
 def bucket_count(spark: SparkSession) -> int:

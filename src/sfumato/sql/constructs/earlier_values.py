@@ -9,10 +9,6 @@ from sfumato.sql.plan.nodes import Lines
 from sfumato.sql.text.words import Word
 
 
-def _title(arguments: dict[str, Any]) -> str:
-    return f"earlier values of {', '.join(listed(arguments['attributes']))}"
-
-
 def _lines(arguments: dict[str, Any]) -> Lines:
     return [
         ("columns", "earlier_ATTR, the newest known value before a row, and age_ATTR"),
@@ -36,6 +32,6 @@ EARLIER = FunctionBracket(
         FORGET,
     ),
     function=earlier_values,
-    title=_title,
+    title=lambda arguments: f"earlier values of {', '.join(listed(arguments['attributes']))}",
     lines=_lines,
 )

@@ -1,6 +1,5 @@
 """`a [RANGE ...] JOIN b [RANGE ...] ON ...`: two windowed tables as one source, by extents."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,10 +35,6 @@ class ExtentJoined(Step):
     left: Step
     right: Step
     key: tuple[str, ...]
-
-    @property
-    def inputs(self) -> Mapping[str, Step]:
-        return {"left": self.left, "right": self.right}
 
     def title(self) -> str:
         return "join of two windowed streams, extent by extent"

@@ -25,10 +25,6 @@ class Joined(Step):
     imputation: Imputed | None
     pace: str  # what the paces at which two streams are read change; empty for other frames
 
-    @property
-    def inputs(self) -> Mapping[str, Step]:
-        return {"left": self.left, "right": self.right}
-
     def title(self) -> str:
         if self.imputation is None:
             return "similarity join of two uncertain windows"

@@ -35,7 +35,7 @@ class Ranked(Step):
         window = self.window
         extent = isinstance(window, Range)
         controlled = extent and is_controlled(self.input)
-        shared, alone = timetables(self.queries, "dp")
+        shared, alone = timetables(self.queries)
         hour = 3_600_000_000
         cost, most = shared.cost_per_unit * hour, alone.cost_per_unit * hour
         return [

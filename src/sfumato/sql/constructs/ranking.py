@@ -166,7 +166,7 @@ class Ranking(Answers):
         step = group.frame.step
         assert isinstance(step, Ranked)
         column = _called("query", self._columns())
-        df = group.frame.df.where(_equals(column, name))
+        df = group.frame.df.where(F.col(quoted(column)) == F.lit(name))
         source.frame, source.changed = Frame(df, replace(step, name=name)), True
         top, number = wish.top
         edits.replace(start_of(top), end_of(number), "" if wish.rest else "*")
@@ -235,7 +235,3 @@ def _called(name: str, columns: list[str]) -> str:
     while name in taken:
         name = f"top_{name}"
     return name
-
-
-def _equals(column: str, value: str) -> Any:
-    return F.col(quoted(column)) == F.lit(value)

@@ -14,6 +14,7 @@ from sfumato.sql.text.syntax import Node, end_of, start_of
 
 Lines = list[tuple[str, str]]
 """Rows of a plan: a heading, and what there is to say."""
+INPUTS = {"": "input", "left": "left", "right": "right"}  # of a step, by what they are called
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class Step(ABC):
     @property
     def inputs(self) -> Mapping[str, Step]:
         """The steps below by the name of each; "" where there is only one."""
-        below = getattr(self, "input", None)
-        return {} if below is None else {"": below}
+        below = {side: getattr(self, name, None) for side, name in INPUTS.items()}
+        return {side: step for side, step in below.items() if step is not None}
 
 
 @dataclass(frozen=True)

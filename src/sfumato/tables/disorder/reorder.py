@@ -15,7 +15,7 @@ from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.disorder.holding import AWAITED, holding
 from sfumato.operators.disorder.reorder import NONE, Reorder
 from sfumato.operators.state.declared import Array, Part
-from sfumato.tables.arrival_order import arrival_order
+from sfumato.tables.arrival_order import Arrival, arrival_order
 from sfumato.tables.arrow import as_numbers, as_times
 from sfumato.tables.disorder.ordered_rows import OrderedRows, RowReorder
 from sfumato.tables.keys import KeyIndex
@@ -62,6 +62,10 @@ class ReorderTableConfig(TableConfig):
                 "`forget_after` is not for `source`: whether a key is over would hang on the pace "
                 "at which its sources are read; leave it out, or reorder each source by `key`"
             )
+
+    def arrival(self, side: int = 0) -> Arrival:
+        times = ("order0", EVENT)
+        return Arrival(times, needed=times, within=FARTHEST)
 
     def make(self) -> TableReorder:
         return TableReorder(self)
@@ -117,7 +121,7 @@ class TableReorder(TableOperator):
 
     def arrange(self, rows: pa.Table) -> np.ndarray:
         """By arrival, simultaneous rows by event time: what is out of order, controllers count."""
-        columns = [as_numbers(rows.column(name)) for name in ("order0", EVENT)]
+        columns = [as_numbers(rows.column(name)) for name in self.config.arrival().columns]
         return arrival_order(columns, [as_numbers(rows.column(TIE))])
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:

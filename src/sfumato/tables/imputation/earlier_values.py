@@ -10,6 +10,7 @@ import pyarrow as pa
 from sfumato.operators.arrays import Floats
 from sfumato.operators.imputation.earlier_values import EarlierValues
 from sfumato.operators.state.declared import Part
+from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.arrow import as_numbers
 from sfumato.tables.imputation.imputation import numbers_of
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
@@ -24,6 +25,10 @@ class EarlierValuesTableConfig(TableConfig):
     attributes: int
 
     kind, version = "earlier values", 2
+
+    def arrival(self, side: int = 0) -> Arrival:
+        keys = [f"key{i}" for i in range(self.keys)]
+        return Arrival(("order0",), needed=("order0", *keys))
 
     def make(self) -> TableEarlierValues:
         return TableEarlierValues(self)

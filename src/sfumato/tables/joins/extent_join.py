@@ -15,6 +15,7 @@ from sfumato.operators.arrays import chosen, longer
 from sfumato.operators.joins.pair_matches import pair_matches
 from sfumato.operators.state.declared import Array, Declaration, Optional, Part, Record
 from sfumato.operators.state.stateful import Stateful
+from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.arrow import as_numbers, joined
 from sfumato.tables.declared import Table
 from sfumato.tables.joins.join import ALTERNATIVES, SIDES, answers_table, attributes_at, samples_of
@@ -46,6 +47,9 @@ class ExtentJoinTableConfig(TableConfig):
         if self.on:
             distance("within", self.within)
             share("probability", self.probability)
+
+    def arrival(self, side: int = 0) -> Arrival:
+        return Arrival(("window.end",), tied=False)
 
     def make(self) -> TableExtentJoin:
         return TableExtentJoin(self)

@@ -14,7 +14,7 @@ from sfumato.operators.ranking.top_k_window import TopKWindow
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Part
 from sfumato.operators.state.tuple_batch import EXCESS
-from sfumato.tables.arrival_order import arrival_order
+from sfumato.tables.arrival_order import Arrival, arrival_order
 from sfumato.tables.arrow import as_numbers
 from sfumato.tables.declared import Table
 from sfumato.tables.operator import ROW, TIE, TableConfig, TableOperator
@@ -73,6 +73,12 @@ class TopKTableConfig(TableConfig):
     def shared(self) -> bool:
         """Whether several keys share a punctuation."""
         return self.scope is not None and len(self.scope) < self.keys
+
+    def arrival(self, side: int = 0) -> Arrival:
+        if self.scope is None:
+            return super().arrival(side)
+        # Late rows of a punctuation came after the rows that it let out.
+        return Arrival(("punctuation", "late", "order0"))
 
     def make(self) -> TableTopK:
         self.one_window()  # raises what the config has wrong
@@ -139,7 +145,6 @@ class TableTopK(TableOperator):
         """Rows as they arrived, or as the disorder controller let them out."""
         columns = [as_numbers(rows.column("order0"))]
         if self.config.scope is not None:
-            # Late rows of a punctuation came after the rows that it let out.
             columns = [punctuations_of(rows), as_numbers(rows.column("late")), *columns]
         return arrival_order(columns, [as_numbers(rows.column(TIE))])
 

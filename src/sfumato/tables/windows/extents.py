@@ -12,7 +12,7 @@ from sfumato.operators.arrays import longer
 from sfumato.operators.state.declared import Array, Part
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from sfumato.operators.windows.extents import LONGEST, Extents
-from sfumato.tables.arrival_order import arrival_order
+from sfumato.tables.arrival_order import Arrival, arrival_order
 from sfumato.tables.arrow import as_numbers, as_times, fields_of
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, TIE, TableOperator
@@ -55,6 +55,12 @@ class ExtentTableConfig(WindowTableConfig):
     def shared(self) -> bool:
         """Whether several keys share a punctuation."""
         return self.scope is not None and len(self.scope) < self.keys
+
+    def arrival(self, side: int = 0) -> Arrival:
+        if self.scope is None:
+            return super().arrival(side)
+        # Late rows of a punctuation came after the rows that it let out.
+        return Arrival(("late", "order0"), scope=tuple(f"key{i}" for i in self.scope))
 
     def make(self) -> TableExtents:
         return TableExtents(self)
@@ -102,9 +108,8 @@ class TableExtents(TableOperator):
         late = as_numbers(rows.column("late"))
         scope = self._scope(rows)
         progress = progress_of(scope, punctuations_of(rows), late != 0)
-        time = as_numbers(rows.column("order0"))
-        # Late rows of a punctuation came after the rows that it let out.
-        return arrival_order([progress, late, time], [as_numbers(rows.column(TIE))])
+        columns = [as_numbers(rows.column(name)) for name in self.config.arrival().columns]
+        return arrival_order([progress, *columns], [as_numbers(rows.column(TIE))])
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
         group = scope = self.codes(rows)

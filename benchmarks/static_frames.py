@@ -1,0 +1,322 @@
+"""Static frames of any length: rows a second, and the peak memory of a Python worker.
+
+    python benchmarks/static_frames.py [CASE ROWS CORES] [--out docs/benchmarks] [--page FILE]
+
+Each case runs in a process of its own: Spark reads Parquet files in no particular order, the public
+functions take the frame, a sink discards the answers. Beside it the same operators in memory, fed
+with batches of Arrow rows that are in order already, and a query that only reads. "Share" is rows a
+second of Spark, without the time of the query that only reads, over those in memory. Peaks are the
+largest VmHWM (resident memory, interpreter and libraries included) of any Python worker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from page import keep, table
+
+SUITE = "static_frames"
+PIECE = 1_000_000  # rows of a file
+BATCH = 65_536  # rows that an operator in memory gets at once
+IN_MEMORY = 1_000_000  # rows, of what operators in memory are timed with
+KEYS = 1000
+RUNS = (
+    ("reorder, Range", 1_000_000, 2),
+    ("reorder, Range", 5_000_000, 2),
+    ("join", 1_000_000, 2),
+    ("join", 5_000_000, 2),
+    ("reorder, Range by key", 1_000_000, 1),
+    ("reorder, Range by key", 1_000_000, 2),
+)
+HEAD = """# Static frames
+
+Written by `benchmarks/static_frames.py --out docs/benchmarks --page docs/static-frames.md`; no
+number is typed. {about}
+
+"""
+
+
+def readings(first: int, rows: int, keys: int) -> pa.Table:
+    """Rows of a disordered stream from the `first` on, some 0.1 s apart and 3 s late."""
+    rng = np.random.default_rng(first)
+    event = (np.arange(first, first + rows) + rng.random(rows)) * 1e5
+    arrival = event + rng.exponential(3e6, rows)
+    order = np.argsort(arrival)
+    return pa.table(
+        {
+            "device": rng.integers(0, keys, rows),
+            "event": event[order].astype(np.int64),
+            "arrival": arrival[order].astype(np.int64),
+            "x": rng.normal(0, 100, rows),
+        }
+    )
+
+
+def written(folder: Path, rows: int, keys: int) -> str:
+    """A folder with files of these rows."""
+    for i, first in enumerate(range(0, rows, PIECE)):
+        part = readings(first, min(PIECE, rows - first), keys)
+        pq.write_table(part, folder / f"{i:05d}.parquet", row_group_size=PIECE // 4)
+    return str(folder)
+
+
+# ---- by Spark, public functions only
+
+
+def ordered_extents(frame: Any, keys: int) -> Any:
+    import sfumato as sf
+
+    key = None if keys == 1 else "device"
+    rows = sf.reorder(frame, event_time="event", arrival="arrival", drop_ratio=0.01, key=key)
+    return sf.window_aggregate(
+        rows, {"n": "count(*)", "mean": "avg(x)"}, key=key, order="event",
+        window=sf.Range("5 minutes", slide="1 minute"),
+    )  # fmt: skip
+
+
+def pairs(frame: Any, _: int) -> Any:
+    """Of even with odd devices: half of the rows each."""
+    import sfumato as sf
+
+    return sf.similarity_join(
+        frame.where("device % 2 = 0"), frame.where("device % 2 = 1"), on="x", within=0.01,
+        probability=0.5, window=sf.Rows(1000), order="arrival",
+    )  # fmt: skip
+
+
+# ---- in memory, rows in order
+
+
+def batches(rows: pa.Table) -> Iterator[pa.Table]:
+    for first in range(0, rows.num_rows, BATCH):
+        yield rows.slice(first, BATCH)
+
+
+def structs(*columns: Any) -> pa.StructArray:
+    arrays = [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in columns]
+    return pa.StructArray.from_arrays(arrays, [f"c{i}" for i in range(len(arrays))])
+
+
+def ones(column: Any) -> pa.ListArray:
+    """Lists of one value each."""
+    values = pa.array(np.asarray(column, float))
+    return pa.ListArray.from_arrays(pa.array(np.arange(len(values) + 1), pa.int32()), values)
+
+
+def extents_in_memory(rows: pa.Table, keys: int) -> float:
+    """Seconds of both operators."""
+    import sfumato as sf
+    from sfumato.operators.disorder.control import DisorderControl
+    from sfumato.tables.disorder.reorder import ReorderTableConfig
+    from sfumato.tables.windows.extents import ExtentTableConfig
+
+    key = {"keys": 0 if keys == 1 else 1}
+    first = ReorderTableConfig(control=DisorderControl(0.01, estimator="conformal"), **key).make()
+    second = ExtentTableConfig(
+        window=sf.Range("5 minutes", slide="1 minute"), scope=() if keys == 1 else (0,),
+        results=(("result0", "count", None, None), ("result1", "avg", 0, None)),
+        fields=("value", "value"), attributes=1, **key,
+    ).make()  # fmt: skip
+    seconds = 0.0
+    for part in batches(rows):
+        given = {
+            "row": structs(*part.columns),
+            "event": part["event"],
+            "order0": part["arrival"],
+            "key0": part["device"],
+            "__tie": pa.array(np.arange(part.num_rows)),
+        }
+        tied = pa.table(given)
+        begun = time.perf_counter()
+        out = first.process([(0, tied)], 0)
+        seconds += time.perf_counter() - begun
+        for released in out:
+            row = released["row"].combine_chunks()
+            n = released.num_rows
+            fed = {
+                "row": structs(pa.array(np.zeros(n, np.int32))),
+                "prob": ones(np.ones(n)),
+                "value0": ones(row.field("c3")),
+                "order0": row.field("c1"),
+                "key0": row.field("c0"),
+                "late": released["late"],
+                "punctuation": released["punctuation"],
+                "__tie": pa.array(np.arange(n)),
+            }
+            begun = time.perf_counter()
+            second.process([(0, pa.table(fed))], 0)
+            seconds += time.perf_counter() - begun
+    return seconds
+
+
+def pairs_in_memory(rows: pa.Table, _: int) -> float:
+    """Seconds of the join."""
+    from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
+    from sfumato.windows import JoinWindow
+
+    operator = SimilarityJoinTableConfig(
+        within=0.01, probability=0.5, windows=(JoinWindow(1000),) * 2, on=("on0",)
+    ).make()
+    seconds = 0.0
+    for part in batches(rows):
+        x = np.asarray(part["x"])
+        point = pa.StructArray.from_arrays(
+            [pa.array(np.ones(len(x))), pa.array(x)], ["prob", "on0"]
+        )
+        given = {
+            "row": structs(*part.columns),
+            "alternatives": pa.ListArray.from_arrays(
+                pa.array(np.arange(len(x) + 1), pa.int32()), point
+            ),
+            "order0": part["arrival"],
+            "__tie": pa.array(np.arange(len(x))),
+        }
+        fed, right = pa.table(given), np.asarray(part["device"]) % 2 == 1
+        sides = [(side, fed.filter(pa.array(right == side))) for side in (0, 1)]
+        begun = time.perf_counter()
+        operator.process(sides, 0)
+        seconds += time.perf_counter() - begun
+    return seconds
+
+
+Query = Callable[[Any, int], Any]
+CASES: dict[str, tuple[int, Query, Callable[[pa.Table, int], float]]] = {
+    "reorder, Range": (1, ordered_extents, extents_in_memory),
+    "reorder, Range by key": (KEYS, ordered_extents, extents_in_memory),
+    "join": (2, pairs, pairs_in_memory),
+}
+
+
+# ---- measured
+
+
+class Peaks:
+    """The largest resident memory of processes below this one, until it is left; bytes."""
+
+    def __init__(self) -> None:
+        self.python = self.java = 0
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Peaks:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        me = psutil.Process()
+        while not self._done.wait(0.2):
+            for child in me.children(recursive=True):
+                try:
+                    status = Path(f"/proc/{child.pid}/status").read_text()
+                except OSError:  # gone meanwhile
+                    continue
+                peak = [line for line in status.splitlines() if line.startswith("VmHWM")]
+                size = int(peak[0].split()[1]) << 10 if peak else 0
+                if "java" in status.split("\n", 1)[0]:
+                    self.java = max(self.java, size)
+                elif "python" in status.split("\n", 1)[0]:
+                    self.python = max(self.python, size)
+
+
+def timed(frame: Any) -> float:
+    begun = time.perf_counter()
+    frame.write.format("noop").mode("overwrite").save()
+    return time.perf_counter() - begun
+
+
+def measured(case: str, rows: int, cores: int) -> dict[str, Any]:
+    """A row of the table."""
+    from sfumato.cli.session import session
+
+    keys, query, in_memory = CASES[case]
+    few = readings(0, IN_MEMORY, keys).sort_by("arrival")
+    in_memory(few.slice(0, BATCH * 2), keys)  # compiles
+    alone = IN_MEMORY / in_memory(few, keys)
+    del few
+    folder = Path(tempfile.mkdtemp(prefix="sfumato-static-"))
+    spark = session("static frames", cores=cores)
+    try:
+        frame = spark.read.parquet(written(folder, rows, keys))
+        timed(query(frame.limit(BATCH), keys))  # starts workers, loads kernels
+        reading = timed(frame)
+        with Peaks() as peaks:
+            seconds = timed(query(frame, keys))
+    finally:
+        spark.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    return {
+        "name": case,
+        "rows": f"{rows:,}",
+        "cores": cores,
+        "seconds": round(seconds, 1),
+        "rows/s": round(rows / seconds),
+        "rows/s in memory": round(alone),
+        "share": round(rows / (seconds - reading) / alone, 2),
+        "MB a worker, peak": peaks.python >> 20,
+        "MB of the JVM, peak": peaks.java >> 20,
+    }
+
+
+def apart(case: str, rows: int, cores: int) -> dict[str, Any]:
+    """`measured`, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, __file__, case, str(rows), str(cores)],
+        check=True, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def merged(folder: Path, fresh: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows kept in a folder, with fresh ones in place of those of the same run."""
+    path = folder / f"{SUITE}.json"
+    kept = json.loads(path.read_text()) if path.exists() else []
+    runs = {(row["name"], int(row["rows"].replace(",", "")), row["cores"]): row for row in kept}
+    runs |= {(row["name"], int(row["rows"].replace(",", "")), row["cores"]): row for row in fresh}
+    return [runs[run] for run in sorted(runs, key=lambda run: (run[0] == "join", *run))]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run", nargs="*", metavar="CASE ROWS CORES")
+    parser.add_argument("--out", type=Path, help="folder that keeps the rows measured")
+    parser.add_argument("--page", type=Path, help="write a page of them")
+    chosen = parser.parse_args()
+    runs = RUNS
+    if chosen.run:
+        case, rows, cores = chosen.run
+        runs = ((case, int(rows), int(cores)),)
+    if chosen.run and chosen.out is None:
+        print(json.dumps(measured(*runs[0])))
+        return
+    found = [apart(*run) for run in runs]
+    if chosen.out is not None:
+        found = merged(chosen.out, found)
+        keep(chosen.out, SUITE, found)
+    if chosen.page is not None:
+        about = " ".join((__doc__ or "").partition("\n\nEach")[2].split())
+        chosen.page.write_text(HEAD.format(about="Each " + about) + table(found) + "\n")
+    print(table(found))
+
+
+if __name__ == "__main__":
+    main()

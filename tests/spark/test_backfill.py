@@ -1,0 +1,74 @@
+"""A query over history, then over what comes: answers are those of the static frame of all rows."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from two_sources import PART, SCHEMA, answers, extents, joined, put, ranked, source
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize("query", [extents, joined, ranked], ids=lambda query: query.__name__)
+def test_a_backfill_and_then_the_live_stream_answer_as_the_static_frame(spark, tmp_path, query):
+    sources = [source(1), source(2)]
+    parts = [[rows[i : i + PART] for i in range(0, len(rows), PART)] for rows in sources]
+    for side, rows in zip("ab", sources, strict=True):
+        put(tmp_path / "whole" / side, 0, rows)
+    frames = [spark.read.schema(SCHEMA).json(str(tmp_path / "whole" / side)) for side in "ab"]
+    expected = answers(query(*frames).collect())
+    assert len(expected) > 10
+    came = []
+
+    def writer(files):
+        reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", files)
+        streams = [reader.json(str(tmp_path / side)) for side in "ab"]
+        rows = query(*streams).writeStream.option("checkpointLocation", str(tmp_path / "state"))
+        return rows.foreachBatch(lambda df, _: came.extend(df.collect()))
+
+    def arrive(numbers):
+        for side, of in zip("ab", parts, strict=True):
+            for number in numbers:
+                put(tmp_path / side, number, of[number])
+
+    arrive([0, 1])
+    writer(100).trigger(availableNow=True).start().awaitTermination()
+    history = len(came)
+    for numbers in ([2, 3], [4]):  # live, with a restart in between
+        running = writer(1).start()
+        try:
+            arrive(numbers)
+            running.processAllAvailable()
+        finally:
+            running.stop()
+    assert sum(map(len, parts[0])) == sum(len(of) for of in parts[0][:5])
+    assert 0 < history < len(came)
+    assert answers(came) == expected
+
+
+@pytest.mark.slow
+def test_the_example_runs_as_printed(tmp_path):
+    from sfumato.cli.java import use_java
+
+    blocks = re.findall(
+        r"^```python\n(.*?)^```", (ROOT / "docs" / "backfill.md").read_text(), re.S | re.M
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", blocks[0]],
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(use_java())},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert re.search(r"^60 extents; [12] of them not complete yet$", done.stdout, re.M)

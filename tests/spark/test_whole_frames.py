@@ -1,0 +1,263 @@
+"""Static frames go through an operator a batch at a time, and the answers are those of one call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import Observation
+
+import sfumato as sf
+from sfumato.spark.runtime import chunks, run_operator, whole_frames
+from sfumato.spark.runtime.bucket_steps import answer_rows, difference
+from sfumato.spark.runtime.buckets import answer_fields, answer_schema
+from sfumato.tables.operator import ROW, TableConfig, TableOperator
+
+ROWS, FARTHEST = 240, 1 << 60
+
+
+# ---- one call, as it was done before: what the answers are measured against
+
+
+def in_one_call(frames, config, buckets):
+    """All rows of a bucket at once, those of each side as they are in the frame."""
+    packed = reduce(
+        lambda a, b: a.union(b), [chunks.pack(frame, side) for side, frame in enumerate(frames)]
+    )
+
+    def whole(table: pa.Table) -> pa.Table:
+        operator = config.make()
+        given = zip(table["side"].to_pylist(), table["chunk"].to_pylist(), strict=True)
+        batch = [(side, chunks.from_bytes(chunk)) for side, chunk in given]
+        outputs = [*operator.process(batch, 0), *operator.flush()]
+        rows = answer_rows(outputs, difference({}, operator.counters()), operator.gauges())
+        return pa.Table.from_pylist(list(rows), schema=answer_fields(config))
+
+    return packed.groupBy(chunks.BUCKET).applyInArrow(whole, answer_schema(config))
+
+
+# ---- rows, with all that may be wrong with them
+
+
+def readings(seed):
+    """Readings in order of arrival, simultaneous ones and gaps among them; the last are invalid."""
+    rng = np.random.default_rng(seed)
+    event = np.cumsum(rng.integers(0, 9, ROWS))
+    arrival = event + rng.exponential(20, ROWS).astype(np.int64)
+    order = np.argsort(arrival, kind="stable")
+    rows = [
+        {
+            "id": i,
+            "device": [None, "a", "b", "c"][rng.integers(4)],
+            "source": ["one", "two"][rng.integers(2)],
+            "event": int(event[at]),
+            "arrival": int(arrival[at]),
+            "x": float(rng.integers(5)),
+            "y": float(rng.integers(5)) if rng.random() < 0.7 else None,
+            "alternatives": [
+                {"prob": p, "v": float(rng.integers(6))} for p in (0.5, 0.3, 0.1)[: rng.integers(4)]
+            ],
+        }
+        for i, at in enumerate(order)
+    ]
+    for i, (name, value) in enumerate(
+        [("arrival", None), ("event", None), ("arrival", FARTHEST), ("event", FARTHEST),
+         ("arrival", -FARTHEST), ("device", None)]
+    ):  # fmt: skip
+        rows[40 * i + 3][name] = value
+    return rows
+
+
+SCHEMA = """id long, device string, source string, event long, arrival long, x double, y double,
+    alternatives array<struct<prob: double, v: double>>"""
+TIMES = {"event_time": "event", "arrival": "arrival"}
+EXTENTS = {"window": sf.Range(60, slide=20), "order": "event"}
+RESULTS = {"total": "sum(v)", "n": "count(*)"}
+PAIRS = {"on": "v", "within": 0.5, "probability": 0.2, "window": sf.Rows(8)}
+
+
+def extents(rows, **options):
+    return sf.window_aggregate(rows, RESULTS, **EXTENTS, **options)
+
+
+def each_extent(rows):
+    """Extents of a frame that a controller has put in order, with late rows among them."""
+    return extents(sf.reorder(rows, slack=4, **TIMES, key="device"), key="device")
+
+
+def imputed(a, b):
+    how = {"attributes": "y", "dependencies": "x -> y : 0 -> 1", "repository": a}
+    sides = [df.drop("alternatives") for df in (a, b)]
+    options = {"on": "y", "within": 0.5, "probability": 0.2, "window": sf.Rows(8)}
+    return sf.similarity_join(*sides, **options, order="event", impute=how)
+
+
+CASES = {
+    "reorder": lambda a, _: sf.reorder(a, **TIMES, slack=4),
+    "reorder, a controller each": lambda a, _: sf.reorder(
+        a, **TIMES, drop_ratio=0.05, key="device", source="source", expected_sources=2
+    ),
+    "reorder that forgets": lambda a, _: sf.reorder(
+        a, **TIMES, slack=4, key="device", forget_after=40
+    ),
+    "rows": lambda a, _: sf.window_aggregate(
+        a, {"m": "avg(v)"}, window=sf.Rows(5), order=["event", "x"], key="device"
+    ),
+    "rows behind reorder": lambda a, _: sf.window_aggregate(
+        sf.reorder(a, slack=4, **TIMES), {"m": "avg(v)"}, window=sf.Rows(5), order="event"
+    ),
+    "delta": lambda a, _: sf.window_aggregate(
+        a, {"m": "max(v)"}, window=sf.Delta(2.0, "v"), order="event", key="device"
+    ),
+    "extents": lambda a, _: extents(a, key="device"),
+    "extents behind reorder": lambda a, _: each_extent(a),
+    "extents of keys that share a controller": lambda a, _: extents(
+        sf.reorder(a, slack=4, source="source", **TIMES), key="device", members=True
+    ),
+    "top-k": lambda a, _: sf.top_k(
+        a, [sf.Top(2, every=30)], by="v", window=sf.Range(60), order="event", key="device"
+    ),
+    "top-k behind reorder": lambda a, _: sf.top_k(
+        sf.reorder(a, slack=4, **TIMES),
+        [sf.Top(2, every=30), sf.Top(3, every=50)],
+        by="v", window=sf.Range(60), order="event", key="device",
+    ),
+    "join": lambda a, b: sf.similarity_join(a, b, **PAIRS, order="arrival", key="device"),
+    "join behind reorder": lambda a, b: sf.similarity_join(
+        *(sf.reorder(df, slack=4, **TIMES) for df in (a, b)), **PAIRS, order="event",
+        output="changes",
+    ),
+    "join of incomplete frames": imputed,
+    "extents that are joined": lambda a, b: sf.extent_join(
+        *(each_extent(df) for df in (a, b)), key="device"
+    ),
+    "earlier values": lambda a, _: sf.earlier_values(a, "y", order="event", key="device"),
+}  # fmt: skip
+
+
+def device_of(row):
+    while "device" not in row:
+        row = row["left"]
+    return row["device"]
+
+
+def by_device(frame):
+    """The rows of each device in their order, as text: equal bit for bit."""
+    found = {}
+    for row in frame.toArrow().to_pylist():
+        found.setdefault(device_of(row), []).append(repr(row))
+    return found
+
+
+@pytest.fixture
+def metrics(spark, monkeypatch):
+    """What frames observe, by the names of their metrics."""
+    kind, seen = type(spark.range(1)), {}
+    observe = kind.observe
+
+    def seeing(self, name, *columns):
+        seen[name] = Observation(name)
+        return observe(self, seen[name], *columns)
+
+    monkeypatch.setattr(kind, "observe", seeing)
+    return seen
+
+
+def counted(metrics):
+    """The metrics, without the numbers in operators' names; then nothing is seen any more."""
+    found = [(re.sub(r"_\d+", "", name), of.get) for name, of in metrics.items()]
+    metrics.clear()
+    return found
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", CASES)
+def test_the_answers_are_those_of_one_call(spark, monkeypatch, metrics, name):
+    frames = [spark.createDataFrame(readings(seed), SCHEMA).repartition(3) for seed in (1, 2)]
+    with monkeypatch.context() as before:
+        before.setattr(run_operator, "run_whole", in_one_call)
+        expected, counts = by_device(CASES[name](*frames)), counted(metrics)
+    assert sum(map(len, expected.values())) > 30
+    spark.conf.set(whole_frames.ROWS_SETTING, "7")
+    try:
+        assert by_device(CASES[name](*frames)) == expected
+    finally:
+        spark.conf.unset(whole_frames.ROWS_SETTING)
+    assert counted(metrics) == counts
+    assert any(of.get("invalid") for _, of in counts)
+
+
+@pytest.mark.spark
+def test_the_rows_of_a_batch_are_a_whole_number(spark):
+    for wrong in ("0", "many", "-1"):
+        spark.conf.set(whole_frames.ROWS_SETTING, wrong)
+        try:
+            with pytest.raises(ValueError, match="must be a whole number of at least 1; got"):
+                sf.earlier_values(spark.range(3), "id", order="id")
+        finally:
+            spark.conf.unset(whole_frames.ROWS_SETTING)
+
+
+# ---- what an operator is fed
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedConfig(TableConfig):
+    """An operator that gives the number of rows it got, and at the end the number of its calls."""
+
+    kind, counters, gauges = "fed", ("rows", "calls"), {"most": ("long", "max(most)")}
+
+    def make(self):
+        return Fed(self)
+
+
+class Fed(TableOperator):
+    state: dict = {}
+
+    def process(self, batch, now):
+        rows = [(side, table.num_rows) for side, table in batch]
+        self.counts["rows"] += sum(n for _, n in rows)
+        self.counts["calls"] += 1
+        return [pa.table({"fed": [sum(n for _, n in rows)]})]
+
+    def flush(self):
+        return [pa.table({"fed": [-self.counts["calls"]]})]
+
+    def gauges(self):
+        return {"most": self.counts["rows"]}
+
+
+def batches(buckets, cuts) -> Iterator[pa.RecordBatch]:
+    """Rows of these buckets, cut into batches."""
+    for part in np.split(np.asarray(buckets, np.int32), cuts):
+        yield pa.record_batch({ROW: np.arange(len(part)), chunks.BUCKET: part})
+
+
+def fed(found):
+    return [chunks.from_bytes(row["chunk"])["fed"][0].as_py() for row in found if row["chunk"]]
+
+
+def test_an_operator_never_gets_more_than_a_batch_at_once_and_the_next_bucket_follows_its_end():
+    buckets = [3] * 20 + [7] * 2 + [9] * 14
+    for cuts in ([], [1, 2, 21], [5, 10, 15, 20, 25], np.arange(36)):
+        found = list(whole_frames.answers(batches(buckets, cuts), FedConfig(), 1, 7))
+        assert fed(found) == [7, 7, 6, -3, 2, -1, 7, 7, -2]
+        assert sum(row["rows"] for row in found) == 36
+        assert sum(row["calls"] for row in found) == 6
+        assert [row["most"] for row in found if row["most"] is not None] == [20, 2, 14]
+
+
+def test_large_rows_make_small_batches(monkeypatch):
+    monkeypatch.setattr(whole_frames, "BYTES", 100)
+    found = list(whole_frames.answers(batches([1] * 40, np.arange(5, 40, 5)), FedConfig(), 1, 1000))
+    assert fed(found) == [15, 15, 10, -3]
+
+
+def test_no_rows_no_answers():
+    assert list(whole_frames.answers(iter([]), FedConfig(), 1, 7)) == []
+    assert list(whole_frames.answers(batches([], []), FedConfig(), 1, 7)) == []
