@@ -191,20 +191,19 @@ def _grown(how: Made, bucket_keys: Sequence[Sequence[str]], known: dict[int, Ste
     joined: list[tuple[Step, Reader]] = []
     for reader in readers:
         before = made(reader.input.frame)
-        if before is None:
+        if before is None or before.passing is None:
             continue
         shared = known.get(id(before))
         below = shared or _grown(before, [reader.bucket_key] * len(before.inputs), known)
-        reason = _apart(how, reader.input, reader.bucket_key, below)
+        reason = _apart(how, reader, below)
         if reason:
             step.apart.append(f"{before.metrics}: {reason}")
         else:
             known[id(before)] = below
             joined.append((below, reader))
-    if len(joined) < len(readers):  # of one side rows would come in another order than of the other
-        step.apart += [
-            f"{below.how.metrics}: the other side is read as it is" for below, _ in joined
-        ]
+    reason = _torn([below for below, _ in joined], len(readers))
+    if reason:
+        step.apart += [f"{below.how.metrics}: {reason}" for below, _ in joined]
         return step
     step.below = [below for below, _ in joined]
     for below, reader in joined:
@@ -214,34 +213,48 @@ def _grown(how: Made, bucket_keys: Sequence[Sequence[str]], known: dict[int, Ste
     return step
 
 
-def _apart(how: Made, one: Input, bucket_key: Sequence[str], below: Step) -> str:
+def _torn(below: Sequence[Step], sides: int) -> str:
+    """Why an operator reads frames, though operators gave some; empty if it need not."""
+    if len(below) < sides:  # the rows of the sides would not come in one order
+        return "the other side is read as it is"
+    steps = {step for one in below for step in one.all()}
+    frames = sum(side is None for step in steps for side in step.below)
+    if frames > 1 and any(step.how.idle_timeout is not None for step in steps):
+        return "one side may be silent"
+    return ""
+
+
+def _apart(how: Made, reader: Reader, below: Step) -> str:
     """Why an input is read as a frame, though an operator gave it; empty if it need not be."""
-    before, known = below.how, below.known
-    passing = before.passing
+    one, before, known, passing = reader.input, below.how, below.known, _passing(below.how)
     if one.frame.sparkSession.conf.get(FUSE_SETTING, "true") == "false":
         return f"`{FUSE_SETTING}` is false"
-    if passing is None:
-        return "its answers are taken by Spark only"
-    if not one.frame.isStreaming and one.frame.storageLevel.useMemory:
+    if not one.frame.isStreaming and _is_cached(one.frame):
         return "the frame between is cached"
     if how.idle_timeout is not None:
         return "the later one has a time of its own to wait for rows"
-    if len(how.inputs) > 1 and any(step.how.idle_timeout is not None for step in below.all()):
-        return "one side may be silent"
-    if set(bucket_key) != set(before.inputs[0].bucket_key):
+    if set(reader.bucket_key) != set(before.inputs[0].bucket_key):
         return "rows meet by another key"
     if one.tied != () and (
         [*one.order] != [*passing.order] or (passing.late and LATE not in one.taken)
     ):
         return "rows come in another order"
     wanted = [*one.order, *one.key, *one.taken, *one.passed.names]
-    if any(name not in known and passing.taken(name) is None for name in wanted):
+    keys = {} if below.carries else {n: (f"key{i}",) for i, n in enumerate(before.inputs[0].key)}
+    if any(name not in known and passing.taken(name) is None for name in wanted) or any(
+        passing.taken(name) != Taken(path) for name, path in keys.items() if name in one.key
+    ):
         return "a column was renamed in between"
     if (one.computed or one.validated or one.tied is None) and not below.carries:
         return "the later one reads what Spark computes of its answers"
     if one.computed and not _computable(one, below.frame.select(*map(column, known))):
         return "the later one reads what Spark computes of its results"
     return ""
+
+
+def _is_cached(frame: DataFrame) -> bool:
+    level = frame.storageLevel
+    return level.useMemory or level.useDisk or level.useOffHeap
 
 
 def _computable(one: Input, frame: DataFrame) -> bool:

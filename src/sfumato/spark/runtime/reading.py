@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.spark.model.controlled import MARKS, has_punctuations
-from sfumato.spark.model.names import Passed, column, fixed, under_fixed_names
+from sfumato.spark.model.names import Passed, column, fixed
 from sfumato.spark.runtime import chunks
 from sfumato.tables.chain import INVALID, LATE
 from sfumato.tables.operator import ROW, TIE
@@ -147,32 +147,34 @@ class Reader:
         """The same by names that are this reader's own."""
         return {f"{self.name}_{name}": found for name, found in self.computed.items()}
 
-    def read(self, rows: DataFrame, names: Sequence[str]) -> DataFrame:
-        """The columns that the operator reads, behind those of `rows`.
+    def read(self, rows: DataFrame, names: Sequence[str]) -> tuple[DataFrame, list[str]]:
+        """`rows` and behind them the columns that the operator reads; what these are called.
 
         names : those of the columns c0, c1, ... of `rows`, which has `values` too
         """
         one = self.input
-        columns = [self._row(names)]
+        columns = {ROW: self._row(names)}
         for of, name in one.columns.items():
             if self.knows(name):
-                columns.append(F.col(fixed(names.index(name))).alias(of))
-        columns += [F.col(f"{self.name}_{name}").alias(name) for name in self.computed]
-        found = rows.select("*", *columns, one.tie(names).alias(TIE))
+                columns[of] = F.col(fixed(names.index(name)))
+        computed = {name: F.col(f"{self.name}_{name}") for name in self.computed}
+        columns |= computed | {TIE: one.tie(names)}
+        found = rows.select("*", *(cells.alias(name) for name, cells in columns.items()))
         if not one.validated:
-            return found
-        return found.withColumn(INVALID, one.is_invalid(late_known=self.knows(LATE)))
+            return found, list(columns)
+        invalid = one.is_invalid(late_known=self.knows(LATE))
+        return found.withColumn(INVALID, invalid), list(columns | {INVALID: invalid})
 
     def _row(self, names: Sequence[str]) -> Column:
         if not self.last:
             riders = [F.col(rider.name) for rider in self.riders]
-            return F.struct(*(riders or [F.lit(0).alias(fixed(0))])).alias(ROW)
+            return F.struct(*(riders or [F.lit(0).alias(fixed(0))]))
         cells = []
         for i, of in enumerate(self.input.passed.fields):
             # What only an operator before this one knows is put in between the two.
             known = F.col(fixed(names.index(of.name))) if self.knows(of.name) else F.lit(None)
             cells.append(known.cast(of.dataType).alias(fixed(i)))
-        return F.struct(*(cells or [F.lit(0).alias(fixed(0))])).alias(ROW)
+        return F.struct(*(cells or [F.lit(0).alias(fixed(0))]))
 
 
 def _as_it_is(name: str) -> Column:
@@ -186,14 +188,13 @@ def projected(reader: Reader, buckets: int) -> DataFrame:
     """
     frame, names = reader.input.frame, reader.input.frame.columns
     values = {name: of for one in reader.all() for name, of in one.values.items()}
-    rows = under_fixed_names(frame.select("*", *values.values()))
-    rows = rows.toDF(*rows.columns[: len(names)], *values)
+    given = [*(fixed(i) for i in range(len(names))), *values]
+    rows = frame.select("*", *values.values()).toDF(*given)
     for rider in reader.all():
-        given = rows.columns
-        rows = rider.read(rows, names)
-        own = rows.columns[len(given) :]
+        rows, own = rider.read(rows, names)
         if rider is not reader:
             rows = rows.select(*given, F.struct(*own).alias(rider.name))
+            given.append(rider.name)
     keys = [F.col(fixed(names.index(name))) for name in reader.bucket_key]
     rows = rows.select(*own, _bucket(keys, buckets).alias(chunks.BUCKET))
     if not reader.input.validated:
