@@ -86,6 +86,27 @@ def test_types_are_taken_as_spark_has_them():
     assert table.column("x").null_count == 1
 
 
+def test_categories_and_lists_of_any_layout_become_those_of_spark():
+    words = pa.DictionaryArray.from_arrays(
+        pa.array([1, 0, None], pa.uint32()), pa.array(["a", "b"], pa.string_view())
+    )
+    struct = pa.struct([("prob", pa.float32()), ("x", pa.uint16()), ("t", pa.timestamp("ns"))])
+    cells = [[{"prob": 1.0, "x": 1, "t": 1001}], None, []]
+    table = pa.table(
+        {
+            "word": words,
+            "alternatives": pa.array(cells, pa.large_list(struct)),
+            "place": pa.array([[1.0, 2.0], None, [3.0, 4.0]], pa.list_(pa.float64(), 2)),
+        }
+    )
+    found = sl.checked(table)
+    assert found.column("word").to_pylist() == ["b"]
+    kinds = pa.struct([("prob", pa.float32()), ("x", pa.int32()), ("t", pa.timestamp("us"))])
+    assert found.schema.types == [pa.string(), pa.list_(kinds), pa.list_(pa.float64())]
+    assert found.column("alternatives")[0][0].as_py()["t"].microsecond == 1
+    assert sl.rejected(table).column("place").to_pylist() == [None, [3.0, 4.0]]
+
+
 def test_sums_over_extents_are_those_of_the_possible_worlds():
     table = pa.table(READINGS)
     answers = sl.window_aggregate(

@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.tables.reading.names import meant
+from sfumato.tables.reading.naming import relabelled
 from sfumato.tables.reading.tuples import ALTERNATIVES, attributes_in
-from sfumato.tables.reading.types import is_number, is_time, spark_type
+from sfumato.tables.reading.types import is_number, is_time, one_array, spark_type
 
 PANDAS = b"pandas"  # metadata of a schema: how pandas had it
 
@@ -104,7 +105,7 @@ def frame_of(given: Any, argument: str = "df") -> Frame:
     if twice:
         raise ValueError(f"`{argument}` has several columns called {', '.join(twice)}")
     kinds = [spark_type(kind) for kind in table.schema.types]
-    fields = [field.with_type(kind) for field, kind in zip(table.schema, kinds, strict=True)]
+    fields = [_field(field, kind) for field, kind in zip(table.schema, kinds, strict=True)]
     said = {k: v for k, v in (table.schema.metadata or {}).items() if k != PANDAS}
     schema = pa.schema(fields, said or None)
     if table.schema.types != kinds:
@@ -137,18 +138,17 @@ def _as_table(given: Any, argument: str) -> pa.Table:
 
 def _cast(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.ChunkedArray:
     try:
-        return column.cast(kind, safe=not _has_times(column.type))
+        return pa.chunked_array([relabelled(one_array(column), kind)])
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise TypeError(
             f"column `{name}` is {column.type}, which cannot be {kind}: {error}"
         ) from None
 
 
-def _has_times(kind: pa.DataType) -> bool:
-    """Whether a cast may cut fractions of a microsecond off."""
-    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
-        return True
-    return any(_has_times(kind.field(i).type) for i in range(kind.num_fields))
+def _field(field: pa.Field, kind: pa.DataType) -> pa.Field:
+    """The field as one of another type; what was said of categories does not hold of values."""
+    coded = pa.types.is_dictionary(field.type)
+    return (field.remove_metadata() if coded else field).with_type(kind)
 
 
 def _groupable(kind: pa.DataType) -> bool:
