@@ -295,6 +295,12 @@ def merged(folder: Path, fresh: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [runs[run] for run in sorted(runs, key=lambda run: (run[0] == "join", *run))]
 
 
+def page(found: list[dict[str, Any]]) -> str:
+    """The rows as Markdown."""
+    about = " ".join((__doc__ or "").partition("\n\nEach")[2].split())
+    return HEAD.format(about="Each " + about) + table(found) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", nargs="*", metavar="CASE ROWS CORES")
@@ -313,8 +319,7 @@ def main() -> None:
         found = merged(chosen.out, found)
         keep(chosen.out, SUITE, found)
     if chosen.page is not None:
-        about = " ".join((__doc__ or "").partition("\n\nEach")[2].split())
-        chosen.page.write_text(HEAD.format(about="Each " + about) + table(found) + "\n")
+        chosen.page.write_text(page(found))
     print(table(found))
 
 
