@@ -120,11 +120,15 @@ def echo(stream: Any) -> Any:
         def counters(self) -> dict[str, int]:
             return {"rows": 0}
 
+        def gauges(self) -> dict[str, Any]:
+            return {}
+
         def snapshot(self) -> bytes:
             return b"echo"
 
     class Blueprint:
-        counters, gauges = ("rows",), {}  # type: ignore[var-annotated]
+        counters = ("rows",)
+        gauges: dict[str, Any] = {}
 
         def make(self) -> Any:
             return Echo()

@@ -6,13 +6,15 @@ Each case runs in a process of its own: Spark reads Parquet files in no particul
 functions take the frame, a sink discards the answers. Beside it the same operators in memory, fed
 with batches of Arrow rows that are in order already, and a query that only reads. "Share" is rows a
 second of Spark, without the time of the query that only reads, over those in memory. Peaks are the
-largest VmHWM (resident memory, interpreter and libraries included) of any Python worker.
+largest VmHWM (resident memory, interpreter and libraries included) of any Python worker. "Load" is
+the machine's load at the end: above the number of cores others were at work, and times say little.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -260,6 +262,7 @@ def measured(case: str, rows: int, cores: int) -> dict[str, Any]:
         reading = timed(frame)
         with Peaks() as peaks:
             seconds = timed(query(frame, keys))
+        load = os.getloadavg()[0]
     finally:
         spark.stop()
         shutil.rmtree(folder, ignore_errors=True)
@@ -273,6 +276,7 @@ def measured(case: str, rows: int, cores: int) -> dict[str, Any]:
         "share": round(rows / (seconds - reading) / alone, 2),
         "MB a worker, peak": peaks.python >> 20,
         "MB of the JVM, peak": peaks.java >> 20,
+        "load": round(load, 1),
     }
 
 
@@ -295,6 +299,12 @@ def merged(folder: Path, fresh: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [runs[run] for run in sorted(runs, key=lambda run: (run[0] == "join", *run))]
 
 
+def page(found: list[dict[str, Any]]) -> str:
+    """The rows as Markdown."""
+    about = " ".join((__doc__ or "").partition("\n\nEach")[2].split())
+    return HEAD.format(about="Each " + about) + table(found) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", nargs="*", metavar="CASE ROWS CORES")
@@ -313,8 +323,7 @@ def main() -> None:
         found = merged(chosen.out, found)
         keep(chosen.out, SUITE, found)
     if chosen.page is not None:
-        about = " ".join((__doc__ or "").partition("\n\nEach")[2].split())
-        chosen.page.write_text(HEAD.format(about="Each " + about) + table(found) + "\n")
+        chosen.page.write_text(page(found))
     print(table(found))
 
 

@@ -9,19 +9,29 @@ import pytest
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 # A layer may import itself and what is listed. `windows` (configurations), `queries` (those
-# registered), `duration` (lengths of time as text) and `near_misses` (likely words) are open to
-# those above; the package itself loads names lazily, by text, and imports them for type checkers
-# only.
+# registered), `duration` (lengths of time as text), `near_misses` (likely words) and `error_points`
+# (a distribution's points) are open to those above; the package itself loads names lazily, by text,
+# and imports them for type checkers only.
 MAY_IMPORT = {
     "kernels": set(),
     "duration": set(),
     "near_misses": set(),
+    "error_points": set(),
     "windows": {"duration"},
     "queries": {"windows"},
     "operators": {"duration", "kernels", "windows"},
     "tables": {"duration", "near_misses", "operators", "windows"},
     "charts": {"operators"},
-    "spark": {"duration", "near_misses", "operators", "queries", "tables", "windows"},
+    "local": {"duration", "error_points", "operators", "queries", "tables", "windows"},
+    "spark": {
+        "duration",
+        "error_points",
+        "near_misses",
+        "operators",
+        "queries",
+        "tables",
+        "windows",
+    },
     "sql": {"duration", "near_misses", "queries", "spark", "windows"},
     "reproduce": {"charts", "kernels", "operators", "windows"},
     "warming": {"kernels", "operators", "windows"},
@@ -58,6 +68,7 @@ FOREIGN = {  # packages that a layer must do without
     "kernels": {"pyspark", "pandas", "pyarrow", "time", "datetime", "pathlib", "os", "scipy"},
     "operators": {"pyspark", "pandas", "pyarrow", "time", "pathlib", "os", "scipy"},
     "tables": {"pyspark", "time", "pathlib", "os", "scipy"},
+    "local": {"pyspark"},
 }
 # Numba is behind the decorators, files behind the folders of compiled kernels.
 EXCEPT = {

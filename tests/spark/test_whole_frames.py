@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 
@@ -11,11 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import Observation
+from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
 from sfumato.spark.runtime import chunks, run_operator, whole_frames
 from sfumato.spark.runtime.bucket_steps import answer_rows, difference
 from sfumato.spark.runtime.buckets import answer_fields, answer_schema
+from sfumato.spark.runtime.even_partitions import evenly
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
 
 ROWS, FARTHEST = 240, 1 << 60
@@ -175,6 +178,15 @@ def counted(metrics):
     return found
 
 
+@contextmanager
+def in_batches_of_seven(spark):
+    spark.conf.set(whole_frames.ROWS_SETTING, "7")
+    try:
+        yield
+    finally:
+        spark.conf.unset(whole_frames.ROWS_SETTING)
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("name", CASES)
 def test_the_answers_are_those_of_one_call(spark, monkeypatch, metrics, name):
@@ -183,13 +195,57 @@ def test_the_answers_are_those_of_one_call(spark, monkeypatch, metrics, name):
         before.setattr(run_operator, "run_whole", in_one_call)
         expected, counts = by_device(CASES[name](*frames)), counted(metrics)
     assert sum(map(len, expected.values())) > 30
-    spark.conf.set(whole_frames.ROWS_SETTING, "7")
-    try:
+    with in_batches_of_seven(spark):
         assert by_device(CASES[name](*frames)) == expected
-    finally:
-        spark.conf.unset(whole_frames.ROWS_SETTING)
     assert counted(metrics) == counts
     assert any(of.get("invalid") for _, of in counts)
+
+
+KINDS = {
+    "timestamp": "timestamp_micros(event)",
+    "timestamp without zone": "cast(timestamp_micros(event) as timestamp_ntz)",
+    "date": "date_from_unix_date(cast(event / 3 as int))",
+    "decimal": "cast(event / 7 as decimal(20, 10))",
+    "float": "case id % 9 when 0 then double('NaN') when 1 then -0.0D when 2 then 0.0D else y end",
+    "boolean": "event % 2 = 0",
+}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", KINDS)
+def test_spark_sorts_as_the_operator_does(spark, monkeypatch, kind):
+    """Whatever the type of the order, with ties, NULL and NaN."""
+    rows = spark.createDataFrame(readings(3), SCHEMA).where(f"event < {FARTHEST} or event is null")
+    rows = rows.withColumn("at", F.expr(KINDS[kind])).repartition(3)
+
+    def answers():
+        asked = [sf.window_aggregate(rows, {"m": "avg(v)"}, window=sf.Rows(5), order="at")]
+        if kind in ("decimal", "float"):
+            asked.append(sf.earlier_values(rows, "y", order="at", key="device"))
+        if kind.startswith("timestamp"):
+            times = rows.withColumn("then", F.expr(KINDS[kind].replace("event", "arrival")))
+            times = times.where(f"arrival is null or abs(arrival) < {FARTHEST}")
+            asked.append(sf.reorder(times, event_time="at", arrival="then", slack=4))
+        return [by_device(frame) for frame in asked]
+
+    with monkeypatch.context() as before:
+        before.setattr(run_operator, "run_whole", in_one_call)
+        expected = answers()
+    with in_batches_of_seven(spark):
+        assert answers() == expected
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("partitions", [1, 2, 3, 8, 32])
+def test_buckets_are_dealt_out_evenly(spark, partitions):
+    buckets = spark.range(64).select((F.col("id") % 32).cast("int").alias(chunks.BUCKET))
+    there = evenly(buckets, partitions).select(F.spark_partition_id().alias("at"), chunks.BUCKET)
+    dealt = [set() for _ in range(partitions)]
+    for at, bucket in there.collect():
+        dealt[at].add(bucket)
+    assert set.union(*dealt) == set(range(32))
+    assert sum(map(len, dealt)) == 32
+    assert max(map(len, dealt)) - min(map(len, dealt)) <= 1
 
 
 @pytest.mark.spark

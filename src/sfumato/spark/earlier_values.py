@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DoubleType, NumericType, StructType
 
 from sfumato.spark.model.columns import is_time, keys_of, one_resolved, resolved
+from sfumato.spark.model.controlled import ADDED
 from sfumato.spark.model.forgetting import forget_after_of
 from sfumato.spark.model.imputation import require_numbers
 from sfumato.spark.model.names import Passed, column, renamed
@@ -77,6 +78,7 @@ def earlier_values(
     config.make()  # raises here, on the driver, what the config has wrong
     passed = Passed(df.schema, df.columns)
     values = {f"value{i}": column(a).cast("double") for i, a in enumerate(wanted)}
+    results = [renamed(at, shown, metadata={ADDED: "true"}) for at, shown in added.items()]
     answers = StructType().add(ROW, passed.type)
     for fixed in added:
         answers = answers.add(fixed, DoubleType())
@@ -84,7 +86,10 @@ def earlier_values(
         [Input(df, passed, [order], keys, values, about={"attributes": wanted})],
         config,
         answers,
-        [*passed.columns(ROW), *(renamed(fixed, shown) for fixed, shown in added.items())],
+        [
+            *passed.columns(ROW),
+            *(renamed(at, shown, metadata={ADDED: "true"}) for at, shown in added.items()),
+        ],
         metrics=metrics_name("earlier_values", name),
         passing=Passing(
             {shown: Taken((fixed,)) for fixed, shown in added.items()}, passed.names, order=[order]

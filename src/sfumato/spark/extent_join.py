@@ -96,7 +96,7 @@ def extent_join(
         answers = answers.add(side, passed.type)
         columns.append(passed.renamed(side))
         taken = ["window", *([ALTERNATIVES] if attributes else [])]
-        inputs.append(Input(frame, passed, key=keys[side], taken=taken, tied=(), light=True))
+        inputs.append(Input(frame, passed, key=keys[side], taken=taken, ordered=False, light=True))
     if attributes:
         answers = answers.add("probability", DoubleType())
         answers = answers.add(ALTERNATIVES, pairs_type(*(_fields(f, s) for s, f in sides.items())))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -24,7 +23,7 @@ from sfumato.spark.runtime.reading import Input
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
 from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.join import SIDES, JoinTableConfig
-from sfumato.tables.joins.metric import Metric
+from sfumato.tables.joins.metric import Metric, distance_of, finite
 from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
 from sfumato.windows import JoinWindow
 
@@ -126,11 +125,11 @@ def similarity_join(
     if not names("order", order):
         raise ValueError("`order` must name the column(s) of the arrival order; got none")
     windows = windows_of(window)
-    limit, distance = _distance(within, attributes, metric)
+    limit, distance = distance_of(within, attributes, metric)
     frames = list(zip((left, right), SIDES, strict=True))
     chosen: dict[str, Any] = {
         "within": limit,
-        "probability": _number("probability", probability),
+        "probability": finite("probability", probability),
         "windows": windows,
         "output": output,
         "orders": len(names("order", order)),
@@ -198,19 +197,6 @@ def _input(side: Side, aligned: bool) -> Input:
     )
 
 
-def _distance(within: Any, attributes: list[str], metric: str) -> tuple[float, Metric]:
-    """The greatest distance, and of what."""
-    if not isinstance(within, Mapping):
-        return _number("within", within), Metric(metric)
-    if metric != "euclidean":
-        raise ValueError(f"`within` of `metric`={metric!r} is one number of metres; got {within!r}")
-    if set(within) != set(attributes):
-        raise ValueError(
-            f"`within` must have a distance for each of `on`, {attributes}; got {list(within)}"
-        )
-    return 1.0, Metric(scales=tuple(_number("within", within[name]) for name in attributes))
-
-
 def _alignment(
     sides: Sequence[Side], windows: Sequence[JoinWindow], idle_timeout: Any
 ) -> dict[str, Any]:
@@ -237,12 +223,6 @@ def _alignment(
         "aligned": tuple(tuple(scope or ()) for scope in scopes),
         "idle_timeout": None if idle is None else max(1, idle // 1000),
     }
-
-
-def _number(argument: str, given: Any) -> float:
-    if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
-        raise TypeError(f"`{argument}` must be a finite number; got {given!r}")
-    return float(given)
 
 
 def _check_imputation(imputation: Imputation, on: list[str], strategy: str, metric: Metric) -> None:

@@ -3,14 +3,14 @@
 import numpy as np
 
 from sfumato.kernels.arrays import sort_slots
-from sfumato.kernels.compile import lean
+from sfumato.kernels.compile import lean, lean_inline
 from sfumato.kernels.imputation.calibration import recalibrate
 from sfumato.kernels.imputation.dependency_choice import MARGINAL, interval_of_nodes
 from sfumato.kernels.imputation.local_line import DONORS_A_SLOPE, move_along_line
 from sfumato.kernels.imputation.nearest_donors import find_donors
 
 
-@lean
+@lean_inline
 def _distinct(codes, values, n, scratch, law, weight):
     """Distinct values at places[:n] of `scratch`, ascending, and how often; how many."""
     places, tally, ranks = scratch.places, scratch.tally, scratch.ranks
@@ -72,7 +72,7 @@ def _nearest_law(repository, t, n, asked, nodes, scratch):
     return k
 
 
-@lean
+@lean_inline
 def attribute_law(repository, t, chosen, scratch, left_out):
     """Values of attribute t by a choice (or MARGINAL), to row t of scratch.law, .weight, .sizes,
     .totals.
@@ -106,7 +106,7 @@ def attribute_law(repository, t, chosen, scratch, left_out):
     return n
 
 
-@lean
+@lean_inline
 def calibrated_law(repository, t, chosen, scratch):
     """`attribute_law`, as probabilities where the nearest donors lend; how many donors."""
     n = attribute_law(repository, t, chosen, scratch, -1)

@@ -11,7 +11,7 @@ tightest first, as long as there are enough donors; it lets the nearest of them 
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled_ieee, lean
+from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
 from sfumato.kernels.imputation.donor_tree import (
     most_rows,
     nodes_in_box,
@@ -26,7 +26,7 @@ COMPLETE, IMPUTED, NO_DEPENDENCY, NO_DONORS, NOT_FINITE = range(5)
 SMALLEST_REACH = 1e-6  # what an epsilon of 0 is widened from
 
 
-@lean
+@lean_inline
 def narrow_box(repository, t, dependencies, asked, search):
     """Narrow a box by dependencies of attribute t, the smaller reach counts; how many attributes it
     has."""
@@ -50,7 +50,7 @@ def narrow_box(repository, t, dependencies, asked, search):
     return asked
 
 
-@lean
+@lean_inline
 def known(scratch, asked):
     """Whether the object has all attributes that the box of `scratch` asks about."""
     present = True
@@ -59,13 +59,13 @@ def known(scratch, asked):
     return present
 
 
-@lean
+@lean_inline
 def nodes_of_box(repository, t, asked, scratch):
     """Nodes of tree t that hold what is in the box of `scratch`; their number."""
     return nodes_in_box(tree_of(repository, t), asked, scratch.scaled, scratch.search)
 
 
-@lean
+@lean_inline
 def rows_of_nodes(repository, t, count, scratch, enough, out):
     """Rows among `count` nodes of tree t that are in the box of `scratch`, as places in `out`."""
     tree = tree_of(repository, t)
@@ -76,7 +76,8 @@ def rows_of_nodes(repository, t, count, scratch, enough, out):
 def choose_combination(repository, t, scratch):
     """The first combination for attribute t whose determinants are present and that has donors.
 
-    Returns (set of dependencies, 1), or (NOTHING, 1 if one applied but had no donors, else 0).
+    Returns (set of dependencies, 1, its nodes in `scratch`), or (NOTHING, 1 if one applied but had
+    no donors, else 0, 0).
     Source: E, section 3 (DD selection), with an exact test, until there are enough, in place of the
     estimate.
     """
@@ -90,8 +91,8 @@ def choose_combination(repository, t, scratch):
         if most_rows(tree_of(repository, t), count, scratch.search) < least:
             continue
         if rows_of_nodes(repository, t, count, scratch, least, scratch.none) >= least:
-            return repository.combination[c], applied
-    return NOTHING, applied
+            return repository.combination[c], applied, count
+    return np.int64(NOTHING), applied, 0
 
 
 @lean
@@ -99,7 +100,7 @@ def choose_narrowest(repository, t, scratch):
     """Dependencies for attribute t, each narrowing the box of those before while donors suffice.
 
     Of the first that has any donors too few are enough: it stands alone, and `donor_nodes` widens
-    its box.  Returns as `choose_combination`.
+    its box.  Returns as `choose_combination`, but for the nodes.
     """
     least = repository.choice.least_donors
     applied, chosen, bit = 0, np.int64(0), np.int64(1)
@@ -120,7 +121,7 @@ def choose_narrowest(repository, t, scratch):
     return (chosen, applied) if chosen > 0 else (np.int64(NOTHING), applied)
 
 
-@lean
+@lean_inline
 def donor_nodes(repository, t, chosen, scratch):
     """The box of a choice in `scratch`: (attributes asked, nodes); doubled until it has enough
     donors."""
@@ -136,7 +137,7 @@ def donor_nodes(repository, t, chosen, scratch):
     return asked, count
 
 
-@lean
+@lean_inline
 def interval_of_nodes(repository, t, search, count):
     """Least and greatest value of attribute t in the first `count` nodes found; 0: in all."""
     first = repository.first_value[t]
@@ -174,12 +175,12 @@ def judge(repository, scratch, raw, chosen, low, high):
             continue
         if repository.choice.most_donors > 0:
             found, applied = choose_narrowest(repository, t, scratch)
-        else:
-            found, applied = choose_combination(repository, t, scratch)
-        if low.size > 0:
             count = 0
-            if found != NOTHING:
+            if low.size > 0 and found != NOTHING:
                 _, count = donor_nodes(repository, t, found, scratch)
+        else:
+            found, applied, count = choose_combination(repository, t, scratch)
+        if low.size > 0:
             low[t], high[t] = interval_of_nodes(repository, t, scratch.search, count)
         chosen[t] = MARGINAL if found == NOTHING and repository.choice.marginal else found
         if chosen[t] == NOTHING:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sfumato.kernels.arrays import kth_smallest
-from sfumato.kernels.compile import lean
+from sfumato.kernels.compile import lean, lean_inline
 from sfumato.kernels.imputation.dependency_choice import donor_nodes, rows_of_nodes
 
 CLOSE = 0.05  # of the farthest donor's distance: all nearer ones count alike
@@ -52,7 +52,7 @@ def keep_nearest(repository, t, asked, n, scratch):
     return n
 
 
-@lean
+@lean_inline
 def find_donors(repository, t, chosen, scratch, left_out):
     """Donors of attribute t, to scratch.places: (how many, attributes asked about, nodes).
 

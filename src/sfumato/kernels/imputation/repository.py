@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled_ieee, lean
+from sfumato.kernels.compile import compiled_ieee, lean_inline
 from sfumato.kernels.imputation.donor_tree import BoxSearch, DonorTree, new_search
 
 
@@ -127,7 +127,7 @@ def new_scratch(repository):
     )
 
 
-@lean
+@lean_inline
 def tree_of(repository, t):
     """The tree for attribute t."""
     return DonorTree(
@@ -140,7 +140,7 @@ def tree_of(repository, t):
     )
 
 
-@lean
+@lean_inline
 def scale(repository, raw, scaled):
     """Write the scaled attributes of an object; what is missing or infinite is NaN."""
     for a in range(raw.size):

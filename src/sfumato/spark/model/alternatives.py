@@ -9,12 +9,12 @@ probability; what their probabilities lack to 1 is the probability that the tupl
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
+from sfumato.error_points import standard_points
+
 ALTERNATIVES = "alternatives"
-DISTRIBUTIONS = ("normal", "uniform", "exponential")
 
 
 def alternatives(
@@ -88,7 +88,7 @@ def samples(
             "`mean`, `sd` and `attributes` must be of one length; "
             f"got {len(means)}, {len(sds)} and {len(names)}"
         )
-    scores = _standard_points(n, len(names), distribution)
+    scores = standard_points(n, len(names), distribution)
     centres = [_column(m).cast("double") for m in means]
     widths = [(F.lit(float(s)) if isinstance(s, int | float) else _column(s)) for s in sds]
     missing = F.lit(False)
@@ -101,25 +101,6 @@ def samples(
         return F.struct(F.lit(1.0 / n).alias("prob"), *cells)
 
     return F.when(~missing, F.transform(points, alternative))
-
-
-def _standard_points(n: int, dimensions: int, distribution: str) -> np.ndarray:
-    """float64[n, dimensions]: quantile points of an error with mean 0 and sd 1."""
-    from scipy import stats  # here, not above: workers that import this module do not need it
-
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise ValueError(f"`n` must be a whole number of at least 1; got {n!r}")
-    if distribution not in DISTRIBUTIONS:
-        raise ValueError(f"`distribution` must be one of {DISTRIBUTIONS}; got {distribution!r}")
-    if dimensions == 1:
-        levels = ((np.arange(n) + 0.5) / n)[:, None]
-    else:
-        levels = stats.qmc.Halton(dimensions, scramble=False).random(n + 1)[1:]
-    if distribution == "normal":
-        return np.asarray(stats.norm.ppf(levels))
-    if distribution == "uniform":
-        return (2.0 * levels - 1.0) * np.sqrt(3.0)
-    return -np.log1p(-levels) - 1.0
 
 
 def existence(column: str | Column = ALTERNATIVES) -> Column:

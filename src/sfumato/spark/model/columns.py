@@ -17,8 +17,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from sfumato.near_misses import did_you_mean
 from sfumato.spark.model.alternatives import ALTERNATIVES
+from sfumato.tables.reading.names import meant
+from sfumato.tables.reading.names import names as names
 
 ORDERABLE = (NumericType, TimestampType, TimestampNTZType, DateType, BooleanType)
 
@@ -43,34 +44,17 @@ def attributes_of(df: DataFrame) -> list[str]:
     return [name for name in kind.elementType.names if name != "prob"]
 
 
-def names(argument: str, given: str | Sequence[str] | None) -> list[str]:
-    """The column names an argument gives: none, one, or a list of distinct ones."""
-    if given is None:
-        return []
-    listed = [given] if isinstance(given, str) or not isinstance(given, Sequence) else list(given)
-    if not all(isinstance(name, str) for name in listed):
-        raise TypeError(
-            f"`{argument}` must be a column name, as text, or a list of them; got {given!r:.80}"
-        )
-    if len(set(listed)) != len(listed):
-        raise ValueError(f"`{argument}` names a column twice: {listed}")
-    return listed
-
-
 def resolved(df: DataFrame, argument: str, given: str | Sequence[str] | None) -> list[str]:
     """The names of the columns that an argument means, as the frame has them.
 
     Where Spark ignores case, as it does by default, neither do names. Raises ValueError,
     with the likely name, for a column that the frame lacks or has twice.
     """
-    wanted = names(argument, given)
-    if not wanted:
-        return []
-    known = df.columns
-    found = [_resolved(df, known, argument, name) for name in wanted]
-    if len(set(found)) != len(found):
-        raise ValueError(f"`{argument}` names a column twice: {wanted}")
-    return found
+
+    def tells_case_apart() -> bool:
+        return df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+
+    return meant(df.columns, argument, given, tells_case_apart)
 
 
 def one_resolved(df: DataFrame, argument: str, given: str) -> str:
@@ -78,24 +62,6 @@ def one_resolved(df: DataFrame, argument: str, given: str) -> str:
     if not isinstance(given, str):
         raise TypeError(f"`{argument}` must be the name of one column; got {given!r}")
     return resolved(df, argument, given)[0]
-
-
-def _resolved(df: DataFrame, known: list[str], argument: str, name: str) -> str:
-    meant = [column for column in known if column.lower() == name.lower()]
-    alike = len(meant) == 1 and meant[0] == name
-    if not alike and df.sparkSession.conf.get("spark.sql.caseSensitive") == "true":
-        meant = [column for column in meant if column == name]
-    if len(meant) == 1:
-        return meant[0]
-    if meant:
-        raise ValueError(
-            f"`{argument}` names a column `{name}`, of which the frame has {len(meant)} "
-            f"({', '.join(meant)}): rename or drop the others"
-        )
-    raise ValueError(
-        f"`{argument}` names a column `{name}` that the frame lacks; "
-        f"it has {', '.join(known)}{did_you_mean(name, known)}"
-    )
 
 
 def keys_of(df: DataFrame, argument: str, given: str | Sequence[str] | None) -> list[str]:

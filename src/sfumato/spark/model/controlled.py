@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import BooleanType, StructType
 
 CONTROLLED_BY = "sfumato.controlled_by"  # metadata: JSON list of the keys rows are in order within
+ADDED = "sfumato.added"  # metadata: a column that an operator added; rows are not told apart by it
 MARKS = ("late", "punctuation")  # columns that a disorder controller adds
 EVENT_TIME = "sfumato.event_time"  # metadata: the column they are in order of
 
@@ -66,6 +67,12 @@ def has_punctuations(schema: StructType) -> bool:
         and "late" in schema.names
         and isinstance(schema["late"].dataType, BooleanType)
     )
+
+
+def tied(schema: StructType) -> list[str]:
+    """The columns that tell simultaneous rows apart: those that no operator has added."""
+    marks = MARKS if has_punctuations(schema) else ()
+    return [f.name for f in schema.fields if ADDED not in f.metadata and f.name not in marks]
 
 
 def is_extents(df: DataFrame) -> bool:

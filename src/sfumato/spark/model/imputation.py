@@ -12,17 +12,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import NumericType
 
-from sfumato.operators.arguments import one_of, whole
-from sfumato.operators.imputation.dependency import Dependency, as_dependencies
+from sfumato.operators.imputation.dependency import Dependency as Dependency
 from sfumato.operators.imputation.imputer import Imputer
-from sfumato.operators.imputation.imputer_settings import FALLBACKS, METHODS
-from sfumato.spark.model.columns import names, resolved
+from sfumato.spark.model.columns import resolved
 from sfumato.spark.model.names import column
+from sfumato.tables.imputation.arguments import ImputationArguments
 from sfumato.tables.imputation.imputation import ImputationSettings, shared_imputer
 
 
 @dataclass(frozen=True, eq=False)
-class Imputation:
+class Imputation(ImputationArguments):
     """Imputation of missing attributes from a complete repository: the arguments of `sf.impute`.
 
     repository : a static DataFrame, the path of Parquet data (a Path, or a text with a slash or
@@ -48,64 +47,10 @@ class Imputation:
     """
 
     repository: DataFrame | str | Path
-    dependencies: str | Dependency | Sequence[Dependency | str]
-    attributes: str | Sequence[str]
-    joint: bool = False
-    max_alternatives: int | None = None
-    fallback: str = "marginal"
-    scaling: Mapping[str, tuple[float, float]] | None = None
-    method: str = "plain"
-    least_donors: int | None = None
 
     def __post_init__(self) -> None:
         check_repository(self.repository)
-        attributes = tuple(names("attributes", self.attributes))
-        if not attributes:
-            raise ValueError("`attributes` must name at least one attribute; got none")
-        if "prob" in attributes:
-            raise ValueError(
-                "`attributes` names `prob`, which is what an alternative's probability is called: "
-                "rename the column"
-            )
-        one_of("fallback", self.fallback, FALLBACKS)
-        one_of("method", self.method, METHODS)
-        if self.least_donors is not None:
-            whole("least_donors", self.least_donors)
-        dependencies = tuple(as_dependencies(self.dependencies))
-        if not dependencies:
-            raise ValueError(
-                "`dependencies` must hold at least one, like 'humidity -> temperature : 0.05 -> "
-                "0.1'; got none: every value would be drawn from all of the repository. "
-                "sf.discover_dependencies finds some, or says what came nearest"
-            )
-        for dependency in dependencies:
-            if dependency.dependent not in attributes:
-                raise ValueError(
-                    f"`dependencies`: `{dependency}` infers `{dependency.dependent}`, which is "
-                    f"not one of the `attributes` {list(attributes)}"
-                )
-        object.__setattr__(self, "attributes", attributes)
-        object.__setattr__(self, "dependencies", dependencies)
-
-    @property
-    def settings(self) -> ImputationSettings:
-        """All but the repository."""
-        attributes, dependencies = tuple(self.attributes), tuple(as_dependencies(self.dependencies))
-        determinants = {name for dependency in dependencies for name in dependency.names}
-        return ImputationSettings(
-            names=(*attributes, *sorted(determinants - set(attributes))),
-            attributes=attributes,
-            dependencies=dependencies,
-            joint=self.joint,
-            max_alternatives=self.max_alternatives,
-            fallback=self.fallback,
-            scaling=tuple(
-                (name, float(shift), float(span))
-                for name, (shift, span) in (self.scaling or {}).items()
-            ),
-            method=self.method,
-            least_donors=self.least_donors,
-        )
+        super().__post_init__()
 
     def prepare(self, spark: SparkSession) -> PreparedRepository:
         """Read the repository, whole, into this process, and prepare it: once for this object,

@@ -85,10 +85,12 @@ def named(column: Column, name: str, metadata: dict[str, Any] | None = None) -> 
     return column.alias(name, metadata=metadata) if metadata else column.alias(name)
 
 
-def renamed(given: str, name: str, kind: DataType | None = None) -> Column:
+def renamed(
+    given: str, name: str, kind: DataType | None = None, metadata: dict[str, Any] | None = None
+) -> Column:
     """The column `given` under a user's name; with `kind`, fields of structs get theirs too."""
     found = F.col(given)
-    return (found if kind is None else found.cast(kind)).alias(name)
+    return named(found if kind is None else found.cast(kind), name, metadata)
 
 
 def under_fixed_names(df: DataFrame) -> DataFrame:

@@ -30,6 +30,7 @@ from sfumato.spark.model.columns import (
     resolved,
 )
 from sfumato.spark.model.controlled import (
+    ADDED,
     MARKS,
     controlled_by,
     has_punctuations,
@@ -284,16 +285,18 @@ class WindowPlan:
         own = self._passed(settings.members).columns(prefix="key" if keys else "c", taken=added)
         scope = self.in_order_within if self.controlled else self.keys
         fixed = {name: F.col(name) for name in added if name != "accuracy"}
+        said = {ADDED: "true"}
+        fixed["held"] = named(fixed["held"], "held", said)
         if "window" in fixed:
             fixed["window"] = named(fixed["window"], "window", controlled_by(scope))
         results = [
-            renamed(f"result{i}", w.name, self._result(self.field(w), settings))
+            renamed(f"result{i}", w.name, self._result(self.field(w), settings), said)
             for i, w in enumerate(self.wanted)
         ]
         if "accuracy" not in added:
             return [*own, *fixed.values(), *results]
         accuracy = _accuracy([w.name for w in self.wanted])
-        return [*own, *fixed.values(), *results, renamed("accuracy", "accuracy", accuracy)]
+        return [*own, *fixed.values(), *results, renamed("accuracy", "accuracy", accuracy, said)]
 
     def _result(self, field: str, settings: RowWindowTableConfig | ExtentTableConfig) -> DataType:
         if self.distribution is not None and not settings.whole:

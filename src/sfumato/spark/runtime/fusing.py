@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, StructType
 
+from sfumato.spark.model.controlled import tied
 from sfumato.spark.model.names import column, fixed
 from sfumato.spark.runtime.made import Made, Passing, made
 from sfumato.spark.runtime.reading import Input, Reader
@@ -235,7 +236,7 @@ def _apart(how: Made, reader: Reader, below: Step) -> str:
         return "the later one has a time of its own to wait for rows"
     if set(reader.bucket_key) != set(before.inputs[0].bucket_key):
         return "rows meet by another key"
-    if one.tied != () and (
+    if one.ordered and (
         [*one.order] != [*passing.order] or (passing.late and LATE not in one.taken)
     ):
         return "rows come in another order"
@@ -245,8 +246,10 @@ def _apart(how: Made, reader: Reader, below: Step) -> str:
         passing.taken(name) != Taken(path) for name, path in keys.items() if name in one.key
     ):
         return "a column was renamed in between"
-    if (one.computed or one.validated or one.tied is None) and not below.carries:
+    if (one.computed or one.validated or one.ordered) and not below.carries:
         return "the later one reads what Spark computes of its answers"
+    if one.ordered and not set(tied(one.frame.schema)) <= set(known):
+        return "columns were renamed in between"
     if one.computed and not _computable(one, below.frame.select(*map(column, known))):
         return "the later one reads what Spark computes of its results"
     return ""

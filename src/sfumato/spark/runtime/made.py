@@ -94,20 +94,6 @@ def steps_of(frame: DataFrame) -> str:
     return "; ".join([*said, *(f"apart from {reason}" for reason in how.apart)])
 
 
-def tied(frame: DataFrame) -> list[str] | None:
-    """The columns that tell simultaneous rows of a frame apart: those that rows had before any
-    operator, whether it runs in the same step or not. None: all."""
-    how = made(frame)
-    if how is None or how.passing is None or how.passing.names is None:
-        return None
-    before, there = tied(how.inputs[0].frame), frame.columns
-    return [
-        name
-        for name in how.passing.unchanged
-        if name in there and (before is None or name in before)
-    ]
-
-
 @dataclass(frozen=True)
 class Selection:
     """Some columns of a frame, or fields of them, by name, each with a type it is cast to, if any;

@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from sfumato.spark.model.controlled import MARKS, has_punctuations
+from sfumato.spark.model.controlled import tied
 from sfumato.spark.model.names import Passed, column, fixed
 from sfumato.spark.runtime import chunks
 from sfumato.tables.chain import INVALID, LATE
@@ -36,8 +36,7 @@ class Input:
     light : the operator does so little that it may as well run in coarser buckets
     invalid : which rows take no part and are counted beside the operator, by the fixed names;
         known_invalid : the same by columns of the frame; None, both: every row takes part
-    tied : the columns that tell simultaneous rows apart; None: all but marks of a controller; ():
-        none, for the operator knows no order of arrival
+    ordered : whether the operator takes rows in an order of arrival
     about : what of the query the config does not say, for the fingerprint: JSON values
     """
 
@@ -52,7 +51,7 @@ class Input:
     light: bool = False
     invalid: Column | None = None
     known_invalid: Column | None = None
-    tied: Sequence[str] | None = None
+    ordered: bool = True
     about: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -91,16 +90,15 @@ class Input:
         return found & ~F.col(LATE) if self.spares_late and late_known else found
 
     def tie(self, names: Sequence[str]) -> Column:
-        """What distinguishes rows: a 64-bit hash of all columns that can be hashed.
+        """What distinguishes rows: a 64-bit hash of all columns that can be hashed, but for those
+        that operators added.
 
         names : those of the columns c0, c1, ...
         """
         schema = self.frame.schema
-        marks = MARKS if has_punctuations(schema) else ()
-        tied = [of for of in schema.names if of not in marks] if self.tied is None else self.tied
         hashable = [
             F.col(fixed(names.index(name)))
-            for name in tied
+            for name in tied(schema)
             if not re.search(r"\b(map<|variant)", schema[name].dataType.simpleString())
         ]
         return F.xxhash64(*hashable) if hashable else F.lit(0).cast("long")

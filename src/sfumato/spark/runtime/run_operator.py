@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from sfumato.spark.runtime import chunks
 from sfumato.spark.runtime.buckets import run_buckets
 from sfumato.spark.runtime.fusing import Fused
-from sfumato.spark.runtime.made import Made, Passing, remember, tied
+from sfumato.spark.runtime.made import Made, Passing, remember
 from sfumato.spark.runtime.reading import Input, projected
 from sfumato.spark.runtime.whole_frames import run_whole
 from sfumato.tables.operator import TableConfig
@@ -50,13 +50,7 @@ def run_operator(
 
     Nothing is started or collected.
     """
-    how = Made(
-        [one if one.tied is not None else replace(one, tied=tied(one.frame)) for one in inputs],
-        config,
-        metrics,
-        idle_timeout,
-        passing,
-    )
+    how = Made(inputs, config, metrics, idle_timeout, passing)
     chain = Fused(how)
     spark = inputs[0].frame.sparkSession
     buckets = bucket_count(spark)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import reduce
 from typing import Any, cast
@@ -20,7 +21,6 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from sfumato.spark.runtime.chunks import BUCKET
 from sfumato.tables.arrival_order import Arrival
 
 TIE = "__tie"
@@ -33,15 +33,18 @@ def placed(frame: DataFrame) -> DataFrame:
     return frame.withColumn(PLACE, F.monotonically_increasing_id())
 
 
-def sort_keys(frame: DataFrame, arrival: Arrival) -> tuple[DataFrame, list[Column]]:
+def sort_keys(
+    frame: DataFrame, arrival: Arrival, together: Sequence[str]
+) -> tuple[DataFrame, list[Column]]:
     """(frame, keys): rows with a PLACE in order of these keys come as `arrival` says.
 
+    together : columns of which rows that share an operator have the same values
     The frame may have a column more. The last two keys are the tie and the place; where several
     sides are sorted together, the side comes before these.
     """
     names = list(arrival.columns)
     if arrival.scope is not None:
-        frame = frame.withColumn(PROGRESS, _progress(arrival.scope))
+        frame = frame.withColumn(PROGRESS, _progress([*together, *arrival.scope]))
         names = [PROGRESS, *names]
     keys = [_number(frame, name) for name in names]
     keys.append(F.col(TIE) if arrival.tied else F.lit(0))
@@ -52,11 +55,11 @@ def sort_keys(frame: DataFrame, arrival: Arrival) -> tuple[DataFrame, list[Colum
     return frame, [*keys, F.col(PLACE)]
 
 
-def _progress(scope: tuple[str, ...]) -> Column:
+def _progress(scope: Sequence[str]) -> Column:
     """What `progress_of` computes of a table: the punctuation of a row in order; of a late row that
     of the rows in order of its scope before it, the greatest."""
     known = F.when(~F.col("late"), F.col("punctuation"))
-    before = Window.partitionBy(BUCKET, *scope).orderBy(PLACE)
+    before = Window.partitionBy(*scope).orderBy(PLACE)
     return F.coalesce(known, F.max(known).over(before.rowsBetween(Window.unboundedPreceding, 0)))
 
 

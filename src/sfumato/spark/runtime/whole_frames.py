@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from sfumato.spark.runtime.bucket_steps import answer_rows, difference
 from sfumato.spark.runtime.buckets import answer_fields, answer_schema
 from sfumato.spark.runtime.chunks import BUCKET
+from sfumato.spark.runtime.even_partitions import PARTITION, evenly
 from sfumato.spark.runtime.sort_keys import placed, sort_keys
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
@@ -76,18 +77,20 @@ def _in_order(
     nothing about what an operator has to do with them.
     """
     if len(frames) == 1:
-        rows = placed(frames[0]).repartition(partitions, BUCKET)
-        rows, keys = sort_keys(rows, config.arrival())
+        rows = evenly(placed(frames[0]), partitions)
+        rows, keys = sort_keys(rows, config.arrival(), [PARTITION, BUCKET])
         return rows.sortWithinPartitions(BUCKET, *keys).select(*frames[0].columns)
-    known = [sort_keys(placed(frame), config.arrival(i)) for i, frame in enumerate(frames)]
+    known = [
+        sort_keys(placed(frame), config.arrival(side), [BUCKET])
+        for side, frame in enumerate(frames)
+    ]
     most = max(len(keys) for _, keys in known)
     sides = [
         _side(i, frame, *of, most) for i, (frame, of) in enumerate(zip(frames, known, strict=True))
     ]
     rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), sides)
     *columns, tie, place = _sorts(most)
-    rows = rows.repartition(partitions, BUCKET)
-    rows = rows.sortWithinPartitions(BUCKET, *columns, SIDE, tie, place)
+    rows = evenly(rows, partitions).sortWithinPartitions(BUCKET, *columns, SIDE, tie, place)
     return rows.select(BUCKET, SIDE, *map(_of_side, range(len(frames))))
 
 

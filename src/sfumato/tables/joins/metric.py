@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -64,3 +66,23 @@ class Metric:
 
 
 PLAIN = Metric()
+
+
+def distance_of(within: Any, attributes: list[str], metric: str) -> tuple[float, Metric]:
+    """The greatest distance, and of what."""
+    if not isinstance(within, Mapping):
+        return finite("within", within), Metric(metric)
+    if metric != "euclidean":
+        raise ValueError(f"`within` of `metric`={metric!r} is one number of metres; got {within!r}")
+    if set(within) != set(attributes):
+        raise ValueError(
+            f"`within` must have a distance for each of `on`, {attributes}; got {list(within)}"
+        )
+    return 1.0, Metric(scales=tuple(finite("within", within[name]) for name in attributes))
+
+
+def finite(argument: str, given: Any) -> float:
+    """The number that an argument gives. Raises TypeError for anything else."""
+    if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
+        raise TypeError(f"`{argument}` must be a finite number; got {given!r}")
+    return float(given)

@@ -122,6 +122,11 @@ class Rule:
     scored: bool = False
     unless_late: bool = False
 
+    @property
+    def checks(self) -> bool:
+        """Whether there are rows that it leaves out."""
+        return self.probabilities or bool(self.complete) or bool(self.bounded)
+
     def known(self, table: pa.Table) -> Reasons:
         """What is wrong by the columns of the table."""
         if not self.probabilities:

@@ -55,7 +55,11 @@ def relabelled(array: pa.Array, kind: pa.DataType) -> pa.Array:
         mask = array.is_null() if array.null_count else None
         flat = relabelled(array.flatten(), kind.value_type)
         return pa.ListArray.from_arrays(offsets, flat, type=kind, mask=mask)
-    return array.cast(kind)
+    if pa.types.is_dictionary(array.type):
+        values = relabelled(array.dictionary, kind)
+        return pa.DictionaryArray.from_arrays(array.indices, values).dictionary_decode()
+    # Of a time the part of a microsecond is cut off, as Spark does.
+    return array.cast(kind, safe=not (pa.types.is_timestamp(kind) or pa.types.is_duration(kind)))
 
 
 def without(names: Sequence[str], taken: Sequence[str]) -> list[str]:

@@ -13,23 +13,36 @@ from sfumato.operators.arrays import offsets_of
 from sfumato.operators.row_hash import Hashes, add_bytes, add_words, begun
 from sfumato.tables.reading.types import is_bytes, is_list, is_text, lengths_of, one_array
 
+ADDED = b"sfumato.added"  # metadata of a column that an operator added
+MARKS = ("late", "punctuation")  # columns that a disorder controller adds
 SMALL_DIGITS = 18  # decimals of at most so many are hashed as one number
 _EXACT = Context(prec=80)
 
 
 def ties_of(table: pa.Table) -> pa.Array:
-    """int64[n]: `xxhash64` of all columns that can be hashed, as Spark computes it.
+    """int64[n]: `xxhash64` of the columns that can be hashed, as Spark computes it.
 
+    Those that an operator added tell no rows apart (metadata ADDED; the marks of a controller).
     Columns with maps in them cannot; without any column the ties are 0. Types are those of
     `spark_type`. O(bytes).
     """
-    columns = [column for column in table.columns if _is_hashable(column.type)]
+    columns = [table.column(i) for i in _tied(table.schema) if _is_hashable(table.field(i).type)]
     if not columns:
         return pa.array(np.zeros(table.num_rows, np.int64))
     hashes = begun(table.num_rows)
     for column in columns:
         _add(hashes, one_array(column))
     return pa.array(hashes.view(np.int64))
+
+
+def _tied(schema: pa.Schema) -> list[int]:
+    """Places of the columns that no operator has added."""
+    late = schema.field("late") if "late" in schema.names else None
+    controlled = late is not None and pa.types.is_boolean(late.type)
+    marks = MARKS if controlled and "punctuation" in schema.names else ()
+    return [
+        i for i, f in enumerate(schema) if ADDED not in (f.metadata or {}) and f.name not in marks
+    ]
 
 
 def _is_hashable(kind: pa.DataType) -> bool:

@@ -19,7 +19,7 @@ from sfumato.kernels.joins.incomplete.box_distance import (
     squares_in_window,
 )
 from sfumato.kernels.joins.incomplete.gap_sums import SumWork, new_entries
-from sfumato.kernels.joins.incomplete.lazy_completion import complete
+from sfumato.kernels.joins.incomplete.lazy_completion import complete, new_rows
 from sfumato.kernels.joins.incomplete.near_masses import cumulated
 from sfumato.kernels.joins.incomplete.objects import COARSE, Reached
 from sfumato.kernels.joins.incomplete.pair_refinement import prune, refine
@@ -84,20 +84,23 @@ def _advance(store, batch, i):
 
 
 @compiled_ieee
-def _refine_reached(store, heads, objects, nearness, imputing, u, visit, work):
-    """Decide those reached that their boxes leave open; (store, imputing)."""
-    begin, held, reached = visit
+def _refine_reached(store, heads, objects, nearness, imputing, rows, visit, work):
+    """Decide those reached that their boxes leave open; (store, rows).
+
+    visit : (slot of the arrival, begin of the other window, objects held there, `Reached`)
+    """
+    u, begin, held, reached = visit
     low, high = objects.low, objects.high
     # Two passes, so that what is imputed does not depend on the order of slots: first all by the
     # box that u has now, then, with u imputed, each of the others for itself.
     if objects.state[u] == COARSE:
-        store, imputing = complete(store, heads, objects, nearness, imputing, u)
+        store, rows = complete(store, heads, objects, nearness, imputing, rows, u)
         work.counts[0].completed += 1
         squares_in_window(low, high, u, begin, held, work.nearest, work.farthest)
     doubtful = _in_doubt(objects, nearness, begin, reached, work)
     for i in range(doubtful):
         v = work.doubtful[i]
-        store, imputing = complete(store, heads, objects, nearness, imputing, v)
+        store, rows = complete(store, heads, objects, nearness, imputing, rows, v)
         work.nearest[v - begin], work.farthest[v - begin] = box_squares(low, high, u, v)
     work.counts[0].completed += doubtful
     tuples = store.tuples
@@ -107,7 +110,7 @@ def _refine_reached(store, heads, objects, nearness, imputing, u, visit, work):
     if still > 0:
         cumulative = cumulated(tuples.blocks, tuples.at[u], tuples.samples[u])
         refine(tuples, objects, nearness.criterion, u, reached, cumulative, work.sums)
-    return store, imputing
+    return store, rows
 
 
 @compiled_ieee
@@ -135,11 +138,12 @@ def join_incomplete(store, objects, nearness, batch, whole, imputing, counts):
     heads, work = store.windows.head.copy(), _new_work(store, counts)
     head, tail, streams = store.windows.head, store.windows.tail, store.span.size
     found, n, near, totals = np.empty(64, FOUND), 0, work.near, work.totals
+    rows = new_rows(imputing)
     for i in range(batch.code.size):
         w, u = batch.code[i], batch.slots[i]
         _advance(store, batch, i)
         if whole[i]:
-            store, imputing = complete(store, heads, objects, nearness, imputing, u)
+            store, rows = complete(store, heads, objects, nearness, imputing, rows, u)
         key = w // streams * streams
         for o in range(key, key + streams):
             begin, held = head[o], tail[o] - head[o]
@@ -151,8 +155,8 @@ def join_incomplete(store, objects, nearness, batch, whole, imputing, counts):
             counts[0].candidates += reached.number
             counts[0].certain += certain
             if certain < reached.number:
-                store, imputing = _refine_reached(
-                    store, heads, objects, nearness, imputing, u, (begin, held, reached), work
+                store, rows = _refine_reached(
+                    store, heads, objects, nearness, imputing, rows, (u, begin, held, reached), work
                 )
             for j in range(reached.number):
                 if totals[j] >= 0.0:

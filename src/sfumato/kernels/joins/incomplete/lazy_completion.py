@@ -18,13 +18,15 @@ from sfumato.kernels.laws.existence import existences
 
 
 class Imputing(NamedTuple):
-    """How objects are imputed: see `impute_object`; the last three are to work in."""
+    """How objects are imputed: see `impute_object`; the last two are to work in.
+
+    It is never given back by a function: to count references to its arrays took 2 us an object.
+    """
 
     repository: Repository
     completion: Completion
     scratch: Scratch
     account: Account
-    rows: AlternativeRows
 
 
 @compiled_ieee
@@ -70,14 +72,22 @@ def new_imputing(repository, joint, most):
     """`Imputing` with room."""
     trees = repository.column_of.size
     account = Account(np.empty(trees, np.int64), np.empty(trees), np.empty(trees))
-    rows = AlternativeRows(np.empty(64), np.empty((64, trees)))
-    return Imputing(repository, Completion(joint, most), new_scratch(repository), account, rows)
+    return Imputing(repository, Completion(joint, most), new_scratch(repository), account)
 
 
 @compiled_ieee
-def complete(store, heads, objects, nearness, imputing, s):
-    """Impute slot s in full; (store, imputing).  heads : as for `write_samples`"""
-    repository, completion, scratch, account, rows = imputing
+def new_rows(imputing):
+    """Room for the alternatives of an object."""
+    return AlternativeRows(np.empty(64), np.empty((64, imputing.account.donors.size)))
+
+
+@compiled_ieee
+def complete(store, heads, objects, nearness, imputing, rows, s):
+    """Impute slot s in full; (store, rows).
+
+    heads : as for `write_samples`    rows : of `new_rows`, to work in
+    """
+    repository, completion, scratch, account = imputing
     scale(repository, objects.raw[s], scratch.scaled)
     rows, m, _ = impute_object(
         repository, completion, scratch, objects.raw[s], objects.rule[s], account, rows, 0
@@ -87,7 +97,7 @@ def complete(store, heads, objects, nearness, imputing, s):
         for a in range(points.shape[1]):
             points[k, a] = (points[k, a] - nearness.shift[a]) / nearness.span[a]
     store = write_samples(store, heads, objects, nearness, s, prob[:m], points[:m])
-    return store, Imputing(repository, completion, scratch, account, rows)
+    return store, rows
 
 
 @compiled_ieee
@@ -97,7 +107,7 @@ def refill(imputing, store, objects, nearness, kept, samples):
     kept : int64[k], slots of the objects of state KEPT    samples : (offsets, prob, points), theirs
     """
     offsets, prob, points = samples
-    windows, heads = store.windows, store.windows.head.copy()
+    windows, heads, rows = store.windows, store.windows.head.copy(), new_rows(imputing)
     store.ends[0].places = 0
     for w in range(windows.head.size):
         for s in range(windows.head[w], windows.tail[w]):
@@ -105,7 +115,7 @@ def refill(imputing, store, objects, nearness, kept, samples):
     for w in range(windows.head.size):
         for s in range(windows.head[w], windows.tail[w]):
             if objects.state[s] == WHOLE:
-                store, imputing = complete(store, heads, objects, nearness, imputing, s)
+                store, rows = complete(store, heads, objects, nearness, imputing, rows, s)
     for i in range(kept.size):
         first, last = offsets[i], offsets[i + 1]
         store = write_samples(

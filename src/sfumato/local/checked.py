@@ -1,0 +1,46 @@
+"""Valid rows, and the others with the reason: nothing invalid passes, nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato.local.frame import Frame, frame_of
+from sfumato.tables.reading.names import names
+from sfumato.tables.reading.validity import Reasons, why_invalid
+
+
+def checked(
+    df: Any, attributes: str | Sequence[str] | None = None, *, strict: bool = False
+) -> pa.Table:
+    """The rows with valid alternatives, or a valid `existence`, unchanged: see `sfumato.checked`.
+
+    strict : raise ValueError for the first invalid row, instead of leaving it out
+    """
+    frame = frame_of(df)
+    reasons = _reasons(frame, attributes)
+    if not reasons.invalid.any():
+        return frame.table
+    if strict:
+        first = reasons.column().drop_null()[0].as_py()
+        raise ValueError(f"invalid row: {first}")
+    return frame.table.filter(pa.array(~reasons.invalid))
+
+
+def rejected(df: Any, attributes: str | Sequence[str] | None = None) -> pa.Table:
+    """The rows that `checked` leaves out, whole, with a column `reason`: text."""
+    frame = frame_of(df)
+    if "reason" in frame.columns:
+        raise ValueError("the table has a column `reason` already: rename it before rejected")
+    reasons = _reasons(frame, attributes)
+    with_reason = frame.table.append_column("reason", reasons.column())
+    return with_reason.filter(pa.array(reasons.invalid))
+
+
+def _reasons(frame: Frame, attributes: str | Sequence[str] | None) -> Reasons:
+    wanted = names("attributes", attributes)
+    if not frame.uncertain:
+        wanted = frame.resolved("attributes", wanted)
+    return why_invalid(frame.table, None if attributes is None else wanted)

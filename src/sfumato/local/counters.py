@@ -1,0 +1,88 @@
+"""What an operator counted, in the metadata of its result; a warning where rows are left out."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+KEPT = b"sfumato.counters"  # metadata of a schema: JSON list of what each operator counted
+
+
+class InvalidRowsWarning(UserWarning):
+    """Rows took no part in an operator, because they are invalid."""
+
+
+def counters(table: pa.Table) -> dict[str, dict[str, Any]]:
+    """What the operators behind a result counted, the newest last, by the names of Spark's metrics.
+
+    table : a result of a function of `sfumato.local`; filters and selections of an Arrow table
+        keep what was counted, pandas and Polars do not
+
+    Each operator has `sfumato_OPERATOR_NAME` (NAME is the argument `name`, or a number), with the
+    counters that its function documents. Where it leaves out invalid rows there is also
+    `..._input`, of a join `..._left` and `..._right`: `rows`, `invalid`, and `reasons`, how many
+    rows each reason has.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    numbers: dict[str, int] = {}
+    for record in recorded(table):
+        kind, name = record["operator"], record["name"]
+        if name is None:
+            name = numbers[kind] = numbers.get(kind, 0) + 1
+        for side, counts in record["counts"].items():
+            found[f"sfumato_{kind}_{name}{side}"] = counts
+    return found
+
+
+def recorded(table: pa.Table) -> list[dict[str, Any]]:
+    """The records of the operators behind a table, the oldest first."""
+    said = (table.schema.metadata or {}).get(KEPT)
+    return [] if said is None else list(json.loads(said))
+
+
+def with_record(
+    result: pa.Table,
+    inputs: Sequence[pa.Table],
+    operator: str,
+    name: str | None,
+    counts: Mapping[str, Mapping[str, Any]],
+) -> pa.Table:
+    """The result with what its operator counted, behind what those of its inputs did.
+
+    counts : of the operator ("") and of its inputs ("_input", or "_left" and "_right")
+    """
+    records: list[dict[str, Any]] = []
+    for table in inputs:
+        records += [record for record in recorded(table) if record not in records]
+    records.append({"operator": operator, "name": name, "counts": counts})
+    return result.replace_schema_metadata({KEPT: json.dumps(records)})
+
+
+def check_name(name: str | None) -> None:
+    """Raise TypeError or ValueError for a name that is not made of letters, digits and `_`."""
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"`name` must be text; got {name!r}")
+    if name is not None and not re.fullmatch(r"\w+", name):
+        raise ValueError(f"`name` must be made of letters, digits and `_`; got {name!r}")
+
+
+def warn_of_invalid(function: str, rows: int, reasons: Mapping[str, int], calls: int) -> None:
+    """Say how many rows took no part, and why; nothing where all did.
+
+    calls : between the user's and this one
+    """
+    invalid = sum(reasons.values())
+    if not invalid:
+        return
+    commonest = sorted(reasons, key=lambda reason: -reasons[reason])[:3]
+    why = ", ".join(f"{reason} ({reasons[reason]})" for reason in commonest)
+    warnings.warn(
+        f"{function}: {invalid} of {rows} rows ({invalid / rows:.1%}) took no part: {why}",
+        InvalidRowsWarning,
+        stacklevel=calls + 2,
+    )

@@ -1,0 +1,70 @@
+"""How missing attributes are imputed: `sfumato.Imputation` without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato.local.frame import frame_of
+from sfumato.operators.imputation.dependency import Dependency
+from sfumato.operators.imputation.imputer import Imputer
+from sfumato.tables.imputation.arguments import ImputationArguments
+from sfumato.tables.reading.types import as_doubles
+
+
+@dataclass(frozen=True, eq=False)
+class Imputation(ImputationArguments):
+    """Imputation of missing attributes from a complete repository: the arguments of `impute`.
+
+    repository : a pandas, Polars or Arrow table, or the path of Parquet data. It needs the
+        attributes and all determinants, as numbers; rows of it that lack one are not used
+    The others are those of `sfumato.Imputation`.
+    """
+
+    repository: Any
+    dependencies: str | Dependency | Sequence[Dependency | str]
+    attributes: str | Sequence[str]
+    joint: bool = False
+    max_alternatives: int | None = None
+    fallback: str = "marginal"
+    scaling: Mapping[str, tuple[float, float]] | None = None
+    method: str = "plain"
+    least_donors: int | None = None
+
+    @cached_property
+    def imputer(self) -> Imputer:
+        """The imputer over the repository, made once.
+
+        Raises ValueError or TypeError for a repository that does not have what is needed.
+        """
+        repository = self.repository
+        if isinstance(repository, str | Path):
+            from pyarrow import dataset
+
+            repository = dataset.dataset(str(repository), format="parquet").to_table()
+        frame, wanted = frame_of(repository, "repository"), self.settings.names
+        frame.require_numbers("repository", wanted)
+        columns = frame.resolved("repository", list(wanted))
+        numbers = [as_doubles(frame.table.column(of), f"repository: `{of}`") for of in columns]
+        return self.settings.make(pa.table(numbers, names=list(wanted)))
+
+
+def as_imputation(given: Any) -> Imputation:
+    """The imputation that an argument `impute` gives: itself, or its arguments as a dict."""
+    if isinstance(given, Imputation):
+        return given
+    if isinstance(given, Mapping):
+        try:
+            return Imputation(**given)
+        except TypeError as error:
+            raise TypeError(
+                f"`impute` must have the arguments of sfumato.local.Imputation: {error}"
+            ) from None
+    raise TypeError(
+        f"`impute` must be sfumato.local.Imputation(...) or a dict; got {type(given).__name__}"
+    )

@@ -1,0 +1,92 @@
+"""Imputation of missing attributes: `sfumato.impute` without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.local.counters import check_name, warn_of_invalid, with_record
+from sfumato.local.frame import Frame, frame_of
+from sfumato.local.imputation import Imputation
+from sfumato.operators.imputation.dependency import Dependency
+from sfumato.tables.imputation.imputation import UNIMPUTABLE, impute_table
+from sfumato.tables.reading.tuples import ALTERNATIVES
+from sfumato.tables.reading.types import as_doubles, floats_of
+
+IMPUTED_BY, BEYOND = "imputed_by", "beyond"
+
+
+def impute(
+    df: Any,
+    *,
+    repository: Any | str | Path,
+    dependencies: str | Dependency | Sequence[Dependency | str],
+    attributes: str | Sequence[str],
+    joint: bool = False,
+    max_alternatives: int | None = None,
+    fallback: str = "marginal",
+    scaling: Mapping[str, tuple[float, float]] | None = None,
+    method: str = "plain",
+    least_donors: int | None = None,
+    name: str | None = None,
+) -> pa.Table:
+    """Rows with missing attributes as uncertain tuples: NULLs inferred from a complete repository.
+
+    df : a pandas, Polars or Arrow table
+    repository : such a table too, or the path of Parquet data
+    The other arguments, the columns and the counters are those of `sfumato.impute`. Raises
+    ValueError or TypeError for wrong arguments.
+    """
+    check_name(name)
+    how = (joint, max_alternatives, fallback, scaling, method, least_donors)
+    imputation = Imputation(repository, dependencies, attributes, *how)
+    frame, settings = frame_of(df), imputation.settings
+    for added in (ALTERNATIVES, IMPUTED_BY):
+        if added in frame.columns:
+            raise ValueError(f"the table has a column `{added}` already: rename or drop it first")
+    frame.require_numbers("attributes", settings.attributes)
+    frame.require_numbers("dependencies", settings.names[len(settings.attributes) :])
+    wanted = frame.resolved("attributes", list(settings.names))
+    values = np.stack([_numbers(frame, column) for column in wanted], axis=1)
+    existence = _numbers(frame, "existence") if "existence" in frame.columns else None
+    alternative = [("prob", pa.float64()), *((of, pa.float64()) for of in settings.attributes)]
+    empty = pa.schema(
+        [
+            (ALTERNATIVES, pa.list_(pa.struct(alternative))),
+            (IMPUTED_BY, pa.string()),
+            (BEYOND, pa.bool_()),
+        ]
+    ).empty_table()
+    parts = [part for _, part in impute_table(imputation.imputer, values, existence)]
+    added_columns = pa.concat_tables([empty, *(part.cast(empty.schema) for part in parts)])
+    result = frame.table
+    for column in (ALTERNATIVES, IMPUTED_BY):
+        result = result.append_column(column, added_columns.column(column).combine_chunks())
+    counts, reasons = _counted(added_columns)
+    warn_of_invalid("impute", frame.table.num_rows, reasons, 1)
+    return with_record(result, [frame.table], "impute", name, {"": counts})
+
+
+def _numbers(frame: Frame, name: str) -> np.ndarray:
+    return floats_of(as_doubles(frame.table.column(name), f"`{name}`"))
+
+
+def _counted(added: pa.Table) -> tuple[dict[str, int], dict[str, int]]:
+    """(the counters, how many rows could not be imputed for each reason)."""
+    by = added.column(IMPUTED_BY)
+    unimputable = pc.fill_null(pc.starts_with(by, UNIMPUTABLE), False)
+    reasons = by.filter(unimputable).value_counts().to_pylist()
+    lacking, complete = pc.sum(unimputable).as_py() or 0, by.null_count
+    counts = {
+        "rows": added.num_rows,
+        "complete": complete,
+        "imputed": added.num_rows - complete - lacking,
+        "unimputable": lacking,
+        "beyond": pc.sum(added.column(BEYOND)).as_py() or 0,
+    }
+    return counts, {str(reason["values"]): reason["counts"] for reason in reasons}

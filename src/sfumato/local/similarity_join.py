@@ -1,0 +1,149 @@
+"""The similarity join of two uncertain tables: `sfumato.similarity_join` without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato.duration import microseconds
+from sfumato.local.forgetting import forget_after_of
+from sfumato.local.frame import frame_of
+from sfumato.local.imputation import Imputation, as_imputation
+from sfumato.local.join_side import IncompleteSide, Side, pairs_type
+from sfumato.local.run import Input, Job, run, struct_of
+from sfumato.operators.joins.join_window import Window, windows_of
+from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
+from sfumato.tables.joins.join import ALTERNATIVES, SIDES, JoinTableConfig
+from sfumato.tables.joins.metric import Metric, distance_of, finite
+from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
+from sfumato.tables.reading.names import names
+from sfumato.tables.reading.naming import Shown
+from sfumato.tables.reading.types import is_time
+from sfumato.windows import JoinWindow
+
+
+def similarity_join(
+    left: Any,
+    right: Any,
+    *,
+    on: str | Sequence[str],
+    within: float | Mapping[str, float],
+    probability: float,
+    window: Window | Sequence[Window],
+    order: str | Sequence[str],
+    key: str | Sequence[str] | None = None,
+    strategy: str = "auto",
+    output: str = "append",
+    metric: str = "euclidean",
+    idle_timeout: str | timedelta | None = None,
+    impute: Imputation | Mapping[str, Any] | None = None,
+    forget_after: str | timedelta | float | None = None,
+    name: str | None = None,
+) -> pa.Table:
+    """Pairs of tuples of two streams that are close with at least the wanted probability.
+
+    left, right : pandas, Polars or Arrow tables: the whole streams
+    impute : `sfumato.local.Imputation`, or its arguments as a dict
+    The other arguments, the columns and the counters are those of `sfumato.similarity_join` over
+    static frames. Raises ValueError or TypeError for wrong arguments.
+    """
+    attributes = names("on", on)
+    if not attributes:
+        raise ValueError("`on` must name at least one attribute; got none")
+    if not names("order", order):
+        raise ValueError("`order` must name the column(s) of the arrival order; got none")
+    windows = windows_of(window)
+    limit, distance = distance_of(within, attributes, metric)
+    frames = [frame_of(given, side) for given, side in zip((left, right), SIDES, strict=True)]
+    chosen: dict[str, Any] = {
+        "within": limit,
+        "probability": finite("probability", probability),
+        "windows": windows,
+        "output": output,
+        "orders": len(names("order", order)),
+        "keys": len(names("key", key)),
+    }
+    if forget_after is not None:
+        by = frames[0].resolved("order", order)[0]
+        chosen["forget_after"] = forget_after_of(frames[0], by, names("key", key), forget_after)
+    config: JoinTableConfig
+    sides: Sequence[Side]
+    if impute is None:
+        sides = [
+            Side(frame, side, attributes, order, key)
+            for frame, side in zip(frames, SIDES, strict=True)
+        ]
+        chosen |= _alignment(sides, windows, idle_timeout)
+        on_names = tuple(f"on{i}" for i in range(len(attributes)))
+        config = SimilarityJoinTableConfig(
+            strategy=strategy, metric=distance, on=on_names, **chosen
+        )
+    else:
+        imputation = as_imputation(impute)
+        _check_imputation(imputation, attributes, strategy, distance)
+        imputed = imputation.settings.names
+        sides = [
+            IncompleteSide(frame, side, attributes, order, key, imputed)
+            for frame, side in zip(frames, SIDES, strict=True)
+        ]
+        chosen |= _alignment(sides, windows, idle_timeout)
+        data = imputation.imputer.to_bytes()
+        config = IncompleteJoinTableConfig(imputer=data, on=tuple(attributes), **chosen)
+    columns = [
+        Shown((side.name,), pa.field(side.name, struct_of(side.passed, side.frame)))
+        for side in sides
+    ]
+    columns.append(Shown(("probability",), pa.field("probability", pa.float64())))
+    pairs = pairs_type(*(side.fields for side in sides))
+    columns.append(Shown((ALTERNATIVES,), pa.field(ALTERNATIVES, pairs)))
+    if output == "changes":
+        columns.append(Shown(("change",), pa.field("change", pa.string())))
+    given = [Input(side.frame, side.reading(config.aligned is not None)) for side in sides]
+    return run(Job("similarity_join", "join", name), given, config, columns)
+
+
+def _alignment(
+    sides: Sequence[Side], windows: Sequence[JoinWindow], idle_timeout: Any
+) -> dict[str, Any]:
+    """Of the config: whether rows are taken in order of event time, and what else concerns it."""
+    timed = any(window.span is not None for window in windows)
+    for side in sides:
+        kinds = [side.frame.type(name) for name in side.orders]
+        if timed and not (len(kinds) == 1 and is_time(kinds[0])):
+            raise TypeError(
+                "`order` must be one timestamp, or whole microseconds, where `window` goes by "
+                f"time; the {side.name} table has {', '.join(map(str, kinds))}"
+            )
+    scopes = [side.controlled_by for side in sides]
+    if any(scope is None for scope in scopes):
+        if idle_timeout is not None:
+            raise ValueError(
+                "`idle_timeout` is for two tables with punctuations: put reorder before both "
+                "sides, with no key or one that is part of `key`"
+            )
+        return {}
+    idle = None if idle_timeout is None else microseconds("idle_timeout", idle_timeout)
+    return {
+        "aligned": tuple(tuple(scope or ()) for scope in scopes),
+        "idle_timeout": None if idle is None else max(1, idle // 1000),
+    }
+
+
+def _check_imputation(imputation: Imputation, on: list[str], strategy: str, metric: Metric) -> None:
+    if set(on) != set(imputation.settings.attributes):
+        raise ValueError(
+            f"`impute` must have as `attributes` those of `on`, {on}; got "
+            f"{list(imputation.settings.attributes)}: to impute others, use impute before the join"
+        )
+    if strategy != "auto":
+        raise ValueError(
+            f"`strategy` has no meaning with `impute`, whose join is its own; got {strategy!r}"
+        )
+    if metric != Metric():
+        raise ValueError(
+            "`within` of a join with `impute` is one Euclidean distance: use impute before the "
+            "join for another"
+        )

@@ -1,0 +1,108 @@
+"""Event times that are uncertain: a tuple's alternatives go to the extents that they may lie in.
+
+As `sfumato.spark.model.uncertain_time`, which says why that is exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.local.frame import Frame
+from sfumato.operators.arrays import Ints, offsets_of
+from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
+from sfumato.tables.reading.types import one_array
+from sfumato.tables.reading.validity import why_invalid
+from sfumato.windows import LONGEST, Range
+
+
+def is_uncertain_time(frame: Frame, order: object) -> bool:
+    """Whether `order` names an attribute of the alternatives, and no column, whatever its case."""
+    if not isinstance(order, str) or order.lower() in (name.lower() for name in frame.columns):
+        return False
+    return order in frame.attributes
+
+
+def by_extent(frame: Frame, order: str, window: Range) -> tuple[Frame, str, Range]:
+    """(rows, order, window): one row a tuple and extent it may be in, and the extents' window.
+
+    Invalid tuples stay one row, without order. Raises ValueError or TypeError for what cannot be.
+    """
+    kind = frame.attribute_type(order)
+    stamped = pa.types.is_timestamp(kind) and kind.tz is not None
+    if not (stamped or pa.types.is_integer(kind)):
+        raise TypeError(
+            f"`order` names the attribute `{order}`, an uncertain event time: it must be a "
+            f"timestamp with a time zone, or whole microseconds; got {kind}"
+        )
+    if window.every > window.span:
+        raise ValueError(
+            f"`window` over an uncertain event time must have a `slide` of at most its `length`: "
+            f"a tuple between two extents would be in none; got {window!r}"
+        )
+    tuples = Tuples(frame.table)
+    times = tuples.fields[order].cast(pa.int64())
+    known = times.is_valid().to_numpy(zero_copy_only=False)
+    time = times.fill_null(0).to_numpy()
+    known &= (time >= -LONGEST) & (time <= LONGEST)
+    valid = ~why_invalid(frame.table, []).invalid
+    valid[tuples.owner[~known]] = False
+    row, extent, chosen, lengths = _spread(tuples, np.where(known, time, 0), valid, window)
+    last = pa.array(extent * window.every + window.every - 1, pa.int64(), mask=~valid[row])
+    at = _free_name(frame)
+    flat = tuples.flat.take(pa.array(chosen))
+    lists = pa.ListArray.from_arrays(pa.array(offsets_of(lengths), pa.int32()), flat)
+    place = frame.columns.index(ALTERNATIVES)
+    rows = frame.table.take(pa.array(row))
+    rows = rows.set_column(place, pa.field(ALTERNATIVES, lists.type), lists)
+    rows = rows.append_column(at, last.cast(kind) if stamped else last)
+    return Frame(rows), at, replace(window, length=window.every, slide=None)
+
+
+def _spread(
+    tuples: Tuples, time: Ints, valid: np.ndarray, window: Range
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """(row, extent, alternatives, how many of them) of each tuple in each extent it may be in.
+
+    Alternatives are places among all of them, in their order. Invalid tuples keep all of theirs,
+    in no extent.
+    """
+    first = time // window.every  # extent i ends at (i + 1) * slide
+    count = np.where(valid[tuples.owner], (time + window.span) // window.every - first, 0)
+    place = np.repeat(np.arange(len(time)), count)
+    number = np.arange(len(place)) - np.repeat(offsets_of(count)[:-1], count)
+    row, extent = tuples.owner[place], first[place] + number
+    bad = np.flatnonzero(~valid[tuples.owner])
+    without = np.flatnonzero(~valid & (tuples.lengths == 0))
+    row = np.concatenate([row, tuples.owner[bad], without])
+    extent = np.concatenate([extent, np.zeros(len(bad) + len(without), np.int64)])
+    place = np.concatenate([place, bad, np.full(len(without), -1)])
+    order = np.lexsort((place, extent, row))
+    row, extent, place = row[order], extent[order], place[order]
+    begins = np.ones(len(row), np.bool_)
+    begins[1:] = (np.diff(row) != 0) | (np.diff(extent) != 0)
+    groups = np.cumsum(begins) - 1
+    lengths = np.bincount(groups, place >= 0, int(begins.sum())).astype(np.int64)
+    return row[begins], extent[begins], place[place >= 0], lengths
+
+
+def _free_name(frame: Frame) -> str:
+    """A name that no column has, whatever the case."""
+    taken = {name.lower() for name in frame.columns}
+    name = "__extent_time"
+    while name in taken:
+        name += "_"
+    return name
+
+
+def true_extents(answers: pa.Table, window: Range) -> pa.Table:
+    """The answers over the extents of `by_extent`, with the extents that are meant as `window`."""
+    place = answers.column_names.index("window")
+    field = answers.schema.field(place)
+    end = one_array(answers.column("window")).field("end")
+    whole = end.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    start = pa.array(whole - window.span, pa.int64()).cast(end.type)
+    both = pa.StructArray.from_arrays([start, end], fields=list(field.type))
+    return answers.set_column(place, field, both)

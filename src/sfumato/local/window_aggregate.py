@@ -1,0 +1,64 @@
+"""Aggregates over windows of uncertain tuples: `sfumato.window_aggregate` without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato.local.controlled import require_late
+from sfumato.local.forgetting import forget_after_of
+from sfumato.local.frame import frame_of
+from sfumato.local.run import Input, Job, run
+from sfumato.local.uncertain_time import by_extent, is_uncertain_time, true_extents
+from sfumato.local.window_plan import WindowPlan
+from sfumato.tables.windows.wanted import wanted
+from sfumato.windows import Delta, Range, Rows
+
+
+def window_aggregate(
+    df: Any,
+    aggregates: Mapping[str, str],
+    *,
+    window: Rows | Range | Delta,
+    order: str | Sequence[str],
+    key: str | Sequence[str] | None = None,
+    distribution: int | None = None,
+    existence: str | None = None,
+    quantiles: Sequence[float] = (),
+    members: bool = False,
+    seed: int = 0,
+    samples: int = 1000,
+    forget_after: str | timedelta | float | None = None,
+    name: str | None = None,
+) -> pa.Table:
+    """Aggregates over a window of uncertain tuples, as numbers with their uncertainty.
+
+    df : a pandas, Polars or Arrow table: the whole stream
+    aggregates : as for `sfumato.window_aggregate`; the expressions are made of attributes, columns,
+        fields of structs (m.mean), numbers, + - * / and parentheses
+    The other arguments, the columns and the counters are those of `sfumato.window_aggregate` over a
+    static frame. Raises ValueError or TypeError for wrong arguments, and what cannot be computed.
+    """
+    frame, extents = frame_of(df), window
+    uncertain = isinstance(window, Range) and is_uncertain_time(frame, order)
+    if isinstance(extents, Range) and uncertain:
+        if members:
+            raise ValueError("`members` of extents have certain event times: `order` is uncertain")
+        frame, order, window = by_extent(frame, str(order), extents)
+    plan = WindowPlan(frame, wanted(aggregates), window, order, key, existence, distribution)
+    settings = plan.settings(
+        members,
+        forget_after_of(frame, plan.orders[0], plan.keys, forget_after),
+        quantiles=tuple(float(q) for q in quantiles),
+        seed=seed,
+        samples=samples,
+    )
+    if isinstance(window, Range):
+        require_late(frame.schema)
+    given = Input(frame, plan.reading(members))
+    job = Job("window_aggregate", "window", name)
+    found = run(job, [given], settings, plan.columns(settings))
+    return true_extents(found, extents) if isinstance(extents, Range) and uncertain else found

@@ -1,0 +1,58 @@
+"""The columns that an argument names, whatever holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sfumato.near_misses import did_you_mean
+
+
+def names(argument: str, given: str | Sequence[str] | None) -> list[str]:
+    """The column names an argument gives: none, one, or a list of distinct ones."""
+    if given is None:
+        return []
+    listed = [given] if isinstance(given, str) or not isinstance(given, Sequence) else list(given)
+    if not all(isinstance(name, str) for name in listed):
+        raise TypeError(
+            f"`{argument}` must be a column name, as text, or a list of them; got {given!r:.80}"
+        )
+    if len(set(listed)) != len(listed):
+        raise ValueError(f"`{argument}` names a column twice: {listed}")
+    return listed
+
+
+def meant(
+    known: Sequence[str],
+    argument: str,
+    given: str | Sequence[str] | None,
+    tells_case_apart: Callable[[], bool] = lambda: False,
+) -> list[str]:
+    """The names, among those known, of the columns that an argument means; case does not count.
+
+    tells_case_apart : whether it does
+    Raises ValueError, with the likely name, for a column that lacks or is there twice.
+    """
+    wanted = names(argument, given)
+    found = [_meant(known, argument, name, tells_case_apart) for name in wanted]
+    if len(set(found)) != len(found):
+        raise ValueError(f"`{argument}` names a column twice: {wanted}")
+    return found
+
+
+def _meant(
+    known: Sequence[str], argument: str, name: str, tells_case_apart: Callable[[], bool]
+) -> str:
+    alike = [column for column in known if column.lower() == name.lower()]
+    if alike != [name] and tells_case_apart():
+        alike = [column for column in alike if column == name]
+    if len(alike) == 1:
+        return alike[0]
+    if alike:
+        raise ValueError(
+            f"`{argument}` names a column `{name}`, of which the frame has {len(alike)} "
+            f"({', '.join(alike)}): rename or drop the others"
+        )
+    raise ValueError(
+        f"`{argument}` names a column `{name}` that the frame lacks; "
+        f"it has {', '.join(known)}{did_you_mean(name, known)}"
+    )

@@ -1,0 +1,293 @@
+"""`sfumato.local` by itself: no Spark, any table, brute force, errors, what was counted."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+import sfumato.local as sl
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "local.md"
+RANGE = sf.Range(10)
+READINGS = {
+    "id": [1, 2, 3, 4, 5, 6],
+    "made": [1, 4, 2, 9, 12, 3],
+    "arrival": [1, 5, 6, 10, 13, 30],
+    "x": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
+    "existence": [0.5, 1.0, 0.25, 0.75, 1.0, 0.5],
+}
+
+
+def test_it_does_not_import_spark():
+    program = """
+import sys, pyarrow as pa, sfumato as sf, sfumato.local as sl
+t = sl.reorder(pa.table({"a": [2, 1], "b": [1, 2]}), event_time="a", arrival="b", slack=1)
+t = sl.window_aggregate(t, {"n": "sum(a)"}, window=sf.Rows(2), order="a")
+sl.top_k(t, 1, by="n.mean", window=sf.Range(5), order="a")
+sl.similarity_join(t, t, on="a", within=1.0, probability=0.5, window=sf.Rows(2), order="a")
+assert "pyspark" not in sys.modules and "sfumato.spark" not in sys.modules
+"""
+    command = [sys.executable, "-c", program]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+def tables(columns: dict) -> list:
+    """The columns as every kind of table."""
+    arrow = pa.table(columns)
+
+    class Streamed:
+        def __arrow_c_stream__(self, requested_schema=None):
+            return arrow.__arrow_c_stream__(requested_schema)
+
+    found = [arrow, pd.DataFrame(columns), Streamed(), arrow.to_batches()[0]]
+    try:
+        import polars
+    except ImportError:
+        return found
+    return [*found, polars.DataFrame(columns)]
+
+
+def test_any_table_is_taken_and_arrow_comes_out():
+    answers = [
+        sl.window_aggregate(
+            sl.reorder(table, event_time="made", arrival="arrival", slack=2),
+            {"total": "sum(x)"}, window=RANGE, order="made",
+        )
+        for table in tables(READINGS)
+    ]  # fmt: skip
+    assert all(isinstance(answer, pa.Table) for answer in answers)
+    assert all(answer.equals(answers[0], check_metadata=True) for answer in answers)
+    assert answers[0].num_rows == 2
+
+
+def test_types_are_taken_as_spark_has_them():
+    given = pd.DataFrame(
+        {
+            "at": pd.to_datetime(["2026-01-01", "2026-01-02"]),
+            "n": np.array([1, 2], np.uint8),
+            "kind": pd.Categorical(["a", "b"]),
+            "x": [1.0, None],
+        },
+        index=["p", "q"],
+    )
+    table = sl.reorder(given, event_time="at", arrival="at", key="kind", estimator="max")
+    assert table.schema.types[:4] == [pa.timestamp("us"), pa.int16(), pa.string(), pa.float64()]
+    assert table.column_names == ["at", "n", "kind", "x", "late", "punctuation"]
+    assert table.column("x").null_count == 1
+
+
+def test_categories_and_lists_of_any_layout_become_those_of_spark():
+    words = pa.DictionaryArray.from_arrays(
+        pa.array([1, 0, None], pa.uint32()), pa.array(["a", "b"], pa.string_view())
+    )
+    struct = pa.struct([("prob", pa.float32()), ("x", pa.uint16()), ("t", pa.timestamp("ns"))])
+    cells = [[{"prob": 1.0, "x": 1, "t": 1001}], None, []]
+    table = pa.table(
+        {
+            "word": words,
+            "alternatives": pa.array(cells, pa.large_list(struct)),
+            "place": pa.array([[1.0, 2.0], None, [3.0, 4.0]], pa.list_(pa.float64(), 2)),
+        }
+    )
+    found = sl.checked(table)
+    assert found.column("word").to_pylist() == ["b"]
+    kinds = pa.struct([("prob", pa.float32()), ("x", pa.int32()), ("t", pa.timestamp("us"))])
+    assert found.schema.types == [pa.string(), pa.list_(kinds), pa.list_(pa.float64())]
+    assert found.column("alternatives")[0][0].as_py()["t"].microsecond == 1
+    assert sl.rejected(table).column("place").to_pylist() == [None, [3.0, 4.0]]
+
+
+def test_sums_over_extents_are_those_of_the_possible_worlds():
+    table = pa.table(READINGS)
+    answers = sl.window_aggregate(
+        table, {"total": "sum(x)", "n": "count(*)"}, window=RANGE, order="made", distribution=64
+    )
+    for answer in answers.to_pylist():
+        end = answer["window"]["end"]
+        rows = [row for row in table.to_pylist() if end - 10 <= row["made"] < end]
+        law: dict[int, float] = {}
+        for kept in product((False, True), repeat=len(rows)):
+            chance, n = 1.0, 0
+            for row, there in zip(rows, kept, strict=True):
+                chance *= row["existence"] if there else 1 - row["existence"]
+                n += there
+            law[n] = law.get(n, 0.0) + chance
+        found = {int(cell["n"]): cell["prob"] for cell in answer["n"]}
+        assert found == pytest.approx({n: p for n, p in law.items() if p > 0})
+
+
+def test_pairs_are_those_of_every_pair():
+    random = np.random.default_rng(1)
+    columns = {"t": np.arange(40), "x": random.random(40), "y": random.random(40)}
+    table = pa.table(columns)
+    pairs = sl.similarity_join(
+        table, table, on=["x", "y"], within=0.2, probability=0.5, window=sf.Range(7), order="t"
+    )
+    expected = set()
+    for i, j in product(range(40), repeat=2):
+        apart = np.hypot(columns["x"][i] - columns["x"][j], columns["y"][i] - columns["y"][j])
+        if abs(i - j) < 7 and apart <= 0.2:
+            expected.add((i, j))
+    found = [(pair["left"]["t"], pair["right"]["t"]) for pair in pairs.to_pylist()]
+    assert len(found) == len(set(found))
+    assert set(found) == expected
+
+
+def test_operators_chain_and_their_counters_with_them():
+    rows = sl.reorder(READINGS_TABLE, event_time="made", arrival="arrival", slack=1)
+    windows = sl.window_aggregate(rows, {"s": "sum(x)"}, window=sf.Rows(2), order="made")
+    best = sl.top_k(windows, [sf.Top(1, every=5)], by="s.mean", window=RANGE, order="made")
+    assert best.column_names == [
+        "query", "k", "time", "rank", "score", "probability", "row", "answered",
+    ]  # fmt: skip
+    counted = sl.counters(best)
+    assert list(counted) == [
+        "sfumato_reorder_1", "sfumato_window_1_input", "sfumato_window_1",
+        "sfumato_top_k_1_input", "sfumato_top_k_1",
+    ]  # fmt: skip
+    late = sl.split_late(rows)[1].num_rows
+    assert counted["sfumato_reorder_1"]["late"] == late == 1
+    assert counted["sfumato_window_1"]["late"] == late
+    assert sl.counters(best.filter(pa.array([True] * best.num_rows))) == counted
+    assert sl.counters(pa.table({})) == {}
+    twice = sl.reorder(rows, event_time="made", arrival="arrival", slack=2)
+    assert list(sl.counters(twice)) == ["sfumato_reorder_1", "sfumato_reorder_2"]
+
+
+READINGS_TABLE = pa.table(READINGS)
+
+
+def test_rows_that_take_no_part_are_warned_of_and_counted_with_their_reasons():
+    existence = [0.5, 0.0, 2.0, None, 1.0, 1.0]
+    table = READINGS_TABLE.set_column(4, "existence", pa.array(existence))
+    said = r"window_aggregate: 3 of 6 rows \(50.0%\) took no part: existence is not a number in"
+    with pytest.warns(sl.InvalidRowsWarning, match=said) as told:
+        found = sl.window_aggregate(table, {"n": "count(*)"}, window=sf.Rows(2), order="made")
+    assert told[0].filename == __file__
+    reasons = {"existence is not a number in (0, 1]": 3}
+    counted = sl.counters(found)["sfumato_window_1_input"]
+    assert counted == {"rows": 6, "invalid": 3, "reasons": reasons}
+    assert sl.rejected(table).column("id").to_pylist() == [2, 3, 4]
+    assert sl.checked(table).column("id").to_pylist() == [1, 5, 6]
+    with pytest.raises(ValueError, match="invalid row: existence is not"):
+        sl.checked(table, strict=True)
+
+
+def test_nothing_gives_nothing_in_the_same_columns():
+    empty = READINGS_TABLE.slice(0, 0)
+    rows = sl.reorder(empty, event_time="made", arrival="arrival", slack=1)
+    assert rows.num_rows == 0
+    full = sl.reorder(READINGS_TABLE, event_time="made", arrival="arrival", slack=1)
+    assert rows.schema == full.schema
+    assert sl.counters(rows)["sfumato_reorder_1"]["rows"] == 0
+    imputed = sl.impute(
+        pa.table({"a": pa.array([], pa.float64()), "b": pa.array([], pa.float64())}),
+        repository=pa.table({"a": [1.0], "b": [2.0]}),
+        dependencies="a -> b : 0.1 -> 0.1",
+        attributes="b",
+    )
+    assert imputed.column_names == ["a", "b", "alternatives", "imputed_by"]
+
+
+def test_a_repository_may_be_a_parquet_file(tmp_path):
+    from pyarrow import parquet
+
+    repository = pa.table({"a": [1.0, 2.0, 3.0], "b": [10.0, 20.0, 30.0]})
+    parquet.write_table(repository, tmp_path / "r.parquet")
+    rows = pa.table({"a": [2.0, 9.0], "b": pa.array([None, None], pa.float64())})
+    how = {"dependencies": "a -> b : 0.01 -> 0.1", "attributes": "b", "fallback": "reject"}
+    with pytest.warns(sl.InvalidRowsWarning, match=r"impute: 1 of 2 rows \(50.0%\)"):
+        found = sl.impute(rows, repository=tmp_path / "r.parquet", **how)
+    assert found.column("alternatives").to_pylist() == [[{"prob": 1.0, "b": 20.0}], None]
+    assert sl.counters(found)["sfumato_impute_1"]["unimputable"] == 1
+    with pytest.warns(sl.InvalidRowsWarning):
+        assert sl.impute(rows, repository=repository, **how).equals(found)
+
+
+WINDOW = {"window": sf.Rows(2), "order": "made"}
+WRONG = [
+    (lambda t: sl.reorder([1], event_time="a", arrival="b"), TypeError, "got list"),
+    (lambda t: sl.reorder(t, event_time="mad", arrival="arrival"), ValueError, "did you mean"),
+    (lambda t: sl.reorder(t, event_time="made", arrival="x", slack=1), TypeError, "microseconds"),
+    (lambda t: sl.reorder(t, event_time="made", arrival="arrival"), ValueError, "`drop_ratio`"),
+    (lambda t: sl.window_aggregate(t, {"n": "abs(x)"}, **WINDOW), ValueError, "one of count"),
+    (
+        lambda t: sl.window_aggregate(t, {"n": "sum(abs(x))"}, **WINDOW),
+        ValueError,
+        "`aggregates\\['n'\\]`: without Spark an expression is made of",
+    ),
+    (lambda t: sl.window_aggregate(t, {"n": "sum(z)"}, **WINDOW), ValueError, "or attribute `z`"),
+    (
+        lambda t: sl.window_aggregate(t, {"n": "sum(x)"}, window=5, order="made"),
+        TypeError,
+        "`window` must be sf.Rows",
+    ),
+    (
+        lambda t: sl.window_aggregate(t, {"x": "sum(x)"}, **WINDOW),
+        ValueError,
+        "the answer has a column of that name",
+    ),
+    (lambda t: sl.window_aggregate(t, {"n": "sum(x)"}, name="a b", **WINDOW), ValueError, "`name`"),
+    (lambda t: sl.top_k(t, 3, by="x", **WINDOW), ValueError, "lacks `every`"),
+    (
+        lambda t: sl.similarity_join(t, t, on="z", within=1, probability=0.5, **WINDOW),
+        ValueError,
+        "names a column `z`",
+    ),
+    (lambda t: sl.extent_join(t, t), ValueError, "has no column `window` of extents"),
+    (sl.split_late, ValueError, "a column `late` of booleans"),
+    (lambda t: sl.rejected(t, "z"), ValueError, "names a column `z`"),
+    (sl.existence, ValueError, "must have the column `alternatives`"),
+    (lambda t: sl.alternatives([[1]], [1.0]), TypeError, "must be a column of lists"),
+    (
+        lambda t: sl.impute(t, repository=3, dependencies="x -> id : 1 -> 1", attributes="id"),
+        TypeError,
+        "`repository` must be a pandas, Polars or Arrow table",
+    ),
+    (lambda t: sl.earlier_values(t, "x", order="x", forget_after="1 day"), ValueError, "no `key`"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), WRONG)
+def test_wrong_arguments_are_refused_with_a_sentence(call, error, message):
+    with pytest.raises(error, match=message):
+        call(READINGS_TABLE)
+
+
+def test_a_frame_that_lost_its_mark_of_late_rows_is_refused():
+    rows = sl.reorder(READINGS_TABLE, event_time="made", arrival="arrival", slack=1)
+    with pytest.raises(ValueError, match="their column `late` is gone"):
+        sl.window_aggregate(
+            rows.drop_columns(["late"]), {"n": "count(*)"}, window=RANGE, order="made"
+        )
+
+
+def test_the_page_of_the_documents_runs_as_printed(capsys):
+    (code,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    found: dict = {}
+    exec(compile(code, str(PAGE), "exec"), found)
+    assert "sfumato_reorder_1" in capsys.readouterr().out
+    late = found["ordered"].to_pandas().query("late")
+    assert late["celsius"].tolist() == [20.9]
+    assert found["levels"].num_rows == 4
+    best = [row for row in found["warmest"].to_pylist() if row["rank"] == 1]
+    assert best[-1]["row"]["celsius"] == 21.5
+    assert found["near"].num_rows > 0
+
+
+def test_columns_of_one_name_and_names_that_are_no_text_are_refused():
+    twice = pa.table([[1], [2]], names=["a", "a"])
+    with pytest.raises(ValueError, match="several columns called a"):
+        sl.checked(twice)
+    with pytest.raises(TypeError, match="names of columns must be text; got 1"):
+        sl.checked(pd.DataFrame({1: [2]}))
