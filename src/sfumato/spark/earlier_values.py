@@ -86,10 +86,7 @@ def earlier_values(
         [Input(df, passed, [order], keys, values, about={"attributes": wanted})],
         config,
         answers,
-        [
-            *passed.columns(ROW),
-            *(renamed(at, shown, metadata={ADDED: "true"}) for at, shown in added.items()),
-        ],
+        [*passed.columns(ROW), *results],
         metrics=metrics_name("earlier_values", name),
         passing=Passing(
             {shown: Taken((fixed,)) for fixed, shown in added.items()}, passed.names, order=[order]
