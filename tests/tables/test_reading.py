@@ -239,7 +239,7 @@ def test_a_late_row_of_a_controller_need_not_be_valid():
     assert ids == [1, 2, 3, 10, 12]
 
 
-@pytest.mark.parametrize("text", ["abs(x)", "x +", "x > 3", "", "x; y", "'a'"])
+@pytest.mark.parametrize("text", ["abs(x)", "x +", "x >", "", "x; y", "'a", "x in (1)"])
 def test_other_expressions_are_refused_with_a_sentence(text):
     with pytest.raises(ValueError, match="`by`: without Spark an expression is made of"):
         parsed("by", text)
@@ -254,7 +254,17 @@ def test_expressions_are_computed_as_spark_does():
     assert value("a / 2") == [3.5, 4.0]
     assert value("-(a - 1) * f") == [-3.0, -14.0]
     assert value("````") == [1.0, 2.0]
-    assert value("2") == [2.0, 2.0]
+    assert value("2") == value("1 + 1") == [2.0, 2.0]
+    assert value("a > 7 or f < 0") == [0.0, 1.0]
+    assert str(parsed("by", "not x > 1 and y is null")) == "((not (x > 1)) and (y is null))"
+    with pytest.raises(TypeError, match="must be of numbers; it is string"):
+        value("'a'")
+    with pytest.raises(ValueError, match="cannot be computed: Function"):
+        value("a > 'b'")
+    with pytest.raises(
+        TypeError, match="`\\(not a\\)` must be a condition; it is, or is of, int64"
+    ):
+        value("not a")
     with pytest.raises(TypeError, match="make a decimal number in Spark"):
         value("a * 0.1")
     with pytest.raises(ValueError, match="cannot be computed: divide by zero"):
