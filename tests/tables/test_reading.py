@@ -171,6 +171,17 @@ PLAIN = pa.table(
 )
 
 
+def rows_that_spark_makes(given) -> pa.Table:
+    """What an operator reads of an input, before it is packed."""
+    if hasattr(given, "projected"):
+        rows = given.projected(1, "m")
+    else:
+        from sfumato.spark.runtime.reading import Reader, projected
+
+        rows = projected(Reader(given, "m", []), 1)
+    return rows.drop("__bucket").toArrow().sort_by(TIE)
+
+
 def by_spark(spark, table, **plan):
     """(rows, invalid) of a window's input as the adapter for Spark makes them."""
     from sfumato.spark.model.aggregates import wanted
@@ -182,8 +193,7 @@ def by_spark(spark, table, **plan):
     asked = WindowPlan(
         spark.createDataFrame(table), wanted(aggregates), Rows(3), "at", "k", None, None
     )
-    rows = window_input(asked).projected(1, "m").drop("__bucket").toArrow()
-    return rows.sort_by(TIE)
+    return rows_that_spark_makes(window_input(asked))
 
 
 @pytest.mark.parametrize(
@@ -212,7 +222,7 @@ def test_the_rows_of_a_join_are_those_that_spark_makes(spark):
 
     for table, on in ((UNCERTAIN, ["y"]), (PLAIN, ["id"])):
         side = Side(spark.createDataFrame(table), "left", on, ["at"], ["k"])
-        expected = _input(side, False).projected(1, "m").drop("__bucket").toArrow().sort_by(TIE)
+        expected = rows_that_spark_makes(_input(side, False))
         passed = [name for name in table.column_names if name != "alternatives"]
         got = of_join(passed, ["at"], ["k"], on).read(table).rows.sort_by(TIE)
         assert sorted(got.column_names) == sorted(expected.column_names)
