@@ -49,7 +49,7 @@ soak: $(VENV)/dev.stamp
 # Static frames of millions of rows: speed, and memory of a worker.
 static: $(VENV)/dev.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
-	$(BIN)/python benchmarks/static_frames.py --out docs/benchmarks --page docs/static-frames.md
+	$(BIN)/python benchmarks/static_frames.py --out docs/benchmarks/alone --page docs/static-frames.md
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info spark-warehouse metastore_db derby.log

@@ -6,6 +6,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import warnings
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -258,6 +259,38 @@ def test_plain_rows(spark, name):
 @pytest.mark.parametrize("name", IMPUTED)
 def test_incomplete_rows(spark, name):
     check(spark, IMPUTED[name], INCOMPLETE, COMPLETE)
+
+
+CONDITIONS = [
+    "x > 1", "not (x > 1)", "x is null", "y >= 1.5 and m.n between 3 and 100 or room = 'hall'",
+    "x = y", "x <> 2 * y - 1", "y <= 0.5 AND NOT room != 'ü'", "m.mean / 2 < x",
+]  # fmt: skip
+OF_ROWS = ["m.mean > 2", "room is not null and not room = 'hall'", "true", "id / 2 > m.mean + 10"]
+
+
+@pytest.mark.parametrize("conditions", [CONDITIONS, OF_ROWS], ids=["attributes", "columns"])
+def test_conditions(spark, conditions):
+    frame = spark.createDataFrame(A)
+    parts = [
+        sf.where(frame, text).selectExpr(f"{i} as number", "id", "alternatives as kept")
+        for i, text in enumerate(conditions)
+    ]
+    answers = reduce(lambda one, other: one.union(other), parts).toArrow()
+    expected = sorted(repr(row) for row in answers.to_pylist())
+    got = []
+    for i, text in enumerate(conditions):
+        for row in sl.where(A, text).to_pylist():
+            got.append(repr({"number": i, "id": row["id"], "kept": row["alternatives"]}))
+    assert sorted(got) == expected
+
+
+def test_conditions_with_nan(spark):
+    numbers = [1.0, float("nan"), None, -1.0]
+    table = pa.table({"a": [a for a in numbers for _ in numbers], "b": numbers * 4})
+    frame = spark.createDataFrame(table)
+    for sign in ("=", "<>", "<", "<=", ">", ">="):
+        expected = frame.where(f"a {sign} b").toArrow().to_pylist()
+        assert repr(sl.where(table, f"a {sign} b").to_pylist()) == repr(expected), sign
 
 
 def test_numbers_of_alternatives(spark):

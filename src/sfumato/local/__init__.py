@@ -18,6 +18,7 @@ from sfumato.local.model import alternatives, existence, expected, samples, stdd
 from sfumato.local.reorder import reorder, split_late
 from sfumato.local.similarity_join import similarity_join
 from sfumato.local.top_k import top_k
+from sfumato.local.where import where
 from sfumato.local.window_aggregate import window_aggregate
 
 __all__ = [
@@ -38,5 +39,6 @@ __all__ = [
     "split_late",
     "stddev",
     "top_k",
+    "where",
     "window_aggregate",
 ]

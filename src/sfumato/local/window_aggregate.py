@@ -38,7 +38,7 @@ def window_aggregate(
 
     df : a pandas, Polars or Arrow table: the whole stream
     aggregates : as for `sfumato.window_aggregate`; the expressions are made of attributes, columns,
-        fields of structs (m.mean), numbers, + - * / and parentheses
+        fields of structs (m.mean), numbers, + - * /, conditions and parentheses
     The other arguments, the columns and the counters are those of `sfumato.window_aggregate` over a
     static frame. Raises ValueError or TypeError for wrong arguments, and what cannot be computed.
     """

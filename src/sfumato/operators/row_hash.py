@@ -34,7 +34,7 @@ def add_words(
     for k, column in enumerate(words):
         cells[:, k] = _bits(column)
     kept = np.ascontiguousarray(np.stack(present, axis=1))
-    row_hash.hash_words(hashes, np.ascontiguousarray(offsets, np.int64), cells, kept, wide)
+    row_hash.hash_words(hashes, _own(offsets, np.int64), cells, kept, wide)
 
 
 def add_bytes(hashes: Hashes, offsets: Ints, data: npt.NDArray[np.uint8], present: Bools) -> None:
@@ -42,8 +42,9 @@ def add_bytes(hashes: Hashes, offsets: Ints, data: npt.NDArray[np.uint8], presen
 
     offsets : int64[n + 1], where the string of each row begins in `data`
     """
-    starts = np.ascontiguousarray(offsets, np.int64)
-    row_hash.hash_bytes(hashes, starts, _writable(data), np.require(present, None, ["C", "W"]))
+    row_hash.hash_bytes(
+        hashes, _own(offsets, np.int64), _own(data, np.uint8), _own(present, np.bool_)
+    )
 
 
 def _bits(column: npt.NDArray[Any]) -> Hashes:
@@ -51,9 +52,9 @@ def _bits(column: npt.NDArray[Any]) -> Hashes:
         number = column + column.dtype.type(0)  # no -0.0
         number[np.isnan(number)] = np.nan  # one of them, with the bits that Java gives it
         column = number.view(np.int64 if column.dtype.itemsize == 8 else np.int32)
-    return column.astype(np.int64).view(np.uint64)
+    return column.astype(np.int64, copy=False).view(np.uint64)
 
 
-def _writable(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """The bytes as the kernel has been compiled for: a buffer of Arrow's may not be written to."""
-    return np.require(data, np.uint8, ["C", "W"])
+def _own(array: npt.NDArray[Any], kind: Any) -> npt.NDArray[Any]:
+    """The array as the kernels have been compiled for: a buffer of Arrow's cannot be written to."""
+    return np.require(array, kind, ["C", "W"])

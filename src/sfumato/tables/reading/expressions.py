@@ -35,8 +35,18 @@ class Number:
 
 
 @dataclass(frozen=True)
+class Text:
+    """A text, or a truth value: what it is."""
+
+    value: str | bool
+
+    def __str__(self) -> str:
+        return f"'{self.value}'" if isinstance(self.value, str) else str(self.value).lower()
+
+
+@dataclass(frozen=True)
 class Operation:
-    """+, -, * or / of two numbers; - of one, the `left`."""
+    """+, -, *, /, a comparison, `and` or `or` of two; -, `not` or `is null` of one, the `left`."""
 
     sign: str
     left: Expression
@@ -44,16 +54,26 @@ class Operation:
 
     def __str__(self) -> str:
         if self.right is None:
-            return f"({self.sign}{self.left})"
+            behind = self.sign == "is null"
+            return f"({self.left} is null)" if behind else f"({self.sign} {self.left})"
         return f"({self.left} {self.sign} {self.right})"
 
 
-Expression = Name | Number | Operation
+Expression = Name | Number | Text | Operation
 FUNCTIONS = {
     "+": pc.add_checked,
     "-": pc.subtract_checked,
     "*": pc.multiply_checked,
     "/": pc.divide_checked,
+}
+LOGIC = {"and": pc.and_kleene, "or": pc.or_kleene}
+COMPARED = {
+    "=": pc.equal,
+    "<>": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
 }
 
 
@@ -104,7 +124,20 @@ def doubles(expression: Expression, cells: Callable[[Name], pa.Array], rows: int
     """
     if isinstance(expression, Number):
         return pa.array([float(expression.text)] * rows, pa.float64())
-    return as_doubles(_values(expression, cells), f"`{expression}`")
+    return as_doubles(_array(_values(expression, cells), rows), f"`{expression}`")
+
+
+def truths(condition: Expression, cells: Callable[[Name], pa.Array], rows: int) -> pa.Array:
+    """bool[rows]: whether a condition holds; NULL where that is not known.
+
+    cells : the values of a column or attribute
+    Raises ValueError or TypeError for what cannot be computed, or is no condition.
+    """
+    return _truth(_array(_values(condition, cells), rows), condition)
+
+
+def _array(value: pa.Array | pa.Scalar, rows: int) -> pa.Array:
+    return pa.array([value.as_py()] * rows, value.type) if isinstance(value, pa.Scalar) else value
 
 
 def _values(expression: Expression, cells: Callable[[Name], pa.Array]) -> pa.Array | pa.Scalar:
@@ -112,15 +145,60 @@ def _values(expression: Expression, cells: Callable[[Name], pa.Array]) -> pa.Arr
         return cells(expression)
     if isinstance(expression, Number):
         return _literal(expression.text)
+    if isinstance(expression, Text):
+        return pa.scalar(expression.value)
     left = _values(expression.left, cells)
     if expression.right is None:
-        return pc.negate_checked(_number(left, expression))
-    right = _values(expression.right, cells)
-    both = _alike(_number(left, expression), _number(right, expression), expression)
+        return _of_one(expression, left)
+    right, sign = _values(expression.right, cells), expression.sign
     try:
-        return FUNCTIONS[expression.sign](*both)
-    except pa.ArrowInvalid as error:
+        if sign in LOGIC:
+            return LOGIC[sign](_truth(left, expression), _truth(right, expression))
+        if sign in COMPARED:
+            return _compared(sign, left, right)
+        return FUNCTIONS[sign](
+            *_alike(_number(left, expression), _number(right, expression), expression)
+        )
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise ValueError(f"`{expression}` cannot be computed: {error}") from None
+
+
+def _of_one(expression: Operation, value: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
+    if expression.sign == "is null":
+        return pc.is_null(value)
+    if expression.sign == "not":
+        return pc.invert(_truth(value, expression))
+    return pc.negate_checked(_number(value, expression))
+
+
+def _truth(value: pa.Array | pa.Scalar, expression: Expression) -> pa.Array | pa.Scalar:
+    if pa.types.is_null(value.type):
+        return value.cast(pa.bool_())
+    if not pa.types.is_boolean(value.type):
+        raise TypeError(f"`{expression}` must be a condition; it is, or is of, {value.type}")
+    return value
+
+
+def _compared(
+    sign: str, left: pa.Array | pa.Scalar, right: pa.Array | pa.Scalar
+) -> pa.Array | pa.Scalar:
+    """A comparison as Spark makes it: NaN equals NaN, and is above all other numbers."""
+    if not (pa.types.is_floating(left.type) or pa.types.is_floating(right.type)):
+        return COMPARED[sign](left, right)
+    if left.type != right.type:
+        left, right = (value.cast(pa.float64(), safe=False) for value in (left, right))
+    holds = COMPARED[sign](left, right)
+    ours, theirs = _is_nan(left), _is_nan(right)
+    if sign in ("=", "<>"):
+        both = pc.and_(ours, theirs)
+        return pc.or_(holds, both) if sign == "=" else pc.and_(holds, pc.invert(both))
+    greater, other = (ours, theirs) if sign in (">", ">=") else (theirs, ours)
+    return pc.or_(holds, greater if "=" in sign else pc.and_(greater, pc.invert(other)))
+
+
+def _is_nan(value: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
+    """Whether it is NaN; NULL where it is NULL."""
+    return pc.is_nan(value)
 
 
 def _literal(text: str) -> pa.Scalar:

@@ -1,4 +1,4 @@
-"""Text to expressions: names, numbers, + - * / and parentheses."""
+"""Text to expressions and conditions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from lark import Lark, Token, Transformer
 from lark.exceptions import LarkError
 
-from sfumato.tables.reading.expressions import Expression, Name, Number, Operation
+from sfumato.tables.reading.expressions import Expression, Name, Number, Operation, Text
 
 
 def parsed(argument: str, text: str) -> Expression:
@@ -19,9 +19,13 @@ def parsed(argument: str, text: str) -> Expression:
     except LarkError:
         raise ValueError(
             f"`{argument}`: without Spark an expression is made of columns, attributes, their "
-            f"fields (m.mean), numbers, + - * / and parentheses; got {text!r}: compute anything "
-            "else in a column of its own before"
+            "fields (m.mean), numbers, 'texts', + - * /, comparisons, AND, OR, NOT, BETWEEN, "
+            f"IS NULL and parentheses; got {text!r}: compute anything else in a column of its "
+            "own before"
         ) from None
+
+
+SPELLED = {"==": "=", "!=": "<>"}
 
 
 @cache
@@ -39,12 +43,31 @@ class _Tree(Transformer):
     def number(self, given: list[Token]) -> Number:
         return Number(str(given[0]))
 
-    def negative(self, given: list[Any]) -> Operation:
-        return Operation("-", given[0])
+    def text(self, given: list[Token]) -> Text:
+        return Text(str(given[0])[1:-1])
+
+    def truth(self, given: list[Token]) -> Text:
+        return Text(given[0].lower() == "true")
+
+    def same(self, given: list[Any]) -> Any:
+        return given[1]
+
+    def unary(self, given: list[Any]) -> Operation:
+        return Operation(given[0].lower(), given[1])
 
     def operation(self, given: list[Any]) -> Operation:
         left, sign, right = given
-        return Operation(str(sign), left, right)
+        return Operation(SPELLED.get(str(sign), str(sign).lower()), left, right)
+
+    def lacks(self, given: list[Any]) -> Operation:
+        return Operation("is null", given[0])
+
+    def has(self, given: list[Any]) -> Operation:
+        return Operation("not", self.lacks(given))
+
+    def between(self, given: list[Any]) -> Operation:
+        value, _, low, _, high = given
+        return Operation("and", Operation(">=", value, low), Operation("<=", value, high))
 
 
 def _plain(part: str) -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sfumato.near_misses import did_you_mean
 from sfumato.operators.arrays import Ints, offsets_of
-from sfumato.tables.reading.expressions import Expression, Name, doubles, field_at, found
+from sfumato.tables.reading.expressions import Expression, Name, doubles, field_at, found, names_in
 from sfumato.tables.reading.types import as_doubles, fields_of, is_list, lengths_of, one_array
 
 ALTERNATIVES = "alternatives"
@@ -95,6 +95,11 @@ class Tuples:
             )
         cells = field_at(one_array(self.table.column(column)), name, 1)
         return cells.take(pa.array(self.owner)) if self.uncertain else cells
+
+    def mentioned(self, expression: Expression) -> bool:
+        """Whether an expression is of an attribute of the alternatives."""
+        names = (name.parts[0] for name in names_in(expression))
+        return any(found(name, self.attributes) is not None for name in names)
 
     def lists(self, values: pa.Array) -> pa.Array:
         """The values of all alternatives as one list a row; NULL where the alternatives are."""

@@ -1,0 +1,48 @@
+"""The filter operator: keep the alternatives that satisfy a condition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.local.frame import frame_of
+from sfumato.operators.arrays import offsets_of
+from sfumato.tables.reading.expressions import Name, field_at, truths
+from sfumato.tables.reading.parse import parsed
+from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
+from sfumato.tables.reading.types import one_array
+
+
+def where(df: Any, condition: str) -> pa.Table:
+    """Keep the alternatives that satisfy `condition`, with their probabilities.
+
+    condition : over the alternatives' attributes and the table's other columns, made of these,
+        fields of structs (m.mean), numbers, 'texts', + - * /, comparisons, AND, OR, NOT, BETWEEN,
+        IS NULL and parentheses
+    As `sfumato.where`: a tuple left without alternatives disappears, a comparison with NULL is not
+    satisfied, and a table whose attributes are not mentioned is filtered by rows. Raises TypeError
+    or ValueError for what is no condition.
+    """
+    if not isinstance(condition, str):
+        raise TypeError(f"`condition` must be text; got {type(condition).__name__}")
+    frame, asked = frame_of(df), parsed("condition", condition)
+    tuples = Tuples(frame.table)
+    if not tuples.mentioned(asked):
+
+        def cells(name: Name) -> pa.Array:
+            column = frame.one("condition", name.parts[0])
+            return field_at(one_array(frame.table.column(column)), name, 1)
+
+        return frame.table.filter(truths(asked, cells, frame.table.num_rows))
+    holds = truths(asked, tuples.cells, len(tuples.owner))
+    kept = pc.fill_null(holds, False).to_numpy(zero_copy_only=False)
+    lengths = np.bincount(tuples.owner, kept, frame.table.num_rows).astype(np.int64)
+    offsets = pa.array(offsets_of(lengths), pa.int32())
+    place = frame.columns.index(ALTERNATIVES)
+    field = frame.schema.field(place)
+    flat = tuples.flat.filter(pa.array(kept))
+    left = pa.ListArray.from_arrays(offsets, flat, type=field.type)
+    return frame.table.set_column(place, field, left).filter(pa.array(lengths > 0))
