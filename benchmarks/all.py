@@ -37,6 +37,7 @@ SUITES = (
     "disorder",
     "many_keys",
     "spark_path",
+    "chains",
 )
 
 
