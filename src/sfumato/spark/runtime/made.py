@@ -116,8 +116,9 @@ def selected(passing: Passing, frame: DataFrame, what: Selection) -> Passing | N
     where = []
     for condition in what.where:
         taken = _within(passing, frame, condition.path)
-        # Of what may be NaN, Spark knows better.
-        if taken is None or taken.cast or taken.path[-1] not in NUMBERS:
+        # Of what may be NaN, as any column of the frame may, Spark knows better.
+        result = taken is not None and taken.path[0].startswith("result")
+        if taken is None or taken.cast or not result or taken.path[-1] not in NUMBERS:
             return None
         where.append(replace(condition, path=taken.path))
     conditions = (*passing.where, *where)
