@@ -188,6 +188,27 @@ def test_what_cannot_be_in_one_step_is_a_step_of_its_own(frame, spark):
         rows.unpersist()
 
 
+def test_a_frame_may_be_read_by_an_operator_and_by_spark_in_one_query(frame):
+    """Its metrics are observed twice, under two names: Spark refuses one name for two results."""
+    rows = reordered(frame)
+    means = averages(rows).selectExpr("device", "m.mean AS mean")
+    late = rows.groupBy("device").agg(F.count_if("late").alias("late"))
+    found = means.join(late, "device").collect()
+    assert len(found) > 5
+    assert steps(averages(rows))[0] == 2
+
+
+def test_members_of_extents_meet(frame, apart):
+    def joined():
+        rows = reordered(frame, None)
+        sides = [averages(rows, RANGE, key, "m", members=True) for key in ("device", None)]
+        return sf.extent_join(*sides, on="x", within=0.5, probability=0.2)
+
+    fused = joined()
+    assert steps(fused) == (4, [])
+    assert rows_of(fused) == rows_of(apart(joined))
+
+
 def test_sql_says_which_operators_run_in_one_step(frame):
     text = """
         SELECT a.device, a.n, b.m FROM

@@ -76,6 +76,7 @@ class Fused:
             step.number = number
             for side, (reader, below) in enumerate(zip(step.readers, step.below, strict=True)):
                 reader.name = f"step{number}_side{side}"
+                reader.metrics = f"{self._metrics(step)}_{_side_names(step.how)[side]}"
                 reader.last = step is self.last
                 self.sources += [reader] if below is None else []
         # Steps above say first what they want of those below.
@@ -112,6 +113,14 @@ class Fused:
         """The operators by the names of their metrics, where there are several."""
         return [step.how.metrics for step in self.steps] if len(self.steps) > 1 else []
 
+    def _metrics(self, step: Step) -> str:
+        """The name of an operator's metrics: its own alone, else that of the last one behind it.
+
+        The same frame may be read elsewhere in a query, and Spark wants other names for that.
+        """
+        last = self.last.how.metrics.removeprefix("sfumato_")
+        return step.how.metrics if step is self.last else f"{step.how.metrics}_in_{last}"
+
     def fingerprint(self) -> dict[str, Any]:
         """What a checkpoint is recognised by: configs and frames, as JSON values."""
         found = [
@@ -137,13 +146,13 @@ class Fused:
             for name, (_, aggregate) in config.gauges.items():
                 said = re.sub(rf"\b({'|'.join(config.gauges)})\b", rf"{before}\1", aggregate)
                 found.append(F.expr(said).alias(name))
-            yield step.how.metrics, found
+            yield self._metrics(step), found
             for side, name in enumerate(_side_names(step.how)):
                 if step.below[side] is not None and step.how.inputs[side].validated:
                     of = prefix(number, side)
                     sums = [(count, F.sum(f"{of}{count}")) for count in COUNTED]
                     yield (
-                        f"{step.how.metrics}_{name}",
+                        f"{self._metrics(step)}_{name}",
                         [F.coalesce(total, F.lit(0)).alias(count) for count, total in sums],
                     )
 
@@ -186,8 +195,7 @@ def _grown(how: Made, bucket_keys: Sequence[Sequence[str]], known: dict[int, Ste
     bucket_keys : for each input, the columns that decide which rows meet
     known : steps that are there already, by how their frames were made
     """
-    names = [f"{how.metrics}_{side}" for side in _side_names(how)]
-    readers = [Reader(*of) for of in zip(how.inputs, names, bucket_keys, strict=True)]
+    readers = [Reader(*of) for of in zip(how.inputs, bucket_keys, strict=True)]
     step = Step(how, [None] * len(readers), readers)
     joined: list[tuple[Step, Reader]] = []
     for reader in readers:

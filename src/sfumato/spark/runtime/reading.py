@@ -108,8 +108,8 @@ class Input:
 class Reader:
     """An input of an operator, and what rides in its rows for later operators of a chain.
 
-    metrics : where rows of a frame are counted, and the invalid ones, which do not come
     bucket_key : the columns that decide which rows of a frame meet in one operator
+    metrics : where rows of a frame are counted, and the invalid ones, which do not come
     name : of the struct in which what it reads rides itself
     known : the columns of its frame that the frame below all steps has too; None: all
     last : whether its rows come out of the chain: with the columns passed, else with riders only
@@ -117,8 +117,8 @@ class Reader:
     """
 
     input: Input
-    metrics: str
     bucket_key: Sequence[str]
+    metrics: str = ""
     name: str = ""
     known: Sequence[str] | None = None
     last: bool = True
@@ -156,7 +156,9 @@ class Reader:
             if self.knows(name):
                 columns[of] = F.col(fixed(names.index(name)))
         computed = {name: F.col(f"{self.name}_{name}") for name in self.computed}
-        columns |= computed | {TIE: one.tie(names)}
+        columns |= computed
+        if one.ordered:
+            columns[TIE] = one.tie(names)
         found = rows.select("*", *(cells.alias(name) for name, cells in columns.items()))
         if not one.validated:
             return found, list(columns)
