@@ -11,12 +11,13 @@ from operator_laws import Subject
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.operators.ranking.semantics import Semantics
-from sfumato.tables.chain import ChainConfig, ChainStep, Condition, Link, Taken
+from sfumato.tables.chain import ChainConfig, ChainStep
 from sfumato.tables.disorder.reorder import ReorderTableConfig
 from sfumato.tables.imputation.earlier_values import EarlierValuesTableConfig
 from sfumato.tables.joins.extent_join import ExtentJoinTableConfig
 from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
+from sfumato.tables.link import Condition, Link, Taken
 from sfumato.tables.ranking.top_k import TopKTableConfig
 from sfumato.tables.windows.extents import ExtentTableConfig
 from sfumato.tables.windows.window_aggregate import RowWindowTableConfig

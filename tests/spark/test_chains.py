@@ -190,6 +190,20 @@ def test_what_cannot_be_in_one_step_is_a_step_of_its_own(frame, spark):
         rows.unpersist()
 
 
+def test_the_setting_is_true_or_false(frame, spark):
+    spark.conf.set("spark.sfumato.fuse", "no")
+    try:
+        with pytest.raises(ValueError, match="must be true or false; got 'no'"):
+            averages(reordered(frame))
+    finally:
+        spark.conf.unset("spark.sfumato.fuse")
+
+
+def test_rows_of_extents_cannot_have_a_result_named_like_a_column_of_theirs(frame):
+    with pytest.raises(ValueError, match="names a result `id`, but the answer has a column"):
+        averages(reordered(frame), result="id", members=True)
+
+
 def test_a_frame_may_be_read_by_an_operator_and_by_spark_in_one_query(frame):
     """Its metrics are observed twice, under two names: Spark refuses one name for two results."""
     rows = reordered(frame)

@@ -54,7 +54,7 @@ def test_anything_else_is_not(text):
 def test_words_before_columns_are_no_columns(spark):
     """`DISTINCT a` reads as a column called DISTINCT; there is none."""
     from sfumato.spark.runtime.made import Passing, selected
-    from sfumato.tables.chain import Taken
+    from sfumato.tables.link import Taken
 
     passing = Passing({"a": Taken(("key0",))})
     frame = spark.range(1).selectExpr("id AS a")

@@ -10,8 +10,9 @@ import pytest
 
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.state.snapshot import SnapshotError
-from sfumato.tables.chain import ChainConfig, ChainStep, Condition, Link, Taken
+from sfumato.tables.chain import ChainConfig, ChainStep
 from sfumato.tables.disorder.reorder import ReorderTableConfig
+from sfumato.tables.link import Condition, Link, Taken
 from table_subjects import TABLES, riding, rows
 
 CHAIN = TABLES["chain of a controller and a window"]

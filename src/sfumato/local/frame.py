@@ -8,10 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.names import meant
 from sfumato.tables.reading.naming import relabelled
 from sfumato.tables.reading.tuples import ALTERNATIVES, attributes_in
-from sfumato.tables.reading.types import is_number, is_time, one_array, spark_type
+from sfumato.tables.reading.types import is_number, is_time, spark_type
 
 PANDAS = b"pandas"  # metadata of a schema: how pandas had it
 
@@ -138,7 +139,7 @@ def _as_table(given: Any, argument: str) -> pa.Table:
 
 def _cast(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.ChunkedArray:
     try:
-        return pa.chunked_array([relabelled(one_array(column), kind)])
+        return pa.chunked_array([relabelled(as_array(column), kind)])
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise TypeError(
             f"column `{name}` is {column.type}, which cannot be {kind}: {error}"

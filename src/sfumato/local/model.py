@@ -11,17 +11,10 @@ import pyarrow as pa
 from sfumato.error_points import standard_points
 from sfumato.local.frame import frame_of
 from sfumato.operators.arrays import offsets_of
+from sfumato.tables.arrow import as_array, fields_of
 from sfumato.tables.reading.expressions import found
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
-from sfumato.tables.reading.types import (
-    as_doubles,
-    fields_of,
-    floats_of,
-    is_list,
-    lengths_of,
-    one_array,
-    spark_type,
-)
+from sfumato.tables.reading.types import as_doubles, floats_of, is_list, lengths_of, spark_type
 
 
 def alternatives(
@@ -207,16 +200,16 @@ def _is_series(given: Any) -> bool:
 def _array(argument: str, given: Any) -> pa.Array:
     """A column as one array of a type that Spark has."""
     if isinstance(given, pa.Array | pa.ChunkedArray):
-        array = one_array(given)
+        array = as_array(given)
     elif hasattr(given, "__arrow_c_stream__"):
-        array = one_array(pa.chunked_array(given))
+        array = as_array(pa.chunked_array(given))
     else:
         try:
-            array = one_array(pa.array(given))
+            array = as_array(pa.array(given))
         except (pa.ArrowInvalid, TypeError) as error:
             raise TypeError(f"`{argument}` must be a column; got {given!r:.80}: {error}") from None
     kind = spark_type(array.type)
-    return array if array.type == kind else one_array(array.cast(kind))
+    return array if array.type == kind else as_array(array.cast(kind))
 
 
 def _lists(argument: str, given: Any) -> pa.Array:
@@ -233,7 +226,7 @@ def _padded(lists: pa.Array, sizes: np.ndarray) -> pa.Array:
     number = np.arange(len(row)) - np.repeat(offsets_of(sizes)[:-1], sizes)
     there = number < np.diff(offsets)[row]
     places = pa.array(offsets[row] + number, pa.int64(), mask=~there)
-    return one_array(lists.flatten().take(places))
+    return as_array(lists.flatten().take(places))
 
 
 def _coordinate(elements: pa.Array, i: int) -> pa.Array:
@@ -241,7 +234,7 @@ def _coordinate(elements: pa.Array, i: int) -> pa.Array:
         raise TypeError(f"`values` must hold lists of coordinates; got {elements.type}")
     there = lengths_of(elements) > i
     places = offsets_of(lengths_of(elements))[:-1] + i
-    return one_array(elements.flatten().take(pa.array(places, pa.int64(), mask=~there)))
+    return as_array(elements.flatten().take(pa.array(places, pa.int64(), mask=~there)))
 
 
 def _field(elements: pa.Array, name: str) -> pa.Array:

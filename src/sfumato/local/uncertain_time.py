@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from sfumato.local.frame import Frame
 from sfumato.operators.arrays import Ints, offsets_of
+from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
-from sfumato.tables.reading.types import one_array
 from sfumato.tables.reading.validity import why_invalid
 from sfumato.windows import LONGEST, Range
 
@@ -101,7 +101,7 @@ def true_extents(answers: pa.Table, window: Range) -> pa.Table:
     """The answers over the extents of `by_extent`, with the extents that are meant as `window`."""
     place = answers.column_names.index("window")
     field = answers.schema.field(place)
-    end = one_array(answers.column("window")).field("end")
+    end = as_array(answers.column("window")).field("end")
     whole = end.cast(pa.int64()).to_numpy(zero_copy_only=False)
     start = pa.array(whole - window.span, pa.int64()).cast(end.type)
     both = pa.StructArray.from_arrays([start, end], fields=list(field.type))

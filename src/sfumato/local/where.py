@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 from sfumato.local.frame import frame_of
 from sfumato.operators.arrays import offsets_of
+from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.expressions import Name, field_at, truths
 from sfumato.tables.reading.parse import parsed
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
-from sfumato.tables.reading.types import one_array
 
 
 def where(df: Any, condition: str) -> pa.Table:
@@ -34,7 +34,7 @@ def where(df: Any, condition: str) -> pa.Table:
 
         def cells(name: Name) -> pa.Array:
             column = frame.one("condition", name.parts[0])
-            return field_at(one_array(frame.table.column(column)), name, 1)
+            return field_at(as_array(frame.table.column(column)), name, 1)
 
         return frame.table.filter(truths(asked, cells, frame.table.num_rows))
     holds = truths(asked, tuples.cells, len(tuples.owner))

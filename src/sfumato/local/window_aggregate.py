@@ -58,6 +58,8 @@ def window_aggregate(
     )
     if isinstance(window, Range):
         require_late(frame.schema)
+    if members:
+        plan.check_members()
     given = Input(frame, plan.reading(members))
     job = Job("window_aggregate", "window", name)
     found = run(job, [given], settings, plan.columns(settings))

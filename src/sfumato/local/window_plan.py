@@ -62,13 +62,11 @@ class WindowPlan(WindowQuery):
             self._check_time()
         if isinstance(self.window, Delta) and self.window.on not in self.frame.attributes:
             self.frame.one("window.on", self.window.on)
-        taken = [*self._passed(False), *self.added]
-        for w in self.wanted:
-            if w.name in taken:
-                raise ValueError(
-                    f"`aggregates` names a result `{w.name}`, but the answer has a column of that "
-                    "name already: choose another"
-                )
+        self.check_results(self._passed(False))
+
+    def check_members(self) -> None:
+        """Raise ValueError for a result that has the name of a column of the rows."""
+        self.check_results(self._passed(True))
 
     def _check_time(self) -> None:
         if len(self.orders) != 1:

@@ -18,8 +18,8 @@ from sfumato.spark.model.names import Passed, column, named
 from sfumato.spark.runtime.made import Passing
 from sfumato.spark.runtime.reading import Input
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
-from sfumato.tables.chain import Taken
 from sfumato.tables.disorder.reorder import EVENT, ReorderTableConfig
+from sfumato.tables.link import Taken
 from sfumato.tables.operator import ROW
 
 

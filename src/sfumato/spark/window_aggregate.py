@@ -16,8 +16,6 @@ from sfumato.spark.model.window_plan import WindowPlan
 from sfumato.spark.runtime.made import Passing
 from sfumato.spark.runtime.reading import Input
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
-from sfumato.tables.windows.extents import ExtentTableConfig
-from sfumato.tables.windows.window_aggregate import RowWindowTableConfig
 from sfumato.windows import Delta, Range, Rows
 
 
@@ -126,43 +124,19 @@ def aggregated(
     Its distribution is then the field `alternatives`, of struct<prob, value>, beside `moved`.
     """
     window = plan.window
-    if members and not isinstance(window, Range):
-        raise ValueError("`members` are those of an extent: it needs window=sf.Range(...)")
+    forgotten = forget_after_of(plan.df, plan.orders[0], plan.keys, forget_after)
+    settings = plan.settings(
+        members,
+        forgotten,
+        quantiles=tuple(float(q) for q in quantiles),
+        seed=seed,
+        samples=samples,
+        whole=whole,
+    )
     if members:
         plan.check_members()
-    common: dict[str, Any] = {
-        "results": tuple(
-            (f"result{i}", w.function, plan.number_of(w.expression), w.argument)
-            for i, w in enumerate(plan.wanted)
-        ),
-        "fields": ("value",) * len(plan.wanted),
-        "quantiles": tuple(float(q) for q in quantiles),
-        "distribution": plan.distribution,
-        "seed": seed,
-        "samples": samples,
-        "attributes": len(plan.expressions),
-        "orders": len(plan.orders),
-        "keys": len(plan.keys),
-        "whole": whole,
-    }
-    forgotten = forget_after_of(plan.df, plan.orders[0], plan.keys, forget_after)
-    settings: RowWindowTableConfig | ExtentTableConfig
     if isinstance(window, Range):
         require_late(plan.schema)
-        settings = ExtentTableConfig(
-            window=window, scope=plan.scope, members=members, time=plan.time,
-            forget_after=forgotten,
-            key_names=tuple(f"key{i}" for i in range(len(plan.keys))), **common,
-        )  # fmt: skip
-    else:
-        on = plan.number_of(window.on) if isinstance(window, Delta) else 0
-        settings = RowWindowTableConfig(
-            window=window,
-            on_attribute=on,
-            controlled=plan.marks_late,
-            forget_after=forgotten,
-            **common,
-        )
     settings.make()  # raises here, on the driver, what the settings have wrong
     return run_operator(
         [window_input(plan, members)],

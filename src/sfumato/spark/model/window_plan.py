@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -42,16 +41,17 @@ from sfumato.spark.model.expression_text import check_expression
 from sfumato.spark.model.names import Passed, column, named, renamed
 from sfumato.spark.model.per_alternative import evaluated
 from sfumato.spark.model.validity import invalid_reason
-from sfumato.tables.chain import Taken
+from sfumato.tables.link import Taken
 from sfumato.tables.scope import check_order, scope_of
 from sfumato.tables.windows.extents import ExtentTableConfig
+from sfumato.tables.windows.query import WindowQuery
 from sfumato.tables.windows.results import quantile_name
 from sfumato.tables.windows.window_aggregate import RowWindowTableConfig
 from sfumato.windows import Delta, Range, Rows
 
 
 @dataclass(frozen=True)
-class WindowPlan:
+class WindowPlan(WindowQuery):
     """What of the frame the operator reads, and what it gives."""
 
     df: DataFrame
@@ -84,20 +84,11 @@ class WindowPlan:
             self._check_time()
         if isinstance(self.window, Delta) and self.window.on not in attributes_of(df):
             one_resolved(df, "window.on", self.window.on)
-        self._check_results(self._passed(False))
+        self.check_results(self._passed(False).names)
 
     def check_members(self) -> None:
         """Raise ValueError for a result that has the name of a column of the rows."""
-        self._check_results(self._passed(True))
-
-    def _check_results(self, passed: Passed) -> None:
-        taken = [*passed.names, *self._added]
-        for w in self.wanted:
-            if w.name in taken:
-                raise ValueError(
-                    f"`aggregates` names a result `{w.name}`, but the answer has a column of that "
-                    "name already: choose another"
-                )
+        self.check_results(self._passed(True).names)
 
     def _check_time(self) -> None:
         if len(self.orders) != 1:
@@ -150,31 +141,6 @@ class WindowPlan:
         if isinstance(kind, TimestampType):
             return "timestamp"
         return "timestamp_ntz" if isinstance(kind, TimestampNTZType) else "long"
-
-    @cached_property
-    def expressions(self) -> list[str]:
-        """The distinct expressions whose values the operator reads."""
-        given = [w.expression for w in self.wanted if w.expression is not None]
-        if isinstance(self.window, Delta):
-            given.append(self.window.on)
-        return list(dict.fromkeys(given))
-
-    def number_of(self, expression: str | None) -> Any:
-        """The number of an expression's values among the operator's attributes."""
-        return None if expression is None else self.expressions.index(expression)
-
-    def field(self, w: Wanted) -> str:
-        """The field of a distribution's values."""
-        if w.name != ALTERNATIVES:
-            return w.name
-        plain = w.expression is not None and w.expression.strip("`").isidentifier()
-        return str(w.expression).strip("`") if plain else "value"
-
-    @property
-    def _added(self) -> list[str]:
-        of_extents = ["window", "held", "punctuation", "late"]
-        own = of_extents if isinstance(self.window, Range) else ["held"]
-        return own if self.distribution is None else [*own, "accuracy"]
 
     def _passed(self, members: bool) -> Passed:
         """Columns of the input that come out again: of rows, or the keys of extents."""
@@ -256,7 +222,7 @@ class WindowPlan:
         rows = self._row(members)
         whole = not isinstance(self.window, Range) or members
         at = {} if whole else {name: f"key{i}" for i, name in enumerate(self.keys)}
-        at |= {name: name for name in self._added}
+        at |= {name: name for name in self.added}
         at |= {w.name: f"result{i}" for i, w in enumerate(self.wanted)}
         return {name: Taken((place,)) for name, place in at.items()}, rows if whole else None
 
@@ -274,13 +240,13 @@ class WindowPlan:
             fields = passed.named().add("held", LongType())
         for i in range(len(self.wanted)):
             fields = fields.add(f"result{i}", self._result("value", settings))
-        if "accuracy" not in self._added or settings.whole:
+        if "accuracy" not in self.added or settings.whole:
             return fields
         return fields.add("accuracy", _accuracy([f"result{i}" for i in range(len(self.wanted))]))
 
     def columns(self, settings: RowWindowTableConfig | ExtentTableConfig) -> list[Column]:
         """The columns of the result, made of those."""
-        added = [name for name in self._added if name != "accuracy" or not settings.whole]
+        added = [name for name in self.added if name != "accuracy" or not settings.whole]
         keys = isinstance(self.window, Range) and not settings.members
         own = self._passed(settings.members).columns(prefix="key" if keys else "c", taken=added)
         scope = self.in_order_within if self.controlled else self.keys

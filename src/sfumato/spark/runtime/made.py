@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructType
 
 from sfumato.spark.runtime.reading import Input
-from sfumato.tables.chain import Condition, Path, Taken
+from sfumato.tables.link import Condition, Path, Taken
 from sfumato.tables.operator import TableConfig
 
 NUMBERS = ("mean", "stddev", "existence")  # fields of results, which are never NaN

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from sfumato.spark.model.controlled import tied
 from sfumato.spark.model.names import Passed, column, fixed
 from sfumato.spark.runtime import chunks
-from sfumato.tables.chain import INVALID, LATE
+from sfumato.tables.link import INVALID, LATE
 from sfumato.tables.operator import ROW, TIE
 
 

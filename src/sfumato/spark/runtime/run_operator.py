@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from sfumato.spark.runtime import chunks
 from sfumato.spark.runtime.buckets import run_buckets
-from sfumato.spark.runtime.fusing import Fused
+from sfumato.spark.runtime.fused import Fused
 from sfumato.spark.runtime.made import Made, Passing, remember
 from sfumato.spark.runtime.reading import Input, projected
 from sfumato.spark.runtime.whole_frames import run_whole

@@ -22,8 +22,8 @@ from pyspark.sql.types import (
 )
 
 from sfumato.tables.arrival_order import Arrival
+from sfumato.tables.operator import TIE
 
-TIE = "__tie"
 PLACE = "__place"  # of a row in the frame, as it is
 PROGRESS = "__progress"  # how far event time had come in a row's scope
 

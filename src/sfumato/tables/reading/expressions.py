@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.near_misses import did_you_mean
-from sfumato.tables.reading.types import as_doubles, fields_of, is_number
+from sfumato.tables.arrow import fields_of
+from sfumato.tables.reading.types import as_doubles, is_number
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.operators.laws.aggregate import LARGEST
+from sfumato.tables.arrow import as_array
 from sfumato.tables.operator import ROW, TIE
 from sfumato.tables.reading.expressions import Expression
 from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
-from sfumato.tables.reading.types import as_doubles, floats_of, one_array
+from sfumato.tables.reading.types import as_doubles, floats_of
 from sfumato.tables.reading.validity import Reasons, why_invalid
 
 LATE, PUNCTUATION = "late", "punctuation"
@@ -40,7 +41,7 @@ class Column(Cells):
     name: str
 
     def of(self, tuples: Tuples) -> pa.Array:
-        return one_array(tuples.table.column(self.name))
+        return as_array(tuples.table.column(self.name))
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Mark(Cells):
     name: str
 
     def of(self, tuples: Tuples) -> pa.Array:
-        return pc.fill_null(one_array(tuples.table.column(self.name)), False)
+        return pc.fill_null(as_array(tuples.table.column(self.name)), False)
 
 
 @dataclass(frozen=True)
@@ -137,10 +138,10 @@ class Rule:
         """What is wrong by what the operator reads."""
         reasons = Reasons(rows.num_rows)
         for name in self.complete:
-            lacking = one_array(rows.column(name)).is_null().to_numpy(zero_copy_only=False)
+            lacking = as_array(rows.column(name)).is_null().to_numpy(zero_copy_only=False)
             reasons.add(lacking, f"{name.rstrip('0123456789')} is NULL")
         for name in self.bounded:
-            lists = one_array(rows.column(name))
+            lists = as_array(rows.column(name))
             values = floats_of(lists.flatten())
             wrong = ~(np.abs(values) <= LARGEST)
             if not self.scored:
@@ -200,7 +201,7 @@ class Reading:
     def _left_out(self, table: pa.Table, wrong: Reasons) -> dict[str, int]:
         """How many rows are left out, by reason; `wrong` is then of these alone."""
         if self.rule.unless_late and wrong.texts:
-            late = pc.fill_null(one_array(table.column(LATE)), False)
+            late = pc.fill_null(as_array(table.column(LATE)), False)
             wrong.number[late.to_numpy(zero_copy_only=False)] = -1
         return wrong.counts()
 
@@ -221,7 +222,7 @@ def _without(table: pa.Table, wrong: Reasons) -> pa.Table:
 
 def _struct(columns: Sequence[pa.ChunkedArray], rows: int) -> pa.Array:
     """The columns as one struct of c0, c1, ...; without any of one zero."""
-    cells = [one_array(column) for column in columns] or [pa.array(np.zeros(rows, np.int32))]
+    cells = [as_array(column) for column in columns] or [pa.array(np.zeros(rows, np.int32))]
     return pa.StructArray.from_arrays(cells, [f"c{i}" for i in range(len(cells))])
 
 

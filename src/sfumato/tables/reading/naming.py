@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from sfumato.operators.arrays import offsets_of
-from sfumato.tables.reading.types import fields_of, is_list, lengths_of, one_array
+from sfumato.tables.arrow import as_array, fields_of
+from sfumato.tables.reading.types import is_list, lengths_of
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ def shown(answers: Sequence[pa.Table], columns: Sequence[Shown]) -> pa.Table:
 def _part(table: pa.Table, columns: Sequence[Shown], schema: pa.Schema) -> pa.Table:
     arrays = []
     for column in columns:
-        array = one_array(table.column(column.source[0]))
+        array = as_array(table.column(column.source[0]))
         for name in column.source[1:]:
             array = fields_of(array)[name]
         arrays.append(relabelled(array, column.field.type))

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from sfumato.operators.arrays import offsets_of
 from sfumato.operators.row_hash import Hashes, add_bytes, add_words, begun
-from sfumato.tables.reading.types import is_bytes, is_list, is_text, lengths_of, one_array
+from sfumato.tables.arrow import as_array
+from sfumato.tables.reading.types import is_bytes, is_list, is_text, lengths_of
 
 ADDED = b"sfumato.added"  # metadata of a column that an operator added
 MARKS = ("late", "punctuation")  # columns that a disorder controller adds
@@ -31,7 +32,7 @@ def ties_of(table: pa.Table) -> pa.Array:
         return pa.array(np.zeros(table.num_rows, np.int64))
     hashes = begun(table.num_rows)
     for column in columns:
-        _add(hashes, one_array(column))
+        _add(hashes, as_array(column))
     return pa.array(hashes.view(np.int64))
 
 
@@ -83,7 +84,7 @@ def _add_lists(hashes: Hashes, column: pa.Array) -> None:
     for j in range(int(lengths.max(initial=0))):  # all first elements, all second ones, ...
         rows = np.flatnonzero(lengths > j)
         of = hashes[rows]
-        _add(of, one_array(elements.take(pa.array(offsets[rows] + j))))
+        _add(of, as_array(elements.take(pa.array(offsets[rows] + j))))
         hashes[rows] = of
 
 

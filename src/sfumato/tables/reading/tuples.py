@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from sfumato.near_misses import did_you_mean
 from sfumato.operators.arrays import Ints, offsets_of
+from sfumato.tables.arrow import as_array, fields_of
 from sfumato.tables.reading.expressions import Expression, Name, doubles, field_at, found, names_in
-from sfumato.tables.reading.types import as_doubles, fields_of, is_list, lengths_of, one_array
+from sfumato.tables.reading.types import as_doubles, is_list, lengths_of
 
 ALTERNATIVES = "alternatives"
 
@@ -45,7 +46,7 @@ class Tuples:
     @cached_property
     def column(self) -> pa.Array:
         """The alternatives: list<struct>."""
-        return one_array(self.table.column(ALTERNATIVES))
+        return as_array(self.table.column(ALTERNATIVES))
 
     @cached_property
     def flat(self) -> pa.Array:
@@ -93,7 +94,7 @@ class Tuples:
                 f"there is no column or attribute `{name.parts[0]}`; there are "
                 f"{', '.join(known)}{did_you_mean(name.parts[0], known)}"
             )
-        cells = field_at(one_array(self.table.column(column)), name, 1)
+        cells = field_at(as_array(self.table.column(column)), name, 1)
         return cells.take(pa.array(self.owner)) if self.uncertain else cells
 
     def mentioned(self, expression: Expression) -> bool:

@@ -6,24 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.tables.arrow import as_array
+
 UNSIGNED = {
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),
     pa.uint32(): pa.int64(),
     pa.uint64(): pa.int64(),
 }
-
-
-def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """The column as one array."""
-    if isinstance(column, pa.Array):
-        return column
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    found = column.combine_chunks()
-    if isinstance(found, pa.ChunkedArray):
-        return found.chunk(0) if found.num_chunks else pa.array([], column.type)
-    return found
 
 
 def spark_type(kind: pa.DataType) -> pa.DataType:
@@ -84,7 +74,7 @@ def as_doubles(column: pa.ChunkedArray | pa.Array, what: str) -> pa.Array:
 
     Raises TypeError, naming `what`, for values that are no numbers.
     """
-    array = one_array(column)
+    array = as_array(column)
     kind = array.type
     if pa.types.is_float64(kind):
         return array
@@ -104,11 +94,6 @@ def as_doubles(column: pa.ChunkedArray | pa.Array, what: str) -> pa.Array:
 def floats_of(array: pa.Array) -> np.ndarray:
     """float64[n] of an array of doubles, NULL as NaN."""
     return array.to_numpy(zero_copy_only=False)
-
-
-def fields_of(array: pa.Array) -> dict[str, pa.Array]:
-    """The fields of structs by name; NULL where the struct is."""
-    return dict(zip([f.name for f in array.type], array.flatten(), strict=True))
 
 
 def lengths_of(lists: pa.Array) -> np.ndarray:

@@ -10,8 +10,9 @@ import pyarrow as pa
 from sfumato.near_misses import did_you_mean
 from sfumato.operators.arrays import Bools
 from sfumato.operators.laws.poisson_binomial import EXCESS
+from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.tuples import Tuples
-from sfumato.tables.reading.types import as_doubles, floats_of, is_number, one_array
+from sfumato.tables.reading.types import as_doubles, floats_of, is_number
 
 
 class Reasons:
@@ -74,7 +75,7 @@ def why_invalid(
         reasons.add(~_is_probability(exists), "existence is not a number in (0, 1]")
     for name in attributes or ():
         text = f"{name} is missing or not finite"
-        reasons.add(_missing(one_array(table.column(name))), text)
+        reasons.add(_missing(as_array(table.column(name))), text)
     return reasons
 
 

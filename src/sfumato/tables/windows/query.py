@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 from sfumato.tables.windows.extents import ExtentTableConfig
@@ -73,6 +74,19 @@ class WindowQuery(ABC):
         of_extents = ["window", "held", "punctuation", "late"]
         own = of_extents if isinstance(self.window, Range) else ["held"]
         return own if self.distribution is None else [*own, "accuracy"]
+
+    def check_results(self, passed: Sequence[str]) -> None:
+        """Raise ValueError for a result with the name of another column of the answer.
+
+        passed : the columns of the rows that come out again
+        """
+        taken = [*passed, *self.added]
+        for w in self.wanted:
+            if w.name in taken:
+                raise ValueError(
+                    f"`aggregates` names a result `{w.name}`, but the answer has a column of that "
+                    "name already: choose another"
+                )
 
     def settings(
         self, members: bool = False, forget_after: float | None = None, **laws: Any
