@@ -238,6 +238,13 @@ WRONG = [
         "the answer has a column of that name",
     ),
     (lambda t: sl.window_aggregate(t, {"n": "sum(x)"}, name="a b", **WINDOW), ValueError, "`name`"),
+    (
+        lambda t: sl.window_aggregate(
+            t, {"x": "count(*)"}, window=sf.Range("1 minute"), order="made", members=True
+        ),
+        ValueError,
+        "names a result `x`",
+    ),
     (lambda t: sl.top_k(t, 3, by="x", **WINDOW), ValueError, "lacks `every`"),
     (
         lambda t: sl.similarity_join(t, t, on="z", within=1, probability=0.5, **WINDOW),
