@@ -38,6 +38,7 @@ SUITES = (
     "many_keys",
     "spark_path",
     "chains",
+    "join_tasks",
 )
 
 

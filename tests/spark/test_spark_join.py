@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from pyspark.errors import StreamingQueryException
 
 import sfumato as sf
 from sfumato.operators.windows.uncertain_window import UncertainWindow
@@ -99,18 +100,18 @@ def check(rows, expected):
 
 
 CASES = [
-    (1, "nested", 1),
-    (1, "sort", 3),
-    (1, "index", 1),
-    (2, "auto", 2),
-    (2, "nested", 2),
-    (3, "index", 1),
-    (3, "auto", 1),
+    (1, "nested", 1, 1),
+    (1, "sort", 3, 2),
+    (1, "index", 1, None),
+    (2, "auto", 2, 1),
+    (2, "nested", 2, 5),
+    (3, "index", 1, 3),
+    (3, "auto", 1, 1),
 ]
 
 
-@pytest.mark.parametrize(("dimensions", "strategy", "keys"), CASES)
-def test_static_frames_give_all_pairs_of_the_definition(spark, dimensions, strategy, keys):
+@pytest.mark.parametrize(("dimensions", "strategy", "keys", "tasks"), CASES)
+def test_static_frames_give_all_pairs_of_the_definition(spark, dimensions, strategy, keys, tasks):
     left, right = tuples(150, dimensions, 4, keys), tuples(150, dimensions, 5, keys)
     window = sf.Rows(20, confidence=0.9)
     frames = [
@@ -125,6 +126,7 @@ def test_static_frames_give_all_pairs_of_the_definition(spark, dimensions, strat
         order="seen",
         key="site",
         strategy=strategy,
+        tasks=tasks,
     )
     expected = brute_force(left, right, 0.4, 0.3, window)
     assert len(expected) > 5
@@ -165,10 +167,14 @@ def run_join(spark, frames, folder, **arguments):
     return collected, query
 
 
-def test_streams_give_the_same_pairs_in_any_micro_batches_and_after_a_restart(spark, tmp_path):
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_streams_give_the_same_pairs_in_any_micro_batches_and_after_a_restart(
+    spark, tmp_path, tasks
+):
     left, right = tuples(300, 1, 6, keys=3), tuples(300, 1, 7, keys=3)
     window, cuts = sf.Rows(15, confidence=0.95), [0, 1, 60, 61, 150]
     settings = {"on": "x", "within": 0.1, "probability": 0.4, "window": window, "key": "site"}
+    settings["tasks"] = tasks
     frames = [
         stream_of(spark, rows, cuts, tmp_path / name, 1)
         for rows, name in ((left, "left"), (right, "right"))
@@ -183,12 +189,17 @@ def test_streams_give_the_same_pairs_in_any_micro_batches_and_after_a_restart(sp
     observed = [p.observedMetrics for p in query.recentProgress]
     joined = [row for metrics in observed for name, row in metrics.items() if "left" not in name]
     assert sum(getattr(row, "pairs", 0) for row in joined) == len(first)
+    assert sum(getattr(row, "unaligned", 0) for row in joined) == 300  # counted once, not by tasks
+    settings["tasks"] = 2
+    with pytest.raises(StreamingQueryException, match=f"`tasks` was {tasks} and is 2"):
+        run_join(spark, frames, tmp_path, **settings)
 
 
 def test_changes_keep_the_current_answer_set(spark, tmp_path):
     left, right = tuples(120, 2, 8), tuples(120, 2, 9)
     window = sf.Rows(10, confidence=0.9)
     settings = {"on": ["x", "y"], "within": 0.5, "probability": 0.3, "window": window}
+    settings["tasks"] = 2
     frames = [
         stream_of(spark, rows, [0, 50, 120], tmp_path / name, 2)
         for rows, name in ((left, "left"), (right, "right"))
@@ -252,6 +263,8 @@ def test_invalid_rows_take_no_part_and_are_counted(spark, tmp_path):
         ({"window": 500}, "`window` must be sf.Rows"),
         ({"strategy": "fast"}, "strategy"),
         ({"output": "update"}, "output"),
+        ({"tasks": 0}, "`tasks` must be a whole number of at least 1; got 0"),
+        ({"tasks": 5000}, "`tasks` must be at most 1024"),
         ({"order": "site"}, "numbers, times or dates"),
     ],
 )

@@ -18,7 +18,7 @@ import sfumato as sf
 from sfumato.spark.runtime import chunks, run_operator, whole_frames
 from sfumato.spark.runtime.bucket_steps import answer_rows, difference
 from sfumato.spark.runtime.buckets import answer_fields, answer_schema
-from sfumato.spark.runtime.even_partitions import evenly
+from sfumato.spark.runtime.even_partitions import evenly, murmur3, place
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
 
 ROWS, FARTHEST = 240, 1 << 60
@@ -246,6 +246,14 @@ def test_buckets_are_dealt_out_evenly(spark, partitions):
     assert set.union(*dealt) == set(range(32))
     assert sum(map(len, dealt)) == 32
     assert max(map(len, dealt)) - min(map(len, dealt)) <= 1
+
+
+@pytest.mark.spark
+def test_places_are_where_spark_hashes_to_the_number(spark):
+    numbers = [0, 1, 31, 32, 5000, 2**31 - 1]
+    rows = spark.createDataFrame([(i, place(i)) for i in numbers], "number int, place int")
+    for number, at, hashed in rows.select("number", "place", F.hash("place")).collect():
+        assert number == hashed == murmur3(at)
 
 
 @pytest.mark.spark

@@ -561,10 +561,21 @@ def test_explain_says_what_a_join_will_do(tables):
         "500 existing ones with confidence 95%",
         "≥ 500) ≥ 0.75 = min(0.95, 1 - 0.25); at existence 1: 500, 0.9: about ",
         "strategy     index",
-        "one a side, in one task",
+        "one a side, in one task (an arrival is reckoned at 21 us in one, 20.5 us each in 2; TASKS",
         "exact: a pair comes out if and only if it reaches its probability; none that has left",
     ):
         assert words in told, words
+
+
+def test_tasks_share_a_join(tables):
+    query = f"SELECT a.id FROM s a [ROWS 500] {JOIN}"
+    assert "one a side, in 3 tasks that share the work" in explain(tables, f"{query} TASKS 3")
+    shared = sf.sql(tables, f"{query} TASKS 3").collect()
+    assert sorted(shared) == sorted(sf.sql(tables, query).collect())
+    large = explain(tables, query.replace("500", "100000"))
+    assert (
+        "one a side, in 8 tasks (an arrival is reckoned at 220 us in one, 45 us each in 8" in large
+    )
 
 
 def test_explain_says_whether_the_pace_of_two_streams_matters(tables):

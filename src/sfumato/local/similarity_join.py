@@ -14,6 +14,7 @@ from sfumato.local.frame import frame_of
 from sfumato.local.imputation import Imputation, as_imputation
 from sfumato.local.join_side import IncompleteSide, Side, pairs_type
 from sfumato.local.run import Input, Job, run, struct_of
+from sfumato.operators.arguments import flag
 from sfumato.operators.joins.join_window import Window, windows_of
 from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.join import ALTERNATIVES, SIDES, JoinTableConfig
@@ -37,16 +38,19 @@ def similarity_join(
     key: str | Sequence[str] | None = None,
     strategy: str = "auto",
     output: str = "append",
+    alternatives: bool = True,
     metric: str = "euclidean",
     idle_timeout: str | timedelta | None = None,
     impute: Imputation | Mapping[str, Any] | None = None,
     forget_after: str | timedelta | float | None = None,
+    tasks: int | None = None,
     name: str | None = None,
 ) -> pa.Table:
     """Pairs of tuples of two streams that are close with at least the wanted probability.
 
     left, right : pandas, Polars or Arrow tables: the whole streams
     impute : `sfumato.local.Imputation`, or its arguments as a dict
+    tasks : of Spark; here one process does the work
     The other arguments, the columns and the counters are those of `sfumato.similarity_join` over
     static frames. Raises ValueError or TypeError for wrong arguments.
     """
@@ -63,6 +67,7 @@ def similarity_join(
         "probability": finite("probability", probability),
         "windows": windows,
         "output": output,
+        "alternatives": flag("alternatives", alternatives),
         "orders": len(names("order", order)),
         "keys": len(names("key", key)),
     }
@@ -97,8 +102,9 @@ def similarity_join(
         for side in sides
     ]
     columns.append(Shown(("probability",), pa.field("probability", pa.float64())))
-    pairs = pairs_type(*(side.fields for side in sides))
-    columns.append(Shown((ALTERNATIVES,), pa.field(ALTERNATIVES, pairs)))
+    if alternatives:
+        pairs = pairs_type(*(side.fields for side in sides))
+        columns.append(Shown((ALTERNATIVES,), pa.field(ALTERNATIVES, pairs)))
     if output == "changes":
         columns.append(Shown(("change",), pa.field("change", pa.string())))
     given = [Input(side.frame, side.reading(config.aligned is not None)) for side in sides]

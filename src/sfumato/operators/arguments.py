@@ -35,6 +35,13 @@ def share(name: str, value: Any, what: str = "a probability") -> float:
     return float(value)
 
 
+def flag(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"`{name}` must be True or False; got {value!r}")
+    return value
+
+
 def one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
     """One of some words."""
     if value not in choices:

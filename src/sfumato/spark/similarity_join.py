@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DoubleType, StringType, StructType
 
 from sfumato.duration import microseconds
+from sfumato.operators.arguments import flag, whole
 from sfumato.operators.joins.join_window import Window, windows_of
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.columns import is_time, names, resolved
@@ -24,8 +25,11 @@ from sfumato.spark.runtime.run_operator import metrics_name, run_operator
 from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.join import SIDES, JoinTableConfig
 from sfumato.tables.joins.metric import Metric, distance_of, finite
+from sfumato.tables.joins.sharing import tasks_for
 from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
 from sfumato.windows import JoinWindow
+
+MOST_TASKS = 1024
 
 
 def similarity_join(
@@ -40,10 +44,12 @@ def similarity_join(
     key: str | Sequence[str] | None = None,
     strategy: str = "auto",
     output: str = "append",
+    alternatives: bool = True,
     metric: str = "euclidean",
     idle_timeout: str | timedelta | None = None,
     impute: Imputation | Mapping[str, Any] | None = None,
     forget_after: str | timedelta | float | None = None,
+    tasks: int | None = None,
     name: str | None = None,
 ) -> DataFrame:
     """Pairs of tuples of two streams that are close with at least the wanted probability.
@@ -73,6 +79,8 @@ def similarity_join(
         (one attribute only), or "auto"; the answers are the same
     output : "append": pairs as they are found; "changes": also, when a tuple leaves its window,
         its pairs again with change "-", so that the rows so far make up the current answer set
+    alternatives : False leaves out the column of this name: where rows have a hundred, a pair has up
+        to 10,000, which cost more than to find it
     metric : "euclidean", or "haversine": `on` = [longitude, latitude] in degrees, `within` in
         metres along the surface of a sphere with Earth's mean radius, 6,371,008.8 m
     idle_timeout : for streams with punctuations: a side silent for so long ("10 seconds") holds the
@@ -82,6 +90,11 @@ def similarity_join(
     forget_after : a key whose next row, of either side, comes later than this after its last one,
         "1 day", begins anew with empty windows; its state goes soon after that. By the first column
         of `order`. Not with output="changes": the answers of a silent key stay current
+    tasks : how many tasks share the work of a key's windows, or of the join without key: each gets
+        all rows, keeps the samples of its part of both windows and compares arrivals with these.
+        The answers are the same; those of a micro-batch come out task by task. None: as many as a
+        model of the work says, one with a key (EXPLAIN of SQL shows it). A checkpoint goes on with
+        the same number only. Not with `impute`
     name : of the metrics, instead of the number N
 
     Columns: `left`, `right` (structs of the certain columns), `probability`, `alternatives`
@@ -114,8 +127,8 @@ def similarity_join(
     compared). The repository is read when this is called, as by ``sf.impute``; it is part of what
     the query is: a checkpoint written with another one is refused.
 
-    Cost: one shuffle by key; state: the windows' tuples (and with changes the current pairs), and
-    the rows that wait for the other side.
+    Cost: one shuffle by key, of `tasks` copies of the rows; state: the windows' tuples (and with
+    changes the current pairs), and the rows that wait for the other side.
     Raises ValueError or TypeError for wrong arguments. Source: A, sections 4-6 and 8.1; B, sections
     5-6; for `impute` E, sections 4 and 5.
     """
@@ -132,6 +145,7 @@ def similarity_join(
         "probability": finite("probability", probability),
         "windows": windows,
         "output": output,
+        "alternatives": flag("alternatives", alternatives),
         "orders": len(names("order", order)),
         "keys": len(names("key", key)),
     }
@@ -144,12 +158,18 @@ def similarity_join(
         sides = [Side(frame, side, attributes, order, key) for frame, side in frames]
         chosen |= _alignment(sides, windows, idle_timeout)
         on_names = tuple(f"on{i}" for i in range(len(attributes)))
+        shared = tasks_for(windows, chosen["keys"]) if tasks is None else _checked_tasks(tasks)
         config = SimilarityJoinTableConfig(
-            strategy=strategy, metric=distance, on=on_names, **chosen
+            strategy=strategy, metric=distance, on=on_names, tasks=shared, **chosen
         )
     else:
         imputation = as_imputation(impute)
         _check_imputation(imputation, attributes, strategy, distance)
+        if tasks not in (None, 1):
+            raise ValueError(
+                f"`tasks` has no meaning with `impute`, whose tasks would each impute what the "
+                f"others do; got {tasks!r}: use sf.impute before the join"
+            )
         imputed = imputation.settings.names
         sides = [
             IncompleteSide(frame, side, attributes, order, key, imputed=imputed)
@@ -163,11 +183,12 @@ def similarity_join(
     for side in sides:
         answers = answers.add(side.name, side.passed.type)
     answers = answers.add("probability", DoubleType())
-    answers = answers.add(ALTERNATIVES, pairs_type(*(side.fields(fixed=True) for side in sides)))
     columns = [side.passed.renamed(side.name) for side in sides]
     columns.append(F.col("probability"))
-    named = pairs_type(*(side.fields(fixed=False) for side in sides))
-    columns.append(renamed(ALTERNATIVES, ALTERNATIVES, named))
+    if alternatives:
+        fixed, named = (pairs_type(*(s.fields(fixed=of) for s in sides)) for of in (True, False))
+        answers = answers.add(ALTERNATIVES, fixed)
+        columns.append(renamed(ALTERNATIVES, ALTERNATIVES, named))
     if output == "changes":
         answers = answers.add("change", StringType())
         columns.append(F.col("change"))
@@ -179,6 +200,12 @@ def similarity_join(
         metrics=metrics_name("join", name),
         idle_timeout=None if config.idle_timeout is None else 1000 * config.idle_timeout,
     )
+
+
+def _checked_tasks(tasks: Any) -> int:
+    if not whole("tasks", tasks) <= MOST_TASKS:
+        raise ValueError(f"`tasks` must be at most {MOST_TASKS}: each gets all rows; got {tasks}")
+    return int(tasks)
 
 
 def _input(side: Side, aligned: bool) -> Input:

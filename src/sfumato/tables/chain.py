@@ -76,6 +76,13 @@ class ChainConfig:
             found |= _of(prefix(number), step.config.gauges)
         return found
 
+    @property
+    def tasks(self) -> int:
+        return 1  # what several tasks share is no step of a chain
+
+    def for_task(self, number: int) -> ChainConfig:
+        return self
+
     def layouts(self) -> list[list[Any]]:
         """[kind, version] of each step's state."""
         return [[step.config.kind, step.config.version] for step in self.steps]

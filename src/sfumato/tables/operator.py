@@ -47,6 +47,15 @@ class TableConfig(ABC):
     counters: ClassVar[tuple[str, ...]] = ("rows", "invalid", "out_of_order")
     gauges: ClassVar[Mapping[str, tuple[str, str]]] = {}
 
+    @property
+    def tasks(self) -> int:
+        """How many operators share the work of a bucket: each gets all rows of it."""
+        return 1
+
+    def for_task(self, number: int) -> TableConfig:
+        """The config of one of these operators."""
+        return self
+
     def arrival(self, side: int = 0) -> Arrival:
         """How rows of a side follow each other: what `arrange` of the operator sorts by."""
         return Arrival(tuple(f"order{i}" for i in range(self.orders)))

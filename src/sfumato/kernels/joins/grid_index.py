@@ -3,6 +3,7 @@
 One hash table holds the grids of all windows: a tuple is linked into the bucket of its window and
 cell, in O(1). Each window has its own cell side and up to three axes, chosen from its content
 and chosen again as the content is renewed. Windows of fewer than SMALL tuples have no cells.
+Of several tasks each has the tuples that it owns here, and no others.
 
 The largest reach in a window (r_max) is kept by a monotone queue: in queue[front:back], slots in
 order of arrival with falling reach; a new reach pops the smaller ones, an evicted slot the front.
@@ -19,7 +20,7 @@ from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
 from sfumato.kernels.joins.match_probability import SLACK
 from sfumato.kernels.joins.similarity_nested import enter, forget_before
 from sfumato.kernels.joins.store_room import move_window
-from sfumato.kernels.joins.tuple_store import first_in_time
+from sfumato.kernels.joins.tuple_store import first_in_time, owned
 
 SMALL = 48  # tuples: below, a scan costs less than two or three look-ups
 AXES = 3
@@ -112,22 +113,26 @@ def _unlink(grid, s):
 
 
 @lean
-def _choose_side(grid, store, w, within, extent):
+def _choose_side(grid, store, w, count, within, extent):
     """Axes of the largest extents, and a side for them: as small as is useful.
 
     About one tuple a cell, but not so small that the usual search, of radius within + radius +
-    r_max, visits more than about 5 cells (1-D), 9 (2-D) or 8 (3-D).  extent : float64[d], written
+    r_max, visits more than about 5 cells (1-D), 9 (2-D) or 8 (3-D).
+
+    count : of the tuples owned, at least 1    extent : float64[d], written
     """
     head, tail, summary = store.windows.head[w], store.windows.tail[w], store.tuples.summary
     radius, d = 0.0, extent.size
     for a in range(d):
         low, high = np.inf, -np.inf
         for s in range(head, tail):
-            low, high = min(low, summary[s, a]), max(high, summary[s, a])
+            if owned(store, s):
+                low, high = min(low, summary[s, a]), max(high, summary[s, a])
         extent[a] = min(high - low, 1e300)
     for s in range(head, tail):
-        line = summary[s]
-        radius += (0.5 * line[3] - 0.5 * line[2] if d == 1 else line[d + 1]) / (tail - head)
+        if owned(store, s):
+            line = summary[s]
+            radius += (0.5 * line[3] - 0.5 * line[2] if d == 1 else line[d + 1]) / count
     reach = within + radius + max(0.0, summary[grid.queue[grid.front[w]], d])
     axes = min(d, AXES)
     side = 1.0
@@ -137,7 +142,7 @@ def _choose_side(grid, store, w, within, extent):
             if extent[b] > extent[widest]:
                 widest = b
         grid.axes[w, a] = widest
-        side *= (extent[widest] / reach + 1e-9) / (tail - head) ** (1.0 / axes)
+        side *= (extent[widest] / reach + 1e-9) / count ** (1.0 / axes)
         extent[widest] = -1.0
     side = reach * side ** (1.0 / axes)
     finest = reach * (0.5 if d == 1 else 1.0 if d == 2 else 2.0)
@@ -145,28 +150,32 @@ def _choose_side(grid, store, w, within, extent):
 
 
 @lean
-def _unlink_all(grid, windows, w):
+def _unlink_all(grid, store, w):
     if grid.side[w] > 0.0:
-        for s in range(windows.head[w], windows.tail[w]):
-            _unlink(grid, s)
+        for s in range(store.windows.head[w], store.windows.tail[w]):
+            if owned(store, s):
+                _unlink(grid, s)
     grid.side[w] = 0.0
 
 
 @lean
 def _rebuild_window(grid, store, w, within, extent):
     """Queue and cells of one window from its tuples, none of which is linked. O(tuples held)."""
-    d = extent.size
+    d, count = extent.size, 0
     head, tail, summary = store.windows.head[w], store.windows.tail[w], store.tuples.summary
     grid.front[w] = grid.back[w] = store.windows.base[w]
     for s in range(head, tail):
-        _enqueue(grid, summary, w, s, d)
+        if owned(store, s):
+            _enqueue(grid, summary, w, s, d)
+            count += 1
     grid.side[w] = 0.0
     grid.due[w] = SMALL
-    if tail - head >= SMALL:
-        grid.due[w] = 2 * (tail - head)
-        _choose_side(grid, store, w, within, extent)
+    if count >= SMALL:
+        grid.due[w] = 2 * count
+        _choose_side(grid, store, w, count, within, extent)
         for s in range(head, tail):
-            _link(grid, summary, w, s, d)
+            if owned(store, s):
+                _link(grid, summary, w, s, d)
 
 
 @compiled_ieee
@@ -183,7 +192,7 @@ def move_indexed(grid, store, moves, d, within):
     """`move_windows`, whose tuples are taken out of the cells and put in again. O(tuples)."""
     extent = np.empty(d)
     for i in range(moves.size):
-        _unlink_all(grid, store.windows, moves[i].window)
+        _unlink_all(grid, store, moves[i].window)
         move_window(store, moves[i])
         _rebuild_window(grid, store, moves[i].window, within, extent)
 
@@ -203,7 +212,7 @@ def leave(grid, store, w, begin):
     for s in range(store.windows.head[w], begin):
         if grid.front[w] < grid.back[w] and grid.queue[grid.front[w]] == s:
             grid.front[w] += 1
-        if grid.side[w] > 0.0:
+        if grid.side[w] > 0.0 and owned(store, s):
             _unlink(grid, s)
     forget_before(store, w, begin)
 
@@ -222,12 +231,13 @@ def enter_indexed(grid, store, batch, i, criterion, extent):
     w, s, d = batch.code[i], batch.slots[i], criterion.d
     leave(grid, store, w, first_in_time(store, w, batch.time[i]))
     enter(store, w, s)
-    _enqueue(grid, store.tuples.summary, w, s, d)
-    if grid.side[w] > 0.0:
-        _link(grid, store.tuples.summary, w, s, d)
-    grid.due[w] -= 1
+    if owned(store, s):
+        _enqueue(grid, store.tuples.summary, w, s, d)
+        if grid.side[w] > 0.0:
+            _link(grid, store.tuples.summary, w, s, d)
+        grid.due[w] -= 1
     if grid.due[w] <= 0:
-        _unlink_all(grid, store.windows, w)
+        _unlink_all(grid, store, w)
         _rebuild_window(grid, store, w, criterion.within, extent)
     leave(grid, store, w, batch.begins[i])
 

@@ -19,7 +19,7 @@ from sfumato.kernels.joins.match_probability import OPEN, quick_probability
 from sfumato.kernels.joins.pair_probability import pair_probability
 from sfumato.kernels.joins.regions import prunes
 from sfumato.kernels.joins.similarity_nested import FOUND, add_found
-from sfumato.kernels.joins.tuple_store import first_in_time, widest_window
+from sfumato.kernels.joins.tuple_store import first_in_time, widest_window, write_owned
 
 
 class Work(NamedTuple):
@@ -63,7 +63,7 @@ def _visit(grid, store, batch, i, criterion, work):
     o, stop = w ^ 1, i + 1
     leave(grid, store, o, first_in_time(store, o, batch.time[i]))
     begin, end = store.windows.head[o], store.windows.tail[o]
-    if begin == end:
+    if grid.front[o] == grid.back[o]:
         return 0, stop
     margin = criterion.within + summary[grid.queue[grid.front[o]], d]
     if stop == batch.code.size or batch.code[stop] != w:
@@ -74,13 +74,11 @@ def _visit(grid, store, batch, i, criterion, work):
         )
     if grid.side[o] > 0.0:
         cells = cells_around(grid, o, work.centre, d, radius + margin, work.box)
-        if cells <= end - begin:
+        if cells <= (end - begin) // store.tasks:
             reached = search(grid, o, store.windows, work.box, work.visited)
             if reached >= 0:
                 return reached, stop
-    for v in range(begin, end):
-        work.visited[v - begin] = v
-    return end - begin, stop
+    return write_owned(store, begin, end, work.visited), stop
 
 
 @lean_inline

@@ -5,7 +5,7 @@ import numpy as np
 from sfumato.kernels.arrays import integers
 from sfumato.kernels.compile import compiled_ieee, lean_inline
 from sfumato.kernels.joins.match_probability import match_probability
-from sfumato.kernels.joins.tuple_store import first_in_time
+from sfumato.kernels.joins.tuple_store import first_in_time, owned
 
 # pairs of an arrival and a tuple held opposite it; those of them looked at one by one; those left
 # after pruning, whose samples were paired.
@@ -76,7 +76,8 @@ def enter_behind(store, batch, i):
 def join_nested(store, batch, criterion, counts):
     """Pairs of each arrival with the tuples then held opposite it, Pr(match) >= probability.
 
-    store : `Store` with two streams; the arrivals are written, the windows not yet moved
+    store : `Store` with two streams; the arrivals are written, the windows not yet moved. Of
+        several tasks each compares arrivals with the tuples that it owns
     batch : `Batch`    criterion : `Criterion`, not counting T_j    counts : COUNTS[1], added to
     Returns FOUND[m], by arrival, then by held tuple, oldest first; the windows are moved.
     Cost: O(tuples held * samples**2 * d) an arrival.  Error: see `match_probability`.
@@ -86,6 +87,8 @@ def join_nested(store, batch, criterion, counts):
     for i in range(slots.size):
         begin, end = opposite(store, batch, i)
         for v in range(begin, end):
+            if not owned(store, v):
+                continue
             total = match_probability(tuples, slots[i], v, criterion)
             if total >= 0.0:
                 found = add_found(found, n, i, batch.code[i] ^ 1, v, end, total)

@@ -21,7 +21,7 @@ from sfumato.kernels.joins.similarity_nested import (
     forget_before,
 )
 from sfumato.kernels.joins.store_room import move_window
-from sfumato.kernels.joins.tuple_store import first_in_time, padded, widest_window
+from sfumato.kernels.joins.tuple_store import first_in_time, owned, padded, widest_window
 
 NONE = -1
 DEEPEST = 512  # the expected height is below 3 log2(n); 512 cannot be exceeded by chance
@@ -123,7 +123,11 @@ def _delete(trees, w, node):
 
 
 @lean
-def _insert_tuple(trees, tuples, w, s):
+def _insert_tuple(trees, store, w, s):
+    """Put the samples of a tuple, if it is owned, into the tree of its window."""
+    if not owned(store, s):
+        return
+    tuples = store.tuples
     at, count = tuples.at[s], tuples.samples[s]
     length = padded(count)
     for node in range(at, at + count):
@@ -137,6 +141,8 @@ def _delete_before(trees, store, w, begin):
     """Take the samples of a window's tuples before `begin` out of its tree."""
     tuples = store.tuples
     for s in range(store.windows.head[w], begin):
+        if not owned(store, s):
+            continue
         for node in range(tuples.at[s], tuples.at[s] + tuples.samples[s]):
             _delete(trees, w, node)
     forget_before(store, w, begin)
@@ -155,7 +161,7 @@ def sort_all(trees, store):
     trees.root[:] = NONE
     for w in range(store.windows.head.size):
         for s in range(store.windows.head[w], store.windows.tail[w]):
-            _insert_tuple(trees, store.tuples, w, s)
+            _insert_tuple(trees, store, w, s)
 
 
 @compiled_ieee
@@ -166,6 +172,8 @@ def move_sorted(trees, store, moves):
         move_window(store, moves[i])
         w = moves[i].window
         for s in range(windows.head[w], windows.tail[w]):
+            if not owned(store, s):
+                continue
             for node in range(tuples.at[s], tuples.at[s] + tuples.samples[s]):
                 trees.owner[node] = s
 
@@ -237,7 +245,7 @@ def _enter(trees, store, batch, i):
     """Take arrival i into its window, and out of it what leaves."""
     w, s = batch.code[i], batch.slots[i]
     enter(store, w, s)
-    _insert_tuple(trees, store.tuples, w, s)
+    _insert_tuple(trees, store, w, s)
     _delete_before(trees, store, w, batch.begins[i])
 
 

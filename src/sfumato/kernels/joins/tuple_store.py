@@ -9,6 +9,10 @@ so that a window is scanned like an array, arrivals are written at `tail` and ev
 `head`. A window that runs into its end is moved: to its own base if it fills at most half of its
 room, else to larger room. Both cost O(1) amortised an arrival.
 
+Where several tasks share a join, each has the lines of all tuples, so that it knows what windows
+hold, and the samples of its own ones: of tuples whose number leaves `task` when divided by `tasks`.
+Samples of others are there while they arrive, and no index names them.
+
 The samples of a tuple are a block of rows of equal padded length L: the probabilities, then
 one row for each coordinate. Padding has probability 0 and coordinate NaN: it is near nothing.
 """
@@ -69,6 +73,7 @@ class Store(NamedTuple):
     span : int64[streams], a tuple leaves its window once another of its key is so much later
     held : int64[streams], tuples in all windows of a stream
     ends : ENDS[1], how far `blocks` is written, and how many slots are given out
+    task, tasks : int64, which of how many tasks this is
     """
 
     tuples: Tuples
@@ -76,6 +81,8 @@ class Store(NamedTuple):
     span: np.ndarray
     held: np.ndarray
     ends: np.ndarray
+    task: np.int64
+    tasks: np.int64
 
 
 class Batch(NamedTuple):
@@ -172,6 +179,31 @@ def write_batch(store, batch, rows):
     store.ends[0].places = used
     for i in range(code.size):
         windows.arriving[code[i]] = 0
+
+
+@lean_inline
+def owned(store, s):
+    """Whether this task compares arrivals with the tuple of slot s."""
+    return store.tasks == 1 or store.tuples.number[s] % store.tasks == store.task
+
+
+@lean_inline
+def write_owned(store, begin, end, out):
+    """Write the slots of [begin, end) that are owned, of one window, to `out`; how many.
+
+    O(owned) where the numbers follow each other, as without key, else O(end - begin).
+    """
+    n, step, tasks = 0, 1, store.tasks
+    if begin < end and tasks > 1:
+        number = store.tuples.number
+        if number[end - 1] - number[begin] == end - 1 - begin:
+            begin += (store.task - number[begin]) % tasks
+            step = tasks
+    for s in range(begin, end, step):
+        if owned(store, s):
+            out[n] = s
+            n += 1
+    return n
 
 
 @lean_inline

@@ -10,7 +10,8 @@ from sfumato.kernels.joins import store_room
 from sfumato.kernels.joins import tuple_store as kernel
 from sfumato.kernels.joins.similarity_nested import empty_windows
 from sfumato.kernels.joins.tuple_store import Batch, Store, Tuples, Windows
-from sfumato.operators.arrays import Floats, Ints, Records, by_code
+from sfumato.operators.arrays import Bools, Floats, Ints, Records, by_code
+from sfumato.operators.joins.task import ALONE, Task
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 from sfumato.windows import JoinWindow
 
@@ -55,7 +56,12 @@ class JoinStore:
     """
 
     def __init__(
-        self, dimensions: int, windows: Sequence[JoinWindow], probability: float, index: StoreIndex
+        self,
+        dimensions: int,
+        windows: Sequence[JoinWindow],
+        probability: float,
+        index: StoreIndex,
+        task: Task = ALONE,
     ) -> None:
         self.dimensions, self.by_stream, self.probability = dimensions, windows, probability
         self.index = index
@@ -68,6 +74,8 @@ class JoinStore:
             span=np.array(spans),
             held=np.zeros(len(windows), np.int64),
             ends=np.zeros(1, kernel.ENDS),
+            task=np.int64(task.number),
+            tasks=np.int64(task.tasks),
         )
         self._uncertain: dict[int, UncertainWindow] = {}
 
@@ -81,6 +89,16 @@ class JoinStore:
         self._reserve_blocks((self.dimensions + 1) * int(lengths.sum()))
         kernel.write_batch(self.store, batch, self.rows)
         self._uncertain_begins(batch)
+
+    def owned(self, numbers: Ints) -> Bools:
+        """Whether this task compares arrivals with these tuples (bool[n])."""
+        result: Bools = numbers % self.store.tasks == self.store.task
+        return result
+
+    def drop_foreign(self, batch: Batch) -> None:
+        """Forget the samples of arrivals that other tasks own."""
+        if self.store.tasks > 1:
+            self.store.tuples.samples[batch.slots[~self.owned(batch.number)]] = 0
 
     def load(self, batch: Batch) -> None:
         """Put tuples into their windows, in order: as they were saved."""
@@ -103,9 +121,10 @@ class JoinStore:
         self.index.empty(self.store, of)
 
     def numbers(self, stream: int) -> Ints:
-        """Numbers of the tuples held of a stream."""
+        """Numbers of the tuples held of a stream, of those that are owned."""
         slots, code = kernel.held_slots(self.store.windows)
-        return self.store.tuples.number[slots[code % self.rows.size == stream]]
+        numbers: Ints = self.store.tuples.number[slots[code % self.rows.size == stream]]
+        return numbers[self.owned(numbers)]
 
     def reserve(self, code: Ints) -> None:
         """Room in slots for arrivals in these windows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from sfumato.operators.arrays import Floats, Ints, Records, grouped, longer, run
 from sfumato.operators.joins.answer_set import Answers, AnswerSet
 from sfumato.operators.joins.arrivals import Numbers
 from sfumato.operators.joins.join_store import JoinStore, StoreIndex
+from sfumato.operators.joins.task import ALONE, Task
 from sfumato.operators.state.declared import Array, Declaration, Offsets, Part, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.windows import JoinWindow
@@ -24,21 +25,7 @@ CHUNK = 8192  # arrivals taken at once: more would leave the processor's cache b
 NEVER = np.iinfo(np.int64).min
 
 
-class Held(NamedTuple):
-    """All tuples held, window after window, oldest first; their samples, or those to be kept.
-
-    code, number, time : int64[n], of the window, in the stream, microseconds
-    offsets : int64[n + 1]    prob : float64[m]    points : float64[m, d]
-    """
-
-    code: Ints
-    number: Ints
-    time: Ints
-    offsets: Ints
-    prob: Floats
-    points: Floats
-
-
+# Tuples held, window after window, oldest first, and their samples.
 HELD: dict[str, Declaration] = {
     "code": Array(int, "held", low=0),
     "number": Array(int, "held", low=0),
@@ -72,10 +59,11 @@ class PairJoin(Operator):
         output: str,
         alternatives: bool,
         index: StoreIndex,
+        task: Task = ALONE,
     ) -> None:
         self.output, self.alternatives = output, alternatives
         self.criterion, self.streams = criterion, len(windows)
-        self.store = JoinStore(criterion.d, windows, criterion.probability, index)
+        self.store = JoinStore(criterion.d, windows, criterion.probability, index, task)
         self.timed = any(window.span is not None for window in windows)
         self.clock = np.empty(0, np.int64)  # newest time, by key, where windows go by time
         self.answer_set = AnswerSet()
@@ -88,16 +76,17 @@ class PairJoin(Operator):
         return cls(**{"window": given.pop("windows"), **given})
 
     def live(self, side: int) -> Ints:
-        """Numbers of the tuples of a side that may still be named: held, or in current answers."""
+        """Numbers of the tuples of a side that may still be named: held here, or in answers."""
         held = self.store.numbers(side)
         if self.output == "append":
             return held
         return np.union1d(held, self.answer_set.named(side, self.streams))
 
     def named_at_most(self, side: int) -> int:
-        """A bound on how many `live` would give, known without a pass over all of them."""
+        """About how many `live` would give at most, known without a pass over all of them."""
         answers = 0 if self.output == "append" else len(self.answer_set.current)
-        return int(self.store.store.held[side]) + answers
+        held, tasks = int(self.store.store.held[side]), int(self.store.store.tasks)
+        return (held if tasks == 1 else 2 * held // tasks) + answers
 
     def forget(self, keys: Ints) -> None:
         """Be as if no tuple of these keys had come; their codes may be given to others.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -12,17 +12,36 @@ from sfumato.kernels.joins.match_probability import criterion
 from sfumato.kernels.joins.similarity_nested import COUNTS
 from sfumato.kernels.joins.tuple_store import held_slots, read_tuples
 from sfumato.operators.arguments import OUTPUTS, distance, one_of, share, whole
+from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.joins.answer_set import Answers
 from sfumato.operators.joins.arrivals import Arrivals
 from sfumato.operators.joins.join_strategy import Index, Nested, Sort
 from sfumato.operators.joins.join_window import Window, windows_of
-from sfumato.operators.joins.pair_join import CHUNK, HELD, Held, PairJoin
+from sfumato.operators.joins.pair_join import CHUNK, HELD, PairJoin
+from sfumato.operators.joins.task import ALONE, Task
 from sfumato.operators.state.declared import Array, Record
 from sfumato.windows import JoinWindow
 
 __all__ = ["Answers", "Arrivals", "SimilarityJoin", "SimilarityJoinConfig"]
 
 STRATEGIES = ("auto", "nested", "index", "sort")
+
+
+class Held(NamedTuple):
+    """All tuples held, window after window, oldest first.
+
+    code, number, time : int64[n], of the window, in the stream, microseconds
+    existence : float64[n]    offsets : int64[n + 1], of the samples of those that are owned:
+    prob : float64[m]    points : float64[m, d]
+    """
+
+    code: Ints
+    number: Ints
+    time: Ints
+    existence: Floats
+    offsets: Ints
+    prob: Floats
+    points: Floats
 
 
 @dataclass(frozen=True)
@@ -36,6 +55,7 @@ class SimilarityJoinConfig:
     strategy: str = "auto"
     output: str = "append"
     alternatives: bool = True
+    task: Task = ALONE
 
     def __post_init__(self) -> None:
         whole("dimensions", self.dimensions)
@@ -66,6 +86,7 @@ class SimilarityJoin(PairJoin):
         a scan is cheaper than cells. Answers are the same, to the last bit
     output : "append", answers as they are found; "changes", also their leaving
     alternatives : whether answers come with their pairs of samples
+    task : which part of the work this operator does, where several share it: see `Task`
 
     An arrival u is matched with the tuples v_j of its key that the opposing window holds then:
         Pr(match) = T_j * sum of Pr(u_k) Pr(v_l) over the samples with |u_k - v_l| <= within
@@ -90,9 +111,12 @@ class SimilarityJoin(PairJoin):
     ([0], [0], [0.5])
     """
 
-    kind, version = "similarity_join", 2
+    kind, version = "similarity_join", 3
     config: SimilarityJoinConfig
-    state = {"tuples": Record(Held, HELD), "counted": Array(int, len(COUNTS.names or ()), low=0)}
+    state = {
+        "tuples": Record(Held, {**HELD, "existence": Array(float, "held", low=0)}),
+        "counted": Array(int, len(COUNTS.names or ()), low=0),
+    }
     strategies: ClassVar[dict[str, type[Nested]]] = {"nested": Nested, "sort": Sort}  # else Index
 
     def __init__(
@@ -105,15 +129,16 @@ class SimilarityJoin(PairJoin):
         strategy: str = "auto",
         output: str = "append",
         alternatives: bool = True,
+        task: Task = ALONE,
     ) -> None:
         left, right = windows_of(window)
         within = distance("within", within)
         self.config = SimilarityJoinConfig(
-            dimensions, within, probability, (left, right), strategy, output, alternatives
+            dimensions, within, probability, (left, right), strategy, output, alternatives, task
         )
         about = criterion(dimensions, within, probability)
         self._strategy = self.strategies.get(strategy, Index)(about)
-        super().__init__(about, self.config.windows, output, alternatives, self._strategy)
+        super().__init__(about, self.config.windows, output, alternatives, self._strategy, task)
         self._counts = np.zeros(1, COUNTS)
 
     def process(self, arrivals: Arrivals) -> Answers:
@@ -148,6 +173,7 @@ class SimilarityJoin(PairJoin):
         self._strategy.written(store, batch)
         found = self._strategy.join(store, batch, self._counts)
         answers = self._changes(batch, heads, self._answers(batch, found))
+        self.store.drop_foreign(batch)
         if places is not None:
             answers = replace(answers, arrival=places[answers.arrival])
         return answers
@@ -158,7 +184,8 @@ class SimilarityJoin(PairJoin):
 
         tuples given; held now; answers found; overflow (evicted only by `max_tuples`); pairs of an
         arrival and a tuple held opposite; visited of these (samples, under "sort"); candidates,
-        left after pruning, whose samples were paired.
+        left after pruning, whose samples were paired. Of several tasks each counts all tuples and
+        pairs, and what itself visited.
         """
         tuples = int(self.given.given.sum())
         return {"tuples": tuples, "overflow": self.overflow, **super().counters}
@@ -169,14 +196,23 @@ class SimilarityJoin(PairJoin):
         tuples = self.store.store.tuples
         slots, code = held_slots(self.store.store.windows)
         samples = read_tuples(tuples, slots, self.config.dimensions)
-        return Held(code, tuples.number[slots], tuples.time[slots], *samples)
+        lines = tuples.number[slots], tuples.time[slots], tuples.existence[slots]
+        return Held(code, *lines, *samples)
 
     @tuples.setter
     def tuples(self, held: Held) -> None:
         self._check_held(held)
-        if (np.diff(held.offsets) == 0).any() or (held.prob > 1.0).any():
+        owned = np.flatnonzero(self.store.owned(held.number))
+        foreign = np.delete(held.offsets[1:] - held.offsets[:-1], owned)
+        batch = self._batch(held.code, held.number, held.time, held[4:])
+        if foreign.any() or (batch.existence[owned] != held.existence[owned]).any():
+            raise ValueError("samples must be those of the tuples that are owned")
+        if (np.diff(held.offsets)[owned] == 0).any() or (held.prob > 1.0).any():
             raise ValueError("held tuples must have samples with probabilities in (0, 1]")
-        batch = self._batch(held.code, held.number, held.time, held[3:])
+        if not ((held.existence > 0.0) & (held.existence <= 1.0)).all():
+            raise ValueError("existences must be in (0, 1]")
+        batch = batch._replace(existence=held.existence)
         self.store.load(batch)
+        batch = batch._replace(slots=batch.slots[owned])
         self._strategy.written(self.store.store, batch)
         self._strategy.rebuild(self.store.store)

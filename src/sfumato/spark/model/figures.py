@@ -6,8 +6,17 @@ from pyspark.sql import DataFrame
 
 from sfumato.operators.ranking.timetable import Timetable, timetable
 from sfumato.operators.windows.expected_size import expected_tuples, join_confidence
+from sfumato.tables.joins.sharing import cost, rows_held, tasks_for
+from sfumato.windows import JoinWindow
 
-__all__ = ["Timetable", "expected_tuples", "join_confidence", "row_bytes", "timetables"]
+__all__ = [
+    "Timetable",
+    "expected_tuples",
+    "join_confidence",
+    "join_sharing",
+    "row_bytes",
+    "timetables",
+]
 
 
 def row_bytes(df: DataFrame) -> int:
@@ -26,3 +35,12 @@ def timetables(queries: Sequence[tuple[str, int, int]]) -> tuple[Timetable, Time
     """The timetable of (name, k, every) that is kept, and the one where every query is alone."""
     asked = [(k, every) for _, k, every in queries]
     return timetable(asked, "dp"), timetable(asked, "none")
+
+
+def join_sharing(windows: Sequence[JoinWindow]) -> tuple[int, float, int, float] | None:
+    """Of a join without key: how many tasks share it; microseconds an arrival in one task, and in
+    each of how many others. None where nothing is known of the windows' sizes."""
+    held, tasks = rows_held(windows), tasks_for(windows, 0)
+    if held is None:
+        return None
+    return tasks, cost(held, 1), max(tasks, 2), cost(held, max(tasks, 2))

@@ -37,6 +37,7 @@ from sfumato.spark.runtime.bucket_steps import (
     step,
     to_log,
 )
+from sfumato.spark.runtime.even_partitions import murmur3
 from sfumato.spark.runtime.operator_cache import CACHE
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
@@ -115,7 +116,8 @@ class BucketProcessor(StatefulProcessor):
             return  # a bucket that never had rows
         operator = CACHE.take(self.identity, bucket, header.nonce)
         if operator is None:
-            operator = self._rebuilt(header, snapshot)
+            blueprint = self.blueprint.for_task(murmur3(bucket) % self.blueprint.tasks)
+            operator = self._rebuilt(blueprint, header, snapshot)
         before = operator.counters()
         outputs = step(operator, batch, now)
         changes = difference(before, operator.counters())
@@ -168,12 +170,14 @@ class BucketProcessor(StatefulProcessor):
             raise SnapshotError(f"the checkpoint lacks entry {number} of a bucket's state")
         return held
 
-    def _rebuilt(self, header: Header, snapshot: bytes) -> TableOperator | Chain:
+    def _rebuilt(
+        self, blueprint: TableConfig | ChainConfig, header: Header, snapshot: bytes
+    ) -> TableOperator | Chain:
         """The operator that snapshot and log describe."""
         if not header.nonce:
-            return self.blueprint.make()
+            return blueprint.make()
         data = snapshot or b"".join(self._stored(number) for _, number in header.pieces)
-        operator = self.blueprint.restore(data)
+        operator = blueprint.restore(data)
         for number in range(header.logged):
             step(operator, *from_log(self._stored(LOG + number)))
         return operator

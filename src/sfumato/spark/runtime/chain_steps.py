@@ -135,6 +135,8 @@ def _apart(how: Made, reader: Reader, below: Step) -> str:
     one, before, known, passing = reader.input, below.how, below.known, passing_of(below.how)
     if not _wanted(one.frame.sparkSession):
         return f"`{FUSE_SETTING}` is false"
+    if how.config.tasks > 1:
+        return "several tasks share the later one"
     if not one.frame.isStreaming and _is_cached(one.frame):
         return "the frame between is cached"
     if how.idle_timeout is not None:

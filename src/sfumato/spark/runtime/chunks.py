@@ -9,11 +9,14 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-BUCKET = "__bucket"
+from sfumato.spark.runtime.even_partitions import BUCKET, place
+
+PLACES = "__places"
 CHUNK_SCHEMA = f"{BUCKET} int, side int, chunk binary"
-QUERY = -1  # the bucket of no rows in which a stream keeps what query it is
+QUERY = -1  # the place of no rows in which a stream keeps what query it is
 MAX_ROWS = 65_536  # of an unpacked batch: bounds what a downstream operator holds at once
 MAX_BYTES = 16 << 20  # of a chunk, and of an unpacked batch, unless one row has more
 
@@ -51,10 +54,12 @@ def rows_within(table: pa.Table) -> int:
     return max(1, int(MAX_BYTES * table.num_rows // max(table.nbytes, 1)))
 
 
-def pack(df: DataFrame, side: int) -> DataFrame:
-    """Chunks (bucket, side, chunk) of a frame with an int column BUCKET, for each batch of it.
+def pack(df: DataFrame, side: int, tasks: int = 1) -> DataFrame:
+    """Chunks (place, side, chunk) of a frame with an int column BUCKET, for each batch of it.
 
-    On a stream every task that has rows gives one chunk of bucket QUERY, without rows, before.
+    tasks : how many operators get each chunk; those of bucket i are at the places of the numbers
+        from i * tasks on
+    On a stream every task that has rows gives one chunk of place QUERY, without rows, before.
     """
     asks = df.isStreaming
 
@@ -65,13 +70,15 @@ def pack(df: DataFrame, side: int) -> DataFrame:
                 continue
             if not asked:
                 asked = True
-                yield _batch([(QUERY, b"")], side)
-            yield from _chunks(pa.table(batch), side)
+                yield _batch([([QUERY], b"")], side)
+            yield from _chunks(pa.table(batch), side, tasks)
 
-    return df.mapInArrow(packed, CHUNK_SCHEMA)
+    found = df.mapInArrow(packed, f"{PLACES} array<int>, side int, chunk binary")
+    of = F.explode(PLACES) if tasks > 1 else F.element_at(PLACES, 1)
+    return found.select(of.alias(BUCKET), "side", "chunk")
 
 
-def _chunks(table: pa.Table, side: int) -> Iterator[pa.RecordBatch]:
+def _chunks(table: pa.Table, side: int, tasks: int) -> Iterator[pa.RecordBatch]:
     buckets = table.column(BUCKET).to_numpy()
     rows = table.drop_columns([BUCKET])
     order = np.argsort(buckets, kind="stable")
@@ -80,11 +87,12 @@ def _chunks(table: pa.Table, side: int) -> Iterator[pa.RecordBatch]:
         rows = rows.take(pa.array(order))
     ends = np.append(starts[1:], len(buckets))
     whole = rows.nbytes <= MAX_BYTES  # then so is each chunk
-    found: list[tuple[int, bytes]] = []
+    found: list[tuple[list[int], bytes]] = []
     for bucket, start, end in zip(present.tolist(), starts, ends, strict=True):
         of = rows.slice(start, end - start)
+        places = [place(bucket * tasks + task) for task in range(tasks)]
         for chunk in [to_bytes(of)] if whole else parts(of):
-            found.append((bucket, chunk))
+            found.append((places, chunk))
             if sum(len(data) for _, data in found) > MAX_BYTES:
                 yield _batch(found, side)
                 found = []
@@ -92,10 +100,10 @@ def _chunks(table: pa.Table, side: int) -> Iterator[pa.RecordBatch]:
         yield _batch(found, side)
 
 
-def _batch(found: list[tuple[int, bytes]], side: int) -> pa.RecordBatch:
+def _batch(found: list[tuple[list[int], bytes]], side: int) -> pa.RecordBatch:
     return pa.record_batch(
         {
-            BUCKET: pa.array([bucket for bucket, _ in found], pa.int32()),
+            PLACES: pa.array([places for places, _ in found], pa.list_(pa.int32())),
             "side": pa.array([side] * len(found), pa.int32()),
             "chunk": pa.array([chunk for _, chunk in found], pa.binary()),
         }

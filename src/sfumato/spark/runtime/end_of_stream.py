@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 
 from sfumato.spark.runtime.bucket_steps import END
 from sfumato.spark.runtime.chunks import BUCKET, CHUNK_SCHEMA
+from sfumato.spark.runtime.even_partitions import place
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -78,7 +79,7 @@ class EndReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         marks = {
-            BUCKET: pa.array(np.arange(self.buckets), pa.int32()),
+            BUCKET: pa.array([place(i) for i in range(self.buckets)], pa.int32()),
             "side": pa.array(np.full(self.buckets, END), pa.int32()),
             "chunk": pa.array([b""] * self.buckets, pa.binary()),
         }

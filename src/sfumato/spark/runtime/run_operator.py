@@ -25,6 +25,7 @@ BUCKETS = 32  # enough to even out the work of 16 cores, few enough to share acc
 MOST_BUCKETS = 100_000
 BUCKETS_SETTING = "spark.sfumato.buckets"  # another number, for larger clusters
 ENDS_SETTING = "spark.sfumato.ends"  # streams can end: whether they do in this run; see run_to_end
+PARTITIONING = 2  # raised when buckets come to lie under other keys of the state
 _NUMBERS: Counter[str] = Counter()  # of the operators of each kind so far
 
 
@@ -69,17 +70,19 @@ def run_operator(
 def _streamed(frames: Sequence[DataFrame], chain: Fused, buckets: int) -> DataFrame:
     """Chunks of answers to streams, with counters and gauges."""
     spark = frames[0].sparkSession
-    packed = [chunks.pack(frame, side) for side, frame in enumerate(frames)]
+    tasks = chain.config.tasks
+    packed = [chunks.pack(frame, side, tasks) for side, frame in enumerate(frames)]
     ends = spark.conf.get(ENDS_SETTING, None)
     if ends is not None:
         from sfumato.spark.runtime.end_of_stream import end_marks  # needs PySpark 4.2
 
-        packed.append(end_marks(spark, buckets, ends == "true"))
-    known = json.dumps(chain.fingerprint() | {"buckets": buckets}, sort_keys=True)
+        packed.append(end_marks(spark, buckets * tasks, ends == "true"))
+    known = chain.fingerprint() | {"buckets": buckets, "partitioning": PARTITIONING}
     idle = chain.idle_timeout
     milliseconds = None if idle is None else max(1, idle // 1000)
     together = reduce(lambda a, b: a.union(b), packed)
-    return run_buckets(together, chain.config, known, milliseconds)
+    text = json.dumps(known, sort_keys=True)
+    return run_buckets(together, chain.config, text, milliseconds)
 
 
 def bucket_count(spark: SparkSession) -> int:

@@ -41,6 +41,9 @@ def run_whole(
 
     frames : of each side, as the operator reads it, with an int column BUCKET below `buckets`
     """
+    if config.tasks > 1:
+        buckets *= config.tasks
+        frames = [_for_all(frame, config.tasks) for frame in frames]
     rows = _in_order(frames, config, _partitions(frames[0], buckets))
     sides, most = len(frames), _batch_rows(frames[0])
     form = answer_fields(config)
@@ -50,6 +53,12 @@ def run_whole(
             yield pa.RecordBatch.from_pylist([found], schema=form)
 
     return rows.mapInArrow(fed, answer_schema(config))
+
+
+def _for_all(frame: DataFrame, tasks: int) -> DataFrame:
+    """The rows of bucket i in so many buckets, from i * tasks on."""
+    first = F.col(BUCKET) * F.lit(tasks)
+    return frame.withColumn(BUCKET, F.explode(F.sequence(first, first + F.lit(tasks - 1))))
 
 
 def _batch_rows(frame: DataFrame) -> int:
@@ -131,7 +140,8 @@ def answers(
             if feed is None or bucket != number:
                 if feed is not None:
                     yield from feed.end()
-                number, feed = bucket, _Feed(config, sides, most)
+                number = bucket
+                feed = _Feed(config.for_task(bucket % config.tasks), sides, most)
             yield from feed.take(rows)
     if feed is not None:
         yield from feed.end()

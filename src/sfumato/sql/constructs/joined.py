@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from sfumato.spark.model.controlled import controller_of
-from sfumato.spark.model.figures import join_confidence
+from sfumato.spark.model.figures import join_confidence, join_sharing
 from sfumato.sql.constructs.imputation import Imputed, imputation_lines
 from sfumato.sql.explanation.wording import held, newest, per_key, percent, span, typical_bytes
 from sfumato.sql.plan.nodes import Lines, Step
@@ -35,7 +35,7 @@ class Joined(Step):
         lines = [
             ("pairs", self._pairs()),
             ("order", ", ".join(self.arguments["order"])),
-            ("windows", per_key(key, "one a side, in one task")),
+            ("windows", per_key(key, f"one a side, in {self._tasks()}")),
             *([("pace", self.pace)] if self.pace else []),
         ]
         if self.imputation is None:
@@ -51,6 +51,21 @@ class Joined(Step):
                 "the pairs of imputing every row first; rows in no reach are not imputed",
             ),
         ]
+
+    def _tasks(self) -> str:
+        """How many tasks share the work, and what that rests on."""
+        given, keys = self.arguments.get("tasks"), self.arguments["key"] or []
+        if given is not None:
+            return "one task" if given == 1 else f"{given} tasks that share the work"
+        sharing = None if keys or self.imputation else join_sharing(self.windows)
+        if sharing is None:
+            return "one task"
+        tasks, alone, others, shared = sharing
+        said = "one task" if tasks == 1 else f"{tasks} tasks"
+        return (
+            f"{said} (an arrival is reckoned at {alone:.3g} us in one, {shared:.3g} us each in "
+            f"{others}; TASKS says otherwise: with many alternatives more pay)"
+        )
 
     def _windows(self, by_count: Callable[[JoinWindow], str]) -> Lines:
         """What each side's window holds; once, where both hold the same."""

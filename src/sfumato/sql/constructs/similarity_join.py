@@ -26,6 +26,7 @@ WORDS = (
     Word("METRIC", "choice", "metric"),
     Word("USING", "choice", "strategy"),
     Word("OUTPUT", "choice", "output"),
+    Word("TASKS", "number", "tasks"),
     Word("AND", "column EQUAL column", repeated=True),
 )
 

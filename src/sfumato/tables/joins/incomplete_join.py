@@ -52,7 +52,7 @@ class TableIncompleteJoin(TableJoin):
             config.probability,
             config.windows,
             output=config.output,
-            alternatives=True,
+            alternatives=config.alternatives,
         )
         self.kept = tuple(f"value{i}" for i in range(len(self.operator.imputer.names)))
 
@@ -69,6 +69,9 @@ class TableIncompleteJoin(TableJoin):
         distinct, which = np.unique(numbers, return_inverse=True)
         objects = store.take(distinct)
         which = which.reshape(-1)
+        rows = objects.column("row").take(pa.array(which))
+        if not self.config.alternatives:
+            return rows, {}
         # The operator drops the samples of objects it forgets; they are the object's alone.
         imputer = self.operator.imputer
         imputed = imputer.impute(numbers_of(objects, self.kept))
@@ -77,7 +80,7 @@ class TableIncompleteJoin(TableJoin):
             name: pa.array(imputed.values[places, imputer.attributes.index(name)])
             for name in self.config.on
         }
-        return objects.column("row").take(pa.array(which)), attributes
+        return rows, attributes
 
     def done(self) -> dict[str, int]:
         done = self.operator.counters

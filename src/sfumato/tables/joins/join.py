@@ -33,6 +33,7 @@ class JoinTableConfig(TableConfig):
     """Settings of the joins of two sides.
 
     within, probability, windows, output : as for their operators
+    alternatives : whether answers have the pairs of alternatives that match
     on : the attributes that span the distance, in the order in which answers name them
     aligned : for each side the numbers of the keys for each of which a disorder controller stands
         before it: rows wait for the slower side, see `AlignedSides`; None: rows as they come
@@ -44,6 +45,7 @@ class JoinTableConfig(TableConfig):
     probability: float
     windows: tuple[JoinWindow, JoinWindow]
     output: str = "append"
+    alternatives: bool = True
     on: tuple[str, ...] = ()
     aligned: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     idle_timeout: int | None = field(default=None, metadata=CHANGEABLE)
@@ -109,6 +111,8 @@ class TableJoin(TableOperator):
     ) -> tuple[pa.ChunkedArray, dict[str, pa.Array]]:
         """(rows, attributes of the alternatives by name) of one side of answers.
 
+        Without `alternatives` in the config the attributes are none.
+
         numbers : int64[k], of the tuples    lengths : int64[k], pairs of samples of each answer
         sample : int32[sum of lengths], the sample of this side in each pair
         """
@@ -170,11 +174,13 @@ class TableJoin(TableOperator):
 
     def _rows(self, answers: Answers) -> pa.Table:
         lengths = np.diff(answers.offsets)
-        table = answers_table(
-            self.side(self.left, answers.left, answers.left_sample, lengths),
-            self.side(self.right, answers.right, answers.right_sample, lengths),
-            answers,
-        )
+        left = self.side(self.left, answers.left, answers.left_sample, lengths)
+        right = self.side(self.right, answers.right, answers.right_sample, lengths)
+        if self.config.alternatives:
+            table = answers_table(left, right, answers)
+        else:
+            columns = {"left": left[0], "right": right[0], "probability": answers.probability}
+            table = pa.table(columns)
         if self.config.output == "changes":
             change = pa.array(np.where(answers.change > 0, "+", "-"), pa.string())
             table = table.append_column("change", change)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,8 @@ from sfumato.operators.joins.answer_set import Answers
 from sfumato.operators.joins.arrivals import Arrivals
 from sfumato.operators.joins.pair_matches import Tuples
 from sfumato.operators.joins.similarity_join import SimilarityJoin
+from sfumato.operators.joins.task import Task
+from sfumato.operators.state.config import CHANGEABLE
 from sfumato.tables.joins.join import (
     ALTERNATIVES,
     Arriving,
@@ -26,13 +28,21 @@ from sfumato.tables.row_store import RowStore
 
 @dataclass(frozen=True, kw_only=True)
 class SimilarityJoinTableConfig(JoinTableConfig):
-    """strategy : as for `SimilarityJoin`    metric : how attributes span the distance."""
+    """strategy : as for `SimilarityJoin`    metric : how attributes span the distance
+
+    tasks : how many operators share the join, see `Task`    task : the number of this one
+    """
 
     strategy: str = "auto"
     metric: Metric = PLAIN
+    tasks: int = 1
+    task: int = field(default=0, metadata=CHANGEABLE)
 
-    kind, version = "similarity join table", 3
+    kind, version = "similarity join table", 4
     counters = ("rows", "late", "unaligned", "pairs", "out_of_order", "overflow")
+
+    def for_task(self, number: int) -> SimilarityJoinTableConfig:
+        return replace(self, task=number)
 
     def make(self) -> TableSimilarityJoin:
         return TableSimilarityJoin(self)
@@ -43,10 +53,10 @@ class TableSimilarityJoin(TableJoin):
 
     config: SimilarityJoinTableConfig
     operator: SimilarityJoin
-    kept = (ALTERNATIVES,)
 
     def __init__(self, config: SimilarityJoinTableConfig) -> None:
         super().__init__(config)
+        self.kept = (ALTERNATIVES,) if config.alternatives else ()
         self.operator = SimilarityJoin(
             config.metric.dimensions(len(config.on)),
             config.metric.limit(config.within),
@@ -54,6 +64,8 @@ class TableSimilarityJoin(TableJoin):
             config.windows,
             strategy=config.strategy,
             output=config.output,
+            alternatives=config.alternatives,
+            task=Task(config.task, config.tasks),
         )
 
     def join(self, arriving: Arriving) -> Answers:
@@ -68,7 +80,14 @@ class TableSimilarityJoin(TableJoin):
         self, store: RowStore, numbers: np.ndarray, sample: np.ndarray, lengths: np.ndarray
     ) -> tuple[pa.ChunkedArray, dict[str, pa.Array]]:
         rows = store.take(numbers)
-        return rows.column(ROW), attributes_at(rows, sample, lengths)
+        pairs = attributes_at(rows, sample, lengths) if self.config.alternatives else {}
+        return rows.column(ROW), pairs
 
     def done(self) -> dict[str, int]:
         return {"overflow": self.operator.overflow}
+
+    def counters(self) -> dict[str, int]:
+        found = super().counters()
+        if self.config.task == 0:
+            return found
+        return dict.fromkeys(found, 0) | {"pairs": found["pairs"]}  # the first one counts rows

@@ -42,7 +42,7 @@ def _with_room(store, heads, d, needed):
         blocks, tuples.at, tuples.samples, tuples.existence, tuples.number, tuples.time,
         tuples.summary,
     )  # fmt: skip
-    return Store(moved, store.windows, store.span, store.held, ends)
+    return Store(moved, store.windows, store.span, store.held, ends, store.task, store.tasks)
 
 
 @compiled_ieee
