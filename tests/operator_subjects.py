@@ -9,6 +9,7 @@ from sfumato.operators.disorder.punctuator import Punctuator
 from sfumato.operators.imputation.earlier_values import EarlierValues
 from sfumato.operators.joins.arrivals import Arrivals
 from sfumato.operators.joins.similarity_join import SimilarityJoin
+from sfumato.operators.joins.task import Task
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
@@ -106,6 +107,7 @@ def feed_join(operator, rows, places):
     return [(0, row) for row in exactly(found.left, found.right, found.probability, found.change)]
 
 
+NUMBERED = {"keys_in_any_order": "a tuple's name is its number in the stream of all keys"}
 SUBJECTS = {
     "count windows of few tuples": Subject(
         lambda: CountWindowAggregate(6, 0.9, ASKED, max_tuples=5, **LAW), tuples, feed_window,
@@ -137,6 +139,10 @@ SUBJECTS = {
     "earlier values": Subject(lambda: EarlierValues(2), readings, feed_readings),
     "similarity join": Subject(
         lambda: SimilarityJoin(1, 1.0, 0.2, Rows(4, 0.9), output="changes"), two_streams, feed_join,
-        gaps={"keys_in_any_order": "a tuple's name is its number in the stream of all keys"},
+        gaps=NUMBERED,
+    ),
+    "similarity join, a task of three": Subject(
+        lambda: SimilarityJoin(1, 1.0, 0.2, Rows(4, 0.9), output="changes", task=Task(1, 3)),
+        two_streams, feed_join, gaps=NUMBERED,
     ),
 }  # fmt: skip

@@ -180,6 +180,10 @@ TABLES = {
         SimilarityJoinTableConfig(output="changes", on=("x",), **PAIRS),
         fed("alternatives", sides=True), gaps=LACKS_KEYS,
     ),
+    "similarity join, a task of two": subject(
+        SimilarityJoinTableConfig(output="changes", on=("x",), tasks=2, task=1, **PAIRS),
+        fed("alternatives", sides=True), gaps=LACKS_KEYS,
+    ),
     "incomplete join": subject(
         IncompleteJoinTableConfig(
             imputer=Imputer(

@@ -178,7 +178,7 @@ def rows_that_spark_makes(given) -> pa.Table:
     else:
         from sfumato.spark.runtime.reading import Reader, projected
 
-        rows = projected(Reader(given, "m", []), 1)
+        rows = projected(Reader(given, [], "m"), 1)
     return rows.drop("__bucket").toArrow().sort_by(TIE)
 
 

@@ -79,8 +79,8 @@ def similarity_join(
         (one attribute only), or "auto"; the answers are the same
     output : "append": pairs as they are found; "changes": also, when a tuple leaves its window,
         its pairs again with change "-", so that the rows so far make up the current answer set
-    alternatives : False leaves out the column of this name: where rows have a hundred, a pair has up
-        to 10,000, which cost more than to find it
+    alternatives : False leaves out the column of this name: where rows have a hundred, a pair
+        has up to 10,000, which cost more than to find it
     metric : "euclidean", or "haversine": `on` = [longitude, latitude] in degrees, `within` in
         metres along the surface of a sphere with Earth's mean radius, 6,371,008.8 m
     idle_timeout : for streams with punctuations: a side silent for so long ("10 seconds") holds the
