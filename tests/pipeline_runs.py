@@ -5,7 +5,7 @@ import json
 
 from rich.console import Console
 
-from sfumato.cli.pipeline import parse_pipeline
+from sfumato.cli.pipeline.parse import parse_pipeline
 from sfumato.cli.run import run
 
 

@@ -1,5 +1,6 @@
 """The public names, one line each: `__init__.py` loads them from here when they are first used."""
 
+from sfumato.live.watch import watch as watch
 from sfumato.operators.disorder.punctuator import Punctuator as Punctuator
 from sfumato.operators.imputation.dependency import Dependency as Dependency
 from sfumato.operators.imputation.earlier_values import EarlierValues as EarlierValues

@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 
 from pipeline_runs import put, ran
 from sfumato.cli.main import app
-from sfumato.cli.pipeline import parse_pipeline
+from sfumato.cli.pipeline.parse import parse_pipeline
+from sfumato.cli.pipeline.section import PipelineError
 from sfumato.cli.run import define
-from sfumato.cli.section import PipelineError
 
 PIPELINE = """
 checkpoint = "state"

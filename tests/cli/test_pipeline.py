@@ -12,19 +12,14 @@ from rich.console import Console
 
 from sfumato.cli.failures import first_cause
 from sfumato.cli.follow import Running, follow
-from sfumato.cli.held_back import HeldBack
 from sfumato.cli.log import Log
-from sfumato.cli.pipeline import (
-    Query,
-    Sink,
-    Source,
-    check_paths,
-    parse_pipeline,
-    read_pipeline,
-)
-from sfumato.cli.progress import GAUGES, QueryProgress, by_operator
-from sfumato.cli.section import PipelineError
+from sfumato.cli.pipeline.checks import check_paths
+from sfumato.cli.pipeline.model import Query, Sink, Source
+from sfumato.cli.pipeline.parse import parse_pipeline, read_pipeline
+from sfumato.cli.pipeline.section import PipelineError
 from sfumato.cli.tables import LONGEST, WIDEST, cell
+from sfumato.metrics.held_back import HeldBack
+from sfumato.metrics.progress import GAUGES, QueryProgress, by_operator
 from sfumato.reproduce.disorder.waiting import fixed_watermark, least_slack, waiting
 from sfumato.tables.disorder.reorder import ReorderTableConfig
 

@@ -10,7 +10,8 @@ import pytest
 
 import sfumato as sf
 from pipeline_runs import put, ran
-from sfumato.cli.pipeline import Sink, parse_pipeline
+from sfumato.cli.pipeline.model import Sink
+from sfumato.cli.pipeline.parse import parse_pipeline
 from sfumato.cli.run import define
 from sfumato.cli.shared_run import quickest
 

@@ -35,9 +35,13 @@ MAY_IMPORT = {
     "sql": {"duration", "near_misses", "queries", "spark", "windows"},
     "reproduce": {"charts", "kernels", "operators", "windows"},
     "warming": {"kernels", "operators", "windows"},
+    "metrics": set(),
+    "live": {"metrics"},
     "cli": {
         "charts",
         "duration",
+        "live",
+        "metrics",
         "near_misses",
         "operators",
         "queries",
@@ -47,7 +51,7 @@ MAY_IMPORT = {
         "windows",
         "sfumato",
     },
-    "sfumato": {"operators", "queries", "spark", "sql", "warming", "windows"},
+    "sfumato": {"live", "operators", "queries", "spark", "sql", "warming", "windows"},
 }
 # Inside these layers a concept may import itself, those before it, and files beside the folders.
 CONCEPTS = ["state", "reading", "laws", "disorder", "windows", "imputation", "joins", "ranking"]

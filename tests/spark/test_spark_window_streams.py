@@ -192,9 +192,9 @@ def test_a_sink_in_a_mode_that_spark_refuses_is_told_the_way_out(
     spark, tmp_path, grouped, mode, way_out
 ):
     from sfumato.cli.follow import Running
-    from sfumato.cli.pipeline import Sink
+    from sfumato.cli.pipeline.model import Sink
+    from sfumato.cli.pipeline.section import PipelineError
     from sfumato.cli.run import start
-    from sfumato.cli.section import PipelineError
 
     put(tmp_path / "in", 0, range(3))
     rows = sf.reorder(

@@ -13,8 +13,10 @@ import sfumato as sf
 from sfumato.cli.demo_data import AIRPORTS, HOURS, DemoData, write_data
 from sfumato.cli.follow import Running, follow
 from sfumato.cli.log import Log
-from sfumato.cli.pipeline import Sink
+from sfumato.cli.pipeline.model import Sink
 from sfumato.cli.run import start
+from sfumato.cli.shown import Shown
+from sfumato.live.view import About
 from sfumato.reproduce.disorder.waiting import Waiting, fixed_watermark, least_slack, waiting
 
 DROP_RATIO = 0.01
@@ -33,6 +35,7 @@ FREEZING = 32.0  # °F
 WITHIN, PROBABILITY = 3.0, 0.8
 WINDOW = sf.Rows(24, confidence=0.95)
 FLIGHTS_PER_BATCH, HOURS_PER_BATCH = 40_000, 4_500
+WATCHED = 8  # into so many parts a micro-batch is cut where someone watches
 SHOWN = 5
 COMPILED = ("disorder", "similarity join")  # the operators that are used
 
@@ -52,14 +55,25 @@ def prepare(folder: Path, rows: int | None) -> Future[DemoData]:
 
 
 def run_demo(
-    spark: SparkSession, console: Console, folder: Path, prepared: Future[DemoData]
+    spark: SparkSession,
+    console: Console,
+    folder: Path,
+    prepared: Future[DemoData],
+    shown: Shown | None = None,
 ) -> int:
-    """Run both streams through Spark at once, then say what came of it; the exit code."""
+    """Run both streams through Spark at once, then say what came of it; the exit code.
+
+    shown : takes the figures of both, for others to see
+    """
     began = time.monotonic()
     with console.status("Writing the year's flights and weather; compiling, the first time"):
         data = prepared.result()
     _introduce(console, data)
-    running = start_streams(spark, data, folder)
+    running = start_streams(spark, data, folder, 1 if shown is None else WATCHED)
+    if shown is not None:
+        shown.about[running[0].name] = About(BY_TIMETABLE.strip(), target=DROP_RATIO)
+    for query in running:
+        query.figures = None if shown is None else shown.figures
     for query in running:  # at once: the second need not wait for the first
         query.start()
     code = follow([running], console, None if console.is_terminal else Log(console))
@@ -71,14 +85,19 @@ def run_demo(
     return code
 
 
-def start_streams(spark: SparkSession, data: DemoData, folder: Path) -> list[Running]:
-    """The two queries, flights and weather; their answers go to Parquet files."""
+def start_streams(
+    spark: SparkSession, data: DemoData, folder: Path, parts: int = 1
+) -> list[Running]:
+    """The two queries, flights and weather; their answers go to Parquet files.
+
+    parts : into how many a micro-batch is cut, for those who watch
+    """
     spark.dataSource.register(sf.ReplaySource)
-    flights = replay(spark, data.flights, "departed", FLIGHTS_PER_BATCH)
+    flights = replay(spark, data.flights, "departed", FLIGHTS_PER_BATCH // parts)
     flights.createOrReplaceTempView("flights")
     ordered = sf.sql(spark, BY_TIMETABLE)
     assert not isinstance(ordered, list)
-    hours = replay(spark, data.weather, "time_hour", HOURS_PER_BATCH)
+    hours = replay(spark, data.weather, "time_hour", HOURS_PER_BATCH // parts)
     frames = {"flights by timetable": ordered, "similar frost": similar_frost(hours)}
     starter = partial(start, folder=str(folder / "checkpoint"), once=True)
     return [

@@ -15,11 +15,12 @@ from rich.live import Live
 from rich.markup import escape
 
 from sfumato.cli.failures import first_cause, is_passing
-from sfumato.cli.held_back import HeldBack
 from sfumato.cli.log import Log
-from sfumato.cli.pipeline import Sink
-from sfumato.cli.progress import MicroBatch, QueryProgress, by_operator
-from sfumato.cli.tables import how_many, progress_table, rows_table
+from sfumato.cli.pipeline.model import Sink
+from sfumato.cli.tables import progress_table, rows_table
+from sfumato.metrics.figures import Figures
+from sfumato.metrics.held_back import HeldBack, how_many
+from sfumato.metrics.progress import MicroBatch, QueryProgress, by_operator
 
 LOOK_EVERY = 0.25  # seconds between two looks at the queries
 ATTEMPTS = 5  # of a sink without a micro-batch in between, until a passing failure is reported
@@ -32,6 +33,7 @@ class Running:
     """A sink at work, or waiting for its turn.
 
     then : the same frame once more, which is started when this one has ended, to flush it
+    figures : takes what it reports, for others to see
     rows : the newest rows of a console sink
     """
 
@@ -43,6 +45,7 @@ class Running:
     query: StreamingQuery | None = None
     progress: QueryProgress = field(default_factory=QueryProgress)
     rows: list[Any] = field(default_factory=list)
+    figures: Figures | None = None
     resumed: bool = False
     attempts: int = 0
     held_back: HeldBack = field(default_factory=HeldBack)
@@ -55,6 +58,8 @@ class Running:
         if self.query is None:
             self.progress = QueryProgress()
         self.query = self.starter(self)
+        if self.figures is not None:
+            self.figures.started(self.name)
 
     def stop(self) -> None:
         """Stop it, if it runs."""
@@ -66,7 +71,13 @@ class Running:
         if self.query is None:
             return []
         active = self.query.isActive  # asked first, so that the last reports are not missed
-        new = self.progress.take(self.query.recentProgress)
+        reports = self.query.recentProgress
+        new = self.progress.take(reports)
+        if self.figures is not None:
+            self.figures.take(self.name, reports)
+            if not active and self.progress.ended is None:
+                error = self.query.exception()
+                self.figures.ended(self.name, None if error is None else first_cause(error))
         if new:
             self.attempts = 1
         if not active and self.again_at is None and self.progress.ended is None:

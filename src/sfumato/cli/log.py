@@ -6,8 +6,8 @@ from typing import Any
 
 from rich.console import Console
 
-from sfumato.cli.held_back import in_words
-from sfumato.cli.progress import MicroBatch
+from sfumato.metrics.held_back import in_words
+from sfumato.metrics.progress import MicroBatch
 
 TOLD = ("late", "invalid", "out_of_order")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -13,10 +14,12 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from sfumato.cli.pipeline.environment import DiscreetConsole
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sfumato.cli.pipeline import Pipeline
+    from sfumato.cli.pipeline.model import Pipeline
 
 FAILED, USAGE = 1, 2
 
@@ -36,7 +39,11 @@ class LogForm(StrEnum):
 
 
 PipelineFile = Annotated[
-    Path, typer.Argument(metavar="FILE", help="A pipeline: sources, SQL and sinks in TOML.")
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="A pipeline: sources, SQL and sinks in TOML; or a folder of such.",
+    ),
 ]
 Cores = Annotated[
     int | None, typer.Option(min=1, help="Processor cores for Spark; default: all there are.")
@@ -92,6 +99,36 @@ def demo(
 
 
 @app.command()
+def watch(
+    rows: Annotated[
+        int | None, typer.Option(min=1000, help="Play only so many flights; default: the year.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the page; 0: a free one.")] = 0,
+    cores: Cores = None,
+    verbose: Verbose = False,
+) -> None:
+    """The demo on a page in the browser, live; the page stays until Ctrl-C."""
+    from sfumato.cli.demo import prepare, run_demo
+    from sfumato.cli.demo_data import NoDataError
+    from sfumato.cli.pipeline.section import PipelineError
+    from sfumato.cli.shown import Places, shown, until_interrupted
+
+    console = Console()
+    with TemporaryDirectory(prefix="sfumato-demo-") as folder:
+        prepared = prepare(Path(folder), rows)
+        try:
+            with (
+                _spark(console, cores, verbose, short=True) as spark,
+                shown(console, Places(page=port)) as seen,
+            ):
+                code = run_demo(spark, console, Path(folder), prepared, seen)
+                until_interrupted(console)
+        except (NoDataError, PipelineError) as error:
+            raise _failed(error) from None
+    raise typer.Exit(code)
+
+
+@app.command()
 def run(
     file: PipelineFile,
     once: Annotated[
@@ -101,6 +138,20 @@ def run(
         LogForm | None,
         typer.Option(help="A line a micro-batch, for people or for machines; text off a terminal."),
     ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show the run on a page in the browser, live.")
+    ] = False,
+    watch_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of the page; 0: a free one.")
+    ] = 0,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Metrics for Prometheus at this port of loopback."),
+    ] = None,
+    metrics_file: Annotated[
+        Path | None,
+        typer.Option(dir_okay=False, help="Metrics in a file *.prom or *.jsonl, every 10 seconds."),
+    ] = None,
     trust: Trust = False,
     cores: Cores = None,
     verbose: Verbose = False,
@@ -108,13 +159,18 @@ def run(
     """Run the pipeline FILE until Ctrl-C."""
     from sfumato.cli.log import Log
 
-    console = Console()
+    console = DiscreetConsole()
     lines = None if log is None else Log(console, machines=log is LogForm.json)
     options = {"short": once, "page": not console.is_terminal, "trust": trust}
     with _pipeline(file, console, cores, verbose, **options) as (spark, pipeline):
         from sfumato.cli.run import run as run_pipeline
+        from sfumato.cli.shown import Places, shown
 
-        code = run_pipeline(spark, pipeline, console, once=once, log=lines)
+        places = Places(watch_port if watch else None, metrics_port, metrics_file)
+        # A log for machines has lines of its own only.
+        told = Console(stderr=True) if log is LogForm.json else console
+        with shown(told, places) as seen:
+            code = run_pipeline(spark, pipeline, console, once=once, log=lines, shown=seen)
     raise typer.Exit(code)
 
 
@@ -130,7 +186,7 @@ def explain(
     verbose: Verbose = False,
 ) -> None:
     """Say what the queries of the pipeline FILE will do; run nothing."""
-    console = Console()
+    console = DiscreetConsole()
     with _pipeline(file, console, cores, verbose, short=True, trust=trust) as (spark, pipeline):
         from sfumato.cli.run import define
 
@@ -141,6 +197,60 @@ def explain(
             console.print()
     if chart is not None:
         _draw(console, defined.steps, chart)
+
+
+@app.command()
+def check(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="A pipeline, or a folder of files.")
+    ] = None,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON schema of pipeline files, for editors.")
+    ] = False,
+    trust: Trust = False,
+    cores: Cores = None,
+    verbose: Verbose = False,
+) -> None:
+    """Say what is wrong with the pipeline FILE, or what it will do; no data is read."""
+    if schema:
+        from sfumato.cli.pipeline.json_schema import json_schema
+
+        typer.echo(json.dumps(json_schema(), indent=2))
+        return
+    if file is None:
+        raise _failed("`sfumato check` needs a FILE, or --schema", USAGE)
+    console = DiscreetConsole()
+    with _pipeline(file, console, cores, verbose, short=True, trust=trust) as (spark, pipeline):
+        from sfumato.cli.check import checked
+
+        for line in checked(spark, pipeline):
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def init(
+    place: Annotated[
+        str,
+        typer.Argument(
+            metavar="PLACE", help="A file, a folder of files, or kafka://HOST:PORT/TOPIC."
+        ),
+    ],
+    file: Annotated[
+        Path, typer.Option("--out", "-o", dir_okay=False, help="The file to write.")
+    ] = Path("pipeline.toml"),
+) -> None:
+    """Write a first pipeline file that reads PLACE; Spark is not started."""
+    from sfumato.cli.first_file import first_file
+    from sfumato.cli.pipeline.section import PipelineError
+
+    try:
+        if file.exists():
+            raise PipelineError(f"{file} is there already: name another with --out")
+        file.write_text(first_file(place, file.resolve().parent), encoding="utf-8")
+    except PipelineError as error:
+        raise _failed(error, USAGE) from None
+    console = Console()
+    console.print(f"{file} written; look at it, then: sfumato check {file}", soft_wrap=True)
 
 
 def _draw(console: Console, steps: Any, folder: Path) -> None:
@@ -220,7 +330,7 @@ def warm_up() -> None:
 
 @contextmanager
 def _spark(
-    console: Console, cores: int | None, verbose: bool, **options: bool
+    console: Console, cores: int | None, verbose: bool, **options: Any
 ) -> Iterator[SparkSession]:
     """A session that ends with the command; without a Java runtime the command fails."""
     from sfumato.cli.java import NoJavaError
@@ -235,19 +345,23 @@ def _spark(
 
 @contextmanager
 def _pipeline(
-    file: Path, console: Console, cores: int | None, verbose: bool, **options: bool
+    file: Path, console: DiscreetConsole, cores: int | None, verbose: bool, **options: bool
 ) -> Iterator[tuple[SparkSession, Pipeline]]:
     """A session and a file's pipeline, what is wrong with which is the user's to mend."""
-    from sfumato.cli.pipeline import check_paths, read_pipeline
-    from sfumato.cli.section import PipelineError
+    from sfumato.cli.pipeline.checks import check_before_spark
+    from sfumato.cli.pipeline.parse import read_pipeline
+    from sfumato.cli.pipeline.section import PipelineError
 
+    environment = None
     try:
         pipeline = read_pipeline(file)
-        check_paths(pipeline)
-        with _spark(console, cores, verbose, **options) as spark:
+        console.environment = environment = pipeline.environment
+        check_before_spark(pipeline)
+        with _spark(console, cores, verbose, part=pipeline.spark, **options) as spark:
             yield spark, pipeline
     except PipelineError as error:
-        raise _failed(error, USAGE) from None
+        said = str(error)
+        raise _failed(environment.hidden(said) if environment else said, USAGE) from None
 
 
 def _failed(error: Exception | str, code: int = FAILED) -> typer.Exit:

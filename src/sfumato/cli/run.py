@@ -1,7 +1,8 @@
 """Run a pipeline: name its sources and queries, and start its sinks."""
 
+import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,15 +17,18 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StreamingQuery
 from rich.console import Console
 
-import sfumato as sf
 from sfumato.cli.failures import first_cause
 from sfumato.cli.follow import Running, follow
 from sfumato.cli.log import Log
-from sfumato.cli.pipeline import CONSOLE, Pipeline, Sink, Source
-from sfumato.cli.progress import ROWS_OUT
-from sfumato.cli.section import WITH_SCHEME, PipelineError
+from sfumato.cli.pipeline.connectors import advice
+from sfumato.cli.pipeline.frames import encoded, read
+from sfumato.cli.pipeline.model import CONSOLE, Pipeline, Sink, Source
+from sfumato.cli.pipeline.section import WITH_SCHEME, PipelineError
 from sfumato.cli.shared_run import SharedRuns, quickest
-from sfumato.cli.tables import how_many, rows_table
+from sfumato.cli.shown import Shown
+from sfumato.cli.tables import rows_table
+from sfumato.metrics.held_back import how_many
+from sfumato.metrics.progress import ROWS_OUT
 from sfumato.spark.run_to_end import ending
 from sfumato.sql.explanation.describe import explained
 from sfumato.sql.plan.nodes import Step, Table
@@ -39,12 +43,14 @@ def run(
     *,
     once: bool = False,
     log: Log | None = None,
+    shown: Shown | None = None,
 ) -> int:
     """Run a pipeline until its sinks end, one fails, or the user interrupts; the exit code.
 
     once : process what the sources have now, and end; if the file says so (`flush`), with all that
         the operators hold
     log : None: a table, refreshed on a terminal, else a line a micro-batch
+    shown : takes the figures of the queries, by sink, for others to see
     Raises PipelineError, before anything has started, for what Spark or our SQL refuse.
     """
     if log is None and not console.is_terminal:
@@ -55,13 +61,10 @@ def run(
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sfumato-"))
         shared = SharedRuns(spark, folder)
         with ending(spark, last=False) if pipeline.flush else nullcontext():
-            frames = define(spark, pipeline, shared).frames
+            defined = define(spark, pipeline, shared)
+        frames = defined.frames
         streams = [sink for sink in pipeline.sinks if frames[sink.query].isStreaming]
-        for sink in pipeline.sinks:
-            if sink not in streams and sink.format != CONSOLE:
-                why = f"gets the rows of {sink.query}, which reads static sources only: let one "
-                why += "of them be a stream, or show the rows on the console"
-                raise PipelineError.at(f"sinks.{sink.name}", why)
+        refuse_static_sinks(pipeline, frames)
         if streams and pipeline.checkpoint is None and not (log and log.machines):
             console.print("No checkpoint folder: the next run begins anew.", style="dim")
         for sink in pipeline.sinks:
@@ -72,9 +75,12 @@ def run(
             for shared_run in shared.runs
             for frame in [shared_run.frame]
         ]
-        after = [Running(sink, sink.name, frames[sink.query]) for sink in streams]
+        after = [Running(sink, sink.name, _written(frames, sink)) for sink in streams]
         for sink_at_work in (*before, *after):
+            sink_at_work.figures = None if shown is None else shown.figures
             sink_at_work.starter = partial(start, folder=folder, once=once)
+        if shown is not None:
+            shown.tell(pipeline, defined.plans, after)
         if once and pipeline.flush:
             last = SharedRuns(spark, folder)
             with ending(spark, last=True):
@@ -82,7 +88,7 @@ def run(
             for sink_at_work, shared_run in zip(before, last.runs, strict=True):
                 sink_at_work.then = shared_run.frame
             for sink_at_work in after:
-                sink_at_work.then = frames[sink_at_work.sink.query]
+                sink_at_work.then = _written(frames, sink_at_work.sink)
         # Once: the sinks process what the shared runs have written.
         phases = [before, after] if once and before else [[*before, *after]]
         try:
@@ -92,6 +98,23 @@ def run(
                 sink_at_work.stop()
 
 
+def refuse_static_sinks(pipeline: Pipeline, frames: Mapping[str, DataFrame]) -> None:
+    """Raise PipelineError for a sink whose rows are no stream's, and which is no console."""
+    for sink in pipeline.sinks:
+        if not frames[sink.query].isStreaming and sink.format != CONSOLE:
+            why = f"gets the rows of {sink.query}, which reads static sources only: let one "
+            why += "of them be a stream, or show the rows on the console"
+            raise PipelineError.at(f"sinks.{sink.name}", why)
+
+
+def _written(frames: Mapping[str, DataFrame], sink: Sink) -> DataFrame:
+    try:
+        return encoded(frames[sink.query], sink)
+    except ValueError as error:
+        raise PipelineError(f"`sinks.{sink.name}`: {error}") from None
+
+
+NOT_FOUND = re.compile(r"Failed to find the data source: ([\w.]+)")
 SPARK_ERRORS = (PySparkException, Py4JError)
 """What Spark raises: its own errors, and Java's that PySpark has no name for."""
 
@@ -112,9 +135,11 @@ def define(spark: SparkSession, pipeline: Pipeline, shared: SharedRuns | None = 
     """
     defined = Defined({}, {}, {})
     for source in pipeline.sources:
-        frame = _built(f"sources.{source.name}", partial(_source, spark, source))[0].df
-        frame.createOrReplaceTempView(source.name)
-        defined.frames[source.name] = frame
+        names = [name for name in (source.name, source.dead_letters) if name is not None]
+        made = _built(f"sources.{source.name}", partial(_source, spark, source))
+        for name, table in zip(names, made, strict=True):
+            table.df.createOrReplaceTempView(name)
+            defined.frames[name] = table.df
     queries = NamedQueries(
         spark,
         {query.name: query.sql for query in pipeline.queries},
@@ -140,20 +165,15 @@ def _described(name: str, frame: Frame, queries: NamedQueries) -> str:
     return f"{plan}\nanswered in one run with {', '.join(others)}" if others else plan
 
 
-def read(spark: SparkSession, source: Source) -> DataFrame:
-    """The frame of a source."""
-    if source.format == "replay":
-        spark.dataSource.register(sf.ReplaySource)
-    reader: Any = spark.read if source.static else spark.readStream
-    reader = reader.format(source.format).options(**source.options)
-    if source.schema is not None:
-        reader = reader.schema(source.schema)
-    return reader.load(source.path) if source.path is not None else reader.load()
-
-
 def _source(spark: SparkSession, source: Source) -> list[Frame]:
-    """A source as a table of the language."""
-    return [Frame(read(spark, source), Table(source.name, not source.static, ()))]
+    """A source, and its dead letters if they have a name, as tables of the language."""
+    frames = read(spark, source)
+    tables = [(source.name, frames.rows), (source.dead_letters, frames.dead_letters)]
+    return [
+        Frame(frame, Table(name, not source.static, ()))
+        for name, frame in tables
+        if name is not None and frame is not None
+    ]
 
 
 def _built(place: str, make: Callable[[], list[Frame]]) -> list[Frame]:
@@ -165,8 +185,14 @@ def _built(place: str, make: Callable[[], list[Frame]]) -> list[Frame]:
     except (ValueError, TypeError) as error:
         raise PipelineError(f"`{place}`: {error}") from error
     except SPARK_ERRORS as error:
-        raise PipelineError(f"`{place}`: {first_cause(error)}") from error
+        raise PipelineError(f"`{place}`: {first_cause(error)}{_connector(error)}") from error
     return frames
+
+
+def _connector(error: Exception) -> str:
+    """The line that adds the connector that Spark misses; empty if it misses none."""
+    found = NOT_FOUND.search(str(error))
+    return "" if found is None else f". The file {advice(found[1])}"
 
 
 def start(running: Running, *, folder: str, once: bool) -> StreamingQuery:
@@ -179,7 +205,7 @@ def start(running: Running, *, folder: str, once: bool) -> StreamingQuery:
     if sink.format == CONSOLE:
         newest = running.rows
         writer = writer.foreachBatch(lambda batch, _: _keep_newest(batch, sink.rows, newest))
-    else:
+    elif sink.format:
         writer = writer.format(sink.format)
     if once:
         writer = writer.trigger(availableNow=True)
@@ -188,9 +214,13 @@ def start(running: Running, *, folder: str, once: bool) -> StreamingQuery:
     if not WITH_SCHEME.match(checkpoint) and running.query is None:
         running.resumed = (Path(checkpoint) / "commits").is_dir()
     try:
-        query: StreamingQuery = writer.start(sink.path) if sink.path else writer.start()
+        query: StreamingQuery
+        if sink.table is not None:
+            query = writer.toTable(sink.table)
+        else:
+            query = writer.start(sink.path) if sink.path else writer.start()
     except SPARK_ERRORS as error:
-        why = f"`sinks.{sink.name}`: {first_cause(error)}{_way_out(error, sink)}"
+        why = f"`sinks.{sink.name}`: {first_cause(error)}{_way_out(error, sink)}{_connector(error)}"
         raise PipelineError(why) from error
     return query
 

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.cli.java import use_java
+from sfumato.cli.pipeline.model import SparkPart
+from sfumato.cli.pipeline.section import PipelineError
 from sfumato.spark.settings import settings
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 # A short run ends before the JVM's best compiler pays: its first answer comes sooner without it.
 # The room for compiled code must then be asked for, or it fills up, and nothing more is compiled.
 SHORT_RUN = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+LOCAL = SparkPart()
+LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 TASK_ATTEMPTS = 4  # as on a cluster; Spark's default for one machine is one
 LOGGING = Path(__file__).with_name("log4j2.properties")
 QUIET = f"-Dlog4j2.configurationFile={LOGGING.as_uri()}"
@@ -33,36 +37,48 @@ def session(
     cores: int | None = None,
     short: bool = False,
     page: bool = False,
+    part: SparkPart = LOCAL,
 ) -> SparkSession:
-    """A local Spark session with `sfumato.settings`, in UTC, quiet; a failed task is tried again.
+    """A Spark session with `sfumato.settings`, in UTC, quiet; a failed task is tried again.
 
     cores : None: those this process may use
     short : the run takes a minute rather than an hour: start faster, peak lower
     page : with Spark's web page
+    part : where Spark runs, if not here, with which settings and connectors
 
     Sets JAVA_HOME (see `use_java`) and makes workers run this Python, unless PYSPARK_PYTHON says
     otherwise. Raises NoJavaError.
     """
     use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    local = part.master is None or part.master.startswith("local")
+    if local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
     from pyspark.sql import SparkSession
 
     number = cores or _cores()
-    builder = SparkSession.builder.appName(app_name).master(f"local[{number}, {TASK_ATTEMPTS}]")
+    master = f"local[{number}, {TASK_ATTEMPTS}]" if part.master is None or cores else part.master
+    builder = SparkSession.builder.appName(app_name).master(master)
     chosen = {
-        **settings(number, local_disk=True),
+        **settings(number if local else cores, local_disk=local),
         "spark.ui.enabled": str(page).lower(),
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
+        **(LOOPBACK if local else {}),
         "spark.driver.extraJavaOptions": f"{QUIET} {SHORT_RUN}" if short else QUIET,
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        **connectors(part),
+        **part.settings,
     }
     for name, value in chosen.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def connectors(part: SparkPart) -> dict[str, str]:
+    """The settings with which Spark fetches a file's packages and takes its jars."""
+    chosen = {"spark.jars.packages": part.packages, "spark.jars": part.jars}
+    return {name: ",".join(values) for name, values in chosen.items() if values}
 
 
 def _cores() -> int:
@@ -80,6 +96,7 @@ def command_session(
     short: bool = False,
     page: bool = False,
     trust: bool = False,
+    part: SparkPart = LOCAL,
 ) -> Iterator[SparkSession]:
     """A session for one command of the command line, stopped behind it; see `session`.
 
@@ -87,7 +104,7 @@ def command_session(
     """
     _use_utc()
     with console.status("Starting Spark"), nullcontext() if verbose else _quiet_children():
-        spark = session("sfumato", cores=cores, short=short, page=page)
+        spark = _started(part, cores=cores, short=short, page=page)
     if not verbose:  # we report errors ourselves, in a line
         spark.sparkContext.setLogLevel("OFF")
         root = ""  # Py4J logs interrupts there
@@ -102,6 +119,18 @@ def command_session(
             yield spark
         finally:
             spark.stop()
+
+
+def _started(part: SparkPart, **options: Any) -> SparkSession:
+    """A session; what Ivy cannot fetch is the file's to mend."""
+    try:
+        return session("sfumato", part=part, **options)
+    except Exception as error:
+        if not part.packages:
+            raise
+        why = f"{', '.join(part.packages)} could not be fetched, or Spark did not start with it: "
+        why += "--verbose shows what it says; without a network give the files, `spark.jars`"
+        raise PipelineError.at("spark.packages", f": {why}") from error
 
 
 def _use_utc() -> None:

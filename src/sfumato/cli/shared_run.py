@@ -14,8 +14,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from sfumato.cli.pipeline import Sink
-from sfumato.cli.section import WITH_SCHEME
+from sfumato.cli.pipeline.model import Sink
+from sfumato.cli.pipeline.section import WITH_SCHEME
 from sfumato.duration import microseconds
 from sfumato.sql.plan.ranking_groups import RankingGroup
 from sfumato.sql.plan.sources import Frame

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from sfumato.cli.progress import QueryProgress
+from sfumato.metrics.progress import QueryProgress
 
 WIDEST = 48  # characters of a cell
 LONGEST = 3  # elements of an array that are shown
@@ -39,11 +39,6 @@ def rows_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
     for row in rows:
         table.add_row(*(escape(cell(value)) for value in row))
     return Group(Text(title, style="bold"), table)
-
-
-def how_many(rows: int) -> str:
-    """`1 row`, `2,000 rows`."""
-    return f"{rows:,} row{'' if rows == 1 else 's'}"
 
 
 def cell(value: Any) -> str:

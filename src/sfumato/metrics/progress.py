@@ -10,6 +10,7 @@ PREFIX = "sfumato_"
 REORDER = f"{PREFIX}reorder_"
 GAUGES = ("oldest", "punctuation", "lag", "slowest")  # of a reorder, at a micro-batch's end
 ROWS_OUT = f"{PREFIX}rows_out"  # observed at the sink
+WHOLE = "triggerExecution"  # the part of a micro-batch that is all of it
 SIDE = re.compile(r"_(left|right|input)$")  # metrics of what goes into an operator
 ENDS = re.compile(r'\{"ends": ?\d+\}')  # the offset of a source of marks, not of rows
 KIND = re.compile(r"sfumato_(reorder|join|extents|window|top_k|impute|earlier_values|[a-z]+)_")
@@ -21,6 +22,8 @@ class MicroBatch:
 
     counters : how much was counted in it     gauges : how things stood at its end, by metric
     held : rows that each reorder had taken in by its end, since the run began, and still holds
+    parts : seconds of its parts, as Spark names them
+    state : of all its operators: bytes in memory and on disk, and rows where Spark counts them
     """
 
     number: int
@@ -31,6 +34,8 @@ class MicroBatch:
     counters: dict[str, dict[str, int]]
     gauges: dict[str, dict[str, Any]] = field(default_factory=dict)
     held: dict[str, int] = field(default_factory=dict)
+    parts: dict[str, float] = field(default_factory=dict)
+    state: dict[str, int] = field(default_factory=dict)
 
     @property
     def metrics(self) -> dict[str, dict[str, Any]]:
@@ -152,7 +157,28 @@ def _micro_batch(report: Any) -> MicroBatch:
         report.timestamp,
         sum(of.numInputRows for of in report.sources if not ENDS.fullmatch(str(of.endOffset))),
         (observed.get(ROWS_OUT) or {}).get("rows") or 0,
-        report.durationMs.get("triggerExecution", 0) / 1000,
+        report.durationMs.get(WHOLE, 0) / 1000,
         counters,
         {metric: shown for metric, shown in gauges.items() if shown},
+        parts={
+            name: milliseconds / 1000
+            for name, milliseconds in report.durationMs.items()
+            if name != WHOLE
+        },
+        state=_state(getattr(report, "stateOperators", ())),
     )
+
+
+def _state(operators: Iterable[Any]) -> dict[str, int]:
+    """What operators keep in Spark's state store; nothing of a query without any."""
+    found: dict[str, int] = {}
+    for operator in operators:
+        custom = operator.customMetrics or {}
+        sizes = {
+            "memory": operator.memoryUsedBytes,
+            "disk": custom.get("rocksdbSstFileSize", 0),
+            "rows": operator.numRowsTotal,
+        }
+        for name, size in sizes.items():
+            found[name] = found.get(name, 0) + max(0, size)
+    return found

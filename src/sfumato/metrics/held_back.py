@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sfumato.cli.progress import PREFIX, REORDER, MicroBatch
-from sfumato.cli.tables import how_many
+from sfumato.metrics.progress import PREFIX, REORDER, MicroBatch
 
 LONG = 60.0  # seconds without a row in order, until it is said; then after twice as long each time
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -48,6 +47,11 @@ class HeldBack:
         others = (counts.get(name, 0) for name in ("late", "invalid", "held"))
         if counts["rows"] > sum(others):
             reorder.since, reorder.patience = now, self.long
+
+
+def how_many(rows: int) -> str:
+    """`1 row`, `2,000 rows`."""
+    return f"{rows:,} row{'' if rows == 1 else 's'}"
 
 
 def _sentence(name: str, reorder: _Waiting, silent: float) -> str:

@@ -1,0 +1,52 @@
+"""`sfumato check`: what a pipeline reads, does and writes, once Spark has resolved all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyspark.sql import DataFrame, SparkSession
+
+from sfumato.cli.pipeline.frames import encoded
+from sfumato.cli.pipeline.model import CONSOLE, Pipeline, Sink
+from sfumato.cli.pipeline.section import PipelineError
+from sfumato.cli.run import define, refuse_static_sinks
+
+
+def checked(spark: SparkSession, pipeline: Pipeline) -> Iterator[str]:
+    """Lines about sources, queries and sinks. No data is read but what Spark needs for columns.
+
+    Raises PipelineError for what Spark or our SQL refuse.
+    """
+    defined = define(spark, pipeline)
+    refuse_static_sinks(pipeline, defined.frames)
+    for source in pipeline.sources:
+        kind = "a table" if source.static else "a stream"
+        yield f"source {source.name}, {kind}: {_columns(defined.frames[source.name])}"
+        if source.dead_letters is not None:
+            letters = defined.frames[source.dead_letters]
+            yield f"  its dead letters, {source.dead_letters}: {_columns(letters)}"
+    for name, plan in defined.plans.items():
+        yield f"query {name}: {_columns(defined.frames[name])}"
+        yield "\n".join(f"  {line}" for line in plan.splitlines())
+    for sink in pipeline.sinks:
+        yield f"sink {sink.name}: {_where(sink)} gets {sink.query}{_encoded(sink, defined.frames)}"
+    yield "The file is right."
+
+
+def _columns(frame: DataFrame) -> str:
+    return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in frame.schema)
+
+
+def _where(sink: Sink) -> str:
+    if sink.format == CONSOLE:
+        return "the console"
+    place = sink.table or sink.path
+    return " ".join(part for part in (sink.format, place) if part)
+
+
+def _encoded(sink: Sink, frames: dict[str, DataFrame]) -> str:
+    try:
+        encoded(frames[sink.query], sink)
+    except ValueError as error:
+        raise PipelineError(f"`sinks.{sink.name}`: {error}") from None
+    return "" if sink.value is None else f" as {sink.value}"

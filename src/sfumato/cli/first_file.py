@@ -1,0 +1,159 @@
+"""`sfumato init`: a first pipeline file that reads a file, a folder of files or a topic."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+
+from sfumato.cli.pipeline.connectors import CONNECTORS
+from sfumato.cli.pipeline.section import PipelineError
+
+SUFFIXES = {".json": "json", ".jsonl": "json", ".csv": "csv", ".parquet": "parquet"}
+BLOCK = 1 << 20  # bytes of a text file that its columns are told from
+TYPES = (
+    (pa.types.is_boolean, "boolean"),
+    (pa.types.is_integer, "bigint"),
+    (pa.types.is_floating, "double"),
+    (pa.types.is_timestamp, "timestamp"),
+    (pa.types.is_date, "date"),
+    (pa.types.is_binary, "binary"),
+)
+
+
+def first_file(place: str, folder: Path) -> str:
+    """The text of a pipeline file in `folder` that reads a place and shows its newest rows.
+
+    place : a file, which is played; a folder, whose files are a stream; or kafka://HOST:PORT/TOPIC
+    Raises PipelineError for what is not there or cannot be understood. A block of one file is read.
+    """
+    if place.startswith("kafka:"):
+        return _of_topic(place)
+    path = Path(place)
+    if not path.exists():
+        raise PipelineError(f"there is no file or folder {place}")
+    if path.is_file():
+        form, columns = _looked_at(path)
+        played = _played(path, form, columns)
+        return _file(path.stem, played, columns)
+    found = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES)
+    if not found:
+        raise PipelineError(f"{place} has no file of {', '.join(SUFFIXES)}")
+    form, columns = _looked_at(found[0])
+    ddl = ", ".join(f"{_quoted(name)} {kind}" for name, kind in columns.items())
+    lines: dict[str, object] = {"format": form, "path": _relative(path, folder), "schema": ddl}
+    if form == "csv":
+        lines["options"] = {"header": True}
+    return _file(path.resolve().name, lines, columns)
+
+
+def _of_topic(place: str) -> str:
+    parts = urlsplit(place)
+    topic = parts.path.strip("/")
+    if not parts.netloc or not topic or "/" in topic:
+        raise PipelineError(f"a topic is written kafka://HOST:PORT/TOPIC; got {place}")
+    lines = {
+        "format": "kafka",
+        "options": {
+            "kafka.bootstrap.servers": parts.netloc,
+            "subscribe": topic,
+            "startingOffsets": "earliest",
+        },
+    }
+    spark = f"\n[spark]\npackages = [{_value(CONNECTORS['kafka'])}]\n"
+    hint = (
+        '# value = "json"                        # decode values: name their columns\n'
+        '# schema = "id string, t timestamp"\n'
+        '# dead_letters = "spoiled"              # a table of the values that are none\n'
+    )
+    query = "SELECT CAST(value AS STRING) AS value, partition, timestamp FROM"
+    return _file(topic, lines, {}, hint, query) + spark
+
+
+def _looked_at(file: Path) -> tuple[str, dict[str, str]]:
+    """The format of a file, and its columns with Spark's types."""
+    form = SUFFIXES.get(file.suffix.lower())
+    if form is None:
+        raise PipelineError(f"{file} has none of the endings {', '.join(SUFFIXES)}")
+    try:
+        schema = _schema(file, form)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise PipelineError(f"{file} cannot be read as {form}: {error}") from None
+    return form, {field.name: _type(field.type) for field in schema}
+
+
+def _schema(file: Path, form: str) -> pa.Schema:
+    if form == "parquet":
+        import pyarrow.parquet as pq
+
+        return pq.read_schema(file)
+    if form == "csv":
+        import pyarrow.csv as pc
+
+        with pc.open_csv(file) as reader:
+            return reader.schema
+    import pyarrow.json as pj
+
+    with file.open("rb") as text:
+        head = text.read(BLOCK)
+    whole = head if len(head) < BLOCK else head[: head.rfind(b"\n") + 1]
+    return pj.read_json(pa.BufferReader(whole)).schema
+
+
+def _type(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):
+        return f"array<{_type(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        inner = ", ".join(f"{field.name}: {_type(field.type)}" for field in kind)
+        return f"struct<{inner}>"
+    return next((name for is_it, name in TYPES if is_it(kind)), "string")
+
+
+def _played(file: Path, form: str, columns: Mapping[str, str]) -> dict[str, object]:
+    lines: dict[str, object] = {"replay": str(file.resolve()), "rows_per_batch": 1000}
+    times = [name for name, kind in columns.items() if kind == "timestamp"]
+    return lines if not times else lines | {"order": times[-1]}
+
+
+def _file(
+    name: str,
+    lines: Mapping[str, object],
+    columns: Mapping[str, str],
+    hint: str = "",
+    query: str = "SELECT * FROM",
+) -> str:
+    name = re.sub(r"\W", "_", name)
+    name = f"s_{name}" if not name or name[0].isdigit() else name
+    times = [column for column, kind in columns.items() if kind == "timestamp"]
+    written = "".join(f"{key} = {_value(value)}\n" for key, value in lines.items())
+    order = ""
+    if len(times) > 1:
+        order = f"-- in order of event time, 1% late: FROM {name} [WATTR {_quoted(times[0])} "
+        order += f"ARRIVAL {_quoted(times[1])} DRATIO 1%]\n"
+    answers = "answers" if name.lower() != "answers" else "answers_2"
+    return (
+        f'checkpoint = "state"\n\n[sources.{name}]\n{written}{hint}\n'
+        f'[queries.{answers}]\nsql = """\n{order}{query} {name}\n"""\n\n'
+        f"[sinks.screen]                          # add format and path to keep the rows\n"
+        f'query = "{answers}"\n'
+    )
+
+
+def _relative(path: Path, folder: Path) -> str:
+    whole = path.resolve()
+    return str(whole.relative_to(folder)) if whole.is_relative_to(folder) else str(whole)
+
+
+def _quoted(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else f"`{name}`"
+
+
+def _value(value: object) -> str:
+    """A value as TOML writes it."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_value(k)} = {_value(v)}" for k, v in value.items()) + " }"
+    return json.dumps(value)

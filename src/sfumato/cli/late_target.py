@@ -1,0 +1,39 @@
+"""Which share of late rows a query allows: what its text, or that of a query it reads, asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sfumato.sql.planner.first_look import bodies, relations, table_names
+from sfumato.sql.planner.planner import parsed
+from sfumato.sql.text.errors import SqlError
+from sfumato.sql.text.syntax import Body
+
+
+def late_target(texts: Mapping[str, str], name: str) -> float | None:
+    """The largest DRATIO in a query and those that it reads; None where there is none."""
+    by_name = {query.lower(): query for query in texts}
+    open_, seen, found = [name.lower()], set[str](), list[float]()
+    while open_:
+        query = open_.pop()
+        if query in seen or query not in by_name:
+            continue
+        seen.add(query)
+        try:
+            statements = parsed(texts[by_name[query]]).statements
+        except SqlError:
+            continue
+        for statement in statements:
+            found += _ratios(statement.body)
+            open_ += [table.parts[-1].strip("`").lower() for table in table_names(statement.body)]
+    return max(found, default=None)
+
+
+def _ratios(body: Body) -> list[float]:
+    options = [
+        relation.bracket.get("DRATIO")
+        for part in bodies(body)
+        for relation in relations(part)
+        if relation.bracket is not None
+    ]
+    return [option.measures[0].value for option in options if option and option.measures]

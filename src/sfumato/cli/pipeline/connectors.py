@@ -1,0 +1,73 @@
+"""Formats that Spark does not bring along, and the line of a pipeline file that adds them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyspark
+
+from sfumato.cli.pipeline.model import Pipeline, SparkPart
+from sfumato.cli.pipeline.section import PipelineError
+from sfumato.near_misses import did_you_mean
+
+# What was run with which PySpark is in docs/pipeline-file.md; change both together.
+CONNECTORS: Mapping[str, str] = {
+    "kafka": "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+    "delta": "io.delta:delta-spark_4.1_2.13:4.4.0",
+    "iceberg": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+    "avro": "org.apache.spark:spark-avro_2.13:4.1.1",
+}
+OWN = (
+    *("json", "csv", "parquet", "orc", "text", "xml", "binaryfile", "jdbc", "rate"),
+    *("rate-micro-batch", "socket", "replay", "console", "memory", "noop", ""),
+)
+OF_FILES = ("json", "csv", "parquet", "orc", "xml")  # of which a stream needs a schema
+WRITTEN = (*OF_FILES, "text")  # which need a path
+ELSEWHERE = ("spark.jars", "spark.driver.extraClassPath", "spark.submit")
+
+
+def check_connectors(pipeline: Pipeline) -> None:
+    """Raise PipelineError for a format that Spark cannot have: nothing brings its connector."""
+    of = [(f"sources.{source.name}", source.format) for source in pipeline.sources]
+    of += [(f"sinks.{sink.name}", sink.format) for sink in pipeline.sinks]
+    for place, form in of:
+        if why := lacking(form, pipeline.spark):
+            raise PipelineError.at(f"{place}.format", why)
+
+
+def lacking(form: str, spark: SparkPart) -> str:
+    """What to do about a format whose connector is nowhere; empty where that cannot be said."""
+    if form.lower() in OWN or _brings(form, spark):
+        return ""
+    return advice(form)
+
+
+def advice(form: str) -> str:
+    """The line that adds a connector."""
+    packages = CONNECTORS.get(form.lower())
+    if packages is None:
+        hint = did_you_mean(form, (*OWN, *CONNECTORS))
+        why = f"names {form!r}, which is no format of Spark's{hint}"
+        return why + ("" if hint else "; add its connector: [spark] packages = [...]")
+    return (
+        f"names {form!r}, whose connector does not come with Spark: add [spark] and "
+        f'packages = ["{packages}"] to the file'
+    )
+
+
+def _brings(form: str, spark: SparkPart) -> bool:
+    """Whether something may bring the connector: the file, the installation, the environment."""
+    if any(name.startswith(ELSEWHERE) for name in spark.settings):
+        return True
+    if any(name in os.environ for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR")):
+        return True
+    known = CONNECTORS.get(form.lower())
+    if known is None:
+        return bool(spark.packages or spark.jars) or "." in form
+    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+    stem = known.split(":")[1].split("_2.")[0].split("-4.")[0].removesuffix("_4.1")
+    given = [name.rpartition("/")[2] for name in (*spark.packages, *spark.jars)]
+    installed = [jar.name for jar in (home / "jars").glob("*.jar")]
+    return any(form.lower() in name for name in given) or any(stem in name for name in installed)

@@ -1,0 +1,252 @@
+// The page: one section a query, made once, filled again with every event.
+
+const sections = new Map();
+const state = document.getElementById("state");
+const empty = document.getElementById("empty");
+
+const whole = new Intl.NumberFormat("en");
+const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+const number = (value) => (value < 1e6 ? whole.format(Math.round(value)) : short.format(value));
+const percent = (value) => `${(100 * value).toFixed(value < 0.1 ? 2 : 1)}%`;
+const bytes = (value) => {
+  const units = ["B", "KB", "MB", "GB", "TB"];
+  let at = 0;
+  while (value >= 1000 && at < units.length - 1) { value /= 1000; at += 1; }
+  return `${value < 10 && at ? value.toFixed(1) : Math.round(value)} ${units[at]}`;
+};
+const seconds = (value) => {
+  if (value < 60) return `${value.toPrecision(3)} s`;
+  const units = [[86400, "d"], [3600, "h"], [60, "min"]];
+  const [size, name] = units.find(([least]) => value >= least);
+  return `${(value / size).toFixed(1)} ${name}`;
+};
+const time = (microseconds) =>
+  new Date(microseconds / 1000).toISOString().slice(0, 19).replace("T", " ");
+
+function element(kind, text, className) {
+  const made = document.createElement(kind);
+  if (text !== undefined) made.textContent = text;
+  if (className) made.className = className;
+  return made;
+}
+
+// ---- figures ------------------------------------------------------------------------------------
+
+function tiles(query) {
+  const rate = query.points.length ? query.points[query.points.length - 1].in : 0;
+  const found = [
+    ["rows in", number(query.rows_in), `${number(rate)} a second`],
+    ["rows out", number(query.rows_out), ""],
+    ["late", query.late_share === null ? "–" : percent(query.late_share),
+      query.target === null ? `${number(query.late)} rows` : `target ${percent(query.target)}`],
+    ["held", query.held === null ? "–" : number(query.held), query.held === null ? "" : "rows"],
+    ["punctuation behind", query.lag === null ? "–" : seconds(query.lag), ""],
+    ["micro-batch", query.seconds === null ? "–" : seconds(query.seconds), `${number(query.batches)} so far`],
+    ["state", bytes((query.state.memory || 0)), query.state.disk ? `${bytes(query.state.disk)} on disk` : "in memory"],
+  ];
+  return found.map(([name, value, more]) => {
+    const tile = element("div");
+    const shown = element("dd", value);
+    shown.dataset.tile = name;
+    tile.append(element("dt", name), shown);
+    if (more) tile.append(element("small", more));
+    return tile;
+  });
+}
+
+function table(columns, rows) {
+  const head = element("tr");
+  for (const [name, numeric] of columns) head.append(element("th", name, numeric ? "number" : ""));
+  return [head, ...rows.map((cells) => {
+    const row = element("tr");
+    cells.forEach((cell, at) => {
+      if (cell instanceof Node) row.append(cell);
+      else row.append(element("td", cell, columns[at][1] ? "number" : ""));
+    });
+    return row;
+  })];
+}
+
+function operators(query) {
+  const counters = [...new Set(query.operators.flatMap((one) =>
+    one.side === "answers" ? [] : Object.keys(one.counts).filter((name) => one.counts[name])))];
+  const stands = query.operators.some((one) => Object.keys(one.shown).length);
+  const columns = [["operator", false], ...counters.map((name) => [name.replaceAll("_", " "), true])];
+  if (stands) columns.push(["punctuation", false], ["waits for", false]);
+  const rows = query.operators.filter((one) => one.side !== "answers").map((one) => {
+    const name = one.side ? `${one.name}, ${one.side}` : one.name;
+    const cells = [name, ...counters.map((c) => (c in one.counts ? number(one.counts[c]) : ""))];
+    if (stands) {
+      const { punctuation, slowest } = one.shown;
+      cells.push(punctuation == null ? "" : time(punctuation), slowest == null ? "" : String(slowest));
+    }
+    return cells;
+  });
+  return table(columns, rows);
+}
+
+function answers(query) {
+  const rows = query.answers.rows.map((row) => row.map(([text, share]) => {
+    const cell = element("td");
+    if (share !== null) {
+      const bar = element("span", undefined, "bar");
+      const filled = element("i");
+      filled.style.width = `${100 * Math.min(1, Math.max(0, share))}%`;
+      bar.append(filled);
+      cell.append(bar);
+    }
+    cell.append(text);
+    return cell;
+  }));
+  return table(query.answers.columns.map((name) => [name, false]), rows);
+}
+
+// ---- charts -------------------------------------------------------------------------------------
+
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+function config() {
+  const [ink, soft, line] = ["--ink", "--soft", "--line"].map(colour);
+  return {
+    background: null, font: "system-ui, 'DejaVu Sans', sans-serif",
+    view: { stroke: null },
+    axis: { labelColor: soft, titleColor: soft, gridColor: line, domainColor: line, tickColor: line, labelFontSize: 11 },
+    legend: { labelColor: ink, labelFontSize: 11, title: null, orient: "top", offset: 2, symbolType: "stroke", symbolStrokeWidth: 3 },
+    range: { category: ["--first", "--second", "--third", "--fourth", "--fifth"].map(colour) },
+  };
+}
+
+const spec = (layer) => ({
+  $schema: "https://vega.github.io/schema/vega-lite/v6.json",
+  width: "container", height: "container", autosize: { type: "fit", contains: "padding" },
+  config: config(), ...layer,
+});
+const at = { field: "at", type: "temporal", title: null, axis: { grid: false, tickCount: 5, labelOverlap: true } };
+const amount = (format) => ({
+  field: "value", type: "quantitative", title: null, axis: { format, tickCount: 4 }, scale: { zero: true, nice: true },
+});
+const lines = (format, several) => ({
+  mark: { type: "line", interpolate: "linear", strokeWidth: 1.8 },
+  encoding: {
+    x: at, y: amount(format),
+    color: several
+      ? { field: "name", type: "nominal", sort: null }
+      : { value: colour("--first") },
+  },
+});
+const unit = (query) => {
+  const most = Math.max(0, ...query.points.map((p) => p.lag || 0));
+  return [[86400, "days"], [3600, "hours"], [60, "minutes"]].find(([size]) => most >= 2 * size) || [1, "seconds"];
+};
+const charts = {
+  rows: {
+    spec: () => spec(lines("~s", true)),
+    data: (query) => query.points.flatMap((p) => [
+      { at: p.at, name: "in", value: p.in }, { at: p.at, name: "out", value: p.out }]),
+  },
+  late: {
+    spec: (query) => spec({
+      layer: [
+        lines(".1~%", false),
+        ...(query.target === null ? [] : [{
+          mark: { type: "rule", strokeDash: [4, 3], color: colour("--second") },
+          encoding: { y: { datum: query.target } },
+        }]),
+      ],
+    }),
+    data: (query) => query.points.filter((p) => p.late !== null).map((p) => ({ at: p.at, value: p.late })),
+    shown: (query) => query.late > 0 || query.target !== null,
+  },
+  lag: {
+    spec: () => spec(lines("~g", false)),
+    data: (query) => query.points.filter((p) => p.lag !== null).map((p) => ({ at: p.at, value: p.lag / unit(query)[0] })),
+    title: (query) => `Punctuation behind the newest row held, ${unit(query)[1]}`,
+  },
+  parts: {
+    spec: () => spec({
+      mark: { type: "area", interpolate: "step-after" },
+      encoding: {
+        x: at, y: { ...amount("~g"), stack: "zero" },
+        color: { field: "name", type: "nominal", sort: null, legend: { symbolType: "square", columns: 3 } },
+      },
+    }),
+    data: (query) => {
+      const sums = {};
+      for (const p of query.points) for (const [name, of] of Object.entries(p.parts)) sums[name] = (sums[name] || 0) + of;
+      const most = Object.keys(sums).sort((a, b) => sums[b] - sums[a]).slice(0, 4);
+      return query.points.flatMap((p) => {
+        const rest = Object.entries(p.parts).filter(([n]) => !most.includes(n)).reduce((s, [, v]) => s + v, 0);
+        return [...most.map((name) => ({ at: p.at, name, value: p.parts[name] || 0 })),
+          { at: p.at, name: "other", value: rest }];
+      });
+    },
+  },
+};
+
+async function draw(section, query) {
+  for (const [name, chart] of Object.entries(charts)) {
+    const place = section.element.querySelector(`.${name}`);
+    const values = chart.data(query);
+    const shown = values.length > 0 && (chart.shown ? chart.shown(query) : true);
+    place.parentElement.hidden = !shown;
+    if (chart.title) place.previousElementSibling.textContent = chart.title(query);
+    if (!shown) continue;
+    if (section.views[name]) {
+      await section.views[name].data("points", values).resize().runAsync();
+      continue;
+    }
+    const drawn = { ...chart.spec(query), data: { name: "points", values } };
+    const how = { actions: false, renderer: "svg", tooltip: false };
+    section.views[name] = (await window.vegaEmbed(place, drawn, how)).view;
+  }
+}
+
+dark.addEventListener("change", () => {
+  for (const section of sections.values()) {
+    section.views = {};
+    draw(section, section.query);
+  }
+});
+
+// ---- events -------------------------------------------------------------------------------------
+
+function sectionOf(query) {
+  if (!sections.has(query.name)) {
+    const made = document.getElementById("query").content.cloneNode(true).firstElementChild;
+    made.dataset.query = query.name;
+    document.getElementById("queries").append(made);
+    sections.set(query.name, { element: made, views: {}, busy: Promise.resolve() });
+  }
+  return sections.get(query.name);
+}
+
+function fill(query) {
+  const section = sectionOf(query);
+  const of = (selector) => section.element.querySelector(selector);
+  section.query = query;
+  of(".name").textContent = query.name;
+  of(".status").textContent = query.error ? "failed" : query.active ? "runs" : "has ended";
+  of(".dot").className = `dot ${query.error ? "failed" : query.active ? "active" : ""}`;
+  of(".said").replaceChildren(...query.said.map((one) => element("li", one.text)));
+  of(".tiles").replaceChildren(...tiles(query));
+  of(".operators").hidden = !query.operators.length;
+  of(".operators table").replaceChildren(...operators(query));
+  of(".answers").hidden = !query.answers.rows.length;
+  of(".answers table").replaceChildren(...answers(query));
+  for (const name of ["sql", "plan"]) {
+    of(`.${name}`).hidden = !query[name];
+    of(`.${name} pre`).textContent = query[name];
+  }
+  section.busy = section.busy.then(() => draw(section, section.query));
+}
+
+const events = new EventSource("events");
+events.onmessage = (event) => {
+  const { now, queries } = JSON.parse(event.data);
+  empty.hidden = queries.length > 0;
+  queries.forEach(fill);
+  state.textContent = `as of ${new Date(now * 1000).toLocaleTimeString()}`;
+  document.body.dataset.ready = "yes";
+};
+events.onerror = () => { state.textContent = "the run has ended, or cannot be reached"; };

@@ -1,0 +1,159 @@
+"""What the page shows of each query, as JSON values."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sfumato.metrics.figures import Figures, QueryFigures, operator_of
+from sfumato.metrics.history import Point
+from sfumato.metrics.progress import REORDER
+
+SHOWN = 240  # points of a chart
+SILENT = 60.0  # seconds without a micro-batch, until it is said
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The newest answers: for each row and column a text, and a share from 0 to 1 or None."""
+
+    columns: Sequence[str] = ()
+    rows: Sequence[Sequence[tuple[str, float | None]]] = ()
+
+
+@dataclass(frozen=True)
+class About:
+    """What is known of a query beside its figures.
+
+    sql, plan : its text, and what EXPLAIN says    target : the late share that is wanted
+    answers : gives its newest ones
+    """
+
+    sql: str = ""
+    plan: str = ""
+    target: float | None = None
+    answers: Callable[[], Answers] = field(default=Answers)
+
+
+def view(figures: Figures, about: Mapping[str, About], now: float | None = None) -> dict[str, Any]:
+    """All queries as they are. now : seconds since 1970"""
+    now = time.time() if now is None else now
+    with figures.locked():
+        queries = []
+        for query in figures.queries():
+            query.look()
+            queries.append(_query(query, about.get(query.name, About()), now))
+    return {"now": now, "queries": queries}
+
+
+def _query(query: QueryFigures, about: About, now: float) -> dict[str, Any]:
+    progress, newest = query.progress, query.newest
+    answers = about.answers()
+    return {
+        "name": query.name,
+        "active": query.active,
+        "error": query.error,
+        "batches": progress.batches,
+        "rows_in": progress.rows_in,
+        "rows_out": progress.rows_out,
+        "late": progress.total("late"),
+        "late_share": _share(progress.total("late"), progress.total("rows")),
+        "target": about.target,
+        "held": progress.held,
+        "lag": _lag(query),
+        "seconds": None if newest is None else newest.seconds,
+        "busy": query.busy,
+        "state": {} if newest is None else newest.state,
+        "reported": query.reported,
+        "said": _said(query, now),
+        "operators": _operators(query),
+        "points": _points(query.history.points),
+        "answers": {
+            "columns": list(answers.columns),
+            "rows": [[list(cell) for cell in row] for row in answers.rows],
+        },
+        "sql": about.sql,
+        "plan": about.plan,
+    }
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _lag(query: QueryFigures) -> float | None:
+    """Seconds that the punctuation is behind the newest row, the most of its reorders."""
+    lags = [shown["lag"] for shown in query.gauges.values() if shown.get("lag") is not None]
+    return max(lags) / 1e6 if lags else None
+
+
+def _said(query: QueryFigures, now: float) -> list[dict[str, Any]]:
+    """What is out of the ordinary, the newest first."""
+    said = [{"at": at, "text": text} for at, text in reversed(query.said)]
+    if query.error is not None:
+        said.insert(0, {"at": now, "text": f"failed: {query.error}"})
+    silent = now - query.reported if query.reported is not None and query.active else 0.0
+    if silent > SILENT:
+        text = f"no micro-batch for {_long(silent)}: no source has had rows"
+        said.insert(0, {"at": now, "text": text})
+    return said
+
+
+def _long(seconds: float) -> str:
+    return f"{seconds / 60:.0f} minutes" if seconds >= 90 else f"{seconds:.0f} seconds"
+
+
+def _operators(query: QueryFigures) -> list[dict[str, Any]]:
+    """Each operator with what it counted and how it stands."""
+    found = []
+    for metric, counts in query.progress.counters.items():
+        operator = operator_of(metric)
+        shown = dict(query.gauges.get(metric, {}))
+        if metric.startswith(REORDER) and shown.get("lag") is not None:
+            shown["lag"] = shown["lag"] / 1e6
+        found.append(
+            {
+                "name": operator.name,
+                "side": "answers" if operator.answers else operator.side,
+                "counts": counts,
+                "shown": shown,
+                "late_share": query.late_share(metric),
+            }
+        )
+    return found
+
+
+def _points(points: Sequence[Point]) -> list[dict[str, Any]]:
+    """At most SHOWN points with rates; neighbours are put together where there are more."""
+    step = -(-len(points) // SHOWN)
+    joined = [_joined(points[i : i + step]) for i in range(0, len(points), step or 1)]
+    found: list[dict[str, Any]] = []
+    before = None
+    for point in joined:
+        if before is None and len(joined) > 1:
+            before = point.at  # rates are from one point to the next
+            continue
+        span = point.busy if before is None else max(point.at - before, 1e-3)
+        found.append(
+            {
+                "at": point.at * 1000,
+                "in": point.rows_in / span if span else 0.0,
+                "out": point.rows_out / span if span else 0.0,
+                "late": _share(point.late, point.rows_in),
+                "held": point.held,
+                "lag": point.lag,
+                "memory": point.memory,
+                "parts": {name: of / point.batches for name, of in point.parts.items()},
+            }
+        )
+        before = point.at
+    return found
+
+
+def _joined(points: Sequence[Point]) -> Point:
+    first, *others = points
+    for other in others:
+        first = first.then(other)
+    return first

@@ -1,0 +1,54 @@
+"""`sf.watch`: a session's streaming queries on a page in the browser."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from sfumato.metrics.figures import Figures
+from sfumato.metrics.listener import FiguresListener
+
+
+class Watch:
+    """A page that shows a session's queries: open `url`; `stop()` ends it."""
+
+    def __init__(self, spark: SparkSession, port: int) -> None:
+        from sfumato.live.server import Server
+
+        self._spark, self.figures = spark, Figures()
+        self._listener = FiguresListener(self.figures)
+        self._server = Server(self.figures, {}, port)
+        self.url = self._server.url
+        spark.streams.addListener(self._listener)
+
+    def stop(self) -> None:
+        """Take the page away; queries go on."""
+        self._spark.streams.removeListener(self._listener)
+        self._server.stop()
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"<sfumato watch: {self.url}>"
+
+
+def watch(spark: SparkSession, port: int = 0) -> Watch:
+    """Show the session's streaming queries on a page: rows, lateness, waiting, state, live.
+
+    port : of loopback; 0 for a free one
+    Queries that start from now on are shown, and those that run once they report. No query is
+    changed: Spark's reports are listened to. The page is reached from this machine only, by an
+    address with a secret token, and needs no network. Needs the extra `watch`.
+
+    Raises OSError for a port that is taken, ImportError without the extra.
+    """
+    if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port <= 65535:
+        raise ValueError(f"`port` must be a whole number from 0 to 65535; got {port!r}")
+    try:
+        return Watch(spark, port)
+    except ImportError as error:
+        why = f"sf.watch needs more packages: pip install 'sfumato[watch]' ({error})"
+        raise ImportError(why) from error

@@ -1,0 +1,134 @@
+"""The names of all metrics, with what they mean: once, for Prometheus, JSON lines and the docs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+COUNTER, GAUGE = "counter", "gauge"
+QUERY = ("query",)
+OPERATOR = ("query", "operator", "side")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric: its name without the ending `_total` of counters, its labels, its meaning."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    about: str
+
+    @property
+    def exposed(self) -> str:
+        """Its name as Prometheus shows it."""
+        return f"{self.name}_total" if self.kind == COUNTER else self.name
+
+
+def _of_query(name: str, kind: str, about: str, *more: str) -> Metric:
+    return Metric(f"sfumato_{name}", kind, (*QUERY, *more), about)
+
+
+ROWS_IN = _of_query("rows_in", COUNTER, "rows read, over all sources of the query")
+ROWS_OUT = _of_query("rows_out", COUNTER, "rows that reached the sink of a pipeline file")
+BATCHES = _of_query("batches", COUNTER, "micro-batches that ran")
+BUSY = _of_query("busy_seconds", COUNTER, "seconds that micro-batches took, all together")
+LAST = _of_query("batch_seconds", GAUGE, "seconds that the newest micro-batch took")
+PART = _of_query("batch_part_seconds", GAUGE, "of them, by the parts that Spark names", "part")
+ENDED = _of_query("batch_end_timestamp_seconds", GAUGE, "when the newest micro-batch was reported")
+ACTIVE = _of_query("active", GAUGE, "1 while the query runs, 0 when it has ended")
+FAILED = _of_query("failed", GAUGE, "1 when it ended by an error")
+STATE_MEMORY = _of_query("state_memory_bytes", GAUGE, "memory of the state store")
+STATE_DISK = _of_query("state_disk_bytes", GAUGE, "files of the state store")
+STATE_ROWS = _of_query(
+    "state_rows",
+    GAUGE,
+    "entries of the state store; 0 unless Spark's setting "
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows is true",
+)
+OF_QUERIES = (
+    *(ROWS_IN, ROWS_OUT, BATCHES, BUSY, LAST, PART, ENDED, ACTIVE, FAILED),
+    *(STATE_MEMORY, STATE_DISK, STATE_ROWS),
+)
+
+HELD = Metric("sfumato_reorder_held_rows", GAUGE, OPERATOR, "rows held since the query started")
+LAG = Metric(
+    "sfumato_reorder_lag_seconds",
+    GAUGE,
+    OPERATOR,
+    "how far the punctuation is behind the newest row held, of the key where this is most",
+)
+OLDEST = Metric(
+    "sfumato_reorder_oldest_timestamp_seconds", GAUGE, OPERATOR, "least event time that is held"
+)
+PUNCTUATION = Metric(
+    "sfumato_reorder_punctuation_timestamp_seconds",
+    GAUGE,
+    OPERATOR,
+    "least punctuation of the keys that hold rows or just had some",
+)
+LATE_SHARE = Metric(
+    "sfumato_late_share", GAUGE, OPERATOR, "late rows over rows, since the query started"
+)
+OF_REORDERS = (HELD, LAG, OLDEST, PUNCTUATION, LATE_SHARE)
+
+# What operators count, by the name of the counter.
+COUNTED = {
+    "rows": "rows that came in",
+    "late": "rows behind the punctuation",
+    "stale": "late rows with an incredibly long delay",
+    "after_idle": "rows late only because of an idle timeout",
+    "invalid": "rows without valid times, keys or alternatives",
+    "future": "rows with an incredibly early event time",
+    "forced": "rows let out by a full buffer",
+    "out_of_order": "rows whose order is before that of an earlier micro-batch",
+    "outside": "late rows that no open extent could take",
+    "overflow": "tuples left out by the most that a window may hold",
+    "unaligned": "rows of two streams joined without punctuations",
+    "pairs": "pairs that were answered",
+    "unmatched": "rows of an outer join without a partner",
+    "complete": "rows that lacked nothing",
+    "imputed": "rows whose values were imputed",
+    "unimputable": "rows that no dependency could complete",
+    "beyond": "donors too far apart for a dependency to hold",
+    "completed": "rows of a join that were imputed in full",
+    "refined": "pairs of incomplete rows that were compared",
+    "rejected": "rows left out because their rule has more than probability 1",
+    "executions": "kernel runs of a ranking",
+    "cost": "sum of their k",
+    "answers": "rows of answers of a ranking",
+    "answered": "answers of a ranking: one for each query, instant and key",
+    "late_answers": "answers whose latency is above their query's `every`",
+    "latency": "sum of the answers' latencies, in microseconds",
+    "spoiled": "values that a decoder could not read",
+}
+GATHERED = ("held",)  # counters that are shown as a gauge
+
+
+def operator_counter(counter: str) -> Metric:
+    """The metric of a counter; one without a line above has its own name for a meaning."""
+    about = COUNTED.get(counter, counter.replace("_", " "))
+    return Metric(f"sfumato_operator_{counter}", COUNTER, OPERATOR, about)
+
+
+def answers() -> Metric:
+    """The metric of the answers to each query of a ranking."""
+    about = "answers of a ranking, by its queries"
+    return Metric("sfumato_ranking_answers", COUNTER, ("query", "operator", "ranking"), about)
+
+
+def every_metric() -> Iterator[Metric]:
+    """All of them, in the order of the docs."""
+    yield from OF_QUERIES
+    yield from OF_REORDERS
+    yield from (operator_counter(name) for name in COUNTED)
+    yield answers()
+
+
+def page() -> str:
+    """The table of the docs."""
+    lines = ["| metric | kind | labels | meaning |", "|---|---|---|---|"]
+    for metric in every_metric():
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        lines.append(f"| `{metric.exposed}` | {metric.kind} | {labels} | {metric.about} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,344 @@
+"""What is told before Spark starts: twenty wrong files, each in one sentence; schema and init."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sfumato.cli.first_file import first_file
+from sfumato.cli.main import app
+from sfumato.cli.pipeline import connectors, keys
+from sfumato.cli.pipeline.checks import check_before_spark
+from sfumato.cli.pipeline.ddl import columns
+from sfumato.cli.pipeline.environment import DiscreetConsole, Environment
+from sfumato.cli.pipeline.json_schema import json_schema
+from sfumato.cli.pipeline.model import SparkPart
+from sfumato.cli.pipeline.parse import parse_pipeline, read_pipeline
+from sfumato.cli.pipeline.section import PipelineError
+
+ROOT = Path(__file__).resolve().parents[2]
+RIGHT = """
+[sources.readings]
+format = "json"
+path = "in"
+schema = "id int, t timestamp, arrival timestamp"
+
+[queries.ordered]
+sql = "SELECT * FROM readings [WATTR t ARRIVAL arrival DRATIO 1%]"
+
+[sinks.out]
+query = "ordered"
+format = "parquet"
+path = "out"
+"""
+KAFKA = """
+[spark]
+packages = ["org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"]
+[sources.readings]
+format = "kafka"
+value = "json"
+schema = "id int, t timestamp, arrival timestamp"
+metadata = ["partition", "headers"]
+dead_letters = "spoiled"
+options = { "kafka.bootstrap.servers" = "host:9092", subscribe = "readings" }
+[queries.ordered]
+sql = "SELECT * FROM readings [WATTR t ARRIVAL arrival SOURCE partition DRATIO 1%]"
+[sinks.out]
+query = "ordered"
+[sinks.letters]
+query = "spoiled"
+"""
+
+X = "[sources.s]\nformat = 'x'\n"
+# What is changed in a right file, and what is said of it.
+WRONG = [
+    (RIGHT, 'path = "in"', 'path = "into"', "there is no file or folder"),
+    (RIGHT, 'format = "json"', 'format = "jsn"', "no format of Spark's; did you mean `json`?"),
+    (
+        RIGHT,
+        "id int",
+        "id itn",
+        "'itn', which Spark does not have; did you mean `int`?",
+    ),
+    (RIGHT, "id int,", "id int, id int,", "names the column 'id' twice"),
+    (RIGHT, "id int", "id array<int", "opens a bracket that is not closed"),
+    (RIGHT, 'schema = "id int, t timestamp, arrival timestamp"', "", "needs its columns"),
+    (RIGHT, "FROM readings", "FROM reading", "no source or query above this one"),
+    (RIGHT, "WATTR t ", "WATTR tt ", "readings has no column tt; it has id, t, arrival"),
+    (RIGHT, "ARRIVAL arrival", "ARRIVAL arival", "did you mean `arrival`?"),
+    (RIGHT, "DRATIO", "DRATE", "line 1, column"),
+    (RIGHT, "SELECT * FROM", "DROP TABLE", "only queries run here"),
+    (RIGHT, "DRATIO 1%]", "DRATIO 1%]; SELECT 1", "must be one statement; got 2"),
+    (RIGHT, "FROM readings", "FROM ordered", "ordered is this query itself"),
+    (RIGHT, 'path = "out"', 'path = "out"\nmode = "complete"', "cannot be changed afterwards"),
+    (RIGHT, 'path = "out"', "", "`sinks.out.path` is missing"),
+    (RIGHT, 'format = "json"', 'format = "delta"', 'add [spark] and packages = ["io.delta:'),
+    (KAFKA, "org.apache.spark:", "", "must be Maven coordinates"),
+    (KAFKA, '"kafka.bootstrap.servers" = "host:9092", ', "", "the brokers' addresses"),
+    (KAFKA, ', subscribe = "readings"', "", "must say which topics"),
+    (KAFKA, '"headers"]', '"header"]', "did you mean `headers`?"),
+    (KAFKA, "id int,", "partition int,", "choose others, or rename it"),
+    (KAFKA, '"host:9092"', '"${NO_SUCH_VARIABLE}"', "the environment variable NO_SUCH_VARIABLE"),
+    (KAFKA, 'dead_letters = "spoiled"', "", "is no query or source of this file"),
+    (KAFKA, 'value = "json"', 'value = "jason"', "must be json; got 'jason'; did you mean"),
+]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "in").mkdir()
+    for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def no_spark(monkeypatch):
+    """Spark may not start."""
+
+    def start(*_, **__):
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr("sfumato.cli.session.session", start)
+
+
+@pytest.mark.parametrize(("right", "old", "new", "said"), WRONG)
+def test_a_wrong_file_is_told_in_a_sentence_before_spark(folder, no_spark, right, old, new, said):
+    assert old in right
+    file = folder / "p.toml"
+    file.write_text(right.replace(old, new))
+    answer = CliRunner().invoke(app, ["check", str(file)])
+    assert answer.exit_code == 2, answer.output
+    assert said in answer.output
+    assert answer.output.startswith("Error: `")
+    assert "Traceback" not in answer.output
+
+
+@pytest.mark.parametrize("right", [RIGHT, KAFKA])
+def test_the_right_files_are_right(folder, right):
+    check_before_spark(parse_pipeline(right, folder / "p.toml"))
+
+
+def test_the_examples_pass_the_checks_before_spark():
+    for file in sorted((ROOT / "examples").glob("*.toml")):
+        check_before_spark(read_pipeline(file))
+
+
+def test_a_catalog_may_have_other_tables(folder):
+    text = RIGHT.replace("FROM readings", "FROM elsewhere")
+    settings = '[spark]\nsettings = { "spark.sql.defaultCatalog" = "lake" }\n'
+    check_before_spark(parse_pipeline(settings + text, folder / "p.toml"))
+
+
+def test_a_jar_of_another_kind_brings_no_format(folder):
+    assert connectors.lacking("avro", SparkPart())
+    assert not connectors.lacking("avro", SparkPart(packages=("a:spark-avro_2.13:4.1.1",)))
+
+
+def test_a_connector_that_something_may_bring_is_not_missed(monkeypatch):
+    text = KAFKA.replace("packages", "jars").replace("org.apache.spark:", "file:/a/")
+    pipeline = parse_pipeline(text, Path("/p.toml"))
+    connectors.check_connectors(pipeline)
+    without = KAFKA[KAFKA.index("[sources") :]
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--packages x pyspark-shell")
+    connectors.check_connectors(parse_pipeline(without, Path("/p.toml")))
+
+
+# ---- tables, the session's part, several files -------------------------------------------------
+
+
+def test_a_table_of_a_catalog_is_no_path():
+    text = """
+    [spark]
+    master = "local[2]"
+    packages = ["a:b:1"]
+    jars = ["lib/x.jar"]
+    settings = { "spark.sql.catalog.lake.type" = "hadoop", "spark.x" = true }
+    [sources.s]
+    table = "lake.db.t"
+    [sinks.o]
+    query = "s"
+    format = "iceberg"
+    table = "lake.db.u"
+    """
+    pipeline = parse_pipeline(text, Path("/data/p.toml"))
+    assert (pipeline.sources[0].table, pipeline.sources[0].path) == ("lake.db.t", None)
+    assert (pipeline.sinks[0].table, pipeline.sinks[0].format) == ("lake.db.u", "iceberg")
+    assert pipeline.spark.master == "local[2]"
+    assert pipeline.spark.jars == ("/data/lib/x.jar",)
+    assert pipeline.spark.settings == {"spark.sql.catalog.lake.type": "hadoop", "spark.x": "true"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[spark]\nmaster = 'loacl'", "`spark.master` must be local[N], spark://HOST:PORT"),
+        ("[spark]\npackages = 'a:b:1'", "`spark.packages` must be a list of texts"),
+        ("[spark]\npackages = [1]", "must be a list of texts; got 1 in it"),
+        ("[spark]\nsettings = { 'spark.master' = 'x' }", "give it as `spark.master`"),
+        ("[spark]\nmemory = 1", "`spark.memory` is not known; this table may have master"),
+        ("[sources.s]\ntable = 'a b'", "must be the name of a table, lake.db.t"),
+        ("[sources.s]\ntable = 'a.b'\npath = 'x'", "are two places: leave one out"),
+        ("[sources.s]\nformat = 'kafka'\nvalue = 'json'", "name the columns too"),
+        ("[sources.s]\nformat = 'csv'\ndead_letters = 'd'", "nothing is decoded here"),
+        ("[sources.s]\nformat = 'json'\ndead_letters = 'd'", "needs the columns that rows"),
+        ("[sources.s]\nformat = 'json'\ndead_letters = '2'", "does not begin with a digit"),
+        (
+            X + "value = 'json'\nschema = 'a int'\ndead_letters = 's'\n[sinks.o]\nquery = 's'",
+            "rename one",
+        ),
+        ("[sources.s]\nformat = 'json'\nmetadata = ['key']", "columns of Kafka's"),
+        (
+            "[sources.s]\nformat = 'x'\n[sinks.o]\nquery = 's'\ntable = 't'\nformat = 'console'",
+            "no table",
+        ),
+        (X + "[sinks.o]\nquery = 's'\nkey = 't'", "rows are not encoded"),
+    ],
+)
+def test_what_the_new_parts_may_not_say(text, said):
+    with pytest.raises(PipelineError) as caught:
+        parse_pipeline(text, Path("/data/p.toml"))
+    assert said in str(caught.value)
+
+
+def test_the_files_of_a_folder_are_one_pipeline(folder):
+    source, rest = RIGHT[: RIGHT.index("[queries")], RIGHT[RIGHT.index("[queries") :]
+    (folder / "a.toml").write_text('checkpoint = "state"\n' + source)
+    (folder / "b.toml").write_text(rest)
+    pipeline = read_pipeline(folder)
+    assert pipeline.checkpoint == str(folder / "state")
+    assert pipeline.sources[0].path == str(folder / "in")
+    check_before_spark(pipeline)
+    (folder / "b.toml").write_text(RIGHT)
+    with pytest.raises(PipelineError, match=r"`sources.readings` is in a.toml and in b.toml"):
+        read_pipeline(folder)
+    with pytest.raises(PipelineError, match="there is no file"):
+        read_pipeline(folder / "in")
+
+
+# ---- the environment ---------------------------------------------------------------------------
+
+
+def test_variables_are_used_and_never_printed(monkeypatch, capsys):
+    secret = 'pass"w[o]rd\\n'
+    monkeypatch.setenv("BROKER_PASSWORD", secret)
+    text = KAFKA.replace("host:9092", "${BROKER_PASSWORD}")
+    pipeline = parse_pipeline(text, Path("/p.toml"))
+    assert pipeline.sources[0].options["kafka.bootstrap.servers"] == secret
+    assert secret not in repr(pipeline.environment)
+    console = DiscreetConsole(file=io.StringIO(), width=200)
+    console.environment = pipeline.environment
+    console.print(f"refused: {secret}", markup=False)
+    console.print(json.dumps({"cause": f"no host {secret}"}), markup=False)
+    said = console.file.getvalue()
+    assert said.splitlines() == [
+        "refused: ${BROKER_PASSWORD}",
+        '{"cause": "no host ${BROKER_PASSWORD}"}',
+    ]
+    text = KAFKA.replace('value = "json"', 'value = "${BROKER_PASSWORD}"')
+    with pytest.raises(PipelineError) as caught:
+        parse_pipeline(text, Path("/p.toml"))
+    assert "${BROKER_PASSWORD}" in str(caught.value)
+    assert "rd" not in str(caught.value).split("got")[1]
+
+
+def test_a_dollar_may_be_meant():
+    environment = Environment({"A": "1"})
+    assert environment.filled("$x $${A} ${A} $") == "$x ${A} 1 $"
+    for text in ("${", "${}", "${a b}", "${A"):
+        with pytest.raises(ValueError, match="a variable is written"):
+            environment.filled(text)
+    assert environment.hidden("1 + 1") == "1 + 1"  # too short to be a secret
+
+
+def test_sql_is_taken_as_it_is_written():
+    text = RIGHT.replace("SELECT *", "SELECT '${HOME}' AS h, *")
+    assert "${HOME}" in parse_pipeline(text, Path("/p.toml")).queries[0].sql
+
+
+# ---- schema ------------------------------------------------------------------------------------
+
+
+def test_the_json_schema_is_made_of_the_keys_and_lies_in_the_docs(tmp_path):
+    schema = json_schema()
+    assert json.loads((ROOT / "docs" / "pipeline.schema.json").read_text()) == schema
+    printed = CliRunner().invoke(app, ["check", "--schema"])
+    assert json.loads(printed.output) == schema
+    sinks = next(iter(schema["properties"]["sinks"]["patternProperties"].values()))
+    assert set(sinks["properties"]) == {key.name for key in keys.SINK}
+    assert sinks["required"] == ["query"]
+    assert sinks["properties"]["mode"]["enum"] == ["append", "update", "complete"]
+
+
+def test_the_json_schema_takes_right_files_and_refuses_wrong_ones():
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json_schema()
+    for text in (RIGHT, KAFKA, *(f.read_text() for f in (ROOT / "examples").glob("*.toml"))):
+        jsonschema.validate(tomllib.loads(text), schema)
+    for old, new in (("format =", "fromat ="), ('query = "ordered"', "query = 1")):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(tomllib.loads(RIGHT.replace(old, new)), schema)
+
+
+def test_columns_of_a_schema_are_told_without_spark():
+    ddl = "id string NOT NULL, `a b` array<struct<p: double, x: decimal(3, 1)>>, t: timestamp"
+    assert columns(ddl) == ["id", "a b", "t"]
+    for wrong in ("id", "", "id string,", "a >int"):
+        with pytest.raises(ValueError, match=r"must be columns|opens a bracket"):
+            columns(wrong)
+
+
+# ---- init --------------------------------------------------------------------------------------
+
+
+def put(file, *lines):
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("\n".join(lines) + "\n")
+
+
+def test_init_writes_a_file_for_a_folder_that_passes_the_checks(tmp_path):
+    put(
+        tmp_path / "in" / "a.json",
+        '{"id": 1, "t": "2024-01-01T00:00:00", "arrival": "2024-01-01T00:00:01", "x": [0.5]}',
+    )
+    out = tmp_path / "p.toml"
+    answer = CliRunner().invoke(app, ["init", str(tmp_path / "in"), "--out", str(out)])
+    assert answer.exit_code == 0, answer.output
+    pipeline = read_pipeline(out)
+    check_before_spark(pipeline)
+    assert pipeline.sources[0].path == str(tmp_path / "in")
+    assert (
+        pipeline.sources[0].schema == "id bigint, t timestamp, arrival timestamp, x array<double>"
+    )
+    assert "[WATTR t ARRIVAL arrival DRATIO 1%]" in pipeline.queries[0].sql
+    again = CliRunner().invoke(app, ["init", str(tmp_path / "in"), "--out", str(out)])
+    assert again.exit_code == 2
+    assert "is there already" in again.output
+
+
+def test_init_plays_a_single_file_and_reads_a_topic(tmp_path):
+    put(tmp_path / "2 trips.csv", "id,at", "1,2024-01-01 00:00:00")
+    pipeline = parse_pipeline(first_file(str(tmp_path / "2 trips.csv"), tmp_path), tmp_path / "p")
+    check_before_spark(pipeline)
+    assert pipeline.sources[0].name == "s_2_trips"
+    assert pipeline.sources[0].options == {"rows_per_batch": "1000", "order": "at"}
+    pipeline = parse_pipeline(first_file("kafka://h:9092/readings", tmp_path), tmp_path / "p")
+    check_before_spark(pipeline)
+    assert pipeline.sources[0].options["subscribe"] == "readings"
+    assert "kafka" in pipeline.spark.packages[0]
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [("none", "there is no file"), (".", "has no file of"), ("kafka://h", "a topic is written")],
+)
+def test_init_says_what_it_cannot_read(tmp_path, monkeypatch, place, said):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PipelineError, match=said):
+        first_file(place, Path(os.getcwd()))

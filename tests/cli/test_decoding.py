@@ -1,0 +1,85 @@
+"""Values that a decoder could not read: apart, with their reason and raw text; nothing is lost."""
+
+from __future__ import annotations
+
+import json
+
+from pipeline_runs import put, ran
+from sfumato.cli.pipeline.frames import decoded, encoded, read
+from sfumato.cli.pipeline.model import Sink, Source
+
+SPOILED = """
+checkpoint = "state"
+[sources.readings]
+format = "json"
+path = "in"
+schema = "id int, t timestamp, arrival timestamp"
+dead_letters = "spoiled"
+[queries.ordered]
+sql = "SELECT id, late FROM readings [WATTR t ARRIVAL arrival SLACK 1]"
+[sinks.out]
+query = "ordered"
+[sinks.letters]
+query = "spoiled"
+format = "json"
+path = "letters"
+"""
+RIGHT = '{"id": 1, "t": "2024-01-01T00:00:00Z", "arrival": "2024-01-01T00:00:01Z"}'
+# Texts, and why they are no rows.
+WRONG = [
+    ('{"id": 2, "t": ', "it is no JSON object of these columns"),
+    ('{"id": 3, "t": "yesterday"}', "`t` is no timestamp: yesterday"),
+    ('{"id": "x", "t": "2024-01-01T00:00:00Z"}', "`id` is no int: x"),
+    ("[1, 2]", "it is no JSON object of these columns"),
+]
+
+
+def test_spoiled_lines_go_to_the_dead_letters_and_not_into_late(spark, tmp_path):
+    put(tmp_path / "in", "a.json", [])
+    (tmp_path / "in" / "a.json").write_text("\n".join([RIGHT, *(text for text, _ in WRONG)]))
+    code, said = ran(spark, tmp_path, SPOILED)
+    assert code == 0, said
+    assert "decode_readings: 5 rows, 4 spoiled" in said
+    files = (tmp_path / "letters").glob("*.json")
+    letters = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    assert sorted((one["value"], one["reason"]) for one in letters) == sorted(WRONG)
+    assert "came too late" not in said
+
+
+def test_what_lacks_a_field_is_a_row_and_what_has_no_value_is_none(spark):
+    frame = spark.createDataFrame(
+        [("a", '{"id": 1}', 0), ("b", None, 1), ("c", " ", 1), ("d", '{"id": null, "t": null}', 2)],
+        "key string, value string, partition int",
+    )
+    source = Source(
+        "s",
+        "kafka",
+        schema="id int, t timestamp",
+        value="json",
+        static=True,
+        dead_letters="d",
+        metadata=("key", "partition"),
+    )
+    found = decoded(frame, source, {})
+    assert [(r.id, r.key, r.partition) for r in found.rows.collect()] == [
+        (1, "a", 0),
+        (None, "d", 2),
+    ]
+    assert [(r.reason, r.key) for r in found.dead_letters.collect()] == [
+        ("there is no value", "b"),
+        ("there is no value", "c"),
+    ]
+
+
+def test_rows_become_json_under_a_key(spark):
+    frame = spark.createDataFrame([(1, 0.5)], "id int, x double")
+    sink = Sink("o", "q", "kafka", value="json", key="id")
+    assert [tuple(row) for row in encoded(frame, sink).collect()] == [("1", '{"id":1,"x":0.5}')]
+    assert encoded(frame, Sink("o", "q", "parquet")) is frame
+
+
+def test_a_static_source_without_a_decoder_is_read_as_before(spark, tmp_path):
+    put(tmp_path / "in", "a.json", [{"id": 1}])
+    frames = read(spark, Source("s", "json", path=str(tmp_path / "in"), static=True))
+    assert frames.dead_letters is None
+    assert [row.id for row in frames.rows.collect()] == [1]

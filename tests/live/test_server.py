@@ -1,0 +1,116 @@
+"""The page's server: what it gives, to whom, and that it ends."""
+
+from __future__ import annotations
+
+import json
+import socket
+
+import httpx
+import pytest
+
+from sfumato.live.server import Server
+from sfumato.live.view import SHOWN, About, view
+from sfumato.metrics.figures import Figures
+from spark_reports import reorder, report
+
+
+@pytest.fixture
+def figures():
+    found = Figures()
+    found.take("q", [report(0, 10, sfumato_reorder_1=reorder(10, 1, 2))])
+    return found
+
+
+@pytest.fixture
+def server(figures):
+    found = Server(figures, {})
+    yield found
+    found.stop()
+
+
+def test_nothing_is_given_without_the_token(server):
+    address, token = server.url.split("/?token=")
+    for path in ("/", "/page.js", "/charts.js", "/events", "/figures", "/metrics", "/none"):
+        assert httpx.get(address + path).status_code == 403
+        assert httpx.get(address + path, headers={"authorization": "Bearer x"}).status_code == 403
+        wrong = httpx.get(address + path, params={"token": token[:-1]})
+        assert wrong.status_code == 403
+        assert b"sfumato_rows" not in wrong.content
+    for path in ("/page.js", "/figures"):  # the token in an address opens the page alone
+        assert httpx.get(address + path, params={"token": token}).status_code == 403
+
+
+def test_with_the_token_all_is_given_and_nothing_comes_from_elsewhere(server):
+    address, token = server.url.split("/?token=")
+    opened = httpx.get(server.url)
+    assert opened.status_code == 303
+    assert opened.headers["location"] == "/"
+    cookie = opened.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    with httpx.Client(base_url=address, headers={"authorization": f"Bearer {token}"}) as client:
+        for path in ("/", "/page.js", "/page.css", "/charts.js"):
+            answer = client.get(path)
+            assert answer.status_code == 200
+            assert "default-src 'none'" in answer.headers["content-security-policy"]
+            if path != "/charts.js":
+                assert "//" not in answer.text.replace("https://vega.github.io/schema", "").replace(
+                    "// ", ""
+                )
+        assert client.get("/../app.py").status_code == 404
+        assert client.get("/app.py").status_code == 404
+        assert client.get("/figures").json()["queries"][0]["rows_in"] == 10
+        assert 'sfumato_rows_in_total{query="q"} 10.0' in client.get("/metrics").text
+        with client.stream("GET", "/events") as events:
+            first = next(events.iter_lines())
+        assert json.loads(first.removeprefix("data: "))["queries"][0]["late"] == 1
+
+
+def test_another_host_name_is_refused_whatever_it_has(server):
+    address, token = server.url.split("/?token=")
+    headers = {"host": "evil.example", "authorization": f"Bearer {token}"}
+    assert httpx.get(f"{address}/figures", headers=headers).status_code == 400
+
+
+def test_it_listens_on_loopback_only_and_ends_with_open_pages(figures):
+    server = Server(figures, {})
+    assert server._socket.getsockname()[0] == "127.0.0.1"
+    address, token = server.url.split("/?token=")
+    headers = {"authorization": f"Bearer {token}"}
+    with httpx.stream("GET", f"{address}/events", headers=headers) as events:
+        next(events.iter_lines())
+        server.stop()
+        assert not server._thread.is_alive()
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", server.port)) != 0
+
+
+def test_a_port_that_is_taken_is_told(server, figures):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(OSError, match="in use"):
+            Server(figures, {}, taken.getsockname()[1])
+
+
+# ---- what is shown -----------------------------------------------------------------------------
+
+
+def test_a_long_run_is_shown_in_few_points_that_lose_no_row():
+    figures = Figures()
+    for batch in range(900):
+        figures.take("q", [report(batch, 10)])
+    (query,) = view(figures, {})["queries"]
+    assert len(query["points"]) <= SHOWN
+    assert query["rows_in"] == 9000
+    assert all(point["in"] >= 0 for point in query["points"])
+
+
+def test_silence_and_failures_are_said_in_words(figures):
+    (query,) = figures.queries()
+    (shown,) = view(figures, {"q": About(target=0.05)}, now=query.reported + 240)["queries"]
+    assert shown["said"][0]["text"] == "no micro-batch for 4 minutes: no source has had rows"
+    assert shown["target"] == 0.05
+    figures.ended("q", "disk full")
+    (shown,) = view(figures, {})["queries"]
+    assert [one["text"] for one in shown["said"]] == ["failed: disk full"]

@@ -1,0 +1,175 @@
+"""Metrics: figures from reports, their names, and the forms in which others read them."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.request
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from sfumato.metrics import grafana, names
+from sfumato.metrics.figures import Figures, operator_of
+from sfumato.metrics.history import MOST
+from sfumato.metrics.lines import lines
+from sfumato.metrics.prometheus import text
+from sfumato.metrics.serve import served
+from sfumato.tables.operator import TableConfig
+from spark_reports import reorder, report
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+@pytest.fixture
+def figures():
+    found = Figures()
+    first = report(
+        0,
+        10,
+        sfumato_rows_out={"rows": 4},
+        sfumato_reorder_intake=reorder(10, 1, 5, lag=2_500_000, punctuation=7_000_000),
+        sfumato_join_near_left={"rows": 4, "invalid": 3},
+        sfumato_top_k_5_answers={"best three": 2},
+    )
+    second = report(1, 5, sfumato_rows_out={"rows": 6}, sfumato_reorder_intake=reorder(5, 2, -1))
+    found.take("out", [first])
+    found.take("out", [first, second])  # reports come again
+    found.take("other", [report(0, 1)])
+    found.ended("other", "no disk")
+    return found
+
+
+def sampled(figures):
+    """(name, labels) -> value, as Prometheus' own parser reads the text."""
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text(figures).decode())
+        for sample in family.samples
+    }
+
+
+def test_prometheus_reads_what_the_reports_said(figures):
+    found = sampled(figures)
+    out = ("query", "out")
+    intake = (("operator", "reorder_intake"), out, ("side", ""))
+    assert found["sfumato_rows_in_total", (out,)] == 15
+    assert found["sfumato_rows_out_total", (out,)] == 10
+    assert found["sfumato_batches_total", (out,)] == 2
+    assert found["sfumato_busy_seconds_total", (out,)] == 1.0
+    assert found["sfumato_batch_part_seconds", (("part", "addBatch"), out)] == 0.4
+    assert found["sfumato_state_memory_bytes", (out,)] == 100
+    assert found["sfumato_state_disk_bytes", (out,)] == 140
+    assert found["sfumato_operator_rows_total", intake] == 15
+    assert found["sfumato_operator_late_total", intake] == 3
+    assert found["sfumato_reorder_held_rows", intake] == 4
+    assert found["sfumato_reorder_lag_seconds", intake] == 2.5
+    assert found["sfumato_reorder_punctuation_timestamp_seconds", intake] == 7.0
+    assert found["sfumato_late_share", intake] == pytest.approx(0.2)
+    side = (("operator", "join_near"), out, ("side", "left"))
+    assert found["sfumato_operator_invalid_total", side] == 3
+    ranked = (("operator", "top_k_5"), out, ("ranking", "best three"))
+    assert found["sfumato_ranking_answers_total", ranked] == 2
+    assert found["sfumato_active", (out,)] == 1
+    other = ("query", "other")
+    assert found["sfumato_active", (other,)] == 0
+    assert found["sfumato_failed", (other,)] == 1
+
+
+def test_json_lines_have_the_same_samples(figures):
+    found = {}
+    for line in map(json.loads, lines(figures)):
+        labels = tuple(sorted(line["labels"].items()))
+        found[line["name"], labels] = line["value"]
+    assert found == sampled(figures)
+
+
+def test_an_operator_has_the_same_name_whatever_it_runs_with():
+    assert operator_of("sfumato_reorder_intake_in_window_means") == ("reorder_intake", "", False)
+    assert operator_of("sfumato_join_near_right") == ("join_near", "right", False)
+    assert operator_of("sfumato_top_k_5_answers") == ("top_k_5", "", True)
+
+
+def test_the_figures_are_at_a_port_of_loopback_and_in_files(figures, tmp_path):
+    prom, grown = tmp_path / "sfumato.prom", tmp_path / "sfumato.jsonl"
+    with served(figures, port=0, file=prom) as port, served(figures, file=grown):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            assert b'sfumato_rows_in_total{query="out"} 15.0' in answer.read()
+        before = prom.read_text()
+        figures.take("out", [report(2, 100)])
+    assert 'sfumato_rows_in_total{query="out"} 15.0' in before
+    assert 'sfumato_rows_in_total{query="out"} 115.0' in prom.read_text()  # written at the end
+    values = [json.loads(line) for line in grown.read_text().splitlines()]
+    rows = [v["value"] for v in values if v["name"] == "sfumato_rows_in_total"]
+    assert rows == [15, 1, 115, 1]
+    with (
+        pytest.raises(ValueError, match=r"ends in .prom or .jsonl"),
+        served(figures, file=tmp_path / "x.txt"),
+    ):
+        pass
+
+
+def test_a_query_of_hours_keeps_a_bounded_number_of_points():
+    figures = Figures()
+    for batch in range(3 * MOST):
+        figures.take("q", [report(batch, 1, sfumato_reorder_1=reorder(1, 0, 1, lag=batch))])
+    (query,) = figures.queries()
+    points = query.history.points
+    assert len(points) <= MOST
+    assert sum(point.rows_in for point in points) == 3 * MOST
+    assert sum(point.batches for point in points) == 3 * MOST
+    assert points[-1].held == 3 * MOST
+    assert points[-1].lag == pytest.approx((3 * MOST - 1) / 1e6)
+
+
+def test_what_takes_long_is_said_in_words():
+    figures = Figures()
+    first = report(0, 9, sfumato_reorder_1=reorder(9, 0, 9, oldest=0, slowest="b"))
+    figures.take("q", [first])
+    (query,) = figures.queries()
+    query.held_back.long = 0.0
+    for waiting in query.held_back._waiting.values():
+        waiting.patience = 0.0
+    query.look()
+    ((_, sentence),) = query.said
+    assert "reorder_1 has let no row out in order" in sentence
+    assert "it waits for b" in sentence
+
+
+# ---- names, docs, dashboard --------------------------------------------------------------------
+
+
+def every_counter():
+    open_, found = [TableConfig], set()
+    while open_:
+        kind = open_.pop()
+        open_ += kind.__subclasses__()
+        counters = kind.__dict__.get("counters")
+        found |= set(counters) if isinstance(counters, tuple) else set()
+    return found
+
+
+def test_every_counter_of_every_operator_has_a_meaning():
+    import sfumato.local  # noqa: F401 - defines all table operators
+
+    missing = every_counter() - set(names.COUNTED) - set(names.GATHERED)
+    assert not missing
+
+
+def test_the_table_of_the_docs_is_generated():
+    assert names.page() in (DOCS / "metrics.md").read_text()
+
+
+def test_the_dashboard_and_the_alerts_lie_in_the_docs_and_use_known_metrics():
+    folder = DOCS / "monitoring"
+    assert json.loads((folder / "grafana.json").read_text()) == grafana.dashboard()
+    assert (folder / "alerts.yml").read_text() == grafana.alerts()
+    known = {metric.exposed for metric in names.every_metric()}
+    expressions = [e for *_, lines_ in grafana.PANELS for e, _ in lines_]
+    expressions += [alert[1] for alert in grafana.ALERTS]
+    used = {name for text_ in expressions for name in re.findall(r"sfumato_\w+", text_)}
+    assert used <= known
+    yaml = pytest.importorskip("yaml")
+    rules = yaml.safe_load(grafana.alerts())["groups"][0]["rules"]
+    assert [rule["alert"] for rule in rules] == [alert[0] for alert in grafana.ALERTS]
