@@ -1,0 +1,18 @@
+"""Servers that tests start by themselves, and a Spark session with the connectors to them."""
+
+from __future__ import annotations
+
+import pytest
+
+from servers.jars import NoRegistryError
+from servers.kafka_broker import KafkaBroker
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory):
+    """The address of a real broker, or a skip where its jars cannot be had."""
+    try:
+        with KafkaBroker(tmp_path_factory.mktemp("kafka")) as broker:
+            yield broker.address
+    except NoRegistryError as error:
+        pytest.skip(f"no Kafka: {error}")

@@ -1,0 +1,46 @@
+"""Jars from the Maven registry, with all that they need, by the Ivy that comes with PySpark."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pyspark
+
+JARS = Path(pyspark.__file__).parent / "jars"
+FOLDER = Path(os.environ.get("SFUMATO_TEST_JARS", Path.home() / ".cache" / "sfumato-test-jars"))
+PATIENCE = 300  # seconds for a registry that answers
+
+
+class NoRegistryError(Exception):
+    """The Maven registry could not be reached, or does not have it."""
+
+
+@cache
+def jars(coordinates: str) -> tuple[Path, ...]:
+    """The jars of group:artifact:version; fetched once, then kept in a folder of the user's."""
+    group, artifact, version = coordinates.split(":")
+    folder = FOLDER / f"{artifact}-{version}"
+    if not (folder / "whole").exists():
+        _fetch(group, artifact, version, folder)
+    return tuple(sorted(folder.glob("*.jar")))
+
+
+def _fetch(group: str, artifact: str, version: str, folder: Path) -> None:
+    java, ivy = shutil.which("java"), next(JARS.glob("ivy-*.jar"), None)
+    if java is None or ivy is None:
+        raise NoRegistryError("no Java runtime, or no Ivy in this PySpark")
+    command = [java, "-jar", str(ivy), "-dependency", group, artifact, version, "-confs", "default"]
+    command += ["-retrieve", f"{folder}/[artifact]-[revision].[ext]", "-types", "jar", "bundle"]
+    try:
+        done = subprocess.run(
+            command, check=False, capture_output=True, text=True, timeout=PATIENCE
+        )
+    except subprocess.TimeoutExpired:
+        raise NoRegistryError(f"{group}:{artifact}:{version} did not come in time") from None
+    if done.returncode or "UNRESOLVED" in done.stdout + done.stderr or not any(folder.glob("*")):
+        raise NoRegistryError(f"the Maven registry did not give {group}:{artifact}:{version}")
+    (folder / "whole").touch()

@@ -1,0 +1,121 @@
+"""A pipeline file between a real Kafka broker's topics, killed in mid-stream."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from servers.jars import NoRegistryError, jars
+from servers.pipeline_process import ended, killed, started
+from servers.topics import read, written
+
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
+BROUGHT = ("hadoop-", "slf4j-", "jsr305", "lz4-", "spark-tags")  # which PySpark has itself
+ROWS = 3_000
+SPOILED = ["{", '{"id": 1, "t": "yesterday"}']
+FILE = """
+checkpoint = "state"
+
+[spark]
+master = "local[2]"
+jars = {jars}
+
+[sources.readings]
+format = "kafka"
+value = "json"
+schema = "id int, t timestamp, arrival timestamp"
+metadata = ["partition", "headers"]
+dead_letters = "spoiled"
+options = {{ "kafka.bootstrap.servers" = "${{BROKER_OF_TESTS}}", subscribe = "readings", \
+startingOffsets = "earliest", maxOffsetsPerTrigger = 500 }}
+
+[queries.ordered]
+sql = \"\"\"
+SELECT id, late, partition FROM readings [WATTR t ARRIVAL arrival SOURCE partition SLACK 20]
+\"\"\"
+
+[sinks.answers]
+query = "ordered"
+format = "kafka"
+value = "json"
+key = "id"
+options = {{ "kafka.bootstrap.servers" = "${{BROKER_OF_TESTS}}", topic = "answers" }}
+
+[sinks.files]
+query = "ordered"
+format = "json"
+path = "files"
+
+[sinks.letters]
+query = "spoiled"
+format = "json"
+path = "letters"
+"""
+
+
+def messages():
+    """Rows of three partitions, each in its own disorder, as (partition, value)."""
+    luck = random.Random(14)
+    for number in range(ROWS):
+        event = number - luck.randrange(10)
+        row = {"id": number, "t": stamp(event), "arrival": stamp(number)}
+        yield number % 3, json.dumps(row)
+
+
+def stamp(second):
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(1_700_000_000 + second))
+
+
+def rows_in(folder: Path) -> list[dict]:
+    """The rows of a sink of files: of those that its log of finished micro-batches names."""
+    logged = {
+        Path(json.loads(line)["path"]).name
+        for log in (folder / "_spark_metadata").glob("[0-9]*")
+        for line in log.read_text().splitlines()[1:]
+    }
+    texts = [(folder / name).read_text() for name in logged]
+    return [json.loads(line) for text in texts for line in text.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def connector():
+    try:
+        return [str(jar) for jar in jars(CONNECTOR) if not jar.name.startswith(BROUGHT)]
+    except NoRegistryError as error:
+        pytest.skip(f"no Kafka connector: {error}")
+
+
+@pytest.mark.slow
+def test_topics_are_read_decoded_ordered_and_written_through_kills(
+    kafka, connector, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("BROKER_OF_TESTS", kafka)
+    written(kafka, "readings", [*messages(), *((0, text) for text in SPOILED)], partitions=3)
+    file = tmp_path / "p.toml"
+    file.write_text(FILE.format(jars=json.dumps(connector)))
+    process = started(file, "--log", "text")
+    until = time.monotonic() + 240
+    while not rows_in(tmp_path / "files") and time.monotonic() < until:
+        assert process.poll() is None, (tmp_path / "said.txt").read_text()[-3000:]
+        time.sleep(0.2)
+    killed(process)
+    ended(started(file, "--once"), file)
+    files = rows_in(tmp_path / "files")
+    ids = [row["id"] for row in files]
+    assert len(ids) == len(set(ids)), "a sink of files has each answer once"
+    assert len(ids) >= ROWS - 3 * 21  # each partition's controller holds the rows of its slack
+    assert all(row["id"] % 3 == row["partition"] for row in files)
+    answers = read(kafka, "answers")
+    assert all(key == str(json.loads(value)["id"]) for key, value in answers)
+    assert {int(key) for key, _ in answers} == set(ids), "Kafka has each answer at least once"
+    letters = rows_in(tmp_path / "letters")
+    assert sorted(row["value"] for row in letters) == sorted(SPOILED)
+    assert {row["reason"] for row in letters} == {
+        "it is no JSON object of these columns",
+        "`t` is no timestamp: yesterday",
+    }
+    assert kafka not in (tmp_path / "said.txt").read_text()

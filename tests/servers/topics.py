@@ -1,0 +1,42 @@
+"""Topics of a broker, written and read to the end without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+PATIENCE = 60.0  # seconds for an answer
+
+
+def written(address: str, topic: str, messages: Iterable[tuple[int, str]], partitions: int) -> None:
+    """Make a topic and write (partition, value) into it, with the value's length as a header."""
+    admin = AdminClient({"bootstrap.servers": address})
+    for made in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+        made.result(PATIENCE)
+    producer = Producer({"bootstrap.servers": address, "queue.buffering.max.messages": 1_000_000})
+    for partition, value in messages:
+        headers = [("length", str(len(value)).encode())]
+        producer.produce(topic, value.encode(), partition=partition, headers=headers)
+    assert producer.flush(PATIENCE) == 0
+
+
+def read(address: str, topic: str) -> list[tuple[str | None, str]]:
+    """All (key, value) that are in a topic now."""
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "tests"})
+    try:
+        known = consumer.list_topics(topic, PATIENCE).topics[topic].partitions
+        places = [TopicPartition(topic, number, OFFSET_BEGINNING) for number in known]
+        left = sum(consumer.get_watermark_offsets(place, PATIENCE)[1] for place in places)
+        consumer.assign(places)
+        found: list[tuple[str | None, str]] = []
+        while len(found) < left:
+            message = consumer.poll(PATIENCE)
+            assert message is not None, f"{topic} gave {len(found)} of {left} messages"
+            assert message.error() is None, message.error()
+            key = message.key()
+            found.append((None if key is None else key.decode(), message.value().decode()))
+        return found
+    finally:
+        consumer.close()
