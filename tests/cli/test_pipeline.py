@@ -18,6 +18,7 @@ from sfumato.cli.pipeline.model import Query, Sink, Source
 from sfumato.cli.pipeline.parse import parse_pipeline, read_pipeline
 from sfumato.cli.pipeline.section import PipelineError
 from sfumato.cli.tables import LONGEST, WIDEST, cell
+from sfumato.metrics.figures import Figures
 from sfumato.metrics.held_back import HeldBack
 from sfumato.metrics.progress import GAUGES, QueryProgress, by_operator
 from sfumato.reproduce.disorder.waiting import fixed_watermark, least_slack, waiting
@@ -385,6 +386,30 @@ def test_a_failure_of_the_query_or_one_that_stays_ends_the_run(monkeypatch):
     assert "Failed: sink out: no such sensor" in said
     code, starts, _ = attempted([KILLED] * 9, monkeypatch)
     assert (code, starts) == (1, 5)
+
+
+def test_who_watches_sees_a_failure_and_an_end(monkeypatch):
+    for error, cause in ((None, None), (OWN, "no such sensor")):
+        figures = Figures()
+        frame = SimpleNamespace(columns=[])
+        sink = Running(Sink("out", "q"), "out", frame, lambda _, error=error: EndedQuery(error))
+        sink.figures = figures
+        console = Console(file=io.StringIO())
+        follow([[sink]], console, Log(console))
+        (query,) = figures.queries()
+        assert (query.active, query.error) == (False, cause)
+        assert not sink.interrupted
+
+
+def test_an_interrupt_is_remembered(monkeypatch):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sfumato.cli.follow.time.sleep", interrupt)
+    sink = Running(Sink("out", "q"), "out", SimpleNamespace(columns=[]), lambda _: EndedQuery(None))
+    console = Console(file=io.StringIO())
+    assert follow([[sink]], console, Log(console)) == 0
+    assert sink.interrupted
 
 
 def test_rows_in_and_not_out_of_a_reorder_are_held():

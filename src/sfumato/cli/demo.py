@@ -35,7 +35,7 @@ FREEZING = 32.0  # °F
 WITHIN, PROBABILITY = 3.0, 0.8
 WINDOW = sf.Rows(24, confidence=0.95)
 FLIGHTS_PER_BATCH, HOURS_PER_BATCH = 40_000, 4_500
-WATCHED = 8  # into so many parts a micro-batch is cut where someone watches
+WATCHED = 4  # into so many parts a micro-batch is cut where someone watches
 SHOWN = 5
 COMPILED = ("disorder", "similarity join")  # the operators that are used
 
@@ -77,7 +77,9 @@ def run_demo(
     for query in running:  # at once: the second need not wait for the first
         query.start()
     code = follow([running], console, None if console.is_terminal else Log(console))
-    if code == 0:
+    if shown is not None and any(query.interrupted for query in running):
+        shown.interrupted = True
+    elif code == 0:
         flights, weather = running
         tell_flights(console, data, spark.read.parquet(str(folder / flights.name)), flights)
         tell_weather(console, spark, data, spark.read.parquet(str(folder / weather.name)), weather)

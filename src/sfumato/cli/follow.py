@@ -34,6 +34,7 @@ class Running:
 
     then : the same frame once more, which is started when this one has ended, to flush it
     figures : takes what it reports, for others to see
+    interrupted : by Ctrl-C, before its end
     rows : the newest rows of a console sink
     """
 
@@ -47,6 +48,7 @@ class Running:
     rows: list[Any] = field(default_factory=list)
     figures: Figures | None = None
     resumed: bool = False
+    interrupted: bool = False
     attempts: int = 0
     held_back: HeldBack = field(default_factory=HeldBack)
     again_at: float | None = None  # when a second attempt is made
@@ -147,6 +149,8 @@ def follow(phases: Sequence[Sequence[Running]], console: Console, log: Log | Non
                     time.sleep(LOOK_EVERY)
                 failed = failed or _look(running, console, log)
     except KeyboardInterrupt:
+        for sink in running:
+            sink.interrupted = True
         _say(console, log, "Stopping: the next run goes on from the last finished micro-batch.")
     for sink in running:
         sink.stop()

@@ -122,7 +122,8 @@ def watch(
                 shown(console, Places(page=port)) as seen,
             ):
                 code = run_demo(spark, console, Path(folder), prepared, seen)
-                until_interrupted(console)
+                if seen is not None and not seen.interrupted:
+                    until_interrupted(console)
         except (NoDataError, PipelineError) as error:
             raise _failed(error) from None
     raise typer.Exit(code)

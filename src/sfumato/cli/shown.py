@@ -36,10 +36,14 @@ class Places:
 
 @dataclass
 class Shown:
-    """Figures to fill, by sink, and what is known of each beside them."""
+    """Figures to fill, by sink, and what is known of each beside them.
+
+    interrupted : the user has had enough already
+    """
 
     figures: Figures = field(default_factory=Figures)
     about: dict[str, About] = field(default_factory=dict)
+    interrupted: bool = False
 
     def tell(self, pipeline: Pipeline, plans: Mapping[str, str], sinks: Sequence[Running]) -> None:
         """Take down the texts, plans and newest rows of a pipeline's sinks."""
