@@ -38,7 +38,8 @@ best = sf.top_k(
 print("ranked", best.where("query = 'top_2'").count(), best.count())
 lacking = rows.select("id", (F.col("id") % 5).cast("double").alias("x"),
     F.when(F.col("id") % 3 > 0, F.col("id") % 5 + 0.5).alias("y"))
-how = dict(repository=lacking.where("y IS NOT NULL"), dependencies="x -> y : 0 -> 0.1")
+how = dict(repository=lacking.where("y IS NOT NULL"), dependencies="x -> y : 0 -> 0.1",
+    method="plain")
 imputed = sf.impute(lacking, attributes="y", **how)
 print("imputed", sf.where(imputed, "y > 2").count())
 fused = sf.similarity_join(lacking, lacking, on="y", within=0.1, probability=0.9,

@@ -155,7 +155,7 @@ def test_a_repository_replaced_at_its_path_takes_effect_in_the_next_micro_batch(
     stream = spark.readStream.schema(schema).parquet(str(tmp_path / "in"))
     out = sf.impute(
         stream, repository=str(tmp_path / "r.parquet"), dependencies="a -> b : 0.1 -> 1",
-        attributes="b",
+        attributes="b", method="plain",
     )  # fmt: skip
     collected = []
     query = (
@@ -190,8 +190,9 @@ def test_a_confidence_is_kept_and_chains_go_on(spark):
     rows = [(0, 0.5, 0.0, None), (1, 0.25, 0.0, 7.0)]
     df = spark.createDataFrame(rows, "id long, existence double, a double, b double")
     out = df.transform(
-        sf.impute, repository=repository, dependencies="a -> b : 0.1 -> 1", attributes="b"
-    )
+        sf.impute, repository=repository, dependencies="a -> b : 0.1 -> 1", attributes="b",
+        method="plain",
+    )  # fmt: skip
     got = {row.id: [tuple(a) for a in row.alternatives] for row in out.collect()}
     assert got == {0: [(0.25, 1.0), (0.25, 2.0)], 1: [(0.25, 7.0)]}
     kept = sf.where(out, "b > 1.5").select("id", sf.existence()).collect()

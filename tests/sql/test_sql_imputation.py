@@ -76,7 +76,8 @@ def test_imputed_attributes_are_filtered_and_measured_like_any_uncertain_ones(sp
 
 
 def test_options_in_brackets_are_those_of_the_function(spark, tables):
-    how = "[JOINT MAX_ALTERNATIVES 4 FALLBACK reject SCALING humidity -0.5 2 SCALING light 0 1]"
+    how = "[JOINT MAX_ALTERNATIVES 4 FALLBACK reject SCALING humidity -0.5 2 SCALING light 0 1 "
+    how += "METHOD plain LEAST_DONORS 2]"
     by = "'humidity -> temperature : 0.02 -> 0.3', 'humidity -> light : 0.01 -> 0.3'"
     text = f"FROM s IMPUTE (temperature, light) FROM repository BY {by} {how}"
     expected = sf.impute(
@@ -88,12 +89,20 @@ def test_options_in_brackets_are_those_of_the_function(spark, tables):
         max_alternatives=4,
         fallback="reject",
         scaling={"humidity": (-0.5, 2.0), "light": (0.0, 1.0)},
+        method="plain",
+        least_donors=2,
     )
     got = rows_of(sql(spark, f"SELECT * {text}"))
     assert got == rows_of(expected)
     assert 0 < sum(row.alternatives is not None for row in got) < 60
     plan = explain(spark, f"SELECT * {text}")
-    for part in ("the row is unimputable", "same rows", "at most 4", "(humidity - -0.5) / 2"):
+    for part in (
+        "the row is unimputable",
+        "same rows",
+        "at most 4",
+        "(humidity - -0.5) / 2",
+        "2 donors",
+    ):
         assert part in plan
 
 
@@ -171,6 +180,7 @@ WRONG = [
     ("IMPUTE (room) FROM repository BY 'light -> room : 0.1 -> 1'", None, "must be of numbers"),
     ("IMPUTE () FROM repository BY 'light -> room : 0.1 -> 1'", ")", "not expected"),
     (f"{IMPUTE} [FALLBACK mean]", "mean", "FALLBACK mean is unknown"),
+    (f"{IMPUTE} [METHOD best]", "best", "METHOD best is unknown"),
     (f"{IMPUTE} [MAX_ALTERNATIVES 2.5]", "2.5", "whole number"),
     (f"{IMPUTE} [JOINT JOINT]", "JOINT", "given twice"),
     (f"{IMPUTE} [JOINED]", "JOINED", "options of IMPUTE"),

@@ -33,7 +33,7 @@ class Imputation(ImputationArguments):
     max_alternatives: int | None = None
     fallback: str = "marginal"
     scaling: Mapping[str, tuple[float, float]] | None = None
-    method: str = "plain"
+    method: str = "calibrated"
     least_donors: int | None = None
 
     @cached_property

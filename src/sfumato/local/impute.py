@@ -31,7 +31,7 @@ def impute(
     max_alternatives: int | None = None,
     fallback: str = "marginal",
     scaling: Mapping[str, tuple[float, float]] | None = None,
-    method: str = "plain",
+    method: str = "calibrated",
     least_donors: int | None = None,
     name: str | None = None,
 ) -> pa.Table:

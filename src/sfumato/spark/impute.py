@@ -29,20 +29,20 @@ def impute(
     max_alternatives: int | None = None,
     fallback: str = "marginal",
     scaling: Mapping[str, tuple[float, float]] | None = None,
-    method: str = "plain",
+    method: str = "calibrated",
     least_donors: int | None = None,
     name: str | None = None,
 ) -> DataFrame:
     """Rows with missing attributes as uncertain tuples: NULLs inferred from a complete repository.
 
     An attribute that is NULL (or NaN) is imputed from donors: rows of the repository near on the
-    determinants of dependencies. By the method "plain", the default, each distinct value of the
-    donors of the first combination of dependencies that has any is an alternative, with their share
-    as its probability: the more dependencies, the more certain, not the more right. By the method
-    "calibrated" at least 20 rows lend, the nearest of them, moved to where the object is; their
-    probabilities are those that rows of the repository show when they are left out, so that a range
-    of probability 90% has the true value in some 90% of the cases. `sfumato.Imputer` says more of
-    both, and what bounds there are.
+    determinants of dependencies. By the method "calibrated", the default, at least 20 rows lend,
+    the nearest of them, moved to where the object is; their probabilities are those that rows of
+    the repository show when they are left out, so that a range of probability 90% has the true
+    value in some 90% of the cases. By the method "plain" each distinct value of the donors of the
+    first combination of dependencies that has any is an alternative, with their share as its
+    probability: the more dependencies, the more certain, not the more right. `sfumato.Imputer` says
+    more of both, and what bounds there are.
 
     df : streaming or static; the attributes and determinants as columns of numbers, the
         determinants of which may be NULL, too

@@ -36,7 +36,7 @@ def imputer_for(rng, d, **options):
     ]
     if d > 2:
         dependencies.append(f"a, b -> {NAMES[d - 1]} : 0.1, 0.1 -> 0.1")
-    options = {"max_alternatives": 40, **options}
+    options = {"max_alternatives": 40, "method": "plain", **options}
     return Imputer(rows, dependencies, names=NAMES[:d], **options), rows
 
 
@@ -115,6 +115,7 @@ def test_fused_equals_imputed_then_joined(data):
         d,
         joint=data.draw(st.booleans()),
         fallback=data.draw(st.sampled_from(["marginal", "reject"])),
+        method=data.draw(st.sampled_from(["plain", "plain", "calibrated"])),
     )
     within = data.draw(st.sampled_from([0.01, 0.05, 0.1, 0.3, 1.0]))
     probability = data.draw(st.sampled_from([0.001, 0.2, 0.5, 0.9, 1.0]))
@@ -217,7 +218,7 @@ def test_objects_of_hundreds_of_alternatives_are_joined_as_by_nested_loops(data)
         rows = np.round(rows, 3)  # ties, and distances of exactly `within`
     dependencies = [f"{NAMES[(t + 1) % d]} -> {NAMES[t]} : {rng.choice([0.01, 0.3])} -> 1"
                     for t in range(d)]  # fmt: skip
-    imputer = Imputer(rows, dependencies, names=NAMES[:d], max_alternatives=700)
+    imputer = Imputer(rows, dependencies, names=NAMES[:d], max_alternatives=700, method="plain")
     given = arrivals_for(rng, rows, 24, missing=1)
     given.values[rng.random(24) < 0.2] = rows[:1]
     given.values[8, :2] = np.nan
@@ -308,7 +309,7 @@ def test_a_new_repository_serves_later_arrivals_only(data):
 def test_objects_out_of_reach_are_not_imputed_and_sure_matches_neither():
     rng = np.random.default_rng(0)
     rows = rng.random((500, 3))
-    imputer = Imputer(rows, ["a, b -> c : 0.2, 0.2 -> 1"], names="abc")
+    imputer = Imputer(rows, ["a, b -> c : 0.2, 0.2 -> 1"], names="abc", method="plain")
     far = IncompleteArrivals(
         np.array([0, 1], np.uint8), np.zeros(2, np.int64),
         np.array([[0.1, 0.1, np.nan], [0.9, 0.9, np.nan]]),

@@ -4,7 +4,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import sort_slots
 from sfumato.kernels.compile import lean, lean_inline
-from sfumato.kernels.imputation.calibration import recalibrate
+from sfumato.kernels.imputation.calibration import calibrate, deviation_of, group_of
 from sfumato.kernels.imputation.dependency_choice import MARGINAL, interval_of_nodes
 from sfumato.kernels.imputation.local_line import DONORS_A_SLOPE, move_along_line
 from sfumato.kernels.imputation.nearest_donors import find_donors
@@ -40,12 +40,19 @@ def _distinct(codes, values, n, scratch, law, weight):
 @lean
 def _sorted_values(values, share, n, law, weight):
     """Distinct ones of values[:n], ascending, and their shares together; how many."""
-    for i in range(n):  # insertion: of a few dozen
-        j = i
-        while j > 0 and law[j - 1] > values[i]:
-            law[j], weight[j] = law[j - 1], weight[j - 1]
-            j -= 1
-        law[j], weight[j] = values[i], share[i]
+    for i in range(n):
+        law[i], weight[i] = values[i], share[i]
+    gap = 1
+    while gap < n // 9:
+        gap = 3 * gap + 1
+    while gap > 0:  # Shell sort: of a few dozen, or of all that tie with the nearest
+        for i in range(gap, n):
+            value, own, j = law[i], weight[i], i
+            while j >= gap and law[j - gap] > value:
+                law[j], weight[j] = law[j - gap], weight[j - gap]
+                j -= gap
+            law[j], weight[j] = value, own
+        gap //= 3
     k = 0
     for i in range(n):
         if i > 0 and law[i] == law[k - 1]:
@@ -59,15 +66,16 @@ def _sorted_values(values, share, n, law, weight):
 @lean
 def _nearest_law(repository, t, n, asked, nodes, scratch):
     """Values that the n nearest donors lend, ascending, and their shares; how many."""
-    moved, first = scratch.moved, repository.first_value[t]
+    moved, first, about = scratch.moved, repository.first_value[t], scratch.about[t]
     law, weight = scratch.law[t], scratch.weight[t]
     for i in range(n):
         moved[i] = repository.values[first + repository.codes[t, scratch.places[i]]]
     k = _sorted_values(moved, scratch.share, n, law, weight)
-    scratch.spread[t] = law[k - 1] - law[0]
-    if 2 * k >= n and n >= DONORS_A_SLOPE * (asked + 1):
-        low, high = interval_of_nodes(repository, t, scratch.search, nodes)
-        move_along_line(repository, t, asked, n, scratch, low, high)
+    about.spread = law[k - 1] - law[0]
+    about.low, about.high = interval_of_nodes(repository, t, scratch.search, nodes)
+    about.moved = 2 * k >= n and n >= DONORS_A_SLOPE * (asked + 1)
+    if about.moved:
+        move_along_line(repository, t, asked, n, scratch, about.low, about.high)
         k = _sorted_values(moved, scratch.share, n, law, weight)
     return k
 
@@ -75,7 +83,7 @@ def _nearest_law(repository, t, n, asked, nodes, scratch):
 @lean_inline
 def attribute_law(repository, t, chosen, scratch, left_out):
     """Values of attribute t by a choice (or MARGINAL), to row t of scratch.law, .weight, .sizes,
-    .totals.
+    .about.
 
     left_out : int64, a row that does not lend, or -1
     Where the nearest donors lend, their values, unless many are equal, are moved along a line.
@@ -83,14 +91,14 @@ def attribute_law(repository, t, chosen, scratch, left_out):
     linear.
     """
     first, last = repository.first_value[t], repository.first_value[t + 1]
-    law, weight = scratch.law[t], scratch.weight[t]
+    law, weight, about = scratch.law[t], scratch.weight[t], scratch.about[t]
     n = np.int64(0)
     if chosen == MARGINAL:
         for i in range(last - first):
             law[i], weight[i] = repository.values[first + i], repository.counts[first + i]
             n += repository.counts[first + i]
         k = last - first
-        scratch.spread[t] = law[k - 1] - law[0]
+        about.spread = law[k - 1] - law[0]
     else:
         n, asked, nodes = find_donors(repository, t, chosen, scratch, left_out)
         if repository.choice.most_donors > 0:
@@ -98,11 +106,11 @@ def attribute_law(repository, t, chosen, scratch, left_out):
         else:
             values = repository.values[first:last]
             k = _distinct(repository.codes[t], values, n, scratch, law, weight)
-            scratch.spread[t] = law[k - 1] - law[0]
+            about.spread = law[k - 1] - law[0]
     total = 0.0
     for i in range(k):
         total += weight[i]
-    scratch.sizes[t], scratch.totals[t] = k, total
+    scratch.sizes[t], about.total = k, total
     return n
 
 
@@ -111,6 +119,8 @@ def calibrated_law(repository, t, chosen, scratch):
     """`attribute_law`, as probabilities where the nearest donors lend; how many donors."""
     n = attribute_law(repository, t, chosen, scratch, -1)
     if repository.choice.most_donors > 0 and chosen != MARGINAL:
-        recalibrate(scratch.weight[t], scratch.sizes[t], scratch.totals[t], repository.curve[t])
-        scratch.totals[t] = 1.0
+        law, weight, about = scratch.law[t], scratch.weight[t], scratch.about[t]
+        k, group = scratch.sizes[t], group_of(repository, t, scratch.scaled)
+        about.deviation = deviation_of(law, weight, k, about.total)
+        scratch.sizes[t], about.total = calibrate(repository, t, group, k, scratch), 1.0
     return n

@@ -1,16 +1,69 @@
-"""Probabilities corrected by what the repository's own rows show when they are left out.
+"""Distributions corrected by what the repository's own rows show when they are left out.
 
 Where a value of the repository, hidden, falls within the distribution that the others give for it
 is its rank, from 0 to 1. If distributions are right, ranks are uniform; if they are too wide, they
-crowd in the middle. A curve that rises from 0 to 1 as ranks do turns cumulated shares into
-probabilities whose ranks are uniform.
+crowd in the middle. A curve that rises as ranks do turns cumulated shares into probabilities whose
+ranks are uniform. Values beyond all donors' have no rank: the curve begins at the share of those
+below and ends before the share of those above. How far beyond they were, in units that grow with
+the donors' deviation, makes the tails, `TAIL` values at each end.
 
-Source: recalibration of Kuleshov, Fenner and Ermon (2018), by leaving one row out.
+An object that lacks more has other donors: there is a curve, and tails, for each number of lacking
+attributes that dependencies ask about, the last for so many and more.
+
+Source: recalibration of Kuleshov, Fenner and Ermon (2018), by leaving one row out; a split
+conformal predictive system (Vovk et al. 2020) by groups, whose ranks are those of the donors.
 """
+
+import math
 
 import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee, lean
+from sfumato.kernels.imputation.repository import TAIL
+
+
+@lean
+def group_of(repository, t, scaled):
+    """Which curve an object has: how many of the attributes that are asked about it lacks."""
+    lacking, groups = 0, repository.curve.shape[1]
+    for a in range(scaled.size):
+        lacking += repository.asks[t, a] and np.isnan(scaled[a])
+    return min(lacking, groups - 1)
+
+
+@lean
+def deviation_of(law, weight, k, total):
+    """The standard deviation of k values of these weights."""
+    mean, squares = 0.0, 0.0
+    for i in range(k):
+        mean += weight[i] / total * law[i]
+    for i in range(k):
+        squares += weight[i] / total * (law[i] - mean) * (law[i] - mean)
+    return math.sqrt(squares)
+
+
+@lean
+def unit_of(unit, deviation):
+    """What distances beyond the donors are measured in."""
+    return math.sqrt(unit * unit + deviation * deviation)
+
+
+@lean
+def rank_of(value, law, weight, k, total, chance):
+    """Where a value falls among k ascending ones: the share below it, in [0, 1].
+
+    chance : in [0, 1), decides where it is equal to one, and between two: from the middle of the
+    share of one to the middle of the next one's
+    """
+    below, j = 0.0, 0
+    while j < k and law[j] < value:
+        below += weight[j]
+        j += 1
+    if j < k and law[j] == value:
+        return (below + chance * weight[j]) / total
+    left = weight[j - 1] / 2.0 if j > 0 else 0.0
+    right = weight[j] / 2.0 if j < k else 0.0
+    return (below - left + chance * (left + right)) / total
 
 
 @lean
@@ -23,25 +76,92 @@ def height(curve, share):
 
 
 @lean
-def recalibrate(weight, k, total, curve):
-    """Turn k counts of ascending values, `total` together, into probabilities by a curve."""
-    before, cumulated = 0.0, 0.0
-    for i in range(k):
+def _known_value(values, first, last, x):
+    """The one of ascending values[first:last] that is nearest to x, the lower of two."""
+    begin, end = first, last - 1
+    while begin < end:
+        middle = (begin + end) // 2
+        if values[middle] < x:
+            begin = middle + 1
+        else:
+            end = middle
+    if begin > first and x - values[begin - 1] <= values[begin] - x:
+        begin -= 1
+    return values[begin]
+
+
+@lean
+def _tail_value(repository, t, x, about):
+    """A value of a tail: within bounds, and where donors lend what they have one of the
+    repository's."""
+    x = min(max(x, about.low), about.high)
+    if not about.moved:
+        first, last = repository.first_value[t], repository.first_value[t + 1]
+        known = _known_value(repository.values, first, last, x)
+        x = known if about.low <= known <= about.high else x
+    return x
+
+
+@lean
+def _merged(law, weight, n):
+    """Of n values, not falling, the distinct ones that have weight; how many."""
+    k = 0
+    for i in range(n):
+        if weight[i] <= 0.0:
+            continue
+        if k > 0 and law[i] == law[k - 1]:
+            weight[k - 1] += weight[i]
+        else:
+            law[k], weight[k] = law[i], weight[i]
+            k += 1
+    return k
+
+
+@lean
+def calibrate(repository, t, group, k, scratch):
+    """Turn attribute t's law of k values into probabilities, with tails; how many values now."""
+    law, weight, about = scratch.law[t], scratch.weight[t], scratch.about[t]
+    curve, tails = repository.curve[t, group], repository.tails[t, group]
+    unit = unit_of(repository.lending[t].unit, about.deviation)
+    least, largest, top = law[0], law[k - 1], curve[curve.size - 1]
+    for i in range(k - 1, -1, -1):
+        law[i + TAIL], weight[i + TAIL] = law[i], weight[i]
+    before, cumulated = curve[0], 0.0
+    for i in range(TAIL, TAIL + k):
         cumulated += weight[i]
-        now = height(curve, min(cumulated / total, 1.0))
+        now = top if i == TAIL + k - 1 else height(curve, min(cumulated / about.total, 1.0))
         weight[i] = now - before
         before = now
+    for j in range(TAIL):
+        i, far = TAIL + k + j, TAIL - 1 - j
+        law[j] = min(_tail_value(repository, t, least - tails[0, far] * unit, about), least)
+        law[i] = max(_tail_value(repository, t, largest + tails[1, j] * unit, about), largest)
+        weight[j], weight[i] = curve[0] / TAIL, (1.0 - top) / TAIL
+    return _merged(law, weight, k + 2 * TAIL)
 
 
 @compiled_ieee
-def curve_of(ranks, q, prior):
-    """The curve of ranks, float64[q + 1]; as if `prior` uniform ranks had been seen before."""
-    counts = np.full(q, prior / q)
+def curve_of(ranks, beyond, q, prior):
+    """The curve of ranks, float64[q + 1], and tails, float64[2, TAIL], ascending distances.
+
+    ranks : float64[n], of those within    beyond : float64[m], how far others were below (< 0) or
+    above (> 0), ascending    prior : so many uniform ranks had been seen before
+    """
+    counts, tails = np.full(q, prior / q), np.zeros((2, TAIL))
     for rank in ranks:
         counts[min(int(rank * q), q - 1)] += 1.0
-    curve = np.zeros(q + 1)
-    total = prior + ranks.size
+    below = 0
+    while below < beyond.size and beyond[below] < 0.0:
+        below += 1
+    above, total = beyond.size - below, prior + ranks.size + beyond.size
+    curve = np.empty(q + 1)
+    curve[0] = below / total
     for i in range(q):
         curve[i + 1] = curve[i] + counts[i] / total
-    curve[q] = 1.0
-    return curve
+    curve[q] = 1.0 - above / total
+    for j in range(TAIL):
+        if below > 0:
+            tails[0, j] = -beyond[below - 1 - int((j + 0.5) / TAIL * below)]
+        if above > 0:
+            tails[1, j] = beyond[below + int((j + 0.5) / TAIL * above)]
+    return curve, tails

@@ -106,7 +106,7 @@ def choose_narrowest(repository, t, scratch):
     applied, chosen, bit = 0, np.int64(0), np.int64(1)
     first, last = repository.first_dependency[t], repository.first_dependency[t + 1]
     for d in range(first, last):
-        if chosen > 0 and d >= first + repository.narrowing[t]:
+        if chosen > 0 and d >= first + repository.lending[t].narrowing:
             break
         if known(scratch, narrow_box(repository, t, bit, 0, scratch.search)):
             applied = 1
@@ -139,16 +139,19 @@ def donor_nodes(repository, t, chosen, scratch):
 
 @lean_inline
 def interval_of_nodes(repository, t, search, count):
-    """Least and greatest value of attribute t in the first `count` nodes found; 0: in all."""
-    first = repository.first_value[t]
-    least, most = np.int64(0), repository.first_value[t + 1] - first - 1
+    """Between what attribute t's values stay: those in the first `count` nodes found (0: in all),
+    and a margin."""
+    first, values = repository.first_value[t], repository.values
+    margin, last = repository.lending[t].margin, repository.first_value[t + 1] - 1
+    least, most = np.int64(0), last - first
     if count > 0:
         least, most = most, least
         for i in range(count):
             node = search.nodes[i]
             least = min(least, repository.code_low[t, node])
             most = max(most, repository.code_high[t, node])
-    return repository.values[first + least], repository.values[first + most]
+    low, high = values[first + least] - margin, values[first + most] + margin
+    return max(low, values[first]), min(high, values[last])
 
 
 @lean

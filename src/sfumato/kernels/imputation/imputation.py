@@ -13,18 +13,20 @@ import numpy as np
 from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.imputation.alternative_rows import AlternativeRows, room_for
 from sfumato.kernels.imputation.attribute_law import attribute_law, calibrated_law
+from sfumato.kernels.imputation.calibration import deviation_of, rank_of
 from sfumato.kernels.imputation.dependency_choice import (
     IMPUTED,
     PRESENT,
     choose_narrowest,
 )
 from sfumato.kernels.imputation.joint_values import write_joint
+from sfumato.kernels.imputation.level_values import keep_levels
 from sfumato.kernels.imputation.merge_nearest import merge_nearest
 from sfumato.kernels.imputation.repository import new_scratch, scale
 
 # Alternatives of an object with several independent missing attributes: of all donors, and of the
 # nearest, which are a sample of a few dozen as it is.
-MOST_PRODUCTS, MOST_NEAREST_PRODUCTS = 65_536, 4_096
+MOST_PRODUCTS, MOST_NEAREST_PRODUCTS = 65_536, 1_024
 
 
 @lean
@@ -56,27 +58,31 @@ def share_limits(sizes, missing, most, limits):
         open_attributes -= 1
 
 
-@compiled_ieee
-def _write_product(repository, raw, missing, scratch, out, at):
-    """Alternatives of independent attributes: every combination, the last attribute fastest."""
-    trees, end = missing.size, at + 1
+@lean
+def write_product(repository, raw, scratch, out, at):
+    """Alternatives of independent attributes behind place `at`: every combination, the last
+    attribute fastest; the place after them.
+
+    out : `AlternativeRows` with room for them    `scratch` : as `independent_laws` leaves it
+    """
+    trees, end = scratch.missing.size, at + 1
+    missing, sizes, about = scratch.missing, scratch.sizes, scratch.about
     for t in range(trees):
         if missing[t]:
-            end = at + (end - at) * scratch.sizes[t]
-    out = room_for(out, end)
+            end = at + (end - at) * sizes[t]
     prob, points = out.prob, out.points
     for i in range(at, end):
         rest, p = i - at, 1.0
         for t in range(trees - 1, -1, -1):
             if missing[t]:
-                j = rest % scratch.sizes[t]
-                rest //= scratch.sizes[t]
+                j = rest % sizes[t]
+                rest //= sizes[t]
                 points[i, t] = scratch.law[t, j]
-                p *= scratch.weight[t, j] / scratch.totals[t]
+                p *= scratch.weight[t, j] / about[t].total
             else:
                 points[i, t] = raw[repository.column_of[t]]
         prob[i] = p
-    return out, end
+    return end
 
 
 class Completion(NamedTuple):
@@ -100,6 +106,55 @@ class Account(NamedTuple):
     error: np.ndarray
 
 
+@lean
+def _shorten(repository, t, nearest, scratch, account):
+    """Bring attribute t's law down to its limit of values: one for several near ones, or, where the
+    nearest donors lend, those at levels of probability."""
+    law, weight = scratch.law[t], scratch.weight[t]
+    size, limit = scratch.sizes[t], scratch.limits[t]
+    if nearest:
+        about = scratch.about[t]
+        kept, account.error[t] = keep_levels(law, weight, size, about.total, limit)
+        if size > limit:
+            about.total = 1.0
+        scratch.sizes[t] = kept
+    else:
+        a = repository.column_of[t]
+        scratch.sizes[t] = merge_nearest(
+            scratch.law[t : t + 1], weight, size, limit, repository.span[a : a + 1],
+            account.error[t : t + 1],
+        )  # fmt: skip
+
+
+@lean
+def independent_laws(repository, completion, scratch, chosen, account):
+    """The laws of an object's missing attributes, to `scratch`; how many alternatives they make.
+
+    Arguments as of `impute_object`. The laws are shortened so that there are not too many.
+    """
+    missing, sizes, g, product = scratch.missing, scratch.sizes, 0, 1.0
+    for t in range(chosen.size):
+        account.donors[t], account.spread[t], account.error[t] = 0, 0.0, 0.0
+        missing[t] = chosen[t] != PRESENT
+        if missing[t]:
+            account.donors[t] = calibrated_law(repository, t, chosen[t], scratch)
+            account.spread[t] = scratch.about[t].spread
+            product *= sizes[t]
+            g += 1
+    most, nearest = completion.most, repository.choice.most_donors > 0
+    if g > 1:
+        most = min(most, MOST_NEAREST_PRODUCTS if nearest else MOST_PRODUCTS)
+    if product > most:
+        share_limits(sizes, missing, most, scratch.limits)
+        for t in range(chosen.size):
+            if missing[t]:
+                _shorten(repository, t, nearest, scratch, account)
+    number = 1
+    for t in range(chosen.size):
+        number *= sizes[t] if missing[t] else 1
+    return number
+
+
 @compiled_ieee
 def impute_object(repository, completion, scratch, raw, chosen, account, out, at):
     """Write the alternatives of one object, of `scratch.scaled`, behind place `at` of `out`.
@@ -109,36 +164,15 @@ def impute_object(repository, completion, scratch, raw, chosen, account, out, at
     Returns (out, larger if need be; the place after the last; whether values were taken jointly).
     Source: E, section 2.2; spec: several attributes independent (product) or joint.
     """
-    missing = chosen != PRESENT
-    g, most = 0, completion.most
-    for t in range(chosen.size):
-        account.donors[t], account.spread[t], account.error[t] = 0, 0.0, 0.0
-        g += missing[t]
-    if completion.joint and g > 1:
+    if completion.joint and np.count_nonzero(chosen != PRESENT) > 1:
         begin = at
-        out, at = write_joint(repository, most, scratch, raw, chosen, account, out, at)
+        account.donors[:], account.spread[:], account.error[:] = 0, 0.0, 0.0
+        out, at = write_joint(repository, completion.most, scratch, raw, chosen, account, out, at)
         if at > begin:
             return out, at, True
-    product = 1.0
-    for t in range(chosen.size):
-        if missing[t]:
-            account.donors[t] = calibrated_law(repository, t, chosen[t], scratch)
-            account.spread[t] = scratch.spread[t]
-            product *= scratch.sizes[t]
-    if g > 1:
-        nearest = repository.choice.most_donors > 0
-        most = min(most, MOST_NEAREST_PRODUCTS if nearest else MOST_PRODUCTS)
-    if product > most:
-        share_limits(scratch.sizes, missing, most, scratch.limits)
-        for t in range(chosen.size):
-            if missing[t]:
-                span = repository.span[repository.column_of[t] : repository.column_of[t] + 1]
-                scratch.sizes[t] = merge_nearest(
-                    scratch.law[t : t + 1], scratch.weight[t], scratch.sizes[t], scratch.limits[t],
-                    span, account.error[t : t + 1],
-                )  # fmt: skip
-    out, at = _write_product(repository, raw, missing, scratch, out, at)
-    return out, at, False
+    needed = independent_laws(repository, completion, scratch, chosen, account)
+    out = room_for(out, at + needed)
+    return out, write_product(repository, raw, scratch, out, at), False
 
 
 @compiled_ieee
@@ -165,32 +199,52 @@ def impute_batch(repository, completion, objects, chosen, reason):
     return offsets, AlternativeRows(out.prob[:at], out.points[:at]), account, joined
 
 
+class HeldOutRanks(NamedTuple):
+    """What the other rows of a repository say of hidden values; NaN where no dependency has donors.
+
+    rank : float64[s] in [0, 1], where they fall, of those that lie within the donors' values
+    beyond : float64[s], how far others lie below (< 0) or above (> 0) the donors' values; else 0
+    deviation : float64[s], standard deviation of the donors' values
+    score : float64[s], how far off they are, by the continuous ranked probability score
+    """
+
+    rank: np.ndarray
+    beyond: np.ndarray
+    deviation: np.ndarray
+    score: np.ndarray
+
+
 @compiled_ieee
 def held_out_ranks(repository, t, objects, rows, chance):
     """How well the hidden values of rows of the repository fit what the other rows give for them.
 
     objects : float64[s, D], the rows without attribute t and others    rows : int64[s], which rows
-    chance : float64[s] in [0, 1), decides between equal values
+    chance : float64[s] in [0, 1), see `rank_of`
     repository : its `least_donors` one more than there are to be, for the row itself is found too
-    Returns (where they fall, float64[s] in [0, 1]; how far off the laws are, float64[s], by the
-    continuous ranked probability score); NaN where no dependency has donors.
+    Returns `HeldOutRanks`.
     """
-    scratch, ranks = new_scratch(repository), np.full(rows.size, np.nan)
-    scores, first = np.full(rows.size, np.nan), repository.first_value[t]
+    scratch, first = new_scratch(repository), repository.first_value[t]
+    rank, beyond = np.full(rows.size, np.nan), np.full(rows.size, np.nan)
+    deviation, scores = np.full(rows.size, np.nan), np.full(rows.size, np.nan)
     for i in range(rows.size):
         scale(repository, objects[i], scratch.scaled)
         chosen, _ = choose_narrowest(repository, t, scratch)
         if chosen <= 0:
             continue
-        n = attribute_law(repository, t, chosen, scratch, rows[i])
-        own, total = repository.values[first + repository.row_codes[t, rows[i]]], scratch.totals[t]
-        below, equal, cumulated, score = 0.0, 0.0, 0.0, 0.0
-        for j in range(scratch.sizes[t]):
-            value, share = scratch.law[t, j], scratch.weight[t, j] / total
-            below += share if value < own else 0.0
-            equal += share if value == own else 0.0
+        attribute_law(repository, t, chosen, scratch, rows[i])
+        own, total = (
+            repository.values[first + repository.row_codes[t, rows[i]]],
+            scratch.about[t].total,
+        )
+        law, weight, k = scratch.law[t], scratch.weight[t], scratch.sizes[t]
+        beyond[i] = min(own - law[0], 0.0) + max(own - law[k - 1], 0.0)
+        if beyond[i] == 0.0:
+            rank[i] = rank_of(own, law, weight, k, total, chance[i])
+        deviation[i] = deviation_of(law, weight, k, total)
+        cumulated, score = 0.0, 0.0
+        for j in range(k):
+            value, share = law[j], weight[j] / total
             cumulated += share
             score += share * (abs(value - own) - value * (2.0 * cumulated - share - 1.0))
         scores[i] = score
-        ranks[i] = (n * below + chance[i] * (n * equal + 1.0)) / (n + 1.0)
-    return ranks, scores
+    return HeldOutRanks(rank, beyond, deviation, scores)

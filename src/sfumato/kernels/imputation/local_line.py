@@ -13,7 +13,6 @@ from sfumato.kernels.compile import lean
 
 RIDGE = 1e-3  # of the mean square of the determinants: those that hardly vary move nothing
 DONORS_A_SLOPE = 4  # fewer leave too little of what a line does not explain
-SPARE = 1.5  # so that few values lie outside: the calibration narrows again, but cannot widen
 
 
 @lean
@@ -81,7 +80,7 @@ def fit_line(repository, t, asked, n, scratch):
     for j in range(p):
         leverage += line[p, j] * line[j, p + 1]
     free = max(alike - p - 1, 0.25 * alike)
-    return mean, SPARE * math.sqrt((1.0 + min(leverage / alike, 1.0)) * alike / free)
+    return mean, math.sqrt((1.0 + min(leverage / alike, 1.0)) * alike / free)
 
 
 @lean

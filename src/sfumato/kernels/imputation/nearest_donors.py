@@ -13,7 +13,7 @@ CLOSE = 0.05  # of the farthest donor's distance: all nearer ones count alike
 def measure(repository, t, asked, n, scratch):
     """How far n donors are on the attribute where that is most: to scratch.distance, in units of
     the box's reach or, if `even`, of the attributes' scale."""
-    search, even = scratch.search, repository.even[t]
+    search, even = scratch.search, repository.lending[t].even
     for i in range(n):
         farthest = 0.0
         for j in range(asked):
@@ -48,7 +48,7 @@ def keep_nearest(repository, t, asked, n, scratch):
         farthest = max(farthest, distance[i])
     for i in range(n):
         near = max(distance[i] / farthest, CLOSE) if farthest > 0.0 else 1.0
-        scratch.share[i] = near ** -repository.sharpness[t]
+        scratch.share[i] = near ** -repository.lending[t].sharpness
     return n
 
 

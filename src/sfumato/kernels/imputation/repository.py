@@ -9,6 +9,36 @@ import numpy as np
 from sfumato.kernels.compile import compiled_ieee, lean_inline
 from sfumato.kernels.imputation.donor_tree import BoxSearch, DonorTree, new_search
 
+# How the nearest donors of an attribute lend: `sharpness`, `even`, see `nearest_donors`;
+# `narrowing`: so many dependencies narrow together, each further one only stands in; `unit`, of
+# distances beyond the donors, and `margin`, the farthest that a value may lie beyond the nodes met:
+# see `calibration`.
+LENDING = np.dtype(
+    [
+        ("sharpness", np.float64),
+        ("even", np.bool_),
+        ("narrowing", np.int64),
+        ("unit", np.float64),
+        ("margin", np.float64),
+    ],
+    align=True,
+)
+# What is known of an attribute's law beside its values: the sum of their weights; how far the
+# donors' values lie apart; the standard deviation; whether values were moved along a line; between
+# what they must stay.
+ABOUT = np.dtype(
+    [
+        ("total", np.float64),
+        ("spread", np.float64),
+        ("deviation", np.float64),
+        ("low", np.float64),
+        ("high", np.float64),
+        ("moved", np.bool_),
+    ],
+    align=True,
+)
+TAIL = 4  # values of a tail, see `calibration`
+
 
 class Choice(NamedTuple):
     """How dependencies are chosen.
@@ -38,9 +68,9 @@ class Repository(NamedTuple):
         number c is the set combination[c] of its dependencies
     column_of : int64[T], the attribute that each tree is for
     shift, span : float64[D], scaled = (value - shift) / span
-    choice : `Choice`    curve : float64[T, q + 1], see `calibration`
-    sharpness : float64[T], even : bool[T], see `nearest_donors`
-    narrowing : int64[T], so many dependencies narrow together; each further one only stands in
+    asks : bool[T, D], the attributes that some dependency of a tree asks about
+    choice : `Choice`    lending : LENDING[T]
+    curve, tails : float64[T, g, q + 1], float64[T, g, 2, s], see `calibration`
     """
 
     columns: np.ndarray
@@ -65,20 +95,20 @@ class Repository(NamedTuple):
     column_of: np.ndarray
     shift: np.ndarray
     span: np.ndarray
+    asks: np.ndarray
     choice: Choice
+    lending: np.ndarray
     curve: np.ndarray
-    sharpness: np.ndarray
-    even: np.ndarray
-    narrowing: np.ndarray
+    tails: np.ndarray
 
 
 class Scratch(NamedTuple):
     """Room to work in, for one object at a time; see `new_scratch`.
 
     scaled : float64[D], the object    search : the box asked about, and what was found in it
-    law, weight : float64[T, P], of each attribute the values, ascending, and how many donors have
-        each; sizes of them, totals donors: int64[T], float64[T]
-    spread : float64[T], how far the donors' values lie apart
+    law, weight : float64[T, P + 2 TAIL], of each attribute the values, ascending, and how many
+        donors have each; sizes of them, int64[T]    about : ABOUT[T]
+    missing : bool[T], which of them the object's alternatives are made of
     distance, share, moved, line : of the nearest donors, see `nearest_donors`, `local_line`
     """
 
@@ -90,9 +120,9 @@ class Scratch(NamedTuple):
     law: np.ndarray
     weight: np.ndarray
     sizes: np.ndarray
-    totals: np.ndarray
-    spread: np.ndarray
+    about: np.ndarray
     limits: np.ndarray
+    missing: np.ndarray
     none: np.ndarray
     distance: np.ndarray
     share: np.ndarray
@@ -113,12 +143,12 @@ def new_scratch(repository):
         places=np.empty(places + 1, np.int64),
         ranks=np.empty(places + 1, np.int64),
         tally=np.zeros(longest, np.int64),
-        law=np.empty((trees, places)),
-        weight=np.empty((trees, places)),
+        law=np.empty((trees, places + 2 * TAIL)),
+        weight=np.empty((trees, places + 2 * TAIL)),
         sizes=np.empty(trees, np.int64),
-        totals=np.empty(trees),
-        spread=np.empty(trees),
+        about=np.empty(trees, ABOUT),
         limits=np.empty(trees, np.int64),
+        missing=np.empty(trees, np.bool_),
         none=np.empty(0, np.int64),
         distance=np.empty(places + 1),
         share=np.empty(places + 1),

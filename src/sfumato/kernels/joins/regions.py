@@ -157,6 +157,27 @@ def _summarise_ball(tuples, s, d, least, half, value, mass):
     line[d + 2] = value[_last_below(mass, n, -1, half)]
 
 
+@lean
+def summarise_one(tuples, s, d, least, value, mass):
+    """Write the line of `summary` of slot s; value, mass : float64[>= padded samples], to work in.
+
+    The rest as of `summarise`.
+    """
+    half, summary = half_mass(least), tuples.summary
+    if d > 1:
+        _summarise_ball(tuples, s, d, least, half, value, mass)
+        return
+    if tuples.samples[s] <= FEW:
+        _few_quantiles(tuples, s, least, half, value, mass)
+    else:
+        _quantiles(tuples, s, least, half, value, mass)
+    # For least > 1/2 the trimmed ends cross: each alone is a necessary condition, and between
+    # them lies a point that the index may use; its reach is then negative.
+    key = 0.5 * summary[s, 4] + 0.5 * summary[s, 5]
+    summary[s, 0] = key
+    summary[s, 1] = max(summary[s, 5] - key, key - summary[s, 4])
+
+
 @compiled_ieee
 def summarise(tuples, slots, d, least):
     """Write the lines of `summary` of some tuples.
@@ -171,22 +192,8 @@ def summarise(tuples, slots, d, least):
     for i in range(slots.size):
         largest = max(largest, tuples.samples[slots[i]])
     value, mass = np.empty(padded(largest)), np.empty(padded(largest))
-    half = half_mass(least)
-    summary = tuples.summary
     for i in range(slots.size):
-        s = slots[i]
-        if d > 1:
-            _summarise_ball(tuples, s, d, least, half, value, mass)
-            continue
-        if tuples.samples[s] <= FEW:
-            _few_quantiles(tuples, s, least, half, value, mass)
-        else:
-            _quantiles(tuples, s, least, half, value, mass)
-        # For least > 1/2 the trimmed ends cross: each alone is a necessary condition, and between
-        # them lies a point that the index may use; its reach is then negative.
-        key = 0.5 * summary[s, 4] + 0.5 * summary[s, 5]
-        summary[s, 0] = key
-        summary[s, 1] = max(summary[s, 5] - key, key - summary[s, 4])
+        summarise_one(tuples, slots[i], d, least, value, mass)
 
 
 @lean

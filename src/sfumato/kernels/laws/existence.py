@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled, compiled_ieee
+from sfumato.kernels.compile import compiled, compiled_ieee, lean
 
 SURE = 2.0**-50  # less is nothing, of a tuple whose alternatives were taken off one by one
 
@@ -43,14 +43,21 @@ def rounded_to_one(total, terms):
 
 @compiled_ieee
 def existence_of(offsets, prob, i):
-    """Existence of tuple i: the sum of its alternatives' probabilities, at most 1.
+    """Existence of tuple i: `existence_within` of its alternatives.
 
     offsets : int64[n + 1]    prob : float64[offsets[n]]
+    """
+    return existence_within(prob, offsets[i], offsets[i + 1])
+
+
+@lean
+def existence_within(prob, begin, end):
+    """The sum of probabilities [begin, end), the alternatives of one tuple, at most 1.
+
     The one rule of existence: summed with compensation (one rounding), then `rounded_to_one`. So
     ten tenths are certain, and a window of confidence 1 counts only certain tuples.
     O(alternatives).  Source: spec of the model; compensated summation: Neumaier (1974).
     """
-    begin, end = offsets[i], offsets[i + 1]
     total, lost = 0.0, 0.0
     for k in range(begin, end):
         term = prob[k]

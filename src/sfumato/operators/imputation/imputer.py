@@ -30,7 +30,7 @@ from sfumato.operators.imputation.repository_columns import (
 from sfumato.operators.state.config import as_json, from_json
 from sfumato.operators.state.snapshot import Snapshot, pack, unpack
 
-KIND, VERSION = "imputer", 3
+KIND, VERSION = "imputer", 4
 
 
 class Imputer:
@@ -42,9 +42,9 @@ class Imputer:
         time of day, may be determinants but are never imputed
     joint : take several missing attributes from the same rows, the donors of all of them, which
         keeps their correlation; where no row is, and by default, as independent (product)
-    max_alternatives : int >= 1 or None, alternatives of one object; near values are merged, see
-        `Imputed.error`. Independent attributes never make more than 65,536
-    method : "plain" or "calibrated", see below
+    max_alternatives : int >= 1 or None, alternatives of one object; values are merged, see below
+        and `Imputed.error`. Independent attributes never make more than 1,024 ("plain": 65,536)
+    method : "calibrated" or "plain", see below
     fallback : where no dependency has donors: "marginal" takes the attribute's distribution in the
         repository, "reject" gives the object back without alternatives, with the reason
     scaling : {name: (shift, span)} or None: scaled = (value - shift) / span. By default, and for
@@ -61,23 +61,29 @@ class Imputer:
     missing attribute's dependencies narrow a box, those first that alone impute rows of the
     repository best, as long as `least_donors` remain; of more than twice as many the nearest lend,
     near ones more, as far as that is better. Their values are moved along a line fitted to them to
-    where the object is (`kernels.imputation.local_line`), unless many are equal, and their shares
-    are corrected (`...calibration`). What is best, and right, follows from rows of the repository,
-    left out one by one. A box with too few donors is widened. So it holds for objects that are
-    like the repository's rows; that a stream drifts away from them is not noticed.
+    where the object is (`kernels.imputation.local_line`), unless many are equal. Their shares are
+    corrected, and values beyond them added (`...calibration`), by what rows of the repository
+    show, left out one by one: for each number of determinants that an object may lack their
+    hidden values lie in such ranges as often as these say. A box with too few donors is widened.
+    So it holds on average over objects that are like the repository's rows and lack as many
+    attributes at random; that a stream drifts away from them is not noticed. Of few different
+    values a range often holds more than it says. Where there must be fewer alternatives, values
+    at even levels of probability from 5% to 95% stay: the range of 90% is what it was.
 
     "plain": an object is imputed by the first of its `combinations` for an attribute (all
     dependencies, then all but one, ... each alone; see `build_lattice`) whose determinants are
     present and that has donors. Each distinct value of the donors has their share as probability.
     More dependencies make it more certain, not more right.
 
-    Where values are merged, Pr(dist <= e) lies between the unmerged ones of e - f and e + f, with f
-    the length of the errors of both sides together.
+    Where values are merged or left out, Pr(dist <= e) lies between those with all values of e - f
+    and e + f, with f the length of the errors of both sides together.
 
     Deterministic; no state; an instance may be shared by threads.
-    Cost: O(T N log N) to make, 8 * T * (D + 3) * N bytes; microseconds to impute an object.
+    Cost: O(T N log N) to make, and for "calibrated" as imputing some 10,000 objects;
+    8 * T * (D + 3) * N bytes; microseconds to impute an object.
     Raises ValueError for arguments outside these ranges.
-    Source: E, sections 2.2 and 3; the number of donors is tested exactly in place of estimated.
+    Source: "plain" is E, sections 2.2 and 3; the number of donors is tested exactly in place of
+    estimated.
 
     >>> repository = {"a": [0.0, 0.1, 1.0], "b": [5.0, 6.0, 9.0]}
     >>> imputer = Imputer(repository, ["a -> b : 0.2 -> 1"], method="plain")
@@ -98,7 +104,7 @@ class Imputer:
         joint: bool = False,
         max_alternatives: int | None = None,
         fallback: str = "marginal",
-        method: str = "plain",
+        method: str = "calibrated",
         least_donors: int | None = None,
     ) -> None:
         self.names, rows = columns_of(repository, names)
@@ -233,7 +239,7 @@ class Imputer:
             "orders": self._orders,
             "shift": self._shift,
             "span": self._span,
-            **{name: getattr(self.prepared, name) for name in Calibration._fields},
+            **self._calibration._asdict(),
         }
         return pack(KIND, VERSION, Snapshot(values=values, arrays=arrays))
 
@@ -283,8 +289,8 @@ class Imputer:
         if calibration is None and self.method == "calibrated" and len(rows) > 1:
             self._by_worth(rows)
             calibration = prepared_repository.calibrated(self.prepared, rows)
-        if calibration is not None:
-            self.prepared = self.prepared._replace(**calibration._asdict())
+        self._calibration = calibration or Calibration.none(len(self.attributes))
+        self.prepared = self.prepared._replace(**self._calibration.fields)
 
     def _by_worth(self, rows: Floats) -> None:
         """Each attribute's dependencies in the order of what they are worth alone."""

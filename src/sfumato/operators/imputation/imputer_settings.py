@@ -19,7 +19,7 @@ class ImputerSettings:
     joint: bool = False
     max_alternatives: int | None = None
     fallback: str = "marginal"
-    method: str = "plain"
+    method: str = "calibrated"
     least_donors: int | None = None
 
     def __post_init__(self) -> None:

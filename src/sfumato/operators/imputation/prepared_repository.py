@@ -10,19 +10,23 @@ import numpy.typing as npt
 
 from sfumato.kernels.imputation.calibration import curve_of
 from sfumato.kernels.imputation.donor_tree import build_tree, tree_order
-from sfumato.kernels.imputation.imputation import held_out_ranks
-from sfumato.kernels.imputation.repository import Choice, Repository
+from sfumato.kernels.imputation.imputation import HeldOutRanks, held_out_ranks
+from sfumato.kernels.imputation.repository import LENDING, TAIL, Choice, Repository
 from sfumato.operators.arrays import Floats, Ints, offsets_of
 
 Box = tuple[list[int], list[float]]  # columns and their epsilons
 
 MOST_DEPENDENCIES = 62  # of an attribute: a bit each
 U = 2.0**-53  # relative error of one rounding
-HELD_OUT, FEWER_HELD_OUT = 512, 128  # rows left out to calibrate an attribute, to order its boxes
-GAPS = 0.3  # share of the other attributes that are then missing too
+# Rows left out: for a curve; to choose how an attribute is imputed; to order its boxes.
+CALIBRATING, HELD_OUT, FEWER_HELD_OUT = 1024, 512, 128
+GAPS = 0.3  # share of the other attributes that are missing too where the number is not given
+MOST_GROUPS = 5  # curves of an attribute: the last is for those that lack so many less 1, and more
 TOGETHER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 62)
-LENDING = [(even, sharpness) for even in (False, True) for sharpness in (0.0, 1.0, 2.0, 4.0)]
+WAYS = [(even, sharpness) for even in (False, True) for sharpness in (0.0, 1.0, 2.0, 4.0)]
 BINS, PRIOR = 20, 10.0  # of a calibration curve; how many uniform ranks it begins with
+FLOOR = 0.25  # of the mean deviation of donors: the least unit of distances beyond them
+FARTHEST = 0.995  # of left out rows are no farther beyond the donors than the margin
 SMALLEST_REACH = 1e-6  # an epsilon of 0 must not make an attribute the only one that is cut
 
 
@@ -73,26 +77,44 @@ class Preparation:
 
 
 class Calibration(NamedTuple):
-    """What is learned from the repository's own rows, see `Repository`."""
+    """What is learned from the repository's own rows, see `Repository` and LENDING."""
 
     curve: Floats
+    tails: Floats
     sharpness: Floats
     even: npt.NDArray[np.bool_]
     narrowing: Ints
+    unit: Floats
+    margin: Floats
 
     @classmethod
-    def none(cls, attributes: int) -> Calibration:
+    def none(cls, attributes: int, groups: int = 1) -> Calibration:
         """Of so many attributes: nearest donors lend alike, and no probability is changed."""
         return cls(
-            np.tile(np.linspace(0.0, 1.0, BINS + 1), (attributes, 1)),
+            np.tile(np.linspace(0.0, 1.0, BINS + 1), (attributes, groups, 1)),
+            np.zeros((attributes, groups, 2, TAIL)),
             np.zeros(attributes),
             np.zeros(attributes, np.bool_),
             np.full(attributes, MOST_DEPENDENCIES),
+            np.zeros(attributes),
+            np.zeros(attributes),
         )
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The same as the fields of a `Repository`."""
+        lending = np.zeros(self.sharpness.size, LENDING)
+        for name in LENDING.names or ():
+            lending[name] = getattr(self, name)
+        return {"curve": self.curve, "tails": self.tails, "lending": lending}
 
 
 def box_arrays(boxes: list[list[Box]], room: Floats) -> dict[str, Any]:
     """The boxes of all dependencies as the fields of a `Repository`; room : of `rounding`."""
+    asks = np.zeros((len(boxes), room.size), np.bool_)
+    for t, own in enumerate(boxes):
+        for columns, _ in own:
+            asks[t, columns] = True
     flat = [box for own in boxes for box in own]
     reach = [
         e * (1.0 + 4.0 * U) + room[a]
@@ -100,6 +122,7 @@ def box_arrays(boxes: list[list[Box]], room: Floats) -> dict[str, Any]:
         for a, e in zip(columns, epsilons, strict=True)
     ]
     return {
+        "asks": asks,
         "first_dependency": offsets_of([len(own) for own in boxes]),
         "box_begin": offsets_of([len(columns) for columns, _ in flat]),
         "box_attribute": np.array([a for columns, _ in flat for a in columns], np.int64),
@@ -140,7 +163,7 @@ def prepare(of: Preparation) -> Repository:
         shift=shift,
         span=span,
         choice=of.choice,
-        **Calibration.none(len(trees))._asdict(),
+        **Calibration.none(len(trees)).fields,
     )
 
 
@@ -148,7 +171,8 @@ class HeldOut:
     """Rows of a repository, left out one by one: what the others say of their hidden values.
 
     rows : float64[N, D], as they were prepared
-    Other attributes to be imputed are missing as well, at random. Always the same rows and gaps.
+    Other attributes that dependencies ask about are missing as well, at random. Always the same
+    rows and gaps. Rows that calibrate are others than those that choose, if there are enough.
     """
 
     def __init__(self, repository: Repository, rows: Floats) -> None:
@@ -157,26 +181,38 @@ class HeldOut:
             choice=choice._replace(least_donors=choice.least_donors + 1)
         )
         rng = np.random.default_rng(0)
-        self.rows, self.picked = rows, rng.permutation(len(rows))[:HELD_OUT]
-        self.gaps = rng.random((self.picked.size, self.repository.column_of.size)) < GAPS
-        self.chance = rng.random(self.picked.size)
+        order = rng.permutation(len(rows))
+        self.rows, self.picked, self.calibrating = rows, order[:HELD_OUT], order[-CALIBRATING:]
+        self.draws = rng.random((2, CALIBRATING, rows.shape[1]))
+        self.chance = rng.random(CALIBRATING)
 
-    def judged(self, t: int, most: int, **changes: Any) -> tuple[Floats, float]:
-        """Ranks of hidden values of attribute t, and the mean score of what is said of them.
+    def judged(self, t: int, most: int, **changes: Any) -> float:
+        """The mean score of what is said of hidden values of attribute t.
 
         most : so many rows at most    changes : to fields of the repository
         """
-        picked, columns = self.picked[:most], self.repository.column_of
-        objects, gaps = self.rows[picked], self.gaps[:most].copy()
-        gaps[:, t] = True
-        hidden = objects[:, columns]
-        hidden[gaps] = np.nan
-        objects[:, columns] = hidden
-        ranks, scores = held_out_ranks(
-            self.repository._replace(**changes), t, objects, picked, self.chance[:most]
-        )
-        known = np.isfinite(ranks)
-        return ranks[known], float(scores[known].mean()) if known.any() else np.inf
+        picked = self.picked[:most]
+        gaps = (self.draws[0, : picked.size] < GAPS) & self.repository.asks[t]
+        score = self._ranks(t, picked, gaps, **changes).score
+        score = score[np.isfinite(score)]
+        return float(score.mean()) if score.size else np.inf
+
+    def ranks(self, t: int, lacking: int, **changes: Any) -> HeldOutRanks:
+        """Ranks of hidden values of attribute t, of rows that lack so many others."""
+        picked, asked = self.calibrating, np.flatnonzero(self.repository.asks[t])
+        gaps = np.zeros((picked.size, self.rows.shape[1]), np.bool_)
+        order = np.argsort(self.draws[1, : picked.size][:, asked], axis=1)
+        np.put_along_axis(gaps, asked[order[:, :lacking]], True, axis=1)
+        return self._ranks(t, picked, gaps, **changes)
+
+    def _ranks(
+        self, t: int, picked: Ints, gaps: npt.NDArray[np.bool_], **changes: Any
+    ) -> HeldOutRanks:
+        objects, chance = self.rows[picked], self.chance[: picked.size]
+        objects[gaps] = np.nan
+        objects[:, self.repository.column_of[t]] = np.nan
+        repository = self.repository._replace(**changes)
+        return held_out_ranks(repository, t, objects, picked, chance)
 
 
 def by_worth(repository: Repository, rows: Floats) -> list[list[int]]:
@@ -191,32 +227,57 @@ def by_worth(repository: Repository, rows: Floats) -> list[list[int]]:
         for d in range(repository.first_dependency[t], repository.first_dependency[t + 1]):
             alone = repository.first_dependency.copy()
             alone[t], alone[t + 1] = d, d + 1
-            scores.append(held_out.judged(t, FEWER_HELD_OUT, first_dependency=alone)[1])
+            scores.append(held_out.judged(t, FEWER_HELD_OUT, first_dependency=alone))
         orders.append(np.argsort(np.array(scores), kind="stable").tolist())
     return orders
 
 
 def calibrated(repository: Repository, rows: Floats) -> Calibration:
     """How many dependencies narrow and how donors lend: what imputes best of TOGETHER and LENDING;
-    then the curve that makes it right.
+    then the curves and tails that make it right.
 
     Cost: as imputing some thousand rows for each attribute.
     """
-    held_out, found = HeldOut(repository, rows), Calibration.none(repository.column_of.size)
-    ways = {"even": found.even, "sharpness": found.sharpness, "narrowing": found.narrowing}
+    held_out, asked = HeldOut(repository, rows), repository.asks.sum(axis=1)
+    groups = max(min(MOST_GROUPS, int(asked.max(initial=0))), 1)
+    found = Calibration.none(repository.column_of.size, groups)
     for t in range(repository.column_of.size):
         own = repository.first_dependency[t + 1] - repository.first_dependency[t]
         scores = {}
         for found.narrowing[t] in {min(own, many) for many in TOGETHER}:
-            scores[int(found.narrowing[t])] = held_out.judged(t, HELD_OUT, **ways)[1]
+            scores[int(found.narrowing[t])] = held_out.judged(t, HELD_OUT, **found.fields)
         found.narrowing[t] = min(scores, key=lambda many: (scores[many], many))
         trials = []
-        for found.even[t], found.sharpness[t] in LENDING:
-            trials.append(held_out.judged(t, HELD_OUT, **ways))
-        best = int(np.argmin([score for _, score in trials]))
-        found.even[t], found.sharpness[t] = LENDING[best]
-        found.curve[t] = curve_of(trials[best][0], BINS, PRIOR)
+        for found.even[t], found.sharpness[t] in WAYS:
+            trials.append(held_out.judged(t, HELD_OUT, **found.fields))
+        found.even[t], found.sharpness[t] = WAYS[int(np.argmin(trials))]
+        _calibrate(held_out, t, int(asked[t]), found)
     return found
+
+
+def _calibrate(held_out: HeldOut, t: int, asked: int, found: Calibration) -> None:
+    """The curves and tails of attribute t, by how many of the `asked` attributes are lacking."""
+    groups, fields = found.curve.shape[1], found.fields
+    ranks = []
+    for group in range(groups):
+        many = range(group, asked if group == groups - 1 else group + 1)
+        several = [held_out.ranks(t, lacking, **fields) for lacking in many if lacking < asked]
+        ranks.append([np.concatenate(parts) for parts in zip(*several, strict=True)])
+    known = [own for own in ranks if own]
+    deviation = np.concatenate([own[2] for own in known]) if known else np.empty(0)
+    beyond = np.abs(np.concatenate([own[1] for own in known])) if known else np.empty(0)
+    deviation, beyond = deviation[np.isfinite(deviation)], beyond[np.isfinite(beyond)]
+    if not beyond.size:
+        return
+    found.unit[t] = max(FLOOR * deviation.mean(), 1e-9 * beyond.max(), 1e-300)
+    found.margin[t] = np.quantile(beyond, FARTHEST, method="higher")
+    for group, own in enumerate(ranks):
+        if own:
+            rank, far, off, _ = own
+            far = far / np.sqrt(found.unit[t] ** 2 + off**2)
+            inside, outside = rank[np.isfinite(rank)], np.sort(far[np.abs(far) > 0.0])
+            curve_and_tails = curve_of(inside, outside, BINS, PRIOR)
+            found.curve[t, group], found.tails[t, group] = curve_and_tails
 
 
 def _leaf_ranks(codes: Ints, begin: Ints, end: Ints) -> tuple[Ints, Ints]:

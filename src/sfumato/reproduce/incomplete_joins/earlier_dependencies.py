@@ -103,11 +103,12 @@ def imputer_of(
 ) -> Imputer:
     """The imputer by the dependencies discovered in a repository, attributes within [0, 1].
 
-    rows, names, seed, how : as for `discovered`    options : of `Imputer`
+    rows, names, seed, how : as for `discovered`    options : of `Imputer`, by default E's plain way
     Its objects are like its rows, without what is not needed: float64[n, 3 d] or [n, d].
     """
     columns = names_with_history(names) if how.history else tuple(names)
-    chosen = {"least_donors": 3, "max_alternatives": 24, "max_combinations": 512, **options}
+    plain = {"method": "plain", "least_donors": 3, "max_combinations": 512}
+    chosen = {**plain, "max_alternatives": 24, **options}
     found = discovered(rows, names, seed, how)
     units = dict.fromkeys(columns, (0.0, 1.0))
     return Imputer(rows[:, : len(columns)], found, names, names=columns, scaling=units, **chosen)

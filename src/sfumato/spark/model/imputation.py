@@ -33,14 +33,15 @@ class Imputation(ImputationArguments):
         other columns
     joint : take several missing attributes of an object from the same rows of the repository,
         which keeps their correlation
-    max_alternatives : at most so many for one object, near values merged; None: no bound
+    max_alternatives : at most so many for one object, values merged; None: 1,024 where several
+        attributes are missing ("plain": 65,536), else no bound
     fallback : where no dependency has donors: "marginal", the attribute's distribution in the
         repository; "reject", the row has no alternatives, and `imputed_by` says why
     scaling : {name: (shift, span)}: scaled = (value - shift) / span; by default, and for names
         not given, minimum and extent in the repository
-    method : "calibrated": a value lies in a range of probability p in a share p of the cases;
-        "plain": the donors of the first combination of dependencies that has any, as they are (see
-        `sfumato.Imputer`)
+    method : "calibrated", the default: a value lies in a range of probability p in a share p of
+        the cases; "plain": the donors of the first combination of dependencies that has any, as
+        they are (see `sfumato.Imputer`)
     least_donors : fewer donors do not count; None: 20 for "calibrated", 1 for "plain"
 
     Raises ValueError or TypeError for what is wrong without looking at the repository.

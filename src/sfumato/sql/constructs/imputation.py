@@ -23,6 +23,8 @@ WORDS = (
     Word("MAX_ALTERNATIVES", "number", "max_alternatives"),
     Word("FALLBACK", "choice", "fallback"),
     Word("SCALING", "name number number", "scaling", repeated=True),
+    Word("METHOD", "choice", "method"),
+    Word("LEAST_DONORS", "number", "least_donors"),
 )
 
 
@@ -51,8 +53,10 @@ def imputation_lines(step: Imputed) -> Lines:
     without = (
         "the row is unimputable" if reject else "the attribute's distribution in the repository"
     )
+    method, least = step.imputation.method, step.imputation.settings.least_donors
     lines = [
         ("repository", f"{step.repository}, read when the query is made"),
+        ("method", method if least is None else f"{method}, at least {least} donors"),
         ("by", "; ".join(step.dependencies)),
         ("without donors", without),
     ]

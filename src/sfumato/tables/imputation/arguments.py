@@ -27,7 +27,7 @@ class ImputationArguments:
     max_alternatives: int | None = None
     fallback: str = "marginal"
     scaling: Mapping[str, tuple[float, float]] | None = None
-    method: str = "plain"
+    method: str = "calibrated"
     least_donors: int | None = None
 
     def __post_init__(self) -> None:

@@ -24,7 +24,7 @@ class IncompleteJoinTableConfig(JoinTableConfig):
 
     imputer: bytes
 
-    kind, version = "incomplete join table", 3
+    kind, version = "incomplete join table", 4
     counters = (
         "rows", "late", "unaligned", "complete", "imputed", "unimputable", "pairs", "out_of_order",
         "completed", "refined",

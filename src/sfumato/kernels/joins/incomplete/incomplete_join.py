@@ -19,7 +19,11 @@ from sfumato.kernels.joins.incomplete.box_distance import (
     squares_in_window,
 )
 from sfumato.kernels.joins.incomplete.gap_sums import SumWork, new_entries
-from sfumato.kernels.joins.incomplete.lazy_completion import complete, new_rows
+from sfumato.kernels.joins.incomplete.lazy_completion import (
+    complete,
+    complete_in_place,
+    new_room,
+)
 from sfumato.kernels.joins.incomplete.near_masses import cumulated
 from sfumato.kernels.joins.incomplete.objects import COARSE, Reached
 from sfumato.kernels.joins.incomplete.pair_refinement import prune, refine
@@ -83,34 +87,58 @@ def _advance(store, batch, i):
     forget_before(store, w, batch.begins[i])
 
 
-@compiled_ieee
-def _refine_reached(store, heads, objects, nearness, imputing, rows, visit, work):
-    """Decide those reached that their boxes leave open; (store, rows).
+class Visit(NamedTuple):
+    """Slot u of an arrival, and what it may meet of another window: where that begins, how many it
+    holds, and those reached."""
 
-    visit : (slot of the arrival, begin of the other window, objects held there, `Reached`)
+    u: int
+    begin: int
+    held: int
+    reached: Reached
+
+
+@lean
+def _measure(objects, visit, work, s):
+    """Distances anew of the boxes that object s, which was imputed, has a part in."""
+    low, high, begin = objects.low, objects.high, visit.begin
+    if s == visit.u:
+        squares_in_window(low, high, s, begin, visit.held, work.nearest, work.farthest)
+    else:
+        work.nearest[s - begin], work.farthest[s - begin] = box_squares(low, high, visit.u, s)
+    work.counts[0].completed += 1
+
+
+@lean
+def _complete_reached(store, objects, nearness, imputing, room, visit, work):
+    """Impute the arrival and those reached that their boxes leave in doubt.
+
+    Returns the slot of one that has no room, to be called again when it is imputed; else -1.
     """
-    u, begin, held, reached = visit
-    low, high = objects.low, objects.high
     # Two passes, so that what is imputed does not depend on the order of slots: first all by the
     # box that u has now, then, with u imputed, each of the others for itself.
+    u = visit.u
     if objects.state[u] == COARSE:
-        store, rows = complete(store, heads, objects, nearness, imputing, rows, u)
-        work.counts[0].completed += 1
-        squares_in_window(low, high, u, begin, held, work.nearest, work.farthest)
-    doubtful = _in_doubt(objects, nearness, begin, reached, work)
+        if not complete_in_place(store, objects, nearness, imputing, room, u):
+            return u
+        _measure(objects, visit, work, u)
+    doubtful = _in_doubt(objects, nearness, visit.begin, visit.reached, work)
     for i in range(doubtful):
         v = work.doubtful[i]
-        store, rows = complete(store, heads, objects, nearness, imputing, rows, v)
-        work.nearest[v - begin], work.farthest[v - begin] = box_squares(low, high, u, v)
-    work.counts[0].completed += doubtful
-    tuples = store.tuples
-    certain, still = prune(tuples, nearness, u, begin, reached, work.nearest, work.farthest)
+        if not complete_in_place(store, objects, nearness, imputing, room, v):
+            return v
+        _measure(objects, visit, work, v)
+    return np.int64(-1)
+
+
+@lean
+def _prune_reached(tuples, nearness, visit, work):
+    """`prune`, counted; how many are still open."""
+    certain, still = prune(
+        tuples, nearness, visit.u, visit.begin, visit.reached, work.nearest, work.farthest
+    )
     work.counts[0].certain += certain
     work.counts[0].refined += still
-    if still > 0:
-        cumulative = cumulated(tuples.blocks, tuples.at[u], tuples.samples[u])
-        refine(tuples, objects, nearness.criterion, u, reached, cumulative, work.sums)
-    return store, rows
+    return still
 
 
 @compiled_ieee
@@ -138,12 +166,12 @@ def join_incomplete(store, objects, nearness, batch, whole, imputing, counts):
     heads, work = store.windows.head.copy(), _new_work(store, counts)
     head, tail, streams = store.windows.head, store.windows.tail, store.span.size
     found, n, near, totals = np.empty(64, FOUND), 0, work.near, work.totals
-    rows = new_rows(imputing)
+    room = new_room(64, objects.low.shape[0])
     for i in range(batch.code.size):
         w, u = batch.code[i], batch.slots[i]
         _advance(store, batch, i)
-        if whole[i]:
-            store, rows = complete(store, heads, objects, nearness, imputing, rows, u)
+        if whole[i] and not complete_in_place(store, objects, nearness, imputing, room, u):
+            store, room = complete(store, heads, objects, nearness, imputing, room, u)
         key = w // streams * streams
         for o in range(key, key + streams):
             begin, held = head[o], tail[o] - head[o]
@@ -155,9 +183,16 @@ def join_incomplete(store, objects, nearness, batch, whole, imputing, counts):
             counts[0].candidates += reached.number
             counts[0].certain += certain
             if certain < reached.number:
-                store, rows = _refine_reached(
-                    store, heads, objects, nearness, imputing, rows, (u, begin, held, reached), work
-                )
+                visit = Visit(u, begin, held, reached)
+                s = _complete_reached(store, objects, nearness, imputing, room, visit, work)
+                while s >= 0:
+                    store, room = complete(store, heads, objects, nearness, imputing, room, s)
+                    _measure(objects, visit, work, s)
+                    s = _complete_reached(store, objects, nearness, imputing, room, visit, work)
+                if _prune_reached(store.tuples, nearness, visit, work) > 0:
+                    tuples = store.tuples
+                    cumulative = cumulated(tuples.blocks, tuples.at[u], tuples.samples[u])
+                    refine(tuples, objects, nearness.criterion, u, reached, cumulative, work.sums)
             for j in range(reached.number):
                 if totals[j] >= 0.0:
                     found = add_found(found, n, i, o, near[j], tail[o], totals[j])

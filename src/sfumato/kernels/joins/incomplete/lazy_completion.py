@@ -6,21 +6,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled_ieee
+from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.imputation.alternative_rows import AlternativeRows
-from sfumato.kernels.imputation.imputation import Account, Completion, impute_object
+from sfumato.kernels.imputation.imputation import (
+    Account,
+    Completion,
+    impute_object,
+    independent_laws,
+    write_product,
+)
 from sfumato.kernels.imputation.repository import Repository, Scratch, new_scratch, scale
 from sfumato.kernels.joins.incomplete.objects import KEPT, WHOLE
-from sfumato.kernels.joins.regions import summarise
+from sfumato.kernels.joins.regions import summarise_one
 from sfumato.kernels.joins.store_room import compact_blocks
-from sfumato.kernels.joins.tuple_store import Store, Tuples, block_size, write_block
-from sfumato.kernels.laws.existence import existences
+from sfumato.kernels.joins.tuple_store import Store, Tuples, block_size, padded, write_block
+from sfumato.kernels.laws.existence import existence_within
 
 
 class Imputing(NamedTuple):
     """How objects are imputed: see `impute_object`; the last two are to work in.
 
-    It is never given back by a function: to count references to its arrays took 2 us an object.
+    It is never given back by a function: to count references to its arrays takes time.
     """
 
     repository: Repository
@@ -45,26 +51,45 @@ def _with_room(store, heads, d, needed):
     return Store(moved, store.windows, store.span, store.held, ends, store.task, store.tasks)
 
 
-@compiled_ieee
-def write_samples(store, heads, objects, nearness, s, prob, points):
-    """Write an object's samples into a block and shrink its box to them; the store.
+class SampleRoom(NamedTuple):
+    """Room for an object's samples, `places` of them: prob, points as of `AlternativeRows`; value,
+    mass : float64[>= padded], to summarise them."""
 
-    heads : int64[windows], where the windows began when this batch did: blocks since then are kept
-    """
-    d, count = points.shape[1], prob.size
-    store = _with_room(store, heads, d, block_size(d, count))
-    tuples, slots, offsets = store.tuples, np.empty(1, np.int64), np.empty(2, np.int64)
-    slots[0], offsets[0], offsets[1] = s, 0, count
-    tuples.existence[s] = existences(offsets, prob)[0]
-    store.ends[0].places = write_block(tuples, s, store.ends[0].places, prob, points, 0, count)
-    summarise(tuples, slots, d, nearness.criterion.least)
+    prob: np.ndarray
+    points: np.ndarray
+    value: np.ndarray
+    mass: np.ndarray
+
+
+@compiled_ieee
+def new_room(places, dimensions):
+    """`SampleRoom` for so many samples."""
+    return SampleRoom(
+        np.empty(places), np.empty((places, dimensions)), np.empty(padded(places)),
+        np.empty(padded(places)),
+    )  # fmt: skip
+
+
+@lean
+def _fits(store, room, count):
+    """Whether an object of so many samples has room in both."""
+    places = store.ends[0].places + block_size(room.points.shape[1], count)
+    return count <= room.prob.size and places <= store.tuples.blocks.size
+
+
+@lean
+def _write_samples(store, objects, nearness, room, s, count):
+    """Write an object's samples, the first of `room`, into a block and shrink its box to them."""
+    tuples, points, d = store.tuples, room.points, room.points.shape[1]
+    tuples.existence[s] = existence_within(room.prob, 0, count)
+    store.ends[0].places = write_block(tuples, s, store.ends[0].places, room.prob, points, 0, count)
+    summarise_one(tuples, s, d, nearness.criterion.least, room.value, room.mass)
     for a in range(d):
         low, high = np.inf, -np.inf
         for k in range(count):
             low, high = min(low, points[k, a]), max(high, points[k, a])
         objects.low[a, s], objects.high[a, s] = low, high
     objects.state[s] = WHOLE
-    return store
 
 
 @compiled_ieee
@@ -75,29 +100,51 @@ def new_imputing(repository, joint, most):
     return Imputing(repository, Completion(joint, most), new_scratch(repository), account)
 
 
-@compiled_ieee
-def new_rows(imputing):
-    """Room for the alternatives of an object."""
-    return AlternativeRows(np.empty(64), np.empty((64, imputing.account.donors.size)))
-
-
-@compiled_ieee
-def complete(store, heads, objects, nearness, imputing, rows, s):
-    """Impute slot s in full; (store, rows).
-
-    heads : as for `write_samples`    rows : of `new_rows`, to work in
-    """
-    repository, completion, scratch, account = imputing
-    scale(repository, objects.raw[s], scratch.scaled)
-    rows, m, _ = impute_object(
-        repository, completion, scratch, objects.raw[s], objects.rule[s], account, rows, 0
-    )
-    prob, points = rows.prob, rows.points
-    for k in range(m):
+@lean
+def _to_units(points, count, nearness):
+    """Change `count` values to the units of distances."""
+    for k in range(count):
         for a in range(points.shape[1]):
             points[k, a] = (points[k, a] - nearness.shift[a]) / nearness.span[a]
-    store = write_samples(store, heads, objects, nearness, s, prob[:m], points[:m])
-    return store, rows
+
+
+@lean
+def complete_in_place(store, objects, nearness, imputing, room, s):
+    """Impute slot s in full, if there is room for it and it is not done jointly; whether it is."""
+    repository, completion, scratch = imputing.repository, imputing.completion, imputing.scratch
+    if completion.joint:
+        return False
+    raw = objects.raw[s]
+    scale(repository, raw, scratch.scaled)
+    count = independent_laws(repository, completion, scratch, objects.rule[s], imputing.account)
+    if not _fits(store, room, count):
+        return False
+    write_product(repository, raw, scratch, room, 0)
+    _to_units(room.points, count, nearness)
+    _write_samples(store, objects, nearness, room, s, count)
+    return True
+
+
+@compiled_ieee
+def complete(store, heads, objects, nearness, imputing, room, s):
+    """Impute slot s in full, whatever it takes; (store, room), larger if need be.
+
+    heads : int64[windows], where the windows began when this batch did: blocks since then are kept
+    Where `complete_in_place` will do, it costs less: so many arrays are not handed back.
+    """
+    repository, completion, scratch = imputing.repository, imputing.completion, imputing.scratch
+    scale(repository, objects.raw[s], scratch.scaled)
+    rows, count, _ = impute_object(
+        repository, completion, scratch, objects.raw[s], objects.rule[s], imputing.account,
+        AlternativeRows(room.prob, room.points), 0,
+    )  # fmt: skip
+    _to_units(rows.points, count, nearness)
+    if count > room.prob.size:
+        larger = new_room(rows.prob.size, rows.points.shape[1])
+        room = SampleRoom(rows.prob, rows.points, larger.value, larger.mass)
+    store = _with_room(store, heads, rows.points.shape[1], block_size(rows.points.shape[1], count))
+    _write_samples(store, objects, nearness, room, s, count)
+    return store, room
 
 
 @compiled_ieee
@@ -107,7 +154,8 @@ def refill(imputing, store, objects, nearness, kept, samples):
     kept : int64[k], slots of the objects of state KEPT    samples : (offsets, prob, points), theirs
     """
     offsets, prob, points = samples
-    windows, heads, rows = store.windows, store.windows.head.copy(), new_rows(imputing)
+    windows, heads, d = store.windows, store.windows.head.copy(), points.shape[1]
+    room = new_room(64, d)
     store.ends[0].places = 0
     for w in range(windows.head.size):
         for s in range(windows.head[w], windows.tail[w]):
@@ -115,11 +163,14 @@ def refill(imputing, store, objects, nearness, kept, samples):
     for w in range(windows.head.size):
         for s in range(windows.head[w], windows.tail[w]):
             if objects.state[s] == WHOLE:
-                store, rows = complete(store, heads, objects, nearness, imputing, rows, s)
+                store, room = complete(store, heads, objects, nearness, imputing, room, s)
     for i in range(kept.size):
         first, last = offsets[i], offsets[i + 1]
-        store = write_samples(
-            store, heads, objects, nearness, kept[i], prob[first:last], points[first:last]
-        )
+        if last - first > room.prob.size:
+            room = new_room(2 * (last - first), d)
+        room.prob[: last - first] = prob[first:last]
+        room.points[: last - first] = points[first:last]
+        store = _with_room(store, heads, d, block_size(d, last - first))
+        _write_samples(store, objects, nearness, room, kept[i], last - first)
         objects.state[kept[i]] = KEPT
     return store
