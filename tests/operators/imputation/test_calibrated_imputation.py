@@ -113,6 +113,16 @@ def test_the_same_rows_in_any_order_make_the_same_imputer():
         np.testing.assert_array_equal(mine, its)
 
 
+def test_columns_in_any_order_make_the_same_imputer():
+    repository, objects = rows(300, 6), hidden(rows(50, 7), 0.3, 8)
+    names, order = ["a", "b", "noise", "c"], [3, 1, 0, 2]
+    one = calibrated(repository)
+    turned = [names[i] for i in order]
+    other = Imputer(repository[:, order], DEPENDENCIES, ["c"], names=turned, method="calibrated")
+    for mine, its in zip(laws(one, objects), laws(other, objects[:, order]), strict=True):
+        np.testing.assert_array_equal(mine, its)
+
+
 def test_probabilities_are_above_0_and_sum_to_1_and_values_stay_within_the_repository():
     repository = rows(500, 9)
     imputer = calibrated(repository)

@@ -271,8 +271,12 @@ class Imputer:
     def _finish(self, rows: Floats, orders: Ints | None, calibration: Calibration | None) -> None:
         """Trees and flat arrays for the kernels."""
         self._rows, boxes = rows, [own.boxes(self.names) for own in self._choices]
+        by_name = np.argsort(np.array(self.names))  # columns in any order make the same imputer
+        rank = np.argsort(by_name)
         if orders is None:
-            orders = prepared_repository.tree_orders((rows - self._shift) / self._span, boxes)
+            named = [own.boxes([self.names[a] for a in by_name]) for own in self._choices]
+            scaled = (rows - self._shift) / self._span
+            orders = prepared_repository.tree_orders(scaled[:, by_name], named)
         self._orders = orders
         self.prepared = prepared_repository.prepare(
             Preparation(
@@ -287,14 +291,14 @@ class Imputer:
             )
         )
         if calibration is None and self.method == "calibrated" and len(rows) > 1:
-            self._by_worth(rows)
-            calibration = prepared_repository.calibrated(self.prepared, rows)
+            self._by_worth(rows, rank)
+            calibration = prepared_repository.calibrated(self.prepared, rows, rank)
         self._calibration = calibration or Calibration.none(len(self.attributes))
         self.prepared = self.prepared._replace(**self._calibration.fields)
 
-    def _by_worth(self, rows: Floats) -> None:
+    def _by_worth(self, rows: Floats, rank: Ints) -> None:
         """Each attribute's dependencies in the order of what they are worth alone."""
-        orders = prepared_repository.by_worth(self.prepared, rows)
+        orders = prepared_repository.by_worth(self.prepared, rows, rank)
         self._choices = tuple(
             replace(own, ordered=tuple(own.ordered[i] for i in order))
             for own, order in zip(self._choices, orders, strict=True)

@@ -170,12 +170,13 @@ def prepare(of: Preparation) -> Repository:
 class HeldOut:
     """Rows of a repository, left out one by one: what the others say of their hidden values.
 
-    rows : float64[N, D], as they were prepared
+    rows : float64[N, D], as they were prepared    rank : int64[D], of the columns' names in their
+    order, so that columns in any order have the same gaps
     Other attributes that dependencies ask about are missing as well, at random. Always the same
     rows and gaps. Rows that calibrate are others than those that choose, if there are enough.
     """
 
-    def __init__(self, repository: Repository, rows: Floats) -> None:
+    def __init__(self, repository: Repository, rows: Floats, rank: Ints) -> None:
         choice = repository.choice
         self.repository = repository._replace(
             choice=choice._replace(least_donors=choice.least_donors + 1)
@@ -183,11 +184,12 @@ class HeldOut:
         rng = np.random.default_rng(0)
         order = rng.permutation(len(rows))
         self.rows, self.picked, self.calibrating = rows, order[:HELD_OUT], order[-CALIBRATING:]
-        self.draws = rng.random((2, CALIBRATING, rows.shape[1]))
+        self.draws = rng.random((2, CALIBRATING, rows.shape[1]))[:, :, rank]
         self.chance = rng.random(CALIBRATING)
 
     def judged(self, t: int, most: int, **changes: Any) -> float:
-        """The mean score of what is said of hidden values of attribute t.
+        """The mean score of what is said of hidden values of attribute t, to nine digits: what
+        imputes alike but for roundings is equal.
 
         most : so many rows at most    changes : to fields of the repository
         """
@@ -195,7 +197,7 @@ class HeldOut:
         gaps = (self.draws[0, : picked.size] < GAPS) & self.repository.asks[t]
         score = self._ranks(t, picked, gaps, **changes).score
         score = score[np.isfinite(score)]
-        return float(score.mean()) if score.size else np.inf
+        return float(f"{score.mean():.9g}") if score.size else np.inf
 
     def ranks(self, t: int, lacking: int, **changes: Any) -> HeldOutRanks:
         """Ranks of hidden values of attribute t, of rows that lack so many others."""
@@ -215,13 +217,15 @@ class HeldOut:
         return held_out_ranks(repository, t, objects, picked, chance)
 
 
-def by_worth(repository: Repository, rows: Floats) -> list[list[int]]:
+def by_worth(repository: Repository, rows: Floats, rank: Ints) -> list[list[int]]:
     """Numbers of each attribute's dependencies, those that alone impute best first.
+
+    rows, rank : as for `HeldOut`
 
     What a dependency promises is no measure of that: most pairs of rows may be near each other
     while the others are far apart.  Cost: as imputing 128 rows by each dependency.
     """
-    held_out, orders = HeldOut(repository, rows), []
+    held_out, orders = HeldOut(repository, rows, rank), []
     for t in range(repository.column_of.size):
         scores = []
         for d in range(repository.first_dependency[t], repository.first_dependency[t + 1]):
@@ -232,13 +236,14 @@ def by_worth(repository: Repository, rows: Floats) -> list[list[int]]:
     return orders
 
 
-def calibrated(repository: Repository, rows: Floats) -> Calibration:
+def calibrated(repository: Repository, rows: Floats, rank: Ints) -> Calibration:
     """How many dependencies narrow and how donors lend: what imputes best of TOGETHER and LENDING;
     then the curves and tails that make it right.
 
+    rows, rank : as for `HeldOut`
     Cost: as imputing some thousand rows for each attribute.
     """
-    held_out, asked = HeldOut(repository, rows), repository.asks.sum(axis=1)
+    held_out, asked = HeldOut(repository, rows, rank), repository.asks.sum(axis=1)
     groups = max(min(MOST_GROUPS, int(asked.max(initial=0))), 1)
     found = Calibration.none(repository.column_of.size, groups)
     for t in range(repository.column_of.size):
