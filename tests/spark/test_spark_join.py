@@ -191,6 +191,7 @@ def test_streams_give_the_same_pairs_in_any_micro_batches_and_after_a_restart(
     assert sum(getattr(row, "pairs", 0) for row in joined) == len(first)
     assert sum(getattr(row, "unaligned", 0) for row in joined) == 300  # counted once, not by tasks
     settings["tasks"] = 2
+    add_files(spark, left, [299, 300], tmp_path / "left", 1)
     with pytest.raises(StreamingQueryException, match=f"`tasks` was {tasks} and is 2"):
         run_join(spark, frames, tmp_path, **settings)
 
