@@ -561,7 +561,7 @@ def test_explain_says_what_a_join_will_do(tables):
         "500 existing ones with confidence 95%",
         "≥ 500) ≥ 0.75 = min(0.95, 1 - 0.25); at existence 1: 500, 0.9: about ",
         "strategy     index",
-        "one a side, in one task (an arrival is reckoned at 21 us in one, 20.5 us each in 2; TASKS",
+        "one a side, in one task (an arrival is reckoned at 11 us in one, 10.5 us each in 2; TASKS",
         "exact: a pair comes out if and only if it reaches its probability; none that has left",
     ):
         assert words in told, words
@@ -573,7 +573,7 @@ def test_tasks_share_a_join(tables):
     shared = sf.sql(tables, f"{query} TASKS 3").collect()
     assert sorted(shared) == sorted(sf.sql(tables, query).collect())
     large = explain(tables, query.replace("500", "100000"))
-    assert "in 4 tasks (an arrival is reckoned at 220 us in one, 70 us each in 4; TASKS" in large
+    assert "in 8 tasks (an arrival is reckoned at 210 us in one, 35 us each in 8; TASKS" in large
 
 
 def test_explain_says_whether_the_pace_of_two_streams_matters(tables):
