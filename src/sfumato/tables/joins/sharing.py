@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from sfumato.windows import JoinWindow
 
-# Microseconds, with ten alternatives in three dimensions: a few in the operator, as many for another
-# copy of the row through Spark; a third of what benchmarks/join_tasks.py has where 1 in 300 tuples
-# is near enough.
+# Microseconds, with ten alternatives in three dimensions: a few in the operator and as many for one
+# more copy of the row through Spark; a third of what benchmarks/join_tasks.py has for tuples held,
+# where 1 in 300 is near enough.
 EVERY_TASK = 10.0
 A_TUPLE_OPPOSITE = 0.002
 CHOICES = (8, 4, 2)
