@@ -9,7 +9,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 JAVA_17 := $(shell version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 \
 	| sed -n 's/.*version "\([0-9]*\).*/\1/p'); [ "$${version:-0}" -ge 17 ] && echo yes)
 
-.PHONY: demo check fast test lint bench chaos soak static clean
+.PHONY: demo check fast test warm lint bench chaos soak static clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/demo.stamp
@@ -23,10 +23,12 @@ fast: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m 'not spark and not slow' \
 		--hypothesis-profile daily
 
-# Kernels of tests have bounds checks: other ones than those that queries run.
-test: $(VENV)/dev.stamp
-	NUMBA_BOUNDSCHECK=1 $(BIN)/sfumato warm-up
+test: warm
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+# Kernels of tests have bounds checks: other ones than those that queries run.
+warm: $(VENV)/dev.stamp
+	NUMBA_BOUNDSCHECK=1 $(BIN)/sfumato warm-up
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
