@@ -130,6 +130,14 @@ def test_the_examples_pass_the_checks_before_spark():
         check_before_spark(read_pipeline(file))
 
 
+def test_a_connector_made_for_another_spark_is_told_with_it(monkeypatch):
+    monkeypatch.setattr("pyspark.__version__", "4.3.0")
+    assert "it runs with PySpark 4.1, and this is 4.3.0" in connectors.advice("iceberg")
+    assert "runs with" not in connectors.advice("kafka")
+    monkeypatch.setattr("pyspark.__version__", "4.1.1")
+    assert "runs with" not in connectors.advice("iceberg")
+
+
 def test_a_catalog_may_have_other_tables(folder):
     text = RIGHT.replace("FROM readings", "FROM elsewhere")
     settings = '[spark]\nsettings = { "spark.sql.defaultCatalog" = "lake" }\n'

@@ -19,6 +19,7 @@ CONNECTORS: Mapping[str, str] = {
     "iceberg": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
     "avro": "org.apache.spark:spark-avro_2.13:4.1.1",
 }
+RUNS_WITH = {"delta": "4.1", "iceberg": "4.1"}  # the PySpark that the newest release is made for
 OWN = (
     *("json", "csv", "parquet", "orc", "text", "xml", "binaryfile", "jdbc", "rate"),
     *("rate-micro-batch", "socket", "replay", "console", "memory", "noop", ""),
@@ -51,9 +52,15 @@ def advice(form: str) -> str:
         hint = did_you_mean(form, (*OWN, *CONNECTORS))
         why = f"names {form!r}, which is no format of Spark's{hint}"
         return why + ("" if hint else "; add its connector: [spark] packages = [...]")
+    wanted, here = RUNS_WITH.get(form.lower()), pyspark.__version__
+    other = (
+        ""
+        if wanted is None or here.startswith(f"{wanted}.")
+        else (f"; it runs with PySpark {wanted}, and this is {here}")
+    )
     return (
         f"names {form!r}, whose connector does not come with Spark: add [spark] and "
-        f'packages = ["{packages}"] to the file'
+        f'packages = ["{packages}"] to the file{other}'
     )
 
 
