@@ -1,5 +1,6 @@
 """The public names, one line each: `__init__.py` loads them from here when they are first used."""
 
+from sfumato.charts.chart import chart as chart
 from sfumato.live.watch import watch as watch
 from sfumato.operators.disorder.punctuator import Punctuator as Punctuator
 from sfumato.operators.imputation.dependency import Dependency as Dependency
@@ -38,6 +39,7 @@ from sfumato.spark.reorder import reorder as reorder
 from sfumato.spark.reorder import split_late as split_late
 from sfumato.spark.replay.source import ReplaySource as ReplaySource
 from sfumato.spark.run_to_end import run_to_end as run_to_end
+from sfumato.spark.self_join import self_join as self_join
 from sfumato.spark.settings import settings as settings
 from sfumato.spark.similarity_join import similarity_join as similarity_join
 from sfumato.spark.top_k import top_k as top_k
@@ -46,6 +48,7 @@ from sfumato.spark.window_aggregate import window_aggregate as window_aggregate
 from sfumato.sql import explain as explain
 from sfumato.sql import sql as sql
 from sfumato.sql.text.errors import SqlError as SqlError
+from sfumato.tables.reading.invalid_rows import InvalidRowsWarning as InvalidRowsWarning
 from sfumato.warming import warm_up as warm_up
 from sfumato.windows import Delta as Delta
 from sfumato.windows import JoinWindow as JoinWindow

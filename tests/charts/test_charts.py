@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import sfumato as sf
+from chart_data import data_of
 from sfumato.charts import rank_chart, save, timetable_chart
 from sfumato.cli.charts import draw
 from sfumato.sql.constructs.ranked import Ranked
@@ -14,24 +15,6 @@ from sfumato.windows import Range
 SIX = [(3, 2), (2, 2), (4, 3), (3, 5), (5, 5), (2, 7)]  # Q1 ... Q6 of D, in minutes
 MINUTE = 60_000_000
 SPEEDS = ([80, 65, 45, 30, 50, 25], [0.3, 0.4, 0.5, 1, 0.8, 0.2], [-1, 2, 2, -1, 5, 5])  # Table 1
-
-
-def data_of(chart):
-    """Every list of values in a chart's specification."""
-    found = []
-
-    def walk(part):
-        if isinstance(part, dict):
-            if isinstance(part.get("data"), dict) and "values" in part["data"]:
-                found.append(part["data"]["values"])
-            for value in part.values():
-                walk(value)
-        elif isinstance(part, list):
-            for value in part:
-                walk(value)
-
-    walk(chart.to_dict())
-    return found
 
 
 def test_every_answer_of_the_timetable_is_drawn_in_its_unit_and_no_other():
@@ -90,7 +73,7 @@ def test_the_queries_of_one_ranking_are_drawn_once(tmp_path):
     def ranked(name, by="speed"):
         queries = (("top_3", 3, 2 * MINUTE), ("top_4", 4, 3 * MINUTE))
         return Ranked(
-            Table("s", True, ()), Range(20 * MINUTE), queries, name, by, False, "pk_topk", None,
+            Table("s", True, ()), Range("20 minutes"), queries, name, by, False, "pk_topk", None,
             ("at",), (),
         )  # fmt: skip
 

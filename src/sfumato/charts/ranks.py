@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.charts.style import BLUE, altair, styled
+from sfumato.charts.style import altair, styled, theme_of
 from sfumato.operators.ranking.top_k import rank_probabilities
 
 MOST_TUPLES = 25
@@ -19,6 +19,7 @@ def rank_chart(
     k: int,
     labels: Sequence[str] | None = None,
     what: str = "tuple",
+    theme: str = "light",
     **options: Any,
 ) -> Any:
     """An Altair chart of Pr(rank = j), j = 1 ... k, and of their sum Pr_k, for the tuples of
@@ -26,9 +27,10 @@ def rank_chart(
 
     ranked, options : scores, prob, rules, tuples, ascending as rank_probabilities takes them
     labels : a text for each tuple; by default its number;  what : what a tuple is, for the axis
+    theme : "light" or "dark"
     Raises ImportError without Altair, ValueError for other arguments out of range.
     """
-    alt = altair()
+    alt, colours = altair(), theme_of(theme)
     chances = rank_probabilities(*ranked, k=k, **options)
     total = chances.sum(axis=1)
     if labels is not None and len(labels) != total.size:
@@ -67,8 +69,8 @@ def rank_chart(
         x=alt.X("sum:Q", title=f"Pr(among the top {k})", scale=alt.Scale(domain=[0, 1])),
         y=alt.Y("tuple:N", title=None, sort=order, axis=alt.Axis(labels=False, ticks=False)),
     )
-    marks = bars.mark_bar(color=BLUE)
-    text = bars.mark_text(align="left", dx=4, fontSize=11).encode(
+    marks = bars.mark_bar(color=colours.main)
+    text = bars.mark_text(align="left", dx=4, fontSize=11, color=colours.ink).encode(
         text=alt.Text("sum:Q", format=".3f")
     )
     hidden = int(np.count_nonzero(total > 0.0)) - len(order)
@@ -77,4 +79,5 @@ def rank_chart(
         alt.hconcat(heat, marks + text, spacing=14),
         f"Who is among the top {k}, and at which rank",
         f"over all possible worlds; {more}",
+        theme=theme,
     )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sfumato.charts.style import PALETTE, altair, styled
+from sfumato.charts.style import altair, styled, theme_of
 from sfumato.operators.ranking.timetable import Timetable, first_runs, timetable
 
 WIDTH = 640
@@ -24,6 +24,7 @@ def timetable_chart(
     unit: str = "unit",
     size: int = 1,
     against: Sequence[str] = ("none",),
+    theme: str = "light",
 ) -> Any:
     """An Altair chart of a timetable: above, the instants at which each query is answered; below,
     the sum of k over the runs so far, also under other plans.
@@ -31,11 +32,11 @@ def timetable_chart(
     names : of the queries, in their order; by default q1, q2, ...
     unit, size : the unit of the time axis, and how long it is in the units of `every` ("minute"
         and 60,000,000 for microseconds)
-    against : plans to compare with, as `timetable` names them
+    against : plans to compare with, as `timetable` names them;  theme : "light" or "dark"
     At least a cycle is shown, or its first 120 runs, and of many queries the 40 most frequent.
     Raises ImportError without Altair, ValueError for names that are not as many as the queries.
     """
-    alt = altair()
+    alt, colours = altair(), theme_of(theme)
     asked = table.queries
     names = [f"q{i + 1}" for i in range(len(asked))] if names is None else list(names)
     if len(names) != len(asked):
@@ -52,11 +53,11 @@ def timetable_chart(
     within = alt.Scale(domain=[0, end / size], nice=False)
     time = alt.X("time:Q", title=f"time ({unit}s)", scale=within)
     ks = sorted({_cost(table, group) for _, group in runs})
-    blues = alt.SchemeParams("blues", extent=[0.35, 1.0])  # nothing too pale to see
+    blues = alt.SchemeParams("blues", extent=list(colours.steps))  # nothing lost on the page
     cost = alt.Color(
         "run:Q",
         title="k of the run",
-        scale=alt.Scale(scheme=blues),
+        scale=alt.Scale(scheme=blues, reverse=theme == "dark"),
         legend=alt.Legend(format="d", values=ks if len(ks) <= 6 else [ks[0], ks[-1]]),
     )
     dots = (
@@ -82,7 +83,7 @@ def timetable_chart(
             x=time,
             y=alt.Y("cost:Q", title="cost so far (sum of k)"),
             color=alt.Color(
-                "plan:N", title="plan", scale=alt.Scale(domain=shown, range=list(PALETTE))
+                "plan:N", title="plan", scale=alt.Scale(domain=shown, range=list(colours.palette))
             ),
             strokeDash=alt.StrokeDash("plan:N", title="plan", scale=alt.Scale(domain=shown)),
         )
@@ -95,6 +96,7 @@ def timetable_chart(
         f"When {len(asked)} queries are answered" if len(asked) > 1 else "When a query is answered",
         f"{table.cost_per_unit * size:.4g} (sum of k) a {unit}, "
         f"{saving:.3g} times less than each query alone",
+        theme=theme,
     )
 
 

@@ -1,0 +1,66 @@
+"""`sf.chart`: the picture of whatever it is given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sfumato.charts.distribution import distribution_chart, results_chart
+from sfumato.charts.membership import membership_chart
+from sfumato.charts.progress import progress_chart
+from sfumato.charts.results import columns_of, distribution_of
+from sfumato.charts.timetable import timetable_chart
+from sfumato.operators.ranking.timetable import Timetable
+from sfumato.operators.windows.uncertain_window import UncertainWindow
+
+
+def chart(
+    what: Any,
+    result: str | None = None,
+    *,
+    x: str | None = None,
+    key: str | None = None,
+    title: str | None = None,
+    theme: str = "light",
+    **options: Any,
+) -> Any:
+    """The picture, an Altair chart, of a result, a window, a timetable or a running query.
+
+    what : one of
+        a distribution: a list of structs <prob, VALUE>, as `distribution=m` or `alternatives` give
+        rows of results with `result`, the column to draw: an Arrow, pandas or Polars table, or
+            collected rows; results are structs (mean, stddev, quantiles), numbers or distributions
+        an `UncertainWindow`: how probably each tuple held exists and is in the window
+        a `Timetable`: when which query is answered, and what that costs (`options`: those of
+            `sfumato.charts.timetable_chart`)
+        a running StreamingQuery: rows a second and the share of late rows, batch by batch
+    result, x, key : of rows: the column of results, the one to draw them over (by default the end
+        of `window`), and one whose values are lines of their own
+    title : instead of the one that is made;  theme : "light" or "dark", of the page around it
+
+    In a notebook the chart shows itself; `sfumato.charts.save(chart, "picture.png")` writes it as
+    a page or an image. Nothing of Spark's is started or collected. Raises ImportError without
+    Altair (`pip install 'sfumato[charts]'`), TypeError for anything else.
+    """
+    plain: dict[str, Any] = {"title": title, "theme": theme}
+    if isinstance(what, Timetable):
+        return timetable_chart(what, theme=theme, **options)
+    if options:
+        raise TypeError(f"{', '.join(options)} belongs to the picture of a timetable")
+    if isinstance(what, UncertainWindow):
+        return membership_chart(what, **plain)
+    if hasattr(what, "recentProgress"):
+        return progress_chart(what, **plain)
+    if result is None and distribution_of(what) is not None:
+        return distribution_chart(what, **plain)
+    columns = columns_of(what)
+    if columns is None:
+        raise TypeError(
+            "`what` must be a distribution, a table of results, an UncertainWindow, a Timetable or "
+            f"a running query; got {type(what).__name__}"
+        )
+    if result is None:
+        raise TypeError(
+            f"`result` must name the column of results to draw, one of {', '.join(columns)}: "
+            'sf.chart(table, "total")'
+        )
+    return results_chart(columns, result, x=x, key=key, **plain)

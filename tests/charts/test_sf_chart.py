@@ -1,0 +1,136 @@
+"""`sf.chart`: what is drawn of results, windows, timetables and running queries."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+import sfumato.local as sl
+from chart_data import data_of
+from sfumato.charts import save
+
+LAW = [{"prob": 0.25, "n": 1.0}, {"prob": 0.5, "n": 3.0}, {"prob": 0.125, "n": 1.0}]
+ROWS = pa.Table.from_pylist(
+    [
+        {
+            "ts": datetime(2024, 1, 1, 0, 0, i, tzinfo=UTC),
+            "site": "ab"[i % 2],
+            "alternatives": [{"prob": 0.5, "x": float(i)}, {"prob": 0.3, "x": i + 1.0}],
+        }
+        for i in range(40)
+    ]
+)
+WINDOW = {"window": sf.Range("10 seconds"), "order": "ts"}
+
+
+def test_a_distribution_is_drawn_value_by_value_and_says_what_is_missing_to_1():
+    bars, [mean] = data_of(chart := sf.chart(LAW))
+    assert [(bar["at"], bar["prob"]) for bar in bars] == [("1", 0.375), ("3", 0.5)]
+    assert mean["mean"] == pytest.approx((0.375 + 1.5) / 0.875)
+    assert "probability 0.875; with 0.12 nothing" in chart.to_dict()["title"]["subtitle"][1]
+
+
+def test_many_values_are_put_into_bins_without_losing_probability():
+    values = np.random.default_rng(0).normal(size=5000)
+    bars, _ = data_of(sf.chart([{"prob": 1 / 5000, "x": v} for v in values]))
+    assert len(bars) == 60
+    assert sum(bar["prob"] for bar in bars) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("give", [pa.Table.to_pandas, pa.Table.to_pylist, lambda table: table])
+def test_results_are_drawn_over_the_end_of_their_window(give):
+    found = sl.window_aggregate(ROWS, {"s": "sum(x)"}, distribution=16, **WINDOW)
+    rows, *_ = data_of(sf.chart(give(found), "s"))
+    assert [row["at"] for row in rows] == [f"2024-01-01T00:00:{s}" for s in (10, 20, 30, 40)]
+    first = sorted(found.to_pylist()[0]["s"], key=lambda a: a["s"])
+    reached, total = 0.0, sum(a["prob"] for a in first)
+    for a in first:  # the median, the slow way
+        reached += a["prob"]
+        if reached >= total / 2:
+            assert rows[0]["q50"] == a["s"]
+            break
+
+
+def test_a_line_for_each_key_and_what_may_not_exist_has_its_probability_below():
+    found = sl.window_aggregate(ROWS, {"top": "max(x)"}, key="site", **WINDOW)
+    chart = sf.chart(found, "top", key="site")
+    assert {row["key"] for row in data_of(chart)[0]} == {"a", "b"}
+    _, below = chart.to_dict()["vconcat"]
+    assert below["encoding"]["y"]["title"] == "there is one"
+    assert chart.to_dict()["title"]["subtitle"] == [
+        "mean, and one standard deviation on either side"
+    ]
+
+
+def test_who_is_in_a_window_is_drawn_as_the_window_says():
+    window = sf.UncertainWindow(3, 0.9)
+    window.extend(np.array([0.5, 0.9, 0.4, 0.8, 1.0, 0.3]))
+    bars, *_ = data_of(sf.chart(window))
+    both = {bar["tuple"]: bar["both"] for bar in bars}
+    exists = {bar["tuple"]: bar["exists"] for bar in bars}
+    for j, p in both.items():
+        assert p == pytest.approx(exists[j] * window.in_window(j))
+    with pytest.raises(ValueError, match="holds no tuple yet"):
+        sf.chart(sf.UncertainWindow(3, 0.9))
+
+
+def test_a_running_query_is_drawn_with_its_rate_and_its_late_rows():
+    reports = [
+        {
+            "batchId": i,
+            "timestamp": f"2024-01-01T00:00:0{i}.000Z",
+            "numInputRows": 100 * i,
+            "durationMs": {"addBatch": 1, "triggerExecution": 500} if i else {},
+            "observedMetrics": {
+                "sfumato_reorder_1": {"rows": 100 * i, "late": i},
+                "sfumato_window_2_input": {"rows": 100 * i, "invalid": 50},
+                "sfumato_rows_out": {"rows": 7},
+            },
+        }
+        for i in range(3)
+    ]
+    query = SimpleNamespace(name="flights", recentProgress=reports)
+    rates, shares = data_of(chart := sf.chart(query))
+    assert [rate["rate"] for rate in rates] == [200.0, 400.0]
+    assert [(row["what"], row["share"]) for row in shares] == [("late in reorder_1", 0.01)] * 2
+    assert chart.to_dict()["title"]["text"] == "Query flights"
+    query.recentProgress = []
+    with pytest.raises(ValueError, match="no micro-batch yet"):
+        sf.chart(query)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_picture_is_drawn_in_both_themes(tmp_path, theme):
+    window = sf.UncertainWindow(3, 0.9)
+    window.extend(np.full(9, 0.6))
+    for i, chart in enumerate(
+        [
+            sf.chart(LAW, theme=theme),
+            sf.chart(pd.DataFrame({"x": [1.0, 2.0]}), "x", theme=theme),
+            sf.chart(window, theme=theme),
+            sf.chart(sf.timetable([(3, 2), (2, 3)]), theme=theme, unit="minute"),
+        ]
+    ):
+        assert save(chart, tmp_path / f"{i}.svg").stat().st_size > 1000
+        assert ("background" in chart.to_dict()["config"]) == (theme == "dark")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((3,), TypeError, "`what` must be a distribution, a table of results"),
+        ((ROWS,), TypeError, "`result` must name the column of results to draw, one of ts"),
+        ((ROWS, "y"), ValueError, "`result` must be one of ts, site, alternatives; got 'y'"),
+        ((ROWS, "site"), TypeError, "a result is a number, a struct<mean"),
+        (([{"prob": 1.0, "x": 1, "y": 2}],), ValueError, "a picture is of one attribute"),
+    ],
+)
+def test_what_cannot_be_drawn_is_said(arguments, error, message):
+    with pytest.raises(error, match=message):
+        sf.chart(*arguments)
