@@ -183,7 +183,7 @@ def judge(rows: pd.DataFrame) -> Verdict:
         + ", ".join(f"{mean[name]:.3f} {name}" for name in BASELINES)
         + f"; imputing at once takes {times[FUSED].median() * 1e6:.0f} µs an arrival (median), "
         f"imputing first {_span(faster)} times as long, kNN {_span(times[KNN] / times[FUSED])} "
-        f"times. {_gain(score, times)}{_shortage(rows)}"
+        f"times. {_gain(score, times)}{_shortage(rows)} {_certainty(rows)}"
     )
     worse = [name for name in BASELINES if mean[name] > mean[FUSED] + LEVEL]
     quicker = faster.median() >= 1.0
@@ -222,6 +222,24 @@ def _gain(score: pd.DataFrame, times: pd.DataFrame) -> str:
         f"{int((ours >= others - LEVEL).sum())}. It takes {times[OURS].median() * 1e6:.0f} µs at "
         f"once, imputing first {_span(faster)} times as long, and finds the same pairs."
     )
+
+
+def _certainty(rows: pd.DataFrame) -> str:
+    """How sure the scores are, and what of them is no surprise."""
+    tuned = (
+        "what ours are discovered with (nearness, tightness) was chosen on these same sets, which "
+        "favours them"
+    )
+    stretches = int(rows.stretches.max()) if "stretches" in rows else 1
+    if stretches == 1:
+        pairs = int(rows.true_pairs.median()) if "true_pairs" in rows else 1
+        # Of independent pairs; those of one stretch are not, so that the true error is larger.
+        error = 1.96 * 0.5 / max(pairs, 1) ** 0.5
+        return (
+            f"A point is one stretch of {JUDGED} arrivals with {pairs:,} true pairs (median): its "
+            f"F-score is uncertain by {error:.3f} or more; {tuned}."
+        )
+    return f"A point is the mean of {stretches} stretches; {tuned}."
 
 
 def _shortage(rows: pd.DataFrame) -> str:

@@ -152,7 +152,10 @@ def judge_loads(rows: pd.DataFrame, axis: str) -> Verdict:
         f"second {'the same' if more else 'another'}, that of lateness "
         f"{'the same' if sooner else 'another'}; NS asks for {gap.iloc[0]:.2g} s of work a second "
         f"more than DP at first and {gap.iloc[-1]:.2g} s at last. With our kernel DP's work is "
-        f"{(work.DP / work[OURS]).min():,.0f} to {(work.DP / work[OURS]).max():,.0f} times less."
+        f"{(work.DP / work[OURS]).min():,.0f} to {(work.DP / work[OURS]).max():,.0f} times less. "
+        "Answers a second and lateness are simulated: one machine that carries out the runs one "
+        "after the other, each in the time that was measured for its k. Their order is that of "
+        "GA ≤ INCO ≤ IN ≤ NS; DP and GA, which cost alike, are left out of it."
     )
     as_reported = {
         "a plan with more sharing costs more at some point": cheaper,
