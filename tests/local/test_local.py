@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from io import BytesIO
 from itertools import product
 from pathlib import Path
 
@@ -15,9 +16,11 @@ import pytest
 
 import sfumato as sf
 import sfumato.local as sl
+from sfumato.local.model.frame import frame_of
+from worlds import at_least
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "local.md"
-RANGE = sf.Range(10)
+RANGE = sf.Range("10 us")
 READINGS = {
     "id": [1, 2, 3, 4, 5, 6],
     "made": [1, 4, 2, 9, 12, 3],
@@ -32,7 +35,7 @@ def test_it_does_not_import_spark():
 import sys, pyarrow as pa, sfumato as sf, sfumato.local as sl
 t = sl.reorder(pa.table({"a": [2, 1], "b": [1, 2]}), event_time="a", arrival="b", slack=1)
 t = sl.window_aggregate(t, {"n": "sum(a)"}, window=sf.Rows(2), order="a")
-sl.top_k(t, 1, by="n.mean", window=sf.Range(5), order="a")
+sl.top_k(t, 1, by="n.mean", window=sf.Range("5 us"), order="a")
 sl.similarity_join(t, t, on="a", within=1.0, probability=0.5, window=sf.Rows(2), order="a")
 assert "pyspark" not in sys.modules and "sfumato.spark" not in sys.modules
 """
@@ -57,7 +60,7 @@ def tables(columns: dict) -> list:
     return [*found, polars.DataFrame(columns)]
 
 
-def test_any_table_is_taken_and_arrow_comes_out():
+def test_any_table_is_taken_and_one_of_its_kind_comes_out():
     answers = [
         sl.window_aggregate(
             sl.reorder(table, event_time="made", arrival="arrival", slack=2),
@@ -65,9 +68,56 @@ def test_any_table_is_taken_and_arrow_comes_out():
         )
         for table in tables(READINGS)
     ]  # fmt: skip
-    assert all(isinstance(answer, pa.Table) for answer in answers)
-    assert all(answer.equals(answers[0], check_metadata=True) for answer in answers)
-    assert answers[0].num_rows == 2
+    kinds = [type(answer) for answer in answers]
+    assert kinds[:4] == [pa.Table, pd.DataFrame, pa.Table, pa.Table]
+    assert kinds[4:] == [type(table) for table in tables(READINGS)[4:]]
+    assert all(len(answer) == 2 for answer in answers)
+    for answer in answers:  # any other function takes it, with all that was said of it
+        again = sl.window_aggregate(answer, {"n": "count(*)"}, window=sf.Rows(1), order="held")
+        assert "sfumato_window_2" in sl.counters(again)
+    plain = [frame_of(answer).table for answer in answers]
+    assert all(table.equals(plain[0], check_metadata=True) for table in plain)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_what_reorder_said_goes_with_a_frame_or_is_missed(library):
+    frames = pytest.importorskip(library)
+    given = {**READINGS, "nothing": [None, 2**60 + 1, 3, 4, 5, 6]}
+    arrow = sl.reorder(pa.table(given), event_time="made", arrival="arrival", slack=1, key=None)
+    ordered = sl.reorder(frames.DataFrame(READINGS), event_time="made", arrival="arrival", slack=1)
+    asked = {"aggregates": {"n": "count(*)"}, "window": sf.Rows(2, 1.0), "order": "made"}
+    expected = sl.window_aggregate(arrow, **asked).column("id").to_pylist()
+    assert len(expected) < arrow.num_rows  # late rows enter no window
+    assert list(sl.window_aggregate(ordered, **asked)["id"]) == expected
+    filtered = sl.where(ordered, "id <> 2")
+    assert list(sl.window_aggregate(filtered, **asked)["id"]) == [i for i in expected if i != 2]
+    on_time, late = sl.split_late(ordered)
+    assert sorted([*on_time["id"], *late["id"]]) == READINGS["id"]
+    if library == "pandas":
+        assert list(sl.window_aggregate(ordered[ordered.id != 2], **asked)["id"]) == [
+            i for i in expected if i != 2
+        ]
+        lost = pd.DataFrame(ordered.to_dict("list"))
+    else:
+        lost = ordered.filter(frames.col("id") != 2)
+    for call in (
+        lambda: sl.window_aggregate(lost, **asked),
+        lambda: sl.top_k(lost, 1, by="x", window=RANGE, order="made"),
+        lambda: sl.similarity_join(
+            lost, lost, on="x", within=1, probability=0.5, window=sf.Rows(2), order="made"
+        ),
+    ):
+        with pytest.raises(ValueError, match=f"(?i){library} lost it on the way"):
+            call()
+
+
+def test_whole_numbers_with_nulls_keep_their_digits_in_pandas():
+    given = pd.DataFrame({"k": pd.array([1, None, 3], "Int64"), "t": [1, 2, 3], "x": [1.0, 2, 3]})
+    given.loc[0, "k"] = 2**60 + 1
+    found = sl.window_aggregate(given, {"s": "sum(x)"}, window=sf.Rows(1, 1.0), order="t")
+    assert found["k"].tolist() == [2**60 + 1, pd.NA, 3]
+    found.to_parquet(io := BytesIO())  # what is kept in attrs can be written
+    assert pd.read_parquet(BytesIO(io.getvalue())).attrs == found.attrs
 
 
 def test_types_are_taken_as_spark_has_them():
@@ -81,6 +131,7 @@ def test_types_are_taken_as_spark_has_them():
         index=["p", "q"],
     )
     table = sl.reorder(given, event_time="at", arrival="at", key="kind", estimator="max")
+    table = frame_of(table).table
     assert table.schema.types[:4] == [pa.timestamp("us"), pa.int16(), pa.string(), pa.float64()]
     assert table.column_names == ["at", "n", "kind", "x", "late", "punctuation"]
     assert table.column("x").null_count == 1
@@ -131,7 +182,7 @@ def test_pairs_are_those_of_every_pair():
     columns = {"t": np.arange(40), "x": random.random(40), "y": random.random(40)}
     table = pa.table(columns)
     pairs = sl.similarity_join(
-        table, table, on=["x", "y"], within=0.2, probability=0.5, window=sf.Range(7), order="t"
+        table, table, on=["x", "y"], within=0.2, probability=0.5, window=sf.Range("7 us"), order="t"
     )
     expected = set()
     for i, j in product(range(40), repeat=2):
@@ -146,7 +197,7 @@ def test_pairs_are_those_of_every_pair():
 def test_operators_chain_and_their_counters_with_them():
     rows = sl.reorder(READINGS_TABLE, event_time="made", arrival="arrival", slack=1)
     windows = sl.window_aggregate(rows, {"s": "sum(x)"}, window=sf.Rows(2), order="made")
-    best = sl.top_k(windows, [sf.Top(1, every=5)], by="s.mean", window=RANGE, order="made")
+    best = sl.top_k(windows, [sf.Top(1, every="5 us")], by="s.mean", window=RANGE, order="made")
     assert best.column_names == [
         "query", "k", "time", "rank", "score", "probability", "row", "answered",
     ]  # fmt: skip
@@ -287,12 +338,95 @@ def test_the_page_of_the_documents_runs_as_printed(capsys):
     found: dict = {}
     exec(compile(code, str(PAGE), "exec"), found)
     assert "sfumato_reorder_1" in capsys.readouterr().out
-    late = found["ordered"].to_pandas().query("late")
+    late = found["ordered"].query("late")
     assert late["celsius"].tolist() == [20.9]
-    assert found["levels"].num_rows == 4
-    best = [row for row in found["warmest"].to_pylist() if row["rank"] == 1]
+    assert len(found["levels"]) == 4
+    best = [row for row in found["warmest"].to_dict("records") if row["rank"] == 1]
     assert best[-1]["row"]["celsius"] == 21.5
-    assert found["near"].num_rows > 0
+    assert len(found["near"]) > 0
+
+
+@pytest.mark.parametrize("window", [sf.Rows(3, 0.9), sf.Range("9 us")])
+def test_a_stream_joined_with_itself_has_every_pair_once(window):
+    random = np.random.default_rng(5)
+    rows = [
+        {
+            "i": i,
+            "t": int(i // 2 * 3),
+            "alternatives": [
+                {"prob": p, "x": float(x)}
+                for p, x in zip([0.5, 0.25], random.integers(0, 6, 2), strict=True)
+            ][: random.integers(1, 3)],
+        }
+        for i in range(40)
+    ]
+    exists = [sum(a["prob"] for a in row["alternatives"]) for row in rows]
+    held = sf.UncertainWindow(3, 0.9, probability=0.2)
+    expected = {}
+    for i, row in enumerate(rows):
+        starts = held.extend([exists[i - 1]]) if i and isinstance(window, sf.Rows) else [0]
+        for j in range(i):
+            inside = 1.0 if row["t"] - rows[j]["t"] < 9 else 0.0
+            if isinstance(window, sf.Rows):
+                newer = exists[j + 1 : i]
+                inside = 1.0 - float(at_least(newer, 3)) if j >= starts[0] else 0.0
+            match = inside * sum(
+                a["prob"] * b["prob"]
+                for a, b in product(row["alternatives"], rows[j]["alternatives"])
+                if abs(a["x"] - b["x"]) <= 1
+            )
+            if match >= 0.2:
+                expected[i, j] = match
+    found = sl.self_join(
+        pa.Table.from_pylist(rows), on="x", within=1.0, probability=0.2, window=window,
+        order=["t", "i"] if isinstance(window, sf.Rows) else "t",
+    ).to_pylist()  # fmt: skip
+    got = {(row["left"]["i"], row["right"]["i"]): row["probability"] for row in found}
+    assert len(found) == len(got)
+    if isinstance(window, sf.Range):  # simultaneous rows come in the order of their hash
+        got = {(max(pair), min(pair)): p for pair, p in got.items()}
+    assert got == pytest.approx(expected, abs=1e-12)
+    assert len(got) > 5
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"window": (sf.Rows(2), sf.Rows(3))}, TypeError, "of a stream with itself is one window"),
+        ({"window": sf.Range("1 s"), "order": "x"}, TypeError, "where `window` goes by time"),
+        ({"on": []}, ValueError, "`on` must name at least one"),
+    ],
+)
+def test_wrong_joins_of_a_stream_with_itself_are_refused(options, error, message):
+    asked = {"on": "x", "within": 1, "probability": 0.5, "window": sf.Rows(2), "order": "made"}
+    with pytest.raises(error, match=message):
+        sl.self_join(pa.table(READINGS), **{**asked, **options})
+
+
+def test_pairs_of_several_streams_and_dependencies_are_found_without_spark():
+    random = np.random.default_rng(2)
+    streams = {
+        name: pa.table({"t": np.arange(20), "x": random.random(20)}) for name in ("a", "b", "c")
+    }
+    asked = {"on": "x", "within": 0.1, "probability": 0.5, "window": sf.Rows(9), "order": "t"}
+    found = sl.join_streams(streams, name="all", **asked)
+    parts = [("a", "b"), ("a", "c"), ("b", "c")]
+    expected = [
+        {"left_stream": one, "right_stream": other, **row}
+        for one, other in parts
+        for row in sl.similarity_join(streams[one], streams[other], **asked).to_pylist()
+    ]
+    assert found.to_pylist() == expected
+    assert [n for n in sl.counters(found) if n.count("_") == 4] == [
+        f"sfumato_join_all_{one}_{other}" for one, other in parts
+    ]
+    assert isinstance(
+        sl.join_streams({n: t.to_pandas() for n, t in streams.items()}, **asked), pd.DataFrame
+    )
+    x = random.random(300)
+    table = pd.DataFrame({"x": x, "y": 2 * x + random.normal(0, 0.01, 300), "note": "-"})
+    best = sl.discover_dependencies(table)
+    assert {(d.dependent, d.determinants[0][0]) for d in best} >= {("y", "x"), ("x", "y")}
 
 
 def test_columns_of_one_name_and_names_that_are_no_text_are_refused():

@@ -118,7 +118,7 @@ CASES = {
         a, {"n": "count(*)"}, window=sf_.Rows(5), forget_after="3 seconds", **AT
     ),
     "uncertain times": lambda sf, a, b: sf.window_aggregate(
-        a, {"n": "count(*)", "s": "sum(y)"}, window=sf_.Range(2, slide=1), order="t"
+        a, {"n": "count(*)", "s": "sum(y)"}, window=sf_.Range("2 us", slide="1 us"), order="t"
     ),
     "top-k": lambda sf, a, b: sf.top_k(
         a, [sf_.Top(1, name="first"), sf_.Top(3, every="7 seconds")], by="x + m.n desc",
@@ -133,6 +133,17 @@ CASES = {
     "joined after reorder": lambda sf, a, b: sf.similarity_join(
         sf.reorder(a, **REORDERED, slack=5), sf.reorder(b, **REORDERED, slack=2), on="x",
         within={"x": 0.3}, probability=0.1, window=sf_.Range("5 seconds"), output="changes", **AT,
+    ),
+    "joined with itself": lambda sf, a, b: sf.self_join(
+        a, on=["x", "y"], within=0.4, probability=0.2, window=sf_.Rows(6, 0.9), **AT
+    ),
+    "joined with itself after reorder": lambda sf, a, b: sf.self_join(
+        sf.reorder(a, **REORDERED, slack=2), on="x", within=0.3, probability=0.1,
+        window=sf_.Range("5 seconds"), output="changes", **AT,
+    ),
+    "several joined": lambda sf, a, b: sf.join_streams(
+        {"one": a, "two": b, "three": a}, on="x", within=0.2, probability=0.3,
+        window=sf_.Rows(5, 0.9), **AT,
     ),
     "extents joined": lambda sf, a, b: sf.extent_join(
         *(
@@ -169,7 +180,7 @@ PLAIN_CASES = {
         rules="rule", streams="team",
     ),
     "rules": lambda sf, p, q: sf.top_k(
-        p, sf_.Top(2, every=5_000_000), by="-x", window=sf_.Rows(4, 0.8), order="at", key="room",
+        p, sf_.Top(2, every="5 s"), by="-x", window=sf_.Rows(4, 0.8), order="at", key="room",
         rules="RULE", semantics="pt_k", probability=0.3, existence="existence",
     ),
     "earlier values": lambda sf, p, q: sf.earlier_values(p, "x", order="at", key="room"),
@@ -305,6 +316,12 @@ def test_numbers_of_alternatives(spark):
         sf.samples(["m.mean", "m.n"], [0.5, "m.n"], 3, "uniform", ["x", "y"]).alias("plane"),
         sf.alternatives(F.col("alternatives.x"), F.col("alternatives.prob")).alias("again"),
         sf.alternatives("alternatives", F.col("alternatives.prob"), ["x", "y"]).alias("both"),
+        sf.alternatives("alternatives").alias("whole"),
+        *(sf.quantile("x", q).alias(f"q{q}") for q in (0.0, 0.3, 0.5, 1.0)),
+        sf.alternatives("alternatives", normalize=True).alias("scaled"),
+        sf.alternatives(
+            F.col("alternatives.x"), F.expr("transform(alternatives, a -> a.x - 1)"), normalize=True
+        ).alias("odd"),
     ).toArrow()  # fmt: skip
     lists = A.column("alternatives").combine_chunks()
     plain_lists = [lists.to_pylist()[i] for i in range(ROWS)]
@@ -321,6 +338,12 @@ def test_numbers_of_alternatives(spark):
         "plane": sl.samples([mean, n], [0.5, n], 3, "uniform", ["x", "y"]),
         "again": sl.alternatives(xs, prob),
         "both": sl.alternatives(lists, prob, ["x", "y"]),
+        "whole": sl.alternatives(lists),
+        **{f"q{q}": sl.quantile("x", q, lists) for q in (0.0, 0.3, 0.5, 1.0)},
+        "scaled": sl.alternatives(lists, normalize=True),
+        "odd": sl.alternatives(
+            xs, [x and [None if n is None else n - 1 for n in x] for x in xs], normalize=True
+        ),
     }
     for name, column in got.items():
         assert repr(column.to_pylist()) == repr(expected[name].to_pylist()), name

@@ -9,17 +9,28 @@ Open: everything below.
 """
 
 from sfumato.local.checked import checked, rejected
-from sfumato.local.counters import InvalidRowsWarning, counters
+from sfumato.local.discovery import discover_dependencies
 from sfumato.local.earlier_values import earlier_values
 from sfumato.local.extent_join import extent_join
-from sfumato.local.imputation import Imputation
 from sfumato.local.impute import impute
-from sfumato.local.model import alternatives, existence, expected, samples, stddev
+from sfumato.local.join_streams import join_streams
+from sfumato.local.model.alternatives import (
+    alternatives,
+    existence,
+    expected,
+    quantile,
+    samples,
+    stddev,
+)
+from sfumato.local.model.counters import counters
+from sfumato.local.model.imputation import Imputation
 from sfumato.local.reorder import reorder, split_late
+from sfumato.local.self_join import self_join
 from sfumato.local.similarity_join import similarity_join
 from sfumato.local.top_k import top_k
 from sfumato.local.where import where
 from sfumato.local.window_aggregate import window_aggregate
+from sfumato.tables.reading.invalid_rows import InvalidRowsWarning
 
 __all__ = [
     "Imputation",
@@ -27,14 +38,18 @@ __all__ = [
     "alternatives",
     "checked",
     "counters",
+    "discover_dependencies",
     "earlier_values",
     "existence",
     "expected",
     "extent_join",
     "impute",
+    "join_streams",
+    "quantile",
     "rejected",
     "reorder",
     "samples",
+    "self_join",
     "similarity_join",
     "split_late",
     "stddev",

@@ -7,11 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.local.frame import Frame, frame_of
+from sfumato.local.model.frame import Frame, frame_of
+from sfumato.local.model.kind import same_kind
 from sfumato.tables.reading.names import names
 from sfumato.tables.reading.validity import Reasons, why_invalid
 
 
+@same_kind
 def checked(
     df: Any, attributes: str | Sequence[str] | None = None, *, strict: bool = False
 ) -> pa.Table:
@@ -29,6 +31,7 @@ def checked(
     return frame.table.filter(pa.array(~reasons.invalid))
 
 
+@same_kind
 def rejected(df: Any, attributes: str | Sequence[str] | None = None) -> pa.Table:
     """The rows that `checked` leaves out, whole, with a column `reason`: text."""
     frame = frame_of(df)

@@ -8,10 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.local.controlled import BY_US
-from sfumato.local.forgetting import forget_after_of
-from sfumato.local.frame import frame_of
-from sfumato.local.run import Input, Job, passed, run
+from sfumato.local.model.controlled import BY_US
+from sfumato.local.model.forgetting import forget_after_of
+from sfumato.local.model.frame import frame_of
+from sfumato.local.model.kind import same_kind
+from sfumato.local.model.run import Input, Job, passed, run
 from sfumato.tables.imputation.earlier_values import EarlierValuesTableConfig
 from sfumato.tables.operator import ROW
 from sfumato.tables.reading.input import Cells, Doubles, Reading
@@ -19,6 +20,7 @@ from sfumato.tables.reading.naming import Shown
 from sfumato.tables.reading.types import is_number, is_time
 
 
+@same_kind
 def earlier_values(
     df: Any,
     attributes: str | Sequence[str],

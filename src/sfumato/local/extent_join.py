@@ -9,10 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.duration import microseconds
-from sfumato.local.controlled import says_order
-from sfumato.local.frame import Frame, frame_of
-from sfumato.local.join_side import pairs_type
-from sfumato.local.run import Input, Job, run, struct_of
+from sfumato.local.model.controlled import says_order
+from sfumato.local.model.frame import Frame, frame_of
+from sfumato.local.model.join_side import pairs_type
+from sfumato.local.model.kind import same_kind
+from sfumato.local.model.run import Input, Job, run, struct_of
 from sfumato.tables.forgetting import check_keys
 from sfumato.tables.joins.extent_join import ExtentJoinTableConfig
 from sfumato.tables.joins.join import ALTERNATIVES, SIDES
@@ -22,6 +23,7 @@ from sfumato.tables.reading.naming import Shown
 from sfumato.tables.scope import joined_scope
 
 
+@same_kind
 def extent_join(
     left: Any,
     right: Any,

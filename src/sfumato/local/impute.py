@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.local.counters import check_name, warn_of_invalid, with_record
-from sfumato.local.frame import Frame, frame_of
-from sfumato.local.imputation import Imputation
+from sfumato.local.model.counters import check_name, warn_of_invalid, with_record
+from sfumato.local.model.frame import Frame, frame_of
+from sfumato.local.model.imputation import Imputation
+from sfumato.local.model.kind import same_kind
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.tables.imputation.imputation import UNIMPUTABLE, impute_table
 from sfumato.tables.reading.tuples import ALTERNATIVES
@@ -21,6 +22,7 @@ from sfumato.tables.reading.types import as_doubles, floats_of
 IMPUTED_BY, BEYOND = "imputed_by", "beyond"
 
 
+@same_kind
 def impute(
     df: Any,
     *,

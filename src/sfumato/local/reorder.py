@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.duration import microseconds
-from sfumato.local.controlled import MARKS, controlled_by, says_order
-from sfumato.local.forgetting import forget_after_of
-from sfumato.local.frame import Frame, frame_of
-from sfumato.local.run import Input, Job, passed, run
+from sfumato.local.model.controlled import MARKS, controlled_by, says_order
+from sfumato.local.model.forgetting import forget_after_of
+from sfumato.local.model.frame import Frame, frame_of
+from sfumato.local.model.kind import same_kind
+from sfumato.local.model.run import Input, Job, passed, run
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.tables.disorder.reorder import EVENT, ReorderTableConfig
 from sfumato.tables.operator import ROW
@@ -21,6 +22,7 @@ from sfumato.tables.reading.input import Cells, Column, Reading
 from sfumato.tables.reading.naming import Shown
 
 
+@same_kind
 def reorder(
     df: Any,
     *,
@@ -83,6 +85,7 @@ def _certain_columns(frame: Frame) -> list[str]:
     return frame.columns
 
 
+@same_kind
 def split_late(df: Any) -> tuple[pa.Table, pa.Table]:
     """(on_time, late): a reordered table as two, with all columns; each row is in one of them.
 

@@ -9,11 +9,12 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.duration import microseconds
-from sfumato.local.forgetting import forget_after_of
-from sfumato.local.frame import frame_of
-from sfumato.local.imputation import Imputation, as_imputation
-from sfumato.local.join_side import IncompleteSide, Side, pairs_type
-from sfumato.local.run import Input, Job, run, struct_of
+from sfumato.local.model.forgetting import forget_after_of
+from sfumato.local.model.frame import frame_of
+from sfumato.local.model.imputation import Imputation, as_imputation
+from sfumato.local.model.join_side import IncompleteSide, Side, pairs_type
+from sfumato.local.model.kind import same_kind
+from sfumato.local.model.run import Input, Job, run, struct_of
 from sfumato.operators.arguments import flag
 from sfumato.operators.joins.join_window import Window, windows_of
 from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
@@ -26,6 +27,7 @@ from sfumato.tables.reading.types import is_time
 from sfumato.windows import JoinWindow
 
 
+@same_kind
 def similarity_join(
     left: Any,
     right: Any,
@@ -97,6 +99,13 @@ def similarity_join(
         chosen |= _alignment(sides, windows, idle_timeout)
         data = imputation.imputer.to_bytes()
         config = IncompleteJoinTableConfig(imputer=data, on=tuple(attributes), **chosen)
+    columns = shown_of(sides, output, alternatives)
+    given = [Input(side.frame, side.reading(config.aligned is not None)) for side in sides]
+    return run(Job("similarity_join", "join", name), given, config, columns)
+
+
+def shown_of(sides: Sequence[Side], output: str, alternatives: bool = True) -> list[Shown]:
+    """The columns of the result."""
     columns = [
         Shown((side.name,), pa.field(side.name, struct_of(side.passed, side.frame)))
         for side in sides
@@ -107,8 +116,7 @@ def similarity_join(
         columns.append(Shown((ALTERNATIVES,), pa.field(ALTERNATIVES, pairs)))
     if output == "changes":
         columns.append(Shown(("change",), pa.field("change", pa.string())))
-    given = [Input(side.frame, side.reading(config.aligned is not None)) for side in sides]
-    return run(Job("similarity_join", "join", name), given, config, columns)
+    return columns
 
 
 def _alignment(

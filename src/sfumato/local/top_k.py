@@ -9,11 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.local.controlled import MARKS
-from sfumato.local.forgetting import forget_after_of
-from sfumato.local.frame import frame_of
-from sfumato.local.run import Input, Job, run, struct_of
-from sfumato.local.window_plan import WindowPlan
+from sfumato.local.model.controlled import MARKS, require_late, require_said
+from sfumato.local.model.forgetting import forget_after_of
+from sfumato.local.model.frame import frame_of
+from sfumato.local.model.kind import same_kind
+from sfumato.local.model.run import Input, Job, run, struct_of
+from sfumato.local.model.window_plan import WindowPlan
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.queries import Top, direction, registered
 from sfumato.tables.operator import ROW
@@ -22,11 +23,12 @@ from sfumato.tables.reading.naming import Shown
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.types import is_time
 from sfumato.tables.windows.wanted import Wanted
-from sfumato.windows import Range, Rows
+from sfumato.windows import Range, Rows, window_of
 
 ANSWER = ("query", "k", "time", "rank", "score", "probability", "row", "stream", "answered")
 
 
+@same_kind
 def top_k(
     df: Any,
     queries: Top | int | Sequence[Top | int],
@@ -55,11 +57,14 @@ def top_k(
     The other arguments, the columns and the counters are those of `sfumato.top_k` over a static
     frame. Raises ValueError or TypeError for wrong arguments, and what cannot be computed.
     """
+    window = window_of(window)
     if not isinstance(window, Range | Rows):
         raise TypeError(f"`window` must be sf.Range or sf.Rows; got {window!r}")
     by, ascending = direction(by, ascending)
     named = registered(queries, window.every if isinstance(window, Range) else None)
     frame = frame_of(df)
+    require_late(frame.schema)
+    require_said(frame.schema, frame.forgotten)
     wanted = [Wanted("", "sum", by)]
     ranking = Ranking(frame, wanted, window, order, key, existence, None, rules, streams)
     if probability is not None and semantics != "pt_k":

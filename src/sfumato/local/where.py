@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.local.frame import frame_of
+from sfumato.local.model.frame import frame_of
+from sfumato.local.model.kind import same_kind
 from sfumato.operators.arrays import offsets_of
 from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.expressions import Name, field_at, truths
@@ -16,6 +17,7 @@ from sfumato.tables.reading.parse import parsed
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
 
 
+@same_kind
 def where(df: Any, condition: str) -> pa.Table:
     """Keep the alternatives that satisfy `condition`, with their probabilities.
 

@@ -8,16 +8,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.local.controlled import require_late
-from sfumato.local.forgetting import forget_after_of
-from sfumato.local.frame import frame_of
-from sfumato.local.run import Input, Job, run
-from sfumato.local.uncertain_time import by_extent, is_uncertain_time, true_extents
-from sfumato.local.window_plan import WindowPlan
+from sfumato.local.model.controlled import require_late, require_said
+from sfumato.local.model.forgetting import forget_after_of
+from sfumato.local.model.frame import frame_of
+from sfumato.local.model.kind import same_kind
+from sfumato.local.model.run import Input, Job, run
+from sfumato.local.model.uncertain_time import by_extent, is_uncertain_time, true_extents
+from sfumato.local.model.window_plan import WindowPlan
 from sfumato.tables.windows.wanted import wanted
-from sfumato.windows import Delta, Range, Rows
+from sfumato.windows import Delta, Range, Rows, window_of
 
 
+@same_kind
 def window_aggregate(
     df: Any,
     aggregates: Mapping[str, str],
@@ -42,7 +44,9 @@ def window_aggregate(
     The other arguments, the columns and the counters are those of `sfumato.window_aggregate` over a
     static frame. Raises ValueError or TypeError for wrong arguments, and what cannot be computed.
     """
-    frame, extents = frame_of(df), window
+    extents = window = window_of(window)
+    frame = frame_of(df)
+    require_said(frame.schema, frame.forgotten)
     uncertain = isinstance(window, Range) and is_uncertain_time(frame, order)
     if isinstance(extents, Range) and uncertain:
         if members:
@@ -56,8 +60,7 @@ def window_aggregate(
         seed=seed,
         samples=samples,
     )
-    if isinstance(window, Range):
-        require_late(frame.schema)
+    require_late(frame.schema)
     if members:
         plan.check_members()
     given = Input(frame, plan.reading(members))

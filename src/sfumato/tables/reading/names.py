@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from sfumato.near_misses import did_you_mean
 
@@ -15,10 +17,20 @@ def names(argument: str, given: str | Sequence[str] | None) -> list[str]:
     if not all(isinstance(name, str) for name in listed):
         raise TypeError(
             f"`{argument}` must be a column name, as text, or a list of them; got {given!r:.80}"
+            f"{_as_text(listed)}"
         )
     if len(set(listed)) != len(listed):
         raise ValueError(f"`{argument}` names a column twice: {listed}")
     return listed
+
+
+def _as_text(given: Sequence[Any]) -> str:
+    """What to write in place of a column of Spark's."""
+    wrong = next((one for one in given if type(one).__name__ == "Column"), None)
+    plain = re.fullmatch(r"Column<'`?([^`()<>=,]+?)`?'>", str(wrong))
+    if plain is not None:
+        return f': write "{plain.group(1)}"'
+    return "" if wrong is None else ": give it a name first, as with withColumn"
 
 
 def meant(

@@ -12,10 +12,10 @@ import pyarrow as pa
 from sfumato.operators.arrays import offsets_of
 from sfumato.operators.row_hash import Hashes, add_bytes, add_words, begun
 from sfumato.tables.arrow import as_array
+from sfumato.tables.reading.controlled import MARKS
 from sfumato.tables.reading.types import is_bytes, is_list, is_text, lengths_of
 
 ADDED = b"sfumato.added"  # metadata of a column that an operator added
-MARKS = ("late", "punctuation")  # columns that a disorder controller adds
 SMALL_DIGITS = 18  # decimals of at most so many are hashed as one number
 _EXACT = Context(prec=80)
 

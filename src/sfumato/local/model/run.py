@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.local.counters import check_name, warn_of_invalid, with_record
-from sfumato.local.frame import Frame
+from sfumato.local.model.counters import check_name, warn_of_invalid, with_record
+from sfumato.local.model.frame import Frame
 from sfumato.tables.operator import TableConfig
 from sfumato.tables.reading.input import Reading
 from sfumato.tables.reading.naming import Shown, shown

@@ -9,32 +9,44 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.error_points import standard_points
-from sfumato.local.frame import frame_of
+from sfumato.local.model.frame import frame_of
 from sfumato.operators.arrays import offsets_of
 from sfumato.tables.arrow import as_array, fields_of
 from sfumato.tables.reading.expressions import found
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
 from sfumato.tables.reading.types import as_doubles, floats_of, is_list, lengths_of, spark_type
 
+ROUNDED = 1e-6  # a sum of single-precision probabilities may pass 1 by so much
+
 
 def alternatives(
-    values: Any, prob: Any, attributes: str | Sequence[str] = "value", *, points: bool = False
+    values: Any,
+    prob: Any = None,
+    attributes: str | Sequence[str] = "value",
+    *,
+    points: bool = False,
+    normalize: bool = False,
 ) -> pa.Array:
-    """Alternatives from lists of values and lists of their probabilities.
+    """Alternatives from lists of values and lists of their probabilities, `sfumato.alternatives`.
 
     values : a column (Arrow array, pandas or Polars series, list) of lists of numbers
         (`attributes`: the name they get); or of structs (`attributes`: the fields to take); or,
         with ``points=True``, of lists of coordinates (`attributes`: one name a coordinate)
-    prob : a column of as many probabilities a row
+    prob : a column of as many probabilities a row; None: `values` are structs with a field `prob`
+    normalize : scale the probabilities so that they sum to 1; else only sums up to 1 + 1e-6 are
     Returns list<struct<prob: double, ATTR: double, ...>>, a column to append; NULL where a list is
     NULL. Where the lengths differ the missing parts are NULL, and `rejected` will show the row.
+    Values of probability 0 are left out.
 
     Raises ValueError when `attributes` names nothing, TypeError for other columns.
     """
     named = [attributes] if isinstance(attributes, str) else list(attributes)
     if not named:
         raise ValueError("`attributes` must name at least one attribute; got none")
-    given, weights = _lists("values", values), _lists("prob", prob)
+    given = _lists("values", values)
+    if prob is None:
+        return _as_they_are(given, normalize)
+    weights = _lists("prob", prob)
     if len(given) != len(weights):
         raise ValueError(
             f"`values` and `prob` must have as many rows; got {len(given)} and {len(weights)}"
@@ -43,16 +55,59 @@ def alternatives(
     sizes = np.maximum(lengths_of(given), lengths_of(weights))
     sizes[lacking] = 0
     elements = _padded(given, sizes)
-    columns = [as_doubles(_padded(weights, sizes), "`prob`")]
+    columns = {"prob": as_doubles(_padded(weights, sizes), "`prob`")}
     for i, name in enumerate(named):
         part = elements
         if points:
             part = _coordinate(elements, i)
         elif not isinstance(attributes, str):
             part = _field(elements, name)
-        columns.append(as_doubles(part, f"`values`: `{name}`"))
-    flat = pa.StructArray.from_arrays(columns, ["prob", *named])
-    return _as_lists(flat, sizes, lacking)
+        columns[name] = as_doubles(part, f"`values`: `{name}`")
+    return _summing_to_one(columns, sizes, lacking, normalize)
+
+
+def _as_they_are(given: pa.Array, normalize: bool) -> pa.Array:
+    """Alternatives of structs that have a field `prob`; their other fields are the attributes."""
+    lacking, sizes = given.is_null().to_numpy(False), lengths_of(given)
+    flat = given.flatten()
+    fields = fields_of(flat) if pa.types.is_struct(flat.type) else {}
+    of = found("prob", list(fields))
+    if of is None:
+        raise ValueError(
+            "`values` must be structs with a field `prob` where `prob` is not given; got "
+            f"{given.type}"
+        )
+    columns = {**fields, of: as_doubles(fields[of], "`prob`")}
+    return _summing_to_one(
+        {"prob" if name == of else name: column for name, column in columns.items()},
+        sizes, lacking, normalize,
+    )  # fmt: skip
+
+
+def _summing_to_one(
+    columns: dict[str, pa.Array], sizes: np.ndarray, lacking: np.ndarray, normalize: bool
+) -> pa.Array:
+    """Lists of structs of the columns, without those of probability 0; their sum is 1 where it has
+    to be."""
+    prob = columns["prob"]
+    known = prob.is_valid().to_numpy(zero_copy_only=False)
+    weights = floats_of(prob)
+    some = ~known | (weights != 0.0)
+    row = np.repeat(np.arange(len(sizes)), sizes)[some]
+    sizes = np.bincount(row, minlength=len(sizes)).astype(np.int64)
+    weights, known = weights[some], known[some]
+    total, lost = _folded(sizes, weights)
+    total = total + lost  # of unknown ones it is NaN, and scales nothing
+    if normalize:
+        wrong = np.bincount(row[~(weights > 0.0)], minlength=len(sizes)) > 0
+        scales = (total > 0.0) & (total < np.inf) & ~wrong
+    else:
+        scales = (total > 1.0) & (total <= 1.0 + ROUNDED)
+    scaled = weights / np.where(scales, total, 1.0)[row]
+    places = pa.array(np.flatnonzero(some))
+    parts = {name: column.take(places) for name, column in columns.items()}
+    parts["prob"] = pa.array(scaled, pa.float64(), mask=~known)
+    return _as_lists(pa.StructArray.from_arrays([*parts.values()], [*parts]), sizes, lacking)
 
 
 def samples(
@@ -136,8 +191,37 @@ def stddev(attribute: str, column: Any, *, conditional: bool = False) -> pa.Arra
     return _nullable(deviation, tuples, tuples.fields["prob"], of, lacking=lacking)
 
 
+def quantile(attribute: str, q: float, column: Any) -> pa.Array:
+    """The q-quantile of an attribute given that the tuple exists, see `sfumato.quantile`.
+
+    column : the alternatives, or a table with the column `alternatives`
+    q : in [0, 1]; 0 gives the smallest value, 1 the largest.  Raises ValueError for q out of range.
+    """
+    if not 0 <= q <= 1:
+        raise ValueError(f"`q` must lie in [0, 1]; got {q!r}")
+    tuples = _tuples(column)
+    values = _field(tuples.flat, attribute)
+    known = values.is_valid().to_numpy(zero_copy_only=False)
+    numbers, prob = _doubles(tuples, attribute), _doubles(tuples, "prob")
+    order = np.lexsort((prob, np.where(known, numbers, 0.0), known, tuples.owner))
+    numbers, prob, known = numbers[order], prob[order], known[order]
+    # Sums of a few dozen doubles differ by some ulps with their order; 1e-12 absorbs that.
+    level = q * _existence(tuples) - 1e-12
+    rows = len(tuples.lengths)
+    mass, found, has = np.zeros(rows), np.full(rows, np.nan), np.zeros(rows, np.bool_)
+    starts = offsets_of(tuples.lengths)[:-1]
+    for j in range(int(tuples.lengths.max(initial=0))):
+        of = np.flatnonzero(tuples.lengths > j)
+        place = starts[of] + j
+        reached = (mass[of] >= level[of]) & has[of]
+        found[of] = np.where(reached, found[of], numbers[place])
+        has[of] = np.where(reached, has[of], known[place])
+        mass[of] += prob[place]
+    return pa.array(found, pa.float64(), mask=~has)
+
+
 def _existence(tuples: Tuples) -> np.ndarray:
-    total, lost = _folded(tuples, _doubles(tuples, "prob"))
+    total, lost = _folded(tuples.lengths, _doubles(tuples, "prob"))
     total, terms = total + lost, tuples.lengths
     certain = (total > 1.0) | ((terms > 1) & (total >= 1.0 - terms * 2.0**-52))
     return np.where(certain, 1.0, total)
@@ -155,12 +239,12 @@ def _doubles(tuples: Tuples, attribute: str) -> np.ndarray:
     return floats_of(as_doubles(_field(tuples.flat, attribute), f"`{attribute}`"))
 
 
-def _folded(tuples: Tuples, terms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _folded(lengths: np.ndarray, terms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(sum, what roundings lost of it) of each row's terms, one after the other (Neumaier)."""
-    total, lost = np.zeros(len(tuples.lengths)), np.zeros(len(tuples.lengths))
-    starts = offsets_of(tuples.lengths)[:-1]
-    for j in range(int(tuples.lengths.max(initial=0))):
-        rows = np.flatnonzero(tuples.lengths > j)
+    total, lost = np.zeros(len(lengths)), np.zeros(len(lengths))
+    starts = offsets_of(lengths)[:-1]
+    for j in range(int(lengths.max(initial=0))):
+        rows = np.flatnonzero(lengths > j)
         term, before = terms[starts[rows] + j], total[rows]
         larger = before + term
         low, high = np.minimum(before, term), np.maximum(before, term)

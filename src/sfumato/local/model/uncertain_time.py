@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from sfumato.local.frame import Frame
+from sfumato.local.model.frame import Frame
 from sfumato.operators.arrays import Ints, offsets_of
 from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
@@ -58,7 +58,7 @@ def by_extent(frame: Frame, order: str, window: Range) -> tuple[Frame, str, Rang
     rows = frame.table.take(pa.array(row))
     rows = rows.set_column(place, pa.field(ALTERNATIVES, lists.type), lists)
     rows = rows.append_column(at, last.cast(kind) if stamped else last)
-    return Frame(rows), at, replace(window, length=window.every, slide=None)
+    return Frame(rows), at, replace(window, length=window.slide or window.length, slide=None)
 
 
 def _spread(

@@ -7,8 +7,8 @@ from itertools import chain
 
 import pyarrow as pa
 
-from sfumato.local.controlled import controller_of
-from sfumato.local.frame import Frame
+from sfumato.local.model.controlled import controller_of, require_late, require_said
+from sfumato.local.model.frame import Frame
 from sfumato.tables.reading.input import Reading, of_incomplete_join, of_join
 from sfumato.tables.reading.tuples import ALTERNATIVES
 
@@ -29,6 +29,8 @@ class Side:
         order: str | Sequence[str],
         key: str | Sequence[str] | None,
     ) -> None:
+        require_late(frame.schema)
+        require_said(frame.schema, frame.forgotten)
         self.frame, self.name, self.on = frame, name, list(on)
         self.orders = frame.resolved(f"order of the {name} table", order)
         self.keys = frame.keys(f"key of the {name} table", key)

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from sfumato.local.controlled import (
+from sfumato.local.model.controlled import (
     BY_US,
     MARKS,
     controlled_by,
@@ -16,7 +16,7 @@ from sfumato.local.controlled import (
     marks_late,
     says_order,
 )
-from sfumato.local.frame import Frame
+from sfumato.local.model.frame import Frame
 from sfumato.tables.reading.expressions import Expression
 from sfumato.tables.reading.input import Reading, of_window
 from sfumato.tables.reading.naming import Shown, without

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.local.frame import frame_of
+from sfumato.local.model.frame import Frame, frame_of
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.tables.imputation.arguments import ImputationArguments
@@ -42,16 +42,20 @@ class Imputation(ImputationArguments):
 
         Raises ValueError or TypeError for a repository that does not have what is needed.
         """
-        repository = self.repository
-        if isinstance(repository, str | Path):
-            from pyarrow import dataset
-
-            repository = dataset.dataset(str(repository), format="parquet").to_table()
-        frame, wanted = frame_of(repository, "repository"), self.settings.names
+        frame, wanted = repository_frame(self.repository), self.settings.names
         frame.require_numbers("repository", wanted)
         columns = frame.resolved("repository", list(wanted))
         numbers = [as_doubles(frame.table.column(of), f"repository: `{of}`") for of in columns]
         return self.settings.make(pa.table(numbers, names=list(wanted)))
+
+
+def repository_frame(repository: Any) -> Frame:
+    """The frame of a table, or of the Parquet data at a path."""
+    if isinstance(repository, str | Path):
+        from pyarrow import dataset
+
+        repository = dataset.dataset(str(repository), format="parquet").to_table()
+    return frame_of(repository, "repository")
 
 
 def as_imputation(given: Any) -> Imputation:

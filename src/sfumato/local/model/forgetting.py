@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pyarrow as pa
 
-from sfumato.local.frame import Frame
+from sfumato.local.model.frame import Frame
 from sfumato.tables.forgetting import Unit, forgotten
 from sfumato.tables.reading.types import is_number
 

@@ -10,18 +10,17 @@ from typing import Any
 
 import pyarrow as pa
 
+from sfumato.local.model.kind import is_pandas, is_polars, said_of
+from sfumato.tables.reading.invalid_rows import InvalidRowsWarning
+
 KEPT = b"sfumato.counters"  # metadata of a schema: JSON list of what each operator counted
 
 
-class InvalidRowsWarning(UserWarning):
-    """Rows took no part in an operator, because they are invalid."""
-
-
-def counters(table: pa.Table) -> dict[str, dict[str, Any]]:
+def counters(table: Any) -> dict[str, dict[str, Any]]:
     """What the operators behind a result counted, the newest last, by the names of Spark's metrics.
 
-    table : a result of a function of `sfumato.local`; filters and selections of an Arrow table
-        keep what was counted, pandas and Polars do not
+    table : a result of a function of `sfumato.local`; filters and selections of an Arrow or
+        pandas table keep what was counted, those of a Polars one do not
 
     Each operator has `sfumato_OPERATOR_NAME` (NAME is the argument `name`, or a number), with the
     counters that its function documents. Where it leaves out invalid rows there is also
@@ -39,9 +38,10 @@ def counters(table: pa.Table) -> dict[str, dict[str, Any]]:
     return found
 
 
-def recorded(table: pa.Table) -> list[dict[str, Any]]:
+def recorded(table: Any) -> list[dict[str, Any]]:
     """The records of the operators behind a table, the oldest first."""
-    said = (table.schema.metadata or {}).get(KEPT)
+    schema = said_of(table) if is_pandas(table) or is_polars(table) else table.schema
+    said = None if schema is None else (schema.metadata or {}).get(KEPT)
     return [] if said is None else list(json.loads(said))
 
 
@@ -56,11 +56,21 @@ def with_record(
 
     counts : of the operator ("") and of its inputs ("_input", or "_left" and "_right")
     """
-    records: list[dict[str, Any]] = []
-    for table in inputs:
-        records += [record for record in recorded(table) if record not in records]
-    records.append({"operator": operator, "name": name, "counts": counts})
+    records = [*_of_all(inputs), {"operator": operator, "name": name, "counts": counts}]
     return result.replace_schema_metadata({KEPT: json.dumps(records)})
+
+
+def together(parts: Sequence[pa.Table]) -> dict[bytes, str]:
+    """The metadata of a result that several tables are parts of: what was counted for all."""
+    return {KEPT: json.dumps(_of_all(parts))}
+
+
+def _of_all(tables: Sequence[pa.Table]) -> list[dict[str, Any]]:
+    """The records of the operators behind some tables, each once."""
+    records: list[dict[str, Any]] = []
+    for table in tables:
+        records += [record for record in recorded(table) if record not in records]
+    return records
 
 
 def check_name(name: str | None) -> None:
@@ -84,5 +94,5 @@ def warn_of_invalid(function: str, rows: int, reasons: Mapping[str, int], calls:
     warnings.warn(
         f"{function}: {invalid} of {rows} rows ({invalid / rows:.1%}) took no part: {why}",
         InvalidRowsWarning,
-        stacklevel=calls + 2,
+        stacklevel=calls + 3,  # between is what makes results of the kind of the tables given
     )

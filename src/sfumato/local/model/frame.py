@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from sfumato.local.model.kind import is_pandas, is_polars, said_of, with_said
 from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.names import meant
 from sfumato.tables.reading.naming import relabelled
@@ -18,10 +18,14 @@ PANDAS = b"pandas"  # metadata of a schema: how pandas had it
 
 
 class Frame:
-    """A table with types as Spark has them, and names that differ."""
+    """A table with types as Spark has them, and names that differ.
 
-    def __init__(self, table: pa.Table) -> None:
+    forgotten : the library whose frame it was, if that says nothing of the order of the rows
+    """
+
+    def __init__(self, table: pa.Table, forgotten: str = "") -> None:
         self.table = table
+        self.forgotten = forgotten
         self.schema: pa.Schema = table.schema
         self.columns: list[str] = table.column_names
 
@@ -100,7 +104,7 @@ def frame_of(given: Any, argument: str = "df") -> Frame:
 
     Raises TypeError for anything else, ValueError for names that are there twice.
     """
-    table = _as_table(given, argument)
+    table, forgotten = _as_table(given, argument)
     names = table.column_names
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -114,23 +118,27 @@ def frame_of(given: Any, argument: str = "df") -> Frame:
             column if column.type == kind else _cast(column, kind, name)
             for column, kind, name in zip(table.columns, kinds, names, strict=True)
         ]
-        return Frame(pa.table(columns, schema=schema))
-    return Frame(table.replace_schema_metadata(said or None))
+        return Frame(pa.table(columns, schema=schema), forgotten)
+    return Frame(table.replace_schema_metadata(said or None), forgotten)
 
 
-def _as_table(given: Any, argument: str) -> pa.Table:
+def _as_table(given: Any, argument: str) -> tuple[pa.Table, str]:
+    """The table, and the library whose frame it was, if that says nothing of its rows' order."""
     if isinstance(given, pa.Table):
-        return given
-    pandas = sys.modules.get("pandas")
-    if pandas is not None and isinstance(given, pandas.DataFrame):
+        return given, ""
+    if is_pandas(given) or is_polars(given):
         wrong = [name for name in given.columns if not isinstance(name, str)]
         if wrong:
             raise TypeError(f"`{argument}`: names of columns must be text; got {wrong[0]!r}")
-        return pa.Table.from_pandas(given, preserve_index=False)
+        said, plain = said_of(given), is_pandas(given)
+        table = pa.Table.from_pandas(given, preserve_index=False) if plain else given.to_arrow()
+        if said is None:
+            return table, "pandas" if plain else "Polars"
+        return with_said(table, said), ""
     if hasattr(given, "__arrow_c_stream__"):
-        return pa.table(given)
+        return pa.table(given), ""
     if isinstance(given, pa.RecordBatch):
-        return pa.Table.from_batches([given])
+        return pa.Table.from_batches([given]), ""
     raise TypeError(
         f"`{argument}` must be a pandas, Polars or Arrow table (anything with "
         f"`__arrow_c_stream__`); got {type(given).__name__}"

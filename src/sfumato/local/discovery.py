@@ -1,0 +1,83 @@
+"""Dependencies discovered in a table: `sfumato.discover_dependencies` without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.local.model.imputation import repository_frame
+from sfumato.operators.imputation.dependency import Dependency
+from sfumato.operators.imputation.discovery import EPSILONS
+from sfumato.operators.imputation.discovery import discover_dependencies as discover
+from sfumato.tables.imputation.imputation import complete_columns
+from sfumato.tables.reading.names import names
+from sfumato.tables.reading.ties import ties_of
+from sfumato.tables.reading.types import as_doubles, floats_of, is_number
+
+
+def discover_dependencies(
+    repository: Any,
+    attributes: str | Sequence[str] | None = None,
+    *,
+    dependents: Iterable[str] | None = None,
+    within: float = 0.1,
+    confidence: float = 0.95,
+    epsilons: Sequence[float] = EPSILONS,
+    max_determinants: int = 2,
+    least_donors: float = 1.0,
+    scaling: Mapping[str, tuple[float, float]] | None = None,
+    sample: int = 1000,
+    max_rows: int = 100_000,
+    seed: int = 0,
+) -> list[Dependency]:
+    """Differential dependencies that nearly hold in a repository, best first for each dependent.
+
+    repository : a pandas, Polars or Arrow table, or the path of Parquet data
+    The other arguments are those of `sfumato.discover_dependencies`, and so is what comes out.
+    Raises ValueError or TypeError for wrong arguments.
+    """
+    if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 2:
+        raise ValueError(f"`max_rows` must be a whole number of at least 2; got {max_rows!r}")
+    frame = repository_frame(repository)
+    wanted = names("attributes", attributes)
+    if not wanted:
+        wanted = [name for name in frame.columns if is_number(frame.type(name))]
+    if len(wanted) < 2:
+        raise ValueError(f"`attributes` must be at least two columns of numbers; got {wanted}")
+    frame.require_numbers("attributes", wanted)
+    columns = frame.resolved("attributes", wanted)
+    numbers = [as_doubles(frame.table.column(of), f"`{of}`") for of in columns]
+    rows = pa.table(numbers, names=wanted)
+    whole = np.isfinite(np.stack([floats_of(column) for column in numbers])).all(axis=0)
+    rows = rows.filter(pa.array(whole))
+    if not rows.num_rows:
+        return []
+    extents = {}
+    for name in wanted:
+        values = floats_of(rows.column(name).combine_chunks())
+        extents[name] = float(values.min()), float(values.max() - values.min()) or 1.0
+    return discover(
+        complete_columns(_few(rows, max_rows, seed), wanted),
+        names=wanted,
+        dependents=dependents,
+        within=within,
+        confidence=confidence,
+        epsilons=epsilons,
+        max_determinants=max_determinants,
+        least_donors=least_donors,
+        scaling={**extents, **(scaling or {})},
+        sample=sample,
+        seed=seed,
+    )
+
+
+def _few(rows: pa.Table, most: int, seed: int) -> pa.Table:
+    """At most so many of the rows: those whose hash, begun with the seed, is least."""
+    if rows.num_rows <= most:
+        return rows
+    seeds = pa.array(np.full(rows.num_rows, seed, np.int32))
+    hashes = ties_of(rows.add_column(0, "__seed", seeds)).to_numpy()
+    return rows.take(pa.array(np.argsort(hashes, kind="stable")[:most]))

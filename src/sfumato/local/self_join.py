@@ -1,0 +1,85 @@
+"""The similarity join of one table with itself: `sfumato.self_join` without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato.local.model.controlled import marks_late
+from sfumato.local.model.forgetting import forget_after_of
+from sfumato.local.model.frame import frame_of
+from sfumato.local.model.join_side import Side
+from sfumato.local.model.kind import same_kind
+from sfumato.local.model.run import Input, Job, run
+from sfumato.local.similarity_join import shown_of
+from sfumato.operators.joins.join_window import Window, windows_of
+from sfumato.tables.joins.join import SIDES
+from sfumato.tables.joins.metric import distance_of, finite
+from sfumato.tables.joins.self_join import SelfJoinTableConfig
+from sfumato.tables.reading.names import names
+from sfumato.tables.reading.types import is_time
+
+
+@same_kind
+def self_join(
+    df: Any,
+    *,
+    on: str | Sequence[str],
+    within: float | Mapping[str, float],
+    probability: float,
+    window: Window,
+    order: str | Sequence[str],
+    key: str | Sequence[str] | None = None,
+    strategy: str = "auto",
+    output: str = "append",
+    metric: str = "euclidean",
+    forget_after: str | timedelta | float | None = None,
+    name: str | None = None,
+) -> pa.Table:
+    """Pairs of tuples of one stream that are close with at least the wanted probability.
+
+    df : a pandas, Polars or Arrow table: the whole stream
+    The other arguments, the columns and the counters are those of `sfumato.self_join` over a static
+    frame. Raises ValueError or TypeError for wrong arguments.
+    """
+    attributes = names("on", on)
+    if not attributes:
+        raise ValueError("`on` must name at least one attribute; got none")
+    if not names("order", order):
+        raise ValueError("`order` must name the column(s) of the arrival order; got none")
+    if isinstance(window, list | tuple):
+        raise TypeError(f"`window` of a stream with itself is one window; got {window!r}")
+    frame = frame_of(df)
+    windows = windows_of(window)
+    limit, distance = distance_of(within, attributes, metric)
+    sides = [Side(frame, side, attributes, order, key) for side in SIDES]
+    left = sides[0]
+    if windows[0].span is not None:
+        kinds = [frame.type(column) for column in left.orders]
+        if len(kinds) != 1 or not is_time(kinds[0]):
+            raise TypeError(
+                "`order` must be one timestamp, or whole microseconds, where `window` goes by "
+                f"time; got {', '.join(map(str, kinds))}"
+            )
+    late = marks_late(frame.schema, left.orders)
+    chosen: dict[str, Any] = {}
+    if forget_after is not None:
+        chosen["forget_after"] = forget_after_of(frame, left.orders[0], left.keys, forget_after)
+    config = SelfJoinTableConfig(
+        within=limit,
+        probability=finite("probability", probability),
+        windows=(windows[0], windows[1]),
+        output=output,
+        orders=len(left.orders),
+        keys=len(left.keys),
+        strategy=strategy,
+        metric=distance,
+        on=tuple(f"on{i}" for i in range(len(attributes))),
+        marks_late=late,
+        **chosen,
+    )
+    given = [Input(frame, left.reading(late))]
+    return run(Job("self_join", "self_join", name), given, config, shown_of(sides, output))

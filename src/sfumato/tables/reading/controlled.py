@@ -1,0 +1,69 @@
+"""What a table says about the order of its rows: by metadata of its columns, and by the columns
+`late` and `punctuation` of a disorder controller. Of whatever holds the table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+CONTROLLED_BY = "sfumato.controlled_by"  # metadata: JSON list of the keys rows are in order within
+EVENT_TIME = "sfumato.event_time"  # metadata: the column they are in order of
+MARKS = ("late", "punctuation")  # columns that a disorder controller adds
+
+
+def controlled_by(keys: list[str], event_time: str | None = None) -> dict[str, str]:
+    """Metadata of a column that says: rows are in order within these keys, by that column."""
+    said = {CONTROLLED_BY: json.dumps(keys)}
+    return said if event_time is None else {**said, EVENT_TIME: event_time}
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a schema says of the order of the rows.
+
+    names : of the columns    metadata : of a column, by its name    is_truth : whether a column is
+        of booleans
+    """
+
+    names: Sequence[str]
+    metadata: Callable[[str], Mapping[str, str]]
+    is_truth: Callable[[str], bool]
+
+    def says(self, name: str) -> list[str] | None:
+        """The keys that the metadata of a column names; None where it has none."""
+        said = self._of(name).get(CONTROLLED_BY)
+        return None if said is None else list(json.loads(said))
+
+    @property
+    def has_punctuations(self) -> bool:
+        """Whether rows come from a controller: after windows `late` is a number, not a mark."""
+        return set(MARKS) <= set(self.names) and self.is_truth("late")
+
+    def marks_late(self, order: list[str]) -> bool:
+        """Whether rows come in this order from a controller, which marks those that do not."""
+        return self.has_punctuations and [self._of("punctuation").get(EVENT_TIME)] == order
+
+    def controller(self, order: list[str], keys: list[str]) -> list[str] | None:
+        """The keys for each of which a controller stands before rows that a join takes.
+
+        None where there is none, where `order` is not its event time, or where its rows go to
+        several of the join's `keys` that it is not one of.
+        """
+        found = self.says("punctuation") if self.marks_late(order) else None
+        return found if found is not None and set(found) <= set(keys) else None
+
+    def require_late(self, filtered: str) -> None:
+        """Raise ValueError for punctuations without the marks of the rows that came after them.
+
+        filtered : how rows that came too late are left out
+        """
+        if self.says("punctuation") is not None and not self.has_punctuations:
+            raise ValueError(
+                "the rows were reordered, but their column `late` is gone, which tells rows that "
+                f"came too late: keep it ({filtered} leaves them out), or drop `punctuation` too, "
+                "and rows are taken to come in order of event time"
+            )
+
+    def _of(self, name: str) -> Mapping[str, str]:
+        return self.metadata(name) if name in self.names else {}
