@@ -31,8 +31,8 @@ def extents() -> Any:
     from sfumato.windows import Range
 
     return ExtentTableConfig(
-        window=Range(100), results=(("total", "sum", 0, None),), fields=("total",), attributes=1,
-        scope=(0,), keys=1, key_names=("key",),
+        window=Range("100 us"), results=(("total", "sum", 0, None),), fields=("total",),
+        attributes=1, scope=(0,), keys=1, key_names=("key",),
     ).make()  # fmt: skip
 
 

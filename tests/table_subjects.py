@@ -16,6 +16,7 @@ from sfumato.tables.disorder.reorder import ReorderTableConfig
 from sfumato.tables.imputation.earlier_values import EarlierValuesTableConfig
 from sfumato.tables.joins.extent_join import ExtentJoinTableConfig
 from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
+from sfumato.tables.joins.self_join import SelfJoinTableConfig
 from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
 from sfumato.tables.link import Condition, Link, Taken
 from sfumato.tables.ranking.top_k import TopKTableConfig
@@ -138,7 +139,7 @@ def taken(**paths):
 
 
 def extents_of(length, slide):
-    window = Range(length, slide)
+    window = Range(f"{length} us", f"{slide} us")
     return ExtentTableConfig(
         window=window, keys=1, key_names=("key",), scope=(0,), time="long", **RESULTS
     )
@@ -159,7 +160,9 @@ TABLES = {
         gaps=LACKS_KEYS,
     ),
     "extents": subject(
-        ExtentTableConfig(window=Range(40, 20), keys=1, key_names=("key",), scope=None, **RESULTS),
+        ExtentTableConfig(
+            window=Range("40 us", "20 us"), keys=1, key_names=("key",), scope=None, **RESULTS
+        ),
         WINDOW, gaps=LACKS_KEYS,
     ),
     "earlier values": subject(
@@ -170,7 +173,7 @@ TABLES = {
     ),
     "top-k": subject(
         TopKTableConfig(
-            queries=(("quick", 1, 4), ("wide", 3, 10)), window=Range(30), plan="dp",
+            queries=(("quick", 1, 4), ("wide", 3, 10)), window=Range("30 us"), plan="dp",
             semantics=Semantics("pk_topk"), ascending=False, rules=True, streams=False, keys=1,
             scope=None, time="long",
         ),
@@ -183,6 +186,10 @@ TABLES = {
     "similarity join, a task of two": subject(
         SimilarityJoinTableConfig(output="changes", on=("x",), tasks=2, task=1, **PAIRS),
         fed("alternatives", sides=True), gaps=LACKS_KEYS,
+    ),
+    "self join": subject(
+        SelfJoinTableConfig(output="changes", on=("x",), **PAIRS),
+        fed("alternatives"), gaps=LACKS_KEYS,
     ),
     "incomplete join": subject(
         IncompleteJoinTableConfig(

@@ -14,8 +14,8 @@ class Top:
     """A top-k query: which k, and how long its answer may be.
 
     k : how many tuples (or streams) are wanted, >= 1
-    every : the longest event time between two answers: "2 minutes", a timedelta, or whole
-        microseconds; None: as often as the window slides
+    every : the longest event time between two answers: "2 minutes" or a timedelta; None: as often
+        as the window slides
     name : what its answers are called; None: "top_K"
 
     Raises ValueError for a number or duration out of range, TypeError for other types.
@@ -96,6 +96,11 @@ def direction(by: str, ascending: bool | None) -> tuple[str, bool]:
     if re.search(r"\bnulls\s+(first|last)\s*\Z", by, re.IGNORECASE):
         raise ValueError(
             f"`by` cannot say where NULLs rank: a tuple without a score takes no part; got {by!r}"
+        )
+    if re.search(r"\s(asc|desc)(ending)?\s*,", by, re.IGNORECASE):
+        raise ValueError(
+            "`by` must be one expression, the score; rows of equal score rank in order of arrival; "
+            f"got {by!r}"
         )
     # A name alone may be `asc`; behind an expression it is a direction.
     found = re.fullmatch(r"(.*[\w\s)\]`'\"])\s(asc|desc)(?:ending)?\s*", by, re.I | re.DOTALL)

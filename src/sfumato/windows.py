@@ -11,7 +11,7 @@ from sfumato.duration import microseconds
 
 LONGEST = 2**60  # microseconds, some 36,000 years: sums of two stay within int64
 
-Duration = str | timedelta | int
+Duration = str | timedelta
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Range:
 
     Extent i holds the tuples with (i + 1) * slide - length <= event time < (i + 1) * slide.
 
-    length : "5 minutes", a timedelta, or a whole number of microseconds, > 0
+    length : "5 minutes" or a timedelta, > 0 ("5 us" where event times are whole microseconds)
     slide : as `length`; None: as long as `length` (extents tumble). Shorter than `length`:
         extents overlap; longer: tuples between two extents are in none
     idle_timeout : processing time without arrivals after which the open extents are completed
@@ -76,6 +76,11 @@ class Range:
         if not isinstance(self.empty, bool):
             raise TypeError(f"`empty` must be True or False; got {self.empty!r}")
 
+    @staticmethod
+    def upgraded(saved: dict[str, Any]) -> dict[str, Any]:
+        """The fields as they are saved now; they were whole microseconds once."""
+        return {name: _spelled(value) for name, value in saved.items()}
+
     @property
     def span(self) -> int:
         """`length` in microseconds."""
@@ -97,8 +102,8 @@ class JoinWindow:
     """What a window of a stream holds in a join: by count, by time, or by both bounds at once.
 
     rows, confidence, max_tuples : as for `Rows`; rows=None: any number
-    span : "10 minutes", a timedelta, or microseconds (which it becomes); a tuple leaves when one of
-        its key comes, of any stream, that is as much later, or more; None: never for that
+    span : "10 minutes" or a timedelta (which it becomes); a tuple leaves when one of its key comes,
+        of any stream, that is as much later, or more; None: never for that
 
     Raises ValueError for a value out of range, TypeError for other types.
     Source: A, sections 4 and 8.1.
@@ -113,13 +118,18 @@ class JoinWindow:
         Rows(1 if self.rows is None else self.rows, self.confidence)
         _check_bound(self.max_tuples)
         if self.span is not None:
-            object.__setattr__(self, "span", span_of("span", self.span))
+            span = timedelta(microseconds=span_of("span", self.span))
+            object.__setattr__(self, "span", span)
+
+    @staticmethod
+    def upgraded(saved: dict[str, Any]) -> dict[str, Any]:
+        """The fields as they are saved now; the span was whole microseconds once."""
+        return {name: _spelled(v) if name == "span" else v for name, v in saved.items()}
 
     @property
     def length(self) -> int | None:
         """`span` in microseconds."""
-        assert self.span is None or isinstance(self.span, int)
-        return self.span
+        return None if self.span is None else span_of("span", self.span)
 
 
 @dataclass(frozen=True)
@@ -158,23 +168,36 @@ def _check_bound(most: Any) -> None:
         raise ValueError(f"`max_tuples` must be None or at least 1; got {most!r}")
 
 
+def window_of(given: Any) -> Any:
+    """A window as it is; a duration, text or timedelta, as the Range that it is meant for."""
+    return Range(given) if isinstance(given, str | timedelta) else given
+
+
 def _not_a_number(value: Any) -> bool:
     return isinstance(value, bool) or not isinstance(value, (int, float))
 
 
 def span_of(argument: str, duration: Any) -> int:
-    """Microseconds of a duration given as text, a timedelta or microseconds."""
-    if isinstance(duration, int) and not isinstance(duration, bool):
-        total = duration
-        if total <= 0:
-            raise ValueError(f"`{argument}` must be longer than nothing; got {duration!r}")
-    elif isinstance(duration, (str, timedelta)):
-        total = microseconds(argument, duration)
-    else:
+    """Microseconds of a duration given as text or as a timedelta.
+
+    A bare number is refused: 5 would be five microseconds, and hardly ever meant. Raises TypeError
+    for it and for other types, ValueError for a length out of range.
+    """
+    if isinstance(duration, int | float) and not isinstance(duration, bool):
         raise TypeError(
-            f"`{argument}` must be text like '10 seconds', a timedelta or a whole number of "
-            f"microseconds; got {duration!r}"
+            f'`{argument}` must say its unit: {argument}="{duration} seconds" or a timedelta '
+            f'("{duration} us" for microseconds); got the bare number {duration!r}'
         )
+    if not isinstance(duration, str | timedelta):
+        raise TypeError(
+            f"`{argument}` must be text like '10 seconds' or a timedelta; got {duration!r}"
+        )
+    total = microseconds(argument, duration)
     if total > LONGEST:
         raise ValueError(f"`{argument}` must be at most 2**60 microseconds; got {duration!r}")
     return total
+
+
+def _spelled(saved: Any) -> Any:
+    """Whole microseconds as text; anything else as it is."""
+    return f"{saved} microseconds" if type(saved) is int else saved

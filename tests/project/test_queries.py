@@ -12,7 +12,10 @@ SECOND = 1_000_000
 
 def test_a_number_stands_for_a_query_wherever_one_is_meant():
     assert registered(3, SECOND) == registered(sf.Top(3), SECOND) == {"top_3": (3, SECOND)}
-    assert registered([2, sf.Top(3, every=5)], SECOND) == {"top_2": (2, SECOND), "top_3": (3, 5)}
+    assert registered([2, sf.Top(3, every="5 us")], SECOND) == {
+        "top_2": (2, SECOND),
+        "top_3": (3, 5),
+    }
 
 
 @pytest.mark.parametrize("given", [True, "3", 3.0, [], [True], [sf.Top(3), "4"], None, {"k": 3}])
@@ -57,6 +60,9 @@ def test_ascending_says_it_too_and_must_not_contradict():
 def test_an_order_of_nulls_and_what_is_no_text_are_refused():
     with pytest.raises(ValueError, match="cannot say where NULLs rank"):
         direction("v desc nulls last", None)
+    for by in ("v asc, w desc", "v desc, w"):
+        with pytest.raises(ValueError, match="must be one expression, the score"):
+            direction(by, None)
     for by in (3, None, "", "  ", ["v"]):
         with pytest.raises(TypeError, match="`by` must be a Spark SQL expression as text"):
             direction(by, None)

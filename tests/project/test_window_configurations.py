@@ -8,10 +8,11 @@ from datetime import timedelta
 import pytest
 
 import sfumato as sf
+from sfumato.operators.state.config import as_json, from_json
 
 
-def test_durations_are_text_timedeltas_or_microseconds():
-    window = sf.Range("5 minutes", slide=timedelta(seconds=30), idle_timeout=1_500_000)
+def test_durations_are_text_or_timedeltas():
+    window = sf.Range("5 minutes", slide=timedelta(seconds=30), idle_timeout="1.5 s")
     assert (window.span, window.every, window.timeout) == (300_000_000, 30_000_000, 1_500_000)
     assert (sf.Range("1 s").every, sf.Range("1 s").timeout) == (1_000_000, None)
 
@@ -19,14 +20,27 @@ def test_durations_are_text_timedeltas_or_microseconds():
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: sf.Range(0), ValueError, "`length` must be longer than nothing; got 0"),
+        (lambda: sf.Range("0 s"), ValueError, "`length` must be longer than nothing; got '0 s'"),
+        (lambda: sf.Range(5), TypeError, '`length` must say its unit: length="5 seconds"'),
+        (lambda: sf.Range(2.5), TypeError, '`length` must say its unit: length="2.5 seconds"'),
+        (lambda: sf.Range("1 s", slide=5), TypeError, '`slide` must say its unit: slide="5 seco'),
+        (lambda: sf.JoinWindow(span=5), TypeError, '`span` must say its unit: span="5 seconds"'),
+        (lambda: sf.Top(3, every=5), TypeError, '`every` must say its unit: every="5 seconds"'),
         (lambda: sf.Range("5 lightyears"), ValueError, "`length` must be a duration like"),
-        (lambda: sf.Range(True), TypeError, "`length` must be text like '10 seconds', a timedelta"),
+        (
+            lambda: sf.Range(True),
+            TypeError,
+            "`length` must be text like '10 seconds' or a timedelta",
+        ),
         (lambda: sf.Range(None), TypeError, "`length` must be text"),
-        (lambda: sf.Range(5, slide=-1), ValueError, "`slide` must be longer than nothing; got -1"),
-        (lambda: sf.Range(5, idle_timeout=2.5), TypeError, "`idle_timeout` must be text"),
-        (lambda: sf.Range(2**60 + 1), ValueError, r"`length` must be at most 2\*\*60"),
-        (lambda: sf.Range(5, empty=1), TypeError, "`empty` must be True or False; got 1"),
+        (lambda: sf.Range("5 s", slide=timedelta(-1)), ValueError, "`slide` must be longer than"),
+        (lambda: sf.Range("5 s", idle_timeout=2.5), TypeError, "`idle_timeout` must say its unit"),
+        (
+            lambda: sf.Range(timedelta(microseconds=2**60 + 1)),
+            ValueError,
+            r"`length` must be at most 2\*\*60",
+        ),
+        (lambda: sf.Range("5 s", empty=1), TypeError, "`empty` must be True or False; got 1"),
         (lambda: sf.Delta(-1, on="x"), ValueError, "`delta` must be a finite distance"),
         (lambda: sf.Delta(float("nan"), on="x"), ValueError, "`delta` must be a finite distance"),
         (lambda: sf.Delta(1, on=""), TypeError, "`on` must be the name of an attribute"),
@@ -44,3 +58,11 @@ def test_windows_cannot_change():
         sf.Range("1 s").length = "2 s"
     with pytest.raises(FrozenInstanceError):
         sf.Delta(5.0, on="temperature").delta = 6.0
+
+
+def test_lengths_that_were_saved_as_whole_microseconds_still_open():
+    """Snapshots from before bare numbers were refused have them."""
+    saved = {"length": 300_000_000, "slide": 30_000_000, "idle_timeout": None, "empty": False}
+    assert from_json(sf.Range, saved).every == 30_000_000
+    assert from_json(sf.JoinWindow, {"rows": 4, "span": 60_000_000}) == sf.JoinWindow(4, span="1 m")
+    assert from_json(sf.Range, as_json(sf.Range(timedelta(minutes=5)))).span == 300_000_000

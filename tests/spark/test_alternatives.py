@@ -166,6 +166,46 @@ def test_alternatives_from_arrays_of_numbers_structs_and_points(spark):
     assert row.short[1].prob is None  # which `rejected` shows
 
 
+def test_a_float32_softmax_loses_no_row(spark):
+    """Sums of single-precision probabilities pass 1 by some 1e-7; some of them are 0."""
+    scores = np.random.default_rng(1).normal(0, 40, (300, 10)).astype(np.float32)
+    weights = np.exp(scores - scores.max(1, keepdims=True))
+    prob = weights / weights.sum(1, keepdims=True)
+    sums = prob.astype(float).sum(1)
+    assert (sums > 1 + 1e-9).any()
+    assert (prob == 0).any()
+    rows = [(i, list(range(10)), p.astype(float).tolist()) for i, p in enumerate(prob)]
+    df = spark.createDataFrame(rows, "t long, v array<int>, p array<double>")
+    made = df.select("t", sf.alternatives("v", "p", "x").alias("alternatives"))
+    structs = F.expr("zip_with(p, v, (p, v) -> struct(cast(p as float) as prob, v as x))")
+    whole = df.select("t", sf.alternatives(structs).alias("alternatives"))
+    for frame_ in (made, whole):
+        assert sf.rejected(frame_).count() == 0
+        worst = frame_.select(F.aggregate("alternatives.prob", F.lit(0.0), lambda a, p: a + p))
+        assert max(row[0] for row in worst.collect()) <= 1 + 1e-12
+        best = sf.top_k(frame_, 300, by="x", window=sf.Range("1 s"), order="t").collect()
+        assert len(best) == 300
+
+
+def test_scores_are_scaled_to_probabilities_where_that_is_wanted(spark):
+    df = spark.sql(
+        "select * from values (1, array(2D, 6D)), (2, array(0D, 3D)), (3, array(0D, 0D)), "
+        "(4, array(-1D, 3D)), (5, array(1D, null)), (6, null) as t(k, p)"
+    )
+    values = F.array(F.lit(7), F.lit(8))
+    made = df.select("k", sf.alternatives(values, "p", "x", normalize=True).alias("alternatives"))
+    found = {
+        row.k: row.alternatives and [tuple(a) for a in row.alternatives] for row in made.collect()
+    }
+    assert found[1] == [(0.25, 7.0), (0.75, 8.0)]
+    assert found[2] == [(1.0, 8.0)]
+    assert sorted(row.k for row in sf.rejected(made).collect()) == [3, 4, 5, 6]
+    over = df.where("k = 1").select(
+        sf.alternatives(values, F.expr("transform(p, q -> q / 7.9)"), "x").alias("alternatives")
+    )
+    assert "sum to 1.01" in sf.rejected(over).head().reason
+
+
 def test_ten_tenths_are_certain_and_a_thing_nearly_certain_is_not(spark):
     df = frame(spark, [[(0.1, 0.0, 0.0)] * 10, [(1 - 1e-12, 0.0, 0.0)], [(0.5, 1.0, 1.0)] * 2])
     assert [row.existence for row in df.orderBy("k").select(sf.existence()).collect()] == [

@@ -33,7 +33,8 @@ pairs = sf.similarity_join(
 )
 print("pairs", sf.where(pairs, "left_x > 3.5").count())
 best = sf.top_k(
-    rows, [sf.Top(2, every=100), sf.Top(5, every=200)], by="x", window=sf.Range(100), order="event"
+    rows, [sf.Top(2, every="100 us"), sf.Top(5, every="200 us")], by="x",
+    window=sf.Range("100 us"), order="event"
 )
 print("ranked", best.where("query = 'top_2'").count(), best.count())
 lacking = rows.select("id", (F.col("id") % 5).cast("double").alias("x"),

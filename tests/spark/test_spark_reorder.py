@@ -303,3 +303,36 @@ def test_an_empty_frame_gives_an_empty_frame(spark):
     df = spark.createDataFrame([], COLUMNS)
     out = sf.reorder(df, event_time="event", arrival="arrival", slack=3)
     assert out.collect() == []
+
+
+def test_late_rows_go_to_a_place_of_their_own_in_one_query_that_computes_them_once(spark, tmp_path):
+    table = disordered(300, 1, 11)
+    for i in range(3):
+        pq.write_table(table.slice(100 * i, 100), tmp_path / f"{i}.parquet")
+    stream = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1)
+    stream = stream.parquet(str(tmp_path / "*.parquet"))
+    ordered = stream.transform(
+        sf.reorder, event_time="event", arrival="arrival", slack=5, name="split"
+    )
+    parts = {"on time": [], "late": []}
+
+    def write(batch, number):
+        batch.persist()
+        for name, part in zip(parts, sf.split_late(batch), strict=True):
+            parts[name] += [(row.event, row.late) for row in part.collect()]
+        batch.unpersist()
+
+    query = (
+        ordered.writeStream.foreachBatch(write)
+        .option("checkpointLocation", str(tmp_path / "state"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    taken = [r.observedMetrics["sfumato_reorder_split"].rows for r in query.recentProgress]
+    assert sum(taken) == 300  # twice that, if each part computed them
+    assert all(late for _, late in parts["late"])
+    assert not any(late for _, late in parts["on time"])
+    assert parts["late"]
+    assert len(parts["late"]) + len(parts["on time"]) >= 290  # some are held yet
+    assert [event for event, _ in parts["on time"]] == sorted(e for e, _ in parts["on time"])

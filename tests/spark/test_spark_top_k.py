@@ -285,8 +285,8 @@ def test_invalid_rows_take_no_part_and_are_counted(spark):
         (5, 0, START, None, []),
     ]
     df = spark.createDataFrame(rows, SCHEMA)
-    query = sf.Top(9, every=1_000_000)
-    out = sf.top_k(df, query, by="x", window=sf.Range(10**6), order="ts").collect()
+    query = sf.Top(9, every="1 s")
+    out = sf.top_k(df, query, by="x", window=sf.Range("1 s"), order="ts").collect()
     assert [row["row"]["id"] for row in out] == [0]
 
 
@@ -309,7 +309,7 @@ def test_a_column_in_place_of_a_name_is_told_so(speeds, argument):
         ({"queries": ["3"]}, TypeError, "`queries` must be one sf.Top"),
         ({"by": "speed asc", "ascending": False}, ValueError, "give the direction once"),
         ({"key": 5}, TypeError, "`key` must be a column name, as text"),
-        ({"queries": [sf.Top(2), sf.Top(2, every=5)]}, ValueError, "two `queries` are called"),
+        ({"queries": [sf.Top(2), sf.Top(2, every="5 s")]}, ValueError, "two `queries` are called"),
         ({"window": sf.Rows(5, 1)}, ValueError, "lacks `every`"),
         ({"window": sf.Delta(1, on="speed")}, TypeError, "sf.Range or sf.Rows"),
         ({"by": " "}, TypeError, "`by`"),

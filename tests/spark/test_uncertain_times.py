@@ -82,7 +82,7 @@ def answers(rows):
 def aggregated(df, length, slide):
     return sf.window_aggregate(
         df, {"n": "count(*)", "s": "sum(x)"}, key="room", order="t",
-        window=sf.Range(length * SECOND, slide * SECOND),
+        window=sf.Range(f"{length} s", f"{slide} s"),
     )  # fmt: skip
 
 

@@ -79,7 +79,7 @@ def readings(seed):
 SCHEMA = """id long, device string, source string, event long, arrival long, x double, y double,
     alternatives array<struct<prob: double, v: double>>"""
 TIMES = {"event_time": "event", "arrival": "arrival"}
-EXTENTS = {"window": sf.Range(60, slide=20), "order": "event"}
+EXTENTS = {"window": sf.Range("60 us", slide="20 us"), "order": "event"}
 RESULTS = {"total": "sum(v)", "n": "count(*)"}
 PAIRS = {"on": "v", "within": 0.5, "probability": 0.2, "window": sf.Rows(8)}
 
@@ -123,12 +123,12 @@ CASES = {
         sf.reorder(a, slack=4, source="source", **TIMES), key="device", members=True
     ),
     "top-k": lambda a, _: sf.top_k(
-        a, [sf.Top(2, every=30)], by="v", window=sf.Range(60), order="event", key="device"
+        a, [sf.Top(2, every="30 us")], by="v", window=sf.Range("60 us"), order="event", key="device"
     ),
     "top-k behind reorder": lambda a, _: sf.top_k(
         sf.reorder(a, slack=4, **TIMES),
-        [sf.Top(2, every=30), sf.Top(3, every=50)],
-        by="v", window=sf.Range(60), order="event", key="device",
+        [sf.Top(2, every="30 us"), sf.Top(3, every="50 us")],
+        by="v", window=sf.Range("60 us"), order="event", key="device",
     ),
     "join": lambda a, b: sf.similarity_join(a, b, **PAIRS, order="arrival", key="device"),
     "join behind reorder": lambda a, b: sf.similarity_join(

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from sfumato.spark.model.entrance import public
 from sfumato.spark.model.validity import invalid_reason
 
 
+@public("sf.checked(df)", "df")
 def checked(
     df: DataFrame, attributes: str | Sequence[str] | None = None, *, strict: bool = False
 ) -> DataFrame:
@@ -29,6 +31,7 @@ def checked(
     return df.where(reason.isNull())
 
 
+@public("sf.rejected(df)", "df")
 def rejected(df: DataFrame, attributes: str | Sequence[str] | None = None) -> DataFrame:
     """The rows that `checked` leaves out, whole, with a column `reason`: text."""
     if "reason" in df.columns:

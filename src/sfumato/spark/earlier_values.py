@@ -8,6 +8,7 @@ from pyspark.sql.types import DoubleType, NumericType, StructType
 
 from sfumato.spark.model.columns import is_time, keys_of, one_resolved, resolved
 from sfumato.spark.model.controlled import ADDED
+from sfumato.spark.model.entrance import public
 from sfumato.spark.model.forgetting import forget_after_of
 from sfumato.spark.model.imputation import require_numbers
 from sfumato.spark.model.names import Passed, column, renamed
@@ -19,6 +20,7 @@ from sfumato.tables.link import Taken
 from sfumato.tables.operator import ROW
 
 
+@public('sf.earlier_values(df, ["celsius"], order="ts", key="sensor")', "df")
 def earlier_values(
     df: DataFrame,
     attributes: str | Sequence[str],

@@ -12,6 +12,7 @@ from sfumato.duration import microseconds
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.columns import attributes_of, keys_of, names
 from sfumato.spark.model.controlled import is_extents, says_order
+from sfumato.spark.model.entrance import public
 from sfumato.spark.model.forgetting import check_keys
 from sfumato.spark.model.join_side import pairs_type
 from sfumato.spark.model.names import Passed, named
@@ -22,6 +23,7 @@ from sfumato.tables.joins.join import SIDES
 from sfumato.tables.scope import joined_scope
 
 
+@public('sf.extent_join(left, right, key="road")', "left", "right")
 def extent_join(
     left: DataFrame,
     right: DataFrame,

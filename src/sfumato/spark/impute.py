@@ -11,6 +11,7 @@ from pyspark.sql.types import ArrayType, BooleanType, DoubleType, StringType, St
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.columns import resolved
+from sfumato.spark.model.entrance import public
 from sfumato.spark.model.imputation import Imputation, PreparedRepository, require_numbers
 from sfumato.spark.model.names import Passed, column, under_fixed_names
 from sfumato.spark.runtime.run_operator import metrics_name
@@ -19,6 +20,11 @@ from sfumato.tables.imputation.imputation import UNIMPUTABLE, impute_table, numb
 IMPUTED_BY, BEYOND = "imputed_by", "beyond"
 
 
+@public(
+    'sf.impute(df, repository="past.parquet", dependencies="humidity -> celsius : '
+    '0.05 -> 0.1", attributes="celsius")',
+    "df",
+)
 def impute(
     df: DataFrame,
     *,

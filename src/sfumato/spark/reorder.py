@@ -13,6 +13,7 @@ from sfumato.duration import microseconds
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.spark.model.columns import keys_of, one_resolved, require_time
 from sfumato.spark.model.controlled import MARKS, controlled_by, says_order
+from sfumato.spark.model.entrance import public
 from sfumato.spark.model.forgetting import forget_after_of
 from sfumato.spark.model.names import Passed, column, named
 from sfumato.spark.runtime.made import Passing
@@ -23,6 +24,7 @@ from sfumato.tables.link import Taken
 from sfumato.tables.operator import ROW
 
 
+@public('sf.reorder(df, event_time="ts", arrival="arrival", drop_ratio=0.01)', "df")
 def reorder(
     df: DataFrame,
     *,
@@ -142,11 +144,13 @@ def _certain_columns(df: DataFrame) -> list[str]:
     return df.columns
 
 
+@public("sf.split_late(reordered)", "df")
 def split_late(df: DataFrame) -> tuple[DataFrame, DataFrame]:
     """(on_time, late): a reordered frame as two, with all columns; each row is in one of them.
 
     On a stream both are queries of their own once they are started, each with a controller of its
-    own; both see the same rows late. In one query: ``foreachBatch``, or a sink that takes both.
+    own; both see the same rows late. In one query, which computes them once: split each micro-batch
+    in ``foreachBatch``, where it is persisted (docs/running.md has the lines).
     Raises ValueError for a frame without a mark `late`, as `sf.reorder` adds it.
     """
     if "late" not in df.columns or not isinstance(df.schema["late"].dataType, BooleanType):

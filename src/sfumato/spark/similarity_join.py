@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DoubleType, StringType, StructType
 
@@ -16,6 +16,7 @@ from sfumato.operators.joins.join_window import Window, windows_of
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.columns import is_time, names, resolved
 from sfumato.spark.model.controlled import MARKS
+from sfumato.spark.model.entrance import public
 from sfumato.spark.model.forgetting import forget_after_of
 from sfumato.spark.model.imputation import Imputation, as_imputation
 from sfumato.spark.model.join_side import IncompleteSide, Side, pairs_type
@@ -32,6 +33,12 @@ from sfumato.windows import JoinWindow
 MOST_TASKS = 1024
 
 
+@public(
+    'sf.similarity_join(left, right, on="x", within=0.5, probability=0.8, '
+    'window=sf.Rows(500), order="ts")',
+    "left",
+    "right",
+)
 def similarity_join(
     left: DataFrame,
     right: DataFrame,
@@ -179,6 +186,21 @@ def similarity_join(
         repository = imputation.prepare(left.sparkSession)
         config = IncompleteJoinTableConfig(imputer=repository.data, on=tuple(attributes), **chosen)
     config.make()  # raises here, on the driver, what the config has wrong
+    answers, columns = answers_of(sides, output, alternatives)
+    return run_operator(
+        [input_of(side, config.aligned is not None) for side in sides],
+        config,
+        answers,
+        columns,
+        metrics=metrics_name("join", name),
+        idle_timeout=None if config.idle_timeout is None else 1000 * config.idle_timeout,
+    )
+
+
+def answers_of(
+    sides: Sequence[Side], output: str, alternatives: bool = True
+) -> tuple[StructType, list[Column]]:
+    """The columns that the operator gives, under fixed names, and those of the result."""
     answers = StructType()
     for side in sides:
         answers = answers.add(side.name, side.passed.type)
@@ -192,14 +214,7 @@ def similarity_join(
     if output == "changes":
         answers = answers.add("change", StringType())
         columns.append(F.col("change"))
-    return run_operator(
-        [_input(side, config.aligned is not None) for side in sides],
-        config,
-        answers,
-        columns,
-        metrics=metrics_name("join", name),
-        idle_timeout=None if config.idle_timeout is None else 1000 * config.idle_timeout,
-    )
+    return answers, columns
 
 
 def _checked_tasks(tasks: Any) -> int:
@@ -208,7 +223,7 @@ def _checked_tasks(tasks: Any) -> int:
     return int(tasks)
 
 
-def _input(side: Side, aligned: bool) -> Input:
+def input_of(side: Side, aligned: bool) -> Input:
     """A frame as the operator reads it; `aligned`: with late rows, which are counted as late and
     need not be valid, and punctuations."""
     return Input(

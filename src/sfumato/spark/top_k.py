@@ -15,6 +15,8 @@ from sfumato.queries import Top, direction, registered
 from sfumato.spark.model.aggregates import Wanted
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.columns import is_time, one_resolved
+from sfumato.spark.model.controlled import require_late
+from sfumato.spark.model.entrance import public
 from sfumato.spark.model.forgetting import forget_after_of
 from sfumato.spark.model.names import Passed, column
 from sfumato.spark.model.window_plan import WindowPlan
@@ -22,12 +24,13 @@ from sfumato.spark.runtime.made import made, remember
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
 from sfumato.spark.window_aggregate import window_input
 from sfumato.tables.ranking.top_k import TopKTableConfig
-from sfumato.windows import Range, Rows
+from sfumato.windows import Range, Rows, window_of
 
 MOST_COUNTED = 100  # queries whose answers are counted one by one: each is a column of a metric
 ANSWER = ("query", "k", "time", "rank", "score", "probability", "row", "stream", "answered")
 
 
+@public('sf.top_k(df, 3, by="speed", window=sf.Range("5 minutes"), order="ts")', "df")
 def top_k(
     df: DataFrame,
     queries: Top | int | Sequence[Top | int],
@@ -112,8 +115,10 @@ def top_k(
     for the greatest k due an instant and key. State: the tuples of a window and their rows.
     Raises ValueError or TypeError for wrong arguments.  Source: D, sections 1-9.
     """
+    window = window_of(window)
     if not isinstance(window, Range | Rows):
         raise TypeError(f"`window` must be sf.Range or sf.Rows; got {window!r}")
+    require_late(df.schema)
     by, ascending = direction(by, ascending)
     otherwise = window.every if isinstance(window, Range) else None
     named = registered(queries, otherwise)

@@ -4,18 +4,21 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.spark.model.alternatives import ALTERNATIVES
+from sfumato.spark.model.entrance import public
 from sfumato.spark.model.expression_text import check_expression
 from sfumato.spark.model.per_alternative import kept, mentioned
 
 
+@public('sf.where(df, "celsius > 30")', "df")
 def where(df: DataFrame, condition: str) -> DataFrame:
     """Keep the alternatives that satisfy `condition`, with their probabilities.
 
     condition : any Spark SQL condition over the alternatives' attributes (by their plain names)
         and the frame's other columns. Where both have a name, the attribute is meant.
     A tuple left without alternatives disappears; one left with fewer exists with less
-    probability. A comparison with NULL is not satisfied. A frame without alternatives is
-    filtered as by ``DataFrame.where``.
+    probability. A comparison with NULL is not satisfied, so that rows whose alternatives, or all
+    values of them, are NULL disappear too: ``sf.rejected`` of the frame before gives them. A frame
+    without alternatives is filtered as by ``DataFrame.where``.
 
     Runs in the JVM, as a higher-order function. Source: A, section 3, filter f_c(U).
     Raises TypeError for a condition that is no text, ValueError for one that is not one expression
@@ -23,7 +26,8 @@ def where(df: DataFrame, condition: str) -> DataFrame:
     "sfumato.trustText" is "true"), and Spark's own errors for one it cannot read.
     """
     if not isinstance(condition, str):
-        raise TypeError(f"`condition` must be Spark SQL text; got {type(condition).__name__}")
+        kind = type(condition).__name__
+        raise TypeError(f"`condition` must be Spark SQL text, like 'celsius > 30'; got {kind}")
     check_expression("condition", condition, df.sparkSession)
     if not mentioned(df, condition):
         return df.where(condition)

@@ -10,15 +10,20 @@ from pyspark.sql import DataFrame
 
 from sfumato.spark.model.aggregates import wanted
 from sfumato.spark.model.controlled import require_late
+from sfumato.spark.model.entrance import public
 from sfumato.spark.model.forgetting import forget_after_of
 from sfumato.spark.model.uncertain_time import by_extent, is_uncertain_time, true_extents
 from sfumato.spark.model.window_plan import WindowPlan
 from sfumato.spark.runtime.made import Passing
 from sfumato.spark.runtime.reading import Input
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
-from sfumato.windows import Delta, Range, Rows
+from sfumato.windows import Delta, Range, Rows, window_of
 
 
+@public(
+    'sf.window_aggregate(df, {"mean": "avg(x)"}, window=sf.Range("1 minute"), order="ts")',
+    "df",
+)
 def window_aggregate(
     df: DataFrame,
     aggregates: Mapping[str, str],
@@ -96,7 +101,7 @@ def window_aggregate(
     Raises ValueError or TypeError for wrong arguments. Source: A, sections 4, 7.3 and 8.1; C,
     section 6.
     """
-    extents = window
+    extents = window = window_of(window)
     uncertain = isinstance(window, Range) and is_uncertain_time(df, order)
     if isinstance(extents, Range) and uncertain:
         if members:
@@ -135,8 +140,7 @@ def aggregated(
     )
     if members:
         plan.check_members()
-    if isinstance(window, Range):
-        require_late(plan.schema)
+    require_late(plan.schema)
     settings.make()  # raises here, on the driver, what the settings have wrong
     return run_operator(
         [window_input(plan, members)],

@@ -416,7 +416,7 @@ def test_inputs_stay_unmodified_and_may_be_read_only():
     for field in fields(Arrivals):
         getattr(stream, field.name).flags.writeable = False
     join_of(2, 2.0, 0.3, 20, 0.9).process(stream)
-    SimilarityJoin(2, 2.0, 0.3, Range(20)).process(stream)
+    SimilarityJoin(2, 2.0, 0.3, Range("20 us")).process(stream)
     for name, copy in copies.items():
         assert np.array_equal(getattr(stream, name), copy)
 
@@ -598,7 +598,7 @@ def test_windows_by_time_equal_brute_force_under_every_strategy(
         expected = [change for change in expected if change[1] > 0]
     chosen = [
         Range(span) if rows is None and span is not None else JoinWindow(rows=rows, span=span)
-        for rows, span in windows
+        for rows, span in ((rows, span and f"{span} us") for rows, span in windows)
     ]
     cuts = data.draw(st.lists(st.integers(0, 90), max_size=4))
     saved = data.draw(st.booleans())
@@ -609,13 +609,13 @@ def test_windows_by_time_equal_brute_force_under_every_strategy(
 
 def test_windows_by_time_forget_and_refuse_what_they_cannot_use():
     stream = replace(random_stream(3, 3000, 2), time=np.arange(3000))
-    join = SimilarityJoin(2, 1.0, 0.5, Range(50), output="changes")
+    join = SimilarityJoin(2, 1.0, 0.5, Range("50 us"), output="changes")
     join.process(stream)
     assert join.counters["held"] < 51
     assert len(join.snapshot()) < 40_000
     with pytest.raises(ValueError, match="`time` is needed"):
         join.process(replace(stream, time=None))
     with pytest.raises(ValueError, match="by its length alone"):
-        SimilarityJoin(2, 1.0, 0.5, Range(50, slide=10))
+        SimilarityJoin(2, 1.0, 0.5, Range("50 us", slide="10 us"))
     with pytest.raises(TypeError, match=r"sf.Rows\(rows, confidence=...\), sf.Range\(length\)"):
         SimilarityJoin(2, 1.0, 0.5, 50)

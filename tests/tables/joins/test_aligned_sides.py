@@ -21,8 +21,8 @@ STAMP = pa.timestamp("us", tz="UTC")
 ALTERNATIVES = pa.list_(pa.struct([("prob", pa.float64()), ("x", pa.float64())]))
 WINDOWS = {
     "rows": (JoinWindow(4), JoinWindow(4)),
-    "time": (JoinWindow(span=12), JoinWindow(span=7)),
-    "both": (JoinWindow(3), JoinWindow(span=10)),
+    "time": (JoinWindow(span="12 us"), JoinWindow(span="7 us")),
+    "both": (JoinWindow(3), JoinWindow(span="10 us")),
 }
 COMPLETE = SimilarityJoinTableConfig(
     within=1.0,

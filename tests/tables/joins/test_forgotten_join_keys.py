@@ -30,7 +30,7 @@ JOINS = {
     "nested": replace(SIMILAR, strategy="nested"),
     "index": replace(SIMILAR, strategy="index", windows=(JoinWindow(90, 0.9),) * 2),
     "sort": replace(SIMILAR, strategy="sort"),
-    "time": replace(SIMILAR, windows=(JoinWindow(span=300),) * 2),
+    "time": replace(SIMILAR, windows=(JoinWindow(span="300 us"),) * 2),
     "incomplete": INCOMPLETE,
 }
 

@@ -16,12 +16,13 @@ from sfumato.windows import Range, Rows
 
 AFTER = 12.0
 PLAIN = TopKTableConfig(
-    queries=(("quick", 1, 4), ("wide", 3, 10)), window=Range(8), semantics=Semantics("pk_topk"),
-    plan="dp", ascending=False, rules=True, streams=False, keys=1, scope=None, time="long",
+    queries=(("quick", 1, 4), ("wide", 3, 10)), window=Range("8 us"),
+    semantics=Semantics("pk_topk"), plan="dp", ascending=False, rules=True, streams=False,
+    keys=1, scope=None, time="long",
 )  # fmt: skip
 RANKINGS = {
     "in order": PLAIN,
-    "longer than that": replace(PLAIN, window=Range(20)),
+    "longer than that": replace(PLAIN, window=Range("20 us")),
     "by rows": replace(PLAIN, window=Rows(2, 0.9)),
     "controller a key": replace(PLAIN, scope=(0,)),
     "rows, controller a key": replace(PLAIN, scope=(0,), window=Rows(2, 0.9)),

@@ -22,7 +22,7 @@ from worlds import worlds
 QUERIES = (("quick", 1, 4), ("wide", 3, 10))
 PLAIN = TopKTableConfig(
     queries=QUERIES,
-    window=Range(8),
+    window=Range("8 us"),
     semantics=Semantics("pk_topk"),
     plan="dp",
     ascending=False,
@@ -193,7 +193,7 @@ def test_no_query_waits_longer_than_it_may_while_its_window_holds_tuples(plan):
             Semantics("prf", weights=(2.0, 1.0)),
         ]
     ),
-    window=st.sampled_from([Range(8), Rows(1, confidence=0.7)]),
+    window=st.sampled_from([Range("8 us"), Rows(1, confidence=0.7)]),
 )
 @examples(14)
 def test_batches_and_restarts_do_not_matter(seed, cuts, semantics, window):
@@ -281,7 +281,7 @@ def test_a_quiet_key_is_answered_once_its_scope_goes_on():
 
 
 def test_the_idle_timeout_gives_the_last_answers_once_and_what_comes_later_is_late():
-    plan = replace(PLAIN, window=Range(8, idle_timeout=5_000_000), queries=(("q", 2, 4),))
+    plan = replace(PLAIN, window=Range("8 us", idle_timeout="5 s"), queries=(("q", 2, 4),))
     operator = plan.make()
     rows = tuples(4, 12, keys=1)
     early = operator.process([(0, table(rows))], 1_000)
@@ -410,7 +410,7 @@ def test_snapshots_of_others_are_refused():
         ({"k": 0}, ValueError, "`k` must be a whole number of at least 1; got 0"),
         ({"k": 1.5}, TypeError, "`k`"),
         ({"k": 1, "every": "2 parsecs"}, ValueError, "`every` must be a duration"),
-        ({"k": 1, "every": 0}, ValueError, "`every`"),
+        ({"k": 1, "every": "0 s"}, ValueError, "`every`"),
         ({"k": 1, "every": 1.5}, TypeError, "`every`"),
         ({"k": 1, "name": ""}, TypeError, "`name`"),
     ],

@@ -56,7 +56,7 @@ def rows_config(**more):
 
 
 def range_config(length, slide=None, **more):
-    window = Range(length, slide=slide)
+    window = Range(f"{length} us", None if slide is None else f"{slide} us")
     return ExtentTableConfig(window=window, keys=1, key_names=("key",), **TOTAL, **more)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sfumato.windows import JoinWindow, Range, Rows
+from sfumato.windows import JoinWindow, Range, Rows, window_of
 
 Window = Rows | Range | JoinWindow
 
@@ -17,6 +17,7 @@ def windows_of(window: Window | Sequence[Window]) -> tuple[JoinWindow, ...]:
     a join's window moves with every tuple.
     """
     several: list[Any] = list(window) if isinstance(window, list | tuple) else [window] * 2
+    several = [window_of(one) for one in several]
     if len(several) < 2 or not all(isinstance(one, Window) for one in several):
         raise TypeError(
             "`window` must be sf.Rows(rows, confidence=...), sf.Range(length), sf.JoinWindow(rows="
@@ -35,4 +36,4 @@ def _one(window: Window) -> JoinWindow:
             "`window` of a join takes a sf.Range by its length alone: it moves with every tuple "
             f"and has no extents; got {window!r}"
         )
-    return JoinWindow(span=window.span)
+    return JoinWindow(span=window.length)

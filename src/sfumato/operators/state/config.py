@@ -31,6 +31,9 @@ def from_json(kind: type, values: Any) -> Any:
     """The config of class `kind` that `as_json` gave. Raises SnapshotError or ValueError."""
     hints = get_type_hints(kind)
     known = [f for f in fields(kind) if f.init]
+    upgraded = getattr(kind, "upgraded", None)
+    if upgraded is not None and isinstance(values, dict):
+        values = upgraded(values)
     if not isinstance(values, dict) or not values.keys() <= {f.name for f in known}:
         raise SnapshotError(f"expected the settings of a {kind.__name__}; got {values!r:.200}")
     needed = [f.name for f in known if f.default is MISSING and f.default_factory is MISSING]

@@ -15,26 +15,37 @@ from pyspark.sql import functions as F  # noqa: N812
 from sfumato.error_points import standard_points
 
 ALTERNATIVES = "alternatives"
+ROUNDED = 1e-6  # a sum of single-precision probabilities may pass 1 by so much
 
 
 def alternatives(
     values: str | Column,
-    prob: str | Column,
+    prob: str | Column | None = None,
     attributes: str | Sequence[str] = "value",
     *,
     points: bool = False,
+    normalize: bool = False,
 ) -> Column:
     """Alternatives from an array of values and an array of their probabilities.
 
     values : an array column of numbers (`attributes`: the name they get); or of structs
-        (`attributes`: the fields to take); or, with ``points=True``, of arrays of coordinates
-        (`attributes`: one name a coordinate)
-    prob : an array column of as many probabilities
+        (`attributes`: the fields to take, by name); or, with ``points=True``, of arrays of
+        coordinates (`attributes`: one name a coordinate)
+    prob : an array column of as many probabilities; None: `values` are structs with a field
+        `prob`, whose other fields are the attributes, as they are
+    normalize : scale the probabilities so that they sum to 1, whatever they sum to (scores,
+        counts; a tuple that exists for sure). Else only a sum above 1, and by no more than 1e-6,
+        is: what a model's single precision makes of 1
+
+    Values of probability 0 (an underflow of a softmax) are left out: they are no alternatives.
     Returns an ``array<struct<prob: double, ATTR: double, ...>>``, NULL where an array is NULL.
-    Where the lengths differ the missing parts are NULL, and `rejected` will show the row.
+    Where the lengths differ the missing parts are NULL, and `rejected` will show the row; so it
+    does where a sum is beyond 1 + 1e-6, or a probability negative.
 
     Raises ValueError when `attributes` names nothing.
     """
+    if prob is None:
+        return _summing_to_one(_as_it_is(_column(values)), normalize)
     if isinstance(attributes, str):
         names, parts = [attributes], [lambda v: v]
     else:
@@ -49,7 +60,47 @@ def alternatives(
         ]
         return F.struct(weight.cast("double").alias("prob"), *cells)
 
-    return F.zip_with(_column(values), _column(prob), alternative)
+    return _summing_to_one(F.zip_with(_column(values), _column(prob), alternative), normalize)
+
+
+def _as_it_is(structs: Column) -> Column:
+    """An array of structs with a field `prob`, which becomes a double."""
+    return F.transform(structs, lambda a: a.withField("prob", a["prob"].cast("double")))
+
+
+def _summing_to_one(given: Column, normalize: bool) -> Column:
+    """The alternatives of a probability other than 0; their sum is 1 where it has to be."""
+
+    def scaled(some: Column, total: Column) -> Column:
+        if normalize:
+            # Of what cannot be probabilities nothing is made.
+            wrong = F.exists(some, lambda a: ~F.coalesce(a["prob"] > 0.0, F.lit(False)))
+            scales = (total > 0.0) & (total < float("inf")) & ~wrong
+        else:
+            scales = (total > 1.0) & (total <= 1.0 + ROUNDED)
+        by = F.when(scales, total).otherwise(1.0)
+        return F.transform(some, lambda a: a.withField("prob", a["prob"] / by))
+
+    some = F.filter(given, lambda a: a["prob"].isNull() | (a["prob"] != 0.0))
+    return _once(some, lambda of: _once(_total(of), lambda total: scaled(of, total)))
+
+
+def _once(value: Column, of: Callable[[Column], Column]) -> Column:
+    """What a function makes of a value that is computed once, however often it is mentioned."""
+    return F.transform(F.array(value), of)[0]
+
+
+def _total(alternatives_: Column) -> Column:
+    """The sum of the probabilities, with compensation."""
+    start = F.struct(F.lit(0.0).alias("total"), F.lit(0.0).alias("lost"))
+    return F.aggregate(alternatives_, start, _compensated, lambda acc: acc["total"] + acc["lost"])
+
+
+def _compensated(acc: Column, a: Column) -> Column:
+    term, total = a["prob"].cast("double"), acc["total"]
+    larger = total + term
+    lost = F.when(total >= term, (total - larger) + term).otherwise((term - larger) + total)
+    return F.struct(larger.alias("total"), (acc["lost"] + lost).alias("lost"))
 
 
 def _part(place: int | str) -> Callable[[Column], Column]:
@@ -115,18 +166,12 @@ def existence(column: str | Column = ALTERNATIVES) -> Column:
     start = F.struct(F.lit(0.0).alias("total"), F.lit(0.0).alias("lost"))
     terms = F.size(alternatives_)
 
-    def step(acc: Column, a: Column) -> Column:
-        term, total = a["prob"].cast("double"), acc["total"]
-        larger = total + term
-        lost = F.when(total >= term, (total - larger) + term).otherwise((term - larger) + total)
-        return F.struct(larger.alias("total"), (acc["lost"] + lost).alias("lost"))
-
     def rule(acc: Column) -> Column:
         total = acc["total"] + acc["lost"]
         certain = (total > 1.0) | ((terms > 1) & (total >= F.lit(1.0) - terms * F.lit(2.0**-52)))
         return F.when(certain, 1.0).otherwise(total)
 
-    return F.aggregate(alternatives_, start, step, rule).alias("existence")
+    return F.aggregate(alternatives_, start, _compensated, rule).alias("existence")
 
 
 def expected(
@@ -136,6 +181,7 @@ def expected(
 
     conditional : divide by the existence, which gives the mean given that the tuple exists
     """
+    _check_attribute(attribute)
     total = F.aggregate(_column(column), F.lit(0.0), lambda acc, a: acc + a["prob"] * a[attribute])
     mean = F.try_divide(total, existence(column)) if conditional else total
     return mean.alias(f"expected_{attribute}")
@@ -171,6 +217,7 @@ def quantile(attribute: str, q: float, column: str | Column = ALTERNATIVES) -> C
 
     Raises ValueError for q out of range.
     """
+    _check_attribute(attribute)
     if not 0 <= q <= 1:
         raise ValueError(f"`q` must lie in [0, 1]; got {q!r}")
     alternatives_ = _column(column)
@@ -192,6 +239,14 @@ def quantile(attribute: str, q: float, column: str | Column = ALTERNATIVES) -> C
 
     found = F.aggregate(ordered, start, step, lambda acc: acc["v"])
     return found.alias(f"quantile_{attribute}")
+
+
+def _check_attribute(attribute: Any) -> None:
+    if not isinstance(attribute, str):
+        raise TypeError(
+            f"`attribute` must be the name of an attribute of the alternatives, as text, like "
+            f"'speed'; got {attribute!r:.80}"
+        )
 
 
 def _column(column: str | Column) -> Column:

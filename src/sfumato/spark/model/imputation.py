@@ -134,7 +134,8 @@ def check_repository(repository: Any) -> None:
     if not hasattr(repository, "toArrow") or not hasattr(repository, "isStreaming"):
         raise TypeError(
             "`repository` must be a static DataFrame, a Parquet path or a table's name; "
-            f"got {type(repository).__name__}"
+            f"got {type(repository).__module__.split('.')[0]}.{type(repository).__name__}; "
+            "spark.createDataFrame makes a DataFrame of a table of pandas"
         )
     if repository.isStreaming:
         raise ValueError("`repository` must be a static DataFrame; got a streaming one")

@@ -10,7 +10,7 @@ from pyspark.sql.types import ArrayType, DataType, DoubleType, StructField, Stru
 
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.columns import attributes_of, keys_of, require_orders, resolved
-from sfumato.spark.model.controlled import controller_of
+from sfumato.spark.model.controlled import controller_of, require_late
 from sfumato.spark.model.imputation import require_numbers
 from sfumato.spark.model.names import Passed, column
 from sfumato.spark.model.validity import invalid_reason
@@ -30,6 +30,7 @@ class Side:
         order: str | Sequence[str],
         key: str | Sequence[str] | None,
     ) -> None:
+        require_late(frame.schema)
         self.frame, self.name, self.on = frame, name, list(on)
         self.orders = resolved(frame, f"order of the {name} frame", order)
         self.keys = keys_of(frame, f"key of the {name} frame", key)

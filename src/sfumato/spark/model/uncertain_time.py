@@ -78,7 +78,7 @@ def by_extent(df: DataFrame, order: str, window: Range) -> tuple[DataFrame, str,
             at: F.timestamp_micros(last) if stamped else last,
         }
     )
-    return rows, at, replace(window, length=window.every, slide=None)
+    return rows, at, replace(window, length=window.slide or window.length, slide=None)
 
 
 def _extents_of(time: Column, window: Range) -> Column:

@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 from sfumato.spark.runtime import chunks
 from sfumato.spark.runtime.buckets import run_buckets
 from sfumato.spark.runtime.fused import Fused
+from sfumato.spark.runtime.loud import warn_of_invalid_rows
 from sfumato.spark.runtime.made import Made, Passing, remember
 from sfumato.spark.runtime.reading import Input, projected
 from sfumato.spark.runtime.whole_frames import run_whole
@@ -57,6 +58,7 @@ def run_operator(
     buckets = bucket_count(spark)
     frames = [projected(reader, buckets) for reader in chain.sources]
     if any(frame.isStreaming for frame in frames):
+        warn_of_invalid_rows(spark)
         out = _streamed(frames, chain, buckets)
     else:
         out = run_whole(frames, chain.config, buckets)

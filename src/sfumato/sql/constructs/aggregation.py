@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from pyspark.sql import DataFrame
 
 from sfumato.near_misses import near
 from sfumato.spark.model.aggregates import wanted
+from sfumato.spark.model.uncertain_time import by_extent, is_uncertain_time, true_extents
 from sfumato.spark.model.window_plan import WindowPlan, quantile_name
 from sfumato.spark.runtime.made import steps_of
 from sfumato.spark.window_aggregate import aggregated
@@ -239,14 +241,28 @@ class Aggregation(Answers):
         assert window is not None
         members = isinstance(window, Range) and self._selects_rows()
         frame = source.frame
+        uncertain = isinstance(window, Range) and is_uncertain_time(frame.df, source.order[0])
+        if uncertain and members:
+            reason = (
+                f"{source.order[0]} is an uncertain event time: a row may be in several extents"
+            )
+            raise at(
+                self.text, source.node, f"{reason}, and only answers of extents can be selected",
+                expected=("the columns of GROUP BY", "window", "held", "aggregates"),
+            )  # fmt: skip
         given = self.forgetting(source.node)
         keeping = given.arguments()
 
         def build() -> DataFrame:
             asked = wanted({name: text for text, name in self.names.items()})
-            plan = WindowPlan(frame.df, asked, window, source.order, self.keys, None, self.most)
             levels = tuple(sorted(self.levels))
-            return aggregated(plan, quantiles=levels, members=members, whole=True, **keeping)
+            how: dict[str, Any] = {"quantiles": levels, "whole": True, **keeping}
+            if isinstance(window, Range) and uncertain:
+                df, order, tumbling = by_extent(frame.df, source.order[0], window)
+                plan = WindowPlan(df, asked, tumbling, order, self.keys, None, self.most)
+                return true_extents(aggregated(plan, **how), window)
+            plan = WindowPlan(frame.df, asked, window, source.order, self.keys, None, self.most)
+            return aggregated(plan, members=members, **how)
 
         clauses = self.block.clauses
         asked = Node(min(c.start for c in clauses), max(c.end for c in clauses))

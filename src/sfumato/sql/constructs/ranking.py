@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -186,7 +187,10 @@ class Ranking(Answers):
         source, wish, window = self.source, self.wish, self.window
         frame, columns = source.frame, self._columns()
         by, rules = self._score(), self._rules()
-        queries = [Top(k, every, name) for (k, every), name in group.names().items()]
+        queries = [
+            Top(k, None if every is None else timedelta(microseconds=every), name)
+            for (k, every), name in group.names().items()
+        ]
         options: dict[str, Any] = dict(wish.semantics)
         place = wish.clauses[0] if wish.clauses else source.node
         given = self.forgetting(place)

@@ -29,6 +29,17 @@ MEASURES = {
 }
 
 
+def uncertain_time(given: Given) -> str | None:
+    """The attribute of the alternatives that WATTR names, where there is no such column."""
+    wattr, frame = given.get("WATTR"), given.frame
+    if wattr is None or frame is None or len(wattr.names) != 1:
+        return None
+    parts = wattr.names[0].parts
+    if len(parts) != 1 or found(parts[0], frame.df.columns) is not None:
+        return None
+    return found(parts[0], frame.attributes)
+
+
 class Reorder(Bracket):
     """`sf.reorder`, and where there is a RANGE, `sf.Range` over its rows."""
 
@@ -59,6 +70,9 @@ class Reorder(Bracket):
         frame = given.frame
         assert frame is not None
         extent = given.call(lambda: self._extent(given))
+        if uncertain_time(given) is not None:
+            self._check_uncertain(given, extent, answered)
+            return frame
         of_answers = answered and given.get("KEY") is None  # without controllers of keys
         arguments = given.arguments(*NOT_OF_REORDER, *([FORGET.word] if of_answers else []))
         controlled = is_controlled(arguments)
@@ -77,7 +91,29 @@ class Reorder(Bracket):
 
     def window(self, given: Given) -> tuple[Window | None, list[str]]:
         extent = given.call(lambda: self._extent(given))
-        return extent, [] if extent is None else [str(given.columns("WATTR", "event_time"))]
+        if extent is None:
+            return None, []
+        attribute = uncertain_time(given)
+        return extent, [attribute or str(given.columns("WATTR", "event_time"))]
+
+    def _check_uncertain(self, given: Given, extent: Range | None, answered: bool) -> None:
+        """Raise SqlError for an uncertain event time where a certain one is needed."""
+        wattr = given.get("WATTR")
+        assert wattr is not None
+        name = wattr.names[0].parts[0]
+        if extent is None or not answered:
+            reason = f"{name} is an uncertain event time, which only aggregates over a RANGE take"
+            raise at(given.text, wattr.place, reason, expected=("SELECT AVG(x)",))
+        own = {"RANGE", "SLIDE", "WATTR", FORGET.word}
+        other = next((o for o in given.options if o.word not in own), None)
+        if other is not None:
+            earliest = f"SELECT *, array_min(alternatives.{name}) AS earliest FROM {given.of}"
+            reason = (
+                f"{name} is an uncertain event time, and {other.word} is about a certain one: "
+                f"reorder by the earliest in a subquery first, ({earliest}) [WATTR earliest "
+                f"{other.word} ...]"
+            )
+            raise at(given.text, other, reason)
 
     def _extent(self, given: Given) -> Range | None:
         slide = given.get("SLIDE")

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sfumato.near_misses import near
 from sfumato.spark.model.columns import attributes_of
+from sfumato.spark.model.entrance import require_frame
 from sfumato.sql.plan.nodes import Step, Table, at
 from sfumato.sql.text.errors import SqlError
 from sfumato.sql.text.syntax import Name, Node, Option, Relation, quoted
@@ -124,6 +125,8 @@ class Tables:
     """
 
     def __init__(self, spark: SparkSession, text: str, given: Mapping[str, DataFrame]) -> None:
+        for name, df in given.items():
+            require_frame(name, df)
         self.spark, self.text = spark, text
         self._given = {name.lower(): df for name, df in given.items()}
         self._frames: dict[tuple[str, ...], Frame | None] = {}

@@ -102,7 +102,9 @@ def references(
             i += 2
         following = items[i] if i < len(items) else None
         call = following if isinstance(following, Group) else None
-        after = items[i + 1] if call is not None and i + 1 < len(items) else following
+        after = following
+        if call is not None:
+            after = items[i + 1] if i + 1 < len(items) else None
         begins = before is None or is_type(before, "COMMA") or is_word(before, "DISTINCT", "ALL")
         whole = outermost and begins and (after is None or is_type(after, "COMMA"))
         reference = Reference(tuple(chain), call, before, after, whole)

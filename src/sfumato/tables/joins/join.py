@@ -25,6 +25,7 @@ from sfumato.tables.row_store import RowStore
 from sfumato.windows import JoinWindow
 
 SIDES = ("left", "right")
+Numbers = npt.NDArray[Any]
 ALTERNATIVES = "alternatives"
 
 
@@ -158,7 +159,7 @@ class TableJoin(TableOperator):
             for i in range(self.config.orders)
         ]
         tie = np.concatenate([as_numbers(t.column(TIE)) for t in tables])
-        order = arrival_order(columns, [side, tie])
+        order = arrival_order(columns, self.ties(side, tie, within_side))
         codes = np.zeros(order.size, np.int64)
         if self._known:
             known = joined([t.select(self._known) for t in tables])
@@ -171,6 +172,10 @@ class TableJoin(TableOperator):
             stores[number].append(table.select([ROW, *self.kept]).take(pa.array(places)))
         time = columns[0][order].astype(np.int64) if self._timed else None
         return Arriving(side[order], codes, time, tables, order)
+
+    def ties(self, side: Numbers, tie: Numbers, within_side: Numbers) -> list[Numbers]:
+        """What decides between simultaneous rows, the most important first."""
+        return [side, tie]
 
     def _rows(self, answers: Answers) -> pa.Table:
         lengths = np.diff(answers.offsets)

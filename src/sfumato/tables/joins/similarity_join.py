@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +40,9 @@ class SimilarityJoinTableConfig(JoinTableConfig):
     task: int = field(default=0, metadata=CHANGEABLE)
 
     kind, version = "similarity join table", 4
-    counters = ("rows", "late", "unaligned", "pairs", "out_of_order", "overflow")
+    counters: ClassVar[tuple[str, ...]] = (
+        "rows", "late", "unaligned", "pairs", "out_of_order", "overflow",
+    )  # fmt: skip
 
     def for_task(self, number: int) -> SimilarityJoinTableConfig:
         return replace(self, task=number)

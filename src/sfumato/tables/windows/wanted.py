@@ -38,6 +38,13 @@ def wanted(aggregates: Mapping[str, str]) -> list[Wanted]:
     return [_wanted(name, text) for name, text in aggregates.items()]
 
 
+HINTS = {  # what those have that are something else here
+    "median": ": write quantile(x, 0.5)",
+    "percentile": ": write quantile(x, 0.9)",
+    "stddev": ": every result has `stddev` beside its mean, of its own law",
+}
+
+
 def _wanted(name: str, text: str) -> Wanted:
     entry = f"`aggregates[{name!r}]`"
     if not isinstance(name, str) or not name or not isinstance(text, str):
@@ -48,7 +55,7 @@ def _wanted(name: str, text: str) -> Wanted:
         raise ValueError(f"{entry} must be one of {known} of an expression; got {text!r}")
     function, expression = call[1].lower(), call[2].strip()
     if function not in FUNCTIONS:
-        hint = did_you_mean(function, FUNCTIONS)
+        hint = HINTS.get(function, did_you_mean(function, FUNCTIONS))
         raise ValueError(f"{entry} must be one of {known}; got {call[1]!r}{hint}")
     if re.match(r"distinct\b", expression, re.IGNORECASE):
         raise ValueError(f"{entry}: DISTINCT is not supported over uncertain tuples")

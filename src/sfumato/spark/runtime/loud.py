@@ -1,0 +1,62 @@
+"""Rows that take no part are told of: a warning when a streaming query first has some."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQueryListener
+
+from sfumato.tables.reading.invalid_rows import InvalidRowsWarning
+
+SETTING = "spark.sfumato.warnInvalid"  # "false": nothing is said
+SIDES = ("_input", "_left", "_right")  # ends of the metrics of an operator's inputs
+PREFIX = "sfumato_"
+_LISTENING = "_sfumato_listener"  # attribute of a session that has one
+
+
+def warn_of_invalid_rows(spark: SparkSession) -> None:
+    """Let the session's streaming queries warn of invalid rows, from now on; once for a session."""
+    if hasattr(spark, _LISTENING) or spark.conf.get(SETTING, "true") == "false":
+        return
+    listener = InvalidRows()
+    spark.streams.addListener(listener)
+    setattr(spark, _LISTENING, listener)
+
+
+class InvalidRows(StreamingQueryListener):
+    """Warns once for each input of an operator of a run of a query."""
+
+    def __init__(self) -> None:
+        self.told: set[tuple[str, str]] = set()
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+        pass
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        progress = event.progress
+        for metric, row in progress.observedMetrics.items():
+            of = (str(progress.runId), metric)
+            if not (metric.startswith(PREFIX) and metric.endswith(SIDES)) or of in self.told:
+                continue
+            counts = row.asDict()
+            rows, invalid = counts.get("rows") or 0, counts.get("invalid") or 0
+            if invalid:
+                self.told.add(of)
+                warnings.warn(said(metric, rows, invalid), InvalidRowsWarning, stacklevel=1)
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        pass
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        self.told = {of for of in self.told if of[0] != str(event.runId)}
+
+
+def said(metric: str, rows: int, invalid: int) -> str:
+    """What is said of a micro-batch with invalid rows."""
+    return (
+        f"{metric.removeprefix(PREFIX)}: {invalid} of {rows} rows ({invalid / rows:.1%}) of a "
+        "micro-batch took no part, because they are invalid: sf.rejected(df) gives them with their "
+        f"reasons; later ones are counted by the metric {metric} and not told of again"
+    )

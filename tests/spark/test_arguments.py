@@ -1,0 +1,116 @@
+"""What a newcomer gets wrong is said in a sentence: what was expected, what came, what to write."""
+
+from __future__ import annotations
+
+import warnings
+from datetime import UTC, datetime, timedelta
+
+import pandas as pd
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+import sfumato as sf
+from sfumato.spark.runtime.loud import said
+
+pytestmark = pytest.mark.spark
+MINUTE = {"window": "1 minute", "order": "ts"}
+
+
+@pytest.fixture(scope="module")
+def rows(spark):
+    at = [datetime(2024, 1, 1, 0, 0, 10 * i % 60, tzinfo=UTC) for i in range(6)]
+    return spark.createDataFrame(
+        [(i, "ab"[i % 2], t, float(i)) for i, t in enumerate(at)],
+        "id int, k string, ts timestamp, v double",
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda df: sf.top_k(df, 3), r"sf.top_k lacks `by`, `window`, `order`. For example sf.top"),
+        (lambda df: sf.top_k(df, 3, by="v", windw="1 h", order="ts"), "did you mean `window`"),
+        (lambda df: sf.reorder(df, "ts", "ts"), "sf.reorder takes df by position"),
+        (lambda df: sf.where(), "sf.where lacks `df`, `condition`"),
+        (lambda df: sf.where(pd.DataFrame({"a": [1]}), "a > 1"), "or take the function of sfumato"),
+        (lambda df: sf.where(3, "a > 1"), "must be a DataFrame of Spark; got builtins.int"),
+        (lambda df: sf.window_aggregate(df, {"s": "sum(v)"}, window=5, order="ts"), "be sf.Rows"),
+        (lambda df: sf.top_k(df, 3, by="v", window="1 h", order=F.col("ts")), 'write "ts"'),
+        (lambda df: sf.top_k(df, 3, by="v", window="1 h", order=F.col("ts") + 1), "withColumn"),
+        (lambda df: sf.sql(df.sparkSession, "SELECT 1", q=pd.DataFrame({"a": [1]})), "`q` must be"),
+        (lambda df: df.select(sf.expected(F.col("v"))), "`attribute` must be the name"),
+        (
+            lambda df: sf.impute(df, repository=pd.DataFrame({"v": [1.0]}), dependencies="a -> v : "
+                                 "1 -> 1", attributes="v"),
+            "got pandas.DataFrame; spark.createDataFrame makes",
+        ),
+    ],
+)  # fmt: skip
+def test_a_call_that_does_not_fit_says_what_to_write(rows, call, message):
+    with pytest.raises(TypeError, match=message):
+        call(rows)
+
+
+def test_a_duration_is_a_window_wherever_one_is_meant(rows):
+    for window in ("1 minute", timedelta(minutes=1), sf.Range("1 minute")):
+        asked = {"window": window, "order": "ts"}
+        assert sf.window_aggregate(rows, {"s": "sum(v)"}, **asked).head().s.mean == 15.0
+        assert sf.top_k(rows, 1, by="v", **asked).head().row.id == 5
+        pairs = sf.similarity_join(rows, rows, on="v", within=0.1, probability=1, **asked)
+        assert pairs.count() == 6
+
+
+def test_median_and_several_scores_are_refused_with_what_to_write(rows):
+    with pytest.raises(ValueError, match=r"got 'median': write quantile\(x, 0.5\)"):
+        sf.window_aggregate(rows, {"m": "median(v)"}, **MINUTE)
+    with pytest.raises(ValueError, match="must be one expression, the score"):
+        sf.top_k(rows, 1, by="v asc, id desc", **MINUTE)
+
+
+def test_rows_that_lost_their_mark_of_lateness_enter_nothing(rows):
+    lost = sf.reorder(rows, event_time="ts", arrival="ts", slack=0).drop("late")
+    asked = {"window": sf.Rows(3), "order": "ts"}
+    for call in (
+        lambda: sf.window_aggregate(lost, {"s": "sum(v)"}, **asked),
+        lambda: sf.window_aggregate(lost, {"s": "sum(v)"}, **MINUTE),
+        lambda: sf.top_k(lost, 1, by="v", **MINUTE),
+        lambda: sf.similarity_join(lost, rows, on="v", within=1, probability=1, **asked),
+        lambda: sf.self_join(lost, on="v", within=1, probability=1, **asked),
+    ):
+        with pytest.raises(ValueError, match="their column `late` is gone"):
+            call()
+
+
+def test_the_last_column_of_a_list_is_named_as_the_query_writes_it(spark, rows):
+    text = "SELECT k, PROB(AVG(v) > 3), EXPECTED(SUM(v)) FROM s [ROWS 3 ORDER id] GROUP BY k"
+    assert sf.sql(spark, text, s=rows).columns == ["k", "PROB(AVG(v) > 3)", "EXPECTED(SUM(v))"]
+    text = "SELECT AVG(v) FROM s [ROWS 3 ORDER id]"
+    assert sf.sql(spark, text, s=rows).columns == ["AVG(v)"]
+
+
+def test_a_stream_says_once_how_many_of_its_rows_take_no_part(spark, tmp_path):
+    schema = "id int, alternatives array<struct<prob: double, x: double>>"
+    given = [(i, [(0.9, 1.0), (0.9, 2.0)] if i % 4 == 0 else [(1.0, 1.0)]) for i in range(40)]
+    spark.createDataFrame(given, schema).repartition(4).write.parquet(str(tmp_path / "in"))
+    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 2)
+    stream = reader.parquet(str(tmp_path / "in"))
+    found = sf.window_aggregate(
+        stream, {"n": "count(*)"}, window=sf.Rows(3), order="id", name="loud"
+    )
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        query = (
+            found.writeStream.format("noop")
+            .option("checkpointLocation", str(tmp_path / "state"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    mine = [str(w.message) for w in told if issubclass(w.category, sf.InvalidRowsWarning)]
+    assert len(mine) == 1
+    assert mine[0].startswith("window_loud_input: ")
+    assert "sf.rejected(df) gives them" in mine[0]
+    assert said("sfumato_top_k_1_input", 200, 96).startswith(
+        "top_k_1_input: 96 of 200 rows (48.0%)"
+    )
