@@ -17,8 +17,12 @@ _LISTENING = "_sfumato_listener"  # attribute of a session that has one
 
 
 def warn_of_invalid_rows(spark: SparkSession) -> None:
-    """Let the session's streaming queries warn of invalid rows, from now on; once for a session."""
-    if hasattr(spark, _LISTENING) or spark.conf.get(SETTING, "true") == "false":
+    """Let the session's streaming queries warn of invalid rows, from now on; once for a session.
+
+    Not those of Spark Connect.
+    """
+    connected = ".connect." in type(spark).__module__  # its listeners keep a client from ending
+    if connected or hasattr(spark, _LISTENING) or spark.conf.get(SETTING, "true") == "false":
         return
     listener = InvalidRows()
     spark.streams.addListener(listener)
