@@ -52,7 +52,15 @@ MAY_IMPORT = {
         "sfumato",
     },
     "sfumato": {
-        "charts", "live", "operators", "queries", "spark", "sql", "tables", "warming", "windows",
+        "charts",
+        "live",
+        "operators",
+        "queries",
+        "spark",
+        "sql",
+        "tables",
+        "warming",
+        "windows",
     },
 }
 # Inside these layers a concept may import itself, those before it, and files beside the folders.
