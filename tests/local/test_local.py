@@ -256,7 +256,12 @@ def test_a_repository_may_be_a_parquet_file(tmp_path):
     repository = pa.table({"a": [1.0, 2.0, 3.0], "b": [10.0, 20.0, 30.0]})
     parquet.write_table(repository, tmp_path / "r.parquet")
     rows = pa.table({"a": [2.0, 9.0], "b": pa.array([None, None], pa.float64())})
-    how = {"dependencies": "a -> b : 0.01 -> 0.1", "attributes": "b", "fallback": "reject"}
+    how = {
+        "dependencies": "a -> b : 0.01 -> 0.1",
+        "attributes": "b",
+        "fallback": "reject",
+        "method": "plain",
+    }
     with pytest.warns(sl.InvalidRowsWarning, match=r"impute: 1 of 2 rows \(50.0%\)"):
         found = sl.impute(rows, repository=tmp_path / "r.parquet", **how)
     assert found.column("alternatives").to_pylist() == [[{"prob": 1.0, "b": 20.0}], None]
