@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from datetime import UTC, datetime, timedelta
 
 import pyarrow.dataset as ds
@@ -12,6 +13,7 @@ import sfumato as sf
 from pipeline_runs import put, ran
 from sfumato.cli.pipeline.model import Sink
 from sfumato.cli.pipeline.parse import parse_pipeline
+from sfumato.cli.pipeline.section import PipelineError
 from sfumato.cli.run import define
 from sfumato.cli.shared_run import quickest
 
@@ -129,3 +131,90 @@ def test_with_flush_the_last_answers_of_all_queries_come_too(spark, tmp_path):
 def drop_views(spark, pipeline):
     for name in [s.name for s in pipeline.sources] + [q.name for q in pipeline.queries]:
         spark.catalog.dropTempView(name)
+
+
+LATE = """
+checkpoint = "state"
+
+[sources.readings]
+format = "json"
+path = "in"
+schema = "id long, at timestamp, speed double, existence double"
+options = { maxFilesPerTrigger = 1 }
+
+[queries.ordered]
+sql = "SELECT id, at, late FROM readings [WATTR at SLACK 3 ARRIVAL id]"
+
+[sinks.on_time]
+query = "ordered"
+format = "parquet"
+path = "on_time"
+late = "PLACE"
+"""
+BEHIND = "[sinks.behind]\nquery = 'ordered'\nformat = 'parquet'\npath = 'behind'\n"
+
+
+def disordered(ids):
+    """Every seventh reading is of twenty seconds ago."""
+    found = rows(ids)
+    for row in found:
+        ago = 20 if row["id"] % 7 == 0 else 0
+        row["at"] = (START + timedelta(seconds=row["id"] - ago)).isoformat()
+    return found
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("place", ["behind", "./behind"])
+def test_late_rows_go_to_a_place_of_their_own_from_one_run(spark, tmp_path, place):
+    text = LATE.replace("PLACE", place) + (BEHIND if place == "behind" else "")
+    for part, ids in enumerate((range(40), range(40, 80))):
+        put(tmp_path / "in", f"{part}.json", disordered(ids))
+        os.utime(tmp_path / "in" / f"{part}.json", (part + 1, part + 1))
+        code, said = ran(spark, tmp_path, text, width=200)
+        assert code == 0
+        assert "ordered, its late rows together" in said
+    source = spark.read.schema(SCHEMA).json(str(tmp_path / "in"))
+    wanted = sf.reorder(source, event_time="at", arrival="id", slack=3).where("id < 77").collect()
+    for folder, late in (("on_time", False), ("behind", True)):
+        came = ds.dataset(list(map(str, (tmp_path / folder).glob("*.parquet")))).to_table()
+        ids = [row.id for row in wanted if row.late is late]
+        assert ids
+        assert sorted(i for i in came["id"].to_pylist() if i < 77) == sorted(ids)
+        assert set(came["late"].to_pylist()) == {late}
+    drop_views(spark, parse_pipeline(text, tmp_path / "p.toml"))
+
+
+@pytest.mark.spark
+def test_late_rows_are_those_that_a_controller_marks(spark, tmp_path):
+    text = LATE.replace("PLACE", "./behind").replace("id, at, late", "id, at")
+    put(tmp_path / "in", "a.json", rows(range(3)))
+    why = r"`sinks.on_time.late`: ordered has no column `late` of booleans"
+    with pytest.raises(PipelineError, match=why):
+        define(spark, parse_pipeline(text, tmp_path / "p.toml"))
+    drop_views(spark, parse_pipeline(text, tmp_path / "p.toml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (LATE.replace("PLACE", "behnd") + BEHIND, "no other sink of this file; did you mean"),
+        (LATE.replace("PLACE", "on_time"), "no other sink of this file; a folder is written"),
+        (
+            LATE.replace("PLACE", "behind") + BEHIND.replace("'ordered'", "'readings'"),
+            "names a sink of 'readings': it must have the same query, 'ordered'",
+        ),
+        (
+            LATE.replace("PLACE", "behind") + BEHIND + "late = './late'",
+            "`sinks.behind.late`: this sink has the late rows of another one",
+        ),
+        (
+            LATE.replace("PLACE", "./late") + BEHIND.replace("behind]", "on_time_late]"),
+            'its late rows would be the sink on_time_late, which there is: give that, late = "on_',
+        ),
+    ],
+)
+def test_a_wrong_place_for_late_rows_is_named(tmp_path, text, said):
+    with pytest.raises(PipelineError) as error:
+        parse_pipeline(text, tmp_path / "p.toml")
+    assert said in str(error.value)
+    assert re.match(r"`sinks.(on_time|behind).late`", str(error.value))

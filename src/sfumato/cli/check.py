@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sfumato.cli.pipeline.frames import encoded
 from sfumato.cli.pipeline.model import CONSOLE, Pipeline, Sink
 from sfumato.cli.pipeline.section import PipelineError
-from sfumato.cli.run import define, refuse_static_sinks
+from sfumato.cli.run import Defined, define, refuse_static_sinks
 
 
 def checked(spark: SparkSession, pipeline: Pipeline) -> Iterator[str]:
@@ -29,7 +29,7 @@ def checked(spark: SparkSession, pipeline: Pipeline) -> Iterator[str]:
         yield f"query {name}: {_columns(defined.frames[name])}"
         yield "\n".join(f"  {line}" for line in plan.splitlines())
     for sink in pipeline.sinks:
-        yield f"sink {sink.name}: {_where(sink)} gets {sink.query}{_encoded(sink, defined.frames)}"
+        yield f"sink {sink.name}: {_where(sink)} gets {_rows(sink)}{_encoded(sink, defined)}"
     yield "The file is right."
 
 
@@ -44,9 +44,15 @@ def _where(sink: Sink) -> str:
     return " ".join(part for part in (sink.format, place) if part)
 
 
-def _encoded(sink: Sink, frames: dict[str, DataFrame]) -> str:
+def _rows(sink: Sink) -> str:
+    if sink.late is None:
+        return sink.query
+    return f"the late rows of {sink.query}" if sink.late else f"{sink.query} but for late rows"
+
+
+def _encoded(sink: Sink, defined: Defined) -> str:
     try:
-        encoded(frames[sink.query], sink)
+        encoded(defined.rows_of(sink), sink)
     except ValueError as error:
         raise PipelineError(f"`sinks.{sink.name}`: {error}") from None
     return "" if sink.value is None else f" as {sink.value}"

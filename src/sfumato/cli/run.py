@@ -1,10 +1,12 @@
 """Run a pipeline: name its sources and queries, and start its sinks."""
 
+from __future__ import annotations
+
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -69,13 +71,13 @@ def run(
             console.print("No checkpoint folder: the next run begins anew.", style="dim")
         for sink in pipeline.sinks:
             if sink not in streams:
-                _show(console, sink, frames[sink.query], log)
+                _show(console, sink, defined.rows_of(sink), log)
         before = [
             Running(replace(shared_run.sink, trigger=quickest(streams)), shared_run.title, frame)
             for shared_run in shared.runs
             for frame in [shared_run.frame]
         ]
-        after = [Running(sink, sink.name, _written(frames, sink)) for sink in streams]
+        after = [Running(sink, sink.name, _written(defined, sink)) for sink in streams]
         for sink_at_work in (*before, *after):
             sink_at_work.figures = None if shown is None else shown.figures
             sink_at_work.starter = partial(start, folder=folder, once=once)
@@ -84,11 +86,11 @@ def run(
         if once and pipeline.flush:
             last = SharedRuns(spark, folder)
             with ending(spark, last=True):
-                frames = define(spark, pipeline, last).frames
+                ended = define(spark, pipeline, last)
             for sink_at_work, shared_run in zip(before, last.runs, strict=True):
                 sink_at_work.then = shared_run.frame
             for sink_at_work in after:
-                sink_at_work.then = _written(frames, sink_at_work.sink)
+                sink_at_work.then = _written(ended, sink_at_work.sink)
         # Once: the sinks process what the shared runs have written.
         phases = [before, after] if once and before else [[*before, *after]]
         try:
@@ -107,13 +109,14 @@ def refuse_static_sinks(pipeline: Pipeline, frames: Mapping[str, DataFrame]) -> 
             raise PipelineError.at(f"sinks.{sink.name}", why)
 
 
-def _written(frames: Mapping[str, DataFrame], sink: Sink) -> DataFrame:
+def _written(defined: Defined, sink: Sink) -> DataFrame:
     try:
-        return encoded(frames[sink.query], sink)
+        return encoded(defined.rows_of(sink), sink)
     except ValueError as error:
         raise PipelineError(f"`sinks.{sink.name}`: {error}") from None
 
 
+LATE = "late"  # the column by which a controller marks rows that came too late
 NOT_FOUND = re.compile(r"Failed to find the data source: ([\w.]+)")
 SPARK_ERRORS = (PySparkException, Py4JError)
 """What Spark raises: its own errors, and Java's that PySpark has no name for."""
@@ -121,11 +124,22 @@ SPARK_ERRORS = (PySparkException, Py4JError)
 
 @dataclass
 class Defined:
-    """The frames of a pipeline's sources and queries, and what its queries do, also in words."""
+    """The frames of a pipeline's sources and queries, and what its queries do, also in words.
+
+    parted : by query, the rows that several sinks share, late ones and others
+    """
 
     frames: dict[str, DataFrame]
     plans: dict[str, str]
     steps: dict[str, Step]
+    parted: dict[str, DataFrame] = field(default_factory=dict)
+
+    def rows_of(self, sink: Sink) -> DataFrame:
+        """The rows that a sink gets."""
+        if sink.late is None:
+            return self.frames[sink.query]
+        late = F.coalesce(F.col(LATE), F.lit(False))
+        return self.parted[sink.query].where(late if sink.late else ~late)
 
 
 def define(spark: SparkSession, pipeline: Pipeline, shared: SharedRuns | None = None) -> Defined:
@@ -156,6 +170,15 @@ def define(spark: SparkSession, pipeline: Pipeline, shared: SharedRuns | None = 
         defined.frames[query.name] = frame
         defined.steps[query.name] = planned[0].step
         defined.plans[query.name] = _described(query.name, planned[0], queries)
+    for sink in pipeline.sinks:
+        if sink.late is not None and sink.query not in defined.parted:
+            frame = defined.frames[sink.query]
+            if dict(frame.dtypes).get(LATE) != "boolean":
+                why = f": {sink.query} has no column `{LATE}` of booleans, which a controller "
+                why += "gives: SELECT it too, of a table with WATTR in brackets"
+                raise PipelineError.at(f"sinks.{sink.name}.late", why)
+            rows = frame if shared is None else shared.share_rows(sink.query, frame)
+            defined.parted[sink.query] = rows
     return defined
 
 

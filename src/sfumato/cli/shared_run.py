@@ -1,4 +1,5 @@
-"""One streaming query for all TOP queries of a pipeline that can be answered together.
+"""One streaming query for what several sinks read: TOP queries that can be answered together, and
+a query whose late rows have a sink of their own.
 
 Every sink is a streaming query of its own, which computes what it reads. So that many sinks of one
 ranking do not rank many times, the ranking is a streaming query too: it writes the answers to all
@@ -15,7 +16,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from sfumato.cli.pipeline.model import Sink
-from sfumato.cli.pipeline.section import WITH_SCHEME
+from sfumato.cli.pipeline.section import WITH_SCHEME, PipelineError
 from sfumato.duration import microseconds
 from sfumato.sql.plan.ranking_groups import RankingGroup
 from sfumato.sql.plan.sources import Frame
@@ -27,7 +28,7 @@ UNSTORABLE = ("void", "interval")  # types that files cannot have
 class SharedRun:
     """The answers to several queries, and the folder that they go to.
 
-    name : that of the first query;  queries : all of them
+    name : of its folder and checkpoint;  queries : what a table of progress calls them
     """
 
     name: str
@@ -60,7 +61,27 @@ class SharedRuns:
             return answers
         # One file a micro-batch, and the sinks take one at a time: in the order of the answers.
         queries = tuple(dict.fromkeys(group.members))
-        run = SharedRun(name, queries, frame.repartition(1), f"{self.folder}/shared-{name}")
+        return replace(answers, df=self._shared(name, queries, frame.repartition(1), 1))
+
+    def share_rows(self, query: str, frame: DataFrame) -> DataFrame:
+        """Let several sinks read the rows of a query from the folder of its run, and note the run.
+
+        Raises PipelineError for rows that no file can have.
+        """
+        if not frame.isStreaming:
+            return frame
+        for name, kind in frame.dtypes:
+            if any(word in kind for word in UNSTORABLE):
+                why = f"gives a column `{name}` of type {kind}, which no file can have: cast it, "
+                why += "so that its late rows can be parted from the others"
+                raise PipelineError.at(f"queries.{query}", why)
+        return self._shared(f"late-{query}", (query, "its late rows"), frame, None)
+
+    def _shared(
+        self, name: str, queries: tuple[str, ...], frame: DataFrame, files: int | None
+    ) -> DataFrame:
+        """A stream of what a run writes. files : that a micro-batch reads at most; None: all"""
+        run = SharedRun(name, queries, frame, f"{self.folder}/shared-{name}")
         path = run.sink.path
         assert path is not None
         if WITH_SCHEME.match(path):
@@ -68,8 +89,11 @@ class SharedRuns:
         else:
             Path(path).mkdir(parents=True, exist_ok=True)
         self.runs.append(run)
-        reader: Any = self.spark.readStream.schema(frame.schema).option("maxFilesPerTrigger", 1)
-        return replace(answers, df=reader.parquet(path))
+        reader: Any = self.spark.readStream.schema(frame.schema)
+        if files is not None:
+            reader = reader.option("maxFilesPerTrigger", files)
+        found: DataFrame = reader.parquet(path)
+        return found
 
 
 def quickest(sinks: Sequence[Sink]) -> str | None:

@@ -86,6 +86,7 @@ SINK = (
     Key("value", "how rows become one column `value`, for Kafka", TEXT, DECODERS),
     Key("key", "the column that is Kafka's key"),
     Key("mode", "append (the default), update or complete", TEXT, MODES),
+    Key("late", "the sink, or the folder with a /, that gets the rows that came too late"),
     _OPTIONS,
     Key("trigger", 'time between two micro-batches, "1 second"'),
     Key("rows", f"how many rows a console shows, 1 to {MOST_ROWS}", WHOLE),

@@ -59,6 +59,7 @@ class Sink:
     format : of Spark's, or "console": a table of the newest `rows` rows
     trigger : time between the starts of two micro-batches, or None: as fast as possible
     value : how a row becomes one column    key : the column that is Kafka's key
+    late : of the query's rows those that came too late, or (False) all others; None: all rows
     """
 
     name: str
@@ -72,6 +73,7 @@ class Sink:
     table: str | None = None
     value: str | None = None
     key: str | None = None
+    late: bool | None = None
 
 
 @dataclass(frozen=True)

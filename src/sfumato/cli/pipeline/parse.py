@@ -11,6 +11,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ def _pipeline(content: Mapping[str, Any], file: Path, folder: Path) -> Pipeline:
             file,
             tuple(_source(section) for section in top.tables("sources", keys.source_keys)),
             tuple(_query(section) for section in top.tables("queries", lambda _: keys.QUERY)),
-            tuple(_sink(section) for section in top.tables("sinks", lambda _: keys.SINK)),
+            _sinks(top.tables("sinks", lambda _: keys.SINK)),
             top.path("checkpoint"),
             bool(top.get("flush")),
             _spark(top.table("spark", keys.SPARK)),
@@ -208,6 +209,47 @@ def _replay_options(section: Section, static: bool) -> dict[str, str]:
 
 def _query(section: Section) -> Query:
     return Query(section.name, section.verbatim("sql", '"""SELECT * FROM ..."""'))
+
+
+def _sinks(sections: list[Section]) -> tuple[Sink, ...]:
+    """The sinks, and one for each folder of late rows."""
+    found = {section.name: _sink(section) for section in sections}
+    for section in sections:
+        place = section.text("late")
+        if place is None:
+            continue
+        sink = found[section.name]
+        if sink.late is not None:
+            raise section.wrong(
+                "late", ": this sink has the late rows of another one: leave it out"
+            )
+        if "/" in place:
+            name = f"{sink.name}_late"
+            if name in found:
+                why = f": its late rows would be the sink {name}, which there is: give that"
+                raise section.wrong("late", f'{why}, late = "{name}"')
+            path = section.absolute(place)
+            other = Sink(name, sink.query, "parquet", path, trigger=sink.trigger)
+        else:
+            other = _late_sink(section, sink, place, found)
+        found |= {sink.name: replace(sink, late=False), other.name: replace(other, late=True)}
+    return tuple(found.values())
+
+
+def _late_sink(section: Section, sink: Sink, name: str, sinks: Mapping[str, Sink]) -> Sink:
+    """The sink of this name, if it can have the late rows of another one."""
+    other = sinks.get(name)
+    if other is None or other is sink:
+        others = [known for known in sinks if known != sink.name]
+        why = f"names {name!r}, which is no other sink of this file{did_you_mean(name, others)}; "
+        raise section.wrong("late", f'{why}a folder is written with a /: "./{name}"')
+    if other.query != sink.query:
+        why = f"names a sink of {other.query!r}: it must have the same query, {sink.query!r}"
+        raise section.wrong("late", why)
+    if other.late is not None:
+        why = f"names {name!r}, which has given its late rows away, or has those of another sink"
+        raise section.wrong("late", why)
+    return other
 
 
 def _sink(section: Section) -> Sink:
