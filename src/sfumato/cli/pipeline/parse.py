@@ -6,25 +6,22 @@ raises PipelineError with the place in the file, what was expected and the likel
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sfumato.cli.pipeline import keys
 from sfumato.cli.pipeline.environment import Environment
-from sfumato.cli.pipeline.keys import METADATA, MOST_ROWS, REPLAY
-from sfumato.cli.pipeline.model import CONSOLE, Pipeline, Query, Sink, Source, SparkPart
-from sfumato.cli.pipeline.section import NAME, PipelineError, Section
-from sfumato.duration import microseconds
+from sfumato.cli.pipeline.model import Pipeline, Query, SparkPart
+from sfumato.cli.pipeline.section import PipelineError, Section
+from sfumato.cli.pipeline.sinks import read_sinks
+from sfumato.cli.pipeline.sources import read_source
 from sfumato.near_misses import did_you_mean
 
 INNER = ("spark", "sources", "queries", "sinks")
-TABLE = re.compile(r"[^.`\s]+(\.[^.`\s]+)*")
 COORDINATE = re.compile(r"[^\s:,]+:[^\s:,]+:[^\s:,]+")
 MASTER = re.compile(r"local(\[.+\])?|yarn|(spark|k8s)://\S+")
 
@@ -90,9 +87,9 @@ def _pipeline(content: Mapping[str, Any], file: Path, folder: Path) -> Pipeline:
         top = Section("", content, keys.TOP, folder.resolve(), environment, INNER)
         pipeline = Pipeline(
             file,
-            tuple(_source(section) for section in top.tables("sources", keys.source_keys)),
+            tuple(read_source(section) for section in top.tables("sources", keys.source_keys)),
             tuple(_query(section) for section in top.tables("queries", lambda _: keys.QUERY)),
-            _sinks(top.tables("sinks", lambda _: keys.SINK)),
+            read_sinks(top.tables("sinks", lambda _: keys.SINK)),
             top.path("checkpoint"),
             bool(top.get("flush")),
             _spark(top.table("spark", keys.SPARK)),
@@ -122,182 +119,8 @@ def _spark(section: Section) -> SparkPart:
     return SparkPart(master, settings, packages, jars)
 
 
-def _source(section: Section) -> Source:
-    content = section.content
-    static = bool(section.get("static"))
-    if REPLAY in content:
-        options = {**section.options(), **_replay_options(section, static)}
-        schema = section.text("schema")
-        return Source(section.name, REPLAY, options, schema, section.path(REPLAY), static)
-    table = _table(section)
-    if table is None and "format" not in content:
-        why = "needs a format of Spark's and its options, or a file to play: "
-        raise PipelineError.at(section.place, why + 'format = "json" or replay = "file.parquet"')
-    form = section.text("format") or ""
-    value, metadata = section.text("value"), _metadata(section, form)
-    if value is not None and "schema" not in content:
-        why = f'says how to decode; name the columns too: {section.at("schema")} = "id string"'
-        raise section.wrong("value", why)
-    letters = section.text("dead_letters")
-    if letters is not None and not NAME.fullmatch(letters):
-        why = "must be a name of letters, digits and _, that does not begin with a digit; got "
-        raise section.wrong("dead_letters", f"{why}{letters!r}")
-    if letters is not None and value is None and form != "json":
-        why = f': nothing is decoded here; add {section.at("value")} = "json"'
-        raise section.wrong("dead_letters", why)
-    if letters is not None and "schema" not in content:
-        why = f'needs the columns that rows should have: {section.at("schema")} = "id string"'
-        raise section.wrong("dead_letters", why)
-    return Source(
-        section.name,
-        form,
-        section.options(),
-        section.text("schema"),
-        section.path("path"),
-        static,
-        table,
-        value,
-        metadata,
-        letters,
-    )
-
-
-def _table(section: Section) -> str | None:
-    """A table of a catalog, which stands instead of a path."""
-    table = section.text("table")
-    if table is None:
-        return None
-    if not TABLE.fullmatch(table):
-        why = f"must be the name of a table, lake.db.t; got {table!r}: a folder is a `path`"
-        raise section.wrong("table", why)
-    if "path" in section.content:
-        raise section.wrong("path", f"and `{section.at('table')}` are two places: leave one out")
-    return table
-
-
-def _metadata(section: Section, form: str) -> tuple[str, ...]:
-    chosen = section.texts("metadata")
-    for name in chosen:
-        if name not in METADATA:
-            why = f"may have {', '.join(METADATA)}; got {name!r}{did_you_mean(name, METADATA)}"
-            raise section.wrong("metadata", why)
-    if chosen and (form != "kafka" or "value" not in section.content):
-        why = f": these are columns of Kafka's beside a decoded value; add {section.at('value')} "
-        raise section.wrong("metadata", why + '= "json" to a source of format "kafka"')
-    return chosen
-
-
-def _replay_options(section: Section, static: bool) -> dict[str, str]:
-    """How a file is played, as options of the replay source."""
-    order = section.text("order")
-    speed, rows = section.get("speed"), section.get("rows_per_batch")
-    if speed is not None and not (math.isfinite(speed) and speed > 0):
-        why = f"must be a number above 0 (leave it out: as fast as possible); got {speed}"
-        raise section.wrong("speed", why)
-    if speed is not None and order is None:
-        why = f"needs `{section.at('order')}`: the column that says when a row arrives"
-        raise section.wrong("speed", why)
-    if rows is not None and rows < 1:
-        raise section.wrong("rows_per_batch", f"must be at least 1; got {rows}")
-    chosen = {"order": order, "speed": speed, "rows_per_batch": rows}
-    for key in ("speed", "rows_per_batch"):
-        if static and chosen[key] is not None:
-            why = "says how to play a file, and a static source is read at once: leave one of "
-            raise section.wrong(key, why + "them out")
-    return {key: str(value) for key, value in chosen.items() if value is not None}
-
-
 def _query(section: Section) -> Query:
     return Query(section.name, section.verbatim("sql", '"""SELECT * FROM ..."""'))
-
-
-def _sinks(sections: list[Section]) -> tuple[Sink, ...]:
-    """The sinks, and one for each folder of late rows."""
-    found = {section.name: _sink(section) for section in sections}
-    for section in sections:
-        place = section.text("late")
-        if place is None:
-            continue
-        sink = found[section.name]
-        if sink.late is not None:
-            raise section.wrong(
-                "late", ": this sink has the late rows of another one: leave it out"
-            )
-        if "/" in place:
-            name = f"{sink.name}_late"
-            if name in found:
-                why = f": its late rows would be the sink {name}, which there is: give that"
-                raise section.wrong("late", f'{why}, late = "{name}"')
-            path = section.absolute(place)
-            other = Sink(name, sink.query, "parquet", path, trigger=sink.trigger)
-        else:
-            other = _late_sink(section, sink, place, found)
-        found |= {sink.name: replace(sink, late=False), other.name: replace(other, late=True)}
-    return tuple(found.values())
-
-
-def _late_sink(section: Section, sink: Sink, name: str, sinks: Mapping[str, Sink]) -> Sink:
-    """The sink of this name, if it can have the late rows of another one."""
-    other = sinks.get(name)
-    if other is None or other is sink:
-        others = [known for known in sinks if known != sink.name]
-        why = f"names {name!r}, which is no other sink of this file{did_you_mean(name, others)}; "
-        raise section.wrong("late", f'{why}a folder is written with a /: "./{name}"')
-    if other.query != sink.query:
-        why = f"names a sink of {other.query!r}: it must have the same query, {sink.query!r}"
-        raise section.wrong("late", why)
-    if other.late is not None:
-        why = f"names {name!r}, which has given its late rows away, or has those of another sink"
-        raise section.wrong("late", why)
-    return other
-
-
-def _sink(section: Section) -> Sink:
-    table = _table(section)
-    written = section.text("format") or (CONSOLE if table is None else "")
-    path = section.path("path")
-    if written == CONSOLE and (path is not None or table is not None):
-        key = "path" if table is None else "table"
-        why = f': a console has no {key}; name a format too, for example format = "parquet"'
-        raise section.wrong(key, why)
-    value, keyed = section.text("value"), section.text("key")
-    if keyed is not None and value is None:
-        raise section.wrong("key", f': rows are not encoded; add {section.at("value")} = "json"')
-    return Sink(
-        section.name,
-        section.needed("query", '"answers"'),
-        written,
-        path,
-        section.text("mode") or "append",
-        section.options(),
-        _trigger(section),
-        _rows(section, written),
-        table,
-        value,
-        keyed,
-    )
-
-
-def _trigger(section: Section) -> str | None:
-    trigger = section.text("trigger")
-    if trigger is not None:
-        try:
-            microseconds(section.at("trigger"), trigger)
-        except ValueError as error:
-            raise PipelineError(str(error)) from error
-    return trigger
-
-
-def _rows(section: Section, written: str) -> int:
-    rows = section.get("rows")
-    if rows is None:
-        return Sink.rows
-    if written != CONSOLE:
-        why = f"says how many rows a console table shows; this sink writes {written}: leave it out"
-        raise section.wrong("rows", why)
-    if not 1 <= rows <= MOST_ROWS:
-        raise section.wrong("rows", f"must lie in 1 to {MOST_ROWS}; got {rows}")
-    return int(rows)
 
 
 def _check_names(pipeline: Pipeline) -> None:

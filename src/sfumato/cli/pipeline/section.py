@@ -11,6 +11,7 @@ from sfumato.cli.pipeline.environment import Environment
 from sfumato.cli.pipeline.keys import Key
 from sfumato.near_misses import did_you_mean
 
+TABLE = re.compile(r"[^.`\s]+(\.[^.`\s]+)*")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # "s3://bucket" and "file:/tmp", but not "C:\\data": a scheme has two letters at least.
 WITH_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
@@ -120,6 +121,18 @@ class Section:
         """A path, made absolute; one with a scheme stays as it is."""
         value = self.text(key)
         return None if value is None else self.absolute(value)
+
+    def catalog_table(self) -> str | None:
+        """A table of a catalog, which stands instead of a path."""
+        table = self.text("table")
+        if table is None:
+            return None
+        if not TABLE.fullmatch(table):
+            why = f"must be the name of a table, lake.db.t; got {table!r}: a folder is a `path`"
+            raise self.wrong("table", why)
+        if "path" in self.content:
+            raise self.wrong("path", f"and `{self.at('table')}` are two places: leave one out")
+        return table
 
     def absolute(self, path: str) -> str:
         """A path from the file's folder on."""
