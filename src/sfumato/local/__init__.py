@@ -14,16 +14,10 @@ from sfumato.local.earlier_values import earlier_values
 from sfumato.local.extent_join import extent_join
 from sfumato.local.impute import impute
 from sfumato.local.join_streams import join_streams
-from sfumato.local.model.alternatives import (
-    alternatives,
-    existence,
-    expected,
-    quantile,
-    samples,
-    stddev,
-)
+from sfumato.local.model.alternatives import alternatives, samples
 from sfumato.local.model.counters import counters
 from sfumato.local.model.imputation import Imputation
+from sfumato.local.model.measures import existence, expected, quantile, stddev
 from sfumato.local.reorder import reorder, split_late
 from sfumato.local.self_join import self_join
 from sfumato.local.similarity_join import similarity_join
