@@ -50,7 +50,8 @@ def run_operator(
     idle_timeout : microseconds without rows after which `idle` is called; streams only
     passing : that answers are rows that came in; an operator that takes them may run in one step
 
-    Nothing is started or collected.
+    Nothing is started or collected. Of a stream the session is given a listener, once, which warns
+    of invalid rows.
     """
     how = Made(inputs, config, metrics, idle_timeout, passing)
     chain = Fused(how)
