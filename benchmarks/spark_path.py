@@ -129,6 +129,10 @@ def echo(stream: Any) -> Any:
     class Blueprint:
         counters = ("rows",)
         gauges: dict[str, Any] = {}
+        tasks = 1
+
+        def for_task(self, number: int) -> Any:
+            return self
 
         def make(self) -> Any:
             return Echo()
