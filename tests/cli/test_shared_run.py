@@ -174,12 +174,12 @@ def test_late_rows_go_to_a_place_of_their_own_from_one_run(spark, tmp_path, plac
         assert code == 0
         assert "ordered, its late rows together" in said
     source = spark.read.schema(SCHEMA).json(str(tmp_path / "in"))
-    wanted = sf.reorder(source, event_time="at", arrival="id", slack=3).where("id < 77").collect()
+    wanted = sf.reorder(source, event_time="at", arrival="id", slack=3).where("id < 70").collect()
     for folder, late in (("on_time", False), ("behind", True)):
         came = ds.dataset(list(map(str, (tmp_path / folder).glob("*.parquet")))).to_table()
         ids = [row.id for row in wanted if row.late is late]
         assert ids
-        assert sorted(i for i in came["id"].to_pylist() if i < 77) == sorted(ids)
+        assert sorted(i for i in came["id"].to_pylist() if i < 70) == sorted(ids)
         assert set(came["late"].to_pylist()) == {late}
     drop_views(spark, parse_pipeline(text, tmp_path / "p.toml"))
 
