@@ -218,11 +218,11 @@ def test_the_rows_of_a_window_are_those_that_spark_makes(spark, table, expressio
 
 def test_the_rows_of_a_join_are_those_that_spark_makes(spark):
     from sfumato.spark.model.join_side import Side
-    from sfumato.spark.similarity_join import _input
+    from sfumato.spark.similarity_join import input_of
 
     for table, on in ((UNCERTAIN, ["y"]), (PLAIN, ["id"])):
         side = Side(spark.createDataFrame(table), "left", on, ["at"], ["k"])
-        expected = rows_that_spark_makes(_input(side, False))
+        expected = rows_that_spark_makes(input_of(side, False))
         passed = [name for name in table.column_names if name != "alternatives"]
         got = of_join(passed, ["at"], ["k"], on).read(table).rows.sort_by(TIE)
         assert sorted(got.column_names) == sorted(expected.column_names)
