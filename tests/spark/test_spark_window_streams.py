@@ -61,8 +61,8 @@ def test_reorder_window_and_ranking_run_in_one_streaming_query(spark, tmp_path):
         path.write_text("\n".join(lines))
         os.utime(path, (number, number))
 
-    def extents(df):
-        ordered = sf.reorder(df, event_time="ts", arrival="arrival", slack=2)
+    def extents(df, **each):
+        ordered = sf.reorder(df, event_time="ts", arrival="arrival", slack=2, **each)
         extents = sf.window_aggregate(
             ordered,
             {"m": "avg(x)"},
@@ -78,11 +78,8 @@ def test_reorder_window_and_ranking_run_in_one_streaming_query(spark, tmp_path):
 
     reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
     stream = extents(reader.json(str(tmp_path / "in")))
-    keyed = sf.reorder(
-        reader.json(str(tmp_path / "in")), event_time="ts", arrival="arrival", key="device", slack=5
-    ).drop("late", "punctuation")
     with pytest.raises(ValueError, match="in order for each device only"):
-        ranked(keyed.selectExpr("*", "ts AS done", "named_struct('mean', x) AS m"))
+        ranked(extents(reader.json(str(tmp_path / "in")), key="device"))
     query = (
         ranked(stream).writeStream.format("parquet")
         .option("path", str(tmp_path / "out")).option("checkpointLocation", str(tmp_path / "c"))
