@@ -185,6 +185,26 @@ def test_late_rows_go_to_a_place_of_their_own_from_one_run(spark, tmp_path, plac
 
 
 @pytest.mark.spark
+def test_with_flush_every_row_is_on_time_or_late(spark, tmp_path):
+    text = "flush = true\n" + LATE.replace("PLACE", "./behind")
+    for part, ids in enumerate((range(40), range(40, 80))):
+        put(tmp_path / "in", f"{part}.json", disordered(ids))
+        os.utime(tmp_path / "in" / f"{part}.json", (part + 1, part + 1))
+    assert ran(spark, tmp_path, text)[0] == 0
+    source = spark.read.schema(SCHEMA).json(str(tmp_path / "in"))
+    wanted = sf.reorder(source, event_time="at", arrival="id", slack=3).collect()
+    came = {
+        folder: ds.dataset(list(map(str, (tmp_path / folder).glob("*.parquet")))).to_table()
+        for folder in ("on_time", "behind")
+    }
+    for folder, late in (("on_time", False), ("behind", True)):
+        ids = [row.id for row in wanted if row.late is late]
+        assert sorted(came[folder]["id"].to_pylist()) == sorted(ids)
+    assert sum(table.num_rows for table in came.values()) == 80
+    drop_views(spark, parse_pipeline(text, tmp_path / "p.toml"))
+
+
+@pytest.mark.spark
 def test_late_rows_are_those_that_a_controller_marks(spark, tmp_path):
     text = LATE.replace("PLACE", "./behind").replace("id, at, late", "id, at")
     put(tmp_path / "in", "a.json", rows(range(3)))
