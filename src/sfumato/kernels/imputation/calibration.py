@@ -11,7 +11,7 @@ An object that lacks more has other donors: there is a curve, and tails, for eac
 attributes that dependencies ask about, the last for so many and more.
 
 Source: recalibration of Kuleshov, Fenner and Ermon (2018), by leaving one row out; a split
-conformal predictive system (Vovk et al. 2020) by groups, whose ranks are those of the donors.
+conformal predictive system (Vovk et al. 2019) by groups, whose ranks are those of the donors.
 """
 
 import math
