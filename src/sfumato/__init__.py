@@ -13,6 +13,8 @@ from importlib.metadata import version
 from pkgutil import get_data
 from typing import Any
 
+from sfumato.extras import needed
+
 _HOME = {
     alias.name: str(node.module)
     for node in ast.parse(get_data(__name__, "__init__.pyi") or b"").body
@@ -27,7 +29,12 @@ def __getattr__(name: str) -> Any:
         return version("sfumato")
     if name not in _HOME:
         raise AttributeError(f"module `sfumato` has no attribute `{name}`; it has {__all__}")
-    value = getattr(import_module(_HOME[name]), name)
+    try:
+        value = getattr(import_module(_HOME[name]), name)
+    except ImportError as error:
+        if (why := needed(f"sf.{name}", error)) is None:
+            raise
+        raise ImportError(why, name=error.name) from None
     globals()[name] = value
     return value
 

@@ -10,11 +10,12 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 # A layer may import itself and what is listed. `windows` (configurations), `queries` (those
 # registered), `duration` (lengths of time as text), `near_misses` (likely words) and `error_points`
-# (a distribution's points) are open to those above; the package itself loads names lazily, by text,
-# and imports them for type checkers only.
+# (a distribution's points) are open to those above, `extras` (what brings a missing package) to the
+# package itself, which loads names lazily, by text, and imports them for type checkers only.
 MAY_IMPORT = {
     "kernels": set(),
     "duration": set(),
+    "extras": set(),
     "near_misses": set(),
     "error_points": set(),
     "windows": {"duration"},
@@ -40,6 +41,7 @@ MAY_IMPORT = {
     "cli": {
         "charts",
         "duration",
+        "extras",
         "live",
         "metrics",
         "near_misses",
@@ -53,6 +55,7 @@ MAY_IMPORT = {
     },
     "sfumato": {
         "charts",
+        "extras",
         "live",
         "operators",
         "queries",

