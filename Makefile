@@ -9,7 +9,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 JAVA_17 := $(shell version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 \
 	| sed -n 's/.*version "\([0-9]*\).*/\1/p'); [ "$${version:-0}" -ge 17 ] && echo yes)
 
-.PHONY: demo check fast test warm lint bench chaos soak static clean
+.PHONY: demo check fast test warm lint docs bench chaos soak static clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/demo.stamp
@@ -34,6 +34,11 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The site, in build/site; whatever is wrong with a page, a dead link say, fails.
+docs: $(VENV)/dev.stamp
+	$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet --jobs 2 docs build/site
+	@echo "Open build/site/index.html"
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'

@@ -1,0 +1,112 @@
+"""The reference of public names, made of their signatures and docstrings.
+
+```{api} reorder split_late
+```
+
+gives each name's signature and its docstring. Docstrings here are plain English: paragraphs, lists
+of arguments as `name : meaning`, examples behind `>>>`, and a last `Source:` that names papers by
+letter and links to their page. What a docstring says is not said again anywhere else.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from typing import Any
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.util.docutils import SphinxDirective
+
+ARGUMENT = re.compile(r"^(?!Source)([a-z_][\w, .]*?) : (.*)$")
+PAPERS = "/papers.md"
+
+
+def described(name: str, home: str = "sfumato") -> str:
+    """Markdown of one public name: a directive of the Python domain with its docstring."""
+    of = getattr(importlib.import_module(home), name)
+    inner = "\n".join(markdown(inspect.getdoc(of) or ""))
+    if not inspect.isclass(of):
+        return _directive("function", f"{home}.{name}{signature(of)}", inner)
+    methods = [
+        _directive("method", f"{method}{signature(member)}", "\n".join(markdown(doc)), ":::::")
+        for method, member in vars(of).items()
+        if not method.startswith("_") and (doc := inspect.getdoc(member)) and callable(member)
+    ]
+    return _directive("class", f"{home}.{name}{signature(of)}", "\n\n".join([inner, *methods]))
+
+
+def _directive(kind: str, what: str, inside: str, fence: str = "::::::") -> str:
+    return f"{fence}{{py:{kind}}} {what}\n\n{inside}\n{fence}\n"
+
+
+def signature(of: Any) -> str:
+    """The arguments with their defaults; types are said in the docstring."""
+    try:
+        found = inspect.signature(of)
+    except (TypeError, ValueError):
+        return "()"
+    arguments = [
+        p.replace(annotation=inspect.Parameter.empty)
+        for p in found.parameters.values()
+        if p.name not in ("self", "cls")
+    ]
+    plain = found.replace(parameters=arguments, return_annotation=inspect.Signature.empty)
+    return re.sub(r"<function (\w+) at [^>]*>|<[^>]*>", r"...", str(plain))
+
+
+def markdown(doc: str) -> list[str]:
+    """A docstring as lines of Markdown: lists of arguments become definitions, `>>>` code."""
+    lines: list[str] = []
+    argument = code = False
+    for line in [*doc.splitlines(), ""]:
+        text = line.strip()
+        if text.startswith(">>>") and not code:
+            code = True
+            lines += ["", "```pycon"]
+        if code:
+            if text:
+                lines.append(text if text.startswith((">>>", "...")) else line)
+                continue
+            code = False
+            lines += ["```", ""]
+            continue
+        found = ARGUMENT.match(line)
+        if found:
+            lines += ["", f"`{found[1]}`", f": {linked(found[2])}"]
+            argument = True
+        elif argument and line.startswith(" "):
+            lines.append(f"  {linked(text)}")
+        else:
+            if argument:
+                lines.append("")
+            argument = False
+            lines.append(linked(line))
+    return lines
+
+
+def linked(line: str) -> str:
+    """`Source:` leads to the page of papers; a star is a star."""
+    line = re.sub(r"(?<![`*])\*(?!`)", r"\\*", line) if "`" not in line else line
+    return line.replace("Source:", f"[Source]({PAPERS}):")
+
+
+class Api(SphinxDirective):
+    """The names that follow, each with signature and docstring."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+    option_spec = {"module": str}
+
+    def run(self) -> list[nodes.Node]:
+        home = self.options.get("module", "sfumato")
+        text = "\n".join(described(name, home) for name in self.arguments[0].split())
+        box = nodes.container()
+        self.state.nested_parse(StringList(text.splitlines(), source="api"), 0, box)
+        return box.children
+
+
+def setup(app: Any) -> dict[str, Any]:
+    app.add_directive("api", Api)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
