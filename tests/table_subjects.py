@@ -191,6 +191,10 @@ TABLES = {
         SelfJoinTableConfig(output="changes", on=("x",), **PAIRS),
         fed("alternatives"), gaps=LACKS_KEYS,
     ),
+    "self join, a task of two": subject(
+        SelfJoinTableConfig(output="changes", on=("x",), tasks=2, task=1, **PAIRS),
+        fed("alternatives"), gaps=LACKS_KEYS,
+    ),
     "incomplete join": subject(
         IncompleteJoinTableConfig(
             imputer=Imputer(

@@ -440,3 +440,13 @@ def test_columns_of_one_name_and_names_that_are_no_text_are_refused():
         sl.checked(twice)
     with pytest.raises(TypeError, match="names of columns must be text; got 1"):
         sl.checked(pd.DataFrame({1: [2]}))
+
+
+def test_a_filter_warns_of_the_invalid_rows_that_it_drops():
+    kind = pa.list_(pa.struct([("prob", pa.float64()), ("x", pa.float64())]))
+    given = [[{"prob": 1.0, "x": 9.0}], None, [{"prob": 1.0, "x": None}], [{"prob": 1.0, "x": 1.0}]]
+    table = pa.table({"id": [1, 2, 3, 4], "alternatives": pa.array(given, kind)})
+    said = r"where: 2 of 4 rows \(50.0%\) took no part: no alternatives \(1\)"
+    with pytest.warns(sl.InvalidRowsWarning, match=said) as told:
+        assert sl.where(table, "x > 3").column("id").to_pylist() == [1]
+    assert told[0].filename == __file__

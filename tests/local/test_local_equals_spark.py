@@ -139,7 +139,7 @@ CASES = {
     ),
     "joined with itself after reorder": lambda sf, a, b: sf.self_join(
         sf.reorder(a, **REORDERED, slack=2), on="x", within=0.3, probability=0.1,
-        window=sf_.Range("5 seconds"), output="changes", **AT,
+        window=sf_.Range("5 seconds"), output="changes", tasks=2, alternatives=False, **AT,
     ),
     "several joined": lambda sf, a, b: sf.join_streams(
         {"one": a, "two": b, "three": a}, on="x", within=0.2, probability=0.3,

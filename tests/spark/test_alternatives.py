@@ -270,3 +270,15 @@ def test_samples_of_several_attributes_have_their_means_and_spreads(spark):
 def test_wrong_arguments_are_named(spark, call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_alternatives_are_called_so_without_an_alias(spark):
+    given = spark.createDataFrame(
+        [([1.0], [1.0], 2.0)], "v array<double>, p array<double>, x double"
+    )
+    frame = given.select(sf.alternatives("v", "p"), sf.samples("x", 0.5, 3).alias("own"))
+    assert frame.columns == ["alternatives", "own"]
+    assert given.select(sf.samples("x", 0.5, 3)).columns == ["alternatives"]
+    assert (
+        given.select(F.array(F.struct(sf.expected("value", sf.samples("x", 0.5, 3))))).count() == 1
+    )

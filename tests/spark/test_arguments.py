@@ -110,7 +110,21 @@ def test_a_stream_says_once_how_many_of_its_rows_take_no_part(spark, tmp_path):
     mine = [str(w.message) for w in told if issubclass(w.category, sf.InvalidRowsWarning)]
     assert len(mine) == 1
     assert mine[0].startswith("window_loud_input: ")
-    assert "sf.rejected(df) gives them" in mine[0]
+    assert "the commonest reason: the probabilities sum to more than 1): sf.rejected(df)" in mine[0]
     assert said("sfumato_top_k_1_input", 200, 96).startswith(
         "top_k_1_input: 96 of 200 rows (48.0%)"
     )
+
+
+def test_a_filter_counts_the_invalid_rows_that_it_drops(spark):
+    schema = "id int, alternatives array<struct<prob: double, x: double>>"
+    given = [
+        (1, [(0.5, 1.0), (0.5, 9.0)]), (2, [(1.0, 1.0)]), (3, None), (4, []), (5, [(1.0, None)]),
+        (6, [(0.5, None), (0.5, 8.0)]),
+    ]  # fmt: skip
+    found = sf.where(spark.createDataFrame(given, schema), "x > 3", name="high")
+    rows = found.collect()
+    assert [(row.id, len(row.alternatives)) for row in rows] == [(1, 1), (6, 1)]
+    assert found.columns == ["id", "alternatives"]
+    counted = found._jdf.queryExecution().observedMetrics().apply("sfumato_where_high_input")
+    assert [counted.get(i) for i in range(3)] == [6, 3, "no alternatives"]

@@ -15,6 +15,7 @@ from sfumato.local.model.join_side import Side
 from sfumato.local.model.kind import same_kind
 from sfumato.local.model.run import Input, Job, run
 from sfumato.local.similarity_join import shown_of
+from sfumato.operators.arguments import flag
 from sfumato.operators.joins.join_window import Window, windows_of
 from sfumato.tables.joins.join import SIDES
 from sfumato.tables.joins.metric import distance_of, finite
@@ -35,13 +36,16 @@ def self_join(
     key: str | Sequence[str] | None = None,
     strategy: str = "auto",
     output: str = "append",
+    alternatives: bool = True,
     metric: str = "euclidean",
     forget_after: str | timedelta | float | None = None,
+    tasks: int | None = None,
     name: str | None = None,
 ) -> pa.Table:
     """Pairs of tuples of one stream that are close with at least the wanted probability.
 
     df : a pandas, Polars or Arrow table: the whole stream
+    tasks : of Spark; here one process does the work
     The other arguments, the columns and the counters are those of `sfumato.self_join` over a static
     frame. Raises ValueError or TypeError for wrong arguments.
     """
@@ -65,7 +69,7 @@ def self_join(
                 f"time; got {', '.join(map(str, kinds))}"
             )
     late = marks_late(frame.schema, left.orders)
-    chosen: dict[str, Any] = {}
+    chosen: dict[str, Any] = {"alternatives": flag("alternatives", alternatives)}
     if forget_after is not None:
         chosen["forget_after"] = forget_after_of(frame, left.orders[0], left.keys, forget_after)
     config = SelfJoinTableConfig(
@@ -82,4 +86,6 @@ def self_join(
         **chosen,
     )
     given = [Input(frame, left.reading(late))]
-    return run(Job("self_join", "self_join", name), given, config, shown_of(sides, output))
+    return run(
+        Job("self_join", "self_join", name), given, config, shown_of(sides, output, alternatives)
+    )

@@ -8,13 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.local.model.counters import warn_of_invalid
 from sfumato.local.model.frame import frame_of
 from sfumato.local.model.kind import same_kind
 from sfumato.operators.arrays import offsets_of
 from sfumato.tables.arrow import as_array
-from sfumato.tables.reading.expressions import Name, field_at, truths
+from sfumato.tables.reading.expressions import Name, field_at, found, names_in, truths
 from sfumato.tables.reading.parse import parsed
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
+from sfumato.tables.reading.validity import why_invalid
 
 
 @same_kind
@@ -25,7 +27,8 @@ def where(df: Any, condition: str) -> pa.Table:
         fields of structs (m.mean), numbers, 'texts', + - * /, comparisons, AND, OR, NOT, BETWEEN,
         IS NULL and parentheses
     As `sfumato.where`: a tuple left without alternatives disappears, a comparison with NULL is not
-    satisfied, and a table whose attributes are not mentioned is filtered by rows. Raises TypeError
+    satisfied, and a table whose attributes are not mentioned is filtered by rows. Invalid rows that
+    disappear are warned of. Raises TypeError
     or ValueError for what is no condition.
     """
     if not isinstance(condition, str):
@@ -42,6 +45,11 @@ def where(df: Any, condition: str) -> pa.Table:
     holds = truths(asked, tuples.cells, len(tuples.owner))
     kept = pc.fill_null(holds, False).to_numpy(zero_copy_only=False)
     lengths = np.bincount(tuples.owner, kept, frame.table.num_rows).astype(np.int64)
+    meant = (found(name.parts[0], tuples.attributes) for name in names_in(asked))
+    reasons = why_invalid(frame.table, [name for name in meant if name is not None]).column()
+    dropped = pc.drop_null(reasons.filter(pa.array(lengths == 0)))
+    counted = {row["values"]: row["counts"] for row in dropped.value_counts().to_pylist()}
+    warn_of_invalid("where", frame.table.num_rows, counted, 1)
     offsets = pa.array(offsets_of(lengths), pa.int32())
     place = frame.columns.index(ALTERNATIVES)
     field = frame.schema.field(place)

@@ -8,6 +8,7 @@ from typing import Any
 
 PREFIX = "sfumato_"
 REORDER = f"{PREFIX}reorder_"
+REASON = "reason"  # the commonest one of invalid rows, text: no counter
 GAUGES = ("oldest", "punctuation", "lag", "slowest")  # of a reorder, at a micro-batch's end
 ROWS_OUT = f"{PREFIX}rows_out"  # observed at the sink
 WHOLE = "triggerExecution"  # the part of a micro-batch that is all of it
@@ -149,8 +150,8 @@ def _micro_batch(report: Any) -> MicroBatch:
     gauges: dict[str, dict[str, Any]] = {}
     for metric, values in observed.items():
         if metric.startswith(PREFIX) and metric != ROWS_OUT:
-            shown = GAUGES if metric.startswith(REORDER) else ()
-            gauges[metric] = {name: values[name] for name in shown if name in values}
+            shown = (*(GAUGES if metric.startswith(REORDER) else ()), REASON)
+            gauges[metric] = {n: values[n] for n in shown if n in values and n != REASON}
             counters[metric] = {n: value or 0 for n, value in values.items() if n not in shown}
     return MicroBatch(
         report.batchId,

@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from sfumato.operators.arguments import flag
 from sfumato.operators.joins.join_window import Window, windows_of
 from sfumato.spark.model.columns import is_time, names, resolved
 from sfumato.spark.model.controlled import marks_late
@@ -15,10 +16,11 @@ from sfumato.spark.model.entrance import public
 from sfumato.spark.model.forgetting import forget_after_of
 from sfumato.spark.model.join_side import Side
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
-from sfumato.spark.similarity_join import answers_of, input_of
+from sfumato.spark.similarity_join import answers_of, input_of, tasks_of
 from sfumato.tables.joins.join import SIDES
 from sfumato.tables.joins.metric import distance_of, finite
 from sfumato.tables.joins.self_join import SelfJoinTableConfig
+from sfumato.tables.joins.sharing import tasks_for
 
 
 @public(
@@ -37,8 +39,10 @@ def self_join(
     key: str | Sequence[str] | None = None,
     strategy: str = "auto",
     output: str = "append",
+    alternatives: bool = True,
     metric: str = "euclidean",
     forget_after: str | timedelta | float | None = None,
+    tasks: int | None = None,
     name: str | None = None,
 ) -> DataFrame:
     """Pairs of tuples of one stream that are close with at least the wanted probability.
@@ -49,8 +53,9 @@ def self_join(
     metrics ``sfumato_self_join_N`` are those of ``sf.similarity_join``. After sf.reorder, with its
     event time as `order`, late rows take no part and are counted.
 
-    Cost: twice that of a join of two streams of half the rows each; one shuffle by `key`, and the
-    stream is read once. Raises ValueError or TypeError for wrong arguments.
+    Cost: twice that of a join of two streams of half the rows each; one shuffle by `key`, of
+    `tasks` copies of the rows, and the stream is read once. State: the rows of the window, once.
+    Raises ValueError or TypeError for wrong arguments.
     """
     attributes = names("on", on)
     if not attributes:
@@ -71,7 +76,8 @@ def self_join(
                 f"time; got {', '.join(kind.simpleString() for kind in kinds)}"
             )
     late = marks_late(df.schema, left.orders)
-    chosen: dict[str, Any] = {}
+    chosen: dict[str, Any] = {"alternatives": flag("alternatives", alternatives)}
+    chosen["tasks"] = tasks_for(windows, len(left.keys)) if tasks is None else tasks_of(tasks)
     if forget_after is not None:
         by = resolved(df, "order", order)[0]
         chosen["forget_after"] = forget_after_of(df, by, names("key", key), forget_after)
@@ -89,6 +95,6 @@ def self_join(
         **chosen,
     )
     config.make()  # raises here, on the driver, what the config has wrong
-    answers, columns = answers_of(sides, output)
+    answers, columns = answers_of(sides, output, alternatives)
     metrics = metrics_name("self_join", name)
     return run_operator([input_of(left, late)], config, answers, columns, metrics=metrics)

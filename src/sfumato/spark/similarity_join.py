@@ -165,7 +165,7 @@ def similarity_join(
         sides = [Side(frame, side, attributes, order, key) for frame, side in frames]
         chosen |= _alignment(sides, windows, idle_timeout)
         on_names = tuple(f"on{i}" for i in range(len(attributes)))
-        shared = tasks_for(windows, chosen["keys"]) if tasks is None else _checked_tasks(tasks)
+        shared = tasks_for(windows, chosen["keys"]) if tasks is None else tasks_of(tasks)
         config = SimilarityJoinTableConfig(
             strategy=strategy, metric=distance, on=on_names, tasks=shared, **chosen
         )
@@ -217,7 +217,8 @@ def answers_of(
     return answers, columns
 
 
-def _checked_tasks(tasks: Any) -> int:
+def tasks_of(tasks: Any) -> int:
+    """The argument `tasks`, checked. Raises TypeError or ValueError."""
     if not whole("tasks", tasks) <= MOST_TASKS:
         raise ValueError(f"`tasks` must be at most {MOST_TASKS}: each gets all rows; got {tasks}")
     return int(tasks)
@@ -235,7 +236,7 @@ def input_of(side: Side, aligned: bool) -> Input:
         MARKS if aligned else (),
         spares_late=aligned,
         invalid=side.invalid(),
-        known_invalid=side.known_invalid(),
+        reason=side.reason(),
     )
 
 

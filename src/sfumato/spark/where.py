@@ -7,18 +7,26 @@ from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.entrance import public
 from sfumato.spark.model.expression_text import check_expression
 from sfumato.spark.model.per_alternative import kept, mentioned
+from sfumato.spark.model.validity import invalid_reason
+from sfumato.spark.runtime.loud import warn_of_invalid_rows
+from sfumato.spark.runtime.reading import REASON, counted_invalid
+from sfumato.spark.runtime.run_operator import metrics_name
+
+LEFT = "__left"  # the alternatives that satisfy the condition
 
 
 @public('sf.where(df, "celsius > 30")', "df")
-def where(df: DataFrame, condition: str) -> DataFrame:
+def where(df: DataFrame, condition: str, *, name: str | None = None) -> DataFrame:
     """Keep the alternatives that satisfy `condition`, with their probabilities.
 
     condition : any Spark SQL condition over the alternatives' attributes (by their plain names)
         and the frame's other columns. Where both have a name, the attribute is meant.
+    name : of the metrics, instead of the number N
     A tuple left without alternatives disappears; one left with fewer exists with less
     probability. A comparison with NULL is not satisfied, so that rows whose alternatives, or all
-    values of them, are NULL disappear too: ``sf.rejected`` of the frame before gives them. A frame
-    without alternatives is filtered as by ``DataFrame.where``.
+    values of them, are NULL disappear too: the observed metrics ``sfumato_where_N_input`` count
+    rows, and such invalid ones that disappear (`invalid`), and ``sf.rejected`` of the frame before
+    gives them. A frame without alternatives is filtered as by ``DataFrame.where``.
 
     Runs in the JVM, as a higher-order function. Source: A, section 3, filter f_c(U).
     Raises TypeError for a condition that is no text, ValueError for one that is not one expression
@@ -29,6 +37,20 @@ def where(df: DataFrame, condition: str) -> DataFrame:
         kind = type(condition).__name__
         raise TypeError(f"`condition` must be Spark SQL text, like 'celsius > 30'; got {kind}")
     check_expression("condition", condition, df.sparkSession)
-    if not mentioned(df, condition):
+    attributes = mentioned(df, condition)
+    if not attributes:
         return df.where(condition)
-    return df.withColumn(ALTERNATIVES, kept(df, condition)).where(F.size(ALTERNATIVES) > 0)
+    left = F.coalesce(F.size(LEFT), F.lit(0)) > 0
+    reason = F.when(~left, invalid_reason(df, attributes))
+    if df.isStreaming:
+        warn_of_invalid_rows(df.sparkSession)
+    counted = (
+        df.withColumn(LEFT, kept(df, condition))
+        .withColumn(REASON, reason)
+        .observe(
+            f"{metrics_name('where', name)}_input",
+            *counted_invalid(F.col(REASON).isNotNull(), F.col(REASON)),
+        )
+    )
+    some = counted.where(left)
+    return some.withColumn(ALTERNATIVES, F.col(LEFT)).drop(LEFT, REASON)

@@ -169,6 +169,7 @@ def window_input(plan: WindowPlan, members: bool = False) -> Input:
         plan.marks,
         bucket=plan.scope,
         invalid=plan.invalid(),
-        known_invalid=plan.known_invalid(),
+        reason=plan.reason(),
+        lacking="its order is missing, or a value is not finite",
         about={"values": plan.expressions},
     )

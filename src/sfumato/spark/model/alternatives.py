@@ -38,14 +38,15 @@ def alternatives(
         is: what a model's single precision makes of 1
 
     Values of probability 0 (an underflow of a softmax) are left out: they are no alternatives.
-    Returns an ``array<struct<prob: double, ATTR: double, ...>>``, NULL where an array is NULL.
+    Returns an ``array<struct<prob: double, ATTR: double, ...>>``, NULL where an array is NULL; the
+    column is called `alternatives`, unless an alias says otherwise.
     Where the lengths differ the missing parts are NULL, and `rejected` will show the row; so it
     does where a sum is beyond 1 + 1e-6, or a probability negative.
 
     Raises ValueError when `attributes` names nothing.
     """
     if prob is None:
-        return _summing_to_one(_as_it_is(_column(values)), normalize)
+        return _summing_to_one(_as_it_is(_column(values)), normalize).alias(ALTERNATIVES)
     if isinstance(attributes, str):
         names, parts = [attributes], [lambda v: v]
     else:
@@ -60,7 +61,8 @@ def alternatives(
         ]
         return F.struct(weight.cast("double").alias("prob"), *cells)
 
-    return _summing_to_one(F.zip_with(_column(values), _column(prob), alternative), normalize)
+    given = F.zip_with(_column(values), _column(prob), alternative)
+    return _summing_to_one(given, normalize).alias(ALTERNATIVES)
 
 
 def _as_it_is(structs: Column) -> Column:
@@ -127,7 +129,8 @@ def samples(
     The points are fixed, not drawn: for one attribute the quantiles at (i + ½)/n, for several
     (independent errors) the quantiles of the first n points of Halton's sequence. Few points
     understate the spread: for n = 10 normal quantiles have 0.94 of the standard deviation.
-    NULL where a reading or its sd is NULL, so that `rejected` shows it.
+    NULL where a reading or its sd is NULL, so that `rejected` shows it. The column is called
+    `alternatives`, unless an alias says otherwise.
 
     Raises ValueError for n < 1, an unknown distribution, or lists of different lengths.
     """
@@ -151,7 +154,7 @@ def samples(
         cells = [(centres[d] + widths[d] * point[d]).alias(name) for d, name in enumerate(names)]
         return F.struct(F.lit(1.0 / n).alias("prob"), *cells)
 
-    return F.when(~missing, F.transform(points, alternative))
+    return F.when(~missing, F.transform(points, alternative)).alias(ALTERNATIVES)
 
 
 def existence(column: str | Column = ALTERNATIVES) -> Column:

@@ -54,9 +54,9 @@ class Side:
         """What the operator reads beside keys and order, by fixed name."""
         return {ALTERNATIVES: self._alternatives()}
 
-    def known_invalid(self) -> Column | None:
-        """Rows that are invalid by columns of the frame."""
-        return invalid_reason(self.frame, self.on if self.uncertain else self.plain).isNotNull()
+    def reason(self) -> Column | None:
+        """Why a row is invalid by columns of the frame; else NULL."""
+        return invalid_reason(self.frame, self.on if self.uncertain else self.plain)
 
     def invalid(self) -> Column:
         """Rows without order or key."""
@@ -124,7 +124,7 @@ class IncompleteSide(Side):
     def values(self) -> Mapping[str, Column]:
         return {f"value{i}": column(n).cast("double") for i, n in enumerate(self.imputed)}
 
-    def known_invalid(self) -> Column | None:
+    def reason(self) -> Column | None:
         return None
 
     def fields(self, *, fixed: bool) -> list[StructField]:

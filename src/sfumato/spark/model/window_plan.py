@@ -171,9 +171,9 @@ class WindowPlan(WindowQuery):
             return MARKS
         return ["late"] if self.marks_late else []
 
-    def known_invalid(self) -> Column:
-        """Rows that are invalid by columns of the frame."""
-        return self._reason().isNotNull()
+    def reason(self) -> Column:
+        """Why a row is invalid by columns of the frame; else NULL."""
+        return self._reason()
 
     def invalid(self) -> Column:
         """Rows that are invalid by what the operator reads: without order, not finite."""

@@ -48,7 +48,8 @@ class InvalidRows(StreamingQueryListener):
             rows, invalid = counts.get("rows") or 0, counts.get("invalid") or 0
             if invalid:
                 self.told.add(of)
-                warnings.warn(said(metric, rows, invalid), InvalidRowsWarning, stacklevel=1)
+                why = counts.get("reason")
+                warnings.warn(said(metric, rows, invalid, why), InvalidRowsWarning, stacklevel=1)
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
         pass
@@ -57,10 +58,12 @@ class InvalidRows(StreamingQueryListener):
         self.told = {of for of in self.told if of[0] != str(event.runId)}
 
 
-def said(metric: str, rows: int, invalid: int) -> str:
-    """What is said of a micro-batch with invalid rows."""
+def said(metric: str, rows: int, invalid: int, why: str | None = None) -> str:
+    """What is said of a micro-batch with invalid rows; `why`: most of them."""
+    commonest = "" if why is None else f" (the commonest reason: {why})"
     return (
         f"{metric.removeprefix(PREFIX)}: {invalid} of {rows} rows ({invalid / rows:.1%}) of a "
-        "micro-batch took no part, because they are invalid: sf.rejected(df) gives them with their "
-        f"reasons; later ones are counted by the metric {metric} and not told of again"
+        f"micro-batch took no part, because they are invalid{commonest}: sf.rejected(df) gives "
+        f"them with their reasons; later ones are counted by the metric {metric} and not told of "
+        "again"
     )

@@ -21,6 +21,8 @@ from sfumato.spark.runtime import chunks
 from sfumato.tables.link import INVALID, LATE
 from sfumato.tables.operator import ROW, TIE
 
+REASON = "__reason"  # why a row is invalid
+
 
 @dataclass(frozen=True)
 class Input:
@@ -35,7 +37,8 @@ class Input:
     bucket : numbers of the keys that decide which rows share an operator; None: all
     light : the operator does so little that it may as well run in coarser buckets
     invalid : which rows take no part and are counted beside the operator, by the fixed names;
-        known_invalid : the same by columns of the frame; None, both: every row takes part
+        reason : the same by columns of the frame: why one does not, text, else NULL; None, both:
+        every row takes part. lacking : why not by the fixed names, in words
     ordered : whether the operator takes rows in an order of arrival
     about : what of the query the config does not say, for the fingerprint: JSON values
     """
@@ -50,7 +53,8 @@ class Input:
     bucket: Sequence[int] | None = None
     light: bool = False
     invalid: Column | None = None
-    known_invalid: Column | None = None
+    reason: Column | None = None
+    lacking: str = "its order or its key is missing"
     ordered: bool = True
     about: Mapping[str, Any] = field(default_factory=dict)
 
@@ -74,17 +78,17 @@ class Input:
     @property
     def computed(self) -> dict[str, Column]:
         """Everything to be computed of the frame's columns, by fixed name."""
-        known = {} if self.known_invalid is None else {INVALID: self.known_invalid}
+        known = {} if self.reason is None else {REASON: self.reason}
         return {**self.values, **known}
 
     @property
     def validated(self) -> bool:
         """Whether some rows may take no part."""
-        return self.invalid is not None or self.known_invalid is not None
+        return self.invalid is not None or self.reason is not None
 
     def is_invalid(self, *, late_known: bool) -> Column:
         """Which rows take no part, by the fixed names; without regard to `late` if not known."""
-        conditions = [F.col(INVALID)] if self.known_invalid is not None else []
+        conditions = [] if self.reason is None else [F.col(REASON).isNotNull()]
         conditions += [] if self.invalid is None else [self.invalid]
         found = reduce(lambda a, b: a | b, conditions)
         return found & ~F.col(LATE) if self.spares_late and late_known else found
@@ -163,7 +167,8 @@ class Reader:
         if not one.validated:
             return found, list(columns)
         invalid = one.is_invalid(late_known=self.knows(LATE))
-        return found.withColumn(INVALID, invalid), list(columns | {INVALID: invalid})
+        read = [name for name in columns if name != REASON]
+        return found.withColumn(INVALID, invalid), [*read, INVALID]
 
     def _row(self, names: Sequence[str]) -> Column:
         if not self.last:
@@ -196,15 +201,27 @@ def projected(reader: Reader, buckets: int) -> DataFrame:
             rows = rows.select(*given, F.struct(*own).alias(rider.name))
             given.append(rider.name)
     keys = [F.col(fixed(names.index(name))) for name in reader.bucket_key]
-    rows = rows.select(*own, _bucket(keys, buckets).alias(chunks.BUCKET))
+    bucket = _bucket(keys, buckets).alias(chunks.BUCKET)
     if not reader.input.validated:
-        return rows
-    counted = rows.observe(
-        reader.metrics,
+        return rows.select(*own, bucket)
+    reasons = [] if reader.input.reason is None else [F.col(REASON)]
+    rows = rows.select(*own, *reasons, bucket)
+    why = F.coalesce(*reasons, F.lit(reader.input.lacking))
+    counted = rows.observe(reader.metrics, *counted_invalid(F.col(INVALID), why))
+    return counted.where(~F.col(INVALID)).drop(INVALID, REASON)
+
+
+def counted_invalid(invalid: Column, reason: Column) -> list[Column]:
+    """What is observed of an input's rows: how many, how many invalid ones, their commonest reason.
+
+    reason : text; what it says behind the last "to", a number, does not count
+    """
+    kind = F.regexp_replace(reason, r" to \S+$", " to more than 1")
+    return [
         F.count(F.lit(1)).alias("rows"),
-        F.coalesce(F.sum(F.col(INVALID).cast("long")), F.lit(0)).alias("invalid"),
-    )
-    return counted.where(~F.col(INVALID)).drop(INVALID)
+        F.coalesce(F.sum(invalid.cast("long")), F.lit(0)).alias("invalid"),
+        F.mode(F.when(invalid, kind)).alias("reason"),
+    ]
 
 
 def _bucket(keys: Sequence[Column], buckets: int) -> Column:

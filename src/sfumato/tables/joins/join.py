@@ -102,6 +102,15 @@ class TableJoin(TableOperator):
         self._known += ["order0"] if config.forget_after is not None else []
         self._timed = any(window.span is not None for window in config.windows)
 
+    @property
+    def stores(self) -> tuple[RowStore, ...]:
+        """The rows of each side."""
+        return self.left, self.right
+
+    def live(self, number: int) -> Ints:
+        """int64[]: the numbers of the rows that one of the stores must have."""
+        return self.operator.live(number)
+
     @abstractmethod
     def join(self, arriving: Arriving) -> Answers:
         """Give the arrivals to the operator."""
@@ -141,10 +150,10 @@ class TableJoin(TableOperator):
         self.forget_expired()
         self.counts["pairs"] += int((answers.change > 0).sum())
         output = [self._rows(answers)] if len(answers) else []
-        for number, store in enumerate((self.left, self.right)):
+        for number, store in enumerate(self.stores):
             # What is live is looked up only now and then: that takes as long as all that is held.
             if len(store) > 2 * self.operator.named_at_most(number) + 64:
-                store.keep(self.operator.live(number))
+                store.keep(self.live(number))
         return output
 
     def _arrange(self, batch: Sequence[tuple[int, pa.Table]]) -> Arriving:
@@ -166,10 +175,10 @@ class TableJoin(TableOperator):
             codes = self.codes(known.take(pa.array(order)))
         if self.sides is None:
             self.note_order([c[order] for c in columns])
-        stores = (self.left, self.right)
         for number, table in zip(present, tables, strict=True):
-            places = within_side[order[side[order] == number]]
-            stores[number].append(table.select([ROW, *self.kept]).take(pa.array(places)))
+            if number < len(self.stores):
+                places = within_side[order[side[order] == number]]
+                self.stores[number].append(table.select([ROW, *self.kept]).take(pa.array(places)))
         time = columns[0][order].astype(np.int64) if self._timed else None
         return Arriving(side[order], codes, time, tables, order)
 
@@ -179,8 +188,8 @@ class TableJoin(TableOperator):
 
     def _rows(self, answers: Answers) -> pa.Table:
         lengths = np.diff(answers.offsets)
-        left = self.side(self.left, answers.left, answers.left_sample, lengths)
-        right = self.side(self.right, answers.right, answers.right_sample, lengths)
+        left = self.side(self.stores[0], answers.left, answers.left_sample, lengths)
+        right = self.side(self.stores[-1], answers.right, answers.right_sample, lengths)
         if self.config.alternatives:
             table = answers_table(left, right, answers)
         else:
@@ -203,13 +212,13 @@ class TableJoin(TableOperator):
         return {}
 
     def before_saving(self) -> None:
-        for number, store in enumerate((self.left, self.right)):
-            store.keep(self.operator.live(number))
+        for number, store in enumerate(self.stores):
+            store.keep(self.live(number))
 
     def after_loading(self) -> None:
         super().after_loading()
-        for number, store in enumerate((self.left, self.right)):
-            if not np.isin(self.operator.live(number), store.numbers).all():
+        for number, store in enumerate(self.stores):
+            if not np.isin(self.live(number), store.numbers).all():
                 raise ValueError("rows are missing of tuples that are held")
             if store.next != self.operator.given.given[number]:
                 raise ValueError("rows and tuples are numbered differently")

@@ -11,8 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.operators.joins.answer_set import Answers
+from sfumato.operators.state.declared import Part
 from sfumato.tables.joins.join import Arriving, Numbers
 from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig, TableSimilarityJoin
+from sfumato.tables.row_store import RowStore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +23,7 @@ class SelfJoinTableConfig(SimilarityJoinTableConfig):
 
     marks_late: bool = False
 
-    kind, version = "self join table", 1
+    kind, version = "self join table", 2
     counters = ("rows", "late", "pairs", "out_of_order", "overflow")
 
     def make(self) -> TableSelfJoin:
@@ -34,10 +36,18 @@ class TableSelfJoin(TableSimilarityJoin):
     A row comes on the left first and is matched with the rows before it, which have come on the
     right as well; then it comes on the right, where whatever is found is a pair of the row with
     itself or one known already, and is left out. So `left` of an answer is the row that arrives,
-    `right` an earlier one.
+    `right` an earlier one. Its row has the same number on both sides, and is stored once.
     """
 
     config: SelfJoinTableConfig
+    state = {"operator": Part(), "left": Part()}
+
+    @property
+    def stores(self) -> tuple[RowStore, ...]:
+        return (self.left,)
+
+    def live(self, number: int) -> Numbers:
+        return np.union1d(self.operator.live(0), self.operator.live(1))
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         tables = [table for _, table in batch]
@@ -58,6 +68,12 @@ class TableSelfJoin(TableSimilarityJoin):
 
     def note_order(self, columns: Sequence[np.ndarray]) -> None:
         super().note_order([column[::2] for column in columns])  # a row is there twice
+
+    def after_loading(self) -> None:
+        super().after_loading()
+        left, right = self.operator.given.given
+        if left != right:
+            raise ValueError("rows are numbered differently on the two sides")
 
     def done(self) -> dict[str, int]:
         return {"overflow": self.operator.overflow // 2}

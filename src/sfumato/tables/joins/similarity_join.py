@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.operators.joins.answer_set import Answers
 from sfumato.operators.joins.arrivals import Arrivals
@@ -85,6 +86,21 @@ class TableSimilarityJoin(TableJoin):
         rows = store.take(numbers)
         pairs = attributes_at(rows, sample, lengths) if self.config.alternatives else {}
         return rows.column(ROW), pairs
+
+    def after_loading(self) -> None:
+        super().after_loading()
+        if not self.kept:
+            return
+        held = self.operator.tuples
+        samples = np.diff(held.offsets)
+        for number, store in enumerate(self.stores):
+            # Of tuples that another task owns no samples are held.
+            of = np.flatnonzero((held.code % 2 == number) & (samples > 0))
+            if not of.size:
+                continue
+            rows = store.take(held.number[of]).column(ALTERNATIVES)
+            if not np.array_equal(pc.list_value_length(rows).to_numpy(), samples[of]):
+                raise ValueError("rows have other alternatives than the tuples that are held")
 
     def done(self) -> dict[str, int]:
         return {"overflow": self.operator.overflow}
