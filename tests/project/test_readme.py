@@ -1,4 +1,4 @@
-"""The README's Python runs as printed, on real Spark."""
+"""The first look's Python runs as printed, in a process of its own, on real Spark."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_the_readme_runs_as_printed(tmp_path):
+def test_the_first_look_runs_as_printed(tmp_path):
     from sfumato.cli.java import use_java
 
-    blocks = BLOCK.findall((ROOT / "README.md").read_text())
+    blocks = BLOCK.findall((ROOT / "docs" / "tutorials" / "first-look.md").read_text())
     assert len(blocks) == 2
     done = subprocess.run(
         [sys.executable, "-c", "\n".join(blocks)],

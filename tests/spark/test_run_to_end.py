@@ -73,3 +73,19 @@ def test_start_must_return_a_query(spark):
     with pytest.raises(TypeError, match="must return the streaming query"):
         sf.run_to_end(spark, lambda: None)
     assert spark.conf.get("spark.sfumato.ends", None) is None
+
+
+def test_a_frame_that_was_made_before_is_refused_because_its_operators_would_not_end(
+    spark, tmp_path
+):
+    put(tmp_path / "in", 0, source(1)[:20])
+    rows = spark.readStream.schema(SCHEMA).json(str(tmp_path / "in"))
+    ordered = sf.reorder(rows, event_time="ts", arrival="arrival", slack=3)
+
+    def start():
+        writer = ordered.writeStream.option("checkpointLocation", str(tmp_path / "state"))
+        return writer.format("noop").trigger(availableNow=True).start()
+
+    with pytest.raises(ValueError, match="`start` must make the frame itself"):
+        sf.run_to_end(spark, start)
+    assert not spark.streams.active

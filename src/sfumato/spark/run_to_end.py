@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from sfumato.spark.runtime.run_operator import ENDS_SETTING, same_numbers_again
+from sfumato.spark.runtime.run_operator import ENDS_SETTING, THAT_END, same_numbers_again
 
 
 def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> StreamingQuery:
@@ -30,16 +30,24 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
     what came out now are late. Its checkpoint is not one of a query started in another way: Spark
     refuses to go on with another number of sources.
 
-    Returns the query of the second run, which has ended. Raises what the query raises, and
-    TypeError if `start` returns none. Needs PySpark 4.2. Cost: a second start of the query.
+    Returns the query of the second run, which has ended. Raises what the query raises, TypeError if
+    `start` returns none, and ValueError if it makes no operator: one that was made before it is not
+    told of the end. Needs PySpark 4.2. Cost: a second start of the query.
     """
     for last in (False, True):
+        before = THAT_END["made"]
         with ending(spark, last):
             query = start()
         if not hasattr(query, "awaitTermination"):
             raise TypeError(
                 "`start` must return the streaming query that it started; "
                 f"got {type(query).__name__}"
+            )
+        if THAT_END["made"] == before:
+            query.stop()
+            raise ValueError(
+                "`start` must make the frame itself, from `spark.readStream` on: it called no "
+                "operator of sfumato, and one that was made before it would not end"
             )
         query.awaitTermination()
     return query

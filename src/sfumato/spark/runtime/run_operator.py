@@ -26,6 +26,7 @@ BUCKETS = 32  # enough to even out the work of 16 cores, few enough to share acc
 MOST_BUCKETS = 100_000
 BUCKETS_SETTING = "spark.sfumato.buckets"  # another number, for larger clusters
 ENDS_SETTING = "spark.sfumato.ends"  # streams can end: whether they do in this run; see run_to_end
+THAT_END: Counter[str] = Counter()  # how many steps were made of streams that can end
 PARTITIONING = 2  # raised when buckets come to lie under other keys of the state
 _NUMBERS: Counter[str] = Counter()  # of the operators of each kind so far
 
@@ -80,6 +81,7 @@ def _streamed(frames: Sequence[DataFrame], chain: Fused, buckets: int) -> DataFr
         from sfumato.spark.runtime.end_of_stream import end_marks  # needs PySpark 4.2
 
         packed.append(end_marks(spark, buckets * tasks, ends == "true"))
+        THAT_END["made"] += 1
     known = chain.fingerprint() | {"buckets": buckets, "partitioning": PARTITIONING}
     idle = chain.idle_timeout
     milliseconds = None if idle is None else max(1, idle // 1000)

@@ -1,0 +1,128 @@
+"""Every block of code of README and site runs, page by page, and prints what the page says.
+
+A page's Python blocks run in order, as if typed one after another, all pages in one session. A
+block `text` behind one is what it prints, `...` standing for anything; a block that prints without
+one fails. SQL is planned over the page's frames and tables, TOML is parsed. What a reader has
+anyway, a file say, is made in a comment `<!-- setup`; a comment `<!-- not run: REASON -->` leaves
+out the block behind it. Pictures that a page saves are those in docs/pictures, which
+SFUMATO_PICTURES=1 writes anew.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import tomllib
+from contextlib import chdir, redirect_stdout
+from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
+from typing import Any
+
+import pytest
+
+from docs.pages import DOCS, ROOT, blocks, pages
+
+CODE = ("python", "sql", "toml")
+NAMES = [
+    str(page.relative_to(ROOT))
+    for page in pages()
+    if any(block.kind in CODE for block in blocks(page))
+]
+NOT_RUN_AT_MOST = 12
+"""Blocks that are left out, over all pages: they need a broker, a cluster or another version."""
+
+
+def run(text: str, page: str, line: int, names: dict[str, Any]) -> str:
+    """What a block of Python prints; errors have the page's own lines."""
+    said = io.StringIO()
+    code = compile("\n" * (line - 1) + text, page, "exec")
+    with redirect_stdout(said):
+        exec(code, names)
+    return said.getvalue()
+
+
+def given(page: str, spark) -> dict[str, Any]:
+    """The names that a page's first block knows: none where a reader copies it from the top."""
+    if page.startswith(("README", "docs/how-to", "docs/tutorials")):
+        return {"__name__": "page"}
+    import sfumato as sf
+
+    return {"__name__": "page", "spark": spark, "sf": sf}
+
+
+def same(said: str, shown: str) -> bool:
+    return OutputChecker().check_output(shown, said, ELLIPSIS | NORMALIZE_WHITESPACE)
+
+
+def plan(spark, text: str, names: dict[str, Any]) -> None:
+    """Plan SQL over the session's tables and the page's frames. Nothing is started."""
+    from pyspark.sql import DataFrame
+
+    import sfumato as sf
+
+    frames = {name: frame for name, frame in names.items() if isinstance(frame, DataFrame)}
+    if text.strip().upper().startswith("EXPLAIN"):
+        sf.explain(spark, text, **frames)
+    else:
+        sf.sql(spark, text, **frames)
+
+
+def folder_of_files(spark, to: str) -> str:
+    """Where Spark's relative paths begin, from now on `to`; the folder before."""
+    files = spark._jvm.org.apache.hadoop.fs
+    local = files.FileSystem.getLocal(spark._jsc.hadoopConfiguration())
+    before = local.getWorkingDirectory().toString()
+    local.setWorkingDirectory(files.Path(to))
+    return before
+
+
+@pytest.fixture
+def tidy(spark, tmp_path):
+    """A session whose files are in a folder of the page's; nothing is left for the next page."""
+    before = folder_of_files(spark, str(tmp_path))
+    yield spark
+    folder_of_files(spark, before)
+    for query in spark.streams.active:
+        query.stop()
+    for table in spark.catalog.listTables():
+        if table.isTemporary:
+            spark.catalog.dropTempView(table.name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_code_runs_and_prints_what_the_page_says(name, tidy, tmp_path):
+    found = blocks(ROOT / name)
+    names = given(name, tidy)
+    left_out = False
+    with chdir(tmp_path):
+        for block, after in zip(found, [*found[1:], None], strict=True):
+            if block.kind.startswith("not run:"):
+                left_out = True
+                continue
+            if block.kind in CODE and left_out:
+                left_out = False
+                continue
+            at = f"{name}:{block.line}"
+            if block.kind in ("setup", "python"):
+                said = run(block.text, name, block.line, names)
+                shown = after.text if after and after.kind == "text" else ""
+                assert block.kind == "setup" or same(said, shown), f"{at} prints\n{said}"
+            elif block.kind == "sql":
+                plan(tidy, block.text, names)
+            elif block.kind == "toml":
+                tomllib.loads(block.text)
+    for picture in tmp_path.glob("*.svg"):
+        kept = DOCS / "pictures" / picture.name
+        if "SFUMATO_PICTURES" in os.environ:
+            shutil.copy(picture, kept)
+        assert kept.is_file(), f"run this with SFUMATO_PICTURES=1 to keep {picture.name}"
+
+
+def test_few_blocks_are_left_out():
+    left = [
+        f"{page.relative_to(DOCS.parent)}:{block.line}: {block.kind}"
+        for page in pages()
+        for block in blocks(page)
+        if block.kind.startswith("not run:")
+    ]
+    assert len(left) <= NOT_RUN_AT_MOST, "\n".join(left)
