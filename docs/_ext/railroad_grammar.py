@@ -3,8 +3,8 @@
 ```{railroad} bracket
 ```
 
-draws one of `DRAWN`. Words of brackets, joins and imputation are those of the registered constructs,
-so that a new word is in the picture without anybody drawing it.
+draws one of `drawn()`. Words of brackets, joins and imputation are those of the registered
+constructs, so that a new word is in the picture without anybody drawing it.
 """
 
 from __future__ import annotations
@@ -59,27 +59,24 @@ def word(text: str) -> Any:
 def drawn() -> dict[str, Any]:
     """The diagrams by name."""
     return {
-        "table": Sequence(
-            Choice(0, name("name"), name("(query)")),
-            Optional(name("bracket"), "skip"),
-            Optional(Sequence(Optional(word("AS"), "skip"), name("alias")), "skip"),
-            Optional(name("bracket"), "skip"),
-            Optional(name("imputation"), "skip"),
+        "table": Stack(
+            Sequence(
+                Choice(0, name("name"), name("(query)")),
+                Optional(name("bracket"), "skip"),
+                Optional(Sequence(Optional(word("AS"), "skip"), name("alias")), "skip"),
+            ),
+            Sequence(Optional(name("bracket"), "skip"), Optional(name("imputation"), "skip")),
         ),
         "bracket": Sequence(word("["), words("bracket"), word("]")),
         "join": Stack(
-            Sequence(
-                name("table"), word("SIMILARITY JOIN"), name("table"), word("ON"), word("("),
-                OneOrMore(name("attribute"), word(",")), word(")"),
-            ),
+            Sequence(name("table"), word("SIMILARITY JOIN"), name("table")),
+            Sequence(word("ON"), word("("), OneOrMore(name("attribute"), word(",")), word(")")),
             words("join"),
         ),
         "imputation": Stack(
-            Sequence(
-                word("IMPUTE"), word("("), OneOrMore(name("attribute"), word(",")), word(")"),
-                word("FROM"), name("repository"), word("BY"),
-                OneOrMore(name("'dependency'"), word(",")),
-            ),
+            Sequence(word("IMPUTE"), word("("), OneOrMore(name("attribute"), word(",")), word(")")),
+            Sequence(word("FROM"), name("repository"), word("BY")),
+            OneOrMore(name("'dependency'"), word(",")),
             Optional(Sequence(word("["), words("impute"), word("]")), "skip"),
         ),
         "ranking": Stack(
@@ -91,6 +88,8 @@ def drawn() -> dict[str, Any]:
                 word("RANK BY"), name("score"),
                 Optional(Choice(0, word("DESC"), word("ASC")), "skip"),
                 Optional(Sequence(word("USING"), name("semantics")), "skip"),
+            ),
+            Sequence(
                 Optional(Sequence(word("RULES"), name("column")), "skip"),
                 word("FREQUENCY"), name("duration"),
             ),
