@@ -33,6 +33,7 @@ warm: $(VENV)/dev.stamp
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 	$(BIN)/mypy
 
 # The site, in build/site; whatever is wrong with a page, a dead link say, fails.
