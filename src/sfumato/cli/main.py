@@ -316,14 +316,28 @@ def reproduce(
 
 
 @app.command("warm-up")
-def warm_up() -> None:
+def warm_up(
+    processes: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many compile at a time; default: one for each core."),
+    ] = None,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Delete all compiled kernels instead: to uninstall.")
+    ] = False,
+) -> None:
     """Compile all that queries will need, once for this machine or image."""
     import sfumato as sf
 
     console = Console()
+    if remove:
+        from sfumato.cli.leftovers import remove_leftovers
+
+        for folder in remove_leftovers():
+            console.print(f"Removed: {folder}", markup=False, highlight=False, soft_wrap=True)
+        return
     with console.status("Compiling") as status:
-        done = sf.warm_up(progress=lambda name: status.update(f"Compiling: {name}"))
-    console.print(f"{done.compiled} kernels compiled, {done.loaded} were on disk already.")
+        done = sf.warm_up(None, lambda name: status.update(f"Compiling: {name}"), processes)
+    console.print(f"{done.compiled} kernels compiled, {done.loaded} read from disk.")
     if done.folder is None:
         raise typer.Exit(FAILED)
     console.print(f"Kept in {done.folder}", markup=False, highlight=False, soft_wrap=True)

@@ -86,6 +86,17 @@ def write(file: File, data: bytes) -> None:
     _warn_that_none_is_kept()
 
 
+def clear(folder: Path) -> int:
+    """Delete the kernels of a folder, as far as this user may; how many went."""
+    gone = 0
+    with contextlib.suppress(OSError):
+        for path in [*folder.glob("*.nbc"), *folder.glob("*.nbc.*.tmp")]:
+            with contextlib.suppress(OSError):
+                path.unlink()
+                gone += 1
+    return gone
+
+
 def writable() -> Path | None:
     """The folder that takes new files; None, after one warning, if there is none."""
     folder = next(_writable(), None)

@@ -1,0 +1,135 @@
+"""Which Pythons and which PySparks the package runs with, tried: `make matrix`.
+
+Each combination gets an environment of its own, with the wheel and the newest of all other
+packages, and runs the documents' examples, the demo and some tests. The table is docs/versions.md;
+of a combination that is not asked for, its row stays. Some minutes each.
+
+    python packaging/matrix.py                       all
+    python packaging/matrix.py 3.12/4.1 3.13/4.3     some
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from datetime import UTC, datetime
+from itertools import product
+from pathlib import Path
+
+import steps
+from environments import ROOT, Environment, Outcome, fresh, interpreter, run
+
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+SPARKS = ("4.1", "4.2", "4.3")
+STEPS = {
+    "without Spark": steps.local,
+    "README": steps.readme,
+    "demo": steps.demo,
+    "tests": steps.tests,
+}
+WORK = ROOT / "build" / "matrix"
+KEPT = ROOT / "packaging" / "matrix.json"
+PAGE = ROOT / "docs" / "versions.md"
+LISTED = ("numpy", "numba", "pyarrow", "pandas", "pyspark")
+# The reason of a failure, in the words of the package: shorter than its whole sentence.
+REASONS = {
+    "sf.ReplaySource needs PySpark 4.2": "no replay source",
+    "sf.run_to_end needs PySpark 4.2": "no `run_to_end`",
+}
+HEAD = """# Versions
+
+Tried on {date} with the wheel of {version}, in an environment of its own for each line, with the
+newest of all other packages that the combination takes: `make matrix`. *Without Spark* is the
+example of [sfumato.local](local.md), *README* its Python as printed, *demo* the demo over the
+flights of six weeks, *tests* some of restarts, streams, chains and SQL on real Spark.
+
+"""
+FOOT = """
+- Before PySpark 4.2 a Python source cannot limit a micro-batch or know the end of a stream: with
+  4.1 there are no `ReplaySource`, `sfumato demo`, `sfumato watch` and `run_to_end` (nor `flush` in
+  a pipeline file); each says so in a sentence.
+- A Python that was not on the machine that ran this is not claimed to work.
+- Java 17 or later, on Linux. What the package needs at least is in its metadata.
+"""
+
+
+def tried(python: Path, spark: str, name: str, wheel: Path) -> dict[str, str]:
+    """What came of one combination: packages, and each step's word."""
+    environment = fresh(WORK / name, python)
+    needs = [f"{wheel}[demo,java]", f"pyspark=={spark}.*", *steps.FOR_TESTS]
+    done = environment.install(*needs)
+    (WORK / f"{name}-install.log").write_text(done.text)
+    if done.code:
+        return {"packages": "not to be installed", "lacks": done.last_line}
+    found = {"packages": packages(environment)}
+    for step, do in STEPS.items():
+        outcome = do(environment, WORK / "kernels")
+        (WORK / f"{name}-{step.replace(' ', '-')}.log").write_text(outcome.text)
+        found[step] = word(outcome)
+        print(f"{name}: {step}: {found[step]} ({outcome.seconds:.0f} s)", flush=True)
+    shutil.rmtree(environment.folder)
+    return found
+
+
+def word(outcome: Outcome) -> str:
+    """yes, or why not; of tests how many passed."""
+    counts = outcome.last_line if " passed" in outcome.last_line else ""
+    passed = counts.strip("= ").split(" in ")[0]
+    if outcome.code == 0:
+        return passed or "yes"
+    for sentence, reason in REASONS.items():
+        if sentence in outcome.text:
+            return f"{passed} ({reason})" if passed else reason
+    return passed or f"fails: {outcome.last_line[:80]}"
+
+
+def packages(environment: Environment) -> str:
+    code = "import sys; from importlib.metadata import version as v; print(*map(v, sys.argv[1:]))"
+    done = environment.run(["python", "-c", code, *LISTED])
+    return ", ".join(f"{n} {v}" for n, v in zip(LISTED, done.text.split(), strict=True))
+
+
+def page(rows: dict[str, dict[str, str]], version: str) -> str:
+    """The table, a line for each combination."""
+    lines = [
+        "| Python | PySpark | " + " | ".join(STEPS) + " | with |",
+        "|---|---|" + "---|" * (len(STEPS) + 1),
+    ]
+    names = [f"{python}/{spark}" for python, spark in product(PYTHONS, SPARKS)]
+    for name, row in ((name, rows[name]) for name in names if name in rows):
+        cells = [row.get(step, row.get("lacks", "not tried")) for step in STEPS]
+        lines.append("| " + " | ".join([*name.split("/"), *cells, row["packages"]]) + " |")
+    date = datetime.now(UTC).strftime("%Y-%m-%d")
+    return HEAD.format(date=date, version=version) + "\n".join(lines) + "\n" + FOOT
+
+
+def built() -> Path:
+    """The wheel of the tree as it is."""
+    folder = WORK / "wheel"
+    shutil.rmtree(folder, ignore_errors=True)
+    command = [sys.executable, "-m", "build", "--wheel", "--outdir", folder, ROOT]
+    done = run(command)
+    if done.code:
+        raise SystemExit(done.text)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def main(wanted: list[str]) -> None:
+    names = wanted or [f"{python}/{spark}" for python, spark in product(PYTHONS, SPARKS)]
+    rows = json.loads(KEPT.read_text()) if KEPT.is_file() else {}
+    wheel = built()
+    for name in names:
+        version, spark = name.split("/")
+        python = interpreter(version)
+        if python is None:
+            rows[name] = {"packages": "no such Python here", "lacks": "not tried"}
+            continue
+        rows[name] = tried(python, spark, name.replace("/", "-"), wheel)
+        KEPT.write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n")
+        PAGE.write_text(page(rows, wheel.name.split("-")[1]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,40 @@
+"""The layouts of everything that keeps state, and the record of those of each release.
+
+`python tests/state_formats.py` writes down today's under "unreleased"; `make release` puts
+them under the release's version.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+from pathlib import Path
+
+import sfumato.operators
+import sfumato.tables
+
+FILE = Path(__file__).resolve().parents[1] / "packaging" / "state_formats.json"
+
+
+def today() -> dict[str, int]:
+    """The version of each kind's layout, by the classes that there are."""
+    found: dict[str, int] = {}
+    for package in (sfumato.operators, sfumato.tables):
+        for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            module = importlib.import_module(each.name)
+            for thing in vars(module).values():
+                own = vars(thing) if isinstance(thing, type) else {}
+                if {"kind", "version"} <= set(own) and thing.__module__ == module.__name__:
+                    found[thing.kind] = thing.version
+    return dict(sorted(found.items()))
+
+
+def recorded() -> dict[str, dict[str, int]]:
+    """By release and "unreleased": the version of each kind."""
+    return json.loads(FILE.read_text())
+
+
+if __name__ == "__main__":
+    known = json.loads(FILE.read_text()) if FILE.is_file() else {}
+    FILE.write_text(json.dumps({**known, "unreleased": today()}, indent=1) + "\n")
