@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 from importlib import import_module
-from importlib.metadata import version
 from pkgutil import get_data
 from typing import Any
 
@@ -26,6 +25,8 @@ __all__ = sorted(_HOME)  # noqa: PLE0605 - it is a list of texts
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
+        from importlib.metadata import version  # half of the time of this import, if it stood above
+
         return version("sfumato")
     if name not in _HOME:
         raise AttributeError(f"module `sfumato` has no attribute `{name}`; it has {__all__}")
