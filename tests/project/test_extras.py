@@ -43,6 +43,22 @@ def test_importing_the_package_loads_nothing_heavy():
     assert loaded.isdisjoint({"numpy", "numba", "pyarrow", "pandas", "scipy", "pyspark", "lark"})
 
 
+def test_a_cold_worker_imports_the_operators_and_nothing_beside_them():
+    """What a worker of Spark imports before its first answer, beyond PySpark's own imports."""
+    code = """
+import json, sys, pyspark.worker
+before = set(sys.modules)
+import sfumato.spark.runtime.bucket_state, sfumato.spark.runtime.whole_frames
+import sfumato.tables.disorder.reorder, sfumato.tables.joins.incomplete_join
+import sfumato.tables.ranking.top_k, sfumato.tables.windows.extents
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+    loaded = json.loads(run([], code).stdout)
+    assert {name.split(".")[0] for name in loaded}.isdisjoint({"pandas", "lark", "rich", "altair"})
+    heavy = ("scipy.stats", "scipy.special", "pyspark.sql", "pyarrow.dataset", "pyarrow.parquet")
+    assert not [name for name in loaded if name.startswith(heavy)]
+
+
 def test_without_pyspark_each_name_works_or_says_in_a_sentence_what_is_missing():
     code = """
 import json, sfumato as sf
