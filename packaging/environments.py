@@ -62,7 +62,7 @@ class Environment:
         return run(command, inside=inside, variables={**plain, **found}, timeout=timeout)
 
 
-UV = (sys.executable, "-m", "uv")
+UV = (sys.executable, "-m", "uv", "--no-python-downloads")
 
 
 def fresh(folder: Path, python: str | Path) -> Environment:

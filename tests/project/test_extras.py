@@ -109,6 +109,20 @@ def test_the_command_says_what_is_missing_in_one_line(missing, arguments, senten
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_a_sentence_of_ours_is_shown_as_it_is():
+    code = """
+import sys, sfumato.cli.main
+def app():
+    raise ImportError("sf.ReplaySource needs PySpark 4.2 or later")
+sfumato.cli.main.app = app
+import sfumato.cli.entry
+sfumato.cli.entry.main()
+"""
+    done = run([], code)
+    said = "Error: sf.ReplaySource needs PySpark 4.2 or later\n"
+    assert (done.returncode, done.stderr) == (1, said)
+
+
 @pytest.mark.parametrize(
     ("missing", "code", "extra"),
     [

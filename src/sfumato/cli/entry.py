@@ -12,7 +12,9 @@ def main() -> None:
 
         app()
     except ImportError as error:
-        if (why := needed(_asked(), error)) is None:
+        # Without a name it was not an import that failed: it is a sentence of ours already.
+        why = str(error) if error.name is None else needed(_asked(), error)
+        if why is None:
             raise
         sys.exit(f"Error: {why}")
 
