@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
 import sfumato
 
-sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "_ext"))
+
+# The notebooks are examples; the site shows copies of them.
+NOTEBOOKS = HERE / "notebooks"
+NOTEBOOKS.mkdir(exist_ok=True)
+for notebook in sorted((HERE.parent / "examples" / "notebooks").glob("*.ipynb")):
+    copy = NOTEBOOKS / notebook.name
+    if not copy.is_file() or copy.read_bytes() != notebook.read_bytes():
+        shutil.copyfile(notebook, copy)
 
 project = "sfumato"
 author = "the authors of sfumato"

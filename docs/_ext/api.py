@@ -26,6 +26,7 @@ PAPERS = "/papers.md"
 def described(name: str, home: str = "sfumato") -> str:
     """Markdown of one public name: a directive of the Python domain with its docstring."""
     of = getattr(importlib.import_module(home), name)
+    of = getattr(of, name) if inspect.ismodule(of) else of  # sf.sql is a package, too
     inner = "\n".join(markdown(inspect.getdoc(of) or ""))
     if not inspect.isclass(of):
         return _directive("function", f"{home}.{name}{signature(of)}", inner)

@@ -24,6 +24,9 @@ class Rows:
         bound are counted as overflow, and the confidence is not reached while they are missing
 
     Raises ValueError for a value out of range. Source: A, section 4 (W(U, w, α)).
+
+    >>> sf.Rows(500, confidence=0.95).rows
+    500
     """
 
     rows: int
@@ -107,6 +110,9 @@ class JoinWindow:
 
     Raises ValueError for a value out of range, TypeError for other types.
     Source: A, sections 4 and 8.1.
+
+    >>> sf.JoinWindow(rows=500, span="10 minutes").rows
+    500
     """
 
     rows: int | None = None
@@ -144,6 +150,9 @@ class Delta:
         counted as overflow
 
     Raises ValueError for a value out of range, TypeError for other types.  Source: A, section 8.1.
+
+    >>> sf.Delta(5.0, on="celsius").on
+    'celsius'
     """
 
     delta: float

@@ -23,6 +23,9 @@ def checked(
         alternatives, no value column
     strict : raise at the first invalid row, when the frame runs, instead of leaving it out
     The rows left out are those of `rejected` with the same arguments.
+
+    >>> sf.checked(readings.selectExpr("id", "IF(id = 2, 1.5D, 0.5D) AS existence")).count()
+    3
     """
     reason = invalid_reason(df, attributes)
     if strict:
@@ -33,7 +36,12 @@ def checked(
 
 @public("sf.rejected(df)", "df")
 def rejected(df: DataFrame, attributes: str | Sequence[str] | None = None) -> DataFrame:
-    """The rows that `checked` leaves out, whole, with a column `reason`: text."""
+    """The rows that `checked` leaves out, whole, with a column `reason`: text.
+
+    >>> readings = readings.selectExpr("id", "IF(id = 2, 1.5D, 0.5D) AS existence")
+    >>> sf.rejected(readings).collect()
+    [Row(id=2, existence=1.5, reason='existence is not a number in (0, 1]')]
+    """
     if "reason" in df.columns:
         raise ValueError("the frame has a column `reason` already: rename it before sf.rejected")
     return df.withColumn("reason", invalid_reason(df, attributes)).where("reason is not null")

@@ -43,6 +43,9 @@ def discover_dependencies(
 
     Returns `sfumato.Dependency` with confidence, support and spread as seen in the sample. Runs
     Spark jobs when it is called. Raises ValueError or TypeError for wrong arguments.
+
+    >>> str(sf.discover_dependencies(history)[0]).split(" : ")[0]
+    'celsius -> humidity'
     """
     check_repository(repository)
     if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 2:

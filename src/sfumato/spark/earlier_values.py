@@ -55,6 +55,10 @@ def earlier_values(
 
     Cost: one shuffle by key; state: 2 numbers an attribute and key.
     Raises ValueError or TypeError for wrong arguments. Source: this project.
+
+    >>> known = sf.earlier_values(readings, "celsius", order="arrival", key="sensor")
+    >>> [(row.id, row.earlier_celsius) for row in known.orderBy("id").collect()]
+    [(1, None), (2, None), (3, 20.0), (4, 23.0)]
     """
     wanted = resolved(df, "attributes", attributes)
     if not wanted:

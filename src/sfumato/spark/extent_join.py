@@ -58,6 +58,13 @@ def extent_join(
 
     Cost: one shuffle by key; state: the rows of extents that only one side has completed.
     Raises ValueError or TypeError for wrong arguments. Source: C, section 6 (figure 6).
+
+    >>> common = {"window": "5 seconds", "order": "made", "key": "sensor"}
+    >>> highest = sf.window_aggregate(readings, {"m": "max(celsius)"}, **common)
+    >>> counted = sf.window_aggregate(readings, {"n": "count(*)"}, **common)
+    >>> both = sf.extent_join(highest, counted, key="sensor").orderBy("window.end", "left.sensor")
+    >>> [(row.left.m.mean, row.right.n.mean) for row in both.collect()]
+    [(22.0, 2.0), (21.0, 1.0), (23.0, 1.0)]
     """
     attributes = names("on", on)
     similar = [value is not None for value in (on, within, probability)]

@@ -76,6 +76,15 @@ def impute(
     Stateless: no shuffle, any order, one row in and one row out.
     Cost: microseconds a row, more with many donors. Source: E, sections 2.2 and 3.
     Raises ValueError or TypeError for wrong arguments.
+
+    >>> filled = sf.impute(
+    ...     readings.selectExpr("id", "humidity", "IF(id = 2, NULL, celsius) AS celsius"),
+    ...     repository=history,
+    ...     dependencies="humidity -> celsius : 0.05 -> 0.1",
+    ...     attributes="celsius",
+    ... )
+    >>> [(row.id, row.imputed_by is not None) for row in filled.collect()]
+    [(1, False), (2, True), (3, False), (4, False)]
     """
     how = (joint, max_alternatives, fallback, scaling, method, least_donors)
     return impute_frame(df, Imputation(repository, dependencies, attributes, *how), name)

@@ -31,6 +31,12 @@ def join_streams(
     times. `operators.joins.incomplete_join` joins
     incomplete streams in one pass, each row held once, for those without Spark.
     Raises ValueError or TypeError for wrong arguments. Source: E, section 5.2 (n streams).
+
+    >>> streams = {of: uncertain.where(f"sensor = '{of}'") for of in "ab"}
+    >>> window = {"window": sf.Rows(3), "order": "arrival"}
+    >>> pairs = sf.join_streams(streams, on="celsius", within=1.0, probability=0.4, **window)
+    >>> [(row.left_stream, row.right_stream, round(row.probability, 2)) for row in pairs.collect()]
+    [('a', 'b', 0.62), ('a', 'b', 0.62)]
     """
     if not isinstance(streams, Mapping) or len(streams) < 2:
         raise TypeError(

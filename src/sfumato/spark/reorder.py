@@ -93,6 +93,10 @@ def reorder(
     remembers: 2 KB (slack, max) to some 53 KB (a drop ratio).
     Raises ValueError for columns the frame lacks or has already, and for settings that exclude
     each other. Source: C, sections 3 to 5; sources and clocks: this project.
+
+    >>> ordered = sf.reorder(readings, event_time="made", arrival="arrival", slack=1)
+    >>> [(row.id, row.late) for row in ordered.collect()]
+    [(1, False), (2, False), (4, False), (3, False)]
     """
     keys, sources = keys_of(df, "key", key), keys_of(df, "source", source)
     event = one_resolved(df, "event_time", event_time)
@@ -152,6 +156,11 @@ def split_late(df: DataFrame) -> tuple[DataFrame, DataFrame]:
     own; both see the same rows late. In one query, which computes them once: split each micro-batch
     in ``foreachBatch``, where it is persisted (docs/running.md has the lines).
     Raises ValueError for a frame without a mark `late`, as `sf.reorder` adds it.
+
+    >>> ordered = sf.reorder(readings, event_time="made", arrival="arrival", slack=0)
+    >>> on_time, late = sf.split_late(ordered)
+    >>> on_time.count(), late.count()
+    (3, 1)
     """
     if "late" not in df.columns or not isinstance(df.schema["late"].dataType, BooleanType):
         raise ValueError(

@@ -56,6 +56,12 @@ def self_join(
     Cost: twice that of a join of two streams of half the rows each; one shuffle by `key`, of
     `tasks` copies of the rows, and the stream is read once. State: the rows of the window, once.
     Raises ValueError or TypeError for wrong arguments.
+
+    >>> pairs = sf.self_join(
+    ...     uncertain, on="celsius", within=1.0, probability=0.4, window=sf.Rows(3), order="arrival"
+    ... )
+    >>> sorted((row.left.id, row.right.id, round(row.probability, 2)) for row in pairs.collect())
+    [(2, 1, 0.62), (4, 2, 0.62), (4, 3, 0.62)]
     """
     attributes = names("on", on)
     if not attributes:

@@ -19,6 +19,9 @@ def settings(cores: int | None = None, *, local_disk: bool = False) -> dict[str,
     count of all state rows in every micro-batch; times in UTC; Python workers reached over a Unix
     socket. The last one only counts before the session starts; the others can also be set on a
     running session with ``spark.conf.set``. The library's functions never change a setting.
+
+    >>> sf.settings(cores=4)["spark.sql.shuffle.partitions"]
+    '4'
     """
     chosen = {
         f"{STATE}.providerClass": (

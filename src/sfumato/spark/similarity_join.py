@@ -138,6 +138,18 @@ def similarity_join(
     changes the current pairs), and the rows that wait for the other side.
     Raises ValueError or TypeError for wrong arguments. Source: A, sections 4-6 and 8.1; B, sections
     5-6; for `impute` E, sections 4 and 5.
+
+    >>> pairs = sf.similarity_join(
+    ...     uncertain,
+    ...     uncertain,
+    ...     on="celsius",
+    ...     within=0.5,
+    ...     probability=0.2,
+    ...     window=sf.Rows(3),
+    ...     order="arrival",
+    ... )
+    >>> sorted((row.left.id, row.right.id, round(row.probability, 2)) for row in pairs.collect())
+    [(1, 1, 0.62), (2, 2, 0.62), (3, 3, 0.62), (4, 4, 0.62)]
     """
     attributes = names("on", on)
     if not attributes:

@@ -114,6 +114,10 @@ def top_k(
     Cost: one shuffle by key (after a controller without key: one task); a ranking and a kernel run
     for the greatest k due an instant and key. State: the tuples of a window and their rows.
     Raises ValueError or TypeError for wrong arguments.  Source: D, sections 1-9.
+
+    >>> best = sf.top_k(uncertain, 2, by="celsius", window=sf.Range("20 seconds"), order="arrival")
+    >>> [(row["rank"], row.row.id, round(row.probability, 2)) for row in best.collect()]
+    [(1, 3, 1.0), (2, 4, 0.94)]
     """
     window = window_of(window)
     if not isinstance(window, Range | Rows):

@@ -32,6 +32,10 @@ def where(df: DataFrame, condition: str, *, name: str | None = None) -> DataFram
     Raises TypeError for a condition that is no text, ValueError for one that is not one expression
     or calls what reaches beyond the data (`reflect`, ...; unless the session's setting
     "sfumato.trustText" is "true"), and Spark's own errors for one it cannot read.
+
+    >>> warm = sf.where(uncertain, "celsius > 21")
+    >>> [(row.id, row.p) for row in warm.select("id", sf.existence().alias("p")).collect()]
+    [(2, 0.5), (3, 1.0), (4, 1.0)]
     """
     if not isinstance(condition, str):
         kind = type(condition).__name__

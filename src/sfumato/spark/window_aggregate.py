@@ -100,6 +100,11 @@ def window_aggregate(
     Cost: one shuffle by key (after a controller without key: one task). State: the tuples held.
     Raises ValueError or TypeError for wrong arguments. Source: A, sections 4, 7.3 and 8.1; C,
     section 6.
+
+    >>> window = sf.Rows(2)
+    >>> means = sf.window_aggregate(readings, {"m": "avg(celsius)"}, window=window, order="arrival")
+    >>> [(row.id, row.held, row.m.mean) for row in means.orderBy("id").collect()]
+    [(1, 1, 20.0), (2, 2, 20.5), (3, 2, 22.0), (4, 2, 22.5)]
     """
     extents = window = window_of(window)
     uncertain = isinstance(window, Range) and is_uncertain_time(df, order)

@@ -37,6 +37,10 @@ def sql(spark: SparkSession, text: str, **frames: DataFrame) -> DataFrame | list
     in it, an unknown stream or column included; other errors of Spark's are raised as they are.
     A text only queries: functions that call Java or read files, and tables that are paths, are
     refused, unless the session's setting "sfumato.trustText" is "true".
+
+    >>> ordered = sf.sql(spark, "SELECT id, late FROM s [WATTR made SLACK 0]", s=readings)
+    >>> ordered.where("late").count()
+    1
     """
     from sfumato.sql.planner.planner import Planner, parsed
 
@@ -50,6 +54,10 @@ def explain(spark: SparkSession, text: str, **frames: DataFrame) -> str:
 
     Arguments and errors as for `sql`; nothing is started, and nothing collected but the repository
     of an IMPUTE.
+
+    >>> plan = sf.explain(spark, "SELECT id FROM s [WATTR made SLACK 1]", s=readings)
+    >>> plan.splitlines()[2].strip()
+    'reorder by event time'
     """
     from sfumato.sql.explanation.describe import explained
     from sfumato.sql.planner.planner import Planner, parsed

@@ -60,6 +60,9 @@ def pk_topk(
     """The k tuples of highest Pr_k (Pk-topk, also named Global-topk), the most probable first.
 
     Equal probabilities in rank order. Cost, error and source: as top_k_probabilities.
+
+    >>> sf.pk_topk([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], k=1).indices.tolist()
+    [0]
     """
     items = RankedItems(scores, prob, rules, tuples, ascending=ascending)
     ks = np.array([checked_k(k)])
@@ -83,6 +86,9 @@ def pt_k(
 
     probability : float in (0, 1]; `threshold` is another name of it
     Cost, error and source: as top_k_probabilities; PT-k is of Hua et al. (2008).
+
+    >>> sf.pt_k([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], k=1, probability=0.4).indices.tolist()
+    [0, 1]
     """
     if (probability is None) == (threshold is None):
         raise ValueError(
@@ -113,6 +119,9 @@ def u_topk(
     Cost: O(n log n).  Error: exact, but that of vectors whose probabilities differ by less than a
     factor 1 + 1e-10 either may be returned (the one that ends higher, if it is noticed).
     Source: Soliman, Ilyas and Chang (2007), named in D, section 2; see kernels.likeliest_vector.
+
+    >>> sf.u_topk([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], k=2).indices.tolist()
+    [0, 1]
     """
     return tuple_values.vector(
         RankedItems(scores, prob, rules, ascending=ascending), checked_k(k), full
@@ -133,6 +142,9 @@ def u_kranks(
     Index -1 where no tuple can have that rank. One tuple may win several ranks; ties go to the
     tuple that ranks higher.  Cost: O(m log(m) sqrt(k)).  Error: absolute, below 1e-12.
     Source: Soliman, Ilyas and Chang (2007), named in D, section 2.
+
+    >>> sf.u_kranks([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], k=2).indices.tolist()
+    [0, 1]
     """
     items = RankedItems(scores, prob, rules, tuples, ascending=ascending)
     return tuple_values.likeliest_ranks(items, checked_k(k))
@@ -147,7 +159,11 @@ def rank_probabilities(
     tuples: npt.ArrayLike | None = None,
     ascending: bool = False,
 ) -> Floats:
-    """Pr(rank = j + 1) of every tuple in column j: float64[n, k], for pictures and further sums."""
+    """Pr(rank = j + 1) of every tuple in column j: float64[n, k], for pictures and further sums.
+
+    >>> sf.rank_probabilities([30.0, 20.0], [0.5, 0.9], k=2).round(2).tolist()
+    [[0.5, 0.0], [0.45, 0.45]]
+    """
     items = RankedItems(scores, prob, rules, tuples, ascending=ascending)
     ranked = items.factored(1, checked_k(k))
     start, first, law = rank_laws(ranked.factors, ranked.end, k)
@@ -169,6 +185,9 @@ def expected_ranks(
     """Expected rank of every tuple; the best rank is 0, an absent tuple's the size of its world.
 
     Cost: O(n log n).  Error: relative, 2 n u.  Source: Cormode, Li and Yi (2009), in D, section 2.
+
+    >>> sf.expected_ranks([30.0, 20.0, 10.0], [0.5, 0.9, 0.8]).round(2).tolist()
+    [0.85, 0.58, 1.4]
     """
     return tuple_values.rank_means(RankedItems(scores, prob, rules, tuples, ascending=ascending))
 
@@ -187,6 +206,9 @@ def prf(
     weights : float array, omega(i) at index i - 1; 0 for the ranks beyond
     Cost: O(m log(m) sqrt(k)), k = len(weights).  Error: below 1e-12 max |omega|.
     Source: Li, Saha and Deshpande (2009), named in D, section 2.
+
+    >>> sf.prf([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], weights=[1.0, 0.5]).round(2).tolist()
+    [0.5, 0.68, 0.24]
     """
     omega = checked_weights(weights)
     return tuple_values.weighed(
@@ -207,6 +229,9 @@ def prfe(
 
     alpha : float in (0, 1]; 1 gives existence, small values prize the first rank
     Cost: O(n log n).  Error: relative, 4 n u.  Source: Li, Saha and Deshpande (2009), in D.
+
+    >>> sf.prfe([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], alpha=0.5).round(2).tolist()
+    [0.25, 0.34, 0.17]
     """
     alpha = share("alpha", alpha, "a number")
     return tuple_values.exponential(
@@ -229,6 +254,9 @@ def top_k_streams(
     Returns the streams and their sums, the highest first; equal ones by ascending stream. A sum is
     the expected number of the stream's tuples among the top k.
     Cost: as top_k_probabilities.  Source: D, section 9.
+
+    >>> sf.top_k_streams([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], [0, 1, 1], k=1).indices.tolist()
+    [0]
     """
     items = RankedItems(scores, prob, rules, ascending=ascending)
     ids = np.array(streams)

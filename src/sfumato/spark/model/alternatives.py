@@ -44,6 +44,12 @@ def alternatives(
     does where a sum is beyond 1 + 1e-6, or a probability negative.
 
     Raises ValueError when `attributes` names nothing.
+
+    >>> models = spark.createDataFrame(
+    ...     [([20.0, 25.0], [0.7, 0.2])], "values array<double>, scores array<double>"
+    ... )
+    >>> models.select(sf.alternatives("values", "scores", "celsius")).first()[0]
+    [Row(prob=0.7, celsius=20.0), Row(prob=0.2, celsius=25.0)]
     """
     if prob is None:
         return _summing_to_one(_as_it_is(_column(values)), normalize).alias(ALTERNATIVES)
@@ -133,6 +139,9 @@ def samples(
     `alternatives`, unless an alias says otherwise.
 
     Raises ValueError for n < 1, an unknown distribution, or lists of different lengths.
+
+    >>> readings.limit(1).select(sf.samples("celsius", 0.5, 2, attributes="celsius")).first()[0]
+    [Row(prob=0.5, celsius=19.66275512490196), Row(prob=0.5, celsius=20.33724487509804)]
     """
     names = [attributes] if isinstance(attributes, str) else list(attributes)
     means: list[Any] = list(mean) if isinstance(mean, list | tuple) else [mean]
@@ -164,6 +173,9 @@ def existence(column: str | Column = ALTERNATIVES) -> Column:
     clipped to 1 (greater ones are invalid, see `rejected`); a sum of several that misses 1 by no
     more than the roundings of its terms (2⁻⁵² each) is 1, so that ten tenths are certain. NULL
     where the alternatives are NULL. Source: A, section 3; Neumaier (1974) for the compensation.
+
+    >>> [round(row[0], 6) for row in uncertain.select(sf.existence()).collect()]
+    [1.0, 1.0, 1.0, 1.0]
     """
     alternatives_ = _column(column)
     start = F.struct(F.lit(0.0).alias("total"), F.lit(0.0).alias("lost"))
@@ -183,6 +195,9 @@ def expected(
     """Expected value of an attribute: Σ prob · attribute, an absent tuple counting as 0.
 
     conditional : divide by the existence, which gives the mean given that the tuple exists
+
+    >>> [round(row[0], 6) for row in uncertain.select(sf.expected("celsius")).collect()]
+    [20.0, 21.0, 23.0, 22.0]
     """
     _check_attribute(attribute)
     total = F.aggregate(_column(column), F.lit(0.0), lambda acc, a: acc + a["prob"] * a[attribute])
@@ -197,6 +212,9 @@ def stddev(
 
     conditional : of the attribute given that the tuple exists
     Computed from deviations, not from a difference of large squares.
+
+    >>> [round(row[0], 2) for row in uncertain.select(sf.stddev("celsius")).collect()]
+    [0.42, 0.42, 0.42, 0.42]
     """
     mean = expected(attribute, column, conditional=conditional)
     alternatives_ = _column(column)
@@ -219,6 +237,9 @@ def quantile(attribute: str, q: float, column: str | Column = ALTERNATIVES) -> C
     q : in [0, 1]; 0 gives the smallest value, 1 the largest
 
     Raises ValueError for q out of range.
+
+    >>> [round(row[0], 2) for row in uncertain.select(sf.quantile("celsius", 0.5)).collect()]
+    [19.84, 20.84, 22.84, 21.84]
     """
     _check_attribute(attribute)
     if not 0 <= q <= 1:

@@ -1,0 +1,64 @@
+"""Examples in the docstrings of public names run, over the frames of the page of functions."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+from typing import Any
+
+import pytest
+
+import sfumato as sf
+from docs.pages import DOCS, blocks
+
+WITHOUT = {
+    "Imputation", "InvalidRowsWarning", "ReplaySource", "SqlError", "Timetable", "chart",
+    "run_to_end", "warm_up", "watch",
+}  # fmt: skip
+"""Names whose use is shown on pages: it writes files, waits, opens a port, or is no function."""
+
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def public(name: str) -> Any:
+    """What a public name is: `sf.sql` is a package that can be called, and means its function."""
+    of = getattr(sf, name)
+    return getattr(of, name) if inspect.ismodule(of) else of
+
+
+def needs_spark(name: str) -> bool:
+    return sf._HOME[name].startswith(("sfumato.spark", "sfumato.sql")) and name != "settings"
+
+
+@pytest.fixture(scope="module")
+def frames(spark) -> dict[str, Any]:
+    """What the page says the examples are run over."""
+    names: dict[str, Any] = {"sf": sf, "spark": spark}
+    for block in blocks(DOCS / "reference" / "functions.md"):
+        if block.kind == "python":
+            exec(block.text, names)
+    return names
+
+
+def run(name: str, names: dict[str, Any]) -> None:
+    said: list[str] = []
+    finder = doctest.DocTestFinder(recurse=True, exclude_empty=True)
+    runner = doctest.DocTestRunner(optionflags=FLAGS)
+    for found in finder.find(public(name), name, extraglobs=names):
+        runner.run(found, out=said.append, clear_globs=True)
+    assert runner.summarize(verbose=False).failed == 0, "".join(said)
+
+
+@pytest.mark.parametrize("name", [name for name in sf.__all__ if not needs_spark(name)])
+def test_examples_without_spark(name):
+    run(name, {"sf": sf})
+
+
+@pytest.mark.parametrize("name", [name for name in sf.__all__ if needs_spark(name)])
+def test_examples_on_spark(name, frames):
+    run(name, frames)
+
+
+def test_every_function_has_an_example():
+    lacking = {name for name in sf.__all__ if ">>>" not in (inspect.getdoc(public(name)) or "")}
+    assert lacking <= WITHOUT
