@@ -32,6 +32,7 @@ extensions = [
     "api",
     "outside",
     "railroad_grammar",
+    "schema",
 ]
 exclude_patterns = ["_ext", "_build"]
 
