@@ -2,9 +2,10 @@
 
 1. `pip install sfumato`: local functions answer without PySpark, the import is quick, and what
    needs more says so in a sentence.
-2. `sfumato[demo]`: the README's example and the demo.
-3. Uninstalled, nothing is left of it.
-4. The source distribution builds the same wheel.
+2. Beside `pyspark-client`, the thin client of Spark Connect, every public name is there.
+3. `sfumato[demo]`: the README's example and the demo.
+4. Uninstalled, nothing is left of it.
+5. The source distribution builds the same wheel.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ def main(wheel: Path, source: Path) -> None:
     """Run all checks, saying each. Raises SystemExit with what failed."""
     try:
         bare(wheel)
+        thin_client(wheel)
         complete(wheel)
         from_source(wheel, source)
     except NotWholeError as error:
@@ -71,6 +73,14 @@ def bare(wheel: Path) -> None:
     left = [name for name in files(environment) - before if "sfumato" in name]
     others = [name for name in left if not name.startswith("var/cache/sfumato/kernels")]
     expected("leaves nothing but compiled kernels", not others, "\n".join(others))
+    shutil.rmtree(environment.folder)
+
+
+def thin_client(wheel: Path) -> None:
+    environment = fresh(WORK / "client", sys.executable)
+    told("installs beside a thin client", environment.install(str(wheel), "pyspark-client>=4.1,<5"))
+    names = "import sfumato as sf; [getattr(sf, name) for name in sf.__all__]"
+    told("has every name with a thin client", environment.run(["python", "-c", names]))
     shutil.rmtree(environment.folder)
 
 
