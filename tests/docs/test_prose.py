@@ -12,6 +12,7 @@ import re
 import pytest
 
 import sfumato as sf
+import sfumato.local as sl
 from docs.pages import DOCS, ROOT, pages, tokens
 
 RESEARCH = (
@@ -72,10 +73,11 @@ def test_no_letter_stands_for_a_paper(name):
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("name", sf.__all__)
-def test_docstrings_name_papers_under_source_only(name):
-    said = (inspect.getdoc(getattr(sf, name)) or "").partition("Source:")[0]
-    assert not LETTERS.search(said)
+@pytest.mark.parametrize("module", [sf, sl], ids=["sfumato", "local"])
+def test_docstrings_name_papers_under_source_only(module):
+    for name in module.__all__:
+        said = (inspect.getdoc(getattr(module, name)) or "").partition("Source:")[0]
+        assert not LETTERS.search(said), name
 
 
 def test_every_term_of_the_glossary_is_in_order_and_once():
