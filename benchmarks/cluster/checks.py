@@ -1,0 +1,81 @@
+"""What a cluster must not change: README's example, a stream whose worker is killed, skew."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .standalone import Cluster, finished
+
+ROOT = Path(__file__).resolve().parents[2]
+JOB = Path(__file__).parent / "jobs" / "check.py"
+PARTS = ("first_look", "stream", "skew", "hot_key")
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+KILLED_IN = 3  # the micro-batch in which a worker is killed
+
+
+def checked(
+    cluster: Cluster,
+    rows: pa.Table,
+    files: int,
+    parts: tuple[str, ...] = PARTS,
+    archive: Path | None = None,
+    seconds: float = 300,
+) -> dict[str, dict[str, Any]]:
+    """Outcomes by part; in `stream` a worker is killed in mid-batch, and started again.
+
+    rows : an Arrow table of `chaos.readings`, cut into so many files, one a micro-batch
+    """
+    folder = cluster.folder / "check"
+    (folder / "in").mkdir(parents=True)
+    size = -(-rows.num_rows // files)
+    for number in range(files):
+        path = folder / "in" / f"{number:04d}.parquet"
+        pq.write_table(rows.slice(number * size, size), path)
+        os.utime(path, (1_000_000 + number,) * 2)
+    blocks = BLOCK.findall((ROOT / "README.md").read_text())
+    (folder / "readme.py").write_text("\n".join(blocks))
+    log = folder / "job.log"
+    job = cluster.submit(JOB, str(folder), *parts, archive=archive, log=log)
+    killed: list[int] = []
+    killer = threading.Thread(target=_kill_in_mid_batch, args=(cluster, folder, job, killed))
+    killer.start()
+    try:
+        said = finished(job, seconds, [log])
+    finally:
+        killer.join()
+    found = {line.pop("part"): line for line in said}
+    if "stream" in found:
+        found["stream"] |= {"killed in micro-batch": killed[0] if killed else None}
+    return found
+
+
+def _kill_in_mid_batch(cluster: Cluster, folder: Path, job: Any, killed: list[int]) -> None:
+    """SIGKILL to a worker while a micro-batch has begun and is not committed."""
+    begun, done = (folder / "checkpoint" / name for name in ("offsets", "commits"))
+    while job.poll() is None:
+        numbers = _numbers(begun)
+        newest = max(numbers, default=-1)
+        if newest >= KILLED_IN and newest not in _numbers(done):
+            time.sleep(0.15)  # its tasks have started by now
+            if newest in _numbers(done):
+                continue
+            cluster.kill_worker(1)
+            killed.append(newest)
+            cluster.add_worker(1)
+            return
+        time.sleep(0.02)
+
+
+def _numbers(folder: Path) -> set[int]:
+    try:
+        return {int(path.name) for path in folder.iterdir() if path.name.isdigit()}
+    except OSError:
+        return set()

@@ -1,0 +1,264 @@
+"""Start and end the processes of a standalone cluster; kill a worker; submit jobs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+PATIENCE = 120.0  # seconds in which a process must have started
+MEMORY = "1g"  # of an executor; a worker has twice that
+MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
+REGISTERED = "Successfully registered with master"
+DAEMON = {
+    "SPARK_LOCAL_IP": "127.0.0.1",
+    "SPARK_DAEMON_MEMORY": "256m",
+    # The REST server would listen at a fixed port.
+    "SPARK_DAEMON_JAVA_OPTS": (
+        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dspark.master.rest.enabled=false"
+    ),
+}
+LOOPBACK = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+}
+SHORT = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+
+
+@dataclass
+class Running:
+    """A process that was started, so that no other one is ever ended for it."""
+
+    name: str
+    pid: int
+    born: str  # when it started, as the system tells it
+
+    def alive(self) -> bool:
+        return bool(self.born) and born(self.pid) == self.born
+
+    def kill(self) -> None:
+        """SIGKILL to it and to all that it started: a worker takes its executors along."""
+        if self.alive():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):  # started by another process, say
+                os.waitpid(self.pid, 0)
+
+
+def born(pid: int) -> str:
+    """When a process started, in ticks since the machine did; "" without such a process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
+    after = text.rpartition(")")[2].split()
+    return "" if after[0] == "Z" else after[19]
+
+
+@dataclass
+class Cluster:
+    """A master and workers of one core each; in `with` it ends behind the block.
+
+    folder : what the machines of the cluster share; also holds logs and the workers' own files
+    """
+
+    folder: Path
+    workers: int = 2
+    master: str = ""
+    processes: dict[str, Running] = field(default_factory=dict)
+
+    # ---- up and down
+
+    def up(self) -> Cluster:
+        """Start master and workers, and wait until they know each other."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if self._file.exists():
+            raise SystemExit(f"{self.folder} has a cluster: `down` ends it")
+        try:
+            self._start("master", "master.Master", "--port", "0")
+            self.master = self._said("master", MASTER).group(1)
+            for number in range(self.workers):
+                self.add_worker(number, wait=False)
+            for number in range(self.workers):
+                self._said(f"worker{number}", re.compile(REGISTERED))
+        except BaseException:
+            self.down()
+            raise
+        self._keep()
+        return self
+
+    def down(self) -> None:
+        for process in self.processes.values():
+            process.kill()
+        self._file.unlink(missing_ok=True)
+
+    def __enter__(self) -> Cluster:
+        return self.up()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.down()
+
+    @classmethod
+    def known(cls, folder: Path) -> Cluster:
+        """The cluster that `up` has started there."""
+        file = folder / "cluster.json"
+        if not file.exists():
+            raise SystemExit(f"{folder} has no cluster: `up` starts one")
+        kept = json.loads(file.read_text())
+        processes = {name: Running(**of) for name, of in kept["processes"].items()}
+        return cls(folder, kept["workers"], kept["master"], processes)
+
+    # ---- workers
+
+    def add_worker(self, number: int, wait: bool = True) -> None:
+        """Start a worker of one core; again, after it was killed."""
+        of = ("--cores", "1", "--memory", "2g", "--work-dir", str(self.folder / "work"))
+        self._start(f"worker{number}", "worker.Worker", "--port", "0", *of, self.master)
+        if wait:
+            self._said(f"worker{number}", re.compile(REGISTERED))
+            self._keep()
+
+    def kill_worker(self, number: int) -> None:
+        """SIGKILL to a worker and its executors, as if its machine had lost power."""
+        self.processes[f"worker{number}"].kill()
+
+    def executors(self) -> list[Path]:
+        """A folder for each executor that ever ran."""
+        return sorted((self.folder / "work").glob("app-*/*"))
+
+    # ---- jobs
+
+    def submit(
+        self,
+        job: Path,
+        *arguments: str,
+        conf: Mapping[str, str] | None = None,
+        archive: Path | None = None,
+        log: Path | None = None,
+    ) -> subprocess.Popen[str]:
+        """`spark-submit` in client mode; what the job prints is its standard output.
+
+        archive : an environment that goes with the job, as `archive` packs it; None: the one that
+            runs this, which every machine must have at the same place
+        """
+        chosen = {
+            **LOOPBACK,
+            "spark.executor.memory": MEMORY,
+            "spark.driver.extraJavaOptions": SHORT,
+            "spark.executor.extraJavaOptions": SHORT,
+            **(conf or {}),
+        }
+        command = [str(spark_home() / "bin" / "spark-submit"), "--master", self.master]
+        environment = surroundings()
+        if archive is not None:
+            command += ["--archives", f"{archive}#environment"]
+            environment["PYSPARK_PYTHON"] = "./environment/bin/python"
+            # Spark starts this Python beside the driver too, which unpacks no archive.
+            beside = self.folder / "environment"
+            if not beside.is_symlink():
+                beside.symlink_to(sys.prefix)
+        for name in ("SFUMATO_KERNEL_CACHE", *(() if archive else ("PYTHONPATH",))):
+            if value := os.environ.get(name):
+                chosen[f"spark.executorEnv.{name}"] = value
+        for name, value in chosen.items():
+            command += ["--conf", f"{name}={value}"]
+        with (log or self.folder / f"{job.stem}.log").open("a") as errors:
+            return subprocess.Popen(
+                [*command, str(job), *arguments],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env=environment,
+                cwd=self.folder,
+                start_new_session=True,
+            )
+
+    # ---- inside
+
+    @property
+    def _file(self) -> Path:
+        return self.folder / "cluster.json"
+
+    def _keep(self) -> None:
+        processes = {name: asdict(of) for name, of in self.processes.items()}
+        kept = {"master": self.master, "workers": self.workers, "processes": processes}
+        self._file.write_text(json.dumps(kept, indent=1))
+
+    def _log(self, name: str) -> Path:
+        return self.folder / f"{name}.log"
+
+    def _start(self, name: str, role: str, *arguments: str) -> None:
+        command = [str(spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{role}"]
+        command += ["--host", "127.0.0.1", "--webui-port", "0", *arguments]
+        with self._log(name).open("w") as log:
+            started = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**surroundings(), **DAEMON},
+                cwd=self.folder,
+                start_new_session=True,
+            )
+        self.processes[name] = Running(name, started.pid, born(started.pid))
+
+    def _said(self, name: str, what: re.Pattern[str]) -> re.Match[str]:
+        """Wait until a process's log has a line."""
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until and self.processes[name].alive():
+            found = what.search(self._log(name).read_text(errors="replace"))
+            if found:
+                return found
+            time.sleep(0.1)
+        raise RuntimeError(f"{name} did not start:\n{self._log(name).read_text()[-2000:]}")
+
+
+def spark_home() -> Path:
+    """Spark as the package `pyspark` brings it."""
+    import pyspark
+
+    return Path(pyspark.__file__).parent
+
+
+def surroundings() -> dict[str, str]:
+    """The environment of Spark's processes: a Java runtime, this Python, no other Spark."""
+    from sfumato.cli.java import use_java
+
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
+    return kept | {
+        "JAVA_HOME": str(use_java()),
+        "SPARK_HOME": str(spark_home()),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+
+
+def finished(job: subprocess.Popen[str], seconds: float, log: Sequence[Path] = ()) -> list[dict]:
+    """What a job printed: a JSON object a line. Raises RuntimeError where it fails."""
+    try:
+        output, _ = job.communicate(timeout=seconds)
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(job.pid, signal.SIGKILL)
+        job.wait()
+        raise
+    if job.returncode:
+        said = "\n".join(file.read_text(errors="replace")[-3000:] for file in log)
+        raise RuntimeError(f"the job failed ({job.returncode}):\n{output[-2000:]}\n{said}")
+    return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
