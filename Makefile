@@ -9,7 +9,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 JAVA_17 := $(shell version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 \
 	| sed -n 's/.*version "\([0-9]*\).*/\1/p'); [ "$${version:-0}" -ge 17 ] && echo yes)
 
-.PHONY: demo check fast test warm lint docs bench chaos soak static dist release matrix clean
+.PHONY: demo check fast test warm lint docs bench chaos soak static cluster dist release matrix clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/demo.stamp
@@ -70,6 +70,10 @@ release: $(VENV)/dist.stamp
 # Pythons and PySparks, each in an environment of its own; docs/versions.md. Some minutes for each.
 matrix: $(VENV)/dist.stamp
 	$(BIN)/python packaging/matrix.py $(ONLY)
+
+# A standalone cluster of separate processes: README's example, a killed worker, skew, a hot key.
+cluster: $(VENV)/dev.stamp
+	$(BIN)/python -m benchmarks.cluster check
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info spark-warehouse metastore_db derby.log

@@ -23,13 +23,13 @@ join, an arrival), and the state of an operator. In words:
 
 - *Rows.* Nothing grows with the rows that have passed: state is what windows and controllers
   hold.
-- *Keys.* State grows by some hundred bytes a key and operator; the time of a row hardly does.
-  Keys are what Spark spreads over executors, in 32 buckets unless `spark.sfumato.buckets` says
-  more.
-- *Window.* A mean over a window of rows costs the same at any length, an extreme about the
-  square root of it; a join reads the tuples within reach, of which a longer window has more.
-- *Samples.* A window's time grows in proportion, as does reading a row; a join compares samples
-  of tuples that its regions do not decide.
+- *Keys.* State grows with them; the time of a row grows slowly, as a key's rows lie farther
+  apart. Keys are what Spark spreads over executors, in 32 buckets unless
+  `spark.sfumato.buckets` says more.
+- *Window.* Means and extremes over a window of rows cost about the same at any length; a join
+  reads the tuples within reach, of which a longer window has more.
+- *Samples.* They cost a window less than in proportion; a join compares those of tuples that
+  its regions do not decide. State grows in proportion.
 - *Tasks.* Each task of a join holds its part of the samples, and all of the tuples' numbers.
 """
 

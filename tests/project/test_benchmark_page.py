@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -20,6 +21,13 @@ def test_the_page_in_docs_is_the_one_its_rows_make():
     titles = [line[3:].lower().replace(" ", "_") for line in page.split("\n") if line[:3] == "## "]
     assert sorted(titles) == suites
     assert page == written(folder, titles)
+
+
+def test_the_page_of_scaling_is_the_one_its_figures_make():
+    from cluster.report import written as page_of
+
+    figures = json.loads((ROOT / "docs" / "benchmarks" / "alone" / "scaling.json").read_text())
+    assert (ROOT / "docs" / "scaling.md").read_text() == page_of(figures)
 
 
 def test_rows_come_back_as_they_were_measured(tmp_path):
