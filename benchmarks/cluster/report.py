@@ -36,11 +36,11 @@ join, an arrival), and the state of an operator. In words:
 MACHINE = f"""## One executor and two
 
 Measured: a standalone cluster of separate processes on one machine of two cores, an executor of
-one core each; the driver has no core of its own. Two applications take turns, {BATCHES}
-micro-batches each time; seconds of a micro-batch are the median of Spark's own figure over the
-later half of each turn. The first query is `reorder` by {KEYS:,} keys and a window by time
-behind it, the second a join without key of {SAMPLES} samples in three dimensions over windows of
-{WINDOW:,}, {JOINED:,} rows a micro-batch.
+one core each; the driver has no core of its own, so that two executors and it share two. Two
+applications take turns, {BATCHES} micro-batches each time; seconds of a micro-batch are the
+median of Spark's own figure over the later half of each turn. The first query is `reorder` by
+{KEYS:,} keys and a window by time behind it, the second a join without key of {SAMPLES} samples
+in three dimensions over windows of {WINDOW:,}, {JOINED:,} rows a micro-batch.
 """
 
 MODEL = """## A hundred executors
@@ -104,7 +104,7 @@ def written(figures: dict[str, Any]) -> str:
         table(carried(of)),
         TAIL,
     ]
-    return "\n".join(parts)
+    return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
 def compared(found: dict[str, Any]) -> list[dict[str, Any]]:
