@@ -56,9 +56,10 @@ the busiest executor: there are twice as many buckets as executors, at least 32,
 evenly, and keys are taken to be as even. What the model leaves out: the network (here rows go
 through memory), state that is read again after a failure, a source or sink that is slower, keys
 that are not even (a hot key of a join: `tasks`).
-
-Figures: row {row:.2f} us, fixed {fixed:.3f} s, partition {partition:.1f} ms.
 """
+
+FIGURES = "Figures: row {row:.2f} us, fixed {fixed:.3f} s, partition {partition:.1f} ms."
+MISSING = "Not measured on a quiet machine yet: `python -m benchmarks.cluster scaling` does it."
 
 TAIL = """## Trying it
 
@@ -92,18 +93,21 @@ def written(figures: dict[str, Any]) -> str:
     """The page."""
     from page import table
 
-    found = figures["cluster"]
-    of = model(found)
-    about = of | {"row": of["row"] * 1e6, "partition": of["partition"] * 1e3}
-    parts = [
-        HEAD,
-        table(figures["growth"]),
-        MACHINE + f"The load of the machine at the end was {found['load']:.1f}.\n",
-        table(compared(found)),
-        MODEL.format(few=SPREAD[0], many=SPREAD[1], **about),
-        table(carried(of)),
-        TAIL,
-    ]
+    found = figures.get("cluster")
+    parts = [HEAD, table(figures["growth"]), MACHINE]
+    if found is None:
+        parts += [MISSING, MODEL.format(few=SPREAD[0], many=SPREAD[1])]
+    else:
+        of = model(found)
+        about = of | {"row": of["row"] * 1e6, "partition": of["partition"] * 1e3}
+        parts += [
+            f"The load of the machine at the end was {found['load']:.1f}.",
+            table(compared(found)),
+            MODEL.format(few=SPREAD[0], many=SPREAD[1]),
+            FIGURES.format(**about),
+            table(carried(of)),
+        ]
+    parts.append(TAIL)
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
