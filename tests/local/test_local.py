@@ -450,3 +450,40 @@ def test_a_filter_warns_of_the_invalid_rows_that_it_drops():
     with pytest.warns(sl.InvalidRowsWarning, match=said) as told:
         assert sl.where(table, "x > 3").column("id").to_pylist() == [1]
     assert told[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda t, j: sl.reorder(t, seed=1), TypeError, "has no argument `seed`"),
+        (lambda t, j: sl.top_k(t, 3, rule="r"), TypeError, "`rule`; did you mean `rules`?"),
+        (lambda t, j: sl.where(t), TypeError, "sfumato.local.where lacks `condition`"),
+        (lambda t, j: sl.self_join(t, **j, tasks=0), ValueError, "`tasks` must be a whole number"),
+        (lambda t, j: sl.similarity_join(t, t, **j, tasks="8"), ValueError, "`tasks` must be"),
+        (
+            lambda t, j: sl.similarity_join(t, t, **{**j, "window": (sf.Rows(1),) * 3}),
+            TypeError, "a pair for left and right; got 3 windows",
+        ),
+        (
+            lambda t, j: sl.impute(
+                t, repository="none.parquet", dependencies="id -> x : 1 -> 1", attributes="x"
+            ),
+            ValueError, "there is no file or folder 'none.parquet'",
+        ),
+        (lambda t, j: sl.join_streams([t, t], **j), TypeError, "got a list: give each a name"),
+    ],
+)  # fmt: skip
+def test_wrong_calls_are_told_of_in_sentences(call, error, message):
+    asked = {"on": "x", "within": 1, "probability": 0.5, "window": sf.Rows(2), "order": "made"}
+    with pytest.raises(error, match=re.escape(message)):
+        call(pa.table(READINGS), asked)
+
+
+def test_an_uncertain_event_time_orders_no_joins_and_rankings():
+    kind = pa.list_(pa.struct([("prob", pa.float64()), ("t", pa.int64())]))
+    table = pa.table({"id": [1], "alternatives": pa.array([[{"prob": 1.0, "t": 5}]], kind)})
+    said = "`order.*` names `t`, an attribute of the alternatives; it must be a column.*window_agg"
+    with pytest.raises(ValueError, match=said):
+        sl.self_join(table, on="t", within=1, probability=0.5, window=sf.Rows(2), order="t")
+    with pytest.raises(ValueError, match=said):
+        sl.top_k(table, 1, by="id", window=sf.Range("1 us"), order="t")

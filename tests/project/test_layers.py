@@ -9,22 +9,25 @@ import pytest
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 # A layer may import itself and what is listed. `windows` (configurations), `queries` (those
-# registered), `duration` (lengths of time as text), `near_misses` (likely words) and `error_points`
-# (a distribution's points) are open to those above, `extras` (what brings a missing package) to the
-# package itself, which loads names lazily, by text, and imports them for type checkers only.
+# registered), `duration` (lengths of time as text), `near_misses` (likely words), `calls`
+# (whether arguments fit a function) and `error_points` (a distribution's points) are open to
+# those above, `extras` (what brings a missing package) to the package itself, which loads names
+# lazily, by text, and imports them for type checkers only.
 MAY_IMPORT = {
     "kernels": set(),
     "duration": set(),
     "extras": set(),
     "near_misses": set(),
+    "calls": {"near_misses"},
     "error_points": set(),
     "windows": {"duration"},
     "queries": {"windows"},
     "operators": {"duration", "kernels", "windows"},
     "tables": {"duration", "near_misses", "operators", "windows"},
     "charts": {"operators"},
-    "local": {"duration", "error_points", "operators", "queries", "tables", "windows"},
+    "local": {"calls", "duration", "error_points", "operators", "queries", "tables", "windows"},
     "spark": {
+        "calls",
         "duration",
         "error_points",
         "near_misses",

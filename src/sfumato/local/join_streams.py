@@ -30,7 +30,8 @@ def join_streams(
     """
     if not isinstance(streams, Mapping) or len(streams) < 2:
         raise TypeError(
-            f"`streams` must be a dict {{name: table}} of at least two streams; got {streams!r:.80}"
+            "`streams` must be a dict {name: table} of at least two streams; "
+            f"got {_shape(streams)}"
         )
     tables = {stream: frame_of(given, stream).table for stream, given in streams.items()}
     first, table = next(iter(tables.items()))
@@ -55,3 +56,10 @@ def join_streams(
 
 def _columns(table: pa.Table) -> str:
     return ", ".join(f"{field.name}: {field.type}" for field in table.schema)
+
+
+def _shape(streams: object) -> str:
+    """What came, without its rows."""
+    if isinstance(streams, Mapping):
+        return f"{len(streams)}: {', '.join(map(repr, streams))}"
+    return f"a {type(streams).__name__}: give each a name"

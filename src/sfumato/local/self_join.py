@@ -16,10 +16,11 @@ from sfumato.local.model.kind import same_kind
 from sfumato.local.model.run import Input, Job, run
 from sfumato.local.similarity_join import shown_of
 from sfumato.operators.arguments import flag
-from sfumato.operators.joins.join_window import Window, windows_of
+from sfumato.operators.joins.join_window import Window, pair_of
 from sfumato.tables.joins.join import SIDES
 from sfumato.tables.joins.metric import distance_of, finite
 from sfumato.tables.joins.self_join import SelfJoinTableConfig
+from sfumato.tables.joins.sharing import tasks_of
 from sfumato.tables.reading.names import names
 from sfumato.tables.reading.types import is_time
 
@@ -50,6 +51,8 @@ def self_join(
     frame. Raises ValueError or TypeError for wrong arguments.
     """
     attributes = names("on", on)
+    if tasks is not None:
+        tasks_of(tasks)  # one process does the work, but a query that moves to Spark is checked
     if not attributes:
         raise ValueError("`on` must name at least one attribute; got none")
     if not names("order", order):
@@ -57,7 +60,7 @@ def self_join(
     if isinstance(window, list | tuple):
         raise TypeError(f"`window` of a stream with itself is one window; got {window!r}")
     frame = frame_of(df)
-    windows = windows_of(window)
+    windows = pair_of(window)
     limit, distance = distance_of(within, attributes, metric)
     sides = [Side(frame, side, attributes, order, key) for side in SIDES]
     left = sides[0]

@@ -16,10 +16,11 @@ from sfumato.local.model.join_side import IncompleteSide, Side, pairs_type
 from sfumato.local.model.kind import same_kind
 from sfumato.local.model.run import Input, Job, run, struct_of
 from sfumato.operators.arguments import flag
-from sfumato.operators.joins.join_window import Window, windows_of
+from sfumato.operators.joins.join_window import Window, pair_of
 from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.join import ALTERNATIVES, SIDES, JoinTableConfig
 from sfumato.tables.joins.metric import Metric, distance_of, finite
+from sfumato.tables.joins.sharing import tasks_of
 from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
 from sfumato.tables.reading.names import names
 from sfumato.tables.reading.naming import Shown
@@ -57,11 +58,13 @@ def similarity_join(
     static frames. Raises ValueError or TypeError for wrong arguments.
     """
     attributes = names("on", on)
+    if tasks is not None:
+        tasks_of(tasks)  # one process does the work, but a query that moves to Spark is checked
     if not attributes:
         raise ValueError("`on` must name at least one attribute; got none")
     if not names("order", order):
         raise ValueError("`order` must name the column(s) of the arrival order; got none")
-    windows = windows_of(window)
+    windows = pair_of(window)
     limit, distance = distance_of(within, attributes, metric)
     frames = [frame_of(given, side) for given, side in zip((left, right), SIDES, strict=True)]
     chosen: dict[str, Any] = {

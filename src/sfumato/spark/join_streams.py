@@ -41,7 +41,7 @@ def join_streams(
     if not isinstance(streams, Mapping) or len(streams) < 2:
         raise TypeError(
             "`streams` must be a dict {name: DataFrame} of at least two streams; "
-            f"got {streams!r:.80}"
+            f"got {_shape(streams)}"
         )
     first = next(iter(streams.values()))
     kinds = [(f.name, f.dataType) for f in first.schema.fields]
@@ -60,3 +60,10 @@ def join_streams(
             options["name"] = f"{name}_{one}_{other}"
         joined.append(similarity_join(left, right, **options).select(*names, "*"))
     return reduce(lambda a, b: a.union(b), joined)
+
+
+def _shape(streams: object) -> str:
+    """What came, without its rows."""
+    if isinstance(streams, Mapping):
+        return f"{len(streams)}: {', '.join(map(repr, streams))}"
+    return f"a {type(streams).__name__}: give each a name"

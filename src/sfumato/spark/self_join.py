@@ -9,18 +9,18 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from sfumato.operators.arguments import flag
-from sfumato.operators.joins.join_window import Window, windows_of
+from sfumato.operators.joins.join_window import Window, pair_of
 from sfumato.spark.model.columns import is_time, names, resolved
 from sfumato.spark.model.controlled import marks_late
 from sfumato.spark.model.entrance import public
 from sfumato.spark.model.forgetting import forget_after_of
 from sfumato.spark.model.join_side import Side
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
-from sfumato.spark.similarity_join import answers_of, input_of, tasks_of
+from sfumato.spark.similarity_join import answers_of, input_of
 from sfumato.tables.joins.join import SIDES
 from sfumato.tables.joins.metric import distance_of, finite
 from sfumato.tables.joins.self_join import SelfJoinTableConfig
-from sfumato.tables.joins.sharing import tasks_for
+from sfumato.tables.joins.sharing import tasks_for, tasks_of
 
 
 @public(
@@ -70,7 +70,7 @@ def self_join(
         raise ValueError("`order` must name the column(s) of the arrival order; got none")
     if isinstance(window, list | tuple):
         raise TypeError(f"`window` of a stream with itself is one window; got {window!r}")
-    windows = windows_of(window)
+    windows = pair_of(window)
     limit, distance = distance_of(within, attributes, metric)
     sides = [Side(df, side, attributes, order, key) for side in SIDES]
     left = sides[0]

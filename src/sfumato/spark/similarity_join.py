@@ -11,8 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DoubleType, StringType, StructType
 
 from sfumato.duration import microseconds
-from sfumato.operators.arguments import flag, whole
-from sfumato.operators.joins.join_window import Window, windows_of
+from sfumato.operators.arguments import flag
+from sfumato.operators.joins.join_window import Window, pair_of
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.columns import is_time, names, resolved
 from sfumato.spark.model.controlled import MARKS
@@ -26,11 +26,9 @@ from sfumato.spark.runtime.run_operator import metrics_name, run_operator
 from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.join import SIDES, JoinTableConfig
 from sfumato.tables.joins.metric import Metric, distance_of, finite
-from sfumato.tables.joins.sharing import tasks_for
+from sfumato.tables.joins.sharing import tasks_for, tasks_of
 from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
 from sfumato.windows import JoinWindow
-
-MOST_TASKS = 1024
 
 
 @public(
@@ -156,7 +154,7 @@ def similarity_join(
         raise ValueError("`on` must name at least one attribute; got none")
     if not names("order", order):
         raise ValueError("`order` must name the column(s) of the arrival order; got none")
-    windows = windows_of(window)
+    windows = pair_of(window)
     limit, distance = distance_of(within, attributes, metric)
     frames = list(zip((left, right), SIDES, strict=True))
     chosen: dict[str, Any] = {
@@ -227,13 +225,6 @@ def answers_of(
         answers = answers.add("change", StringType())
         columns.append(F.col("change"))
     return answers, columns
-
-
-def tasks_of(tasks: Any) -> int:
-    """The argument `tasks`, checked. Raises TypeError or ValueError."""
-    if not whole("tasks", tasks) <= MOST_TASKS:
-        raise ValueError(f"`tasks` must be at most {MOST_TASKS}: each gets all rows; got {tasks}")
-    return int(tasks)
 
 
 def input_of(side: Side, aligned: bool) -> Input:

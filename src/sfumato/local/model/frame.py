@@ -31,7 +31,7 @@ class Frame:
 
     def resolved(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
         """The names of the columns that an argument means, as the frame has them."""
-        return meant(self.columns, argument, given)
+        return meant(self.columns, argument, given, attributes=lambda: self.attributes)
 
     def one(self, argument: str, given: Any) -> str:
         """`resolved` for an argument that names one column."""

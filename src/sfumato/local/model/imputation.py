@@ -54,6 +54,11 @@ def repository_frame(repository: Any) -> Frame:
     if isinstance(repository, str | Path):
         from pyarrow import dataset
 
+        if "://" not in str(repository) and not Path(repository).exists():
+            raise ValueError(
+                "`repository` must be a table, or the path of Parquet data; there is no file or "
+                f"folder {str(repository)!r}"
+            )
         repository = dataset.dataset(str(repository), format="parquet").to_table()
     return frame_of(repository, "repository")
 

@@ -8,6 +8,7 @@ and filters; to a Polars frame, which has no place for it, it belongs as long as
 from __future__ import annotations
 
 import base64
+import inspect
 import sys
 import weakref
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from typing import Any, ParamSpec, TypeVar
 
 import pyarrow as pa
 
+from sfumato.calls import check_call
+
 P = ParamSpec("P")
 R = TypeVar("R")
 ATTRS = "sfumato"  # in the attrs of a pandas frame: the Arrow schema of the result, as text
@@ -23,10 +26,16 @@ _OF_POLARS: dict[int, pa.Schema] = {}  # id of a Polars frame that is one of our
 
 
 def same_kind(function: Callable[P, R]) -> Callable[P, Any]:
-    """A function that gives Arrow tables, with results of the kind of its first argument's."""
+    """A function that gives Arrow tables, with results of the kind of its first argument's.
+
+    A call that does not fit it raises a TypeError that says why.
+    """
+
+    signature, name = inspect.signature(function), f"sfumato.local.{function.__name__}"
 
     @wraps(function)
     def converted(*args: P.args, **kwargs: P.kwargs) -> Any:
+        check_call(signature, name, "", args, kwargs)
         found = function(*args, **kwargs)
         given = args[0] if args else next(iter(kwargs.values()), None)
         if isinstance(given, dict):  # of several tables

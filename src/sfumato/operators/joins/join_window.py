@@ -26,6 +26,17 @@ def windows_of(window: Window | Sequence[Window]) -> tuple[JoinWindow, ...]:
     return tuple(map(_one, several))
 
 
+def pair_of(window: Window | Sequence[Window]) -> tuple[JoinWindow, JoinWindow]:
+    """`windows_of` for two sides. Raises TypeError for more."""
+    windows = windows_of(window)
+    if len(windows) != 2:
+        raise TypeError(
+            "`window` of a join of two sides must be one for both, or a pair for left and right; "
+            f"got {len(windows)} windows"
+        )
+    return windows[0], windows[1]
+
+
 def _one(window: Window) -> JoinWindow:
     if isinstance(window, JoinWindow):
         return window

@@ -16,7 +16,7 @@ from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.joins.answer_set import Answers
 from sfumato.operators.joins.arrivals import Arrivals
 from sfumato.operators.joins.join_strategy import Index, Nested, Sort
-from sfumato.operators.joins.join_window import Window, windows_of
+from sfumato.operators.joins.join_window import Window, pair_of
 from sfumato.operators.joins.pair_join import CHUNK, HELD, PairJoin
 from sfumato.operators.joins.task import ALONE, Task
 from sfumato.operators.state.declared import Array, Record
@@ -131,7 +131,7 @@ class SimilarityJoin(PairJoin):
         alternatives: bool = True,
         task: Task = ALONE,
     ) -> None:
-        left, right = windows_of(window)
+        left, right = pair_of(window)
         within = distance("within", within)
         self.config = SimilarityJoinConfig(
             dimensions, within, probability, (left, right), strategy, output, alternatives, task

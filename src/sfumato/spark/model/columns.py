@@ -54,7 +54,7 @@ def resolved(df: DataFrame, argument: str, given: str | Sequence[str] | None) ->
     def tells_case_apart() -> bool:
         return df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
 
-    return meant(df.columns, argument, given, tells_case_apart)
+    return meant(df.columns, argument, given, tells_case_apart, lambda: attributes_of(df))
 
 
 def one_resolved(df: DataFrame, argument: str, given: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from pyspark.sql import DataFrame
 
-from sfumato.near_misses import did_you_mean
+from sfumato.calls import check_call
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,7 +28,7 @@ def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P,
 
         @wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            _check(signature, name, example, args, kwargs)
+            check_call(signature, name, example, args, kwargs)
             given = signature.bind(*args, **kwargs).arguments
             for argument in frames:
                 require_frame(argument, given[argument])
@@ -37,36 +37,6 @@ def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P,
         return checked
 
     return decorated
-
-
-def _check(
-    signature: inspect.Signature, name: str, example: str, args: Any, kwargs: dict[str, Any]
-) -> None:
-    """Raise TypeError for a call that does not fit."""
-    known = signature.parameters
-    for given in kwargs:
-        open_ended = any(one.kind is one.VAR_KEYWORD for one in known.values())
-        if given not in known and not open_ended:
-            raise TypeError(
-                f"{name} has no argument `{given}`{did_you_mean(given, known)}; it has "
-                f"{', '.join(known)}. For example {example}"
-            )
-    places = [one.name for one in known.values() if one.kind is one.POSITIONAL_OR_KEYWORD]
-    if len(args) > len(places):
-        raise TypeError(
-            f"{name} takes {', '.join(places)} by position, and the rest by name; got "
-            f"{len(args)} by position. For example {example}"
-        )
-    given_names = {*places[: len(args)], *kwargs}
-    lacking = [
-        f"`{one.name}`"
-        for one in known.values()
-        if one.default is one.empty
-        and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
-        and one.name not in given_names
-    ]
-    if lacking:
-        raise TypeError(f"{name} lacks {', '.join(lacking)}. For example {example}")
 
 
 def require_frame(argument: str, given: Any) -> None:

@@ -9,7 +9,9 @@ shares too little rather than too much, and `tasks` says otherwise.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from sfumato.operators.arguments import whole
 from sfumato.windows import JoinWindow
 
 # Microseconds, with ten alternatives in three dimensions: a few in the operator and as many for one
@@ -18,6 +20,7 @@ from sfumato.windows import JoinWindow
 EVERY_TASK = 10.0
 A_TUPLE_OPPOSITE = 0.002
 CHOICES = (8, 4, 2)
+MOST_TASKS = 1024
 LEAST_USE = 0.7  # of the work of all tasks, the part that one alone would have as well
 
 
@@ -39,3 +42,10 @@ def tasks_for(windows: Sequence[JoinWindow], keys: int) -> int:
         return 1
     alone = cost(held, 1)
     return next((n for n in CHOICES if alone >= LEAST_USE * n * cost(held, n)), 1)
+
+
+def tasks_of(tasks: Any) -> int:
+    """The argument `tasks`, checked. Raises TypeError or ValueError."""
+    if not whole("tasks", tasks) <= MOST_TASKS:
+        raise ValueError(f"`tasks` must be at most {MOST_TASKS}: each gets all rows; got {tasks}")
+    return int(tasks)

@@ -38,17 +38,37 @@ def meant(
     argument: str,
     given: str | Sequence[str] | None,
     tells_case_apart: Callable[[], bool] = lambda: False,
+    attributes: Callable[[], Sequence[str]] = tuple,
 ) -> list[str]:
     """The names, among those known, of the columns that an argument means; case does not count.
 
-    tells_case_apart : whether it does
+    tells_case_apart : whether it does    attributes : of the alternatives, which are no columns
     Raises ValueError, with the likely name, for a column that lacks or is there twice.
     """
     wanted = names(argument, given)
+    lower = {column.lower() for column in known}
+    for name in wanted:
+        if name.lower() not in lower and name in attributes():
+            raise ValueError(_of_alternatives(argument, name))
     found = [_meant(known, argument, name, tells_case_apart) for name in wanted]
     if len(set(found)) != len(found):
         raise ValueError(f"`{argument}` names a column twice: {wanted}")
     return found
+
+
+def _of_alternatives(argument: str, name: str) -> str:
+    """What is said of an attribute where a column must be."""
+    said = (
+        f"`{argument}` names `{name}`, an attribute of the alternatives; it must be a column, the "
+        "same in every alternative of a row: "
+    )
+    if argument.startswith("order"):
+        return said + (
+            "which rows are the newest would be another matter in each possible world. An "
+            "uncertain event time is for window_aggregate over sf.Range; else order by a column "
+            "made of it, as its earliest or its expected value"
+        )
+    return said + f"make one of it, as with expected({name!r})"
 
 
 def _meant(
