@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
@@ -448,7 +449,10 @@ def test_a_filter_warns_of_the_invalid_rows_that_it_drops():
     table = pa.table({"id": [1, 2, 3, 4], "alternatives": pa.array(given, kind)})
     said = r"where: 2 of 4 rows \(50.0%\) took no part: no alternatives \(1\)"
     with pytest.warns(sl.InvalidRowsWarning, match=said) as told:
-        assert sl.where(table, "x > 3").column("id").to_pylist() == [1]
+        found = sl.where(table, "x > 3")
+    assert found.column("id").to_pylist() == [1]
+    counted = sl.counters(found)["sfumato_where_1_input"]
+    assert (counted["rows"], counted["invalid"]) == (4, 2)
     assert told[0].filename == __file__
 
 
@@ -487,3 +491,15 @@ def test_an_uncertain_event_time_orders_no_joins_and_rankings():
         sl.self_join(table, on="t", within=1, probability=0.5, window=sf.Rows(2), order="t")
     with pytest.raises(ValueError, match=said):
         sl.top_k(table, 1, by="id", window=sf.Range("1 us"), order="t")
+
+
+@pytest.mark.parametrize("name", [n for n in sl.__all__ if inspect.isfunction(getattr(sl, n))])
+def test_arguments_are_those_of_the_function_on_spark(name):
+    if name == "counters":  # of results here; Spark has observed metrics
+        return
+    here, there = (inspect.signature(getattr(of, name)).parameters for of in (sl, sf))
+    for one, other in zip(here.values(), there.values(), strict=True):
+        assert (one.name, one.kind) == (other.name, other.kind)
+        # A table in memory has no column that is meant before it is given.
+        of_column = one.name == "column" and one.default is one.empty
+        assert of_column or one.default == other.default

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.local.model.counters import warn_of_invalid
+from sfumato.local.model.counters import check_name, warn_of_invalid, with_record
 from sfumato.local.model.frame import frame_of
 from sfumato.local.model.kind import same_kind
 from sfumato.operators.arrays import offsets_of
@@ -20,7 +20,7 @@ from sfumato.tables.reading.validity import why_invalid
 
 
 @same_kind
-def where(df: Any, condition: str) -> pa.Table:
+def where(df: Any, condition: str, *, name: str | None = None) -> pa.Table:
     """Keep the alternatives that satisfy `condition`, with their probabilities.
 
     condition : over the alternatives' attributes and the table's other columns, made of these,
@@ -28,11 +28,12 @@ def where(df: Any, condition: str) -> pa.Table:
         IS NULL and parentheses
     As `sfumato.where`: a tuple left without alternatives disappears, a comparison with NULL is not
     satisfied, and a table whose attributes are not mentioned is filtered by rows. Invalid rows that
-    disappear are warned of. Raises TypeError
+    disappear are warned of and counted. Raises TypeError
     or ValueError for what is no condition.
     """
     if not isinstance(condition, str):
         raise TypeError(f"`condition` must be text; got {type(condition).__name__}")
+    check_name(name)
     frame, asked = frame_of(df), parsed("condition", condition)
     tuples = Tuples(frame.table)
     if not tuples.mentioned(asked):
@@ -45,8 +46,8 @@ def where(df: Any, condition: str) -> pa.Table:
     holds = truths(asked, tuples.cells, len(tuples.owner))
     kept = pc.fill_null(holds, False).to_numpy(zero_copy_only=False)
     lengths = np.bincount(tuples.owner, kept, frame.table.num_rows).astype(np.int64)
-    meant = (found(name.parts[0], tuples.attributes) for name in names_in(asked))
-    reasons = why_invalid(frame.table, [name for name in meant if name is not None]).column()
+    meant = (found(one.parts[0], tuples.attributes) for one in names_in(asked))
+    reasons = why_invalid(frame.table, [one for one in meant if one is not None]).column()
     dropped = pc.drop_null(reasons.filter(pa.array(lengths == 0)))
     counted = {row["values"]: row["counts"] for row in dropped.value_counts().to_pylist()}
     warn_of_invalid("where", frame.table.num_rows, counted, 1)
@@ -55,4 +56,6 @@ def where(df: Any, condition: str) -> pa.Table:
     field = frame.schema.field(place)
     flat = tuples.flat.filter(pa.array(kept))
     left = pa.ListArray.from_arrays(offsets, flat, type=field.type)
-    return frame.table.set_column(place, field, left).filter(pa.array(lengths > 0))
+    counts = {"rows": frame.table.num_rows, "invalid": len(dropped), "reasons": counted}
+    result = frame.table.set_column(place, field, left).filter(pa.array(lengths > 0))
+    return with_record(result, [frame.table], "where", name, {"_input": counts})
