@@ -4,7 +4,9 @@ Micro-batches of 10,000 and of 100,000 rows, one file each, into a sink that dis
 time of a micro-batch is the median of Spark's own figure over the later half; the operator in
 memory gets the same rows as Arrow tables. The empty micro-batch comes from a query with an idle
 timeout, which Spark runs on without input. "Echo" is an operator that keeps nothing and returns
-its rows: what packing, shuffle, state and unpacking cost whatever the operator does.
+its rows: what packing, shuffle, state and unpacking cost whatever the operator does. The peers
+(`peers/plain_state.py`) are the same reorder and the same extents as a user would write them with
+Spark's own Python state, key by key.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 SIZES = {10_000: 40, 100_000: 12}  # rows of a micro-batch: micro-batches
+PLAIN = {10_000: 12, 100_000: 6}  # the same beside plain Python state, which takes its time
 STAMP = pa.timestamp("us", tz="UTC")
 
 
@@ -107,11 +110,13 @@ def stream_of(spark: Any, source: str) -> Any:
     return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(source)
 
 
-def echo(stream: Any) -> Any:
+def echo(stream: Any, key: str | None = None) -> Any:
+    """The rows of a stream, by way of buckets of a key, or one bucket."""
     from pyspark.sql import functions as F  # noqa: N812
 
     from sfumato.spark.runtime import chunks
     from sfumato.spark.runtime.buckets import run_buckets
+    from sfumato.spark.runtime.run_operator import BUCKETS
 
     class Echo:  # in here, so that it goes to the workers by value
         def process(self, batch: Any, now: int) -> list[pa.Table]:
@@ -140,7 +145,8 @@ def echo(stream: Any) -> Any:
         def restore(self, data: bytes) -> Any:
             return Echo()
 
-    packed = chunks.pack(stream.withColumn(chunks.BUCKET, F.lit(0)), side=0)
+    bucket = F.lit(0) if key is None else F.pmod(F.hash(key), F.lit(BUCKETS))
+    packed = chunks.pack(stream.withColumn(chunks.BUCKET, bucket), side=0)
     out = run_buckets(packed, Blueprint(), '{"operator": "echo"}')
     return chunks.unpack(out, stream.schema)
 
@@ -156,7 +162,7 @@ def reorder_rows(spark: Any, folder: Path, keys: int, size: int) -> list[dict[st
     chosen = {"drop_ratio": 0.01, "estimator": "conformal"}
     columns = {"event_time": "event", "arrival": "arrival", "key": "device"}
     stateless = through_spark(stream, folder / "stateless")
-    floor = through_spark(echo(stream), folder / "echo")
+    floor = through_spark(echo(stream, "device"), folder / "echo")
     seconds = through_spark(sf.reorder(stream, **columns, **chosen), folder / "checkpoint")
     control = DisorderControl(0.01, estimator="conformal")
     operator = ReorderTableConfig(control=control, keys=1).make()
@@ -270,6 +276,80 @@ def extent_rows(spark: Any, folder: Path, size: int) -> list[dict[str, Any]]:
     ]
 
 
+def plain_rows(spark: Any, folder: Path, size: int) -> list[dict[str, Any]]:
+    """Beside what a user would write with Spark's own Python state: 1,000 keys, a fixed delay."""
+    import sfumato as sf
+    from peers import plain_state
+
+    count = PLAIN[size]
+    table = readings(size * count, 1000, 10, seed=4)
+    stream = stream_of(spark, write_files(table, size, folder / "in"))
+    columns = {"event_time": "event", "arrival": "arrival", "key": "device"}
+    orders = {
+        "ours": sf.reorder(stream, **columns, max_delay="10 seconds"),
+        "theirs": plain_state.reorder(stream, "10 seconds"),
+    }
+    table = table.select(["device", "event"]).sort_by("event")
+    table = table.append_column("x", pa.array(np.arange(table.num_rows) % 97.0))
+    certain = stream_of(spark, write_files(table, size, folder / "certain"))
+    window = sf.Range("5 minutes", slide="1 minute")
+    asked = {"n": "count(*)", "mean": "avg(x)"}
+    windows = {
+        "ours": sf.window_aggregate(certain, asked, window=window, order="event", key="device"),
+        "theirs": plain_state.window(certain),
+    }
+    found = []
+    names = {"reorder, a fixed delay, 1,000 keys": orders, "extents, 1,000 keys": windows}
+    for name, queries in names.items():
+        seconds = {
+            who: min(through_spark(out, folder / f"{who}{turn}{name}") for turn in range(2))
+            for who, out in queries.items()
+        }
+        found.append(
+            {
+                "name": f"{name}: beside plain Python state",
+                "rows a micro-batch": size,
+                "rows/s": round(size / seconds["ours"]),
+                "ms a micro-batch": round(seconds["ours"] * 1e3),
+                "ms of plain state": round(seconds["theirs"] * 1e3),
+                "times as fast": round(seconds["theirs"] / seconds["ours"], 1),
+            }
+        )
+    return found
+
+
+def state_rows(spark: Any, folder: Path, size: int) -> list[dict[str, Any]]:
+    """Packing, a shuffle and unpacking, and the same with an operator that keeps nothing."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from sfumato.spark.runtime import chunks
+    from sfumato.spark.runtime.run_operator import BUCKETS
+
+    count = SIZES[size]
+    table = readings(size * count, 1000, 10, seed=5)
+    stream = stream_of(spark, write_files(table, size, folder / "in"))
+    packed = chunks.pack(
+        stream.withColumn(chunks.BUCKET, F.pmod(F.hash("device"), F.lit(BUCKETS))), side=0
+    )
+    partitions = int(spark.conf.get("spark.sql.shuffle.partitions"))
+    shuffled = packed.repartition(partitions, chunks.BUCKET).where("length(chunk) > 0")
+    queries = {"floor": chunks.unpack(shuffled, stream.schema), "echo": echo(stream, "device")}
+    times: dict[str, list[float]] = {name: [] for name in queries}
+    for turn in range(3):
+        for name, out in queries.items():
+            times[name].append(through_spark(out, folder / f"{name}{turn}"))
+    floor, echoed = (statistics.median(times[name]) for name in ("floor", "echo"))
+    return [
+        {
+            "name": "an echo beside packing, shuffle and unpacking alone",
+            "rows a micro-batch": size,
+            "ms a micro-batch": round(echoed * 1e3),
+            "ms without state": round(floor * 1e3),
+            "time / time without state": round(echoed / floor, 2),
+        }
+    ]
+
+
 def row(
     name: str, size: int, seconds: float, alone: float, stateless: float, floor: float
 ) -> dict[str, Any]:
@@ -298,6 +378,10 @@ def run() -> list[dict[str, Any]]:
         lambda folder: join_rows(spark, folder, 100_000),
         lambda folder: extent_rows(spark, folder, 10_000),
         lambda folder: extent_rows(spark, folder, 100_000),
+        lambda folder: state_rows(spark, folder, 10_000),
+        lambda folder: state_rows(spark, folder, 100_000),
+        lambda folder: plain_rows(spark, folder, 10_000),
+        lambda folder: plain_rows(spark, folder, 100_000),
     ]
     for case in cases:
         folder = Path(tempfile.mkdtemp())

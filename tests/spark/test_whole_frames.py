@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
 from sfumato.spark.runtime import chunks, run_operator, whole_frames
-from sfumato.spark.runtime.bucket_steps import answer_rows, difference
+from sfumato.spark.runtime.bucket_steps import answer_rows, difference, encoded
 from sfumato.spark.runtime.buckets import answer_fields, answer_schema
 from sfumato.spark.runtime.even_partitions import evenly, murmur3, place
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
@@ -38,7 +38,7 @@ def in_one_call(frames, config, buckets):
         given = zip(table["side"].to_pylist(), table["chunk"].to_pylist(), strict=True)
         batch = [(side, chunks.from_bytes(chunk)) for side, chunk in given]
         outputs = [*operator.process(batch, 0), *operator.flush()]
-        rows = answer_rows(outputs, difference({}, operator.counters()), operator.gauges())
+        rows = answer_rows(encoded(outputs), difference({}, operator.counters()), operator.gauges())
         return pa.Table.from_pylist(list(rows), schema=answer_fields(config))
 
     return packed.groupBy(chunks.BUCKET).applyInArrow(whole, answer_schema(config))

@@ -31,14 +31,13 @@ from sfumato.spark.runtime import chunks
 from sfumato.spark.runtime.bucket_steps import (
     END,
     IDLE,
-    answer_rows,
-    difference,
+    Entries,
     from_log,
     step,
     to_log,
 )
 from sfumato.spark.runtime.even_partitions import murmur3
-from sfumato.spark.runtime.operator_cache import CACHE
+from sfumato.spark.runtime.operator_homes import Turn, home, taken, taken_at, taken_by
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
     from sfumato.tables.chain import Chain, ChainConfig
@@ -52,13 +51,14 @@ PIECE = 4 << 20  # bytes of a snapshot in one entry at most
 MOST_LOGGED = 8 << 20  # bytes of a log entry at most: what is larger goes into a snapshot
 
 
-_CHECKED: set[str] = set()  # queries whose checkpoint this worker has found to be theirs
+_SEEN: set[tuple[str, int]] = set()  # queries and buckets whose state this worker has seen
 
 
 @dataclass
 class Header:
     """What a bucket's state is: everything but the snapshot and the log.
 
+    home : the worker that has the live operator, for others to ask
     logged, log_bytes : entries of the log that count, and the size of their chunks
     pieces : of the snapshot, unless it is beside the header: (hash of its bytes, its entry)
     seen, timer : processing time of the newest row, and the one the timer is set for; ms
@@ -66,6 +66,7 @@ class Header:
 
     fingerprint: str
     nonce: str = ""
+    home: str = ""
     logged: int = 0
     log_bytes: int = 0
     snapshot_bytes: int = 0
@@ -114,17 +115,18 @@ class BucketProcessor(StatefulProcessor):
         header, snapshot = self._header(bucket)
         if not header.nonce and all(side == END for side, _ in batch):
             return  # a bucket that never had rows
-        operator = CACHE.take(self.identity, bucket, header.nonce)
-        if operator is None:
-            blueprint = self.blueprint.for_task(murmur3(bucket) % self.blueprint.tasks)
-            operator = self._rebuilt(blueprint, header, snapshot)
-        before = operator.counters()
-        outputs = step(operator, batch, now)
-        changes = difference(before, operator.counters())
-        self._save(header, snapshot, operator, batch, now)
-        size = header.snapshot_bytes + header.log_bytes
-        CACHE.put(self.identity, bucket, header.nonce, operator, size)
-        for row in answer_rows(outputs, changes, operator.gauges()):
+        size = sum(len(chunk) for _, chunk in batch)
+        whole = size > MOST_LOGGED or header.log_bytes + size >= header.snapshot_bytes
+        held = header.snapshot_bytes + header.log_bytes
+        nonce = uuid.uuid4().hex
+        turn = Turn(self.identity, bucket, header.nonce, nonce, now, whole, held)
+        done = taken(turn, batch) or taken_at(header.home, turn, batch)
+        if done is None:
+            done = taken_by(self._rebuilt(bucket, header, snapshot), turn, batch)
+            header.home = home()
+        header.nonce = nonce
+        self._save(header, batch, now, done.snapshot)
+        for row in done.rows():
             yield Row(**row)
 
     def _check_query(self) -> None:
@@ -132,11 +134,10 @@ class BucketProcessor(StatefulProcessor):
 
         A query without key, say, whose rows meet in a bucket that the one with a key never used.
         """
-        if self.identity in _CHECKED:
+        if (self.identity, chunks.QUERY) in _SEEN:
             return
         header, _ = self._header(chunks.QUERY)
         if header.nonce:  # it is there, and ours
-            _CHECKED.add(self.identity)
             return
         header.nonce = uuid.uuid4().hex
         self.entries.updateValue((HEADER,), (json.dumps(asdict(header)).encode() + b"\n",))
@@ -144,12 +145,12 @@ class BucketProcessor(StatefulProcessor):
     def _header(self, bucket: int) -> tuple[Header, bytes]:
         """The header and, when it is kept beside it, the snapshot."""
         expected = self.fingerprint
-        # Spark warns when an entry is asked for that is not there: look first, unless this worker
-        # has seen the bucket.
-        seen = CACHE.knows(self.identity, bucket) or self.entries.containsKey((HEADER,))
+        # Spark warns when an entry is asked for that is not there: look first, once.
+        seen = (self.identity, bucket) in _SEEN or self.entries.containsKey((HEADER,))
         held = self._entry(HEADER) if seen else None
         if held is None:
             return Header(expected), b""
+        _SEEN.add((self.identity, bucket))
         text, _, snapshot = held.partition(b"\n")
         header = Header(**json.loads(text))
         if header.fingerprint != expected:
@@ -170,10 +171,9 @@ class BucketProcessor(StatefulProcessor):
             raise SnapshotError(f"the checkpoint lacks entry {number} of a bucket's state")
         return held
 
-    def _rebuilt(
-        self, blueprint: TableConfig | ChainConfig, header: Header, snapshot: bytes
-    ) -> TableOperator | Chain:
+    def _rebuilt(self, bucket: int, header: Header, snapshot: bytes) -> TableOperator | Chain:
         """The operator that snapshot and log describe."""
+        blueprint = self.blueprint.for_task(murmur3(bucket) % self.blueprint.tasks)
         if not header.nonce:
             return blueprint.make()
         data = snapshot or b"".join(self._stored(number) for _, number in header.pieces)
@@ -182,29 +182,21 @@ class BucketProcessor(StatefulProcessor):
             step(operator, *from_log(self._stored(LOG + number)))
         return operator
 
-    def _save(
-        self,
-        header: Header,
-        snapshot: bytes,
-        operator: TableOperator | Chain,
-        batch: list[tuple[int, bytes]],
-        now: int,
-    ) -> None:
-        size = sum(len(chunk) for _, chunk in batch)
-        if size <= MOST_LOGGED and header.log_bytes + size < header.snapshot_bytes:
+    def _save(self, header: Header, batch: Entries, now: int, snapshot: bytes | None) -> None:
+        """Write header and log, or header and snapshot."""
+        beside = b""
+        if snapshot is None:
             self.entries.updateValue((LOG + header.logged,), (to_log(batch, now),))
             header.logged += 1
-            header.log_bytes += max(size, 1)
+            header.log_bytes += max(sum(len(chunk) for _, chunk in batch), 1)
         else:
-            snapshot = operator.snapshot()
             header.logged, header.log_bytes = 0, 0  # older log entries are overwritten in time
             header.snapshot_bytes = len(snapshot)
-            snapshot = self._store(header, snapshot)
-        header.nonce = uuid.uuid4().hex
+            beside = self._store(header, snapshot)
         if self.idle_timeout is not None:
             self._keep_timer(header, batch, now)
         text = json.dumps(asdict(header)).encode()
-        self.entries.updateValue((HEADER,), (text + b"\n" + snapshot,))
+        self.entries.updateValue((HEADER,), (text + b"\n" + beside,))
 
     def _store(self, header: Header, snapshot: bytes) -> bytes:
         """Write a snapshot, but for pieces that are there already; what goes beside the header."""
@@ -224,7 +216,7 @@ class BucketProcessor(StatefulProcessor):
         header.pieces = [(name, kept[name]) for name, _ in hashed]
         return b"" if pieces else snapshot
 
-    def _keep_timer(self, header: Header, batch: list[tuple[int, bytes]], now: int) -> None:
+    def _keep_timer(self, header: Header, batch: Entries, now: int) -> None:
         # One timer a bucket: when it fires early, because rows came since, it is set again.
         assert self.idle_timeout is not None
         if any(side >= 0 for side, _ in batch):

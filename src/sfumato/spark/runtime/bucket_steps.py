@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,16 +17,41 @@ if TYPE_CHECKING:  # a process beside the driver imports this, and must not impo
 
 IDLE = -1  # as an entry's side: no rows came, the idle timeout passed
 END = -2  # as a chunk's side: the stream ends behind the rows of this micro-batch
+Entries = Sequence[tuple[int, bytes]]  # (side, chunk)
 
 
-def step(
-    operator: TableOperator | Chain, batch: Iterable[tuple[int, bytes]], now: int
-) -> list[pa.Table]:
+@dataclass
+class Done:
+    """What a micro-batch did to an operator.
+
+    chunks : answers    changes : of its counters    gauges : as they are now
+    snapshot : of the operator behind it, if it was asked for
+    """
+
+    chunks: list[bytes]
+    changes: dict[str, int]
+    gauges: dict[str, Any]
+    snapshot: bytes | None
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        return answer_rows(self.chunks, self.changes, self.gauges)
+
+
+def advanced(operator: TableOperator | Chain, batch: Entries, now: int, snapshot: bool) -> Done:
+    """Let an operator take a micro-batch. snapshot : whether one is wanted behind it."""
+    before = operator.counters()
+    tables = step(operator, batch, now)
+    changes = difference(before, operator.counters())
+    return Done(
+        list(encoded(tables)), changes, operator.gauges(), operator.snapshot() if snapshot else None
+    )
+
+
+def step(operator: TableOperator | Chain, batch: Entries, now: int) -> list[pa.Table]:
     """What comes out because of some entries: rows first, then a timeout, or the stream's end."""
-    entries = list(batch)
-    rows = [(side, chunks.from_bytes(chunk)) for side, chunk in entries if side >= 0]
+    rows = [(side, chunks.from_bytes(chunk)) for side, chunk in batch if side >= 0]
     outputs = operator.process(rows, now) if rows else []
-    sides = {side for side, _ in entries}
+    sides = {side for side, _ in batch}
     if IDLE in sides:
         outputs = [*outputs, *operator.idle(now)]
     if END in sides:
@@ -32,35 +59,40 @@ def step(
     return outputs
 
 
-def to_log(batch: list[tuple[int, bytes]], now: int) -> bytes:
-    table = pa.table(
-        {
-            "now": pa.array([now] * len(batch), pa.int64()),
-            "side": pa.array([side for side, _ in batch], pa.int32()),
-            "chunk": pa.array([chunk for _, chunk in batch], pa.binary()),
-        }
-    )
-    return chunks.to_bytes(table)
+def to_log(batch: Entries, now: int) -> bytes:
+    """A micro-batch as an entry of the log: a line of what its chunks are, and these."""
+    line = json.dumps([now, [(side, len(chunk)) for side, chunk in batch]])
+    return b"".join([line.encode(), b"\n", *(chunk for _, chunk in batch)])
 
 
 def from_log(data: bytes) -> tuple[list[tuple[int, bytes]], int]:
-    columns = chunks.from_bytes(data).to_pydict()
-    return list(zip(columns["side"], columns["chunk"], strict=True)), columns["now"][0]
+    line, _, rest = data.partition(b"\n")
+    now, sizes = json.loads(line)
+    batch, start = [], 0
+    for side, size in sizes:
+        batch.append((side, rest[start : start + size]))
+        start += size
+    return batch, now
 
 
 def difference(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
     return {name: count - before.get(name, 0) for name, count in after.items()}
 
 
+def encoded(outputs: Iterable[pa.Table]) -> Iterator[bytes]:
+    """Chunks of answers."""
+    return (part for table in outputs if table.num_rows for part in chunks.parts(table))
+
+
 def answer_rows(
-    outputs: Iterable[pa.Table], changes: dict[str, int], gauges: dict[str, Any]
+    found: Iterable[bytes], changes: dict[str, int], gauges: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
     """Rows (chunk, counters, gauges): these come once, with the first chunk or without any."""
     nothing = dict.fromkeys(changes, 0) | dict.fromkeys(gauges)
-    filled = (part for table in outputs if table.num_rows for part in chunks.parts(table))
-    first = next(filled, None)
+    rest = iter(found)
+    first = next(rest, None)
     if first is None and not any(changes.values()):
         return
     yield {"chunk": first, **changes, **gauges}
-    for part in filled:
-        yield {"chunk": part, **nothing}
+    for chunk in rest:
+        yield {"chunk": chunk, **nothing}

@@ -4,6 +4,7 @@ A worker serves many queries, one after the other and at a time, and does not le
 operators that were not used for a while go, and the longest unused go when memory is short.
 """
 
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -37,28 +38,27 @@ class OperatorCache:
         self.most_bytes, self.unused, self._clock = most_bytes, unused, clock
         self._held: OrderedDict[tuple[str, int], _Held] = OrderedDict()  # longest unused first
         self.bytes = 0
+        self._lock = threading.RLock()
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def knows(self, query: str, bucket: int) -> bool:
-        """Whether there is an operator, of whatever state."""
-        return (query, bucket) in self._held
-
     def take(self, query: str, bucket: int, nonce: str) -> Any:
         """Take an operator out; None unless it is the one that the state with `nonce` describes."""
-        held = self._pop((query, bucket))
+        with self._lock:
+            held = self._pop((query, bucket))
         return held.operator if held is not None and nonce and held.nonce == nonce else None
 
     def put(self, query: str, bucket: int, nonce: str, operator: Any, size: int) -> None:
         """Keep an operator. size : bytes of its saved state, counted where it does not tell its
         own `nbytes`."""
-        self._pop((query, bucket))
         held = _Held(nonce, operator, max(size, getattr(operator, "nbytes", 0)), self._clock())
-        self._held[query, bucket] = held
-        self.bytes += held.size
-        while self._held and self._is_over(next(iter(self._held.values()))):
-            self._pop(next(iter(self._held)))
+        with self._lock:
+            self._pop((query, bucket))
+            self._held[query, bucket] = held
+            self.bytes += held.size
+            while self._held and self._is_over(next(iter(self._held.values()))):
+                self._pop(next(iter(self._held)))
 
     def _is_over(self, oldest: _Held) -> bool:
         return self.bytes > self.most_bytes or self._clock() - oldest.used > self.unused

@@ -27,7 +27,7 @@ MOST_BUCKETS = 100_000
 BUCKETS_SETTING = "spark.sfumato.buckets"  # another number, for larger clusters
 ENDS_SETTING = "spark.sfumato.ends"  # streams can end: whether they do in this run; see run_to_end
 THAT_END: Counter[str] = Counter()  # how many steps were made of streams that can end
-PARTITIONING = 2  # raised when buckets come to lie under other keys of the state
+PARTITIONING = 3  # raised when the state of buckets is kept in another way
 _NUMBERS: Counter[str] = Counter()  # of the operators of each kind so far
 
 

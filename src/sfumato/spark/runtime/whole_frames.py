@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from sfumato.spark.runtime.bucket_steps import answer_rows, difference
+from sfumato.spark.runtime.bucket_steps import answer_rows, difference, encoded
 from sfumato.spark.runtime.buckets import answer_fields, answer_schema
 from sfumato.spark.runtime.chunks import BUCKET
 from sfumato.spark.runtime.even_partitions import PARTITION, evenly
@@ -198,7 +198,7 @@ class _Feed:
     def _shown(self, outputs: list[pa.Table]) -> Iterator[dict[str, Any]]:
         before, self.counted = self.counted, self.operator.counters()
         gauges = dict.fromkeys(self.operator.config.gauges)
-        for row in answer_rows(outputs, difference(before, self.counted), gauges):
+        for row in answer_rows(encoded(outputs), difference(before, self.counted), gauges):
             self.answered = True
             yield row
 

@@ -1,0 +1,93 @@
+"""A worker that keeps the state of one bucket, with a map of Python in the place of Spark's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.operators.state.declared import Array
+from sfumato.spark.runtime import bucket_state, chunks
+from sfumato.tables.operator import ROW, TIE, TableConfig, TableOperator
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptConfig(TableConfig):
+    kind = "kept"
+
+    def make(self):
+        return Kept(self)
+
+
+class Kept(TableOperator):
+    """Remembers every number it saw, and answers with how many that are."""
+
+    state = {"numbers": Array(float, None)}
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.numbers = np.empty(0)
+
+    def answers(self, rows, now):
+        numbers = rows.column("order0").to_numpy()
+        if (numbers < 0).any():
+            raise ValueError("a negative number")
+        self.numbers = np.append(self.numbers, numbers)
+        return [pa.table({ROW: pa.array([len(self.numbers)])})]
+
+
+class Entries:
+    """The map state of one bucket."""
+
+    def __init__(self):
+        self.held = {}
+        self.written = 0
+
+    def containsKey(self, key):  # noqa: N802
+        return key in self.held
+
+    def getValue(self, key):  # noqa: N802
+        return self.held.get(key)
+
+    def updateValue(self, key, value):  # noqa: N802
+        self.written += len(value[0])
+        self.held[key] = value
+
+    def removeKey(self, key):  # noqa: N802
+        del self.held[key]
+
+
+class Handle:
+    def __init__(self, entries):
+        self.entries = entries
+
+    def getMapState(self, *_):  # noqa: N802
+        return self.entries
+
+
+def worker(entries, fingerprint=None):
+    """A processor in a fresh worker, over the state."""
+    config = KeptConfig()
+    made = bucket_state.BucketProcessor(config, fingerprint or config.fingerprint(), None)
+    made.init(Handle(entries))
+    return made
+
+
+def feed(processor, numbers):
+    """How many numbers the operator says there are, after these."""
+    n = len(numbers)
+    rows = pa.table({ROW: np.zeros(n), "order0": np.asarray(numbers, float), TIE: np.arange(n)})
+    chunk = {"side": 0, "chunk": chunks.to_bytes(rows)}
+    answers = list(processor.handleInputRows((3,), iter([chunk]), None))
+    return chunks.from_bytes(answers[0]["chunk"]).column(ROW)[0].as_py()
+
+
+def home_of(query, connection):
+    """A worker of its own: feeds what comes, and sends back the state of the bucket."""
+    entries = Entries()
+    while True:
+        numbers, entries.held = connection.recv()
+        processor = worker(entries)
+        processor.identity = query
+        connection.send((feed(processor, numbers), entries.held))
