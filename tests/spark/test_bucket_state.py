@@ -31,6 +31,14 @@ def test_an_operator_goes_on_in_any_worker_and_no_entry_is_large(batches):
             assert max(len(value[0]) for value in entries.held.values()) <= limit
 
 
+def test_a_small_snapshot_stays_beside_the_header_while_the_log_grows():
+    entries = Entries()
+    assert feed(worker(entries), np.arange(2000)) == 2000
+    for n in range(1, 4):
+        assert feed(worker(entries), [1.0]) == 2000 + n
+    assert len(entries.held) == 4  # a header with a snapshot, and a log of three
+
+
 def test_of_a_snapshot_only_pieces_that_are_new_are_written(monkeypatch):
     monkeypatch.setattr(bucket_state, "PIECE", 65_536)
     monkeypatch.setattr(bucket_state, "MOST_LOGGED", 0)  # always a snapshot

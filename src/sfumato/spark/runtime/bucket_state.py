@@ -112,7 +112,7 @@ class BucketProcessor(StatefulProcessor):
 
     def _advance(self, key: Any, batch: list[tuple[int, bytes]], now: int) -> Iterator[Row]:
         bucket = key[0]
-        header, snapshot = self._header(bucket)
+        header, beside = self._header(bucket)
         if not header.nonce and all(side == END for side, _ in batch):
             return  # a bucket that never had rows
         size = sum(len(chunk) for _, chunk in batch)
@@ -122,10 +122,17 @@ class BucketProcessor(StatefulProcessor):
         turn = Turn(self.identity, bucket, header.nonce, nonce, now, whole, held)
         done = taken(turn, batch) or taken_at(header.home, turn, batch)
         if done is None:
-            done = taken_by(self._rebuilt(bucket, header, snapshot), turn, batch)
+            done = taken_by(self._rebuilt(bucket, header, beside), turn, batch)
             header.home = home()
         header.nonce = nonce
-        self._save(header, batch, now, done.snapshot)
+        if done.snapshot is None:
+            self._log(header, batch, now)
+        else:
+            beside = self._store(header, done.snapshot)
+        if self.idle_timeout is not None:
+            self._keep_timer(header, batch, now)
+        text = json.dumps(asdict(header)).encode()
+        self.entries.updateValue((HEADER,), (text + b"\n" + beside,))
         for row in done.rows():
             yield Row(**row)
 
@@ -171,35 +178,26 @@ class BucketProcessor(StatefulProcessor):
             raise SnapshotError(f"the checkpoint lacks entry {number} of a bucket's state")
         return held
 
-    def _rebuilt(self, bucket: int, header: Header, snapshot: bytes) -> TableOperator | Chain:
-        """The operator that snapshot and log describe."""
+    def _rebuilt(self, bucket: int, header: Header, beside: bytes) -> TableOperator | Chain:
+        """The operator that snapshot and log describe. beside : what stands beside the header"""
         blueprint = self.blueprint.for_task(murmur3(bucket) % self.blueprint.tasks)
         if not header.nonce:
             return blueprint.make()
-        data = snapshot or b"".join(self._stored(number) for _, number in header.pieces)
+        data = beside or b"".join(self._stored(number) for _, number in header.pieces)
         operator = blueprint.restore(data)
         for number in range(header.logged):
             step(operator, *from_log(self._stored(LOG + number)))
         return operator
 
-    def _save(self, header: Header, batch: Entries, now: int, snapshot: bytes | None) -> None:
-        """Write header and log, or header and snapshot."""
-        beside = b""
-        if snapshot is None:
-            self.entries.updateValue((LOG + header.logged,), (to_log(batch, now),))
-            header.logged += 1
-            header.log_bytes += max(sum(len(chunk) for _, chunk in batch), 1)
-        else:
-            header.logged, header.log_bytes = 0, 0  # older log entries are overwritten in time
-            header.snapshot_bytes = len(snapshot)
-            beside = self._store(header, snapshot)
-        if self.idle_timeout is not None:
-            self._keep_timer(header, batch, now)
-        text = json.dumps(asdict(header)).encode()
-        self.entries.updateValue((HEADER,), (text + b"\n" + beside,))
+    def _log(self, header: Header, batch: Entries, now: int) -> None:
+        self.entries.updateValue((LOG + header.logged,), (to_log(batch, now),))
+        header.logged += 1
+        header.log_bytes += max(sum(len(chunk) for _, chunk in batch), 1)
 
     def _store(self, header: Header, snapshot: bytes) -> bytes:
         """Write a snapshot, but for pieces that are there already; what goes beside the header."""
+        header.logged, header.log_bytes = 0, 0  # older log entries are overwritten in time
+        header.snapshot_bytes = len(snapshot)
         before = dict(header.pieces)
         pieces = cut(snapshot, PIECE) if len(snapshot) > BESIDE_HEADER else []
         hashed = [(hashlib.blake2b(piece, digest_size=16).hexdigest(), piece) for piece in pieces]
