@@ -1,6 +1,7 @@
 """The public names, one line each: `__init__.py` loads them from here when they are first used."""
 
 from sfumato.charts.chart import chart as chart
+from sfumato.cli.configure import configure as configure
 from sfumato.live.watch import watch as watch
 from sfumato.operators.disorder.punctuator import Punctuator as Punctuator
 from sfumato.operators.imputation.dependency import Dependency as Dependency

@@ -23,6 +23,7 @@ BROUGHT_BY = {
     "typer": "cli",
     "altair": "charts",
     "vl_convert": "charts",
+    "opentelemetry": "opentelemetry",
     "prometheus_client": "metrics",
     "starlette": "watch",
     "uvicorn": "watch",

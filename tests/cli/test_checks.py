@@ -55,6 +55,12 @@ query = "ordered"
 query = "spoiled"
 """
 
+RECORD = '{"type": "record", "name": "R", "fields": ['
+RECORD += ", ".join(f'{{"name": "{name}", "type": "long"}}' for name in ("id", "t", "arrival"))
+CODED = f"avro_schema = '{RECORD}]}}'"
+AVRO = KAFKA.replace('schema = "id int, t timestamp, arrival timestamp"', CODED)
+AVRO = AVRO.replace('value = "json"', 'value = "avro"')
+AVRO = AVRO.replace('4.2.0"]', '4.2.0", "org.apache.spark:spark-avro_2.13:4.1.1"]')
 X = "[sources.s]\nformat = 'x'\n"
 # What is changed in a right file, and what is said of it.
 WRONG = [
@@ -86,7 +92,14 @@ WRONG = [
     (KAFKA, "id int,", "partition int,", "choose others, or rename it"),
     (KAFKA, '"host:9092"', '"${NO_SUCH_VARIABLE}"', "the environment variable NO_SUCH_VARIABLE"),
     (KAFKA, 'dead_letters = "spoiled"', "", "is no query or source of this file"),
-    (KAFKA, 'value = "json"', 'value = "jason"', "must be json; got 'jason'; did you mean"),
+    (KAFKA, 'value = "json"', 'value = "jason"', "json, avro, confluent-avro; got 'jason'; did"),
+    (KAFKA, 'value = "json"', 'value = "avro"', "both name the columns: for values in Avro"),
+    (AVRO, CODED, 'avro_schema = "no.avsc"', "there is no text file"),
+    (AVRO, CODED, 'avro_schema = \'{"type": "long"}\'', "is no schema of an Avro record"),
+    (AVRO, CODED, "", "`sources.readings.avro_schema` is missing"),
+    (AVRO, 'value = "avro"', 'value = "json"', "the values are not decoded from Avro"),
+    (AVRO, ', "org.apache.spark:spark-avro_2.13:4.1.1"', "", "packages = ["),
+    (AVRO, "WATTR t ARRIVAL", "WATTR tt ARRIVAL", "readings has no column tt"),
 ]
 
 
@@ -350,3 +363,17 @@ def test_init_says_what_it_cannot_read(tmp_path, monkeypatch, place, said):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(PipelineError, match=said):
         first_file(place, Path(os.getcwd()))
+
+
+def test_spark_hides_options_whose_values_have_a_variable(monkeypatch, tmp_path):
+    from sfumato.cli.session import redactions
+
+    monkeypatch.setenv("WHERE", "host:9092")
+    text = KAFKA.replace('"host:9092"', '"${WHERE}"')
+    part = parse_pipeline(text, tmp_path / "p.toml").spark
+    assert part.hidden == ("kafka.bootstrap.servers",)
+    patterns = redactions(part)
+    assert set(patterns) == {"spark.redaction.regex", "spark.sql.redaction.options.regex"}
+    assert all(r"\Qkafka.bootstrap.servers\E" in of for of in patterns.values())
+    assert "host:9092" not in str(patterns)
+    assert redactions(parse_pipeline(KAFKA, tmp_path / "p.toml").spark) == {}

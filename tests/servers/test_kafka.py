@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
+import struct
 import time
 from pathlib import Path
 
@@ -14,7 +16,16 @@ from servers.pipeline_process import ended, killed, started
 from servers.topics import read, written
 
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
-BROUGHT = ("hadoop-", "slf4j-", "jsr305", "lz4-", "spark-tags")  # which PySpark has itself
+AVRO = "org.apache.spark:spark-avro_2.13:4.1.1"
+BROUGHT = (
+    "hadoop-",
+    "slf4j-",
+    "jsr305",
+    "lz4-",
+    "spark-tags",
+    "scala-",
+    "xz-",
+)  # which PySpark has itself
 ROWS = 3_000
 SPOILED = ["{", '{"id": 1, "t": "yesterday"}']
 FILE = """
@@ -32,6 +43,24 @@ metadata = ["partition", "headers"]
 dead_letters = "spoiled"
 options = {{ "kafka.bootstrap.servers" = "${{BROKER_OF_TESTS}}", subscribe = "readings", \
 startingOffsets = "earliest", maxOffsetsPerTrigger = 500 }}
+
+[sources.coded]
+format = "kafka"
+value = "confluent-avro"
+avro_schema = "reading.avsc"
+dead_letters = "spoiled_codes"
+options = {{ "kafka.bootstrap.servers" = "${{BROKER_OF_TESTS}}", subscribe = "coded", \
+startingOffsets = "earliest" }}
+
+[sinks.decoded]
+query = "coded"
+format = "json"
+path = "decoded"
+
+[sinks.code_letters]
+query = "spoiled_codes"
+format = "json"
+path = "code-letters"
 
 [queries.ordered]
 sql = \"\"\"
@@ -55,6 +84,34 @@ query = "spoiled"
 format = "json"
 path = "letters"
 """
+
+
+SCHEMA = {
+    "type": "record",
+    "name": "Reading",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "t", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "x", "type": ["null", "double"]},
+    ],
+}
+NO_CODES = [b"\x01\x00\x00\x00\x07\x02", b"\x00\x00\x00\x00\x07\x02"]  # other frame; cut off
+
+
+def code(number, second, x):
+    """A reading in Avro, behind a zero byte and the number of its schema."""
+    micros = (1_700_000_000 + second) * 1_000_000
+    value = b"\x00" if x is None else b"\x02" + struct.pack("<d", x)
+    return b"\x00" + struct.pack(">i", 7) + zigzag(number) + zigzag(micros) + value
+
+
+def zigzag(number):
+    """Avro's long: the sign last, seven bits a byte, the lowest first."""
+    left, found = (number << 1) ^ (number >> 63), bytearray()
+    while left > 127:
+        found.append(left & 127 | 128)
+        left >>= 7
+    return bytes([*found, left])
 
 
 def messages():
@@ -84,7 +141,8 @@ def rows_in(folder: Path) -> list[dict]:
 @pytest.fixture(scope="module")
 def connector():
     try:
-        return [str(jar) for jar in jars(CONNECTOR) if not jar.name.startswith(BROUGHT)]
+        both = (*jars(CONNECTOR), *jars(AVRO))
+        return [str(jar) for jar in both if not jar.name.startswith(BROUGHT)]
     except NoRegistryError as error:
         pytest.skip(f"no Kafka connector: {error}")
 
@@ -95,6 +153,10 @@ def test_topics_are_read_decoded_ordered_and_written_through_kills(
 ):
     monkeypatch.setenv("BROKER_OF_TESTS", kafka)
     written(kafka, "readings", [*messages(), *((0, text) for text in SPOILED)], partitions=3)
+    codes = [code(i, i, None if i == 3 else i / 2) for i in range(20)]
+    coded = [(i % 3, value) for i, value in enumerate([*codes, *NO_CODES])]
+    written(kafka, "coded", coded, partitions=3)
+    (tmp_path / "reading.avsc").write_text(json.dumps(SCHEMA))
     file = tmp_path / "p.toml"
     file.write_text(FILE.format(jars=json.dumps(connector)))
     process = started(file, "--log", "text")
@@ -117,5 +179,12 @@ def test_topics_are_read_decoded_ordered_and_written_through_kills(
     assert {row["reason"] for row in letters} == {
         "it is no JSON object of these columns",
         "`t` is no timestamp: yesterday",
+    }
+    decoded = {row["id"]: row.get("x") for row in rows_in(tmp_path / "decoded")}
+    assert decoded == {i: None if i == 3 else i / 2 for i in range(20)}
+    letters = rows_in(tmp_path / "code-letters")
+    assert {base64.b64decode(row["value"]): row["reason"] for row in letters} == {
+        NO_CODES[0]: "it does not begin with the number of a schema",
+        NO_CODES[1]: "it is no Avro value of this schema",
     }
     assert kafka not in (tmp_path / "said.txt").read_text()

@@ -10,7 +10,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 PATIENCE = 60.0  # seconds for an answer
 
 
-def written(address: str, topic: str, messages: Iterable[tuple[int, str]], partitions: int) -> None:
+def written(
+    address: str, topic: str, messages: Iterable[tuple[int, str | bytes]], partitions: int
+) -> None:
     """Make a topic and write (partition, value) into it, with the value's length as a header."""
     admin = AdminClient({"bootstrap.servers": address})
     for made in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
@@ -18,7 +20,9 @@ def written(address: str, topic: str, messages: Iterable[tuple[int, str]], parti
     producer = Producer({"bootstrap.servers": address, "queue.buffering.max.messages": 1_000_000})
     for partition, value in messages:
         headers = [("length", str(len(value)).encode())]
-        producer.produce(topic, value.encode(), partition=partition, headers=headers)
+        raw = value if isinstance(value, bytes) else value.encode()
+        producer.produce(topic, raw, partition=partition, headers=headers)
+        producer.poll(0)
     assert producer.flush(PATIENCE) == 0
 
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato.cli.configure import quiet_children
 from sfumato.cli.java import use_java
 from sfumato.cli.pipeline.model import SparkPart
 from sfumato.cli.pipeline.section import PipelineError
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
 # The room for compiled code must then be asked for, or it fills up, and nothing more is compiled.
 SHORT_RUN = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 LOCAL = SparkPart()
-LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-TASK_ATTEMPTS = 4  # as on a cluster; Spark's default for one machine is one
 LOGGING = Path(__file__).with_name("log4j2.properties")
 QUIET = f"-Dlog4j2.configurationFile={LOGGING.as_uri()}"
+LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+TASK_ATTEMPTS = 4  # as on a cluster; Spark's default for one machine is one
 
 
 def session(
@@ -68,6 +69,7 @@ def session(
         "spark.driver.extraJavaOptions": f"{QUIET} {SHORT_RUN}" if short else QUIET,
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         **connectors(part),
+        **redactions(part),
         **part.settings,
     }
     for name, value in chosen.items():
@@ -79,6 +81,22 @@ def connectors(part: SparkPart) -> dict[str, str]:
     """The settings with which Spark fetches a file's packages and takes its jars."""
     chosen = {"spark.jars.packages": part.packages, "spark.jars": part.jars}
     return {name: ",".join(values) for name, values in chosen.items() if values}
+
+
+# What Spark hides by itself, in settings and in options, and what is as secret.
+SECRET = "(?i)secret|password|passwd|token|access[.]?key|credential|jaas"
+OPTIONS = "(?i)url|credential|jaas"
+
+
+def redactions(part: SparkPart) -> dict[str, str]:
+    """The settings with which Spark's page and plans do not show the values of some options."""
+    if not part.hidden:
+        return {}
+    names = "|".join(rf"\Q{name.lower()}\E" for name in part.hidden)
+    return {
+        "spark.redaction.regex": f"{SECRET}|{names}",
+        "spark.sql.redaction.options.regex": f"{OPTIONS}|{names}",
+    }
 
 
 def _cores() -> int:
@@ -103,7 +121,7 @@ def command_session(
     verbose : with Spark's own messages    trust : texts may do all that Spark can
     """
     _use_utc()
-    with console.status("Starting Spark"), nullcontext() if verbose else _quiet_children():
+    with console.status("Starting Spark"), nullcontext() if verbose else quiet_children():
         spark = _started(part, cores=cores, short=short, page=page)
     if not verbose:  # we report errors ourselves, in a line
         spark.sparkContext.setLogLevel("OFF")
@@ -138,21 +156,6 @@ def _use_utc() -> None:
     os.environ["TZ"] = "UTC"
     if hasattr(time, "tzset"):
         time.tzset()
-
-
-@contextmanager
-def _quiet_children() -> Iterator[None]:
-    """What starts in here has no standard error: Spark and its Python workers chat there."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    os.close(nowhere)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
 
 
 @contextmanager

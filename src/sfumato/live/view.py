@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sfumato.live.oddities import oddities
 from sfumato.metrics.figures import Figures, QueryFigures, operator_of
 from sfumato.metrics.history import Point
 from sfumato.metrics.progress import REORDER
@@ -67,7 +68,7 @@ def _query(query: QueryFigures, about: About, now: float) -> dict[str, Any]:
         "busy": query.busy,
         "state": {} if newest is None else newest.state,
         "reported": query.reported,
-        "said": _said(query, now),
+        "said": _said(query, about.target, now),
         "operators": _operators(query),
         "points": _points(query.history.points),
         "answers": {
@@ -89,9 +90,11 @@ def _lag(query: QueryFigures) -> float | None:
     return max(lags) / 1e6 if lags else None
 
 
-def _said(query: QueryFigures, now: float) -> list[dict[str, Any]]:
+def _said(query: QueryFigures, target: float | None, now: float) -> list[dict[str, Any]]:
     """What is out of the ordinary, the newest first."""
-    said = [{"at": at, "text": text} for at, text in reversed(query.said)]
+    at_last = query.reported or now
+    said = [{"at": at_last, "text": t} for t in oddities(query.progress.counters, target)]
+    said += [{"at": at, "text": text} for at, text in reversed(query.said)]
     if query.error is not None:
         said.insert(0, {"at": now, "text": f"failed: {query.error}"})
     silent = now - query.reported if query.reported is not None and query.active else 0.0

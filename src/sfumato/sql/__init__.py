@@ -52,22 +52,22 @@ def sql(spark: SparkSession, text: str, **frames: DataFrame) -> DataFrame | list
 def explain(spark: SparkSession, text: str, **frames: DataFrame) -> str:
     """What `sql` would do, in words: operators, keys, windows, state and what is guaranteed.
 
-    Arguments and errors as for `sql`; nothing is started, and nothing collected but the repository
-    of an IMPUTE.
+    A text that notebooks and prompts show as lines. Arguments and errors as for `sql`; nothing is
+    started, and nothing collected but the repository of an IMPUTE.
 
     >>> plan = sf.explain(spark, "SELECT id FROM s [WATTR made SLACK 1]", s=readings)
     >>> plan.splitlines()[2].strip()
     'reorder by event time'
     """
-    from sfumato.sql.explanation.describe import explained
+    from sfumato.sql.explanation.describe import Explanation, explained
     from sfumato.sql.planner.planner import Planner, parsed
 
     script = parsed(text)
     planned = Planner(spark, text, frames=frames).script(script.statements)
     plans = [explained(frame.step) for frame in planned]
-    if len(plans) == 1:
-        return plans[0]
-    return "\n".join(f"-- query {i}\n{plan}" for i, plan in enumerate(plans, 1))
+    if len(plans) > 1:
+        plans = [f"-- query {i}\n{plan}" for i, plan in enumerate(plans, 1)]
+    return Explanation("\n".join(plans))
 
 
 class _CallableModule(ModuleType):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -80,7 +81,9 @@ def _checked_source(source: Source) -> list[str] | None:
         raise PipelineError.at(f"{place}.path", f'is missing: where the {form} is, path = "in"')
     if form == "kafka":
         _check_kafka(place, source.options, topics=True)
-        if found is None:
+        if source.avro_schema is not None:
+            found = [field["name"] for field in json.loads(source.avro_schema)["fields"]]
+        elif found is None:
             return [*METADATA, "value", "timestampType"]
         if source.value is None:
             why = f': Kafka has columns of its own; to decode its values add {place}.value = "json"'

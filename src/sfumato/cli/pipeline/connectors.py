@@ -36,6 +36,9 @@ def check_connectors(pipeline: Pipeline) -> None:
     for place, form in of:
         if why := lacking(form, pipeline.spark):
             raise PipelineError.at(f"{place}.format", why)
+    for source in pipeline.sources:
+        if source.is_avro and (why := lacking("avro", pipeline.spark)):
+            raise PipelineError.at(f"sources.{source.name}.value", why)
 
 
 def lacking(form: str, spark: SparkPart) -> str:

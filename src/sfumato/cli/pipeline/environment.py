@@ -18,10 +18,11 @@ SHORTEST = 4  # characters of a value that is hidden: a shorter one would be fou
 
 @dataclass
 class Environment:
-    """The variables, and those that a file has used."""
+    """The variables, those that a file has used, and the options whose values have some."""
 
     variables: Mapping[str, str]
     used: dict[str, str] = field(default_factory=dict, repr=False)
+    options: set[str] = field(default_factory=set)
 
     def filled(self, text: str) -> str:
         """The text with its variables; `$${` is `${`. Raises ValueError for one that is not set."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -17,6 +18,7 @@ RAW, READ, SPOILED = "__raw", "__read", "__spoiled"
 LONGEST = 200  # characters of a field in a reason
 DECODED = "sfumato_decode_"  # metrics of what a decoder read
 DEFAULT_METADATA = ("partition",)
+CONFLUENT, NUMBER = "confluent-avro", 5  # bytes before the value: 0, and the number of its schema
 LETTER = ("key", "topic", "partition", "offset", "timestamp")  # of Kafka, in a dead letter
 
 
@@ -52,32 +54,63 @@ def read(spark: SparkSession, source: Source) -> SourceFrames:
 
 def decoded(frame: DataFrame, source: Source, options: dict[str, str]) -> SourceFrames:
     """Rows by the schema from the column `value`, and those that it does not fit, with a reason."""
-    assert source.schema is not None
-    schema = StructType.fromDDL(source.schema)
-    assert isinstance(schema, StructType)
-    text = F.col("value").cast("string")
-    how = {**options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": SPOILED}
-    whole = StructType([*schema.fields]).add(SPOILED, "string")
+    seen, schema, text = (
+        _read_avro(frame, source) if source.is_avro else _read_json(frame, source, options)
+    )
     beside = list(source.metadata or DEFAULT_METADATA) if source.format.lower() == "kafka" else []
-    seen = frame.withColumn(RAW, text).withColumn(READ, F.from_json(RAW, whole, how))
-    reason = _reason(schema)
-    seen = seen.withColumn(SPOILED, reason)
     counted = seen.observe(
         f"{DECODED}{source.name}",
         F.count(F.lit(1)).alias("rows"),
         F.count(SPOILED).alias("spoiled"),
     )
     rows = counted.where(F.col(SPOILED).isNull()).select(
-        *(F.col(READ)[field.name].alias(field.name) for field in schema.fields),
+        *(F.col(READ)[name].alias(name) for name in schema.names),
         *(_metadata(name) for name in beside),
     )
     if source.dead_letters is None:
         return SourceFrames(rows)
     names = [name for name in LETTER if name in frame.columns]
     spoiled = seen.where(F.col(SPOILED).isNotNull()).select(
-        F.col(SPOILED).alias("reason"), F.col(RAW).alias("value"), *(_metadata(n) for n in names)
+        F.col(SPOILED).alias("reason"), text.alias("value"), *(_metadata(n) for n in names)
     )
     return SourceFrames(rows, spoiled)
+
+
+def _read_json(
+    frame: DataFrame, source: Source, options: dict[str, str]
+) -> tuple[DataFrame, StructType, Column]:
+    """With what was read and why not, the columns, and the raw value as text."""
+    assert source.schema is not None
+    schema = StructType.fromDDL(source.schema)
+    assert isinstance(schema, StructType)
+    how = {**options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": SPOILED}
+    whole = StructType([*schema.fields]).add(SPOILED, "string")
+    seen = frame.withColumn(RAW, F.col("value").cast("string"))
+    seen = seen.withColumn(READ, F.from_json(RAW, whole, how))
+    return seen.withColumn(SPOILED, _reason(schema)), schema, F.col(RAW)
+
+
+def _read_avro(frame: DataFrame, source: Source) -> tuple[DataFrame, StructType, Column]:
+    """The same of values in Avro; as text they are in base 64."""
+    from pyspark.sql.avro.functions import from_avro
+
+    assert source.avro_schema is not None
+    raw = F.col("value").cast("binary")
+    numbered = source.value == CONFLUENT
+    record = F.expr(f"substring(`{RAW}`, {NUMBER + 1})") if numbered else F.col(RAW)
+    seen = frame.withColumn(RAW, raw)
+    seen = seen.withColumn(READ, from_avro(record, source.avro_schema, {"mode": "PERMISSIVE"}))
+    schema = seen.schema[READ].dataType
+    assert isinstance(schema, StructType)
+    read = F.col(READ)
+    # What cannot be decoded comes as a record of nothing.
+    empty = ~reduce(lambda a, b: a | b, [read[name].isNotNull() for name in schema.names])
+    why = F.when(F.col(RAW).isNull() | (F.length(RAW) == 0), F.lit("there is no value"))
+    if numbered:
+        begins = F.expr(f"hex(substring(`{RAW}`, 1, 1)) = '00' AND length(`{RAW}`) > {NUMBER}")
+        why = why.when(~begins, F.lit("it does not begin with the number of a schema"))
+    why = why.when(read.isNull() | empty, F.lit("it is no Avro value of this schema"))
+    return seen.withColumn(SPOILED, why), schema, F.base64(RAW)
 
 
 def _reason(schema: StructType) -> Column:

@@ -8,7 +8,8 @@ from typing import Any
 
 REPLAY = "replay"
 MODES = ("append", "update", "complete")
-DECODERS = ("json",)
+DECODERS = ("json", "avro", "confluent-avro")
+ENCODERS = ("json",)
 METADATA = ("key", "topic", "partition", "offset", "timestamp", "headers")
 MOST_ROWS = 1000  # that a console table shows
 
@@ -55,6 +56,7 @@ SPARK = (
     Key("jars", "files of connectors", LIST),
 )
 _SCHEMA = Key("schema", 'columns and types in Spark\'s DDL, "id string, t timestamp"')
+_AVRO = Key("avro_schema", "Avro's schema of the values, or the path of a file .avsc that has it")
 _OPTIONS = Key("options", "the format's options, by name", OPTIONS)
 _STATIC = Key("static", "read as it is at the start: a table that does not grow", BOOL)
 READ = (
@@ -65,6 +67,7 @@ READ = (
     _STATIC,
     Key("table", "a table of a catalog, lake.db.t"),
     Key("value", "how the column `value` is decoded into the columns of `schema`", TEXT, DECODERS),
+    _AVRO,
     Key("metadata", f"columns that stay beside the decoded ones: {', '.join(METADATA)}", LIST),
     Key("dead_letters", "name of the table of those rows that could not be decoded"),
 )
@@ -83,7 +86,7 @@ SINK = (
     Key("format", "a format of Spark's, or console (the default)"),
     Key("path", "the folder, where the format has one"),
     Key("table", "a table of a catalog, lake.db.t"),
-    Key("value", "how rows become one column `value`, for Kafka", TEXT, DECODERS),
+    Key("value", "how rows become one column `value`, for Kafka", TEXT, ENCODERS),
     Key("key", "the column that is Kafka's key"),
     Key("mode", "append (the default), update or complete", TEXT, MODES),
     Key("late", "the sink, or the folder with a /, that gets the rows that came too late"),

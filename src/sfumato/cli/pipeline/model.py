@@ -13,12 +13,13 @@ CONSOLE = "console"
 
 @dataclass(frozen=True)
 class SparkPart:
-    """What the session is made with: [spark]."""
+    """What the session is made with: [spark]. hidden : options whose values Spark must not show"""
 
     master: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     packages: tuple[str, ...] = ()
     jars: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Source:
         is "replay"; with a `table`, "" where none is given
     static : read as it is at the start, as a table that does not grow
     value : how the column `value` is decoded      metadata : columns beside those decoded
+    avro_schema : of values in Avro, as JSON
     dead_letters : name of the table of rows that could not be decoded
     """
 
@@ -42,6 +44,12 @@ class Source:
     value: str | None = None
     metadata: tuple[str, ...] = ()
     dead_letters: str | None = None
+    avro_schema: str | None = None
+
+    @property
+    def is_avro(self) -> bool:
+        """Whether they are Avro's."""
+        return self.value is not None and self.value.endswith("avro")
 
 
 @dataclass(frozen=True)

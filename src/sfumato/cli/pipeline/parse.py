@@ -10,6 +10,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,8 @@ def _pipeline(content: Mapping[str, Any], file: Path, folder: Path) -> Pipeline:
             _spark(top.table("spark", keys.SPARK)),
             environment,
         )
+        hidden = tuple(sorted(environment.options))
+        pipeline = replace(pipeline, spark=replace(pipeline.spark, hidden=hidden))
         _check_names(pipeline)
     except PipelineError as error:
         raise PipelineError(environment.hidden(str(error))) from None

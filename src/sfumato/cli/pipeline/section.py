@@ -160,6 +160,8 @@ class Section:
                 raise self.wrong(f"{key}.{name}", why)
             if isinstance(value, str):
                 chosen[name] = self._filled(f"{key}.{name}", value)
+                if chosen[name] != value:
+                    self.environment.options.add(name)
             else:
                 chosen[name] = str(value).lower() if isinstance(value, bool) else str(value)
         return chosen

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 
 from sfumato.cli.pipeline.keys import METADATA, REPLAY
 from sfumato.cli.pipeline.model import Source
-from sfumato.cli.pipeline.section import NAME, PipelineError, Section
+from sfumato.cli.pipeline.section import NAME, WITH_SCHEME, PipelineError, Section
 from sfumato.near_misses import did_you_mean
 
 
@@ -23,7 +25,8 @@ def read_source(section: Section) -> Source:
         raise PipelineError.at(section.place, why + 'format = "json" or replay = "file.parquet"')
     form = section.text("format") or ""
     value, metadata = section.text("value"), _metadata(section, form)
-    if value is not None and "schema" not in content:
+    avro = _avro_schema(section, value)
+    if value is not None and avro is None and "schema" not in content:
         why = f'says how to decode; name the columns too: {section.at("schema")} = "id string"'
         raise section.wrong("value", why)
     letters = section.text("dead_letters")
@@ -33,7 +36,7 @@ def read_source(section: Section) -> Source:
     if letters is not None and value is None and form != "json":
         why = f': nothing is decoded here; add {section.at("value")} = "json"'
         raise section.wrong("dead_letters", why)
-    if letters is not None and "schema" not in content:
+    if letters is not None and avro is None and "schema" not in content:
         why = f'needs the columns that rows should have: {section.at("schema")} = "id string"'
         raise section.wrong("dead_letters", why)
     return Source(
@@ -47,7 +50,46 @@ def read_source(section: Section) -> Source:
         value,
         metadata,
         letters,
+        avro,
     )
+
+
+def _avro_schema(section: Section, value: str | None) -> str | None:
+    """The schema of values in Avro, as JSON; None for other values."""
+    given = section.text("avro_schema")
+    if value is None or not value.endswith("avro"):
+        if given is not None:
+            why = f': the values are not decoded from Avro; add {section.at("value")} = "avro"'
+            raise section.wrong("avro_schema", why)
+        return None
+    if "schema" in section.content:
+        why = "and `avro_schema` both name the columns: for values in Avro leave it out"
+        raise section.wrong("schema", why)
+    if given is None:
+        raise section.wrong("avro_schema", 'is missing, for example avro_schema = "reading.avsc"')
+    if not given.lstrip().startswith("{"):
+        given = _text(section, given)
+    try:
+        kind = json.loads(given)
+        if not (isinstance(kind, dict) and kind.get("type") == "record" and kind.get("fields")):
+            raise ValueError('it is no {"type": "record", "name": ..., "fields": [...]}')
+        for field in kind["fields"]:
+            if not (isinstance(field, dict) and field.get("name") and "type" in field):
+                raise ValueError(f"a field lacks name or type: {field!r}")
+    except ValueError as error:
+        raise section.wrong("avro_schema", f"is no schema of an Avro record: {error}") from None
+    return given
+
+
+def _text(section: Section, path: str) -> str:
+    place = section.absolute(path)
+    if WITH_SCHEME.match(place):
+        why = f"must be a file of this machine, or the schema itself; got {path!r}"
+        raise section.wrong("avro_schema", why)
+    try:
+        return Path(place).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise section.wrong("avro_schema", f": there is no text file {place}") from None
 
 
 def _metadata(section: Section, form: str) -> tuple[str, ...]:

@@ -1,10 +1,29 @@
 """A plan as text: an operation above its inputs."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
+from typing import Any
 
 from sfumato.sql.plan.nodes import Lines, Step
 
 INDENT = "    "
+
+
+class Explanation(str):
+    """The text of a plan; a prompt or a notebook that shows its value shows its lines."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython shows: lines, not escapes."""
+        printer.text(str(self))
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (str(self),)
 
 
 def explained(step: Step) -> str:
