@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from datetime import UTC, datetime, timedelta
 
@@ -137,3 +138,47 @@ def test_a_filter_counts_the_invalid_rows_that_it_drops(spark):
     assert found.columns == ["id", "alternatives"]
     counted = found._jdf.queryExecution().observedMetrics().apply("sfumato_where_high_input")
     assert [counted.get(i) for i in range(3)] == [6, 3, "no alternatives"]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda d, w: sf.where(d, "v >"), ValueError, "`condition`"),
+        (lambda d, w: sf.where(d, "zz > 1"), ValueError, "`condition` names `zz`, but there are"),
+        (
+            lambda d, w: sf.window_aggregate(d, {"m": "avg(zz)"}, **w),
+            ValueError, "`aggregates['m']` names `zz`, but there are",
+        ),
+        (
+            lambda d, w: sf.window_aggregate(d, {"m": "avg(k)"}, **w),
+            TypeError, "`aggregates['m']`: column `k` must be of numbers",
+        ),
+        (
+            lambda d, w: sf.window_aggregate(d, {"m": "avg(v)"}, existence="k", **w),
+            TypeError, "`existence`: column `k` must be of numbers",
+        ),
+        (
+            lambda d, w: sf.similarity_join(d, d, on="k", within=1, probability=0.5, **w),
+            TypeError, "column `k` must be of numbers",
+        ),
+        (
+            lambda d, w: sf.impute(
+                d, repository="none.parquet", dependencies="id -> v : 1 -> 1", attributes="v"
+            ),
+            ValueError, "there is no file or folder",
+        ),
+        (lambda d, w: sf.sql(d, "SELECT 1"), TypeError, "`spark` must be a SparkSession"),
+        (lambda d, w: sf.sql(d.sparkSession, 3), TypeError, "`text` must be SQL, as text"),
+        (lambda d, w: sf.settings("2"), ValueError, "`cores` must be a whole number"),
+        (lambda d, w: sf.samples("v", -1, 5), ValueError, "`sd` must be at least 0"),
+        (lambda d, w: sf.samples("v", 1, 5, attributes=3), TypeError, "`attributes` must be"),
+        (lambda d, w: sf.samples("v", 1, 5, attributes="prob"), ValueError, "none is `prob`"),
+        (lambda d, w: sf.alternatives(None, "p"), TypeError, "a column is needed"),
+        (lambda d, w: sf.quantile("x", "half"), ValueError, "`q` must lie in [0, 1]"),
+        (lambda d, w: sf.run_to_end(d.sparkSession, 3), TypeError, "`start` must be a function"),
+    ],
+)  # fmt: skip
+def test_what_spark_would_say_raw_is_a_sentence(rows, call, error, message):
+    texts = rows.withColumn("k", F.lit("a"))
+    with pytest.raises(error, match=re.escape(message)):
+        call(texts, {"window": sf.Rows(3), "order": "id"})

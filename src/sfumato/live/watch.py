@@ -45,6 +45,8 @@ def watch(spark: SparkSession, port: int = 0) -> Watch:
 
     Raises OSError for a port that is taken, ImportError without the extra.
     """
+    if not hasattr(spark, "streams"):
+        raise TypeError(f"`spark` must be a SparkSession; got {type(spark).__name__}")
     if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port <= 65535:
         raise ValueError(f"`port` must be a whole number from 0 to 65535; got {port!r}")
     try:

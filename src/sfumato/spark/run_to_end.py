@@ -34,6 +34,11 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
     `start` returns none, and ValueError if it makes no operator: one that was made before it is not
     told of the end. Needs PySpark 4.2. Cost: a second start of the query.
     """
+    if not callable(start):
+        raise TypeError(
+            "`start` must be a function that makes the frame and starts its query; "
+            f"got {type(start).__name__}"
+        )
     for last in (False, True):
         before = THAT_END["made"]
         with ending(spark, last):

@@ -33,8 +33,8 @@ def settings(cores: int | None = None, *, local_disk: bool = False) -> dict[str,
         "spark.python.unix.domain.socket.enabled": "true",
     }
     if cores is not None:
-        if cores < 1:
-            raise ValueError(f"`cores` must be at least 1; got {cores}")
+        if not isinstance(cores, int) or isinstance(cores, bool) or cores < 1:
+            raise ValueError(f"`cores` must be a whole number of at least 1; got {cores!r}")
         chosen["spark.sql.shuffle.partitions"] = str(cores)
     if local_disk:
         manager = f"{MANAGERS}.FileSystemBasedCheckpointFileManager"

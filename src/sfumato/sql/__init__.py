@@ -44,6 +44,7 @@ def sql(spark: SparkSession, text: str, **frames: DataFrame) -> DataFrame | list
     """
     from sfumato.sql.planner.planner import Planner, parsed
 
+    _check(spark, text)
     planned = Planner(spark, text, frames=frames).answers(parsed(text).statements)
     answers = [frame.df for frame in planned]
     return answers[0] if len(answers) == 1 else answers
@@ -62,12 +63,24 @@ def explain(spark: SparkSession, text: str, **frames: DataFrame) -> str:
     from sfumato.sql.explanation.describe import Explanation, explained
     from sfumato.sql.planner.planner import Planner, parsed
 
+    _check(spark, text)
     script = parsed(text)
     planned = Planner(spark, text, frames=frames).script(script.statements)
     plans = [explained(frame.step) for frame in planned]
     if len(plans) > 1:
         plans = [f"-- query {i}\n{plan}" for i, plan in enumerate(plans, 1)]
     return Explanation("\n".join(plans))
+
+
+def _check(spark: object, text: object) -> None:
+    """Raise TypeError for what is no session or no text."""
+    if not hasattr(spark, "catalog"):
+        raise TypeError(
+            "`spark` must be a SparkSession, whose tables the queries read; got "
+            f"{type(spark).__name__}: sf.sql(spark, text, s=df) gives a frame a name"
+        )
+    if not isinstance(text, str):
+        raise TypeError(f"`text` must be SQL, as text; got {type(text).__name__}")
 
 
 class _CallableModule(ModuleType):

@@ -53,13 +53,9 @@ def alternatives(
     """
     if prob is None:
         return _summing_to_one(_as_it_is(_column(values)), normalize).alias(ALTERNATIVES)
-    if isinstance(attributes, str):
-        names, parts = [attributes], [lambda v: v]
-    else:
-        names = list(attributes)
+    names, parts = _attribute_names(attributes), [lambda v: v]
+    if not isinstance(attributes, str):
         parts = [_part(i if points else name) for i, name in enumerate(names)]
-    if not names:
-        raise ValueError("`attributes` must name at least one attribute; got none")
 
     def alternative(value: Column, weight: Column) -> Column:
         cells = [
@@ -143,13 +139,18 @@ def samples(
     >>> readings.limit(1).select(sf.samples("celsius", 0.5, 2, attributes="celsius")).first()[0]
     [Row(prob=0.5, celsius=19.66275512490196), Row(prob=0.5, celsius=20.33724487509804)]
     """
-    names = [attributes] if isinstance(attributes, str) else list(attributes)
+    names = _attribute_names(attributes)
     means: list[Any] = list(mean) if isinstance(mean, list | tuple) else [mean]
     sds: list[Any] = list(sd) if isinstance(sd, list | tuple) else [sd] * len(means)
     if not len(names) == len(means) == len(sds):
         raise ValueError(
             "`mean`, `sd` and `attributes` must be of one length; "
             f"got {len(means)}, {len(sds)} and {len(names)}"
+        )
+    negative = [s for s in sds if isinstance(s, int | float) and not s >= 0]
+    if negative:
+        raise ValueError(
+            f"`sd` must be at least 0, as a standard deviation is; got {negative[0]!r}"
         )
     scores = standard_points(n, len(names), distribution)
     centres = [_column(m).cast("double") for m in means]
@@ -242,7 +243,7 @@ def quantile(attribute: str, q: float, column: str | Column = ALTERNATIVES) -> C
     [19.84, 20.84, 22.84, 21.84]
     """
     _check_attribute(attribute)
-    if not 0 <= q <= 1:
+    if not isinstance(q, int | float) or not 0 <= q <= 1:
         raise ValueError(f"`q` must lie in [0, 1]; got {q!r}")
     alternatives_ = _column(column)
     ordered = F.array_sort(
@@ -274,4 +275,28 @@ def _check_attribute(attribute: Any) -> None:
 
 
 def _column(column: str | Column) -> Column:
-    return F.col(column) if isinstance(column, str) else column
+    if isinstance(column, str):
+        return F.col(column)
+    if hasattr(column, "isNull"):  # a Column, of Connect too
+        return column
+    raise TypeError(
+        f"a column is needed, by its name or as F.col(...); got {column!r:.80}: make it a column "
+        "of the frame, as with withColumn or F.lit"
+    )
+
+
+def _attribute_names(attributes: Any) -> list[str]:
+    """Raise TypeError or ValueError for what cannot name attributes."""
+    names = [attributes] if isinstance(attributes, str) else attributes
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise TypeError(
+            f"`attributes` must be a name, as text, or a list of names; got {attributes!r:.80}"
+        )
+    if not names:
+        raise ValueError("`attributes` must name at least one attribute; got none")
+    if "prob" in names or len({name.lower() for name in names}) < len(names):
+        raise ValueError(
+            "`attributes` must be different names, and none is `prob`, which every alternative "
+            f"has; got {list(names)}"
+        )
+    return list(names)

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
 from sfumato.calls import check_call
+from sfumato.spark.model.spark_sentences import sentence
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,7 +34,13 @@ def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P,
             given = signature.bind(*args, **kwargs).arguments
             for argument in frames:
                 require_frame(argument, given[argument])
-            return function(*args, **kwargs)
+            try:
+                return function(*args, **kwargs)
+            except AnalysisException as error:
+                said = sentence(error, given)
+                if said is None:
+                    raise
+                raise ValueError(said) from error
 
         return checked
 

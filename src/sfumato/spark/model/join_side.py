@@ -44,6 +44,7 @@ class Side:
                 f"they have {self.attributes}"
             )
         self.plain = [] if self.uncertain else resolved(frame, f"on of the {name} frame", self.on)
+        require_numbers(frame, f"on of the {name} frame", self.plain)
         self.passed = Passed(frame.schema, [c for c in frame.columns if c != ALTERNATIVES])
 
     def _fixed(self, attribute: str) -> str:

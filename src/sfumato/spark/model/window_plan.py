@@ -11,6 +11,7 @@ from pyspark.sql.types import (
     DataType,
     DoubleType,
     LongType,
+    StringType,
     StructField,
     StructType,
     TimestampNTZType,
@@ -38,6 +39,7 @@ from sfumato.spark.model.controlled import (
     says_order,
 )
 from sfumato.spark.model.expression_text import check_expression
+from sfumato.spark.model.imputation import require_numbers
 from sfumato.spark.model.names import Passed, column, named, renamed
 from sfumato.spark.model.per_alternative import evaluated
 from sfumato.spark.model.validity import invalid_reason
@@ -68,12 +70,13 @@ class WindowPlan(WindowQuery):
             if w.expression is not None:
                 argument = f"aggregates[{w.name!r}]" if w.name else "by"
                 check_expression(argument, w.expression, df.sparkSession)
+                self._check_number(argument, w.expression.strip().strip("`"))
         if not isinstance(self.window, Rows | Range | Delta):
             raise TypeError(f"`window` must be sf.Rows, sf.Range or sf.Delta; got {self.window!r}")
         if not self.orders:
             raise ValueError("`order` must name the column(s) of the order; got none")
         if self.existence is not None:
-            one_resolved(df, "existence", self.existence)
+            require_numbers(df, "existence", [one_resolved(df, "existence", self.existence)])
             if ALTERNATIVES in df.columns:
                 raise ValueError(
                     "`existence` is for frames without alternatives, which carry their own "
@@ -85,6 +88,14 @@ class WindowPlan(WindowQuery):
         if isinstance(self.window, Delta) and self.window.on not in attributes_of(df):
             one_resolved(df, "window.on", self.window.on)
         self.check_results(self._passed(False).names)
+
+    def _check_number(self, argument: str, name: str) -> None:
+        """Raise TypeError for a column of texts: Spark would fail at the first row."""
+        kind = self.schema[name].dataType if name in self.schema.names else None
+        if isinstance(kind, StringType):
+            raise TypeError(
+                f"`{argument}`: column `{name}` must be of numbers; it is string: cast it before"
+            )
 
     def check_members(self) -> None:
         """Raise ValueError for a result that has the name of a column of the rows."""

@@ -35,11 +35,12 @@ def checked_by_spark(
     try:
         df = make()
         _ = df.schema
-    except AnalysisException as error:
-        reworded = in_our_terms(error, spark, text, node, known)
-        if reworded is None:
+    except (AnalysisException, ValueError) as error:
+        own = error if isinstance(error, AnalysisException) else error.__cause__
+        if not isinstance(own, AnalysisException):
             raise
-        raise reworded from error
+        reworded = in_our_terms(own, spark, text, node, known)
+        raise own if reworded is None else reworded from own
     return df
 
 
