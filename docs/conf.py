@@ -41,9 +41,8 @@ myst_enable_extensions = ["colon_fence", "deflist", "substitution"]
 myst_heading_anchors = 4
 nb_execution_mode = "off"  # notebooks carry their outputs; a test runs them
 suppress_warnings = [
-    "toc.not_included",
-    "toc.not_readable",
-]  # tests/docs has the pages that no list names
+    "toc.not_included",  # tests/docs has the pages that no list names
+]
 
 highlight_language = "none"
 copybutton_exclude = ".linenos, .gp, .go"
