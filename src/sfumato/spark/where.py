@@ -46,7 +46,8 @@ def where(df: DataFrame, condition: str, *, name: str | None = None) -> DataFram
         return df.where(condition)
     left = F.coalesce(F.size(LEFT), F.lit(0)) > 0
     reason = F.when(~left, invalid_reason(df, attributes))
-    warn_of_invalid_rows(df.sparkSession)
+    if df.isStreaming:
+        warn_of_invalid_rows(df.sparkSession)
     counted = (
         df.withColumn(LEFT, kept(df, condition))
         .withColumn(REASON, reason)

@@ -1,8 +1,4 @@
-"""Rows that take no part are told of: a warning when a query first has some.
-
-Spark tells of them when a micro-batch, or an action on static frames, is done: two listeners of the
-session, of which the one for static frames is an interface of Java's that Python implements.
-"""
+"""Rows that take no part are told of: a warning when a streaming query first has some."""
 
 from __future__ import annotations
 
@@ -21,7 +17,7 @@ _LISTENING = "_sfumato_listener"  # attribute of a session that has one
 
 
 def warn_of_invalid_rows(spark: SparkSession) -> None:
-    """Let the session's queries warn of invalid rows, from now on; once for a session.
+    """Let the session's streaming queries warn of invalid rows, from now on; once for a session.
 
     Not those of Spark Connect.
     """
@@ -29,9 +25,7 @@ def warn_of_invalid_rows(spark: SparkSession) -> None:
     if connected or hasattr(spark, _LISTENING) or spark.conf.get(SETTING, "true") == "false":
         return
     listener = InvalidRows()
-    spark.streams.addListener(listener)  # this also lets Java call Python
-    manager: Any = spark
-    manager._jsparkSession.listenerManager().register(InvalidStaticRows())
+    spark.streams.addListener(listener)
     setattr(spark, _LISTENING, listener)
 
 
@@ -64,48 +58,12 @@ class InvalidRows(StreamingQueryListener):
         self.told = {of for of in self.told if of[0] != str(event.runId)}
 
 
-class InvalidStaticRows:
-    """Warns once for each input of an operator over static frames."""
-
-    class Java:
-        implements = ("org.apache.spark.sql.util.QueryExecutionListener",)
-
-    def __init__(self) -> None:
-        self.told: set[str] = set()
-
-    def onSuccess(self, action: str, execution: Any, nanoseconds: int) -> None:  # noqa: N802
-        if execution.getClass().getSimpleName() == "IncrementalExecution":
-            return  # a micro-batch, of which the other listener is told
-        observed = execution.observedMetrics()
-        names = observed.keysIterator()
-        while names.hasNext():
-            metric = names.next()
-            if not (metric.startswith(PREFIX) and metric.endswith(SIDES)) or metric in self.told:
-                continue
-            row = observed.apply(metric)
-            known = list(row.schema().fieldNames())
-            counts = {name: row.get(i) for i, name in enumerate(known)}
-            if counts.get("invalid"):
-                self.told.add(metric)
-                rows, invalid = int(counts["rows"]), int(counts["invalid"])
-                text = said(metric, rows, invalid, counts["reason"], "rows of a static frame")
-                warnings.warn(text, InvalidRowsWarning, stacklevel=1)
-
-    def onFailure(self, action: str, execution: Any, error: Any) -> None:  # noqa: N802
-        pass
-
-
-def said(
-    metric: str,
-    rows: int,
-    invalid: int,
-    why: str | None = None,
-    of: str = "rows of a micro-batch",
-) -> str:
-    """What is said of rows of which some are invalid; `why`: most of them."""
+def said(metric: str, rows: int, invalid: int, why: str | None = None) -> str:
+    """What is said of a micro-batch with invalid rows; `why`: most of them."""
     commonest = "" if why is None else f" (the commonest reason: {why})"
     return (
-        f"{metric.removeprefix(PREFIX)}: {invalid} of {rows} {of} ({invalid / rows:.1%}) took no "
-        f"part, because they are invalid{commonest}: sf.rejected(df) gives them with their "
-        f"reasons; later ones are counted by the metric {metric} and not told of again"
+        f"{metric.removeprefix(PREFIX)}: {invalid} of {rows} rows ({invalid / rows:.1%}) of a "
+        f"micro-batch took no part, because they are invalid{commonest}: sf.rejected(df) gives "
+        f"them with their reasons; later ones are counted by the metric {metric} and not told of "
+        "again"
     )

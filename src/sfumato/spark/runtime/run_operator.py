@@ -51,16 +51,16 @@ def run_operator(
     idle_timeout : microseconds without rows after which `idle` is called; streams only
     passing : that answers are rows that came in; an operator that takes them may run in one step
 
-    Nothing is started or collected. The session is given listeners, once, which warn of invalid
-    rows.
+    Nothing is started or collected. Of a stream the session is given a listener, once, which warns
+    of invalid rows.
     """
     how = Made(inputs, config, metrics, idle_timeout, passing)
     chain = Fused(how)
     spark = inputs[0].frame.sparkSession
     buckets = bucket_count(spark)
     frames = [projected(reader, buckets) for reader in chain.sources]
-    warn_of_invalid_rows(spark)
     if any(frame.isStreaming for frame in frames):
+        warn_of_invalid_rows(spark)
         out = _streamed(frames, chain, buckets)
     else:
         out = run_whole(frames, chain.config, buckets)
