@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -272,3 +273,9 @@ def test_the_check_sees_a_circle_at_call_time(tmp_path):
     (tmp_path / "sfumato" / "a.py").write_text("import sfumato.b\n")
     (tmp_path / "sfumato" / "b.py").write_text("def f():\n    from sfumato.a import g\n")
     assert circles(tmp_path) == [("sfumato.a", "sfumato.b")]
+
+
+def test_nothing_of_spark_is_used_that_is_not_public():
+    private = re.compile(r"\b_(jvm|jdf|jc|jsc|jsparkSession|jreader|jwrite)\b")
+    for path in SOURCE.rglob("*.py"):
+        assert not private.search(path.read_text()), path
