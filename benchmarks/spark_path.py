@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 SIZES = {10_000: 40, 100_000: 12}  # rows of a micro-batch: micro-batches
-PLAIN = {10_000: 12, 100_000: 6}  # the same beside plain Python state, which takes its time
+PLAIN = {10_000: 6, 100_000: 4}  # the same beside plain Python state, which takes its time
 STAMP = pa.timestamp("us", tz="UTC")
 
 

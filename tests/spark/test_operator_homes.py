@@ -119,6 +119,15 @@ def test_a_folder_that_others_can_open_is_not_used(tmp_path, monkeypatch):
     assert siblings._folder() is None
 
 
+def test_without_a_temporary_folder_there_are_no_sockets(monkeypatch):
+    def none_usable():
+        raise FileNotFoundError("no usable temporary directory")
+
+    monkeypatch.setattr(siblings.tempfile, "gettempdir", none_usable)
+    assert siblings._folder() is None
+    assert siblings.ask("0" * 32, [b""]) == []
+
+
 def test_without_sockets_every_worker_works_alone(monkeypatch):
     monkeypatch.setattr(operator_homes.siblings, "listen", lambda _: "")
     entries = Entries()

@@ -93,8 +93,8 @@ def _folder() -> Path | None:
     """The folder of this user's sockets, made if need be; None if it is not this user's alone."""
     if not hasattr(os, "getuid"):
         return None
-    folder = Path(tempfile.gettempdir()) / f"sfumato-{os.getuid()}"
     try:
+        folder = Path(tempfile.gettempdir()) / f"sfumato-{os.getuid()}"
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
     except OSError:
