@@ -39,6 +39,7 @@ SUITES = (
     "spark_path",
     "chains",
     "join_tasks",
+    "cold_start",
 )
 
 

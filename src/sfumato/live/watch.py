@@ -14,6 +14,8 @@ class Watch:
     def __init__(self, spark: SparkSession, port: int) -> None:
         from sfumato.live.server import Server
 
+        if not hasattr(spark, "streams"):
+            raise TypeError(f"`spark` must be a SparkSession; got {type(spark).__name__}")
         self._spark, self.figures = spark, Figures()
         self._listener = FiguresListener(self.figures)
         self._server = Server(self.figures, {}, port)
@@ -45,8 +47,6 @@ def watch(spark: SparkSession, port: int = 0) -> Watch:
 
     Raises OSError for a port that is taken, ImportError without the extra.
     """
-    if not hasattr(spark, "streams"):
-        raise TypeError(f"`spark` must be a SparkSession; got {type(spark).__name__}")
     if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port <= 65535:
         raise ValueError(f"`port` must be a whole number from 0 to 65535; got {port!r}")
     try:
