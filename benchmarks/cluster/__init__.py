@@ -2,7 +2,7 @@
 
     python -m benchmarks.cluster up FOLDER [--workers 2]     # prints the master's address
     python -m benchmarks.cluster submit FOLDER JOB.py [...]  # spark-submit to it
-    python -m benchmarks.cluster check                       # README, a kill, skew, a hot key
+    python -m benchmarks.cluster check                # the first look, a kill, skew, a hot key
     python -m benchmarks.cluster scaling                     # 1 and 2 executors
     python -m benchmarks.cluster archive FILE.tar.gz         # this environment, to be shipped
     python -m benchmarks.cluster down FOLDER

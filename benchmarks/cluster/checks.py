@@ -1,4 +1,4 @@
-"""What a cluster must not change: README's example, a stream whose worker is killed, skew."""
+"""What a cluster must not change: the first look, a stream whose worker is killed, skew."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def checked(
         path = folder / "in" / f"{number:04d}.parquet"
         pq.write_table(rows.slice(number * size, size), path)
         os.utime(path, (1_000_000 + number,) * 2)
-    blocks = BLOCK.findall((ROOT / "README.md").read_text())
-    (folder / "readme.py").write_text("\n".join(blocks))
+    blocks = BLOCK.findall((ROOT / "docs" / "tutorials" / "first-look.md").read_text())
+    (folder / "first_look.py").write_text("\n".join(blocks))
     log = folder / "job.log"
     job = cluster.submit(JOB, str(folder), *parts, archive=archive, log=log)
     killed: list[int] = []

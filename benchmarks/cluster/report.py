@@ -65,7 +65,7 @@ TAIL = """## Trying it
 
 `python -m benchmarks.cluster up FOLDER` starts a master and two workers on loopback, at free
 ports; `submit FOLDER JOB.py` is `spark-submit` to them, `down FOLDER` ends them. `check`
-compares, on such a cluster, README's example in Python with its SQL; a stream of which a worker
+compares, on such a cluster, the first look in Python with its SQL; a stream of which a worker
 is killed in mid-batch with the static frame, row for row; Spark's adaptive plans, set to split
 and join partitions wherever they may, with plans that are not; and two tasks of a hot key with
 one. `archive FILE.tar.gz` packs an environment (venv-pack) that goes with a job, `--archive

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from two_sources import PART, SCHEMA, answers, extents, joined, put, ranked, source
-
-ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.spark
 
@@ -52,23 +44,3 @@ def test_a_backfill_and_then_the_live_stream_answer_as_the_static_frame(spark, t
     assert sum(map(len, parts[0])) == sum(len(of) for of in parts[0][:5])
     assert 0 < history < len(came)
     assert answers(came) == expected
-
-
-@pytest.mark.slow
-def test_the_example_runs_as_printed(tmp_path):
-    from sfumato.cli.java import use_java
-
-    blocks = re.findall(
-        r"^```python\n(.*?)^```", (ROOT / "docs" / "backfill.md").read_text(), re.S | re.M
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", blocks[0]],
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(use_java())},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert re.search(r"^60 extents; [12] of them not complete yet$", done.stdout, re.M)

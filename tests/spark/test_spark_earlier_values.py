@@ -85,7 +85,7 @@ def run(spark, folder, schema, made):
     for progress in query.recentProgress:
         for row in progress.observedMetrics.values():
             for name, value in row.asDict().items():
-                counts[name] = counts.get(name, 0) + value
+                counts[name] = counts.get(name, 0) + value if name != "reason" else value
     return collected, counts
 
 

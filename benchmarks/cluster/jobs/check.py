@@ -49,10 +49,10 @@ def compared(expected: Counter[str], got: Counter[str]) -> dict[str, int]:
 
 
 def first_look(spark: SparkSession, folder: Path) -> dict[str, Any]:
-    """README's Python, on this cluster."""
-    code = (folder / "readme.py").read_text().replace('.master("local[2]")', "")
+    """The first look's Python, on this cluster."""
+    code = (folder / "first_look.py").read_text().replace('.master("local[2]")', "")
     found: dict[str, Any] = {}
-    exec(compile(code, "README.md", "exec"), found)
+    exec(compile(code, "first-look.md", "exec"), found)
     by_function = rows(found["pairs"].selectExpr("left.id l", "right.id r", "probability p"))
     by_sql = rows(sf.sql(spark, found["query"]).toDF("l", "r", "p"))
     return {"pairs": sorted(by_function), **compared(by_function, by_sql)}

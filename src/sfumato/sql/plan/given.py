@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from pyspark.errors import AnalysisException
+
 from sfumato.duration import SHORT, UNITS, microseconds
 from sfumato.near_misses import near
 from sfumato.sql.plan.nodes import at
@@ -130,6 +132,8 @@ class Given:
         except SqlError:
             raise
         except (ValueError, TypeError) as error:
+            if isinstance(error.__cause__, AnalysisException):
+                raise error.__cause__ from None  # who asked finds its place in the text
             raise self.placed(str(error)) from error
 
     def placed(self, message: str) -> SqlError:
