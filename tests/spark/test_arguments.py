@@ -117,18 +117,30 @@ def test_a_stream_says_once_how_many_of_its_rows_take_no_part(spark, tmp_path):
     )
 
 
-def test_a_filter_counts_the_invalid_rows_that_it_drops(spark):
+def test_a_filter_counts_the_invalid_rows_that_it_drops(spark, tmp_path):
     schema = "id int, alternatives array<struct<prob: double, x: double>>"
     given = [
         (1, [(0.5, 1.0), (0.5, 9.0)]), (2, [(1.0, 1.0)]), (3, None), (4, []), (5, [(1.0, None)]),
         (6, [(0.5, None), (0.5, 8.0)]),
     ]  # fmt: skip
-    found = sf.where(spark.createDataFrame(given, schema), "x > 3", name="high")
+    rows_in = spark.createDataFrame(given, schema)
+    found = sf.where(rows_in, "x > 3", name="high")
     rows = found.collect()
     assert [(row.id, len(row.alternatives)) for row in rows] == [(1, 1), (6, 1)]
     assert found.columns == ["id", "alternatives"]
-    counted = found._jdf.queryExecution().observedMetrics().apply("sfumato_where_high_input")
-    assert [counted.get(i) for i in range(3)] == [6, 3, "no alternatives"]
+    rows_in.coalesce(1).write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema(schema).parquet(str(tmp_path / "in"))
+    query = (
+        sf.where(stream, "x > 3", name="high")
+        .writeStream.format("noop")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    (progress,) = [p for p in query.recentProgress if p.numInputRows]
+    counted = progress.observedMetrics["sfumato_where_high_input"]
+    assert (counted.rows, counted.invalid, counted.reason) == (6, 3, "no alternatives")
 
 
 @pytest.mark.parametrize(
