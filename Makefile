@@ -9,6 +9,9 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 JAVA_17 := $(shell version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 \
 	| sed -n 's/.*version "\([0-9]*\).*/\1/p'); [ "$${version:-0}" -ge 17 ] && echo yes)
 
+# What Python compiles is kept: without, each of the many processes of a run compiles all of it anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo check fast test warm lint docs bench chaos soak static cluster dist release matrix clean
 .DEFAULT_GOAL := demo
 

@@ -119,6 +119,9 @@ def echo(stream: Any, key: str | None = None) -> Any:
     from sfumato.spark.runtime.run_operator import BUCKETS
 
     class Echo:  # in here, so that it goes to the workers by value
+        def begin(self) -> None:
+            pass
+
         def process(self, batch: Any, now: int) -> list[pa.Table]:
             return [table for _, table in batch]
 

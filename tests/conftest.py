@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -82,10 +83,17 @@ def data_folder() -> Path:
 
 
 @pytest.fixture(scope="session")
-def spark():
+def spark_folder(tmp_path_factory) -> Path:
+    """Where relative paths that Spark is given begin: the folder in which its JVM was started."""
+    return tmp_path_factory.mktemp("spark")
+
+
+@pytest.fixture(scope="session")
+def spark(spark_folder):
     """One real Spark session for all tests, as the command line makes it."""
     from sfumato.cli.session import session
 
-    spark = session("sfumato tests", short=True)
+    with chdir(spark_folder):
+        spark = session("sfumato tests", short=True)
     yield spark
     spark.stop()

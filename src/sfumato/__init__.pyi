@@ -24,6 +24,7 @@ from sfumato.operators.windows.uncertain_window import UncertainWindow as Uncert
 from sfumato.queries import Top as Top
 from sfumato.spark.checked import checked as checked
 from sfumato.spark.checked import rejected as rejected
+from sfumato.spark.declared import declared as declared
 from sfumato.spark.discovery import discover_dependencies as discover_dependencies
 from sfumato.spark.earlier_values import earlier_values as earlier_values
 from sfumato.spark.extent_join import extent_join as extent_join
@@ -50,7 +51,7 @@ from sfumato.sql import explain as explain
 from sfumato.sql import sql as sql
 from sfumato.sql.text.errors import SqlError as SqlError
 from sfumato.tables.reading.invalid_rows import InvalidRowsWarning as InvalidRowsWarning
-from sfumato.warming import warm_up as warm_up
+from sfumato.warming.warm_up import warm_up as warm_up
 from sfumato.windows import Delta as Delta
 from sfumato.windows import JoinWindow as JoinWindow
 from sfumato.windows import Range as Range

@@ -3,9 +3,35 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
 
 from sfumato.near_misses import did_you_mean
+
+T = TypeVar("T")
+
+
+def checks_call(example: str) -> Callable[[type[T]], type[T]]:
+    """A decorator of public classes: making one says in a sentence what a call lacks, or has too
+    much.
+
+    example : a call, for messages
+    """
+
+    def decorated(made: type[T]) -> type[T]:
+        signature, name = inspect.signature(made), f"sf.{made.__name__}"
+        plain: Any = made.__init__
+
+        @wraps(plain)
+        def checked(self: T, *args: Any, **kwargs: Any) -> None:
+            check_call(signature, name, example, args, kwargs)
+            plain(self, *args, **kwargs)
+
+        setattr(made, "__init__", checked)  # noqa: B010
+        return made
+
+    return decorated
 
 
 def check_call(

@@ -6,9 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sfumato.calls import checks_call
 from sfumato.windows import Duration, span_of
 
 
+@checks_call('sf.Top(3, every="2 minutes")')
 @dataclass(frozen=True)
 class Top:
     """A top-k query: which k, and how long its answer may be.

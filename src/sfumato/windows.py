@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from sfumato.calls import checks_call
 from sfumato.duration import microseconds
 
 LONGEST = 2**60  # microseconds, some 36,000 years: sums of two stay within int64
@@ -14,6 +15,7 @@ LONGEST = 2**60  # microseconds, some 36,000 years: sums of two stay within int6
 Duration = str | timedelta
 
 
+@checks_call("sf.Rows(500)")
 @dataclass(frozen=True)
 class Rows:
     """Uncertain count window: the fewest newest tuples that hold `rows` existing ones.
@@ -46,6 +48,7 @@ class Rows:
             )
 
 
+@checks_call('sf.Range("5 minutes")')
 @dataclass(frozen=True)
 class Range:
     """Window by event time: extents of `length`, one every `slide`, aligned to 1970-01-01 UTC.
@@ -100,6 +103,7 @@ class Range:
         return None if self.idle_timeout is None else span_of("idle_timeout", self.idle_timeout)
 
 
+@checks_call('sf.JoinWindow(rows=500, span="5 minutes")')
 @dataclass(frozen=True)
 class JoinWindow:
     """What a window of a stream holds in a join: by count, by time, or by both bounds at once.
@@ -138,6 +142,7 @@ class JoinWindow:
         return None if self.span is None else span_of("span", self.span)
 
 
+@checks_call('sf.Delta(50, on="speed")')
 @dataclass(frozen=True)
 class Delta:
     """Attribute-delta window: the newest tuples, as long as none is too far from the oldest.

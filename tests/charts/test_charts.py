@@ -69,6 +69,7 @@ def test_wrong_names_and_labels_are_told():
         rank_chart(*SPEEDS, k=2, labels=["one"])
 
 
+@pytest.mark.slow
 def test_the_queries_of_one_ranking_are_drawn_once(tmp_path):
     def ranked(name, by="speed"):
         queries = (("top_3", 3, 2 * MINUTE), ("top_4", 4, 3 * MINUTE))

@@ -61,6 +61,7 @@ CODED = f"avro_schema = '{RECORD}]}}'"
 AVRO = KAFKA.replace('schema = "id int, t timestamp, arrival timestamp"', CODED)
 AVRO = AVRO.replace('value = "json"', 'value = "avro"')
 AVRO = AVRO.replace('4.2.0"]', '4.2.0", "org.apache.spark:spark-avro_2.13:4.1.1"]')
+SECOND = '[sinks.second]\nquery = "ordered"\nformat = "parquet"\npath = "out/"'
 X = "[sources.s]\nformat = 'x'\n"
 # What is changed in a right file, and what is said of it.
 WRONG = [
@@ -84,6 +85,9 @@ WRONG = [
     (RIGHT, "FROM readings", "FROM ordered", "ordered is this query itself"),
     (RIGHT, 'path = "out"', 'path = "out"\nmode = "complete"', "cannot be changed afterwards"),
     (RIGHT, 'path = "out"', "", "`sinks.out.path` is missing"),
+    (RIGHT, 'path = "out"', 'path = "./in"', "the folder is what `sources.readings` reads"),
+    (RIGHT, 'path = "out"', f'path = "out"\n{SECOND}', "is where `sinks.out` writes; give this"),
+    (f'checkpoint = "out"\n{RIGHT}', "int", "int", "the folder is the checkpoint of the"),
     (RIGHT, 'format = "json"', 'format = "delta"', 'add [spark] and packages = ["io.delta:'),
     (KAFKA, "org.apache.spark:", "", "must be Maven coordinates"),
     (KAFKA, '"kafka.bootstrap.servers" = "host:9092", ', "", "the brokers' addresses"),

@@ -124,7 +124,7 @@ def test_once_with_flush_lets_out_what_is_held_and_the_next_run_goes_on(spark, t
     out += [(7, False), (8, False), (9, False), (10, True)]
     assert written(tmp_path / "out") == out
     assert "held back" not in said
-    assert re.search(r"reorder_\d+: 4 rows, 1 late", said)
+    assert "reorder_ordered: 4 rows, 1 late" in said  # as the query is called
     assert re.search(r"out +2 +4 +\d+ +4 ", said)  # micro-batches, rows in, a second, rows out
     code, said = ran(spark, tmp_path, PIPELINE)  # a stream without an end is another query
     assert code == 1
@@ -247,7 +247,8 @@ def test_an_interrupt_stops_the_command_cleanly_and_once_goes_on_from_there(
     assert (running.returncode, err) == (0, "")
     assert "Stopping" in out
     put(tmp_path / "in", "b.json", THEN)
-    monkeypatch.setattr("sfumato.cli.main._spark", lambda *_, **__: nullcontext(spark))
+    shared = "sfumato.cli.commands.shared"
+    monkeypatch.setattr(f"{shared}.session_for", lambda *_, **__: nullcontext(spark))
     done = CliRunner().invoke(app, ["run", str(tmp_path / "p.toml"), "--once"])
     assert done.exit_code == 0, done.output
     assert [row for row, late in written(tmp_path / "out") if not late] == [1, 2, 3, 4, 5, 7]

@@ -67,34 +67,26 @@ def plan(spark, text: str, names: dict[str, Any]) -> None:
         sf.sql(spark, text, **frames)
 
 
-def folder_of_files(spark, to: str) -> str:
-    """Where Spark's relative paths begin, from now on `to`; the folder before."""
-    files = spark._jvm.org.apache.hadoop.fs
-    local = files.FileSystem.getLocal(spark._jsc.hadoopConfiguration())
-    before = local.getWorkingDirectory().toString()
-    local.setWorkingDirectory(files.Path(to))
-    return before
-
-
 @pytest.fixture
-def tidy(spark, tmp_path):
-    """A session whose files are in a folder of the page's; nothing is left for the next page."""
-    before = folder_of_files(spark, str(tmp_path))
+def tidy(spark, spark_folder):
+    """A session of which nothing is left for the next page: no query, view or file."""
+    before = set(spark_folder.iterdir())
     yield spark
-    folder_of_files(spark, before)
     for query in spark.streams.active:
         query.stop()
     for table in spark.catalog.listTables():
         if table.isTemporary:
             spark.catalog.dropTempView(table.name)
+    for path in set(spark_folder.iterdir()) - before:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_code_runs_and_prints_what_the_page_says(name, tidy, tmp_path):
+def test_code_runs_and_prints_what_the_page_says(name, tidy, spark_folder):
     found = blocks(ROOT / name)
     names = given(name, tidy)
     left_out = False
-    with chdir(tmp_path):
+    with chdir(spark_folder):
         for block, after in zip(found, [*found[1:], None], strict=True):
             if block.kind.startswith("not run:"):
                 left_out = True
@@ -111,7 +103,7 @@ def test_code_runs_and_prints_what_the_page_says(name, tidy, tmp_path):
                 plan(tidy, block.text, names)
             elif block.kind == "toml":
                 tomllib.loads(block.text)
-    for picture in tmp_path.glob("*.svg"):
+    for picture in spark_folder.glob("*.svg"):
         kept = DOCS / "pictures" / picture.name
         if "SFUMATO_PICTURES" in os.environ:
             shutil.copy(picture, kept)

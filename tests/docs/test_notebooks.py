@@ -8,11 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-import nbformat
 import pytest
-from jupyter_client.kernelspec import KernelSpec
-from jupyter_client.manager import AsyncKernelManager
-from nbclient import NotebookClient
 
 from docs.pages import ROOT
 
@@ -22,6 +18,10 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
 
 def run(notebook, name: str) -> None:
     """Fill a notebook with its outputs, by a kernel of this very Python."""
+    from jupyter_client.kernelspec import KernelSpec
+    from jupyter_client.manager import AsyncKernelManager
+    from nbclient import NotebookClient
+
     manager = AsyncKernelManager()
     manager._kernel_spec = KernelSpec(
         argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
@@ -59,6 +59,8 @@ def test_there_is_a_notebook_for_each_system():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_notebook_prints_what_it_shows_and_ends_in_a_picture(name, monkeypatch, tmp_path):
+    import nbformat  # here, as what `run` imports: it takes seconds, in fast tests too
+
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     path = FOLDER / f"{name}.ipynb"
     shown = nbformat.read(path, as_version=4)

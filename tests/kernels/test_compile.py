@@ -155,6 +155,7 @@ def test_an_edit_of_a_file_that_is_not_imported_changes_nothing(place, package):
     assert called(fresh()) == (2, 1, 0)
 
 
+@pytest.mark.slow
 def test_an_edit_between_import_and_first_call_is_not_taken_for_what_runs(place, package):
     module = fresh()
     callee = package / "tiny" / "inner" / "callee.py"
@@ -187,6 +188,7 @@ def test_nothing_is_written_beside_the_sources(place, package):
     assert len(list(place.iterdir())) == 2
 
 
+@pytest.mark.slow
 def test_files_of_earlier_texts_do_not_pile_up(place, package):
     for step in range(compile_store.KEPT + 3):
         (package / "tiny" / "constants.py").write_text(f"STEP = {step}\n")
@@ -353,6 +355,7 @@ class TestAnotherUser:
 # What a text imports, and the decorators
 
 
+@pytest.mark.slow
 def test_the_imports_found_are_those_of_the_parser():
     """An import missed would let a stale kernel through."""
     for path in sorted((SOURCE / "sfumato").rglob("*.py")):

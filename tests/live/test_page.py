@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import pytest
@@ -32,11 +33,28 @@ def browser():
 def figures():
     found = Figures()
     for batch in range(6):
-        shown = {"lag": 2_500_000, "punctuation": 1_700_000_000_000_000, "slowest": "b"}
+        shown = {
+            "lag": 2_500_000, "punctuation": 1_700_000_000_000_000, "slowest": "b",
+            "waited": 7_500_000, "waits": "0,0,0,98,0,0,0,0,0,0,0,2", "keys": 9,
+            "new_keys": 9 if batch == 0 else 0,
+        }  # fmt: skip
+        near = {"rows": 9, "opposite": 40, "compared": 10, "window_size": 14, "window_rows": 12}
+        runs = [[1_700_000_060_000_000 + 30_000_000 * i, ["a", "b"][: 1 + i % 2]] for i in range(4)]
+        ranked = {"rows": 9, "due": runs[0][0], "timetable": json.dumps(runs)}
         observed = reorder(1000, 20, 5, **shown)
         found.take(
             "flights",
-            [report(batch, 1000, sfumato_rows_out={"rows": 975}, sfumato_reorder_intake=observed)],
+            [
+                report(
+                    batch,
+                    1000,
+                    sfumato_rows_out={"rows": 975},
+                    sfumato_reorder_intake=observed,
+                    sfumato_join_near=near,
+                    sfumato_top_k_best=ranked,
+                    sfumato_top_k_best_answers={"a": 7, "b": 3},
+                )
+            ],
         )
     return found
 
@@ -71,6 +89,14 @@ def tile(page, query, name):
     return page.inner_text(f"[data-query='{query}'] [data-tile='{name}']")
 
 
+def column(page, name):
+    """What stands below a heading of the table of operators."""
+    rows = page.locator(".operators tr")
+    place = rows.first.locator("th").all_inner_texts().index(name)
+    return [row.locator("td").all_inner_texts()[place] for row in rows.all()[1:]]
+
+
+@pytest.mark.slow
 def test_the_figures_on_the_page_are_those_of_the_query_and_follow_it(browser, server, figures):
     page = opened(browser, server.url)
     assert tile(page, "flights", "rows in") == "6,000"
@@ -80,11 +106,27 @@ def test_the_figures_on_the_page_are_those_of_the_query_and_follow_it(browser, s
     assert tile(page, "flights", "punctuation behind") == "2.50 s"
     assert tile(page, "flights", "state") == "100 B"
     assert "target 1.00%" in page.inner_text(".tiles")
-    assert "2023-11-14 22:13:20" in page.inner_text(".operators table")
+    assert tile(page, "flights", "rows wait") == "5.7 ms"
+    assert tile(page, "flights", "oldest held") == "7.50 s"
+    tiles = page.inner_text(".tiles")
+    assert "99%: 1.45 s" in tiles
+    assert "at 2023-11-14 22:13:20" in tiles  # the punctuation is of long ago
+    assert column(page, "punctuation") == ["2023-11-14 22:13:20", "", ""]
+    assert column(page, "keys") == ["9", "", ""]
+    assert column(page, "wait, median") == ["5.7 ms", "", ""]
+    assert column(page, "oldest held") == ["7.50 s", "", ""]
+    assert column(page, "window holds") == ["", "14", ""]
+    assert column(page, "rows wanted") == ["", "12", ""]
+    assert column(page, "pruned") == ["", "75.0%", ""]
+    rankings = page.locator(".rankings tr").all_inner_texts()
+    assert [row.split("\t") for row in rankings[1:]] == [
+        ["top_k_best: a", "42", "2023-11-14 22:14:20", "22:14:50, 22:15:20"],
+        ["top_k_best: b", "18", "2023-11-14 22:14:50", "22:15:50"],
+    ]
     assert page.text_content("details.sql pre") == "SELECT * FROM <flights>"
     widths = page.eval_on_selector_all(".answers .bar i", "bars => bars.map(b => b.style.width)")
     assert widths == ["97%", "25%"]
-    assert page.locator("figure:not([hidden])").count() == 4
+    assert page.locator("figure:not([hidden])").count() == 5
     figures.take("flights", [report(6, 500, sfumato_rows_out={"rows": 0})])
     figures.take("weather", [report(0, 7)])
     figures.ended("weather", "no disk")
@@ -94,6 +136,7 @@ def test_the_figures_on_the_page_are_those_of_the_query_and_follow_it(browser, s
     assert not page.troubles
 
 
+@pytest.mark.slow
 def test_no_request_leaves_the_machine_and_the_token_leaves_the_address(browser, server):
     page = opened(browser, server.url)
     hosts = {url.split("/")[2] for url in page.requested if not url.startswith("data:")}
@@ -101,6 +144,7 @@ def test_no_request_leaves_the_machine_and_the_token_leaves_the_address(browser,
     assert page.url == f"http://127.0.0.1:{server.port}/"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 390)])
 def test_the_page_fits_light_dark_and_narrow(browser, server, scheme, width):
     how = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}}
@@ -111,6 +155,7 @@ def test_the_page_fits_light_dark_and_narrow(browser, server, scheme, width):
     assert not page.troubles
 
 
+@pytest.mark.slow
 def test_a_page_whose_server_has_gone_says_so(browser, server):
     page = opened(browser, server.url)
     server.stop()

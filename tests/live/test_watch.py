@@ -15,6 +15,7 @@ from pipeline_runs import put
 from sfumato.cli.pipeline.parse import parse_pipeline
 from sfumato.cli.run import run
 from sfumato.cli.shown import Places, shown
+from sfumato.metrics.waits import QUANTILES, quantile
 
 ROWS = [
     {"id": i, "t": f"2024-01-01T00:{i * 7 % 60:02}:00Z", "arrival": f"2024-01-01T01:{i:02}:00Z"}
@@ -58,7 +59,9 @@ def test_watch_shows_what_a_query_of_the_session_reports(spark, tmp_path):
     put(tmp_path / "in", "a.json", ROWS)
     with sf.watch(spark) as page:
         readings = spark.readStream.schema(SCHEMA).json(str(tmp_path / "in"))
-        rows = sf.reorder(readings, event_time="t", arrival="arrival", slack=5, name="watched")
+        readings = readings.withColumn("half", readings.id < 30)
+        how = {"slack": 5, "key": "half", "name": "watched"}
+        rows = sf.reorder(readings, event_time="t", arrival="arrival", **how)
         writer = rows.writeStream.format("memory").queryName("watched").trigger(availableNow=True)
         query = writer.option("checkpointLocation", str(tmp_path / "state")).start()
         query.awaitTermination()
@@ -68,7 +71,13 @@ def test_watch_shows_what_a_query_of_the_session_reports(spark, tmp_path):
     assert operator["name"] == "reorder_watched"
     assert operator["counts"] == {name: observed[name] for name in operator["counts"]}
     assert found["late"] == observed["late"]
-    assert found["held"] == 5
+    assert found["held"] == operator["counts"]["held"] == 10
+    waits = list(map(int, observed["waits"].split(",")))
+    assert sum(waits) == observed["rows"] - observed["late"] - observed["held"] > 0
+    assert found["waits"] == operator["waits"] == [quantile(waits, q) for q in QUANTILES]
+    assert 60 <= found["waits"][0] <= found["waits"][1]  # rows come every minute
+    assert found["waited"] == observed["waited"] / 1e6 > 60
+    assert operator["keys"] == observed["keys"] == observed["new_keys"] == 2
     assert found["state"]["memory"] > 0
     with pytest.raises(httpx.ConnectError):
         figures_of(page.url)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import subprocess
 import sys
@@ -17,20 +16,14 @@ import pytest
 
 import sfumato as sf
 import sfumato.local as sl
+from local_readings import RANGE, READINGS, READINGS_TABLE
 from sfumato.local.model.frame import frame_of
 from worlds import at_least
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "local.md"
-RANGE = sf.Range("10 us")
-READINGS = {
-    "id": [1, 2, 3, 4, 5, 6],
-    "made": [1, 4, 2, 9, 12, 3],
-    "arrival": [1, 5, 6, 10, 13, 30],
-    "x": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
-    "existence": [0.5, 1.0, 0.25, 0.75, 1.0, 0.5],
-}
 
 
+@pytest.mark.slow
 def test_it_does_not_import_spark():
     program = """
 import sys, pyarrow as pa, sfumato as sf, sfumato.local as sl
@@ -216,9 +209,6 @@ def test_operators_chain_and_their_counters_with_them():
     assert list(sl.counters(twice)) == ["sfumato_reorder_1", "sfumato_reorder_2"]
 
 
-READINGS_TABLE = pa.table(READINGS)
-
-
 def test_rows_that_take_no_part_are_warned_of_and_counted_with_their_reasons():
     existence = [0.5, 0.0, 2.0, None, 1.0, 1.0]
     table = READINGS_TABLE.set_column(4, "existence", pa.array(existence))
@@ -269,74 +259,6 @@ def test_a_repository_may_be_a_parquet_file(tmp_path):
     assert sl.counters(found)["sfumato_impute_1"]["unimputable"] == 1
     with pytest.warns(sl.InvalidRowsWarning):
         assert sl.impute(rows, repository=repository, **how).equals(found)
-
-
-WINDOW = {"window": sf.Rows(2), "order": "made"}
-WRONG = [
-    (lambda t: sl.reorder([1], event_time="a", arrival="b"), TypeError, "got list"),
-    (lambda t: sl.reorder(t, event_time="mad", arrival="arrival"), ValueError, "did you mean"),
-    (lambda t: sl.reorder(t, event_time="made", arrival="x", slack=1), TypeError, "microseconds"),
-    (lambda t: sl.reorder(t, event_time="made", arrival="arrival"), ValueError, "`drop_ratio`"),
-    (lambda t: sl.window_aggregate(t, {"n": "abs(x)"}, **WINDOW), ValueError, "one of count"),
-    (
-        lambda t: sl.window_aggregate(t, {"n": "sum(abs(x))"}, **WINDOW),
-        ValueError,
-        "`aggregates\\['n'\\]`: without Spark an expression is made of",
-    ),
-    (lambda t: sl.window_aggregate(t, {"n": "sum(z)"}, **WINDOW), ValueError, "or attribute `z`"),
-    (
-        lambda t: sl.window_aggregate(t, {"n": "sum(x)"}, window=5, order="made"),
-        TypeError,
-        "`window` must be sf.Rows",
-    ),
-    (
-        lambda t: sl.window_aggregate(t, {"x": "sum(x)"}, **WINDOW),
-        ValueError,
-        "the answer has a column of that name",
-    ),
-    (lambda t: sl.window_aggregate(t, {"n": "sum(x)"}, name="a b", **WINDOW), ValueError, "`name`"),
-    (
-        lambda t: sl.window_aggregate(
-            t, {"x": "count(*)"}, window=sf.Range("1 minute"), order="made", members=True
-        ),
-        ValueError,
-        "names a result `x`",
-    ),
-    (lambda t: sl.top_k(t, 3, by="x", **WINDOW), ValueError, "lacks `every`"),
-    (
-        lambda t: sl.similarity_join(t, t, on="z", within=1, probability=0.5, **WINDOW),
-        ValueError,
-        "names a column `z`",
-    ),
-    (lambda t: sl.extent_join(t, t), ValueError, "has no column `window` of extents"),
-    (lambda t: sl.where(t, 3), TypeError, "`condition` must be text; got int"),
-    (lambda t: sl.where(t, "x"), TypeError, "`x` must be a condition; it is, or is of, double"),
-    (lambda t: sl.where(t, "zz > 1"), ValueError, "names a column `zz`"),
-    (sl.split_late, ValueError, "a column `late` of booleans"),
-    (lambda t: sl.rejected(t, "z"), ValueError, "names a column `z`"),
-    (sl.existence, ValueError, "must have the column `alternatives`"),
-    (lambda t: sl.alternatives([[1]], [1.0]), TypeError, "must be a column of lists"),
-    (
-        lambda t: sl.impute(t, repository=3, dependencies="x -> id : 1 -> 1", attributes="id"),
-        TypeError,
-        "`repository` must be a pandas, Polars or Arrow table",
-    ),
-    (lambda t: sl.earlier_values(t, "x", order="x", forget_after="1 day"), ValueError, "no `key`"),
-]
-
-
-@pytest.mark.parametrize(("call", "error", "message"), WRONG)
-def test_wrong_arguments_are_refused_with_a_sentence(call, error, message):
-    with pytest.raises(error, match=message):
-        call(READINGS_TABLE)
-
-
-def test_a_frame_that_lost_its_mark_of_late_rows_is_refused():
-    rows = sl.reorder(READINGS_TABLE, event_time="made", arrival="arrival", slack=1)
-    with pytest.raises(ValueError, match="their column `late` is gone"):
-        sl.window_aggregate(
-            rows.drop_columns(["late"]), {"n": "count(*)"}, window=RANGE, order="made"
-        )
 
 
 def test_the_page_of_the_documents_runs_as_printed(capsys):
@@ -395,20 +317,6 @@ def test_a_stream_joined_with_itself_has_every_pair_once(window):
     assert len(got) > 5
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"window": (sf.Rows(2), sf.Rows(3))}, TypeError, "of a stream with itself is one window"),
-        ({"window": sf.Range("1 s"), "order": "x"}, TypeError, "where `window` goes by time"),
-        ({"on": []}, ValueError, "`on` must name at least one"),
-    ],
-)
-def test_wrong_joins_of_a_stream_with_itself_are_refused(options, error, message):
-    asked = {"on": "x", "within": 1, "probability": 0.5, "window": sf.Rows(2), "order": "made"}
-    with pytest.raises(error, match=message):
-        sl.self_join(pa.table(READINGS), **{**asked, **options})
-
-
 def test_pairs_of_several_streams_and_dependencies_are_found_without_spark():
     random = np.random.default_rng(2)
     streams = {
@@ -435,14 +343,6 @@ def test_pairs_of_several_streams_and_dependencies_are_found_without_spark():
     assert {(d.dependent, d.determinants[0][0]) for d in best} >= {("y", "x"), ("x", "y")}
 
 
-def test_columns_of_one_name_and_names_that_are_no_text_are_refused():
-    twice = pa.table([[1], [2]], names=["a", "a"])
-    with pytest.raises(ValueError, match="several columns called a"):
-        sl.checked(twice)
-    with pytest.raises(TypeError, match="names of columns must be text; got 1"):
-        sl.checked(pd.DataFrame({1: [2]}))
-
-
 def test_a_filter_warns_of_the_invalid_rows_that_it_drops():
     kind = pa.list_(pa.struct([("prob", pa.float64()), ("x", pa.float64())]))
     given = [[{"prob": 1.0, "x": 9.0}], None, [{"prob": 1.0, "x": None}], [{"prob": 1.0, "x": 1.0}]]
@@ -456,50 +356,10 @@ def test_a_filter_warns_of_the_invalid_rows_that_it_drops():
     assert told[0].filename == __file__
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda t, j: sl.reorder(t, seed=1), TypeError, "has no argument `seed`"),
-        (lambda t, j: sl.top_k(t, 3, rule="r"), TypeError, "`rule`; did you mean `rules`?"),
-        (lambda t, j: sl.where(t), TypeError, "sfumato.local.where lacks `condition`"),
-        (lambda t, j: sl.self_join(t, **j, tasks=0), ValueError, "`tasks` must be a whole number"),
-        (lambda t, j: sl.similarity_join(t, t, **j, tasks="8"), ValueError, "`tasks` must be"),
-        (
-            lambda t, j: sl.similarity_join(t, t, **{**j, "window": (sf.Rows(1),) * 3}),
-            TypeError, "a pair for left and right; got 3 windows",
-        ),
-        (
-            lambda t, j: sl.impute(
-                t, repository="none.parquet", dependencies="id -> x : 1 -> 1", attributes="x"
-            ),
-            ValueError, "there is no file or folder 'none.parquet'",
-        ),
-        (lambda t, j: sl.join_streams([t, t], **j), TypeError, "got a list: give each a name"),
-    ],
-)  # fmt: skip
-def test_wrong_calls_are_told_of_in_sentences(call, error, message):
-    asked = {"on": "x", "within": 1, "probability": 0.5, "window": sf.Rows(2), "order": "made"}
-    with pytest.raises(error, match=re.escape(message)):
-        call(pa.table(READINGS), asked)
-
-
-def test_an_uncertain_event_time_orders_no_joins_and_rankings():
-    kind = pa.list_(pa.struct([("prob", pa.float64()), ("t", pa.int64())]))
-    table = pa.table({"id": [1], "alternatives": pa.array([[{"prob": 1.0, "t": 5}]], kind)})
-    said = "`order.*` names `t`, an attribute of the alternatives; it must be a column.*window_agg"
-    with pytest.raises(ValueError, match=said):
-        sl.self_join(table, on="t", within=1, probability=0.5, window=sf.Rows(2), order="t")
-    with pytest.raises(ValueError, match=said):
-        sl.top_k(table, 1, by="id", window=sf.Range("1 us"), order="t")
-
-
-@pytest.mark.parametrize("name", [n for n in sl.__all__ if inspect.isfunction(getattr(sl, n))])
-def test_arguments_are_those_of_the_function_on_spark(name):
-    if name == "counters":  # of results here; Spark has observed metrics
-        return
-    here, there = (inspect.signature(getattr(of, name)).parameters for of in (sl, sf))
-    for one, other in zip(here.values(), there.values(), strict=True):
-        assert (one.name, one.kind) == (other.name, other.kind)
-        # A table in memory has no column that is meant before it is given.
-        of_column = one.name == "column" and one.default is one.empty
-        assert of_column or one.default == other.default
+def test_alternatives_of_a_models_matrices_and_of_structs():
+    values, prob = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[0.25, 0.75]] * 2, np.float32)
+    found = sl.alternatives(values, prob, "x").to_pylist()
+    assert found[1] == [{"prob": 0.25, "x": 3.0}, {"prob": 0.75, "x": 4.0}]
+    structs = [[{"x": 1, "score": 0.5, "y": 2}]]
+    assert sl.alternatives(structs, "score").to_pylist() == [[{"x": 1, "y": 2, "prob": 0.5}]]
+    assert sl.alternatives(structs, "score", "y").to_pylist() == [[{"prob": 0.5, "y": 2}]]

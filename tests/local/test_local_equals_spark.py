@@ -317,6 +317,8 @@ def test_numbers_of_alternatives(spark):
         sf.alternatives(F.col("alternatives.x"), F.col("alternatives.prob")).alias("again"),
         sf.alternatives("alternatives", F.col("alternatives.prob"), ["x", "y"]).alias("both"),
         sf.alternatives("alternatives").alias("whole"),
+        sf.alternatives("alternatives", attributes=["x"]).alias("some"),
+        sf.alternatives("alternatives", "alternatives.prob").alias("named"),
         *(sf.quantile("x", q).alias(f"q{q}") for q in (0.0, 0.3, 0.5, 1.0)),
         sf.alternatives("alternatives", normalize=True).alias("scaled"),
         sf.alternatives(
@@ -339,6 +341,8 @@ def test_numbers_of_alternatives(spark):
         "again": sl.alternatives(xs, prob),
         "both": sl.alternatives(lists, prob, ["x", "y"]),
         "whole": sl.alternatives(lists),
+        "some": sl.alternatives(lists, attributes=["x"]),
+        "named": sl.alternatives(lists, "prob"),
         **{f"q{q}": sl.quantile("x", q, lists) for q in (0.0, 0.3, 0.5, 1.0)},
         "scaled": sl.alternatives(lists, normalize=True),
         "odd": sl.alternatives(

@@ -7,6 +7,7 @@ import re
 import urllib.request
 from pathlib import Path
 
+import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -14,12 +15,20 @@ from sfumato.metrics import grafana, names
 from sfumato.metrics.figures import Figures, operator_of
 from sfumato.metrics.history import MOST
 from sfumato.metrics.lines import lines
+from sfumato.metrics.progress import QueryProgress
 from sfumato.metrics.prometheus import text
 from sfumato.metrics.serve import served
+from sfumato.metrics.waits import QUANTILES, RecentWaits, quantile
+from sfumato.operators.disorder.waits import BINS, bins
 from sfumato.tables.operator import TableConfig
 from spark_reports import reorder, report
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+WAITS = ",".join(["0,0,0,98,0,0,0,0,0,0,0,2", *"0" * 20])  # from 4 to 8 ms, and 1 to 2 s
+NONE = ",".join("0" * 32)
+WINDOW = {"window_size": 14, "window_rows": 10, "due": 60_000_000, "timetable": None}
 
 
 @pytest.fixture
@@ -29,11 +38,28 @@ def figures():
         0,
         10,
         sfumato_rows_out={"rows": 4},
-        sfumato_reorder_intake=reorder(10, 1, 5, lag=2_500_000, punctuation=7_000_000),
+        sfumato_reorder_intake=reorder(
+            10,
+            1,
+            5,
+            lag=2_500_000,
+            punctuation=7_000_000,
+            waited=9_000_000,
+            waits=WAITS,
+            keys=7,
+            new_keys=7,
+        ),
+        sfumato_join_near={"rows": 4, "pairs": 1, "opposite": 40, "compared": 10, **WINDOW},
         sfumato_join_near_left={"rows": 4, "invalid": 3},
         sfumato_top_k_5_answers={"best three": 2},
     )
-    second = report(1, 5, sfumato_rows_out={"rows": 6}, sfumato_reorder_intake=reorder(5, 2, -1))
+    second = report(
+        1,
+        5,
+        sfumato_rows_out={"rows": 6},
+        sfumato_reorder_intake=reorder(5, 2, -1, keys=2, new_keys=1, waited=1_000_000, waits=NONE),
+        sfumato_join_near={"rows": 0, "pairs": 0, "opposite": 10, "compared": 5},
+    )
     found.take("out", [first])
     found.take("out", [first, second])  # reports come again
     found.take("other", [report(0, 1)])
@@ -64,8 +90,17 @@ def test_prometheus_reads_what_the_reports_said(figures):
     assert found["sfumato_operator_rows_total", intake] == 15
     assert found["sfumato_operator_late_total", intake] == 3
     assert found["sfumato_reorder_held_rows", intake] == 4
-    assert found["sfumato_reorder_lag_seconds", intake] == 2.5
-    assert found["sfumato_reorder_punctuation_timestamp_seconds", intake] == 7.0
+    assert found["sfumato_reorder_oldest_wait_seconds", intake] == 1.0
+    for share, low, high in (("0.5", 0.004, 0.008), ("0.99", 1.024, 2.048)):
+        labels = tuple(sorted((*intake, ("quantile", share))))
+        assert low < found["sfumato_reorder_wait_seconds", labels] < high
+    assert found["sfumato_operator_keys", intake] == 8
+    near = (("operator", "join_near"), out, ("side", ""))
+    assert found["sfumato_operator_opposite_total", near] == 50
+    assert found["sfumato_operator_compared_total", near] == 15
+    assert found["sfumato_window_size", near] == 14  # of the newest micro-batch with answers
+    assert found["sfumato_window_rows", near] == 10
+    assert found["sfumato_ranking_due_timestamp_seconds", near] == 60
     assert found["sfumato_late_share", intake] == pytest.approx(0.2)
     side = (("operator", "join_near"), out, ("side", "left"))
     assert found["sfumato_operator_invalid_total", side] == 3
@@ -75,6 +110,43 @@ def test_prometheus_reads_what_the_reports_said(figures):
     other = ("query", "other")
     assert found["sfumato_active", (other,)] == 0
     assert found["sfumato_failed", (other,)] == 1
+
+
+def test_how_far_the_punctuation_is_behind_is_of_the_newest_micro_batch(figures):
+    intake = (("operator", "reorder_intake"), ("query", "out"), ("side", ""))
+    late = reorder(5, 2, -1, lag=1_500_000, punctuation=8_000_000)
+    figures.take("out", [report(2, 5, sfumato_reorder_intake=late)])
+    found = sampled(figures)
+    assert found["sfumato_reorder_lag_seconds", intake] == 1.5
+    assert found["sfumato_reorder_punctuation_timestamp_seconds", intake] == 8.0
+
+
+def test_a_quantile_of_waits_is_within_a_factor_of_two():
+    assert quantile([], 0.5) is None
+    assert quantile([3, 0, 0], 0.99) == 0.0
+    rng = np.random.default_rng(seed=5)
+    waits = (10 ** rng.uniform(3, 11, 5_000)).astype(np.int64)  # 1 ms to a day, microseconds
+    counts = np.bincount(bins(waits), minlength=BINS).tolist()
+    for share in QUANTILES:
+        exact = np.quantile(waits, share, method="inverted_cdf") / 1e6
+        assert exact / 2 <= quantile(counts, share) <= exact * 2
+
+
+def test_keys_are_at_least_those_that_came_and_those_of_the_buckets_with_rows():
+    progress = QueryProgress()
+    for number, (keys, new) in enumerate([(5, 5), (3, 1), (90, 0), (4, -2), (None, None)]):
+        observed = {"rows": 1, "keys": keys, "new_keys": new}
+        progress.take([report(number, 1, sfumato_window_1=observed)])
+        assert progress.keys == {"sfumato_window_1": [5, 6, 90, 88, 88][number]}
+
+
+def test_waits_of_long_ago_are_no_part_of_how_long_rows_wait_now():
+    recent = RecentWaits()
+    recent.add([4, 0], 0.0)
+    recent.add([0, 1], 250.0)
+    assert recent.counts == [4, 1]
+    recent.add([0, 2], 301.0)
+    assert recent.counts == [0, 3]
 
 
 def test_json_lines_have_the_same_samples(figures):

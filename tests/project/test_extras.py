@@ -59,6 +59,7 @@ print(json.dumps(sorted(set(sys.modules) - before)))
     assert not [name for name in loaded if name.startswith(heavy)]
 
 
+@pytest.mark.slow
 def test_without_pyspark_each_name_works_or_says_in_a_sentence_what_is_missing():
     code = """
 import json, sfumato as sf
@@ -80,6 +81,7 @@ print(json.dumps(said))
         assert "sfumato.local" in sentence
 
 
+@pytest.mark.slow
 def test_local_functions_answer_without_pyspark_and_pandas():
     code = """
 import pyarrow as pa, sfumato.local as sfl

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,9 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 # A layer may import itself and what is listed. `windows` (configurations), `queries` (those
 # registered), `duration` (lengths of time as text), `near_misses` (likely words), `calls`
-# (whether arguments fit a function) and `error_points` (a distribution's points) are open to
-# those above, `extras` (what brings a missing package) to the package itself, which loads names
-# lazily, by text, and imports them for type checkers only.
+# (whether arguments fit a function or class) and `error_points` (a distribution's points) are
+# open to those above, `extras` (what brings a missing package) to the package itself, which loads
+# names lazily, by text, and imports them for type checkers only.
 MAY_IMPORT = {
     "kernels": set(),
     "duration": set(),
@@ -21,8 +22,8 @@ MAY_IMPORT = {
     "near_misses": set(),
     "calls": {"near_misses"},
     "error_points": set(),
-    "windows": {"duration"},
-    "queries": {"windows"},
+    "windows": {"calls", "duration"},
+    "queries": {"calls", "windows"},
     "operators": {"duration", "kernels", "windows"},
     "tables": {"duration", "near_misses", "operators", "windows"},
     "charts": {"operators"},
@@ -110,6 +111,7 @@ def modules(source: Path) -> dict[str, Path]:
     }
 
 
+@cache
 def imports_of(path: Path, module: str) -> list[str]:
     """Every module that a file imports, also within functions and under TYPE_CHECKING."""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]

@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 from sfumato.cli.main import app
 from sfumato.kernels import compile_store
 from sfumato.kernels.compile import done
-from sfumato.warming import STEPS, warm_up
+from sfumato.warming.steps import STEPS
+from sfumato.warming.warm_up import warm_up
 
 PROGRAM = Path(__file__).with_name("queries_after_warm_up.py")
 
@@ -45,8 +46,8 @@ def test_a_part_of_it_says_what_it_does():
 TWICE = """
 import json, sys
 sys.prefix = "/proc/none"  # no kernels but those of this test
-from sfumato import warming
 from sfumato.kernels.compile import done
+from sfumato.warming import warm_up as warming
 warming.ONE_STEP = "import sys; sys.prefix = '/proc/none'" + warming.ONE_STEP
 told = []
 # The second and third are one step: two processes compile it, and write it, at the same time.
@@ -124,6 +125,6 @@ def test_the_command_fails_where_nothing_can_be_kept(monkeypatch):
     monkeypatch.setattr(sys, "prefix", "/proc/none")
     monkeypatch.setattr(tempfile, "tempdir", "/proc/none")
     monkeypatch.setattr(compile_store, "_warned", set())
-    monkeypatch.setattr("sfumato.warming.STEPS", {"laws": STEPS["laws"]})
+    monkeypatch.setattr("sfumato.warming.warm_up.STEPS", {"laws": STEPS["laws"]})
     with pytest.warns(RuntimeWarning, match=compile_store.VARIABLE):
         assert CliRunner().invoke(app, ["warm-up"]).exit_code == 1

@@ -26,6 +26,10 @@ def test_durations_are_text_or_timedeltas():
         (lambda: sf.Range("1 s", slide=5), TypeError, '`slide` must say its unit: slide="5 seco'),
         (lambda: sf.JoinWindow(span=5), TypeError, '`span` must say its unit: span="5 seconds"'),
         (lambda: sf.Top(3, every=5), TypeError, '`every` must say its unit: every="5 seconds"'),
+        (lambda: sf.Delta(5), TypeError, "sf.Delta lacks `on`. For example"),
+        (sf.Rows, TypeError, "sf.Rows lacks `rows`"),
+        (lambda: sf.Range(lenght="5 s"), TypeError, "no argument `lenght`; did you mean `length`"),
+        (lambda: sf.Top(3, "5 s", "a", 1), TypeError, "sf.Top takes k, every, name by position"),
         (lambda: sf.Range("5 lightyears"), ValueError, "`length` must be a duration like"),
         (
             lambda: sf.Range(True),

@@ -54,6 +54,7 @@ def test_the_command_writes_numbers_charts_and_verdict(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_the_page_is_written_from_numbers_there_are_without_measuring(tmp_path):
     experiment = experiments()["A10"]
     result = run(experiment, Setting(quick=True))

@@ -15,7 +15,7 @@ from sfumato.operators.ranking.top_k import top_k_probabilities
 from sfumato.reproduce.catalogue import experiments
 from sfumato.reproduce.datasets import scaled
 from sfumato.reproduce.experiment import Setting
-from sfumato.reproduce.incomplete_joins import pairs_found
+from sfumato.reproduce.incomplete_joins import pairs_judged
 from sfumato.reproduce.incomplete_joins.earlier_dependencies import (
     Discovery,
     discovered,
@@ -62,6 +62,7 @@ def test_a_second_run_gives_the_same_numbers_but_for_timings(name):
     pd.testing.assert_frame_equal(first, second)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHEAP)
 def test_charts_are_legal_and_their_axes_have_titles(name):
     rows = quick_rows(name, 0)
@@ -76,7 +77,7 @@ def axes(chart):
     """All x and y encodings within a chart, but the ends of intervals, which share an axis."""
     for key, value in chart.items():
         if key in ("x", "y") and isinstance(value, dict) and "field" in value:
-            if value["field"] not in ("low", "high"):
+            if not value["field"].endswith(("low", "high")):
                 yield value
         elif isinstance(value, dict):
             yield from axes(value)
@@ -253,6 +254,7 @@ def test_dependencies_far_wider_than_the_tightest_are_left_out():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gas", "weather"])
 def test_with_earlier_values_imputing_at_once_and_imputing_first_find_the_same_pairs(name):
     setting = Setting(quick=True)
@@ -434,15 +436,15 @@ def test_verdicts_on_what_sharing_saves(ratios, status):
     ],
 )
 def test_verdicts_on_incomplete_joins(score, separate, status):
-    assert pairs_found.judge(incomplete_rows(score, separate)).status == status
+    assert pairs_judged.judge(incomplete_rows(score, separate)).status == status
 
 
 def incomplete_rows(score: float, separate: float) -> pd.DataFrame:
     ways = {
-        pairs_found.FUSED: (score, 1.0),
-        pairs_found.SEPARATE: (score, separate),
-        pairs_found.OURS: (0.84, 0.1),
-        pairs_found.OURS_SEPARATE: (0.84, 0.4),
+        pairs_judged.FUSED: (score, 1.0),
+        pairs_judged.SEPARATE: (score, separate),
+        pairs_judged.OURS: (0.84, 0.1),
+        pairs_judged.OURS_SEPARATE: (0.84, 0.4),
         "kNN": (0.75, 30.0),
         "interpolation": (0.85, 0.5),
         "last value": (0.7, 0.5),
@@ -453,23 +455,28 @@ def incomplete_rows(score: float, separate: float) -> pd.DataFrame:
             {
                 "data": "gas",
                 "alpha": alpha,
+                "stretch": stretch,
                 "way": way,
-                "f_score": f,
+                "f_score": f + 0.01 * stretch,
+                "true_pairs": 1_000,
                 "arrival_seconds": s,
                 "held": 882,
                 "lent": 2_066,
                 "short": True,
+                "overlapping": True,
             }
             for alpha in (0.1, 0.9)
+            for stretch in (0, 1, 2)
             for way, (f, s) in ways.items()
         ]
     )
 
 
 def test_the_verdict_says_what_earlier_values_add():
-    said = pairs_found.judge(incomplete_rows(0.8, 2.0)).because
-    assert "with earlier values as determinants (ours) the mean is 0.840" in said.lower()
+    said = pairs_judged.judge(incomplete_rows(0.8, 2.0)).because
+    assert "with earlier values as determinants (ours) the mean is 0.850 ± 0.025" in said.lower()
     assert "of 2 points 2 above and 0 below plain DDs" in said
     assert "0 above and 2 below interpolation, which looks ahead" in said
-    assert "of all that do not look ahead at 2" in said
+    assert "over 3 stretches" in said
+    assert "was chosen on short streams of these same sets" in said
     assert "Too short a set: gas, whose windows hold 882 and repository 2,066." in said

@@ -154,6 +154,7 @@ def test_an_interval_is_named_like_what_it_is_of():
 # --- whole experiments ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["A4", "A5", "C7"])
 def test_an_experiment_run_again_gives_the_same_numbers(name):
     experiment = experiments()[name]

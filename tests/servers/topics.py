@@ -26,12 +26,22 @@ def written(
     assert producer.flush(PATIENCE) == 0
 
 
+def ends(address: str, topic: str) -> int:
+    """How many messages a topic has had."""
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "tests"})
+    try:
+        return sum(
+            consumer.get_watermark_offsets(place, PATIENCE)[1] for place in _places(consumer, topic)
+        )
+    finally:
+        consumer.close()
+
+
 def read(address: str, topic: str) -> list[tuple[str | None, str]]:
     """All (key, value) that are in a topic now."""
     consumer = Consumer({"bootstrap.servers": address, "group.id": "tests"})
     try:
-        known = consumer.list_topics(topic, PATIENCE).topics[topic].partitions
-        places = [TopicPartition(topic, number, OFFSET_BEGINNING) for number in known]
+        places = _places(consumer, topic)
         left = sum(consumer.get_watermark_offsets(place, PATIENCE)[1] for place in places)
         consumer.assign(places)
         found: list[tuple[str | None, str]] = []
@@ -44,3 +54,8 @@ def read(address: str, topic: str) -> list[tuple[str | None, str]]:
         return found
     finally:
         consumer.close()
+
+
+def _places(consumer: Consumer, topic: str) -> list[TopicPartition]:
+    known = consumer.list_topics(topic, PATIENCE).topics[topic].partitions
+    return [TopicPartition(topic, number, OFFSET_BEGINNING) for number in known]

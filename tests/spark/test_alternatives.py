@@ -166,6 +166,39 @@ def test_alternatives_from_arrays_of_numbers_structs_and_points(spark):
     assert row.short[1].prob is None  # which `rejected` shows
 
 
+def test_alternatives_from_structs_whatever_their_fields_are_called(spark):
+    df = spark.sql(
+        "select array(named_struct('lon', 1, 'score', 0.25F, 'lat', 2), "
+        "named_struct('lon', 3, 'score', 0.5F, 'lat', 4)) s, "
+        "array(named_struct('x', 5D, 'Prob', 1F)) q, map(7D, 0.25D, 8D, 0.75D) m, "
+        "array(named_struct('my score', 0.5D, 'a.b', 9D)) o"
+    )
+    row = df.select(
+        sf.alternatives("s", "s.score").alias("whole"),
+        sf.alternatives(F.col("s"), F.col("s")["score"]).alias("by_columns"),
+        sf.alternatives("s", "s.score", ["lat"]).alias("some"),
+        sf.alternatives("q").alias("other_case"),
+        sf.alternatives("q", attributes="x").alias("named"),
+        sf.alternatives(F.map_keys("m"), F.map_values("m")).alias("map"),
+        sf.alternatives("o", "o.`my score`").alias("odd"),
+        sf.alternatives("s", "s.score", normalize=True).alias("scaled"),
+    ).head()
+    assert [a.asDict() for a in row.whole] == [
+        {"prob": 0.25, "lon": 1, "lat": 2},
+        {"prob": 0.5, "lon": 3, "lat": 4},
+    ]
+    assert row.by_columns == row.whole
+    assert [a.asDict() for a in row.some] == [{"prob": 0.25, "lat": 2.0}, {"prob": 0.5, "lat": 4.0}]
+    assert [a.asDict() for a in row.other_case] == [{"prob": 1.0, "x": 5.0}]
+    assert [a.asDict() for a in row.named] == [{"prob": 1.0, "x": 5.0}]
+    assert [a.asDict() for a in row.map] == [
+        {"prob": 0.25, "value": 7.0},
+        {"prob": 0.75, "value": 8.0},
+    ]
+    assert [a.asDict() for a in row.odd] == [{"prob": 0.5, "a.b": 9.0}]
+    assert [a.prob for a in row.scaled] == [1 / 3, 2 / 3]
+
+
 def test_a_float32_softmax_loses_no_row(spark):
     """Sums of single-precision probabilities pass 1 by some 1e-7; some of them are 0."""
     scores = np.random.default_rng(1).normal(0, 40, (300, 10)).astype(np.float32)

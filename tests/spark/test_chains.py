@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
+from sfumato.metrics.progress import GAUGES
 from two_sources import CONTROL, SCHEMA, source
 
 RANGE = sf.Range("4 minutes", "2 minutes")
@@ -132,7 +133,7 @@ def streamed(spark, files, build, folder):
         for progress in query.recentProgress:
             for metric, row in progress["observedMetrics"].items():
                 for name, count in row.asDict().items():
-                    if isinstance(count, int) and name not in ("oldest", "punctuation", "lag"):
+                    if isinstance(count, int) and name not in GAUGES:
                         kind = re.match(r"sfumato_([a-z]+)", metric)[1]
                         side = re.search(r"_(input|left|right|answers)$", metric)
                         place = kind, side and side[1], name

@@ -1,87 +1,82 @@
-"""The functions under Spark Connect: a client without JVM, a real server."""
+"""Every public function under Spark Connect: a client without JVM, a real server."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 
 import pytest
 
-CLIENT = """
 import sfumato as sf
-from sfumato.cli.java import use_java
-from sfumato.spark.settings import settings
-use_java()
-from pyspark.sql import SparkSession, functions as F
+from connect_cases import CASES
 
-builder = SparkSession.builder.remote("local[2]")
-for name, value in settings(2, local_disk=True).items():
-    builder = builder.config(name, value)
-spark = builder.getOrCreate()
-assert "connect" in type(spark).__module__, type(spark)
+# What has nothing to do with a session, with Spark's frames or columns.
+WITHOUT_SPARK = {
+    *("Delta", "Dependency", "EarlierValues", "Imputer", "InvalidRowsWarning", "JoinWindow"),
+    *("PoissonBinomial", "Punctuator", "Range", "Rows", "SqlError", "Timetable", "Top"),
+    *("UncertainWindow", "chart", "expected_ranks", "pk_topk", "prf", "prfe", "pt_k"),
+    *("rank_probabilities", "timetable", "top_k_probabilities", "top_k_streams", "u_kranks"),
+    *("u_topk", "warm_up"),
+}
+# Called by the client once each, beside the cases.
+ONCE = {"configure", "declared", "discover_dependencies", "explain", "run_to_end", "settings"}
+ONCE |= {"ReplaySource", "watch"}
+STATEFUL = {"reorder", "split_late", "window_aggregate", "extent_join", "top_k"}
 
-rows = spark.range(40).select(
-    "id", F.timestamp_micros(F.col("id") * 10).alias("event"),
-    F.timestamp_micros(F.col("id") * 10 + F.col("id") % 7 * 15).alias("arrival"),
-    sf.samples(F.col("id") % 5, 0.1, 4, attributes="x").alias("alternatives"),
-)
-late = sf.reorder(rows, event_time="event", arrival="arrival", slack=3)
-print("reordered", late.count(), late.where("late").count())
-pairs = sf.similarity_join(
-    rows, rows, on="x", within=0.5, probability=0.9, window=sf.Rows(10), order="id"
-)
-print("pairs", sf.where(pairs, "left_x > 3.5").count())
-best = sf.top_k(
-    rows, [sf.Top(2, every="100 us"), sf.Top(5, every="200 us")], by="x",
-    window=sf.Range("100 us"), order="event"
-)
-print("ranked", best.where("query = 'top_2'").count(), best.count())
-lacking = rows.select("id", (F.col("id") % 5).cast("double").alias("x"),
-    F.when(F.col("id") % 3 > 0, F.col("id") % 5 + 0.5).alias("y"))
-how = dict(repository=lacking.where("y IS NOT NULL"), dependencies="x -> y : 0 -> 0.1",
-    method="plain")
-imputed = sf.impute(lacking, attributes="y", **how)
-print("imputed", sf.where(imputed, "y > 2").count())
-fused = sf.similarity_join(lacking, lacking, on="y", within=0.1, probability=0.9,
-    window=sf.Rows(10), order="id", impute=dict(attributes="y", **how))
-print("fused", fused.count())
-rows.write.parquet({folder!r} + "/in")
-stream = spark.readStream.schema(rows.schema).parquet({folder!r} + "/in")
-query = (
-    sf.reorder(stream, event_time="event", arrival="arrival", slack=3)
-    .writeStream.format("parquet").option("path", {folder!r} + "/out")
-    .option("checkpointLocation", {folder!r} + "/checkpoint").trigger(availableNow=True).start()
-)
-query.awaitTermination()
-print("streamed", spark.read.parquet({folder!r} + "/out").count())
-"""
+
+def test_every_public_name_is_tried_under_connect_or_needs_no_spark():
+    named = set(sf.__all__) - {"__version__"}
+    assert named == set(CASES) | ONCE | WITHOUT_SPARK
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("connect")
+    done = subprocess.run(
+        [sys.executable, "-m", "connect_client", str(folder)],
+        env={
+            **os.environ,
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_TESTING": "1",  # the server takes a free port
+        },
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    said = [line for line in done.stderr.splitlines() if not line.startswith("\tat ")]
+    assert done.returncode == 0, "\n".join(said)[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_static_and_streaming_operators_run_through_a_connect_client(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", CLIENT.format(folder=str(tmp_path))],
-        env={
-            **os.environ,
-            "PYSPARK_PYTHON": sys.executable,
-            "SPARK_TESTING": "1",
-        },  # the server takes a free port
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    lines = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
-    total, late = map(int, lines["reordered"].split())
-    assert total == 40
-    assert late > 0
-    assert int(lines["pairs"]) > 0
-    # 400 microseconds: at 100, 200, 300 and 400 the best two, at 200 and 400 the best five
-    assert lines["ranked"].split() == ["8", "18"]
-    assert int(lines["imputed"]) == 24  # of every five rows those with y = 2.5, 3.5 and 4.5
+def test_static_frames_through_a_client(found):
+    rows = found["static"]
+    assert set(rows) == set(CASES)
+    assert rows["reorder"] == 40
+    assert 0 < rows["split_late"] < 40
+    # 400 microseconds: the best two at 100, 200, 300 and 400
+    assert rows["top_k"] == 8
+    assert rows["impute"] == 40
     # A left row meets the right ones 5 and 10 before it, a right row its equal and that 5 before.
-    assert int(lines["fused"]) == (35 + 30) + (40 + 35)
-    assert int(lines["streamed"]) == 40 - 3  # the sort buffer still holds three rows
+    assert rows["Imputation"] == (35 + 30) + (40 + 35)
+    assert "hold 5 existing ones" in found["explain"]
+    assert found["discovered"] > 0
+    assert found["left"] == ["event", "arrival", "x", "y", "K"]  # by name, in any case
+    assert found["declared"] == {"extents": rows["window_aggregate"]}
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_streams_through_a_client_give_what_static_frames_give(found):
+    rows, of_static = found["stream"]["rows"], found["static"]
+    assert set(rows) == set(of_static)
+    for name in CASES:  # operators with state hold what later rows would let out
+        equal = rows[name] == of_static[name]
+        assert equal or (name in STATEFUL and 0 < rows[name] < of_static[name]), name
+    assert found["stream"]["ended"] == of_static["reorder"]
+    assert found["played"] == 40
+    assert found["stream"]["watched"]["all"] > 0

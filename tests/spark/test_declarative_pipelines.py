@@ -1,115 +1,164 @@
-"""The functions in a declarative pipeline of Spark: defined at module level, run by its command."""
+"""The functions in declarative pipelines, over their own tables, run by `spark-pipelines`."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-SPEC = """
-name: readings
-catalog: spark_catalog
-database: default
-storage: {storage}
-libraries:
-  - glob:
-      include: transformations/**
-configuration:
-{settings}
-"""
+import pipeline_folder
+import sfumato as sf
+from connect_cases import CASES
 
-TRANSFORMATIONS = """
+COLUMNS = "id long, event timestamp, arrival timestamp"
+# The next run knows the tables of the last one.
+LASTING = ["--conf", "spark.sql.catalogImplementation=hive"]
+TEXT = """
+    SELECT id, AVG(id) AS mean, more
+    FROM (SELECT *, id + 1 AS more FROM readings) [ROWS 5 ORDER arrival] WHERE id > 5
+"""
+PYTHON = """
 from pyspark import pipelines as dp
 from pyspark.sql import SparkSession, functions as F
 
 import sfumato as sf
 
 spark = SparkSession.active()
-schema = "id long, event timestamp, arrival timestamp"
-source = spark.readStream.schema(schema).parquet({source!r})
-ordered = sf.reorder(source, event_time="event", arrival="arrival", slack=3)
-uncertain = spark.read.schema(schema).parquet({source!r}).select(
-    "id", sf.samples(F.col("id").cast("double"), 1.0, 4, attributes="x").alias("alternatives")
-)
-high = sf.where(uncertain, "x > 50").select("id", sf.existence())
+COLUMNS = {columns!r}
+
+def from_outside():
+    return spark.readStream.schema(COLUMNS).parquet({source!r})
+
+def readings():
+    return sf.declared(spark.read.table("readings"), COLUMNS)
+
+@dp.table
+def incoming():
+    return from_outside()
 
 @dp.table
 def in_order():
-    return ordered
+    rows = sf.declared(from_outside(), COLUMNS, streaming=True)
+    return sf.reorder(rows, event_time="event", arrival="arrival", slack=3)
 
 @dp.materialized_view
-def above():
-    return high
+def all_in_order():
+    return sf.reorder(readings(), event_time="event", arrival="arrival", slack=3)
+
+@dp.materialized_view
+def means():
+    return sf.sql(spark, {text!r}, readings=readings())
+
+@dp.table
+def above():  # no state: over a stream of the pipeline's own table too
+    rows = sf.declared(spark.readStream.table("readings"), COLUMNS, streaming=True).select(
+        "id", sf.samples(F.col("id").cast("double"), 1.0, 4, attributes="x").alias("alternatives"))
+    return sf.where(rows, "x > 50").select("id", sf.existence())
+
+try:
+    rows = sf.declared(spark.readStream.table("readings"), COLUMNS, streaming=True)
+    sf.reorder(rows, event_time="event", arrival="arrival", slack=3)
+except ValueError as error:
+    print("refused:", error)
+
+# outside of the functions Spark may be asked
+moved = sf.where(from_outside().withColumn("existence", F.lit(0.5)), "id > 50")
+
+@dp.table
+def at_module_level():
+    return moved
 """
+SQL = """
+CREATE STREAMING TABLE readings AS SELECT * FROM STREAM incoming;
+CREATE MATERIALIZED VIEW high AS SELECT * FROM means WHERE mean > 20;
+"""
+EVERY = """
+from types import SimpleNamespace
+
+from connect_cases import CASES, ROWS
+from pyspark import pipelines as dp
+from pyspark.sql import SparkSession
+
+import sfumato as sf
+
+spark = SparkSession.active()
+complete = spark.createDataFrame([(1.0, 2.0), (2.0, 3.0)], "x double, y double")
+
+@dp.materialized_view
+def readings():
+    return spark.range(0).selectExpr(
+        "id", "timestamp_micros(id) AS event", "timestamp_micros(id) AS arrival",
+        "double(id) AS x", "double(id) AS y", "id AS k")
+
+def define(name, case):
+    @dp.materialized_view(name=f"of_{name}")
+    def table():
+        rows = sf.declared(spark.read.table("readings"), ROWS)
+        return case(SimpleNamespace(spark=spark, rows=rows, others=rows, complete=complete))
+
+for name, case in CASES.items():
+    define(name, case)
+"""
+
+
+def put(folder, first, count):
+    """A file of rows whose event times come a little out of order."""
+    ids = np.arange(first, first + count)
+    stamp = pa.timestamp("us", tz="UTC")
+    event, arrival = ids * 10, ids * 10 + ids % 7 * 15
+    table = pa.table(
+        {
+            "id": ids,
+            "event": pa.array(event).cast(stamp),
+            "arrival": pa.array(arrival).cast(stamp),
+        }
+    )
+    pq.write_table(table, folder / f"{first}.parquet")
+
+
+def values(frame):
+    return sorted(tuple(row) for row in frame.collect())
 
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_state_and_filters_run_in_a_declarative_pipeline(tmp_path):
-    from sfumato.cli.java import use_java
-    from sfumato.spark.settings import settings
-
-    use_java()
-    ids = np.arange(100)
-    stamp = pa.timestamp("us", tz="UTC")
-    rows = pa.table(
-        {
-            "id": ids,
-            "event": pa.array(ids * 10).cast(stamp),
-            "arrival": pa.array(ids * 10 + ids % 7 * 15).cast(stamp),
-        }
-    )
+def test_a_pipeline_over_its_own_tables_run_twice_equals_static_frames(spark, tmp_path):
     source = tmp_path / "in"
     source.mkdir()
-    pq.write_table(rows, source / "rows.parquet")
-    (tmp_path / "transformations").mkdir()
-    (tmp_path / "transformations" / "readings.py").write_text(
-        TRANSFORMATIONS.format(source=str(source))
-    )
-    chosen = settings(2, local_disk=True)
-    del chosen["spark.python.unix.domain.socket.enabled"]  # only before a session starts
-    (tmp_path / "spark-pipeline.yml").write_text(
-        SPEC.format(
-            storage=(tmp_path / "storage").as_uri(),
-            settings="\n".join(f'  {name}: "{value}"' for name, value in chosen.items()),
-        )
-    )
-    command = Path(sys.executable).with_name("spark-pipelines")
-    done = subprocess.run(
-        [str(command), "run", "--spec", "spark-pipeline.yml"],
-        cwd=tmp_path,
-        env={
-            **os.environ,
-            "PYSPARK_PYTHON": sys.executable,
-            "SPARK_TESTING": "1",  # the server takes a free port
-            "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}",
-        },
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    code = PYTHON.format(source=str(source), columns=COLUMNS, text=TEXT)
+    pipeline_folder.written(tmp_path, tables_py=code, tables_sql=SQL)
 
     def stored(name):
-        files = (tmp_path / "spark-warehouse" / name).glob("part-*.parquet")
-        return pa.concat_tables([pq.read_table(file) for file in files])
+        return spark.read.parquet(str(tmp_path / "spark-warehouse" / name))
 
-    came_out = stored("in_order")
-    assert 90 <= came_out.num_rows < 100  # the others are held until later rows come
-    assert set(came_out.column("id").to_pylist()) <= set(range(100))
-    punctual = came_out.filter(pc.invert(came_out.column("late")))
-    assert punctual.column("event").to_pylist() == sorted(punctual.column("event").to_pylist())
-    above = stored("above").to_pydict()
-    expected = {50: 0.5, 51: 0.75, 52: 1.0, 49: 0.25}
-    known = dict(zip(above["id"], above["existence"], strict=True))
-    assert {i: known[i] for i in expected} == expected
-    assert min(known) == 49
-    assert len(known) == 51
+    def in_order_of(rows):
+        return sf.reorder(rows, event_time="event", arrival="arrival", slack=3)
+
+    for first in (0, 200):  # far enough apart that no row of the first run arrives in the second
+        put(source, first, 100)
+        said = pipeline_folder.run(tmp_path, *LASTING)
+        if first == 0:
+            assert "refused: `df` is the stream of a table that is not there yet" in said
+        rows = spark.read.schema(COLUMNS).parquet(str(source))
+        assert values(stored("all_in_order")) == values(in_order_of(rows))
+        means = values(sf.sql(spark, TEXT, readings=rows))
+        assert values(stored("means")) == means
+        assert values(stored("high")) == [row for row in means if row[1] > 20]
+    in_order = values(stored("in_order"))
+    assert set(in_order) <= set(values(in_order_of(rows)))
+    assert len(in_order) == 200 - 3  # the buffer still holds three rows
+    above = {row.id: row.existence for row in stored("above").collect()}
+    assert (above[49], above[50], above[51], above[52]) == (0.25, 0.5, 0.75, 1.0)
+    assert (min(above), len(above)) == (49, 151)
+    assert stored("at_module_level").count() == 149
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_every_function_defines_a_table_over_a_table_that_is_not_there_yet(spark, tmp_path):
+    """The command resolves all tables of the pipeline, and starts nothing."""
+    pipeline_folder.written(tmp_path, tables_py=EVERY)
+    said = pipeline_folder.run(tmp_path, command="dry-run")
+    assert "COMPLETED" in said
+    assert len(CASES) > 20

@@ -22,6 +22,7 @@ from sfumato.spark.runtime.even_partitions import evenly, murmur3, place
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
 
 ROWS, FARTHEST = 240, 1 << 60
+OF_A_BATCH = ("waits", "window_size")  # measured where a batch ends: they follow its cut
 
 
 # ---- one call, as it was done before: what the answers are measured against
@@ -181,7 +182,7 @@ def counted(metrics):
     together = {name for name in metrics if f"_in_{last}" in name}
     parts = {name.partition("_in_")[0] for name in together}
     found = [
-        (re.sub(r"_\d+", "", name), of.get)
+        (re.sub(r"_\d+", "", name), {n: v for n, v in of.get.items() if n not in OF_A_BATCH})
         for name, of in metrics.items()
         if name in together
         or re.sub("(_in_.*|_input|_left|_right|_answers)$", "", name) not in parts

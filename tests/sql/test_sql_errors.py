@@ -75,6 +75,7 @@ def test_an_error_underlines_the_word_and_names_the_likely_one():
     assert told[4:] == ["did you mean CONFIDENCE?"]
 
 
+@pytest.mark.slow
 def test_sf_sql_is_callable_and_sf_explain_a_function_whatever_was_imported_before():
     for first in (
         "sf.SqlError",

@@ -1,5 +1,5 @@
 """The command line: demo, run, explain, reproduce; sessions, pipeline files, the Java runtime.
 
-`main` has the commands; the other files are named after what they do for one of them.
+`main` is the command, `commands` has its parts; other files are named after what they do for one.
 Nothing imports this package; users call `sfumato`.
 """

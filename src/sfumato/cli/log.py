@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from sfumato.metrics.held_back import in_words
-from sfumato.metrics.progress import MicroBatch
+from sfumato.metrics.progress import REORDER, MicroBatch
 
 TOLD = ("late", "invalid", "out_of_order")
 
@@ -38,6 +38,7 @@ class Log:
             + "".join(
                 f"; {in_words(metric, batch.held[metric], shown)}"
                 for metric, shown in batch.gauges.items()
+                if metric.startswith(REORDER)
             )
         )
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 from sfumato.live.oddities import oddities
 from sfumato.metrics.figures import Figures, QueryFigures, operator_of
 from sfumato.metrics.history import Point
-from sfumato.metrics.progress import REORDER
+from sfumato.metrics.progress import REORDER, WAITS
+from sfumato.metrics.waits import QUANTILES, quantile, together
 
 SHOWN = 240  # points of a chart
 SILENT = 60.0  # seconds without a micro-batch, until it is said
@@ -64,6 +67,9 @@ def _query(query: QueryFigures, about: About, now: float) -> dict[str, Any]:
         "target": about.target,
         "held": progress.held,
         "lag": _lag(query),
+        "punctuation": _least(query, "punctuation"),
+        "waits": _quantiles(reduce(together, (w.counts for w in query.waits.values()), [])),
+        "waited": _most(query, "waited"),
         "seconds": None if newest is None else newest.seconds,
         "busy": query.busy,
         "state": {} if newest is None else newest.state,
@@ -86,8 +92,27 @@ def _share(part: int, whole: int) -> float | None:
 
 def _lag(query: QueryFigures) -> float | None:
     """Seconds that the punctuation is behind the newest row, the most of its reorders."""
-    lags = [shown["lag"] for shown in query.gauges.values() if shown.get("lag") is not None]
-    return max(lags) / 1e6 if lags else None
+    return _most(query, "lag")
+
+
+def _most(query: QueryFigures, gauge: str) -> float | None:
+    """Seconds, over the reorders."""
+    return max(_shown(query, gauge), default=None)
+
+
+def _least(query: QueryFigures, gauge: str) -> float | None:
+    return min(_shown(query, gauge), default=None)
+
+
+def _shown(query: QueryFigures, gauge: str) -> Iterator[float]:
+    for shown in query.gauges.values():
+        if shown.get(gauge) is not None:
+            yield shown[gauge] / 1e6
+
+
+def _quantiles(waits: Sequence[int]) -> list[float | None]:
+    """Seconds: of rows that came out the median and the 99% quantile of how long they were held."""
+    return [quantile(waits, share) for share in QUANTILES]
 
 
 def _said(query: QueryFigures, target: float | None, now: float) -> list[dict[str, Any]]:
@@ -114,10 +139,17 @@ def _operators(query: QueryFigures) -> list[dict[str, Any]]:
     for metric, counts in query.progress.counters.items():
         operator = operator_of(metric)
         shown = dict(query.gauges.get(metric, {}))
-        if metric.startswith(REORDER) and shown.get("lag") is not None:
-            shown["lag"] = shown["lag"] / 1e6
+        if metric.startswith(REORDER):
+            for gauge in ("lag", "waited"):
+                shown[gauge] = None if shown.get(gauge) is None else shown[gauge] / 1e6
+        shown.pop(WAITS, None)
+        waits = query.waits.get(metric)
         found.append(
             {
+                "keys": query.progress.keys.get(metric),
+                "waits": _quantiles(waits.counts if waits else []),
+                "pruned": _pruned(query.progress.added.get(metric, {})),
+                "due": _due(shown.pop("timetable", None)),
                 "name": operator.name,
                 "side": "answers" if operator.answers else operator.side,
                 "counts": counts,
@@ -126,6 +158,18 @@ def _operators(query: QueryFigures) -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def _pruned(added: Mapping[str, int]) -> float | None:
+    """Of the pairs of an arrival and a tuple held opposite, the share that was not compared."""
+    share = _share(added.get("compared", 0), added.get("opposite", 0))
+    return None if share is None else 1.0 - share
+
+
+def _due(timetable: str | None) -> list[dict[str, Any]]:
+    """The next runs of a ranking: when, and the names of its queries."""
+    runs = [] if timetable is None else json.loads(timetable)
+    return [{"at": at, "queries": queries} for at, queries in runs]
 
 
 def _points(points: Sequence[Point]) -> list[dict[str, Any]]:
@@ -147,6 +191,7 @@ def _points(points: Sequence[Point]) -> list[dict[str, Any]]:
                 "late": _share(point.late, point.rows_in),
                 "held": point.held,
                 "lag": point.lag,
+                "waits": _quantiles(point.waits),
                 "memory": point.memory,
                 "parts": {name: of / point.batches for name, of in point.parts.items()},
             }

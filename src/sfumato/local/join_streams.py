@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sfumato.local.model.counters import together
 from sfumato.local.model.frame import frame_of
-from sfumato.local.model.imputation import as_imputation
+from sfumato.local.model.imputation import Imputation
 from sfumato.local.model.kind import same_kind
 from sfumato.local.similarity_join import similarity_join
 
@@ -42,7 +42,7 @@ def join_streams(
                 f"`{stream}` has {_columns(other)}"
             )
     if options.get("impute") is not None:
-        options["impute"] = as_imputation(options["impute"])  # read once for all pairs
+        options["impute"] = Imputation.of(options["impute"])  # read once for all pairs
     parts = []
     for (one, left), (other, right) in combinations(tables.items(), 2):
         called = None if name is None else f"{name}_{one}_{other}"

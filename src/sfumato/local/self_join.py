@@ -17,11 +17,11 @@ from sfumato.local.model.run import Input, Job, run
 from sfumato.local.similarity_join import shown_of
 from sfumato.operators.arguments import flag
 from sfumato.operators.joins.join_window import Window, pair_of
+from sfumato.tables.joins.arguments import joined_attributes
 from sfumato.tables.joins.join import SIDES
 from sfumato.tables.joins.metric import distance_of, finite
 from sfumato.tables.joins.self_join import SelfJoinTableConfig
 from sfumato.tables.joins.sharing import tasks_of
-from sfumato.tables.reading.names import names
 from sfumato.tables.reading.types import is_time
 
 
@@ -50,13 +50,9 @@ def self_join(
     The other arguments, the columns and the counters are those of `sfumato.self_join` over a static
     frame. Raises ValueError or TypeError for wrong arguments.
     """
-    attributes = names("on", on)
+    attributes = joined_attributes(on, order)
     if tasks is not None:
         tasks_of(tasks)  # one process does the work, but a query that moves to Spark is checked
-    if not attributes:
-        raise ValueError("`on` must name at least one attribute; got none")
-    if not names("order", order):
-        raise ValueError("`order` must name the column(s) of the arrival order; got none")
     if isinstance(window, list | tuple):
         raise TypeError(f"`window` of a stream with itself is one window; got {window!r}")
     frame = frame_of(df)

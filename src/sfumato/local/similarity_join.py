@@ -8,18 +8,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.duration import microseconds
 from sfumato.local.model.forgetting import forget_after_of
 from sfumato.local.model.frame import frame_of
-from sfumato.local.model.imputation import Imputation, as_imputation
+from sfumato.local.model.imputation import Imputation
 from sfumato.local.model.join_side import IncompleteSide, Side, pairs_type
 from sfumato.local.model.kind import same_kind
 from sfumato.local.model.run import Input, Job, run, struct_of
 from sfumato.operators.arguments import flag
 from sfumato.operators.joins.join_window import Window, pair_of
+from sfumato.tables.joins.arguments import aligned, check_imputation, joined_attributes
 from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.join import ALTERNATIVES, SIDES, JoinTableConfig
-from sfumato.tables.joins.metric import Metric, distance_of, finite
+from sfumato.tables.joins.metric import distance_of, finite
 from sfumato.tables.joins.sharing import tasks_of
 from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
 from sfumato.tables.reading.names import names
@@ -57,13 +57,9 @@ def similarity_join(
     The other arguments, the columns and the counters are those of `sfumato.similarity_join` over
     static frames. Raises ValueError or TypeError for wrong arguments.
     """
-    attributes = names("on", on)
+    attributes = joined_attributes(on, order)
     if tasks is not None:
         tasks_of(tasks)  # one process does the work, but a query that moves to Spark is checked
-    if not attributes:
-        raise ValueError("`on` must name at least one attribute; got none")
-    if not names("order", order):
-        raise ValueError("`order` must name the column(s) of the arrival order; got none")
     windows = pair_of(window)
     limit, distance = distance_of(within, attributes, metric)
     frames = [frame_of(given, side) for given, side in zip((left, right), SIDES, strict=True)]
@@ -92,8 +88,8 @@ def similarity_join(
             strategy=strategy, metric=distance, on=on_names, **chosen
         )
     else:
-        imputation = as_imputation(impute)
-        _check_imputation(imputation, attributes, strategy, distance)
+        imputation = Imputation.of(impute)
+        check_imputation(imputation, attributes, strategy, distance)
         imputed = imputation.settings.names
         sides = [
             IncompleteSide(frame, side, attributes, order, key, imputed)
@@ -134,33 +130,5 @@ def _alignment(
                 "`order` must be one timestamp, or whole microseconds, where `window` goes by "
                 f"time; the {side.name} table has {', '.join(map(str, kinds))}"
             )
-    scopes = [side.controlled_by for side in sides]
-    if any(scope is None for scope in scopes):
-        if idle_timeout is not None:
-            raise ValueError(
-                "`idle_timeout` is for two tables with punctuations: put reorder before both "
-                "sides, with no key or one that is part of `key`"
-            )
-        return {}
-    idle = None if idle_timeout is None else microseconds("idle_timeout", idle_timeout)
-    return {
-        "aligned": tuple(tuple(scope or ()) for scope in scopes),
-        "idle_timeout": None if idle is None else max(1, idle // 1000),
-    }
-
-
-def _check_imputation(imputation: Imputation, on: list[str], strategy: str, metric: Metric) -> None:
-    if set(on) != set(imputation.settings.attributes):
-        raise ValueError(
-            f"`impute` must have as `attributes` those of `on`, {on}; got "
-            f"{list(imputation.settings.attributes)}: to impute others, use impute before the join"
-        )
-    if strategy != "auto":
-        raise ValueError(
-            f"`strategy` has no meaning with `impute`, whose join is its own; got {strategy!r}"
-        )
-    if metric != Metric():
-        raise ValueError(
-            "`within` of a join with `impute` is one Euclidean distance: use impute before the "
-            "join for another"
-        )
+    found = aligned([side.controlled_by for side in sides], idle_timeout, "reorder")
+    return {} if found is None else found

@@ -15,7 +15,7 @@ from sfumato.local.model.frame import frame_of
 from sfumato.local.model.kind import same_kind
 from sfumato.local.model.run import Input, Job, run, struct_of
 from sfumato.local.model.window_plan import WindowPlan
-from sfumato.operators.ranking.semantics import Semantics
+from sfumato.operators.ranking.semantics import semantics_of
 from sfumato.queries import Top, direction, registered
 from sfumato.tables.operator import ROW
 from sfumato.tables.ranking.top_k import TopKTableConfig
@@ -67,19 +67,10 @@ def top_k(
     require_said(frame.schema, frame.forgotten)
     wanted = [Wanted("", "sum", by)]
     ranking = Ranking(frame, wanted, window, order, key, existence, None, rules, streams)
-    if probability is not None and semantics != "pt_k":
-        raise ValueError(
-            f'`probability` is the least Pr_k of "pt_k"; got {probability!r} for {semantics!r}: '
-            "the column of probabilities is `existence`"
-        )
-    if probability is None and semantics == "pt_k":
-        raise ValueError('"pt_k" needs `probability`, the least Pr_k, in (0, 1]; got None')
     config = TopKTableConfig(
         queries=tuple((query, k, every) for query, (k, every) in named.items()),
         window=window,
-        semantics=Semantics(
-            semantics, probability, alpha, None if weights is None else tuple(weights)
-        ),
+        semantics=semantics_of(semantics, probability, alpha, weights),
         plan=plan,
         ascending=ascending,
         rules=rules is not None,

@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 
 from sfumato.metrics.held_back import HeldBack
 from sfumato.metrics.history import History
-from sfumato.metrics.progress import PREFIX, SIDE, MicroBatch, QueryProgress
+from sfumato.metrics.progress import PREFIX, SIDE, STAYS, WAITS, MicroBatch, QueryProgress
+from sfumato.metrics.waits import RecentWaits
 
-IN_STEP = re.compile(r"_in_\w+$")  # of an operator that runs in one step with a later one
+KINDS = "reorder|join|self_join|extents|window|top_k|impute|earlier_values|where"
+IN_STEP = re.compile(rf"_in_({KINDS})_\w+$")  # of one that runs in one step with a later one
 ANSWERS = "_answers"
 
 
@@ -40,7 +42,7 @@ class QueryFigures:
     """What is known of one query.
 
     newest : its newest micro-batch     reported : when it was, seconds since 1970
-    said : what is out of the ordinary, in words
+    said : what is out of the ordinary, in words     waits : of each reorder
     """
 
     name: str
@@ -54,6 +56,7 @@ class QueryFigures:
     history: History = field(default_factory=History)
     held_back: HeldBack = field(default_factory=HeldBack)
     said: list[tuple[float, str]] = field(default_factory=list)
+    waits: dict[str, RecentWaits] = field(default_factory=dict)
 
     def take(self, reports: Iterable[Any]) -> None:
         """Take in what is new in some reports."""
@@ -61,9 +64,17 @@ class QueryFigures:
         for batch in batches:
             self.newest, self.reported = batch, time.time()
             self.busy += batch.seconds
-            self.gauges.update(batch.gauges)
+            for metric, shown in batch.gauges.items():
+                self._show(metric, shown, self.reported)
             self.history.add(batch, self.reported)
         self._watch(batches)
+
+    def _show(self, metric: str, shown: dict[str, Any], now: float) -> None:
+        before = self.gauges.get(metric, {})
+        stays = {n: before[n] for n in STAYS if n in before and shown.get(n) is None}
+        self.gauges[metric] = shown | stays
+        if any(shown.get(WAITS) or ()):
+            self.waits.setdefault(metric, RecentWaits()).add(shown[WAITS], now)
 
     def look(self) -> None:
         """Say what takes long by now."""

@@ -31,6 +31,14 @@ PANELS: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
         "s",
         (("sfumato_reorder_lag_seconds", "{{query}} {{operator}}"),),
     ),
+    (
+        "How long rows are held",
+        "s",
+        (
+            ("sfumato_reorder_wait_seconds", "{{query}} {{operator}} {{quantile}}"),
+            ("sfumato_reorder_oldest_wait_seconds", "{{query}} {{operator}} oldest held"),
+        ),
+    ),
     ("Rows held", "short", (("sfumato_reorder_held_rows", "{{query}} {{operator}}"),)),
     ("Micro-batch", "s", (("sfumato_batch_seconds", "{{query}}"),)),
     ("Parts of a micro-batch", "s", (("sfumato_batch_part_seconds", "{{query}} {{part}}"),)),
@@ -51,6 +59,26 @@ PANELS: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
             (f"rate(sfumato_operator_overflow_total{RATE})", "{{query}} {{operator}} overflow"),
         ),
     ),
+    (
+        "Window size against rows wanted",
+        "short",
+        (
+            ("sfumato_window_size", "{{query}} {{operator}} held"),
+            ("sfumato_window_rows", "{{query}} {{operator}} wanted"),
+        ),
+    ),
+    (
+        "Pruned share of a join's pairs",
+        "percentunit",
+        (
+            (
+                f"1 - rate(sfumato_operator_compared_total{RATE})"
+                f" / rate(sfumato_operator_opposite_total{RATE})",
+                "{{query}} {{operator}}",
+            ),
+        ),
+    ),
+    ("Keys", "short", (("sfumato_operator_keys", "{{query}} {{operator}}"),)),
     (
         "Pairs and imputed rows",
         "rowsps",
@@ -86,6 +114,13 @@ ALERTS = (
         "rate(sfumato_operator_late_total[15m]) / rate(sfumato_operator_rows_total[15m]) > 0.05",
         "15m",
         "more than 5% of the rows of {{ $labels.operator }} come late; set this to your DRATIO",
+    ),
+    (
+        "SfumatoRowsWait",
+        'sfumato_reorder_wait_seconds{quantile="0.99"} > 600',
+        "10m",
+        "one row in a hundred waits over ten minutes in {{ $labels.operator }}; set this to what "
+        "you can wait",
     ),
     (
         "SfumatoRowsSpoiled",

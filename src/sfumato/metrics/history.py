@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import reduce
 
-from sfumato.metrics.progress import REORDER, MicroBatch
+from sfumato.metrics.progress import REORDER, WAITS, MicroBatch
+from sfumato.metrics.waits import together
 
 MOST = 1_000  # points that are kept; the older half is thinned when there are more
 
@@ -16,6 +18,7 @@ class Point:
     at : end of the last one, seconds since 1970    busy : seconds that they took together
     rows, late : of the operators, each row once    held : rows at the end
     lag : seconds, the largest; None without a reorder     parts : seconds by part
+    waits : rows that came out of reorders, by how long they had waited; empty without one
     """
 
     at: float
@@ -28,6 +31,7 @@ class Point:
     memory: int
     parts: dict[str, float]
     batches: int = 1
+    waits: list[int] = field(default_factory=list)
 
     def then(self, other: Point) -> Point:
         """Both as one."""
@@ -44,6 +48,7 @@ class Point:
             other.memory,
             {name: self.parts.get(name, 0) + other.parts.get(name, 0) for name in names},
             self.batches + other.batches,
+            together(self.waits, other.waits),
         )
 
 
@@ -68,6 +73,7 @@ class History:
                 max(lags) / 1e6 if lags else None,
                 batch.state.get("memory", 0),
                 dict(batch.parts),
+                waits=reduce(together, (s.get(WAITS) or [] for s in batch.gauges.values()), []),
             )
         )
         if len(self.points) > MOST:

@@ -70,7 +70,46 @@ PUNCTUATION = Metric(
 LATE_SHARE = Metric(
     "sfumato_late_share", GAUGE, OPERATOR, "late rows over rows, since the query started"
 )
-OF_REORDERS = (HELD, LAG, OLDEST, PUNCTUATION, LATE_SHARE)
+WAIT = Metric(
+    "sfumato_reorder_wait_seconds",
+    GAUGE,
+    (*OPERATOR, "quantile"),
+    "how long rows were held that came out in order in the last five minutes before the newest "
+    "micro-batch, from their arrival to that of the row that let them out; within a factor of two",
+)
+WAITED = Metric(
+    "sfumato_reorder_oldest_wait_seconds",
+    GAUGE,
+    OPERATOR,
+    "how long the row has waited that is held longest",
+)
+OF_REORDERS = (HELD, LAG, OLDEST, PUNCTUATION, WAIT, WAITED, LATE_SHARE)
+
+KEYS = Metric(
+    "sfumato_operator_keys",
+    GAUGE,
+    OPERATOR,
+    "keys known; after a restart at least so many, until a micro-batch has rows of every bucket",
+)
+WINDOW_SIZE = Metric(
+    "sfumato_window_size",
+    GAUGE,
+    OPERATOR,
+    "tuples in the largest window of the newest micro-batch with answers: w'",
+)
+WINDOW_ROWS = Metric(
+    "sfumato_window_rows",
+    GAUGE,
+    OPERATOR,
+    "tuples that are to exist in a window by count, with its confidence: w",
+)
+DUE = Metric(
+    "sfumato_ranking_due_timestamp_seconds",
+    GAUGE,
+    OPERATOR,
+    "event time of the next run of a ranking, of the key where it comes first",
+)
+OF_OPERATORS = (KEYS, WINDOW_SIZE, WINDOW_ROWS, DUE)
 
 # What operators count, by the name of the counter.
 COUNTED = {
@@ -101,6 +140,8 @@ COUNTED = {
     "late_answers": "answers whose latency is above their query's `every`",
     "latency": "sum of the answers' latencies, in microseconds",
     "spoiled": "values that a decoder could not read",
+    "opposite": "pairs of an arrival and a tuple that the other window of a join held then",
+    "compared": "of them, pairs whose alternatives were compared; the others were pruned",
 }
 GATHERED = ("held",)  # counters that are shown as a gauge
 
@@ -121,6 +162,7 @@ def every_metric() -> Iterator[Metric]:
     """All of them, in the order of the docs."""
     yield from OF_QUERIES
     yield from OF_REORDERS
+    yield from OF_OPERATORS
     yield from (operator_counter(name) for name in COUNTED)
     yield answers()
 

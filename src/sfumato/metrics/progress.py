@@ -9,7 +9,13 @@ from typing import Any
 PREFIX = "sfumato_"
 REORDER = f"{PREFIX}reorder_"
 REASON = "reason"  # the commonest one of invalid rows, text: no counter
-GAUGES = ("oldest", "punctuation", "lag", "slowest")  # of a reorder, at a micro-batch's end
+# What operators show at the end of a micro-batch, where they show it, and of the micro-batch.
+STANDS = ("keys", "oldest", "punctuation", "lag", "slowest", "waited")
+STAYS = ("window_size", "window_rows", "due", "timetable")  # until there is another
+ADDED = ("new_keys", "opposite", "compared")  # counts that are no part of a state
+# Rows that came out of a reorder by how long they had waited, see `waits`: 32 numbers with commas.
+WAITS = "waits"
+GAUGES = (*STANDS, *STAYS, *ADDED, WAITS)
 ROWS_OUT = f"{PREFIX}rows_out"  # observed at the sink
 WHOLE = "triggerExecution"  # the part of a micro-batch that is all of it
 SIDE = re.compile(r"_(left|right|input)$")  # metrics of what goes into an operator
@@ -54,6 +60,8 @@ class QueryProgress:
 
     batches : micro-batches that ran                 rows_in : rows read, over all its sources
     rows_out : rows that reached the sink            counters : observed metric -> name -> total
+    added : as counters, of ADDED     keys : keys known, by metric: at least so many, exact where
+        the run began without a checkpoint or a micro-batch had rows of every bucket
     started, ended : seconds of the monotonic clock
     """
 
@@ -61,6 +69,8 @@ class QueryProgress:
     rows_in: int = 0
     rows_out: int = 0
     counters: dict[str, dict[str, int]] = field(default_factory=dict)
+    added: dict[str, dict[str, int]] = field(default_factory=dict)
+    keys: dict[str, int] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
     ended: float | None = None
     _seen: set[tuple[int, str]] = field(default_factory=set)
@@ -84,7 +94,19 @@ class QueryProgress:
                 for name, value in values.items():
                     totals[name] = totals.get(name, 0) + value
                 batch.held[metric] = totals.get("held", 0)
+            for metric, shown in batch.gauges.items():
+                self._add(metric, shown)
         return new
+
+    def _add(self, metric: str, shown: dict[str, Any]) -> None:
+        totals = self.added.setdefault(metric, {})
+        for name in ADDED:
+            if name in shown:
+                totals[name] = totals.get(name, 0) + (shown[name] or 0)
+        if "keys" in shown:
+            # Of the buckets that had rows all keys are known, of the others those that came.
+            known = self.keys.get(metric, 0) + (shown.get("new_keys") or 0)
+            self.keys[metric] = max(known, shown["keys"] or 0)
 
     def total(self, counter: str) -> int:
         """A counter ("late", "invalid", ...) over the operators; see `counted`."""
@@ -150,8 +172,10 @@ def _micro_batch(report: Any) -> MicroBatch:
     gauges: dict[str, dict[str, Any]] = {}
     for metric, values in observed.items():
         if metric.startswith(PREFIX) and metric != ROWS_OUT:
-            shown = (*(GAUGES if metric.startswith(REORDER) else ()), REASON)
+            shown = (*(() if metric.endswith("_answers") else GAUGES), REASON)
             gauges[metric] = {n: values[n] for n in shown if n in values and n != REASON}
+            if gauges[metric].get(WAITS):
+                gauges[metric][WAITS] = list(map(int, gauges[metric][WAITS].split(",")))
             counters[metric] = {n: value or 0 for n, value in values.items() if n not in shown}
     return MicroBatch(
         report.batchId,

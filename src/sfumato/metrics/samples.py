@@ -9,6 +9,7 @@ from sfumato.metrics import names
 from sfumato.metrics.figures import Figures, QueryFigures, operator_of
 from sfumato.metrics.names import Metric
 from sfumato.metrics.progress import REORDER
+from sfumato.metrics.waits import QUANTILES, quantile
 
 
 class Sample(NamedTuple):
@@ -55,13 +56,28 @@ def _of_operator(query: QueryFigures, observed: str) -> Iterator[Sample]:
     operator = operator_of(observed)
     labels = (query.name, operator.name, operator.side)
     counts = query.progress.counters[observed]
-    for counter, count in counts.items():
+    added = query.progress.added.get(observed, {})
+    shown = query.gauges.get(observed, {})
+    for counter, count in (counts | {n: of for n, of in added.items() if n != "new_keys"}).items():
         if operator.answers:
             yield Sample(names.answers(), (query.name, operator.name, counter), count)
         elif counter not in names.GATHERED:
             yield Sample(names.operator_counter(counter), labels, count)
-    if not observed.startswith(REORDER):
-        return
+    stands = {
+        names.KEYS: query.progress.keys.get(observed) or None,  # 0: it has no key
+        names.WINDOW_SIZE: shown.get("window_size"),
+        names.WINDOW_ROWS: shown.get("window_rows"),
+        names.DUE: None if shown.get("due") is None else shown["due"] / 1e6,
+    }
+    for metric, value in stands.items():
+        if value is not None:
+            yield Sample(metric, labels, value)
+    if observed.startswith(REORDER):
+        yield from _of_reorder(query, observed, labels)
+
+
+def _of_reorder(query: QueryFigures, observed: str, labels: tuple[str, ...]) -> Iterator[Sample]:
+    counts = query.progress.counters[observed]
     if "held" in counts:
         yield Sample(names.HELD, labels, counts["held"])
     share = query.late_share(observed)
@@ -72,6 +88,13 @@ def _of_operator(query: QueryFigures, observed: str) -> Iterator[Sample]:
         ("lag", names.LAG),
         ("oldest", names.OLDEST),
         ("punctuation", names.PUNCTUATION),
+        ("waited", names.WAITED),
     ):
         if shown.get(key) is not None:
             yield Sample(metric, labels, shown[key] / 1e6)
+    if observed in query.waits:
+        counts_of = query.waits[observed].counts
+        for share in QUANTILES:
+            seconds = quantile(counts_of, share)
+            if seconds is not None:
+                yield Sample(names.WAIT, (*labels, f"{share:g}"), seconds)

@@ -5,7 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
+from scipy import stats
 
 Result = TypeVar("Result")
 
@@ -40,6 +42,18 @@ def means(runs: list[dict[str, Any]], *measured: str) -> pd.DataFrame:
             row |= dict(zip(names, found.values(), strict=True))
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def half_widths(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Half of the 95% interval of the mean of each row, by Student's t.
+
+    values : float64[points, runs]; a single run has an infinite interval
+    """
+    runs = np.atleast_2d(np.asarray(values, np.float64))
+    n = runs.shape[1]
+    if n < 2:
+        return np.full(len(runs), np.inf)
+    return np.asarray(stats.t.ppf(0.975, n - 1) * runs.std(axis=1, ddof=1) / n**0.5)
 
 
 def timed(call: Callable[[], Result]) -> tuple[Result, float]:

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from sfumato.spark.model.imputation import as_imputation
+from sfumato.spark.model.imputation import Imputation
 from sfumato.spark.similarity_join import similarity_join
 
 STREAMS = ("left_stream", "right_stream")
@@ -52,7 +52,7 @@ def join_streams(
                 f"{first.schema.simpleString()}, `{stream}` has {frame.schema.simpleString()}"
             )
     if options.get("impute") is not None:
-        options["impute"] = as_imputation(options["impute"])  # read once for all pairs
+        options["impute"] = Imputation.of(options["impute"])  # read once for all pairs
     joined = []
     for (one, left), (other, right) in combinations(streams.items(), 2):
         names = [F.lit(n).alias(column) for n, column in zip((one, other), STREAMS, strict=True)]

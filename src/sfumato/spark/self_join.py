@@ -17,6 +17,7 @@ from sfumato.spark.model.forgetting import forget_after_of
 from sfumato.spark.model.join_side import Side
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
 from sfumato.spark.similarity_join import answers_of, input_of
+from sfumato.tables.joins.arguments import joined_attributes
 from sfumato.tables.joins.join import SIDES
 from sfumato.tables.joins.metric import distance_of, finite
 from sfumato.tables.joins.self_join import SelfJoinTableConfig
@@ -54,7 +55,8 @@ def self_join(
     event time as `order`, late rows take no part and are counted.
 
     Cost: twice that of a join of two streams of half the rows each; one shuffle by `key`, of
-    `tasks` copies of the rows, and the stream is read once. State: the rows of the window, once.
+    `tasks` copies of the rows, and the stream is read once. State: the rows of the window once,
+    the points of their alternatives twice.
     Raises ValueError or TypeError for wrong arguments.
 
     >>> pairs = sf.self_join(
@@ -63,11 +65,7 @@ def self_join(
     >>> sorted((row.left.id, row.right.id, round(row.probability, 2)) for row in pairs.collect())
     [(2, 1, 0.62), (4, 2, 0.62), (4, 3, 0.62)]
     """
-    attributes = names("on", on)
-    if not attributes:
-        raise ValueError("`on` must name at least one attribute; got none")
-    if not names("order", order):
-        raise ValueError("`order` must name the column(s) of the arrival order; got none")
+    attributes = joined_attributes(on, order)
     if isinstance(window, list | tuple):
         raise TypeError(f"`window` of a stream with itself is one window; got {window!r}")
     windows = pair_of(window)

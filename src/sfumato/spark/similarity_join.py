@@ -10,7 +10,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DoubleType, StringType, StructType
 
-from sfumato.duration import microseconds
 from sfumato.operators.arguments import flag
 from sfumato.operators.joins.join_window import Window, pair_of
 from sfumato.spark.model.alternatives import ALTERNATIVES
@@ -18,14 +17,15 @@ from sfumato.spark.model.columns import is_time, names, resolved
 from sfumato.spark.model.controlled import MARKS
 from sfumato.spark.model.entrance import public
 from sfumato.spark.model.forgetting import forget_after_of
-from sfumato.spark.model.imputation import Imputation, as_imputation
+from sfumato.spark.model.imputation import Imputation
 from sfumato.spark.model.join_side import IncompleteSide, Side, pairs_type
 from sfumato.spark.model.names import renamed
 from sfumato.spark.runtime.reading import Input
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
+from sfumato.tables.joins.arguments import aligned, check_imputation, joined_attributes
 from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.join import SIDES, JoinTableConfig
-from sfumato.tables.joins.metric import Metric, distance_of, finite
+from sfumato.tables.joins.metric import distance_of, finite
 from sfumato.tables.joins.sharing import tasks_for, tasks_of
 from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
 from sfumato.windows import JoinWindow
@@ -149,11 +149,7 @@ def similarity_join(
     >>> sorted((row.left.id, row.right.id, round(row.probability, 2)) for row in pairs.collect())
     [(1, 1, 0.62), (2, 2, 0.62), (3, 3, 0.62), (4, 4, 0.62)]
     """
-    attributes = names("on", on)
-    if not attributes:
-        raise ValueError("`on` must name at least one attribute; got none")
-    if not names("order", order):
-        raise ValueError("`order` must name the column(s) of the arrival order; got none")
+    attributes = joined_attributes(on, order)
     windows = pair_of(window)
     limit, distance = distance_of(within, attributes, metric)
     frames = list(zip((left, right), SIDES, strict=True))
@@ -180,8 +176,8 @@ def similarity_join(
             strategy=strategy, metric=distance, on=on_names, tasks=shared, **chosen
         )
     else:
-        imputation = as_imputation(impute)
-        _check_imputation(imputation, attributes, strategy, distance)
+        imputation = Imputation.of(impute)
+        check_imputation(imputation, attributes, strategy, distance)
         if tasks not in (None, 1):
             raise ValueError(
                 f"`tasks` has no meaning with `impute`, whose tasks would each impute what the "
@@ -256,34 +252,5 @@ def _alignment(
                 f"time; the {side.name} frame has {', '.join(k.simpleString() for k in kinds)}"
             )
     streams = all(side.frame.isStreaming for side in sides)
-    scopes = [side.controlled_by for side in sides]
-    if any(scope is None for scope in scopes):
-        if idle_timeout is not None:
-            raise ValueError(
-                "`idle_timeout` is for two frames with punctuations: put sf.reorder before both "
-                "sides, with no key or one that is part of `key`"
-            )
-        return {"pace_matters": streams}
-    idle = None if idle_timeout is None else microseconds("idle_timeout", idle_timeout)
-    return {
-        "aligned": tuple(tuple(scope or ()) for scope in scopes),
-        "idle_timeout": None if idle is None else max(1, idle // 1000),
-    }
-
-
-def _check_imputation(imputation: Imputation, on: list[str], strategy: str, metric: Metric) -> None:
-    if set(on) != set(imputation.settings.attributes):
-        raise ValueError(
-            f"`impute` must have as `attributes` those of `on`, {on}; got "
-            f"{list(imputation.settings.attributes)}: to impute others, use sf.impute before the "
-            "join"
-        )
-    if strategy != "auto":
-        raise ValueError(
-            f"`strategy` has no meaning with `impute`, whose join is its own; got {strategy!r}"
-        )
-    if metric != Metric():
-        raise ValueError(
-            "`within` of a join with `impute` is one Euclidean distance: use sf.impute before the "
-            "join for another"
-        )
+    found = aligned([side.controlled_by for side in sides], idle_timeout, "sf.reorder")
+    return {"pace_matters": streams} if found is None else found

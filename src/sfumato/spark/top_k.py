@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DoubleType, LongType, StringType, StructType
 
-from sfumato.operators.ranking.semantics import Semantics
+from sfumato.operators.ranking.semantics import semantics_of
 from sfumato.queries import Top, direction, registered
 from sfumato.spark.model.aggregates import Wanted
 from sfumato.spark.model.alternatives import ALTERNATIVES
@@ -100,13 +100,14 @@ def top_k(
     such an instant that come later are late.
 
     Rows with invalid probabilities, without order or without a finite score take no part; the
-    observed metrics ``sfumato_top_k_N_input`` count them (`invalid`). ``sfumato_top_k_N`` counts
+    observed metrics ``sfumato_top_k_N_input`` count them (`invalid`), a stream warns of them, and
+    `rejected` gives those of a static frame, which does not warn. ``sfumato_top_k_N`` counts
     rows, invalid (whose time lies beyond 2**60 microseconds of 1970), late, out_of_order, rejected
-    (left out for good because their rule has more than
-    probability 1 in a window; the later arrivals), overflow (evicted by `max_tuples`), executions,
-    cost (their k in all), answers (rows), answered (answers to a query at an instant), late_answers
-    (those whose latency is above their `every`) and latency (its sum, in microseconds of event
-    time). ``sfumato_top_k_N_answers`` counts the answers to each query, of up to 100, by name.
+    (left out for good because their rule has more than probability 1 in a window; the later
+    arrivals), overflow (evicted by `max_tuples`), executions, cost (their k in all), answers
+    (rows), answered (answers to a query at an instant), late_answers (those whose latency is above
+    their `every`) and latency (its sum, in microseconds of event time).
+    ``sfumato_top_k_N_answers`` counts the answers to each query, of up to 100, by name.
 
     A stopped streaming query may go on from its checkpoint with other `queries` (names, k or
     `every`): they take effect as of its last micro-batch, and no bound is missed.
@@ -128,19 +129,10 @@ def top_k(
     named = registered(queries, otherwise)
     wanted = [Wanted("", "sum", by)]
     ranking = Ranking(df, wanted, window, order, key, existence, None, rules, streams)
-    if probability is not None and semantics != "pt_k":
-        raise ValueError(
-            f'`probability` is the least Pr_k of "pt_k"; got {probability!r} for {semantics!r}: '
-            "the column of probabilities is `existence`"
-        )
-    if probability is None and semantics == "pt_k":
-        raise ValueError('"pt_k" needs `probability`, the least Pr_k, in (0, 1]; got None')
     config = TopKTableConfig(
         queries=tuple((query, k, every) for query, (k, every) in named.items()),
         window=window,
-        semantics=Semantics(
-            semantics, probability, alpha, None if weights is None else tuple(weights)
-        ),
+        semantics=semantics_of(semantics, probability, alpha, weights),
         plan=plan,
         ascending=ascending,
         rules=rules is not None,

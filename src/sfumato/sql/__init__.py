@@ -42,11 +42,17 @@ def sql(spark: SparkSession, text: str, **frames: DataFrame) -> DataFrame | list
     >>> ordered.where("late").count()
     1
     """
+    from sfumato.spark.model.declared_frame import DeclaredFrame, asked
     from sfumato.sql.planner.planner import Planner, parsed
 
     _check(spark, text)
-    planned = Planner(spark, text, frames=frames).answers(parsed(text).statements)
-    answers = [frame.df for frame in planned]
+
+    def plan() -> list[DataFrame]:
+        planned = Planner(spark, text, frames=frames).answers(parsed(text).statements)
+        return [frame.df for frame in planned]
+
+    declared = any(isinstance(frame, DeclaredFrame) for frame in frames.values())
+    answers = asked(plan) if declared else plan()
     return answers[0] if len(answers) == 1 else answers
 
 

@@ -121,6 +121,11 @@ class Chain(Stateful):
         self.steps: list[TableOperator] = [step.config.make() for step in config.steps]
         self.counts = dict.fromkeys(config.linked, 0)
 
+    def begin(self) -> None:
+        """A micro-batch begins, see `TableOperator.begin`."""
+        for operator in self.steps:
+            operator.begin()
+
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         """Answers of the last step to the rows of a micro-batch: (frame, rows) pairs."""
         return self._run(batch, now)

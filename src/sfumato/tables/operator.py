@@ -34,8 +34,8 @@ class TableConfig(ABC):
         the unit of order0; None: keys are never forgotten
 
     A class says its `kind`, the `version` of its state's layout, the `counters` it keeps, and its
-    `gauges`: what it shows as it is at the end of a micro-batch, name -> (type, SQL aggregate over
-    the buckets that had rows).
+    `gauges`: what it shows at the end of a micro-batch and does not save, name -> (type, SQL
+    aggregate over the buckets that had rows).
     """
 
     keys: int = 0
@@ -45,7 +45,10 @@ class TableConfig(ABC):
     kind: ClassVar[str]
     version: ClassVar[int] = 1
     counters: ClassVar[tuple[str, ...]] = ("rows", "invalid", "out_of_order")
-    gauges: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    gauges: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "keys": ("long", "sum(keys)"),
+        "new_keys": ("long", "sum(new_keys)"),
+    }
 
     @property
     def tasks(self) -> int:
@@ -93,9 +96,14 @@ class TableOperator(Stateful, ABC):
         self.index = KeyIndex(forget_after=config.forget_after)
         self.latest: tuple | None = None  # order of the newest row
         self.counts: dict[str, int] = dict.fromkeys(config.counters, 0)
+        self._keys_before = 0  # those known when the micro-batch began
 
     def lengths(self) -> dict[str, int]:
         return {}  # the config's numbers are of columns: `keys` is not how many keys there are
+
+    def begin(self) -> None:
+        """A micro-batch begins: what `gauges` show of one is counted from here on."""
+        self._keys_before = len(self.index)
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         """Answers to the rows of a micro-batch: (side, rows) pairs; `now` in milliseconds."""
@@ -169,8 +177,10 @@ class TableOperator(Stateful, ABC):
         return dict(self.counts)
 
     def gauges(self) -> dict[str, Any]:
-        """What the config's `gauges` show now, None where nothing is known."""
-        return {}
+        """What the config's `gauges` show now, None where nothing is known: no part of the state,
+        and answers do not depend on it."""
+        keys = len(self.index)
+        return {"keys": keys, "new_keys": keys - self._keys_before}
 
     def snapshot(self) -> bytes:
         """The declared state as versioned bytes."""

@@ -179,7 +179,9 @@ def range_of(values, prob, probability):
     return values[low], values[min(high, len(values) - 1)]
 
 
-@pytest.mark.parametrize("many", [1, 2, 3])
+@pytest.mark.parametrize(
+    "many", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)]
+)
 def test_ranges_hold_as_many_values_as_they_say_for_each_number_of_missing_attributes(many):
     imputer = Imputer(rows(20, 4000), DEPENDENCIES, names=NAMES)
     objects = rows(21, 900)

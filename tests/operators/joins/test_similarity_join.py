@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields, replace
-from itertools import pairwise
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -19,147 +18,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from join_cases import arrivals_of, random_stream
+from join_reference import (
+    SAME,
+    as_changes,
+    assert_same,
+    brute_force,
+    held,
+    in_parts,
+    join_of,
+    strategies_for,
+)
 from seeds import examples
 from sfumato.kernels.joins.match_probability import distance_limit
 from sfumato.operators.joins.similarity_join import Answers, Arrivals, SimilarityJoin
 from sfumato.operators.state.snapshot import SnapshotError
-from sfumato.windows import JoinWindow, Range
+from sfumato.windows import Range
 from worlds import worlds
-
-SAME = 1e-12
-
-
-def join_of(dimensions, within, probability, rows, confidence, max_tuples=None, **options):
-    """The join with one count window for both sides."""
-    window = JoinWindow(rows, confidence, max_tuples)
-    return SimilarityJoin(dimensions, within, probability, window, **options)
-
-
-def with_one_more(law, p):
-    """Law of a count after one more independent tuple of existence p."""
-    return [q * (1 - p) + r * p for q, r in zip([*law, 0.0], [0.0, *law], strict=True)]
-
-
-def at_least(existences, rows):
-    """Pr(at least `rows` of independent tuples exist)."""
-    law = [1.0]
-    for p in existences:
-        law = with_one_more(law, p)
-    return max(0.0, 1.0 - sum(law[:rows]))
-
-
-def positions(existences, rows):
-    """T_j of each tuple, oldest first: Pr(fewer than `rows` of the newer ones exist)."""
-    law, inside = [1.0], []
-    for p in reversed(existences):
-        inside.append(min(1.0, sum(law[:rows])))
-        law = with_one_more(law, p)
-    return inside[::-1]
-
-
-def held(tuples, i):
-    """(samples, existence) of tuple i."""
-    part = slice(tuples.offsets[i], tuples.offsets[i + 1])
-    samples = list(zip(tuples.prob[part].tolist(), tuples.points[part].tolist(), strict=True))
-    total = math.fsum(p for p, _ in samples)
-    return samples, 1.0 if abs(total - 1) < 1e-14 else total
-
-
-def brute_force(stream, within, probability, rows, confidence, max_tuples=None):
-    """All changes: (arrival, change, left, right, probability, {(left, right sample): prob})."""
-    numbers, windows, current, changes = [0, 0], {}, [], []
-    evict_at = min(confidence, 1 - probability)
-    for i, (side, key) in enumerate(zip(stream.side.tolist(), stream.key.tolist(), strict=True)):
-        samples, existence = held(stream, i)
-        number = numbers[side]
-        numbers[side] += 1
-        if existence == 0:
-            continue
-        other = windows.setdefault((key, 1 - side), [])
-        for (opposite, theirs, _), inside in zip(
-            other, positions([e for _, _, e in other], rows), strict=True
-        ):
-            pairs = {
-                ((k, m) if side == 0 else (m, k)): p * q
-                for k, (p, x) in enumerate(samples)
-                for m, (q, y) in enumerate(theirs)
-                if math.sqrt(sum((a - b) ** 2 for a, b in zip(x, y, strict=True))) <= within
-            }
-            match = inside * sum(pairs.values())
-            if match >= probability:
-                left, right = (number, opposite) if side == 0 else (opposite, number)
-                found = (left, right, match, {pair: p * inside for pair, p in pairs.items()}, key)
-                changes.append((i, 1, *found[:4]))
-                current.append(found)
-        own = windows.setdefault((key, side), [])
-        own.append((number, samples, existence))
-        gone = set()
-        while len(own) > rows:
-            reached = at_least([e for _, _, e in own[1:]], rows)
-            if not (reached >= evict_at if evict_at > 0 else reached > 0):
-                break
-            gone.add(own.pop(0)[0])
-        while max_tuples is not None and len(own) > max_tuples:
-            gone.add(own.pop(0)[0])
-        leaving = [a for a in current if a[side] in gone]
-        current = [a for a in current if a[side] not in gone]
-        changes += [(i, -1, *a[:4]) for a in sorted(leaving, key=lambda a: a[:2])]
-    return changes
-
-
-def as_changes(answers):
-    """Answers in the form of `brute_force`."""
-    rows = []
-    for i in range(len(answers)):
-        part = slice(answers.offsets[i], answers.offsets[i + 1])
-        pairs = zip(
-            answers.left_sample[part].tolist(), answers.right_sample[part].tolist(), strict=True
-        )
-        rows.append(
-            (
-                int(answers.arrival[i]),
-                int(answers.change[i]),
-                int(answers.left[i]),
-                int(answers.right[i]),
-                float(answers.probability[i]),
-                dict(zip(pairs, answers.prob[part].tolist(), strict=True)),
-            )
-        )
-    return rows
-
-
-def assert_same(got, expected):
-    assert [row[:4] for row in got] == [row[:4] for row in expected]
-    for mine, theirs in zip(got, expected, strict=True):
-        assert abs(mine[4] - theirs[4]) <= SAME
-        assert mine[5].keys() == theirs[5].keys()
-        assert all(abs(p - theirs[5][pair]) <= SAME for pair, p in mine[5].items())
-
-
-def in_parts(join, stream, cuts, saved=False):
-    """Process a stream cut at some places; with `saved`, through a snapshot at every cut."""
-    changes, places = [], [0, *sorted(cuts), stream.side.size]
-    for begin, end in pairwise(places):
-        samples = slice(stream.offsets[begin], stream.offsets[end])
-        answers = join.process(
-            Arrivals(
-                stream.side[begin:end],
-                stream.key[begin:end],
-                stream.offsets[begin : end + 1] - stream.offsets[begin],
-                stream.prob[samples],
-                stream.points[samples],
-                None if stream.time is None else stream.time[begin:end],
-            )
-        )
-        changes += [(a + begin, *rest) for a, *rest in as_changes(answers)]
-        if saved:
-            join = SimilarityJoin.restore(join.snapshot())
-    return changes, join
-
-
-def strategies_for(dimensions):
-    return ["nested", "index", "auto"] + (["sort"] if dimensions == 1 else [])
-
 
 joins = st.fixed_dictionaries(
     {
@@ -454,6 +328,7 @@ def test_a_pruned_search_visits_few_of_the_pairs():
     assert counters["visited"] < 0.05 * counters["pairs"]
 
 
+@pytest.mark.slow
 def test_real_positions_of_two_people_join_as_brute_force_has_it(data_folder):
     table = pq.read_table(data_folder / "geolife_11users.parquet")
     frame = table.select(["user_id", "ts", "lat", "lon", "alt_ft"]).to_pandas()
@@ -535,87 +410,3 @@ def test_bytes_that_are_no_join_are_refused():
     data = join_of(**GOOD).snapshot()
     with pytest.raises(SnapshotError):
         SimilarityJoin.restore(data[:-1] + b"!")
-
-
-def timed_brute_force(stream, within, probability, windows):
-    """As `brute_force`, with a window (rows, span) of certain tuples for each side; None: no bound.
-
-    A window stands at the newest time of its key; what is `span` old, or older, is gone.
-    """
-    numbers, held_by, clock, current, changes = [0, 0], {}, {}, [], []
-    rows = zip(stream.side.tolist(), stream.key.tolist(), stream.time.tolist(), strict=True)
-    for i, (side, key, time) in enumerate(rows):
-        now = clock[key] = max(time, clock.get(key, time))
-        samples, _ = held(stream, i)
-        number = numbers[side]
-        numbers[side] += 1
-        gone = []
-        for of in (0, 1):
-            window = held_by.setdefault((key, of), [])
-            span = windows[of][1]
-            while span is not None and window and window[0][2] <= now - span:
-                gone.append((of, window.pop(0)[0]))
-        for opposite, theirs, _ in held_by[key, 1 - side]:
-            pairs = {
-                ((k, m) if side == 0 else (m, k)): p * q
-                for k, (p, x) in enumerate(samples)
-                for m, (q, y) in enumerate(theirs)
-                if math.sqrt(sum((a - b) ** 2 for a, b in zip(x, y, strict=True))) <= within
-            }
-            if sum(pairs.values()) >= probability:
-                left, right = (number, opposite) if side == 0 else (opposite, number)
-                changes.append((i, 1, left, right, sum(pairs.values()), pairs))
-                current.append((left, right, sum(pairs.values()), pairs))
-        held_by[key, side].append((number, samples, now))
-        rows = windows[side][0]
-        if rows is not None and len(held_by[key, side]) > rows:
-            gone.append((side, held_by[key, side].pop(0)[0]))
-        leaving = [a for a in current if any(a[of] == number for of, number in gone)]
-        current = [a for a in current if a not in leaving]
-        changes += [(i, -1, *a) for a in sorted(leaving, key=lambda a: a[:2])]
-    return changes
-
-
-@examples(40)
-@given(
-    st.integers(0, 10**6),
-    st.integers(1, 3),
-    st.tuples(*[st.tuples(*[st.none() | st.integers(1, 30) for _ in range(2)]) for _ in range(2)]),
-    st.sampled_from(["append", "changes"]),
-    st.sampled_from([0.05, 0.3, 0.8]),
-    st.data(),
-)
-def test_windows_by_time_equal_brute_force_under_every_strategy(
-    seed, d, windows, output, probability, data
-):
-    rng = np.random.default_rng(seed)
-    stream = random_stream(seed, 90, d, 2)
-    total = np.repeat(np.add.reduceat(stream.prob, stream.offsets[:-1]), np.diff(stream.offsets))
-    time = np.cumsum(rng.integers(0, 4, 90)) - rng.integers(0, 6, 90) * (rng.random(90) < 0.1)
-    stream = replace(stream, prob=stream.prob / total, time=time)
-    expected = timed_brute_force(stream, 1.5, probability, windows)
-    if output == "append":
-        expected = [change for change in expected if change[1] > 0]
-    chosen = [
-        Range(span) if rows is None and span is not None else JoinWindow(rows=rows, span=span)
-        for rows, span in ((rows, span and f"{span} us") for rows, span in windows)
-    ]
-    cuts = data.draw(st.lists(st.integers(0, 90), max_size=4))
-    saved = data.draw(st.booleans())
-    for strategy in strategies_for(d):
-        join = SimilarityJoin(d, 1.5, probability, chosen, strategy=strategy, output=output)
-        assert_same(in_parts(join, stream, cuts, saved)[0], expected)
-
-
-def test_windows_by_time_forget_and_refuse_what_they_cannot_use():
-    stream = replace(random_stream(3, 3000, 2), time=np.arange(3000))
-    join = SimilarityJoin(2, 1.0, 0.5, Range("50 us"), output="changes")
-    join.process(stream)
-    assert join.counters["held"] < 51
-    assert len(join.snapshot()) < 40_000
-    with pytest.raises(ValueError, match="`time` is needed"):
-        join.process(replace(stream, time=None))
-    with pytest.raises(ValueError, match="by its length alone"):
-        SimilarityJoin(2, 1.0, 0.5, Range("50 us", slide="10 us"))
-    with pytest.raises(TypeError, match=r"sf.Rows\(rows, confidence=...\), sf.Range\(length\)"):
-        SimilarityJoin(2, 1.0, 0.5, 50)

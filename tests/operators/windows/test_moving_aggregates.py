@@ -198,6 +198,7 @@ def test_answers_are_the_same_in_any_batches_and_across_restarts(every, shape):
             np.testing.assert_array_equal(got, getattr(whole.results[i], name))
 
 
+@pytest.mark.slow
 def test_what_is_kept_stays_small():
     offsets, prob, value = stream(2, "uniform", "noise", 2_400)
     window = CountWindowAggregate(400, 0.95, [AVG, MIN, MAX])

@@ -191,6 +191,7 @@ def test_the_exact_law_comes_back_once_all_that_made_it_too_large_has_left():
     assert exact[again:].all()
 
 
+@pytest.mark.slow
 def test_nothing_drifts_however_large_a_value_passed(only_worlds):
     n, rows, samples = 100_000, 50, 6
     offsets, prob, value = stream(8, n, "outlier", most=1)
@@ -255,6 +256,7 @@ def test_a_count_of_values_is_exact_while_no_value_is_missing(monkeypatch):
     np.testing.assert_array_equal(values.quantiles[without], tuples.quantiles[without])
 
 
+@pytest.mark.slow
 def test_worlds_beyond_the_budget_are_begun_anew_and_stay_the_same(monkeypatch):
     n, samples, asked = 400, 50, [SUM, AVG, MEDIAN]
     _, prob, value = stream(9, n, most=1)
@@ -278,6 +280,7 @@ def test_worlds_beyond_the_budget_are_begun_anew_and_stay_the_same(monkeypatch):
     assert (all_groups, one_group) == (4, 1)
 
 
+@pytest.mark.slow
 def test_a_group_keeps_few_bytes_for_its_worlds():
     offsets, prob, value = stream(2, 3_000, most=1)
     sizes = {}

@@ -73,6 +73,7 @@ def test_answers_do_not_know_which_groups_rest(monkeypatch, seed, options):
         assert window.counters["held"] == 0
 
 
+@pytest.mark.slow
 def test_most_groups_rest_where_there_are_many():
     rows = list(stream(1, 40_000, groups=30_000))
     rows[3][:] = False

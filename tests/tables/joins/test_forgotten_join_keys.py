@@ -105,6 +105,7 @@ def test_a_key_begins_anew_with_empty_windows(name, keys):
             assert got == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", JOINS)
 def test_memory_of_silent_keys_is_freed(name):
     config = replace(JOINS[name], forget_after=AFTER)

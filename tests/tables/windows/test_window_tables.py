@@ -168,6 +168,7 @@ def test_a_key_that_was_silent_begins_anew_whatever_the_cuts(seed, window):
         assert [row["total"]["mean"] for row in found] == expected
 
 
+@pytest.mark.slow
 def test_memory_of_silent_keys_is_freed():
     config = rows_config(forget_after=10.0)
     operator = config.make()

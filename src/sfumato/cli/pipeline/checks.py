@@ -31,6 +31,7 @@ def check_before_spark(pipeline: Pipeline) -> None:
     their syntax, the tables they read, the columns of sources that stand in brackets.
     """
     check_paths(pipeline)
+    check_folders(pipeline)
     check_connectors(pipeline)
     known: dict[str, list[str] | None] = {}
     for source in pipeline.sources:
@@ -62,6 +63,31 @@ def check_paths(pipeline: Pipeline) -> None:
     for jar in pipeline.spark.jars:
         if not WITH_SCHEME.match(jar) and not Path(jar).is_file():
             raise PipelineError.at("spark.jars", f": there is no file {jar}")
+
+
+def check_folders(pipeline: Pipeline) -> None:
+    """Raise PipelineError for a sink of files whose folder is another sink's, a source's or the
+    checkpoint's: each would take the other's files for its own."""
+    taken: list[tuple[str, str]] = []
+    if pipeline.checkpoint is not None:
+        taken.append((pipeline.checkpoint, "the checkpoint of the file"))
+    for source in pipeline.sources:
+        if source.path is not None and source.format != REPLAY:
+            taken.append((source.path, f"what `sources.{source.name}` reads"))
+    for sink in pipeline.sinks:
+        if sink.path is None or sink.format.lower() not in OF_FILES:
+            continue
+        for path, what in taken:
+            if _same_folder(path, sink.path):
+                why = f": the folder is {what}; give this sink one of its own"
+                raise PipelineError.at(f"sinks.{sink.name}.path", why)
+        taken.append((sink.path, f"where `sinks.{sink.name}` writes"))
+
+
+def _same_folder(path: str, other: str) -> bool:
+    if WITH_SCHEME.match(path) or WITH_SCHEME.match(other):
+        return path.rstrip("/") == other.rstrip("/")
+    return Path(path).resolve() == Path(other).resolve()
 
 
 def _checked_source(source: Source) -> list[str] | None:

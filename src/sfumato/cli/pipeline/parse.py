@@ -51,7 +51,10 @@ def _text(file: Path) -> str:
         return file.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise PipelineError(f"there is no file {file}") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        where = f"byte {error.start + 1} is none of UTF-8"
+        raise PipelineError(f"{file} is no text: {where}; save the file as UTF-8") from error
+    except OSError as error:
         raise PipelineError(f"{file} cannot be read: {error}") from error
 
 

@@ -20,7 +20,7 @@ from sfumato.kernels.disorder.state import EXPERTS
 
 STEP = 32  # rows from one steering to the next,
 AIM = 0.98  # of the drop ratio: room for what comes late at the very end,
-SHY, SHY_UNTIL = 0.1, 120.0  # and more of it before so many rows may have been late
+SHY, SHY_UNTIL = 0.1, 120.0  # and more of it before so many rows may have been late;
 OWED, OWED_SHARE = 4.0, 0.03  # T
 GENTLE = 0.06  # what may be owed in addition, as OWED_SHARE, by those that forget nothing;
 LEGACY = 0.01  # by the expert followed, of what others were late
@@ -29,7 +29,7 @@ CLUMP_GROWTH = 100.0  # expected late rows after which clumps count one more
 RESERVE = 0.5  # of the largest clump: so many late rows are kept for the next one
 CENTRE = 0.6  # c: late rows are kept about c T below d' n
 UNSURE = 2.0  # expected late rows before slopes are trusted: until then plain quantiles
-GAIN = 1.5  # from the debt to the log price
+GAIN, SHY_GAIN = 1.5, 0.8  # from the debt to the log price, and more until SHY_UNTIL
 SMOOTH = 200.0  # slopes are smoothed over so many rows times drop ratio
 LEAST = 0.05  # the smallest share looked at, in drop ratios
 MEMORY = 60.0  # of the comparison, in rows times drop ratio
@@ -40,7 +40,7 @@ AT_MOST = 0.5  # and at most by this share
 
 
 @compiled
-def threshold(e, debt, d, key, area):
+def threshold(e, debt, gain, d, key, area):
     """Expert e's threshold at a given debt x, in the units of its measure. O(list)."""
     values, _ = tail_of(e, key, area)
     size = key.listed[e]
@@ -49,7 +49,7 @@ def threshold(e, debt, d, key, area):
         share = AIM * d / (1.0 + debt**1.5) if debt > 0.0 else AIM * d * (1.0 + (-debt) ** 1.5)
         s = quantile(values, size, min(share, MOST * d) * rows)
     else:
-        price = math.exp(min(key.slope_of[e] + GAIN * debt, 300.0))
+        price = math.exp(min(key.slope_of[e] + gain * debt, 300.0))
         s = priced(values, size, rows, price, LEAST * d, MOST * d)
     if debt > BEYOND and size > 0:
         beyond = min(FARTHER * (debt - BEYOND), AT_MOST)
@@ -114,7 +114,8 @@ def steer(d, jolt, key, area):
     fed = key.fed
     clump = key.late_fed / key.clumps if key.clumps > 0 else 1.0
     owed = OWED * min(clump, 1.0 + d * fed / CLUMP_GROWTH) + OWED_SHARE * d * fed
-    aim = AIM - SHY / (1.0 + (d * fed / SHY_UNTIL) ** 2)
+    shy = 1.0 / (1.0 + (d * fed / SHY_UNTIL) ** 2)
+    aim, gain = AIM - SHY * shy, GAIN + SHY_GAIN * shy
     allowed = aim * d * fed - max(CENTRE * owed, RESERVE * key.largest_clump)
     if fed % (4 * STEP) == 0:
         forget(d, key, area)
@@ -128,8 +129,8 @@ def steer(d, jolt, key, area):
         debt = (key.late_of[e] - allowed) / (owed + (GENTLE * d * fed if e >= FORGETFUL else 0.0))
         if fed % STEP == 0 or fed < 4 * STEP:
             learn_slope(e, d, key, area)
-        key.threshold_of[e] = threshold(e, debt, d, key, area)
+        key.threshold_of[e] = threshold(e, debt, gain, d, key, area)
         if e == key.chosen:
             debt += (key.late_fed - key.late_of[e]) / (owed + LEGACY * d * fed)
-            key.followed = threshold(e, debt, d, key, area)
+            key.followed = threshold(e, debt, gain, d, key, area)
     key.late_steered = key.late_fed

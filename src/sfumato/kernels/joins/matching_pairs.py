@@ -42,19 +42,21 @@ def _pairs_of_numbers(tuples, u, v, limit, factor, swap, n, pairs):
     return n
 
 
-@lean
-def _near_row(tuples, u, k, v, criterion, squared, near):
-    """Which samples of slot v are near sample k of slot u: near, uint8; how many."""
-    x_length, y_length = padded(tuples.samples[u]), padded(tuples.samples[v])
-    columns, x = tuples.blocks[tuples.at[v] :], tuples.at[u] + k
-    squared[:y_length] = 0.0
-    for a in range(1, criterion.d + 1):
-        value, others = tuples.blocks[x + a * x_length], columns[a * y_length : (a + 1) * y_length]
-        for j in range(y_length):
+@compiled_ieee
+def _near_row(blocks, x, x_length, columns, limit, squared, near):
+    """Which samples are near the one whose probability is at place x: near, uint8; how many.
+
+    columns : float64[d, length], the attributes of the samples, padded
+    """
+    d, length = columns.shape
+    squared[:length] = 0.0
+    for a in range(d):
+        value, others = blocks[x + (a + 1) * x_length], columns[a]
+        for j in range(length):
             squared[j] += (value - others[j]) * (value - others[j])
     count = 0
-    for j in range(y_length):
-        near[j] = squared[j] <= criterion.limit
+    for j in range(length):
+        near[j] = squared[j] <= limit
         count += near[j]
     return count
 
@@ -82,20 +84,26 @@ def matching_pairs(tuples, arriving, held, swap, factor, criterion):
             pairs = Pairs(np.empty(m), np.empty(m, np.int32), np.empty(m, np.int32))
         prob, left, right, n = pairs.prob, pairs.left, pairs.right, 0
         for i in range(arriving.size):
-            u, v = arriving[i], held[i]
+            # Read once: what is written into `prob` might be these arrays, as far as a loop knows.
+            u, v, scale = arriving[i], held[i], factor[i]
+            exchange = -1 if swap[i] else 0
             if criterion.d == 1:
-                n = _pairs_of_numbers(tuples, u, v, criterion.limit, factor[i], swap[i], n, pairs)
+                n = _pairs_of_numbers(tuples, u, v, criterion.limit, scale, exchange, n, pairs)
                 offsets[i + 1] = n
                 continue
+            x, y, y_count = at[u], at[v], count[v]
+            x_length, y_length, limit = padded(count[u]), padded(y_count), criterion.limit
+            columns = blocks[y + y_length : y + (criterion.d + 1) * y_length]
+            columns = columns.reshape(criterion.d, y_length)
             for k in range(count[u]):
-                found = _near_row(tuples, u, k, v, criterion, squared, near)
+                found = _near_row(blocks, x + k, x_length, columns, limit, squared, near)
                 if not writing or found == 0:
                     n += found
                     continue
-                weight = blocks[at[u] + k]
-                for j in range(count[v]):
-                    prob[n] = weight * blocks[at[v] + j] * factor[i]
-                    other = (k ^ j) & swap[i]  # exchanges k and j
+                weight = blocks[x + k]
+                for j in range(y_count):
+                    prob[n] = weight * blocks[y + j] * scale
+                    other = (k ^ j) & exchange  # exchanges k and j
                     left[n], right[n] = k ^ other, j ^ other
                     n += near[j]
             offsets[i + 1] = n

@@ -15,13 +15,21 @@ const bytes = (value) => {
   return `${value < 10 && at ? value.toFixed(1) : Math.round(value)} ${units[at]}`;
 };
 const seconds = (value) => {
+  if (value === 0) return "0 s";
+  if (value < 1) return `${Number((1000 * value).toPrecision(3))} ms`;
   if (value < 60) return `${value.toPrecision(3)} s`;
   const units = [[86400, "d"], [3600, "h"], [60, "min"]];
   const [size, name] = units.find(([least]) => value >= least);
   return `${(value / size).toFixed(1)} ${name}`;
 };
-const time = (microseconds) =>
-  new Date(microseconds / 1000).toISOString().slice(0, 19).replace("T", " ");
+const time = (microseconds) => {
+  const date = new Date(microseconds / 1000);
+  return Number.isNaN(date.getTime()) ? String(microseconds) : date.toISOString().slice(0, 19).replace("T", " ");
+};
+const DAY = 86400;
+// How far an event time, in seconds, is behind the clock; of data that is played again, the time.
+const behind = (at, now) => (Math.abs(now - at) < DAY
+  ? `${seconds(Math.max(0, now - at))} behind the clock` : `at ${time(1e6 * at)}`);
 
 function element(kind, text, className) {
   const made = document.createElement(kind);
@@ -32,7 +40,8 @@ function element(kind, text, className) {
 
 // ---- figures ------------------------------------------------------------------------------------
 
-function tiles(query) {
+function tiles(query, now) {
+  const [median, most] = query.waits;
   const rate = query.points.length ? query.points[query.points.length - 1].in : 0;
   const found = [
     ["rows in", number(query.rows_in), `${number(rate)} a second`],
@@ -40,7 +49,10 @@ function tiles(query) {
     ["late", query.late_share === null ? "–" : percent(query.late_share),
       query.target === null ? `${number(query.late)} rows` : `target ${percent(query.target)}`],
     ["held", query.held === null ? "–" : number(query.held), query.held === null ? "" : "rows"],
-    ["punctuation behind", query.lag === null ? "–" : seconds(query.lag), ""],
+    ["rows wait", median === null ? "–" : seconds(median), median === null ? "" : `99%: ${seconds(most)}`],
+    ["oldest held", query.waited === null ? "–" : seconds(query.waited), query.waited === null ? "" : "since it came"],
+    ["punctuation behind", query.lag === null ? "–" : seconds(query.lag),
+      query.punctuation === null ? "" : behind(query.punctuation, now)],
     ["micro-batch", query.seconds === null ? "–" : seconds(query.seconds), `${number(query.batches)} so far`],
     ["state", bytes((query.state.memory || 0)), query.state.disk ? `${bytes(query.state.disk)} on disk` : "in memory"],
   ];
@@ -67,22 +79,48 @@ function table(columns, rows) {
   })];
 }
 
+// How an operator stands: the heading, the text of one (empty where it has none), whether a number.
+const text = (value, of) => (value === null || value === undefined ? "" : of(value));
+const STANDS = [
+  ["keys", (one) => (one.keys ? number(one.keys) : ""), true],
+  ["wait, median", (one) => text(one.waits[0], seconds), true],
+  ["99%", (one) => text(one.waits[1], seconds), true],
+  ["oldest held", (one) => text(one.shown.waited, seconds), true],
+  ["punctuation", (one) => text(one.shown.punctuation, time), false],
+  ["waits for", (one) => text(one.shown.slowest, String), false],
+  ["window holds", (one) => text(one.shown.window_size, number), true],
+  ["rows wanted", (one) => (one.shown.window_size ? text(one.shown.window_rows, number) : ""), true],
+  ["pruned", (one) => text(one.pruned, percent), true],
+];
+
 function operators(query) {
   const counters = [...new Set(query.operators.flatMap((one) =>
     one.side === "answers" ? [] : Object.keys(one.counts).filter((name) => one.counts[name])))];
-  const stands = query.operators.some((one) => Object.keys(one.shown).length);
+  const parts = query.operators.filter((one) => one.side !== "answers");
+  const stands = STANDS.filter(([, of]) => parts.some((one) => of(one) !== ""));
   const columns = [["operator", false], ...counters.map((name) => [name.replaceAll("_", " "), true])];
-  if (stands) columns.push(["punctuation", false], ["waits for", false]);
-  const rows = query.operators.filter((one) => one.side !== "answers").map((one) => {
-    const name = one.side ? `${one.name}, ${one.side}` : one.name;
-    const cells = [name, ...counters.map((c) => (c in one.counts ? number(one.counts[c]) : ""))];
-    if (stands) {
-      const { punctuation, slowest } = one.shown;
-      cells.push(punctuation == null ? "" : time(punctuation), slowest == null ? "" : String(slowest));
-    }
-    return cells;
-  });
+  columns.push(...stands.map(([name, , numeric]) => [name, numeric]));
+  const rows = parts.map((one) => [
+    one.side ? `${one.name}, ${one.side}` : one.name,
+    ...counters.map((c) => (c in one.counts ? number(one.counts[c]) : "")),
+    ...stands.map(([, of]) => of(one)),
+  ]);
   return table(columns, rows);
+}
+
+// The rankings of a query: each with its answers so far, and when it is due next.
+function rankings(query) {
+  const columns = [["ranking", false], ["answers", true], ["due next", false], ["and then", false]];
+  const rows = query.operators.filter((one) => one.side !== "answers" && one.due.length).flatMap((one) => {
+    const given = query.operators.find((other) => other.side === "answers" && other.name === one.name);
+    const names = [...new Set([...Object.keys(given ? given.counts : {}), ...one.due.flatMap((run) => run.queries)])];
+    return names.map((name) => {
+      const runs = one.due.filter((run) => run.queries.includes(name)).map((run) => time(run.at));
+      return [`${one.name}: ${name}`, given ? number(given.counts[name] || 0) : "",
+        runs[0] || "", runs.slice(1, 3).map((at) => at.slice(11)).join(", ")];
+    });
+  });
+  return rows.length ? table(columns, rows) : [];
 }
 
 function answers(query) {
@@ -135,10 +173,12 @@ const lines = (format, several) => ({
       : { value: colour("--first") },
   },
 });
-const unit = (query) => {
-  const most = Math.max(0, ...query.points.map((p) => p.lag || 0));
+const unit = (query, of) => {
+  const most = Math.max(0, ...query.points.map((p) => of(p) || 0));
   return [[86400, "days"], [3600, "hours"], [60, "minutes"]].find(([size]) => most >= 2 * size) || [1, "seconds"];
 };
+const lag = (point) => point.lag;
+const longest = (point) => point.waits[1];
 const charts = {
   rows: {
     spec: () => spec(lines("~s", true)),
@@ -160,8 +200,18 @@ const charts = {
   },
   lag: {
     spec: () => spec(lines("~g", false)),
-    data: (query) => query.points.filter((p) => p.lag !== null).map((p) => ({ at: p.at, value: p.lag / unit(query)[0] })),
-    title: (query) => `Punctuation behind the newest row held, ${unit(query)[1]}`,
+    data: (query) => query.points.filter((p) => p.lag !== null).map((p) => ({ at: p.at, value: p.lag / unit(query, lag)[0] })),
+    title: (query) => `Punctuation behind the newest row held, ${unit(query, lag)[1]}`,
+  },
+  wait: {
+    spec: () => spec(lines("~g", true)),
+    data: (query) => {
+      const [size] = unit(query, longest);
+      return query.points.filter((p) => p.waits[0] !== null).flatMap((p) => [
+        { at: p.at, name: "median", value: p.waits[0] / size },
+        { at: p.at, name: "99%", value: p.waits[1] / size }]);
+    },
+    title: (query) => `How long rows were held that came out, ${unit(query, longest)[1]}`,
   },
   parts: {
     spec: () => spec({
@@ -221,7 +271,7 @@ function sectionOf(query) {
   return sections.get(query.name);
 }
 
-function fill(query) {
+function fill(query, now) {
   const section = sectionOf(query);
   const of = (selector) => section.element.querySelector(selector);
   section.query = query;
@@ -229,9 +279,12 @@ function fill(query) {
   of(".status").textContent = query.error ? "failed" : query.active ? "runs" : "has ended";
   of(".dot").className = `dot ${query.error ? "failed" : query.active ? "active" : ""}`;
   of(".said").replaceChildren(...query.said.map((one) => element("li", one.text)));
-  of(".tiles").replaceChildren(...tiles(query));
+  of(".tiles").replaceChildren(...tiles(query, now));
   of(".operators").hidden = !query.operators.length;
   of(".operators table").replaceChildren(...operators(query));
+  const due = rankings(query);
+  of(".rankings").hidden = !due.length;
+  of(".rankings table").replaceChildren(...due);
   of(".answers").hidden = !query.answers.rows.length;
   of(".answers table").replaceChildren(...answers(query));
   for (const name of ["sql", "plan"]) {
@@ -245,7 +298,7 @@ const events = new EventSource("events");
 events.onmessage = (event) => {
   const { now, queries } = JSON.parse(event.data);
   empty.hidden = queries.length > 0;
-  queries.forEach(fill);
+  for (const query of queries) fill(query, now);
   state.textContent = `as of ${new Date(now * 1000).toLocaleTimeString()}`;
   document.body.dataset.ready = "yes";
 };

@@ -21,17 +21,20 @@ ROUNDED = 1e-6  # a sum of single-precision probabilities may pass 1 by so much
 def alternatives(
     values: Any,
     prob: Any = None,
-    attributes: str | Sequence[str] = "value",
+    attributes: str | Sequence[str] | None = None,
     *,
     points: bool = False,
     normalize: bool = False,
 ) -> pa.Array:
     """Alternatives from lists of values and lists of their probabilities, `sfumato.alternatives`.
 
-    values : a column (Arrow array, pandas or Polars series, list) of lists of numbers
-        (`attributes`: the name they get); or of structs (`attributes`: the fields to take); or,
-        with ``points=True``, of lists of coordinates (`attributes`: one name a coordinate)
-    prob : a column of as many probabilities a row; None: `values` are structs with a field `prob`
+    values : a column (Arrow array, pandas or Polars series, list, matrix) of lists of numbers
+        (`attributes`: the name they get, by default `value`); or of structs (`attributes`: the
+        fields to take); or, with ``points=True``, of lists of coordinates (`attributes`: one name a
+        coordinate)
+    prob : a column of as many probabilities a row; None: `values` are structs with a field `prob`;
+        a name: with that field. Then their other fields are the attributes, as they are, unless
+        `attributes` names some of them
     normalize : scale the probabilities so that they sum to 1; else only sums up to 1 + 1e-6 are
     Returns list<struct<prob: double, ATTR: double, ...>>, a column to append; NULL where a list is
     NULL. Where the lengths differ the missing parts are NULL, and `rejected` will show the row.
@@ -39,12 +42,13 @@ def alternatives(
 
     Raises ValueError when `attributes` names nothing, TypeError for other columns.
     """
-    named = [attributes] if isinstance(attributes, str) else list(attributes)
-    if not named:
+    named = [attributes] if isinstance(attributes, str) else list(attributes or ("value",))
+    if attributes is not None and not attributes:
         raise ValueError("`attributes` must name at least one attribute; got none")
     given = lists_of("values", values)
-    if prob is None:
-        return _as_they_are(given, normalize)
+    if prob is None or isinstance(prob, str):
+        wanted = None if attributes is None else named
+        return _as_they_are(given, prob or "prob", wanted, normalize)
     weights = lists_of("prob", prob)
     if len(given) != len(weights):
         raise ValueError(
@@ -54,33 +58,46 @@ def alternatives(
     sizes = np.maximum(lengths_of(given), lengths_of(weights))
     sizes[lacking] = 0
     elements = _padded(given, sizes)
+    structs = pa.types.is_struct(elements.type)
+    if structs and attributes is None:
+        raise ValueError(
+            f"`attributes` must name the fields of `values` to take; they are structs with the "
+            f"fields {', '.join(fields_of(elements))}"
+        )
     columns = {"prob": as_doubles(_padded(weights, sizes), "`prob`")}
     for i, name in enumerate(named):
         part = elements
         if points:
             part = _coordinate(elements, i)
-        elif not isinstance(attributes, str):
+        elif structs or not isinstance(attributes, str | None):
             part = field_of(elements, name)
         columns[name] = as_doubles(part, f"`values`: `{name}`")
     return _summing_to_one(columns, sizes, lacking, normalize)
 
 
-def _as_they_are(given: pa.Array, normalize: bool) -> pa.Array:
-    """Alternatives of structs that have a field `prob`; their other fields are the attributes."""
+def _as_they_are(
+    given: pa.Array, field: str, wanted: Sequence[str] | None, normalize: bool
+) -> pa.Array:
+    """Alternatives of structs: `field` is the probability, other ones the attributes (`wanted`)."""
     lacking, sizes = given.is_null().to_numpy(False), lengths_of(given)
     flat = given.flatten()
     fields = fields_of(flat) if pa.types.is_struct(flat.type) else {}
-    of = found("prob", list(fields))
+    of = found(field, list(fields))
     if of is None:
         raise ValueError(
-            "`values` must be structs with a field `prob` where `prob` is not given; got "
+            f"`values` must be structs with a field `{field}`, or `prob` a column of its own; got "
             f"{given.type}"
         )
-    columns = {**fields, of: as_doubles(fields[of], "`prob`")}
-    return _summing_to_one(
-        {"prob" if name == of else name: column for name, column in columns.items()},
-        sizes, lacking, normalize,
-    )  # fmt: skip
+    weights = as_doubles(fields[of], f"`{field}`")
+    if wanted is not None:
+        columns = {"prob": weights, **{name: field_of(flat, name) for name in wanted}}
+    elif field == "prob":
+        columns = {"prob" if name == of else name: part for name, part in fields.items()}
+        columns["prob"] = weights
+    else:
+        columns = {name: part for name, part in fields.items() if name != of}
+        columns["prob"] = weights
+    return _summing_to_one(columns, sizes, lacking, normalize)
 
 
 def _summing_to_one(

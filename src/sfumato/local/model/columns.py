@@ -29,6 +29,9 @@ def array_of(argument: str, given: Any) -> pa.Array:
 
 
 def lists_of(argument: str, given: Any) -> pa.Array:
+    """A column of lists; a matrix has one in each of its rows."""
+    if isinstance(given, np.ndarray) and given.ndim == 2:
+        given = list(given)
     array = array_of(argument, given)
     if not is_list(array.type):
         raise TypeError(f"`{argument}` must be a column of lists; got {array.type}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,13 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from sfumato.calls import checks_call
 from sfumato.local.model.frame import Frame, frame_of
-from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.tables.imputation.arguments import ImputationArguments
 from sfumato.tables.reading.types import as_doubles
 
 
+@checks_call('sf.Imputation("complete.parquet", "a -> b : 0.05 -> 0.1", ["b"])')
 @dataclass(frozen=True, eq=False)
 class Imputation(ImputationArguments):
     """Imputation of missing attributes from a complete repository: the arguments of `impute`.
@@ -26,15 +26,7 @@ class Imputation(ImputationArguments):
     The others are those of `sfumato.Imputation`.
     """
 
-    repository: Any
-    dependencies: str | Dependency | Sequence[Dependency | str]
-    attributes: str | Sequence[str]
-    joint: bool = False
-    max_alternatives: int | None = None
-    fallback: str = "marginal"
-    scaling: Mapping[str, tuple[float, float]] | None = None
-    method: str = "calibrated"
-    least_donors: int | None = None
+    called, function = "sfumato.local.Imputation", "impute"
 
     @cached_property
     def imputer(self) -> Imputer:
@@ -61,19 +53,3 @@ def repository_frame(repository: Any) -> Frame:
             )
         repository = dataset.dataset(str(repository), format="parquet").to_table()
     return frame_of(repository, "repository")
-
-
-def as_imputation(given: Any) -> Imputation:
-    """The imputation that an argument `impute` gives: itself, or its arguments as a dict."""
-    if isinstance(given, Imputation):
-        return given
-    if isinstance(given, Mapping):
-        try:
-            return Imputation(**given)
-        except TypeError as error:
-            raise TypeError(
-                f"`impute` must have the arguments of sfumato.local.Imputation: {error}"
-            ) from None
-    raise TypeError(
-        f"`impute` must be sfumato.local.Imputation(...) or a dict; got {type(given).__name__}"
-    )

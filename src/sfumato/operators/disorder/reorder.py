@@ -181,7 +181,8 @@ class Reorder(Operator):
         if self.config.by_source:
             punctuation[~late] = self.sources.punctuations(gone.event_time[~late], gone.key[~late])
             self.sources.raise_level(judged.present, last[judged.present])
-        return Released(gone.number, late, punctuation, gone.key, gone.event_time)
+        by = judged.rows.number[at]
+        return Released(gone.number, late, punctuation, gone.key, gone.event_time, by)
 
     def _sorted(self, rows: Waiting) -> Ints:
         """The places of rows in order of event time, source and arrival."""
@@ -253,7 +254,8 @@ class Reorder(Operator):
                 self.controllers.advance(key, int(last[key]))
             punctuation = self.controllers.punctuation[out.key]
         late = np.zeros(len(out.number), bool)
-        return Released(out.number, late, punctuation, out.key, out.event_time)
+        by = np.full(len(out.number), -1)
+        return Released(out.number, late, punctuation, out.key, out.event_time, by)
 
     @property
     def held(self) -> np.ndarray:

@@ -21,6 +21,7 @@ class Released:
     late : bool[n]                             key : int64[n], its code
     punctuation : int64[n] microseconds, their key's punctuation when they came out (the int64
         minimum while none was known)          event_time : int64[n] microseconds
+    by : int64[n], the number of the row at whose arrival it came out; -1: no row's (idle, the end)
     """
 
     number: np.ndarray
@@ -28,6 +29,7 @@ class Released:
     punctuation: np.ndarray
     key: np.ndarray
     event_time: np.ndarray
+    by: np.ndarray
 
     @property
     def size(self) -> int:

@@ -97,8 +97,10 @@ def _least(distance: Floats, k: int) -> npt.NDArray[np.int64]:
     order = np.argsort(values, axis=1, kind="stable")
     result = np.take_along_axis(places, order, axis=1)
     # Of several that are equal at the k-th place the partition takes any.
-    tied = np.count_nonzero(distance <= values.max(axis=1, keepdims=True), axis=1) > k
-    result[tied] = np.argsort(distance[tied], axis=1, kind="stable")[:, :k]
+    near = distance <= values.max(axis=1, keepdims=True)
+    for i in np.flatnonzero(np.count_nonzero(near, axis=1) > k):
+        among = np.flatnonzero(near[i])
+        result[i] = among[np.argsort(distance[i, among], kind="stable")[:k]]
     return result
 
 

@@ -25,6 +25,7 @@ from sfumato.operators.imputation.prepared_repository import Calibration, Prepar
 from sfumato.operators.imputation.repository_columns import (
     checked_attributes,
     columns_of,
+    matrix_of,
     scaling_of,
 )
 from sfumato.operators.state.config import as_json, from_json
@@ -167,18 +168,7 @@ class Imputer:
 
     def objects(self, values: Mapping[str, npt.ArrayLike] | npt.ArrayLike) -> Floats:
         """Values as the matrix [n, D] that kernels take. Raises ValueError for another shape."""
-        if isinstance(values, Mapping):
-            missing = [name for name in self.names if name not in values]
-            if missing:
-                raise ValueError(f"`values` must have all of {list(self.names)}; {missing} lack")
-            values = np.column_stack([np.asarray(values[n], np.float64) for n in self.names])
-        matrix = np.require(values, np.float64, ["C", "W"])
-        if matrix.ndim != 2 or matrix.shape[1] != len(self.names):
-            raise ValueError(
-                f"`values` must have shape (n, {len(self.names)}), a column for each of "
-                f"{', '.join(self.names)}; got {matrix.shape}"
-            )
-        return matrix
+        return matrix_of(values, self.names)
 
     def explain(self, imputed: Imputed, i: int) -> str:
         """How object i was imputed, in words: `imputed_by`."""

@@ -38,6 +38,22 @@ def columns_of(
     return tuple(names), rows
 
 
+def matrix_of(values: Mapping[str, npt.ArrayLike] | npt.ArrayLike, names: Sequence[str]) -> Floats:
+    """Values of these columns as float64[n, D], C-contiguous. Raises ValueError."""
+    if isinstance(values, Mapping):
+        missing = [name for name in names if name not in values]
+        if missing:
+            raise ValueError(f"`values` must have all of {list(names)}; {missing} lack")
+        values = np.column_stack([np.asarray(values[n], np.float64) for n in names])
+    matrix = np.require(values, np.float64, ["C", "W"])
+    if matrix.ndim != 2 or matrix.shape[1] != len(names):
+        raise ValueError(
+            f"`values` must have shape (n, {len(names)}), a column for each of "
+            f"{', '.join(names)}; got {matrix.shape}"
+        )
+    return matrix
+
+
 def checked_attributes(chosen: Sequence[str] | str | None, names: Sequence[str]) -> tuple[str, ...]:
     """Names of the columns to impute: those chosen, None: all. Raises ValueError."""
     if chosen is None:

@@ -88,6 +88,13 @@ class PairJoin(Operator):
         held, tasks = int(self.store.store.held[side]), int(self.store.store.tasks)
         return (held if tasks == 1 else 2 * held // tasks) + answers
 
+    def largest(self, keys: Ints) -> int:
+        """The most tuples that a window of these keys, which have had tuples, holds."""
+        windows = self.store.store.windows
+        codes = (self.streams * keys[:, None] + np.arange(self.streams)).reshape(-1)
+        codes = codes[codes < windows.head.size]
+        return int((windows.tail[codes] - windows.head[codes]).max(initial=0))
+
     def forget(self, keys: Ints) -> None:
         """Be as if no tuple of these keys had come; their codes may be given to others.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 from sfumato.operators.ranking.timetable import PLANS, Query, Timetable, timetable
@@ -81,6 +82,10 @@ class Schedule(Operator):
         for due in self._runs(self._switch):
             return due.time
         return self._switch
+
+    def upcoming(self, number: int) -> list[Due]:
+        """The next runs, at most `number`, as things stand."""
+        return list(islice(self._runs(self._switch), number))
 
     def take(self, until: int) -> list[Due]:
         """All runs after those taken before, up to and with `until`, in order of time.

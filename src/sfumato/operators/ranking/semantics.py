@@ -79,6 +79,20 @@ class Semantics:
                 )
 
 
+def semantics_of(
+    name: str, probability: float | None, alpha: float | None, weights: Sequence[float] | None
+) -> Semantics:
+    """The semantics that the arguments of `top_k` mean. Raises ValueError as `Semantics`."""
+    if probability is not None and name != "pt_k":
+        raise ValueError(
+            f'`probability` is the least Pr_k of "pt_k"; got {probability!r} for {name!r}: '
+            "the column of probabilities is `existence`"
+        )
+    if probability is None and name == "pt_k":
+        raise ValueError('"pt_k" needs `probability`, the least Pr_k, in (0, 1]; got None')
+    return Semantics(name, probability, alpha, None if weights is None else tuple(weights))
+
+
 def rankings(items: RankedItems, ks: Ints, semantics: Semantics) -> Rankings:
     """The answers to all of `ks`, int64[c], ascending.
 

@@ -180,6 +180,10 @@ class TopKWindow(WindowContent, Operator):
         """The next instant with a run, in microseconds; None before the first tuple."""
         return None if self.schedule is None else self.schedule.next()
 
+    def upcoming(self, number: int) -> list[Due]:
+        """The next runs, at most `number`; none before the first tuple."""
+        return [] if self.schedule is None else self.schedule.upcoming(number)
+
     @property
     def held(self) -> Ints:
         """Arrival numbers of the tuples that can still be in an answer, ascending: a copy."""

@@ -27,6 +27,7 @@ class Objects:
     complete : float64[n, d], sides in turn    begin : int, place of the first in the data
     others : float64[N, d], all other rows     lent : int64[R], those of them in the repository
     first : of the arrivals that are judged and timed, those before fill the windows
+    overlapping : whether stretches of the same set have rows in common
     """
 
     complete: Floats
@@ -34,6 +35,7 @@ class Objects:
     others: Floats
     lent: Ints
     first: int
+    overlapping: bool
 
     @property
     def side(self) -> npt.NDArray[np.uint8]:
@@ -90,15 +92,24 @@ def _first(wanted: list[str], there: list[str], d: int) -> list[str]:
 
 
 def split(
-    rng: np.random.Generator, values: Floats, rows: int, judged: int, repository: int
+    rng: np.random.Generator,
+    values: Floats,
+    rows: int,
+    judged: int,
+    repository: int,
+    stretch: tuple[int, int] = (0, 1),
 ) -> Objects:
-    """A stretch from the middle as the stream, and rows drawn from the others as the repository.
+    """A stretch of the data as the stream, and rows drawn from the others as the repository.
 
     rows : the window; the stream is long enough to fill both, or half of all there is
+    stretch : its number, and of how many, evenly spread: of one it is the middle
     """
     length = min(2 * rows + judged, len(values) // 2)
-    begin = (len(values) - length) // 2
+    number, of = stretch
+    step = (len(values) - length) / of
+    begin = int(step * (number + 0.5))
     rest = np.delete(values, slice(begin, begin + length), axis=0)
     chosen = np.sort(rng.choice(len(rest), min(repository, len(rest)), replace=False))
     first = length - min(judged, length // 2)
-    return Objects(values[begin : begin + length], begin, rest, chosen, first)
+    overlapping = of > 1 and step < length
+    return Objects(values[begin : begin + length], begin, rest, chosen, first, overlapping)

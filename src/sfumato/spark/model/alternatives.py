@@ -6,6 +6,7 @@ alike, without Python workers. A tuple's alternatives are an
 probability; what their probabilities lack to 1 is the probability that the tuple does not exist.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,33 +16,39 @@ from pyspark.sql import functions as F  # noqa: N812
 from sfumato.error_points import standard_points
 
 ALTERNATIVES = "alternatives"
+PROB = "prob"
 ROUNDED = 1e-6  # a sum of single-precision probabilities may pass 1 by so much
 
 
 def alternatives(
     values: str | Column,
     prob: str | Column | None = None,
-    attributes: str | Sequence[str] = "value",
+    attributes: str | Sequence[str] | None = None,
     *,
     points: bool = False,
     normalize: bool = False,
 ) -> Column:
-    """Alternatives from an array of values and an array of their probabilities.
+    """Alternatives from an array of values and an array of their probabilities, or of structs.
 
-    values : an array column of numbers (`attributes`: the name they get); or of structs
-        (`attributes`: the fields to take, by name); or, with ``points=True``, of arrays of
+    values : an array column of numbers (`attributes`: the name they get, by default `value`); or of
+        structs (`attributes`: the fields to take, by name); or, with ``points=True``, of arrays of
         coordinates (`attributes`: one name a coordinate)
-    prob : an array column of as many probabilities; None: `values` are structs with a field
-        `prob`, whose other fields are the attributes, as they are
+    prob : an array column of as many probabilities. None: `values` are structs with a field `prob`.
+        A field of `values` by its name, "scores.confidence" of "scores": they are structs with that
+        field. Either way their other fields are the attributes, as they are, unless `attributes`
+        names some of them
     normalize : scale the probabilities so that they sum to 1, whatever they sum to (scores,
         counts; a tuple that exists for sure). Else only a sum above 1, and by no more than 1e-6,
         is: what a model's single precision makes of 1
 
-    Values of probability 0 (an underflow of a softmax) are left out: they are no alternatives.
+    Values of probability 0 (an underflow of a softmax) are left out: they are no alternatives. Of a
+    map from values to probabilities take F.map_keys and F.map_values.
     Returns an ``array<struct<prob: double, ATTR: double, ...>>``, NULL where an array is NULL; the
     column is called `alternatives`, unless an alias says otherwise.
     Where the lengths differ the missing parts are NULL, and `rejected` will show the row; so it
-    does where a sum is beyond 1 + 1e-6, or a probability negative.
+    does where a sum is beyond 1 + 1e-6, or a probability negative. Operators leave such rows out;
+    of a stream a warning says so, of a static frame nothing but `rejected`, or `checked` with
+    ``strict=True``, which raises.
 
     Raises ValueError when `attributes` names nothing.
 
@@ -51,25 +58,39 @@ def alternatives(
     >>> models.select(sf.alternatives("values", "scores", "celsius")).first()[0]
     [Row(prob=0.7, celsius=20.0), Row(prob=0.2, celsius=25.0)]
     """
-    if prob is None:
-        return _summing_to_one(_as_it_is(_column(values)), normalize).alias(ALTERNATIVES)
-    names, parts = _attribute_names(attributes), [lambda v: v]
-    if not isinstance(attributes, str):
+    names = None if attributes is None else _attribute_names(attributes)
+    field = None if prob is None else _field_of(values, prob)
+    if prob is None or (field is not None and names is None):
+        given = F.transform(_column(values), lambda a: _as_it_is(a, field or PROB, names))
+        return _summing_to_one(given, normalize).alias(ALTERNATIVES)
+    names, parts = names or ["value"], [lambda v: v]
+    if isinstance(attributes, list | tuple) or field is not None:
         parts = [_part(i if points else name) for i, name in enumerate(names)]
 
     def alternative(value: Column, weight: Column) -> Column:
         cells = [
             part(value).cast("double").alias(name) for name, part in zip(names, parts, strict=True)
         ]
-        return F.struct(weight.cast("double").alias("prob"), *cells)
+        return F.struct(weight.cast("double").alias(PROB), *cells)
 
     given = F.zip_with(_column(values), _column(prob), alternative)
     return _summing_to_one(given, normalize).alias(ALTERNATIVES)
 
 
-def _as_it_is(structs: Column) -> Column:
-    """An array of structs with a field `prob`, which becomes a double."""
-    return F.transform(structs, lambda a: a.withField("prob", a["prob"].cast("double")))
+def _field_of(values: str | Column, prob: str | Column) -> str | None:
+    """The field of `values` that `prob` names, "score" of "scores.score"; None where it is none."""
+    whole, part = (re.sub(r"^Column<'(.*)'>$", r"\1", str(given)) for given in (values, prob))
+    found = re.fullmatch(re.escape(whole) + r"(?:\.(\w+)|\.`([^`]+)`|\['?(\w+)'?\])", part)
+    return None if found is None else next(filter(None, found.groups()))
+
+
+def _as_it_is(struct: Column, field: str, names: Sequence[str] | None) -> Column:
+    """A struct as an alternative: its `field` is the probability, others (`names`) stay."""
+    weight = struct[field].cast("double")
+    if names is not None:
+        return F.struct(weight.alias(PROB), *(struct[name].alias(name) for name in names))
+    whole = struct.withField(PROB, weight)
+    return whole if field == PROB else whole.dropFields(f"`{field}`")
 
 
 def _summing_to_one(given: Column, normalize: bool) -> Column:

@@ -11,6 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
 from sfumato.calls import check_call
+from sfumato.spark.model.declared_frame import DeclaredFrame, asked
 from sfumato.spark.model.spark_sentences import sentence
 
 P = ParamSpec("P")
@@ -35,6 +36,8 @@ def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P,
             for argument in frames:
                 require_frame(argument, given[argument])
             try:
+                if any(isinstance(one, DeclaredFrame) for one in given.values()):
+                    return asked(lambda: function(*args, **kwargs))
                 return function(*args, **kwargs)
             except AnalysisException as error:
                 said = sentence(error, given)
@@ -49,7 +52,7 @@ def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P,
 
 def require_frame(argument: str, given: Any) -> None:
     """Raise TypeError for what is no frame of Spark's."""
-    if isinstance(given, DataFrame) or _of_connect(given):
+    if isinstance(given, DataFrame | DeclaredFrame) or _of_connect(given):
         return
     kind = f"{type(given).__module__.split('.')[0]}.{type(given).__name__}"
     tabular = hasattr(given, "__arrow_c_stream__") or kind == "pandas.DataFrame"

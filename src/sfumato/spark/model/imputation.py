@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,17 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import NumericType
 
+from sfumato.calls import checks_call
 from sfumato.operators.imputation.dependency import Dependency as Dependency
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.spark.model.columns import resolved
+from sfumato.spark.model.declared_frame import apart
 from sfumato.spark.model.names import column
 from sfumato.tables.imputation.arguments import ImputationArguments
 from sfumato.tables.imputation.imputation import ImputationSettings, shared_imputer
 
 
+@checks_call('sf.Imputation("complete.parquet", "a -> b : 0.05 -> 0.1", ["b"])')
 @dataclass(frozen=True, eq=False)
 class Imputation(ImputationArguments):
     """Imputation of missing attributes from a complete repository: the arguments of `sf.impute`.
@@ -110,18 +113,6 @@ class PreparedRepository:
         return held[1]
 
 
-def as_imputation(given: Any) -> Imputation:
-    """The imputation that an argument `impute` gives: itself, or its arguments as a dict."""
-    if isinstance(given, Imputation):
-        return given
-    if isinstance(given, Mapping):
-        try:
-            return Imputation(**given)
-        except TypeError as error:
-            raise TypeError(f"`impute` must have the arguments of sf.Imputation: {error}") from None
-    raise TypeError(f"`impute` must be sf.Imputation(...) or a dict; got {type(given).__name__}")
-
-
 _NEWEST: dict[tuple[str, ImputationSettings], tuple[str, Imputer]] = {}
 
 
@@ -131,13 +122,13 @@ def check_repository(repository: Any) -> None:
         if not str(repository).strip():
             raise ValueError("`repository` must be a path or a table's name; got an empty text")
         return
-    if not hasattr(repository, "toArrow") or not hasattr(repository, "isStreaming"):
+    if not all(hasattr(type(repository), name) for name in ("toArrow", "isStreaming")):
         raise TypeError(
             "`repository` must be a static DataFrame, a Parquet path or a table's name; "
             f"got {type(repository).__module__.split('.')[0]}.{type(repository).__name__}; "
             "spark.createDataFrame makes a DataFrame of a table of pandas"
         )
-    if repository.isStreaming:
+    if apart(repository, lambda: repository.isStreaming):
         raise ValueError("`repository` must be a static DataFrame; got a streaming one")
 
 

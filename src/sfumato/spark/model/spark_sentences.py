@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame
 
 from sfumato.near_misses import did_you_mean
 from sfumato.spark.model.columns import attributes_of
+from sfumato.spark.model.declared_frame import DeclaredFrame
 
 PART = re.compile(r"`((?:[^`]|``)*)`")
 CLASS = re.compile(r"^\s*\[[A-Z_.]+\]\s*")
+TWICE = "DUPLICATED_METRICS_NAME"
 STATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
 
 
@@ -28,6 +30,11 @@ def sentence(error: AnalysisException, given: Mapping[str, Any]) -> str | None:
     if condition == "PATH_NOT_FOUND":
         path = parameters.get("path", "")
         return f"there is no file or folder {path}: name one, or give a DataFrame"
+    if condition == TWICE:
+        return (
+            f"two operators of one kind are called {given.get('name')!r} in metrics: "
+            "give each a `name` of its own"
+        )
     if condition.startswith("UNRESOLVED_COLUMN"):
         name = (PART.findall(parameters.get("objectName", "")) or [""])[-1]
         argument = next((of for of, text in texts.items() if name and name in text), None)
@@ -57,6 +64,6 @@ def _texts(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _known(given: Mapping[str, Any]) -> Iterator[str]:
     for frame in given.values():
-        if isinstance(frame, DataFrame):
+        if isinstance(frame, DataFrame | DeclaredFrame):
             yield from frame.columns
-            yield from attributes_of(frame)
+            yield from attributes_of(cast(DataFrame, frame))

@@ -39,6 +39,7 @@ class Done:
 
 def advanced(operator: TableOperator | Chain, batch: Entries, now: int, snapshot: bool) -> Done:
     """Let an operator take a micro-batch. snapshot : whether one is wanted behind it."""
+    operator.begin()
     before = operator.counters()
     tables = step(operator, batch, now)
     changes = difference(before, operator.counters())

@@ -15,6 +15,12 @@ if TYPE_CHECKING:  # a process beside the driver imports this, and must not impo
     from sfumato.tables.chain import ChainConfig
     from sfumato.tables.operator import TableConfig
 
+ARROW_TYPES = {  # of gauges, by what Spark calls them
+    "long": pa.int64(),
+    "string": pa.string(),
+    "array<long>": pa.list_(pa.int64()),
+}
+
 
 def run_buckets(
     packed: DataFrame,
@@ -45,8 +51,5 @@ def answer_schema(blueprint: TableConfig | ChainConfig) -> str:
 def answer_fields(blueprint: TableConfig | ChainConfig) -> pa.Schema:
     """The same for Arrow."""
     fields = [("chunk", pa.binary()), *((name, pa.int64()) for name in blueprint.counters)]
-    fields += [
-        (name, pa.string() if of == "string" else pa.int64())
-        for name, (of, _) in blueprint.gauges.items()
-    ]
+    fields += [(name, ARROW_TYPES[of]) for name, (of, _) in blueprint.gauges.items()]
     return pa.schema(fields)

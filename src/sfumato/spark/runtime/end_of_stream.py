@@ -37,7 +37,7 @@ def end_marks(spark: SparkSession, buckets: int, ends: bool) -> DataFrame:
     """A stream of chunks without rows, one for each bucket, when the stream ends."""
     spark.dataSource.register(EndOfStream)
     reader = spark.readStream.format(EndOfStream.name()).option("buckets", buckets)
-    return reader.option("ends", ends).load()
+    return reader.option("ends", str(ends).lower()).load()  # Connect would say "True"
 
 
 class EndOfStream(DataSource):

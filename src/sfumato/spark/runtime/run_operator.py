@@ -7,12 +7,14 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from sfumato.spark.model.declared_frame import require_known
 from sfumato.spark.runtime import chunks
 from sfumato.spark.runtime.buckets import run_buckets
 from sfumato.spark.runtime.fused import Fused
@@ -27,8 +29,10 @@ MOST_BUCKETS = 100_000
 BUCKETS_SETTING = "spark.sfumato.buckets"  # another number, for larger clusters
 ENDS_SETTING = "spark.sfumato.ends"  # streams can end: whether they do in this run; see run_to_end
 THAT_END: Counter[str] = Counter()  # how many steps were made of streams that can end
+SIDE = re.compile(r"_(left|right|input)$")  # what metrics of an operator's inputs end in
 PARTITIONING = 3  # raised when the state of buckets is kept in another way
 _NUMBERS: Counter[str] = Counter()  # of the operators of each kind so far
+_QUERY: ContextVar[tuple[str, Counter[str]] | None] = ContextVar("query", default=None)
 
 
 def run_operator(
@@ -61,6 +65,8 @@ def run_operator(
     frames = [projected(reader, buckets) for reader in chain.sources]
     if any(frame.isStreaming for frame in frames):
         warn_of_invalid_rows(spark)
+        for reader in chain.sources:
+            require_known(reader.input.frame)
         out = _streamed(frames, chain, buckets)
     else:
         out = run_whole(frames, chain.config, buckets)
@@ -102,10 +108,17 @@ def bucket_count(spark: SparkSession) -> int:
 
 
 def metrics_name(operator: str, name: str | None = None) -> str:
-    """The name of an operator's observed metrics: sfumato_OPERATOR_NAME, or a number for NAME.
+    """The name of an operator's observed metrics: sfumato_OPERATOR_NAME; without NAME that of the
+    query it is made for (see `operators_of`), or a number.
 
     Raises TypeError or ValueError for a name that is not made of letters, digits and `_`.
     """
+    query = _QUERY.get()
+    if name is None and query is not None:
+        of, numbers = query
+        numbers[operator] += 1
+        again = f"__{numbers[operator]}" if numbers[operator] > 1 else ""
+        return f"sfumato_{operator}_{of}{again}"
     if name is None:
         _NUMBERS[operator] += 1
         return f"sfumato_{operator}_{_NUMBERS[operator]}"
@@ -114,6 +127,19 @@ def metrics_name(operator: str, name: str | None = None) -> str:
     if not re.fullmatch(r"\w+", name):
         raise ValueError(f"`name` must be made of letters, digits and `_`; got {name!r}")
     return f"sfumato_{operator}_{name}"
+
+
+@contextmanager
+def operators_of(query: str) -> Iterator[None]:
+    """Operators without a name that are made in here are named by a query, the second of a kind
+    `QUERY__2`, so that metrics keep their names whatever else is in a file."""
+    name = re.sub(r"\W", "_", query)
+    name += "_" if SIDE.search(f"_{name}") else ""
+    token = _QUERY.set((name, Counter()))
+    try:
+        yield
+    finally:
+        _QUERY.reset(token)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from sfumato.sql.constructs.aggregate_calls import (
     arguments_of,
     is_aggregate,
     is_sparks,
+    most_values,
 )
 from sfumato.sql.constructs.aggregated import Aggregated
 from sfumato.sql.constructs.grouping import grouped_by
@@ -32,7 +33,6 @@ from sfumato.sql.text.edits import Edits
 from sfumato.sql.text.references import (
     Reference,
     is_measure,
-    is_type,
     is_word,
     operator_of,
     references,
@@ -43,7 +43,6 @@ from sfumato.windows import Range
 
 WRAPPERS = ("EXPECTED", "EXISTENCE", "STDDEV", "QUANTILE", "DISTRIBUTION")
 UNBOUNDED = 1_000_000  # values of a distribution: merging would change a probability
-MOST = 64  # values of a distribution that DISTRIBUTION(x) gives by default
 HAVE_CALLS = ("SELECT", "HAVING", "ORDER_BY", "")
 
 
@@ -194,7 +193,7 @@ class Aggregation(Answers):
             return  # a measure of an attribute
         call = self._call(inner[0])
         if word == "DISTRIBUTION":
-            self.most = max(self.most or 0, self._bound(given))
+            self.most = max(self.most or 0, most_values(given, self.text))
             by = f"{self._field(call, None)}.alternatives"
         elif word == "QUANTILE":
             level = level_of(given[1] if len(given) > 1 else (), self.text)
@@ -205,16 +204,6 @@ class Aggregation(Answers):
             field = {"EXPECTED": "mean", "EXISTENCE": "existence", "STDDEV": "stddev"}[word]
             by = f"{self._field(call, None)}.{field}"
         self._put(reference, by, named)
-
-    def _bound(self, given: list[tuple[Item, ...]]) -> int:
-        if len(given) < 2:
-            return MOST
-        number = given[1][0] if len(given[1]) == 1 else None
-        if is_type(number, "NUMBER") and float(number).is_integer():
-            return int(float(number))
-        reason = "DISTRIBUTION takes an aggregate and how many values it may have"
-        place = given[1][0] if given[1] else given[0][0]
-        raise at(self.text, place, reason, expected=("DISTRIBUTION(SUM(x), 16)",))
 
     def _probability(self, reference: Reference) -> str:
         """PROB(condition on one aggregate): the mass of the values that satisfy it."""
@@ -250,7 +239,7 @@ class Aggregation(Answers):
                 self.text, source.node, f"{reason}, and only answers of extents can be selected",
                 expected=("the columns of GROUP BY", "window", "held", "aggregates"),
             )  # fmt: skip
-        given = self.forgetting(source.node)
+        given = self.of_operator(source.node)
         keeping = given.arguments()
 
         def build() -> DataFrame:
@@ -275,6 +264,7 @@ class Aggregation(Answers):
             tuple(self.keys),
             members,
             runs=steps_of(df),
+            named=keeping.get("name", ""),
         )
         source.frame = Frame(df, step)
         source.changed = True

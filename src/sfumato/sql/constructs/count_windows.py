@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sfumato.sql.plan.bracket import FORGET, Bracket, Window
+from sfumato.sql.plan.bracket import FORGET, NAMED, OF_OPERATORS, Bracket, Window
 from sfumato.sql.plan.given import Given
 from sfumato.sql.plan.nodes import at
 from sfumato.sql.plan.sources import found, unknown_column
@@ -25,6 +25,7 @@ class RowsWindow(Bracket):
         BOUND,
         ORDER,
         FORGET,
+        NAMED,
     )
     kind = "count"
 
@@ -37,7 +38,7 @@ class RowsWindow(Bracket):
         if span is not None:
             reason = "SPAN is of the windows of a SIMILARITY JOIN; an aggregate or a ranking over "
             raise at(given.text, span, reason + "time has extents", expected=("[RANGE duration]",))
-        return given.call(lambda: Rows(**given.arguments("FORGET"))), ordered(given)
+        return given.call(lambda: Rows(**given.arguments(*OF_OPERATORS))), ordered(given)
 
 
 class DeltaWindow(Bracket):
@@ -49,6 +50,7 @@ class DeltaWindow(Bracket):
         BOUND,
         ORDER,
         FORGET,
+        NAMED,
     )
     kind = "value"
 
@@ -61,7 +63,7 @@ class DeltaWindow(Bracket):
         on = found(str(name), known)
         if on is None:
             raise unknown_column(name, known, given.of, given.text)
-        arguments: dict[str, Any] = given.arguments("FORGET")
+        arguments: dict[str, Any] = given.arguments(*OF_OPERATORS)
         return given.call(lambda: Delta(on=on, **arguments)), ordered(given)
 
 
@@ -72,8 +74,8 @@ def join_window(given: Given) -> JoinWindow:
             if (option := given.get(word)) is not None:
                 raise at(given.text, option, f"{word} is of a window of ROWS", expected=("ROWS n",))
     else:
-        given.call(lambda: Rows(**given.arguments("FORGET", "SPAN")))  # checks the bound, too
-    return given.call(lambda: JoinWindow(**given.arguments("FORGET")))
+        given.call(lambda: Rows(**given.arguments(*OF_OPERATORS, "SPAN")))  # checks the bound, too
+    return given.call(lambda: JoinWindow(**given.arguments(*OF_OPERATORS)))
 
 
 def ordered(given: Given) -> list[str]:

@@ -4,7 +4,7 @@ from typing import Any
 
 from sfumato.spark.earlier_values import earlier_values
 from sfumato.sql.explanation.wording import listed, per_key, span
-from sfumato.sql.plan.bracket import FORGET, FunctionBracket
+from sfumato.sql.plan.bracket import FORGET, NAMED, FunctionBracket
 from sfumato.sql.plan.nodes import Lines
 from sfumato.sql.text.words import Word
 
@@ -30,6 +30,7 @@ EARLIER = FunctionBracket(
         Word("ORDER", "names", "order", default="arrival"),
         Word("KEY", "names", "key"),
         FORGET,
+        NAMED,
     ),
     function=earlier_values,
     title=lambda arguments: f"earlier values of {', '.join(listed(arguments['attributes']))}",

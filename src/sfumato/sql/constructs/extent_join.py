@@ -14,7 +14,7 @@ from sfumato.sql.constructs.reorder import Reordered
 from sfumato.sql.constructs.similarity_join import equated, join_words
 from sfumato.sql.explanation.wording import per_key
 from sfumato.sql.plan.block import Block
-from sfumato.sql.plan.bracket import FORGET
+from sfumato.sql.plan.bracket import FORGET, NAMED
 from sfumato.sql.plan.construct import Join
 from sfumato.sql.plan.given import Given
 from sfumato.sql.plan.nodes import Lines, Step, at
@@ -68,14 +68,17 @@ class ExtentJoining(Join):
             return None
         if not (_has_extents(block, left) and _has_extents(block, right)):
             return None
-        frames, forgets = zip(_extents(block, left), _extents(block, right), strict=True)
+        sides = _extents(block, left), _extents(block, right)
+        frames, forgets, called = zip(*sides, strict=True)
+        name = next(filter(None, called), None)
         known = [after for after in forgets if after is not None]
         after = max(known, key=lambda after: microseconds("FORGET", after), default=None)
         names = side_names(left, right, block.text)
         if isinstance(second, syntax.SimilarityJoin):
             given = join_words(second, block.text)
             on = [str(name) for name in second.on]
-            similar: dict[str, Any] = {"on": on, **given.arguments("USING", "OUTPUT")}
+            similar: dict[str, Any] = {"on": on, **given.arguments("USING", "OUTPUT", NAMED.word)}
+            name = given.value(NAMED) or name
             pairs = [tuple(name.parts for name in pair) for pair in equated(second)]
             condition = ""
         else:
@@ -83,11 +86,12 @@ class ExtentJoining(Join):
             pairs = _equated(right.rest, block.text)
             condition = _condition(right.rest, block.text)
         key = _keys(pairs, names, frames)
-        two = [frame.df for frame in frames]
-        df = given.call(lambda: extent_join(*two, key=key or None, forget_after=after, **similar))
+        one, other = (frame.df for frame in frames)
+        how: dict[str, Any] = {"key": key or None, "forget_after": after, "name": name}
+        df = given.call(lambda: extent_join(one, other, **how, **similar))
         block.joined.add(right.start)
         left_step, right_step = (frame.step for frame in frames)
-        step = ExtentJoined(left_step, right_step, tuple(key), runs=steps_of(df))
+        step = ExtentJoined(left_step, right_step, tuple(key), runs=steps_of(df), named=name or "")
         joined = Frame(df, step)
         span, after = (left.start, clause.end), _written(block, condition)
         return joined_source(joined, names, span, given.node, block.text, after)
@@ -111,13 +115,13 @@ def _has_extents(block: Block, relation: syntax.Relation) -> bool:
     return asked is not None and asked[0].kind == "time" and asked[1].get("RANGE") is not None
 
 
-def _extents(block: Block, relation: syntax.Relation) -> tuple[Frame, Any]:
-    """The extents of a table: the rows of its window, or the answers that it is; and when its keys
-    are forgotten, or None."""
+def _extents(block: Block, relation: syntax.Relation) -> tuple[Frame, Any, str | None]:
+    """The extents of a table: the rows of its window, or the answers that it is; when its keys are
+    forgotten, or None; and its NAMED, or None."""
     frame = block.needed(relation)
     asked = block.brackets.given(relation, block.text, frame)
     if asked is None:
-        return frame, None
+        return frame, None, None
     bracket, given = asked
     ordered = bracket.frame(given, answered=True)
     window, order = bracket.window(given)
@@ -127,12 +131,12 @@ def _extents(block: Block, relation: syntax.Relation) -> tuple[Frame, Any]:
     df = given.call(
         lambda: window_aggregate(
             ordered.df, count, window=window, order=order, key=key or None, members=True,
-            forget_after=after,
+            forget_after=after, name=given.value(NAMED),
         )
     )  # fmt: skip
     wanted = df.drop(COUNTED)
     remember_selected(wanted, df, Selection(None))
-    return Frame(wanted, ordered.step), after
+    return Frame(wanted, ordered.step), after, given.value(NAMED)
 
 
 def _equated(rest: tuple[syntax.Item, ...], text: str) -> list[tuple[tuple[str, ...], ...]]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lark import Token
@@ -10,6 +10,7 @@ from lark import Token
 from sfumato.spark.impute import impute_frame
 from sfumato.spark.model.imputation import Dependency, Imputation
 from sfumato.sql.plan.block import Block
+from sfumato.sql.plan.bracket import NAMED
 from sfumato.sql.plan.construct import TableClause
 from sfumato.sql.plan.given import Given
 from sfumato.sql.plan.nodes import Lines, Step, at
@@ -25,6 +26,7 @@ WORDS = (
     Word("SCALING", "name number number", "scaling", repeated=True),
     Word("METHOD", "choice", "method"),
     Word("LEAST_DONORS", "number", "least_donors"),
+    NAMED,
 )
 
 
@@ -81,7 +83,9 @@ class Imputing(TableClause):
             return frame
         step = imputed(node, frame, called(relation), block)
         given = Given(node.options, WORDS, node, block.text, called(relation), frame)
-        return Frame(given.call(lambda: impute_frame(frame.df, step.imputation)), step)
+        named = given.value(NAMED)
+        df = given.call(lambda: impute_frame(frame.df, step.imputation, named))
+        return Frame(df, replace(step, named=named or ""))
 
 
 def imputed(node: Impute, frame: Frame, of: str, block: Block) -> Imputed:
@@ -91,7 +95,7 @@ def imputed(node: Impute, frame: Frame, of: str, block: Block) -> Imputed:
     attributes = tuple(column(name, frame, of, text) for name in node.attributes)
     dependencies = [_dependency(token, text) for token in node.dependencies]
     repository = block.stored(node.repository).df
-    how = {**given.arguments("SCALING"), **_scaling(given)}
+    how = {**given.arguments("SCALING", NAMED.word), **_scaling(given)}
     imputation = given.call(lambda: Imputation(repository, dependencies, attributes, **how))
     texts = tuple(str(dependency) for dependency in dependencies)
     return Imputed(frame.step, imputation, str(node.repository), texts, how)

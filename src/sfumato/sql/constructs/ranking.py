@@ -193,7 +193,7 @@ class Ranking(Answers):
         ]
         options: dict[str, Any] = dict(wish.semantics)
         place = wish.clauses[0] if wish.clauses else source.node
-        given = self.forgetting(place)
+        given = self.of_operator(place)
 
         def build() -> DataFrame:
             return top_k(
@@ -223,6 +223,7 @@ class Ranking(Answers):
             order=tuple(source.order),
             key=tuple(self.key),
             runs=steps_of(df),
+            named=given.arguments().get("name", ""),
         )
         return Frame(_flat(df, columns), step)
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from sfumato.spark.model.figures import row_bytes
 from sfumato.spark.reorder import reorder
 from sfumato.sql.explanation.wording import listed, per_key, percent, size, span
-from sfumato.sql.plan.bracket import FORGET, Bracket, Window
+from sfumato.sql.plan.bracket import FORGET, NAMED, OF_OPERATORS, Bracket, Window
 from sfumato.sql.plan.given import Given
 from sfumato.sql.plan.nodes import Lines, Step, Table, at
 from sfumato.sql.plan.sources import Frame, found
@@ -58,6 +58,7 @@ class Reorder(Bracket):
         Word("BSIZE", "number", "max_buffer"),
         Word("IDLE", "duration", "idle_timeout"),
         FORGET,
+        NAMED,
     )
     kind = "time"
 
@@ -80,14 +81,17 @@ class Reorder(Bracket):
             return frame
         if not WAYS & arguments.keys():
             arguments["slack"] = 0
+        name = arguments.pop("name", None)
         known, asked = frame.ordered, repr(sorted(arguments.items()))
-        if asked not in known:  # several windows over one table share its controller
+        if asked not in known:  # several windows over one table share its controller, and its name
             rows = frame
             if "arrival" not in arguments:
                 rows, arguments["arrival"] = self._arrival(given, arguments, controlled)
-            known[asked] = rows, arguments, given.call(lambda: reorder(rows.df, **arguments))
-        frame, arguments, df = known[asked]
-        return Frame(df, Reordered(frame.step, tuple(arguments.items()), extent, row_bytes(df)))
+            df = given.call(lambda: reorder(rows.df, name=name, **arguments))
+            known[asked] = rows, arguments, df, name or ""
+        frame, arguments, df, named = known[asked]
+        of = tuple(arguments.items())
+        return Frame(df, Reordered(frame.step, of, extent, row_bytes(df), named=named))
 
     def window(self, given: Given) -> tuple[Window | None, list[str]]:
         extent = given.call(lambda: self._extent(given))
@@ -104,7 +108,7 @@ class Reorder(Bracket):
         if extent is None or not answered:
             reason = f"{name} is an uncertain event time, which only aggregates over a RANGE take"
             raise at(given.text, wattr.place, reason, expected=("SELECT AVG(x)",))
-        own = {"RANGE", "SLIDE", "WATTR", FORGET.word}
+        own = {"RANGE", "SLIDE", "WATTR", *OF_OPERATORS}
         other = next((o for o in given.options if o.word not in own), None)
         if other is not None:
             earliest = f"SELECT *, array_min(alternatives.{name}) AS earliest FROM {given.of}"

@@ -1,5 +1,6 @@
 """`a [ROWS 500] SIMILARITY JOIN b ON (x) WITHIN 0.5 PROBABILITY 0.8`: two tables as one source."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,12 +12,12 @@ from sfumato.sql.constructs.imputation import agreed, imputed
 from sfumato.sql.constructs.join_sides import joined_source, side_names
 from sfumato.sql.constructs.joined import Joined, pace_of
 from sfumato.sql.plan.block import Block
-from sfumato.sql.plan.bracket import FORGET
+from sfumato.sql.plan.bracket import FORGET, NAMED
 from sfumato.sql.plan.construct import Join
 from sfumato.sql.plan.given import Given
 from sfumato.sql.plan.nodes import at
 from sfumato.sql.plan.sources import Frame, Source, called, found, unknown_column
-from sfumato.sql.text.syntax import FromClause, Name, Node, Relation, SimilarityJoin
+from sfumato.sql.text.syntax import FromClause, Name, Node, Option, Relation, SimilarityJoin
 from sfumato.sql.text.words import Word
 from sfumato.windows import JoinWindow
 
@@ -27,6 +28,7 @@ WORDS = (
     Word("USING", "choice", "strategy"),
     Word("OUTPUT", "choice", "output"),
     Word("TASKS", "number", "tasks"),
+    NAMED,
     Word("AND", "column EQUAL column", repeated=True),
 )
 
@@ -64,7 +66,7 @@ class SimilarityJoining(Join):
         step, arguments = _planned(sides, given, join, block)
         frames = [side.frame.df for side in sides]
         df = given.call(lambda: similarity_join(*frames, **arguments))
-        step = replace(step, runs=steps_of(df))
+        step = replace(step, runs=steps_of(df), named=arguments.get("name", ""))
         return joined_source(Frame(df, step), names, (left.start, join.end), join, text)
 
 
@@ -95,6 +97,7 @@ def _planned(
     imputation = None
     if imputing is not None:
         side = sides[imputing[0]]
+        _refuse_name(imputing[1].options, block.text)
         imputation = imputed(imputing[1], side.frame, called(side.relation), block)
     steps = sides[0].frame.step, sides[1].frame.step
     frames = [side.frame.df for side in sides]
@@ -145,6 +148,7 @@ def _windows(
             hint = f"what comes first, join from (SELECT * FROM stream [{word} ...])"
             reason = f"a SIMILARITY JOIN compares windows of ROWS or SPAN; {hint}"
             raise at(block.text, given.node, reason)
+        _refuse_name(given.options, block.text)
         brackets.append(given)
     if not brackets:
         reason = "the join lacks a window after a table's name"
@@ -159,6 +163,14 @@ def _windows(
     if forgets[0] != forgets[-1] or (orders and orders[0] != orders[-1]):
         raise at(block.text, brackets[-1].node, "both sides must have the same ORDER and FORGET")
     return (windows[0], windows[-1]), brackets
+
+
+def _refuse_name(options: Sequence[Option], text: str) -> None:
+    """NAMED of a side: there is one operator. Raises SqlError."""
+    for option in options:
+        if option.word == NAMED.word:
+            reason = "the join is named, not a side of it: NAMED stands behind PROBABILITY"
+            raise at(text, option, reason)
 
 
 def _order(windows: list[Given], sides: list[Side], text: str) -> list[str]:

@@ -33,7 +33,8 @@ def explained(step: Step) -> str:
 
 def _lines(step: Step) -> Iterator[str]:
     yield step.title()
-    yield from _aligned([*step.lines(), *([("runs", step.runs)] if step.runs else [])])
+    known = [("named", step.named and f"{step.named}, in metrics"), ("runs", step.runs)]
+    yield from _aligned([*step.lines(), *(line for line in known if line[1])])
     for name, below in step.inputs.items():
         margin = INDENT
         if name:

@@ -22,6 +22,10 @@ from sfumato.windows import Delta, Range, Rows
 Window: TypeAlias = Rows | Range | Delta
 FORGET = Word("FORGET", "duration", "forget_after")
 """After how long without a row a key begins anew."""
+NAMED = Word("NAMED", "choice", "name")
+"""What the operators of a construct are called in metrics."""
+OF_OPERATORS = (FORGET.word, NAMED.word)
+"""Words of a bracket that say nothing of its window."""
 
 
 class Bracket(ABC):
@@ -76,7 +80,8 @@ class FunctionBracket(Bracket):
         arguments = given.arguments()
         df = given.call(lambda: self.function(frame.df, **arguments))
         said = tuple(self.lines(arguments))
-        return Frame(df, Operation(frame.step, self.title(arguments), said))
+        step = Operation(frame.step, self.title(arguments), said, named=arguments.get("name", ""))
+        return Frame(df, step)
 
 
 @dataclass

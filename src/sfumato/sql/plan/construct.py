@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sfumato.sql.plan.block import Block
-from sfumato.sql.plan.bracket import FORGET, Brackets
+from sfumato.sql.plan.bracket import FORGET, NAMED, Brackets
 from sfumato.sql.plan.given import Given
 from sfumato.sql.plan.sources import Frame, Source
 from sfumato.sql.text.syntax import Clause, FromClause, Node, Relation
@@ -64,10 +64,9 @@ class Answers(ABC):
     def read(self) -> None:
         """Check the clauses; raises SqlError."""
 
-    def forgetting(self, place: Node) -> Given:
-        """The FORGET of the table's bracket; other errors point at `place`."""
-        options = () if self.source.forget is None else (self.source.forget,)
-        return Given(options, (FORGET,), place, self.text)
+    def of_operator(self, place: Node) -> Given:
+        """FORGET and NAMED of the table's bracket; other errors point at `place`."""
+        return Given(self.source.of_operator, (FORGET, NAMED), place, self.text)
 
     def covers(self, place: int) -> bool:
         """Whether a place in the text has got its meaning from `read`."""

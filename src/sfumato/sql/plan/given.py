@@ -17,6 +17,7 @@ from pyspark.errors import AnalysisException
 
 from sfumato.duration import SHORT, UNITS, microseconds
 from sfumato.near_misses import near
+from sfumato.spark.model.spark_sentences import TWICE
 from sfumato.sql.plan.nodes import at
 from sfumato.sql.plan.sources import Frame, column, found
 from sfumato.sql.text.errors import SqlError
@@ -132,8 +133,9 @@ class Given:
         except SqlError:
             raise
         except (ValueError, TypeError) as error:
-            if isinstance(error.__cause__, AnalysisException):
-                raise error.__cause__ from None  # who asked finds its place in the text
+            cause = error.__cause__
+            if isinstance(cause, AnalysisException) and cause.getCondition() != TWICE:
+                raise cause from None  # who asked finds its place in the text
             raise self.placed(str(error)) from error
 
     def placed(self, message: str) -> SqlError:

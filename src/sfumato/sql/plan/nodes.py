@@ -22,9 +22,11 @@ class Step(ABC):
     """One operation on rows. Each construct has a dataclass of its own, with what it was asked.
 
     runs : with which others it runs in one step of Spark's, where there is something to say
+    named : what its operator is called in metrics, where the text says it
     """
 
     runs: str = field(default="", kw_only=True, compare=False)
+    named: str = field(default="", kw_only=True, compare=False)
 
     @abstractmethod
     def title(self) -> str:

@@ -44,7 +44,7 @@ class Source:
         side each means
     window, order : for an aggregate or a ranking over the frame, and the columns it goes by
     node : what to point at
-    forget : the FORGET of its bracket
+    of_operator : FORGET and NAMED of its bracket, for what is asked of the window
     extra : columns added for this query alone, which a star does not mean
     changed : it is not the table any more and must be replaced in the text
     """
@@ -57,7 +57,7 @@ class Source:
     node: Node
     window: Rows | Range | Delta | None = None
     order: list[str] = field(default_factory=list)
-    forget: Option | None = None
+    of_operator: tuple[Option, ...] = ()
     sides: dict[str, str] = field(default_factory=dict)
     extra: list[str] = field(default_factory=list)
     changed: bool = False

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sfumato.sql.constructs.registered import CONSTRUCTS
 from sfumato.sql.plan.block import Block, Scope
-from sfumato.sql.plan.bracket import FORGET, Window
+from sfumato.sql.plan.bracket import OF_OPERATORS, Window
 from sfumato.sql.plan.construct import Answers
 from sfumato.sql.plan.measures import Measures, is_measure_of, nowhere
 from sfumato.sql.plan.sources import Frame, Source
@@ -144,7 +144,7 @@ class BlockRewriting:
             return None
         window: Window | None = None
         order: list[str] = []
-        forget: Option | None = None
+        of_operator: tuple[Option, ...] = ()
         asked = self.block.brackets.given(relation, self.text, frame)
         if asked is not None:
             bracket, given = asked
@@ -154,7 +154,7 @@ class BlockRewriting:
         if asked is not None:
             window, order = bracket.window(given.over(frame))
             if bracket.kind and (self.answered or bracket.kind != "time"):
-                forget = given.get(FORGET.word)
+                of_operator = tuple(o for o in given.options if o.word in OF_OPERATORS)
         alias, head = relation.alias, relation.head
         name = plain(alias) if alias is not None else ""
         if not name and isinstance(head, Name):
@@ -170,7 +170,7 @@ class BlockRewriting:
             relation.bracket or relation,
             window,
             order,
-            forget,
+            of_operator,
             changed=changed or altered,
         )
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from pyspark.sql import SparkSession
 
+from sfumato.spark.runtime.run_operator import operators_of
 from sfumato.sql.plan.ranking_groups import RankingGroup, RankingGroups
 from sfumato.sql.plan.sources import Frame
 from sfumato.sql.planner.first_look import table_names
@@ -43,7 +44,8 @@ class NamedQueries:
         Raises SqlError and Spark's errors, as `sql` does.
         """
         text = self.texts[name]
-        return Planner(self.spark, text, self.rankings).answers(parsed(text).statements)
+        with operators_of(name):
+            return Planner(self.spark, text, self.rankings).answers(parsed(text).statements)
 
     def with_(self, name: str) -> list[str]:
         """The names of the queries that are answered with one, itself among them; or none."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from sfumato.spark.model.declared_frame import DeclaredFrame
 from sfumato.spark.runtime.made import remember_selected
 from sfumato.sql.constructs.registered import CONSTRUCTS
 from sfumato.sql.explanation.describe import explained
@@ -21,6 +22,7 @@ from sfumato.sql.plan.ranking_groups import RankingGroups
 from sfumato.sql.plan.sources import Frame, Tables
 from sfumato.sql.plan.spark_errors import checked_by_spark
 from sfumato.sql.planner.block_rewriting import BlockRewriting, Rewriting
+from sfumato.sql.planner.by_methods import REFUSED, by_methods
 from sfumato.sql.planner.first_look import check_is_query, has_constructs, table_names
 from sfumato.sql.planner.foreign_windows import refuse_foreign_windows
 from sfumato.sql.planner.plain_selection import plain_selection
@@ -131,6 +133,11 @@ class Planner:
 
     def _spark_sql(self, text: str, frames: dict[str, Any], node: syntax.Node) -> DataFrame:
         def run() -> DataFrame:
+            if any(isinstance(frame, DeclaredFrame) for frame in frames.values()):
+                found = by_methods(text, frames)
+                if found is None:
+                    raise at(self.text, node, REFUSED)
+                return found
             return self.spark.sql(text, **frames) if frames else self.spark.sql(text)
 
         known = [name for df in frames.values() for name in df.columns]

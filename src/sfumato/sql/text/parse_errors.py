@@ -64,12 +64,14 @@ def explained(error: UnexpectedInput, text: str, vocabulary: Vocabulary) -> SqlE
 
 
 def accepted(accepts: set[str], vocabulary: Vocabulary) -> tuple[str, list[str]]:
-    """The place of `PLACES` where a text went wrong, and the words that could stand there."""
-    for place in PLACES:
-        ours = dict.fromkeys(w.word for w in vocabulary[place] if w.word in accepts)
-        if ours:
-            return place, list(ours)
-    return "", []
+    """The place of `PLACES` where a text went wrong, and the words that could stand there: of
+    places that share words the one that more of them belong to."""
+    found = {
+        place: list(dict.fromkeys(w.word for w in vocabulary.get(place, ()) if w.word in accepts))
+        for place in PLACES
+    }
+    place = max(found, key=lambda place: len(found[place]))
+    return (place, found[place]) if found[place] else ("", [])
 
 
 def unexpected(token: Token, place: str) -> str:

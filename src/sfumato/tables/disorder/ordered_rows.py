@@ -34,8 +34,7 @@ class OrderedRows(Released):
         return self._made(lambda name: getattr(self, name)[places], _take(self.rows, places))
 
     def _made(self, array: Callable[[str], np.ndarray], rows: pa.Table) -> OrderedRows:
-        number, late, punctuation, key, time = (array(field.name) for field in fields(Released))
-        return OrderedRows(number, late, punctuation, key, time, rows)
+        return OrderedRows(**{of.name: array(of.name) for of in fields(Released)}, rows=rows)
 
 
 class RowReorder(Stateful):

@@ -14,6 +14,7 @@ from sfumato.operators.arrays import longer
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.disorder.holding import AWAITED, holding
 from sfumato.operators.disorder.reorder import NONE, Reorder
+from sfumato.operators.disorder.waits import BINS, Waits
 from sfumato.operators.state.declared import Array, Part
 from sfumato.tables.arrival_order import Arrival, arrival_order
 from sfumato.tables.arrow import as_numbers, as_times
@@ -22,6 +23,8 @@ from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, TIE, TableConfig, TableOperator
 
 EVENT = "event"
+# The sum of each bin, as text: a list is no figure that every client of Spark's takes.
+WAITS = ", ".join(f"CAST(coalesce(sum(waits[{i}]), 0) AS STRING)" for i in range(BINS))
 FARTHEST = 1 << 60  # microseconds from 1970: event times and arrivals beyond it are invalid
 
 
@@ -50,10 +53,13 @@ class ReorderTableConfig(TableConfig):
     )
 
     gauges: ClassVar[Mapping[str, tuple[str, str]]] = {
+        **TableConfig.gauges,
         "oldest": ("long", "min(oldest)"),
         "punctuation": ("long", "min(punctuation)"),
         "lag": ("long", "max(lag)"),
         "slowest": ("string", "min_by(slowest, oldest)"),
+        "waited": ("long", "max(waited)"),
+        "waits": ("array<long>", f"concat_ws(',', {WAITS})"),
     }
 
     def __post_init__(self) -> None:
@@ -99,11 +105,16 @@ class TableReorder(TableOperator):
         self.since = NONE  # and of each key's first row
         self._rank = NONE  # how sources sort
         self._present = NONE  # keys of the newest rows
+        self.waits = Waits()
 
     @property
     def operator(self) -> Reorder:
         """The operator over numbers."""
         return self.ordered.operator
+
+    def begin(self) -> None:
+        super().begin()
+        self.waits.begin()
 
     def usable(self, rows: pa.Table) -> np.ndarray:
         """Rows whose event time and arrival are known and within range."""
@@ -134,6 +145,7 @@ class TableReorder(TableOperator):
         )
         self.seen[keys if sources is None else sources] = now
         event, arrival = as_numbers(rows.column(EVENT)), as_numbers(rows.column("order0"))
+        self.waits.arrive(self.operator.arrived, arrival)
         passed = rows.select([ROW, EVENT])
         out = self.ordered.process(keys, event, arrival, passed, sources, self._rank)
         return self._marked(self._without_expired(out))
@@ -168,6 +180,8 @@ class TableReorder(TableOperator):
         self._rank[order] = np.arange(len(order))
 
     def _marked(self, out: OrderedRows) -> list[pa.Table]:
+        on_time = ~out.late
+        self.waits.leave(out.number[on_time], out.by[on_time], self.operator.waiting.number)
         if not out.rows.num_rows:
             return []
         punctuation = as_times(out.punctuation, out.rows.schema.field(EVENT).type)
@@ -190,7 +204,9 @@ class TableReorder(TableOperator):
 
     def gauges(self) -> dict[str, Any]:
         found = holding(self.operator, self._present)
-        return {**found._asdict(), "slowest": self._named(found.slowest)}
+        shown = {**found._asdict(), "slowest": self._named(found.slowest)}
+        waits = self.waits.counts.tolist() if self.waits.counts.any() else None
+        return {**super().gauges(), **shown, "waited": self.waits.longest, "waits": waits}
 
     def _named(self, source: int | None) -> str | None:
         """A source for people: its values."""

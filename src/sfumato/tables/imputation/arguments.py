@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from sfumato.operators.arguments import one_of, whole
 from sfumato.operators.imputation.dependency import Dependency, as_dependencies
@@ -19,6 +19,9 @@ class ImputationArguments:
 
     Raises ValueError or TypeError for what is wrong without looking at the repository.
     """
+
+    called: ClassVar = "sf.Imputation"
+    function: ClassVar = "sf.impute"
 
     repository: Any
     dependencies: str | Dependency | Sequence[Dependency | str]
@@ -58,6 +61,19 @@ class ImputationArguments:
                 )
         object.__setattr__(self, "attributes", attributes)
         object.__setattr__(self, "dependencies", dependencies)
+
+    @classmethod
+    def of(cls, given: Any) -> Self:
+        """What an argument `impute` gives: such arguments themselves, or as a dict."""
+        if isinstance(given, cls):
+            return given
+        if not isinstance(given, Mapping):
+            kind = type(given).__name__
+            raise TypeError(f"`impute` must be {cls.called}(...) or a dict; got {kind}")
+        try:
+            return cls(**given)
+        except TypeError as error:
+            raise TypeError(f"`impute` must have the arguments of {cls.called}: {error}") from None
 
     @property
     def settings(self) -> ImputationSettings:

@@ -43,6 +43,7 @@ class TableIncompleteJoin(TableJoin):
 
     config: IncompleteJoinTableConfig
     operator: IncompleteJoin
+    compared = "refined"
 
     def __init__(self, config: IncompleteJoinTableConfig) -> None:
         super().__init__(config)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from sfumato.tables.arrow import as_numbers, joined
 from sfumato.tables.joins.aligned_sides import AlignedSides
 from sfumato.tables.operator import ROW, TIE, TableConfig, TableOperator
 from sfumato.tables.row_store import RowStore
+from sfumato.tables.window_sizes import SIZES, sizes
 from sfumato.windows import JoinWindow
 
 SIDES = ("left", "right")
@@ -51,6 +52,13 @@ class JoinTableConfig(TableConfig):
     aligned: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     idle_timeout: int | None = field(default=None, metadata=CHANGEABLE)
     pace_matters: bool = field(default=False, metadata=CHANGEABLE)
+
+    gauges: ClassVar[Mapping[str, tuple[str, str]]] = {
+        **TableConfig.gauges,
+        **SIZES,
+        "opposite": ("long", "sum(opposite)"),
+        "compared": ("long", "sum(compared)"),
+    }
 
     def __post_init__(self) -> None:
         if self.forget_after is not None and self.output == "changes":
@@ -93,6 +101,7 @@ class TableJoin(TableOperator):
         "right": Part(),
     }
     kept: tuple[str, ...] = ()  # columns of a row that answers are made of, beside `row`
+    compared = "candidates"  # counter of the operator: pairs whose samples were compared
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -101,6 +110,17 @@ class TableJoin(TableOperator):
         self._known = [f"key{i}" for i in range(config.keys)]
         self._known += ["order0"] if config.forget_after is not None else []
         self._timed = any(window.span is not None for window in config.windows)
+        self._largest = 0  # window of the micro-batch
+        self._done = {"opposite": 0, "compared": 0}  # when it began
+
+    def begin(self) -> None:
+        super().begin()
+        self._largest, self._done = 0, self._compared()
+
+    def _compared(self) -> dict[str, int]:
+        """Pairs of an arrival and a tuple held opposite it so far, and those not pruned."""
+        done = self.operator.counters
+        return {"opposite": done["pairs"], "compared": done[self.compared]}
 
     @property
     def stores(self) -> tuple[RowStore, ...]:
@@ -146,7 +166,9 @@ class TableJoin(TableOperator):
     def _joined(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
         if not batch:
             return []
-        answers = self.join(self._arrange(batch))
+        arriving = self._arrange(batch)
+        answers = self.join(arriving)
+        self._largest = max(self._largest, self.operator.largest(arriving.code))
         self.forget_expired()
         self.counts["pairs"] += int((answers.change > 0).sum())
         output = [self._rows(answers)] if len(answers) else []
@@ -206,6 +228,11 @@ class TableJoin(TableOperator):
 
     def counters(self) -> dict[str, int]:
         return {**self.counts, **self.done()}
+
+    def gauges(self) -> dict[str, Any]:
+        done = self._compared()
+        since = {name: count - self._done[name] for name, count in done.items()}
+        return {**super().gauges(), **sizes(self._largest, self.config.windows), **since}
 
     def done(self) -> dict[str, int]:
         """The counters that the operator keeps."""

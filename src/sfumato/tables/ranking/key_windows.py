@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.operators.arrays import Ints, longer
+from sfumato.operators.ranking.schedule import Due
 from sfumato.operators.ranking.top_k_window import TopKWindow
 from sfumato.operators.ranking.window_content import NEVER
 from sfumato.operators.state.declared import Array, Part, Record
@@ -47,6 +48,7 @@ class KeyWindows(Stateful):
         self.windows: list[TopKWindow] = []
         self.held: list[Held] = []
         self.alive = 0
+        self.largest = 0  # window since this was set to 0
         self.rows, self.rules = RowStore(), KeyIndex()
 
     def grow(self, keys: int) -> None:
@@ -73,12 +75,19 @@ class KeyWindows(Stateful):
         for name, count in zip(FROM_WINDOWS, before, strict=True):
             self.counts[name] += getattr(window, name) - count
         held, live = self.held[key], window.held
+        self.largest = max(self.largest, live.size)
         if live.size != held.arrival.size:
             self.alive += live.size - held.arrival.size
             held.number = held.number[np.searchsorted(held.arrival, live)]
             held.arrival = live
         due = window.next_due
         self.due[key] = FAR if due is None or not live.size else due
+
+    def upcoming(self, number: int) -> list[Due]:
+        """The next runs, at most `number`, of the key whose next one comes first."""
+        if not self.due.size or self.due.min() == FAR:
+            return []
+        return self.windows[int(self.due.argmin())].upcoming(number)
 
     def advance(self, clock: Ints, steps: Mapping[int, Ints], out: NumberedAnswers) -> None:
         """Answer what is past for the keys' scopes, though no row of the key shows it.

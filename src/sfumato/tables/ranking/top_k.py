@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -22,9 +24,11 @@ from sfumato.tables.ranking.key_windows import KeyWindows
 from sfumato.tables.ranking.numbered_answers import NumberedAnswers, counted
 from sfumato.tables.ranking.scope_clocks import ScopeClocks
 from sfumato.tables.ranking.stream_numbers import StreamNumbers
+from sfumato.tables.window_sizes import SIZES, sizes
 from sfumato.tables.windows.columns import TIMES, alternatives_of, punctuations_of
 from sfumato.windows import LONGEST, Range, Rows
 
+UPCOMING = 6  # runs of a timetable that are shown
 OF_ANSWERS = ("answers", "answered", "late_answers", "latency")
 
 
@@ -57,6 +61,12 @@ class TopKTableConfig(TableConfig):
         "rows", "invalid", "late", "out_of_order", "rejected", "overflow", "executions", "cost",
         *OF_ANSWERS,
     )  # fmt: skip
+    gauges: ClassVar[Mapping[str, tuple[str, str]]] = {
+        **TableConfig.gauges,
+        **SIZES,
+        "due": ("long", "min(due)"),
+        "timetable": ("string", "min_by(timetable, due)"),
+    }
 
     def __post_init__(self) -> None:
         span = self.window.span if isinstance(self.window, Range) else None
@@ -126,6 +136,21 @@ class TableTopK(TableOperator):
         self.places = {name: i for i, (name, *_) in enumerate(config.queries)}
         self.every = np.array([every for *_, every in config.queries], np.int64)
         self.like: pa.Table | None = None  # no row, of the rows' type
+
+    def begin(self) -> None:
+        super().begin()
+        self.windows.largest = 0
+
+    def gauges(self) -> dict[str, Any]:
+        """Beside sizes, and those of the base, the next runs of the key whose next one is first:
+        [[time, [name of a query, ...]], ...] in JSON, of timestamps microseconds."""
+        runs = self.windows.upcoming(UPCOMING)
+        return {
+            **super().gauges(),
+            **sizes(self.windows.largest, [self.config.window]),
+            "due": runs[0].time if runs else None,
+            "timetable": json.dumps([[run.time, run.queries] for run in runs]) if runs else None,
+        }
 
     def usable(self, rows: pa.Table) -> np.ndarray:
         """bool[n]: rows with a time within 2**60 microseconds of 1970, finite scores, and

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,6 +18,7 @@ from sfumato.operators.windows.count.count_window_aggregate import CountWindowAg
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from sfumato.tables.arrow import as_numbers, fields_of, joined
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
+from sfumato.tables.window_sizes import SIZES, sizes
 from sfumato.tables.windows.columns import alternatives_of
 from sfumato.tables.windows.results import ResultForm
 from sfumato.windows import Delta, Rows
@@ -80,6 +81,7 @@ class RowWindowTableConfig(WindowTableConfig):
 
     members: ClassVar[bool] = False
     kind, version = "window aggregate", 4
+    gauges: ClassVar[Mapping[str, tuple[str, str]]] = {**TableConfig.gauges, **SIZES}
 
     def make(self) -> TableRowWindow:
         return TableRowWindow(self)
@@ -112,6 +114,11 @@ class TableRowWindow(TableOperator):
         super().__init__(config)
         self.operator: Any = config.operator()
         self.newest = np.empty(0, np.int64)  # if controlled, each key's order, by its code
+        self._largest = 0  # window of the micro-batch
+
+    def begin(self) -> None:
+        super().begin()
+        self._largest = 0
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         if not self.config.controlled:
@@ -128,6 +135,7 @@ class TableRowWindow(TableOperator):
         if self.config.controlled:
             self._note_keys(codes, as_numbers(rows.column("order0")))
         found = self.operator.process(codes, *batch)
+        self._largest = max(self._largest, int(found.held.max(initial=0)))
         results: list[Measured] = found.results
         columns = fields_of(rows.column(ROW)) | {"held": pa.array(found.held)}
         return [pa.table(columns | self.config.form.columns(results))]
@@ -144,6 +152,9 @@ class TableRowWindow(TableOperator):
 
     def counters(self) -> dict[str, int]:
         return super().counters() | {"overflow": self.operator.overflow}
+
+    def gauges(self) -> dict[str, Any]:
+        return super().gauges() | sizes(self._largest, [self.config.window])
 
     def after_loading(self) -> None:
         super().after_loading()

@@ -1,0 +1,125 @@
+"""How a run ends or begins anew after a failure, and how errors are told."""
+
+from __future__ import annotations
+
+import io
+from types import SimpleNamespace
+
+from rich.console import Console
+
+from sfumato.cli.failures import first_cause
+from sfumato.cli.follow import Running, follow
+from sfumato.cli.log import Log
+from sfumato.cli.pipeline.model import Sink
+from sfumato.cli.tables import LONGEST, WIDEST, cell
+from sfumato.metrics.figures import Figures
+
+# ---- second attempts -----------------------------------------------------------------------------
+
+
+class EndedQuery:
+    """A streaming query that ended, perhaps with an error."""
+
+    isActive, recentProgress, lastProgress = False, (), None  # noqa: N815
+
+    def __init__(self, error):
+        self.error = error
+
+    def exception(self):
+        return self.error
+
+    def stop(self):
+        pass
+
+
+KILLED = RuntimeError("Job aborted: Python worker exited unexpectedly (crashed)")
+OWN = RuntimeError("Traceback (most recent call last):\nValueError: no such sensor")
+
+
+def attempted(errors, monkeypatch):
+    """Exit code, how often a sink was started, and what was said, if it fails in these ways."""
+    monkeypatch.setattr("sfumato.cli.follow.FIRST_WAIT", 0.001)
+    monkeypatch.setattr("sfumato.cli.follow.LOOK_EVERY", 0.002)
+    left, console = list(errors), Console(file=io.StringIO(), width=200)
+    frame = SimpleNamespace(columns=[])
+    sink = Running(Sink("out", "q"), "out", frame, lambda _: EndedQuery(left.pop(0)))
+    code = follow([[sink]], console, Log(console))
+    return code, len(errors) - len(left), console.file.getvalue()
+
+
+def test_a_sink_that_lost_a_worker_starts_again_and_says_so(monkeypatch):
+    code, starts, said = attempted([KILLED, KILLED, None], monkeypatch)
+    assert (code, starts) == (0, 3)
+    assert "worker exited unexpectedly (crashed); attempt 2 of 5 in 0.001 s" in said
+    assert "attempt 3 of 5 in 0.002 s" in said
+
+
+def test_a_failure_of_the_query_or_one_that_stays_ends_the_run(monkeypatch):
+    code, starts, said = attempted([OWN, None], monkeypatch)
+    assert (code, starts) == (1, 1)
+    assert "Failed: sink out: no such sensor" in said
+    code, starts, _ = attempted([KILLED] * 9, monkeypatch)
+    assert (code, starts) == (1, 5)
+
+
+def test_who_watches_sees_a_failure_and_an_end(monkeypatch):
+    for error, cause in ((None, None), (OWN, "no such sensor")):
+        figures = Figures()
+        frame = SimpleNamespace(columns=[])
+        sink = Running(Sink("out", "q"), "out", frame, lambda _, error=error: EndedQuery(error))
+        sink.figures = figures
+        console = Console(file=io.StringIO())
+        follow([[sink]], console, Log(console))
+        (query,) = figures.queries()
+        assert (query.active, query.error) == (False, cause)
+        assert not sink.interrupted
+
+
+def test_an_interrupt_is_remembered(monkeypatch):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sfumato.cli.follow.time.sleep", interrupt)
+    sink = Running(Sink("out", "q"), "out", SimpleNamespace(columns=[]), lambda _: EndedQuery(None))
+    console = Console(file=io.StringIO())
+    assert follow([[sink]], console, Log(console)) == 0
+    assert sink.interrupted
+
+
+# ---- errors and cells ----------------------------------------------------------------------------
+
+
+def test_an_error_is_told_by_its_cause_without_java_or_python_traces():
+    text = (
+        "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted\n"
+        "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0\n"
+        "Traceback (most recent call last):\n"
+        '  File "worker.py", line 10, in main\n'
+        "    process()\n"
+        "ValueError: the file has no column `arival`; did you mean `arrival`?\n"
+        "\n"
+        "\tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1)\n"
+    )
+    assert first_cause(RuntimeError(text)) == (
+        "the file has no column `arival`; did you mean `arrival`?"
+    )
+
+
+def test_codes_and_class_names_are_left_out_of_java_errors():
+    text = (
+        "Job aborted due to stage failure\n"
+        "Caused by: java.lang.ArithmeticException: [DIVIDE_BY_ZERO] Division by zero. "
+        "SQLSTATE: 22012\n\tat org.apache.spark.Some.method(Some.scala:1)"
+    )
+    assert first_cause(RuntimeError(text)) == "Division by zero."
+
+
+def test_an_error_without_words_is_told_by_its_kind():
+    assert first_cause(KeyError()) == "KeyError"
+
+
+def test_cells_are_short():
+    assert cell(None) == "NULL"
+    assert cell(0.1 + 0.2) == "0.3"
+    assert len(cell("x" * 100)) == WIDEST
+    assert cell(list(range(LONGEST + 1))).endswith("4 in all]")

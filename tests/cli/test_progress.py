@@ -1,0 +1,212 @@
+"""What a run says of itself: counted rows, lines of the log, what is held, waits."""
+
+from __future__ import annotations
+
+import io
+import json
+from types import SimpleNamespace
+
+from rich.console import Console
+
+from sfumato.cli.log import Log
+from sfumato.metrics.held_back import HeldBack
+from sfumato.metrics.progress import GAUGES, QueryProgress, by_operator
+from sfumato.reproduce.disorder.waiting import fixed_watermark, least_slack, waiting
+from sfumato.tables.disorder.reorder import ReorderTableConfig
+from sfumato.tables.joins.join import JoinTableConfig
+from sfumato.tables.ranking.top_k import TopKTableConfig
+from sfumato.tables.windows.window_aggregate import RowWindowTableConfig
+
+# ---- progress ------------------------------------------------------------------------------------
+
+
+class Observed(dict):
+    def asDict(self):  # noqa: N802
+        return dict(self)
+
+
+def report(batch, rows, *, ran=True, stamp="", **observed):
+    return SimpleNamespace(
+        batchId=batch,
+        timestamp=stamp or f"t{batch}",
+        durationMs={"addBatch": 1, "triggerExecution": 500} if ran else {"triggerExecution": 1},
+        sources=[SimpleNamespace(numInputRows=rows, endOffset="7")],
+        observedMetrics={name: Observed(values) for name, values in observed.items()},
+    )
+
+
+def test_reports_seen_again_count_once_and_idle_looks_are_no_batches():
+    progress = QueryProgress()
+    first = report(0, 10, sfumato_rows_out={"rows": 8})
+    second = report(1, 5, sfumato_rows_out={"rows": 5})
+    progress.take([first])
+    progress.take([first, second, report(2, 0, ran=False)])
+    assert (progress.batches, progress.rows_in, progress.rows_out) == (2, 15, 13)
+
+
+def test_each_row_is_counted_once_whatever_operators_stand_behind_one_another():
+    progress = QueryProgress()
+    (batch,) = progress.take(
+        [
+            report(
+                0,
+                10,
+                sfumato_reorder_1={"rows": 10, "late": 2, "invalid": 1},
+                sfumato_reorder_berlin={"rows": 10, "late": 3, "invalid": 0, "out_of_order": 4},
+                sfumato_join_2_left={"rows": 9, "invalid": 3},
+                sfumato_join_2_right={"rows": 9, "invalid": 2},
+                sfumato_window_3={"rows": 9, "late": 5, "out_of_order": 1},
+                sfumato_top_k_4_answers={"late": 7},
+                mine={"late": 100},
+            )
+        ]
+    )
+    for counted in (progress, batch):
+        assert counted.total("late") == 5
+        assert counted.total("invalid") == 5
+        assert counted.total("out_of_order") == 4
+    assert by_operator(progress.counters) == {
+        "reorder_1": {"rows": 10, "late": 2, "invalid": 1},
+        "reorder_berlin": {"rows": 10, "late": 3, "out_of_order": 4},
+        "join_2": {"invalid": 5},
+        "window_3": {"rows": 9, "late": 5, "out_of_order": 1},
+    }
+
+
+# ---- the log -------------------------------------------------------------------------------------
+
+
+def logged(machines, **more):
+    console = Console(file=io.StringIO(), width=40)
+    log = Log(console, machines=machines)
+    counts = {"rows": 10, "late": 2, **more}
+    rows_out = {"rows": 8}
+    (batch,) = QueryProgress().take(
+        [report(3, 10, sfumato_reorder_1=counts, sfumato_rows_out=rows_out)]
+    )
+    log.batch("out", batch)
+    log.said("out", "again in 1 s")
+    return console.file.getvalue().splitlines()
+
+
+def test_a_line_tells_a_micro_batch_and_what_was_counted():
+    assert logged(machines=False) == [
+        "t3 out: micro-batch 3, 10 rows in, 8 out, 2 late, 0 invalid, 0 out of order, 0.5 s",
+        "out: again in 1 s",
+    ]
+
+
+def test_machines_get_json_lines():
+    assert [json.loads(line) for line in logged(machines=True)] == [
+        {
+            "sink": "out",
+            "batch": 3,
+            "started": "t3",
+            "rows_in": 10,
+            "rows_out": 8,
+            "seconds": 0.5,
+            "metrics": {"sfumato_reorder_1": {"rows": 10, "late": 2}},
+        },
+        {"sink": "out", "event": "again in 1 s"},
+    ]
+
+
+SHOWN = {"oldest": 60_000_000, "punctuation": 30_500_000, "lag": 45_000_000, "slowest": None}
+
+
+def test_what_a_reorder_holds_stands_in_the_line_and_is_not_added_up():
+    line = logged(machines=False, held=3, **SHOWN)[0]
+    assert line.endswith(
+        "0.5 s; reorder_1 holds 3 from 1970-01-01 00:01:00 on, "
+        "punctuation 1970-01-01 00:00:30.500000, 45 s behind"
+    )
+    metrics = json.loads(logged(machines=True, held=3, **SHOWN)[0])["metrics"]
+    assert metrics == {"sfumato_reorder_1": {"rows": 10, "late": 2, "held": 3, **SHOWN}}
+    progress = QueryProgress()
+    for number in (0, 1):
+        progress.take([report(number, 5, sfumato_reorder_1={"rows": 5, "held": 2, **SHOWN})])
+    assert progress.counters == {"sfumato_reorder_1": {"rows": 10, "held": 4}}
+
+
+def said(watch, now, *, number=0, **counts):
+    batches = []
+    if counts:
+        batches = QueryProgress().take([report(number, 5, sfumato_reorder_in=counts)])
+    return list(watch.look(batches, now))
+
+
+def test_a_reorder_that_lets_nothing_out_for_long_says_so_and_for_whom():
+    watch = HeldBack()
+    stuck = {"rows": 9, "held": 7, "late": 2, **SHOWN, "slowest": "berlin"}
+    assert said(watch, 0.0, **stuck) == []
+    assert said(watch, 59.0, **stuck) == []
+    assert said(watch, 61.0) == [
+        "reorder_in has let no row out in order for 61 s and holds 14 rows, the oldest of "
+        "1970-01-01 00:01:00; it waits for berlin (an idle timeout lets them out)"
+    ]
+    assert said(watch, 90.0, **stuck) == []  # it is not said again at once
+    assert len(said(watch, 125.0)) == 1
+    assert said(watch, 126.0, **{**stuck, "held": 6}) == []  # one came out
+    assert said(watch, 185.0, **stuck) == []
+    assert len(said(watch, 187.0)) == 1
+
+
+def test_the_command_line_knows_what_operators_show():
+    kinds = (ReorderTableConfig, RowWindowTableConfig, JoinTableConfig, TopKTableConfig)
+    assert set().union(*(kind.gauges for kind in kinds)) == set(GAUGES)
+
+
+def test_a_reorder_that_holds_nothing_may_be_silent():
+    watch = HeldBack()
+    assert said(watch, 0.0, rows=9, held=0, late=0, oldest=None, lag=0) == []
+    assert said(watch, 999.0) == []
+
+
+def test_rows_in_and_not_out_of_a_reorder_are_held():
+    progress = QueryProgress()
+    assert progress.held is None
+    counted = {"rows": 10, "late": 0}
+    progress.take([report(0, 10, sfumato_reorder_1=counted, sfumato_rows_out={"rows": 7})])
+    assert progress.held == 3
+
+
+def test_what_the_operators_count_as_held_is_believed():
+    progress = QueryProgress()
+    for batch, change in enumerate((4, -1)):
+        progress.take([report(batch, 10, sfumato_reorder_1={"rows": 10, "held": change})])
+    assert progress.held == 3
+
+
+def test_behind_a_join_rows_out_say_nothing_of_what_is_held():
+    progress = QueryProgress()
+    progress.take([report(0, 9, sfumato_reorder_1={"rows": 9}, sfumato_join_1={"rows": 8})])
+    assert progress.held is None
+
+
+# ---- waiting -------------------------------------------------------------------------------------
+
+
+def test_waits_are_from_arrival_to_the_arrival_that_lets_the_row_out():
+    import numpy as np
+
+    #        event     1 4 2 9    a watermark 2 behind the newest: -1 2 2 7
+    #        arrival   1 5 7 9    row 1 waits until 5, row 4 until 9; row 2 is late; row 9 waits
+    event, arrival = np.array([1, 4, 2, 9]), np.array([1, 5, 7, 9])
+    punctuation = fixed_watermark(event, 2)
+    assert punctuation.tolist() == [-1, 2, 2, 7]
+    result = waiting(event, arrival, punctuation)
+    assert (result.rows, result.late, result.waiting) == (4, 1, 1)
+    assert result.mean == (4 + 4) / 2
+
+
+def test_the_least_slack_lets_just_so_many_rows_be_late():
+    import numpy as np
+
+    rng = np.random.default_rng(5)
+    event = np.sort(rng.integers(0, 10_000, 500)) - rng.integers(0, 300, 500)
+    arrival = np.arange(500)
+    for late in (0, 1, 7, 50):
+        slack = least_slack(event, late)
+        assert waiting(event, arrival, fixed_watermark(event, slack)).late <= late
+        if slack:
+            assert waiting(event, arrival, fixed_watermark(event, slack - 1)).late > late

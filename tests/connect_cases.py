@@ -1,0 +1,72 @@
+"""Every public function once over frames: run by a client of Spark Connect, defined in a pipeline.
+
+A case gives a frame of what a function makes of the frames `f.rows`, `f.others` and the repository
+`f.complete`, all of the columns ROWS.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import functions as F  # noqa: N812
+
+import sfumato as sf
+
+ROWS = "id long, event timestamp, arrival timestamp, x double, y double, k long"
+WINDOW = {"window": "50 us", "order": "event"}
+PAIRS = {"on": "x", "within": 0.5, "probability": 0.5}
+COUNTED = {"window": sf.Rows(10), "order": "id"}
+IMPUTED = {"dependencies": "x -> y : 0 -> 0.1", "method": "plain"}
+
+
+def uncertain(rows):
+    return rows.select(
+        "id", "event", "arrival", "k", sf.samples("x", 0.1, 4, attributes="x").alias("alternatives")
+    )
+
+
+def ordered(rows):
+    return sf.reorder(rows, event_time="event", arrival="arrival", slack=3)
+
+
+def extents(rows):
+    return sf.window_aggregate(ordered(rows), {"mean": "avg(x)"}, **WINDOW)
+
+
+CASES = {
+    "alternatives": lambda f: f.rows.select(sf.alternatives(F.array("x"), F.array(F.lit(0.5)))),
+    "samples": lambda f: f.rows.select(sf.samples("x", 0.1, 3, attributes="x").alias("a")),
+    "existence": lambda f: uncertain(f.rows).select("id", sf.existence()),
+    "expected": lambda f: uncertain(f.rows).select("id", sf.expected("x")),
+    "stddev": lambda f: uncertain(f.rows).select("id", sf.stddev("x")),
+    "quantile": lambda f: uncertain(f.rows).select("id", sf.quantile("x", 0.5)),
+    "where": lambda f: sf.where(uncertain(f.rows), "x > 2"),
+    "checked": lambda f: sf.checked(uncertain(f.rows)),
+    "rejected": lambda f: sf.rejected(
+        uncertain(f.rows).withColumn("alternatives", F.when(F.col("k") > 1, F.col("alternatives")))
+    ),
+    "reorder": lambda f: ordered(f.rows),
+    "split_late": lambda f: sf.split_late(ordered(f.rows))[0],
+    "window_aggregate": lambda f: extents(f.rows),
+    "extent_join": lambda f: sf.extent_join(extents(f.rows), extents(f.others)),
+    "similarity_join": lambda f: sf.similarity_join(
+        uncertain(f.rows), uncertain(f.others), **PAIRS, **COUNTED
+    ),
+    "self_join": lambda f: sf.self_join(uncertain(f.rows), **PAIRS, **COUNTED),
+    "join_streams": lambda f: sf.join_streams(
+        {"a": uncertain(f.rows), "b": uncertain(f.others)}, **PAIRS, **COUNTED
+    ),
+    "top_k": lambda f: sf.top_k(
+        uncertain(f.rows), [sf.Top(2, every="100 us")], by="x", window="100 us", order="event"
+    ),
+    "earlier_values": lambda f: sf.earlier_values(f.rows, "y", order="id"),
+    "impute": lambda f: sf.impute(f.rows, attributes="y", repository=f.complete, **IMPUTED),
+    "Imputation": lambda f: sf.similarity_join(
+        f.rows, f.others, on="y", within=0.1, probability=0.9, **COUNTED,
+        impute=sf.Imputation(f.complete, attributes="y", **IMPUTED),
+    ),
+    "sql": lambda f: sf.sql(
+        f.spark,
+        "SELECT id, AVG(x) AS mean, z FROM (SELECT *, k + 1 AS z FROM r WHERE id > 2) "
+        "[ROWS 5 ORDER id]",
+        r=f.rows,
+    ),
+}  # fmt: skip

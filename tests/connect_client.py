@@ -1,0 +1,101 @@
+"""What spark/test_connect.py runs in a client of Spark Connect, without a JVM: all functions.
+
+A case gives a frame of what a function makes of frames `f` by name. It is collected over static
+frames, and run over streams. Prints a JSON object: by case, what came of it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from functools import reduce
+from pathlib import Path
+from types import SimpleNamespace
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+import sfumato as sf
+from connect_cases import CASES, ROWS, extents
+
+
+def main(folder: str) -> dict[str, object]:
+    builder = SparkSession.builder.remote("local[2]").config("spark.sfumato.buckets", "2")
+    spark = sf.configure(builder, cores=1, local_disk=True).getOrCreate()
+    assert "connect" in type(spark).__module__, type(spark)
+    number = F.col("id")
+    rows = spark.range(40).select(
+        "id",
+        F.timestamp_micros(number * 10).alias("event"),
+        F.timestamp_micros(number * 10 + number % 7 * 15).alias("arrival"),
+        (number % 5).cast("double").alias("x"),
+        F.when(number % 3 > 0, number % 5 + 0.5).alias("y"),
+        (number % 4).alias("k"),
+    )
+    rows.coalesce(1).write.parquet(f"{folder}/in")
+    static = spark.read.schema(ROWS).parquet(f"{folder}/in")
+    complete = static.where("y IS NOT NULL")
+    found: dict[str, object] = {"static": {}, "stream": {}}
+    f = SimpleNamespace(spark=spark, rows=static, others=static, complete=complete)
+    found["static"] = counts(together(f))
+    found["explain"] = sf.explain(spark, "SELECT AVG(x) FROM r [ROWS 5 ORDER id]", r=static)
+    found["discovered"] = len(sf.discover_dependencies(complete.select("x", "y")))
+    stated = sf.declared(static, ROWS)
+    found["left"] = stated.drop("ID", "nothing").withColumn("K", F.lit(1)).columns
+    found["declared"] = counts(extents(stated).select(F.lit("extents").alias("of")))
+    spark.dataSource.register(sf.ReplaySource)
+    file = next(Path(folder, "in").glob("*.parquet"))
+    found["played"] = spark.read.format("replay").load(str(file)).count()
+    found["stream"] = streamed(spark, folder, complete)
+    return found
+
+
+def together(f):
+    """The rows of all cases in one frame, each with its case's name: one job, or one query."""
+    frames = [case(f).select(F.lit(name).alias("of")) for name, case in CASES.items()]
+    return reduce(lambda a, b: a.union(b), frames)
+
+
+def counts(rows):
+    return {row.of: row["count"] for row in rows.groupBy("of").count().collect()}
+
+
+def streamed(spark, folder, complete):
+    """Rows in the sink of one query of all cases, those the page shows, and those of a stream that
+    comes to its end."""
+    page = sf.watch(spark)
+
+    def started(name, make):
+        source = spark.readStream.schema(ROWS).parquet(f"{folder}/in")
+        f = SimpleNamespace(spark=spark, rows=source, others=source, complete=complete)
+        writer = make(f).writeStream.queryName(name).format("parquet")
+        writer = writer.option("path", f"{folder}/{name}")
+        writer = writer.option("checkpointLocation", f"{folder}/{name}_state")
+        return writer.trigger(availableNow=True).start()
+
+    started("all", together).awaitTermination()
+    seen = shown(page)
+    page.stop()
+    sf.run_to_end(spark, lambda: started("ended", CASES["reorder"]))
+    return {
+        "rows": counts(spark.read.parquet(f"{folder}/all")),
+        "watched": seen,
+        "ended": spark.read.parquet(f"{folder}/ended").count(),
+    }
+
+
+def shown(page, patience=60.0):
+    """Rows in of the queries that a page shows, once reports have come to it."""
+    until = time.monotonic() + patience
+    while True:
+        with page.figures.locked():
+            found = {query.name: query.progress.rows_in for query in page.figures.queries()}
+        if any(found.values()) or time.monotonic() > until:
+            return found
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(sys.argv[1])))
+    Path(sys.argv[1], "done").touch()

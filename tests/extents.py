@@ -1,0 +1,178 @@
+"""Extents over time as a slow simulation has them, and rows to feed them with."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.windows.extent_aggregate import ExtentAggregate
+from window_cases import arrays
+
+ALL = [
+    Aggregate("count"), Aggregate("count", 0), Aggregate("sum", 0), Aggregate("avg", 0),
+    Aggregate("min", 0), Aggregate("max", 1), Aggregate("avg", 1), Aggregate("boundary_sum", 1),
+    Aggregate("quantile", 0, 0.5),
+]  # fmt: skip
+MOMENTS = [a for a in ALL if a.function != "quantile"]
+COUNT = [Aggregate("count")]
+
+
+class Simulation:
+    """One scope, the slow way: every extent is asked at every row whether it is complete."""
+
+    def __init__(self, length, slide):
+        self.length, self.slide = length, slide
+        self.held, self.missed, self.seen, self.done = [], [], [], -(10**6)
+        self.late, self.outside, self.absent = 0, 0, 0
+
+    def extents_of(self, time):
+        """Numbers of the extents, counted by their end / slide, that hold a time."""
+        first = time // self.slide + 1
+        return [
+            j for j in range(first, first + self.length // self.slide + 2)
+            if j * self.slide - self.length <= time < j * self.slide
+        ]  # fmt: skip
+
+    def row(self, group, time, punctuation, late, i, exists):
+        found, after = [], self.done
+        if late:  # it is in the extents that end after its own punctuation
+            after = max(self.done, (punctuation + 1) // self.slide)
+        else:
+            before = max(self.seen, default=-(10**9))
+            if punctuation > before:
+                found += self.close(before + 1)
+                self.seen.append(punctuation)
+            found += self.close(min(time, max(punctuation, before) + 1))
+            after = self.done
+        of = self.extents_of(time)
+        taking = [j for j in of if j > after]
+        if not of:
+            self.outside += 1
+        elif not taking:
+            self.late += 1
+        elif not exists:
+            self.absent += 1
+        else:
+            self.held.append((group, i, taking))
+        if exists or not taking:
+            self.missed += [(group, j) for j in of if self.done < j <= after]
+        return found
+
+    def close(self, bound):
+        """Complete all extents that end at or before a bound."""
+        found = []
+        for j in sorted({j for _, _, taking in self.held for j in taking}):
+            end = j * self.slide
+            if not self.done < j or end > bound:
+                continue
+            punctuation = next(p for p in self.seen if p >= end - 1)
+            for group in sorted({g for g, _, taking in self.held if j in taking}):
+                rows = [i for g, i, taking in self.held if g == group and j in taking]
+                late = self.missed.count((group, j))
+                found.append((end, group, rows, punctuation, late))
+        self.done = max(self.done, bound // self.slide)
+        return found
+
+    def end(self):
+        """All extents that hold a row."""
+        before = max(self.seen, default=-(10**9))
+        found = self.close(before + 1)
+        if self.held:
+            last = max(j for _, _, taking in self.held for j in taking) * self.slide
+            if last > self.done * self.slide:
+                self.seen.append(max(before, last - 1))
+                found += self.close(last)
+        return found
+
+
+def stream(rng, n, groups, ordered, spread=60, start=-40):
+    """(group, scope, time, punctuation or None, late), as a controller a scope lets rows out."""
+    group = rng.integers(0, groups, n)
+    scope = group % 2 if not ordered else group
+    time, punctuation, late = np.empty(n, int), np.empty(n, int), np.zeros(n, bool)
+    for c in np.unique(scope):
+        mine = np.flatnonzero(scope == c)
+        times = np.sort(rng.integers(start, start + spread, mine.size))
+        if ordered:  # a few rows are out of order
+            for k in np.flatnonzero(rng.random(mine.size) < 0.1):
+                times[k] -= rng.integers(0, 15)
+            time[mine] = times
+            continue
+        force, k = -100, 0
+        while k < mine.size:  # several rows come out with one punctuation
+            together = min(int(rng.integers(1, 5)), mine.size - k)
+            part = mine[k : k + together]
+            time[part] = times[k : k + together]
+            force = max(force, int(time[part[-1]]) + int(rng.integers(0, 3)))
+            punctuation[part] = force
+            k += together
+        for k in np.flatnonzero(rng.random(mine.size - 1) < 0.2):  # late for its own source,
+            i = mine[k + 1]  # which may be ahead of the others
+            late[i], punctuation[i] = True, punctuation[mine[k]] + rng.choice([0, 0, 4, 20])
+            time[i] = punctuation[i] - rng.integers(0, 25)
+    return group, scope, time, None if ordered else punctuation, None if ordered else late
+
+
+def simulated(length, slide, data, exists, finish=True):
+    """Extents in order of completion, then, at the end, those still open by (end, group)."""
+    group, scope, time, punctuation, late = data
+    scopes = {int(c): Simulation(length, slide) for c in np.unique(scope)}
+    newest = dict.fromkeys(scopes, -(10**9))
+    found = []
+    for i in range(len(time)):
+        c = int(scope[i])
+        newest[c] = max(newest[c], int(time[i]) - 1)
+        p = newest[c] if punctuation is None else int(punctuation[i])
+        flag = late is not None and bool(late[i])
+        found += scopes[c].row(int(group[i]), int(time[i]), p, flag, i, bool(exists[i]))
+    if finish:
+        rest = [entry for c in scopes for entry in scopes[c].end()]
+        found += sorted(rest, key=lambda entry: entry[:2])
+    return found, scopes
+
+
+def process(window, data, tuples, low, high, attributes=2):
+    group, scope, time, punctuation, late = data
+    cut = slice(low, high)
+    return window.process(
+        group[cut], time[cut], None if punctuation is None else punctuation[cut],
+        None if late is None else late[cut], *arrays(tuples[cut], attributes),
+        scope=scope[cut],
+    )  # fmt: skip
+
+
+def in_parts(window, rng, data, tuples, crash=True):
+    """All extents, rows cut at random, saved and restored in between, flushed at the end."""
+    parts, done = [], 0
+    while done < len(tuples):
+        end = min(done + int(rng.choice([0, 1, 2, 5, 40])), len(tuples))
+        parts.append(process(window, data, tuples, done, end))
+        done = end
+        if crash and rng.random() < 0.3:
+            window = ExtentAggregate.restore(window.snapshot())
+    return window, [*parts, window.flush()]
+
+
+def facts(parts):
+    """(end, group, held, punctuation, late) of every extent."""
+    names = ("end", "group", "held", "punctuation", "late")
+    return [tuple(int(getattr(p, name)[k]) for name in names) for p in parts for k in range(len(p))]
+
+
+def certain(times, values=None):
+    """(offsets, prob, values) of certain tuples."""
+    n = len(times)
+    values = np.ones(n) if values is None else np.asarray(values, float)
+    return np.arange(n + 1), np.ones(n), values[:, None]
+
+
+def feed(window, times, punctuation=None, late=None, values=None, group=None):
+    group = np.zeros(len(times), int) if group is None else np.asarray(group)
+    return window.process(
+        group,
+        np.array(times),
+        punctuation,
+        late,
+        *certain(times, values),
+        scope=np.zeros_like(group),
+    )

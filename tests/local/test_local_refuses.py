@@ -1,0 +1,158 @@
+"""Wrong arguments and tables of the functions without Spark: each is a sentence."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+import sfumato.local as sl
+from local_readings import RANGE, READINGS, READINGS_TABLE
+
+WINDOW = {"window": sf.Rows(2), "order": "made"}
+WRONG = [
+    (lambda t: sl.reorder([1], event_time="a", arrival="b"), TypeError, "got list"),
+    (lambda t: sl.reorder(t, event_time="mad", arrival="arrival"), ValueError, "did you mean"),
+    (lambda t: sl.reorder(t, event_time="made", arrival="x", slack=1), TypeError, "microseconds"),
+    (lambda t: sl.reorder(t, event_time="made", arrival="arrival"), ValueError, "`drop_ratio`"),
+    (lambda t: sl.window_aggregate(t, {"n": "abs(x)"}, **WINDOW), ValueError, "one of count"),
+    (
+        lambda t: sl.window_aggregate(t, {"n": "sum(abs(x))"}, **WINDOW),
+        ValueError,
+        "`aggregates\\['n'\\]`: without Spark an expression is made of",
+    ),
+    (lambda t: sl.window_aggregate(t, {"n": "sum(z)"}, **WINDOW), ValueError, "or attribute `z`"),
+    (
+        lambda t: sl.window_aggregate(t, {"n": "sum(x)"}, window=5, order="made"),
+        TypeError,
+        "`window` must be sf.Rows",
+    ),
+    (
+        lambda t: sl.window_aggregate(t, {"x": "sum(x)"}, **WINDOW),
+        ValueError,
+        "the answer has a column of that name",
+    ),
+    (lambda t: sl.window_aggregate(t, {"n": "sum(x)"}, name="a b", **WINDOW), ValueError, "`name`"),
+    (
+        lambda t: sl.window_aggregate(
+            t, {"x": "count(*)"}, window=sf.Range("1 minute"), order="made", members=True
+        ),
+        ValueError,
+        "names a result `x`",
+    ),
+    (lambda t: sl.top_k(t, 3, by="x", **WINDOW), ValueError, "lacks `every`"),
+    (
+        lambda t: sl.similarity_join(t, t, on="z", within=1, probability=0.5, **WINDOW),
+        ValueError,
+        "names a column `z`",
+    ),
+    (lambda t: sl.extent_join(t, t), ValueError, "has no column `window` of extents"),
+    (lambda t: sl.where(t, 3), TypeError, "`condition` must be text; got int"),
+    (lambda t: sl.where(t, "x"), TypeError, "`x` must be a condition; it is, or is of, double"),
+    (lambda t: sl.where(t, "zz > 1"), ValueError, "names a column `zz`"),
+    (sl.split_late, ValueError, "a column `late` of booleans"),
+    (lambda t: sl.rejected(t, "z"), ValueError, "names a column `z`"),
+    (sl.existence, ValueError, "must have the column `alternatives`"),
+    (lambda t: sl.alternatives([[1]], [1.0]), TypeError, "must be a column of lists"),
+    (lambda t: sl.alternatives([[1]]), ValueError, "must be structs with a field `prob`, or"),
+    (
+        lambda t: sl.alternatives([[{"a": 1.0}]], [[1.0]]),
+        ValueError,
+        "must name the fields of `values` to take; they are structs with the fields a",
+    ),
+    (
+        lambda t: sl.impute(t, repository=3, dependencies="x -> id : 1 -> 1", attributes="id"),
+        TypeError,
+        "`repository` must be a pandas, Polars or Arrow table",
+    ),
+    (lambda t: sl.earlier_values(t, "x", order="x", forget_after="1 day"), ValueError, "no `key`"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), WRONG)
+def test_wrong_arguments_are_refused_with_a_sentence(call, error, message):
+    with pytest.raises(error, match=message):
+        call(READINGS_TABLE)
+
+
+def test_a_frame_that_lost_its_mark_of_late_rows_is_refused():
+    rows = sl.reorder(READINGS_TABLE, event_time="made", arrival="arrival", slack=1)
+    with pytest.raises(ValueError, match="their column `late` is gone"):
+        sl.window_aggregate(
+            rows.drop_columns(["late"]), {"n": "count(*)"}, window=RANGE, order="made"
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"window": (sf.Rows(2), sf.Rows(3))}, TypeError, "of a stream with itself is one window"),
+        ({"window": sf.Range("1 s"), "order": "x"}, TypeError, "where `window` goes by time"),
+        ({"on": []}, ValueError, "`on` must name at least one"),
+    ],
+)
+def test_wrong_joins_of_a_stream_with_itself_are_refused(options, error, message):
+    asked = {"on": "x", "within": 1, "probability": 0.5, "window": sf.Rows(2), "order": "made"}
+    with pytest.raises(error, match=message):
+        sl.self_join(pa.table(READINGS), **{**asked, **options})
+
+
+def test_columns_of_one_name_and_names_that_are_no_text_are_refused():
+    twice = pa.table([[1], [2]], names=["a", "a"])
+    with pytest.raises(ValueError, match="several columns called a"):
+        sl.checked(twice)
+    with pytest.raises(TypeError, match="names of columns must be text; got 1"):
+        sl.checked(pd.DataFrame({1: [2]}))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda t, j: sl.reorder(t, seed=1), TypeError, "has no argument `seed`"),
+        (lambda t, j: sl.top_k(t, 3, rule="r"), TypeError, "`rule`; did you mean `rules`?"),
+        (lambda t, j: sl.where(t), TypeError, "sfumato.local.where lacks `condition`"),
+        (lambda t, j: sl.self_join(t, **j, tasks=0), ValueError, "`tasks` must be a whole number"),
+        (lambda t, j: sl.similarity_join(t, t, **j, tasks="8"), ValueError, "`tasks` must be"),
+        (
+            lambda t, j: sl.similarity_join(t, t, **{**j, "window": (sf.Rows(1),) * 3}),
+            TypeError, "a pair for left and right; got 3 windows",
+        ),
+        (
+            lambda t, j: sl.impute(
+                t, repository="none.parquet", dependencies="id -> x : 1 -> 1", attributes="x"
+            ),
+            ValueError, "there is no file or folder 'none.parquet'",
+        ),
+        (lambda t, j: sl.join_streams([t, t], **j), TypeError, "got a list: give each a name"),
+    ],
+)  # fmt: skip
+def test_wrong_calls_are_told_of_in_sentences(call, error, message):
+    asked = {"on": "x", "within": 1, "probability": 0.5, "window": sf.Rows(2), "order": "made"}
+    with pytest.raises(error, match=re.escape(message)):
+        call(pa.table(READINGS), asked)
+
+
+def test_an_uncertain_event_time_orders_no_joins_and_rankings():
+    kind = pa.list_(pa.struct([("prob", pa.float64()), ("t", pa.int64())]))
+    table = pa.table({"id": [1], "alternatives": pa.array([[{"prob": 1.0, "t": 5}]], kind)})
+    said = "`order.*` names `t`, an attribute of the alternatives; it must be a column.*window_agg"
+    with pytest.raises(ValueError, match=said):
+        sl.self_join(table, on="t", within=1, probability=0.5, window=sf.Rows(2), order="t")
+    with pytest.raises(ValueError, match=said):
+        sl.top_k(table, 1, by="id", window=sf.Range("1 us"), order="t")
+
+
+@pytest.mark.parametrize("name", [n for n in sl.__all__ if inspect.isfunction(getattr(sl, n))])
+def test_arguments_are_those_of_the_function_on_spark(name):
+    if name == "counters":  # of results here; Spark has observed metrics
+        return
+    here, there = (inspect.signature(getattr(of, name)).parameters for of in (sl, sf))
+    for one, other in zip(here.values(), there.values(), strict=True):
+        assert (one.name, one.kind) == (other.name, other.kind)
+        # A table in memory has no column that is meant before it is given.
+        of_column = one.name == "column" and one.default is one.empty
+        assert of_column or one.default == other.default

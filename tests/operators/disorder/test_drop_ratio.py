@@ -1,0 +1,234 @@
+"""How many rows controllers drop and how long they wait, on made and real streams."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import device_traces
+import hindsight
+import traces
+from controllers import SECOND, START
+from sfumato.operators.disorder.punctuator import Punctuator
+
+# --------------------------------------------------------------------- what C measured, repeated
+
+
+def test_normal_delays_of_16_to_20_sensors_drop_under_one_percent_as_in_c():
+    ratios, largest, averaged = [], [], []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        sensors = 16 + seed % 5
+        event = traces.poisson(rng, 3000, sensors)
+        delay = SECOND * np.maximum(rng.normal(2.0, 0.5, 3000), 0)
+        stream = traces.in_arrival_order(event, delay)
+        ratios.append(Punctuator(0.01, estimator="normal").extend_with_late(*stream)[1].mean())
+        largest.append(Punctuator(estimator="max").extend_with_late(*stream)[1].mean())
+        averaged.append(
+            Punctuator(estimator="max", averaged=True).extend_with_late(*stream)[1].mean()
+        )
+    assert max(ratios) < 0.01
+    assert np.mean(ratios) > 0  # it is not simply holding everything
+    assert max(largest) < 0.012
+    assert np.mean(averaged) > 0.02
+
+
+def test_an_early_burst_of_disorder_grows_the_wait_of_max_but_not_ours():
+    waits = {}
+    for name, control in (
+        ("max", {"estimator": "max"}),
+        ("normal", {"drop_ratio": 0.01, "estimator": "normal"}),
+        ("conformal", {"drop_ratio": 0.01, "estimator": "conformal"}),
+    ):
+        for burst in (0.0, 20.0):
+            rng = np.random.default_rng(8)
+            delay = np.maximum(rng.normal(0.5, 0.1, 20_000), 0)
+            delay[300:330] += burst * rng.random(30)
+            stream = traces.in_arrival_order(traces.poisson(rng, 20_000, 20), SECOND * delay)
+            punctuation = Punctuator(**control).extend(*stream)
+            waits[name, burst] = hindsight.waits(*stream, punctuation)[1].mean() / SECOND
+    assert waits["max", 20.0] > waits["max", 0.0] + 10
+    assert waits["normal", 20.0] < waits["normal", 0.0] + 2
+    assert waits["conformal", 20.0] < waits["conformal", 0.0] + 2
+
+
+# ------------------------------------------------- conformal: no assumption, the drop ratio holds
+
+
+def drop_and_wait(stream, drop_ratio=0.01):
+    """(drop ratio reached / wanted, mean wait / mean wait of the best fixed slack in hindsight)."""
+    punctuation = Punctuator(drop_ratio, estimator="conformal").extend(*stream)
+    late, wait = hindsight.waits(*stream, punctuation)
+    best = min(hindsight.best_fixed(*stream, drop_ratio).values())
+    return late.mean() / drop_ratio, wait.mean() / best
+
+
+HEAVY = dict(traces.heavy_tailed())
+SHIFTING = dict(traces.shifting())
+MIXED = dict(traces.mixed())
+BURSTY = dict(traces.bursty())
+
+
+@pytest.mark.parametrize("name", [n for n in HEAVY if "dense" not in n])
+def test_heavy_tails_drop_one_percent_and_wait_hardly_longer_than_with_hindsight(name):
+    drop, wait = drop_and_wait(HEAVY[name])
+    assert 0.9 <= drop <= 1.05
+    assert wait <= 1.15
+
+
+@pytest.mark.parametrize("name", [n for n in SHIFTING if "clock" not in n])
+def test_shifting_delays_drop_one_percent_and_wait_less_than_any_fixed_slack(name):
+    drop, wait = drop_and_wait(SHIFTING[name])
+    assert 0.75 <= drop <= 1.05  # a falling drift leaves some of the budget unspent
+    assert wait < 1.0
+
+
+@pytest.mark.parametrize("name", ["clock offset", "clock drift"])
+def test_clocks_that_shift_are_followed(name):
+    # a fixed slack behind the newest event time does not feel them: here it cannot be beaten
+    drop, wait = drop_and_wait(SHIFTING[name])
+    assert 0.9 <= drop <= 1.05
+    assert wait <= 1.15
+
+
+CONSTANT_IS_BEST = ("correlated", "two modes, 0.9% far")
+
+
+@pytest.mark.parametrize("name", [n for n in MIXED if n not in CONSTANT_IS_BEST])
+def test_several_modes_cycles_and_walks_drop_one_percent(name):
+    drop, wait = drop_and_wait(MIXED[name])
+    assert 0.85 <= drop <= 1.05
+    assert wait <= 1.15
+
+
+@pytest.mark.parametrize("name", CONSTANT_IS_BEST)
+def test_where_a_constant_threshold_is_best_ours_is_not_much_worse(name):
+    drop, wait = drop_and_wait(MIXED[name])
+    assert 0.85 <= drop <= 1.05
+    assert wait <= 1.5
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "link stalls",
+        "link stalls, shuffled piles",
+        "flushed each second",
+        "on and off",
+        "bursty gaps",
+        "shuffled batches",
+        "shifted by positions",
+    ],
+)
+def test_short_bursty_streams_drop_one_percent(name):
+    drop, wait = drop_and_wait(BURSTY[name])
+    assert drop <= 1.05
+    assert wait <= 1.6
+
+
+KNOWN_TO_FAIL = {  # name -> the drop ratio (wanted: 1) that is not exceeded; see the kernel's head
+    "1 of 10 sources stalls": 1.0,
+    "3 of 10 sources stall": 1.5,
+    "1 of 4 stalls often": 1.2,
+    "1 of 3 stalls rarely": 1.3,
+    "storms of 100 rows": 1.2,
+}
+
+
+@pytest.mark.parametrize("name", KNOWN_TO_FAIL)
+def test_known_limit_piles_of_some_links_can_exceed_a_short_streams_budget(name):
+    # not a goal reached: this holds the damage, so that a change for the worse is seen
+    drop, _ = drop_and_wait(BURSTY[name])
+    assert drop <= KNOWN_TO_FAIL[name]
+
+
+def test_known_limit_rows_overtaken_by_a_jump_of_the_clocks_are_late():
+    late = Punctuator(0.01, estimator="conformal").extend_with_late(*SHIFTING["clock offset back"])[
+        1
+    ]
+    assert late.mean() <= 0.09  # 3,000 of 40,000 rows are overtaken at once
+
+
+@pytest.mark.parametrize("drop_ratio", [0.003, 0.05, 0.1])
+@pytest.mark.parametrize("name", ["lognormal 2", "pareto 1.5"])
+def test_other_drop_ratios_hold_as_well(name, drop_ratio):
+    drop, wait = drop_and_wait(HEAVY[name], drop_ratio)
+    assert 0.85 <= drop <= 1.05
+    assert wait <= 1.25
+
+
+def test_real_mobile_sessions_hold_the_drop_ratio_and_wait_at_most_1_65_times(data_folder):
+    sessions = dict(traces.mobile_network(data_folder))
+    assert len(sessions) == 5
+    for name, stream in sessions.items():
+        drop, wait = drop_and_wait(stream)
+        assert drop <= 1.05, name
+        assert wait <= 1.65, name
+
+
+@pytest.mark.slow
+def test_real_flights_and_machinery_hold_the_drop_ratio_and_wait_at_most_1_15_times(data_folder):
+    real = {**dict(traces.flights(data_folder)), **dict(traces.machinery(data_folder))}
+    for name in ("flights from JFK", "machinery, drawn"):
+        drop, wait = drop_and_wait(real[name])
+        assert 0.9 <= drop <= 1.05, name
+        assert wait <= 1.15, name
+
+
+@pytest.mark.parametrize("n", [2000, 10_000])
+def test_a_stream_that_ends_before_its_delays_are_known_drops_no_more_than_wanted(n):
+    drop, _ = drop_and_wait(dict(device_traces.short(n, 5))["dense"])
+    assert drop <= 1.05
+
+
+def test_real_motes_wait_less_than_with_any_fixed_slack(data_folder):
+    # their links stall together: a flurry of late rows is waited for, not answered by drops
+    (stream,) = dict(traces.motes(data_folder)).values()
+    drop, wait = drop_and_wait(stream)
+    assert drop <= 1.0
+    assert wait <= 0.8
+
+
+def test_a_stream_in_order_is_released_at_once_and_nothing_is_late():
+    arrival = START + np.cumsum(np.random.default_rng(9).exponential(SECOND, 5000)).astype(np.int64)
+    punctuation, late = Punctuator(0.01, estimator="conformal").extend_with_late(
+        arrival - 500, arrival
+    )
+    assert not late.any()
+    assert (punctuation[20:] == arrival[20:] - 500).all()
+
+
+@pytest.mark.parametrize(("mean", "sd"), [(2.0, 0.7), (5.0, 2.0), (10.0, 5.0), (20.0, 10.0)])
+def test_sets_of_30_seconds_drop_less_than_one_percent_on_average_however_long_the_delays(mean, sd):
+    ratios = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        sensors = 16 + seed % 5
+        event = np.sort(np.repeat(np.arange(30), sensors) + rng.random(30 * sensors))
+        delay = np.maximum(rng.normal(mean, sd, len(event)), 0)
+        stream = traces.in_arrival_order(START + event * SECOND, SECOND * delay)
+        ratios.append(Punctuator(0.01).extend_with_late(*stream)[1].mean())
+    assert np.mean(ratios) < 0.01
+
+
+def test_an_unforeseen_pile_is_paid_back():
+    # 300 rows come 60 s late at row 5,000: three times the budget so far, and of 40,000 rows 3/4
+    rng = np.random.default_rng(10)
+    delay = rng.exponential(0.1, 40_000)
+    delay[5000:5300] += 60
+    stream = traces.in_arrival_order(traces.poisson(rng, 40_000), SECOND * delay)
+    late = Punctuator(0.01, estimator="conformal").extend_with_late(*stream)[1]
+    assert late[:12_000].sum() > 300
+    assert late.mean() <= 0.0105
+
+
+def test_what_is_remembered_of_a_key_is_bounded():
+    rng = np.random.default_rng(11)
+    stream = traces.in_arrival_order(
+        traces.poisson(rng, 100_000, 10_000.0), 10**6 * rng.random(10**5)
+    )
+    for control in ({"estimator": "conformal"}, {"estimator": "normal"}):
+        punctuator = Punctuator(0.01, **control)
+        punctuator.extend(*stream)
+        bound = 60_000 if control["estimator"] == "conformal" else 16 * 32_768 + 10_000
+        assert len(punctuator.snapshot()) <= bound

@@ -1,0 +1,180 @@
+"""When extents over time come out, of which rows: punctuations, late rows, gaps, idle sources."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from extents import COUNT, certain, feed
+from seeds import seeds
+from sfumato.operators.disorder.reorder import Reorder
+from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.windows.extent_aggregate import ExtentAggregate
+
+
+def test_an_extent_waits_for_all_rows_its_punctuation_let_out():
+    #  punctuation 20 lets out 3, 8 and 12: [0, 10) is complete at 12, [10, 20) only at the next
+    window = ExtentAggregate(10, 10, COUNT)
+    assert len(feed(window, [3, 8], np.array([20, 20]))) == 0
+    found = feed(window, [12], np.array([20]))
+    assert (found.end.tolist(), found.held.tolist(), found.punctuation.tolist()) == (
+        [10],
+        [2],
+        [20],
+    )
+    found = feed(window, [25], np.array([30]))
+    assert (found.end.tolist(), found.held.tolist(), found.punctuation.tolist()) == (
+        [20],
+        [1],
+        [20],
+    )
+
+
+def test_after_idle_a_row_joins_the_extents_that_have_not_come_out():
+    window = ExtentAggregate(20, 10, COUNT)
+    assert feed(window, [3, 12], np.array([2, 11])).end.tolist() == [10]
+    assert window.idle([7]).end.size == 0  # no such scope
+    found = window.idle()
+    assert found.end.tolist() == [20, 30]
+    assert found.held.tolist() == [2, 1]
+    assert found.punctuation.tolist() == [29, 29]
+    assert feed(window, [19, 29, 30], np.array([30, 30, 31])).end.size == 0
+    assert window.counters["late"] == 1  # 19: [20, 40) is the first that is still open
+    found = window.flush()
+    assert (found.end.tolist(), found.held.tolist()) == ([40, 50], [2, 1])
+
+
+def test_only_idle_scopes_complete_their_extents():
+    window = ExtentAggregate(10, 10, COUNT)
+    window.process(np.arange(2), np.array([1, 2]), None, None, *certain([1, 2]))
+    assert window.idle([1]).group.tolist() == [1]
+    assert window.flush().group.tolist() == [0]
+
+
+def test_a_late_row_is_part_of_the_extents_that_are_still_open():
+    # slack 1, arrivals 10, 20, 30, 5, 40: 5 comes out late, at punctuation 20
+    window = ExtentAggregate(60, 60, [Aggregate("sum", 0)])
+    feed(
+        window, [10, 20, 5, 30], np.array([10, 20, 20, 30]),
+        np.array([False, False, True, False]), values=[10, 20, 5, 30],
+    )  # fmt: skip
+    feed(window, [40], np.array([40]), values=[40])
+    found = window.flush()
+    assert found.results[0].mean.tolist() == [105.0]
+    assert found.late.tolist() == [0]
+    assert window.counters["late"] == 0
+
+
+def test_an_extent_counts_its_own_late_rows_and_its_key_s():
+    window = ExtentAggregate(10, 10, COUNT)
+    # both keys share punctuations; the second source, at 18, is ahead of the frame's 5 and 6
+    assert len(feed(window, [5, 6], np.array([5, 6]), group=[0, 1])) == 0
+    late = np.array([True, True, True])
+    assert len(feed(window, [1, 2, 12], np.array([18, 18, 18]), late, group=[0, 0, 1])) == 0
+    found = feed(window, [15, 35], np.array([15, 40]), group=[0, 1])
+    assert (found.end.tolist(), found.group.tolist()) == ([10, 10, 20, 20], [0, 1, 0, 1])
+    assert (found.held.tolist(), found.late.tolist()) == ([1, 1, 1, 1], [2, 0, 0, 0])
+    assert window.flush().late.tolist() == [0]
+    assert window.counters["late"] == 2
+
+
+def test_a_row_late_for_a_complete_extent_is_in_longer_ones_that_are_open():
+    window = ExtentAggregate(20, 10, [Aggregate("sum", 0), Aggregate("max", 0)])
+    feed(window, [8, 11, 9], values=[1, 2, 4])  # [-10, 10) was complete at 11; 9 is in [0, 20) too
+    found = window.flush()
+    assert found.results[0].mean.tolist() == [7.0, 2.0]
+    assert found.results[1].mean.tolist() == [4.0, 2.0]
+    assert window.counters["late"] == 0
+
+
+def test_an_extent_of_late_rows_alone_comes_out():
+    window = ExtentAggregate(10, 10, [*COUNT, Aggregate("min", 0)])
+    late = np.array([True, True, False])
+    found = feed(window, [4, 3, 25], np.array([5, 5, 25]), late, values=[7, 6, 1])
+    assert (found.end.tolist(), found.held.tolist()) == ([10], [2])
+    assert found.results[1].mean.tolist() == [6.0]
+
+
+def test_rows_of_two_controllers_are_counted_as_out_of_order():
+    # a union of two frames, each reordered: punctuations go back
+    window = ExtentAggregate(10, 10, COUNT)
+    feed(window, [5, 12, 2, 14], np.array([6, 13, 3, 14]))
+    assert window.counters["out_of_order"] == 1
+    restored = ExtentAggregate.restore(window.snapshot())
+    feed(restored, [13], np.array([20]))  # above its own last punctuation, not above the frame's
+    assert restored.counters["out_of_order"] == 2
+
+
+def test_empty_extents_between_two_that_hold_a_tuple_come_out_on_request():
+    window = ExtentAggregate(10, 5, [*COUNT, Aggregate("avg", 0)], empty=True)
+    found = feed(window, [-7, 31], values=[2, 3])
+    assert (found.end.tolist(), found.held.tolist()) == ([-5, 0], [1, 1])
+    found = window.flush()
+    assert found.end.tolist() == [5, 10, 15, 20, 25, 30, 35, 40]
+    assert found.held.tolist() == [0, 0, 0, 0, 0, 0, 1, 1]
+    assert found.results[0].mean.tolist() == found.held.tolist()
+    assert found.results[1].existence.tolist() == found.held.tolist()
+    assert np.isnan(found.results[1].mean[:6]).all()
+
+
+def test_a_gap_too_long_for_empty_extents_leaves_none():
+    window = ExtentAggregate(1, 1, COUNT, empty=True)
+    feed(window, [0, 5, 10**15])
+    found = window.flush()
+    assert found.end.tolist() == [10**15 + 1]
+    assert window.counters["held"] == 0
+
+
+def test_rows_between_extents_are_outside_and_not_stored():
+    window = ExtentAggregate(2, 10, COUNT)  # extents hold 8 and 9, -2 and -1, ...
+    feed(window, np.arange(-3, 8))
+    assert window.counters == {
+        "rows": 11, "late": 0, "outside": 9, "absent": 0, "out_of_order": 0, "held": 0,
+    }  # fmt: skip
+    assert ExtentAggregate(2, 10, COUNT).flush().end.size == 0
+
+
+@pytest.mark.parametrize("seed", seeds(6))
+def test_extents_over_two_sources_are_the_same_at_any_pace(seed):
+    """Rows 1:1, 1:4, 4:1, one source paused: the same sums of the same rows."""
+    rng = np.random.default_rng(40 + seed)
+    n = 300
+    arrival = np.sort(rng.integers(0, 3_000, (2, n)), axis=1)
+    time = arrival - np.where(rng.random((2, n)) < 0.2, rng.integers(0, 60, (2, n)), 0)
+    values = rng.integers(1, 100, (2, n)).astype(float)
+
+    def found(turns):
+        control = Reorder(slack=3, by_source=True, expected_sources=2)
+        window = ExtentAggregate(50, 20, [Aggregate("sum", 0)])
+        at, rows, parts = [0, 0], [], []
+        for source, count in turns:
+            some = np.arange(at[source], min(at[source] + count, n))
+            at[source] += some.size
+            rows += [(source, i) for i in some.tolist()]
+            zeros = np.zeros(some.size, int)
+            parts.append(control.process(
+                zeros, time[source, some], arrival[source, some], zeros + source
+            ))  # fmt: skip
+        parts.append(control.flush())
+        extents = []
+        for out in parts:
+            x = np.array([values[rows[i]] for i in out.number.tolist()])
+            data = (out.event_time, out.punctuation, out.late, *certain(x, x))
+            extents.append(window.process(out.key, *data, scope=np.zeros_like(out.key)))
+        extents.append(window.flush())
+        assert window.counters["out_of_order"] == 0
+        sums = {
+            int(p.end[k]): (int(p.held[k]), float(p.results[0].mean[k]))
+            for p in extents
+            for k in range(len(p))
+        }
+        assert len(sums) == sum(len(p) for p in extents)
+        return sums, sum(int(part.late.sum()) for part in parts)
+
+    def pace(one, other):
+        return [turn for _ in range(n) for turn in ((0, one), (1, other))]
+
+    expected, late = found(pace(1, 1))
+    assert late > 20
+    for turns in (pace(1, 4), pace(4, 1), [(0, 40), (1, n), (0, n)], [(1, n), (0, n)]):
+        assert found(turns) == (expected, late)

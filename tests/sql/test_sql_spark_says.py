@@ -1,0 +1,219 @@
+"""The language on Spark: errors that point at words of real tables, and explanations."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import AnalysisException, ParseException
+
+import sfumato as sf
+from sfumato.sql import explain, sql
+from sql_readings import JOIN, NEAR, error
+
+pytestmark = pytest.mark.spark
+
+# ---- errors --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "suggestion"),
+    [
+        ("SELECT *\nFROM plian", "plian", "plain"),
+        ("SELECT *\nFROM plian [WATTR id SLACK 3]", "plian", "plain"),
+        ("SELECT EXPECTED(x)\nFROM plian", "plian", "plain"),
+        ("WITH common AS (SELECT 1) SELECT *\nFROM comon [WATTR id SLACK 3]", "comon", "common"),
+        ("SELECT *\nFROM s [WATTR tts MAX]", "tts", "ts"),
+        ("SELECT *\nFROM s [WATTR ts MAX ARRIVAL arival]", "arival", "arrival"),
+        ("SELECT *\nFROM s [WATTR ts MAX KEY (id, senor)]", "senor", "sensor"),
+        ("SELECT id FROM plain\nWHERE idd > 3", "idd", "id"),
+        ("SELECT id FROM s [WATTR ts MAX]\nORDER BY s.sensr", "sensr", "sensor"),
+        ("SELECT id FROM s\nWHERE x > 3 AND senso = 'a'", "senso", "sensor"),
+        (
+            f"SELECT a.id FROM\ns a [ROWS 5 ORDER arivl] SIMILARITY JOIN r {NEAR}",
+            "arivl",
+            "arrival",
+        ),
+        (
+            "SELECT a.id FROM s a [ROWS 5] SIMILARITY JOIN r\nON (xx) WITHIN 1 PROBABILITY 1",
+            "xx",
+            "x",
+        ),
+        (
+            f"SELECT a.id FROM s a [ROWS 5] SIMILARITY JOIN r b {NEAR}\nAND a.sensr = b.sensor",
+            "a.sensr",
+            "sensor",
+        ),
+        (f"SELECT a.idd,\na.senor FROM s a [ROWS 5] SIMILARITY JOIN r b {NEAR}", "idd", "id"),
+        ("SELECT EXPECTED(\nxx) FROM s", "xx", "x"),
+        ("SELECT\nEXPECTD(x) FROM s", "EXPECTD", "EXPECTED"),
+    ],
+)
+def test_unknown_names_are_pointed_at_with_the_likely_one(tables, text, word, suggestion):
+    found = error(tables, text)
+    assert (found.word, found.suggestion) == (word, suggestion)
+    assert found.line == (1 if word == "idd" and "a.idd" in text else 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "reason"),
+    [
+        ("SELECT DISTINCT id FROM s [RANGE 1 s WATTR ts]", "DISTINCT", "each extent"),
+        (
+            "SELECT * FROM s [RANGE 1 s WATTR ts] LEFT JOIN r [RANGE 1 s WATTR ts] ON TRUE",
+            "LEFT",
+            "one that meets none does not come out",
+        ),
+        ("SELECT * FROM s [ROWS 5]", "[ROWS 5]", "SIMILARITY JOIN"),
+        ("SELECT * FROM s [DELTA 5 ON x]", "[DELTA 5 ON x]", "serves an aggregate"),
+        ("SELECT id, AVG(x) FROM s [ROWS 5 ORDER ida]", "ida", "has no column"),
+        ("SELECT AVG(x) FROM s [DELTA 5 ON z]", "z", "has no column z"),
+        ("SELECT MEDIAN(x) FROM s [ROWS 5] GROUP BY sensor", "MEDIAN", "not computed over windows"),
+        ("SELECT AVG(EXPECTED(x)) FROM s [ROWS 5]", "EXPECTED", "in a subquery"),
+        ("SELECT AVG(x) FROM s [ROWS 5] GROUP BY id + 1", "id", "GROUP BY takes columns"),
+        ("SELECT AVG(x) FROM s [ROWS 5] GROUP BY senser", "senser", "has no column"),
+        (
+            "SELECT AVG(s.x) FROM s [ROWS 5] JOIN plain USING (id)",
+            "plain USING (id)",
+            "in a subquery",
+        ),
+        ("SELECT id FROM s [ROWS 5] HAVING PROB(id > 1) > 0.5", "(id > 1)", "one aggregate"),
+        ("SELECT AVG(x) FROM s", "AVG", "AVG(EXPECTED(x))"),
+        ("SELECT COUNT(DISTINCT t.x) FROM s t", "COUNT", "not supported yet"),
+        ("SELECT * FROM s JOIN r ON s.x = r.x", "s", "SIMILARITY JOIN"),
+        ("SELECT * FROM s JOIN r ON s.id = r.id WHERE r.x > 1", "r", "several tables"),
+        ("SELECT * FROM s WHERE x IN (SELECT id FROM plain)", "x", "nested query"),
+        ("FROM s |> WHERE x > 1 |> SELECT id", "x", "a pipe"),
+        ("SELECT EXPECTED(x) FROM s JOIN r ON s.id = r.id", "x", "several tables"),
+        ("SELECT EXISTENCE() FROM s JOIN r ON s.id = r.id", "EXISTENCE()", "which table"),
+        ("SELECT EXPECTED(x + 1) FROM s", "x + 1", "name of an uncertain attribute"),
+        ("SELECT QUANTILE(x, 2) FROM s", "2", "from 0 to 1"),
+        ("SELECT QUANTILE(x) FROM s", "(x)", "takes 2 arguments"),
+        (f"SELECT * FROM s SIMILARITY JOIN r {NEAR}", "SIMILARITY JOIN", "lacks a window"),
+        (
+            f"SELECT * FROM s [ROWS 5 ORDER ts] SIMILARITY JOIN r [ROWS 6 ORDER id] {NEAR}",
+            "[ROWS 6 ORDER id]",
+            "must have the same ORDER and FORGET",
+        ),
+        (
+            f"SELECT * FROM s [SPAN 5 s MAX_TUPLES 9] SIMILARITY JOIN r {NEAR}",
+            "MAX_TUPLES 9",
+            "is of a window of ROWS",
+        ),
+        (
+            "SELECT * FROM s [ROWS 5] SIMILARITY JOIN r ON (x) WITHIN (1, 2) PROBABILITY 1",
+            "WITHIN (1, 2)",
+            "has 2 distances, and ON 1 attributes",
+        ),
+        (
+            f"SELECT * FROM s [ROWS 5] SIMILARITY JOIN r {NEAR} METRIC city",
+            "city",
+            "expected EUCLIDEAN or HAVERSINE",
+        ),
+        (
+            "SELECT AVG(x) AS m FROM s [ROWS 5 SPAN 5 s]",
+            "SPAN 5 s",
+            "expected [RANGE duration]",
+        ),
+        (f"SELECT * FROM s [ROWS 5] SIMILARITY JOIN s {NEAR}", "s ", "give them aliases"),
+        (
+            f"SELECT * FROM s [WATTR ts MAX] SIMILARITY JOIN r {NEAR}",
+            "[WATTR ts MAX]",
+            "compares windows of ROWS or SPAN",
+        ),
+        (
+            f"SELECT * FROM s [ROWS 5] SIMILARITY JOIN r {NEAR} AND s.sensor = r.id",
+            "r.id",
+            "one name on both sides",
+        ),
+        (
+            f"SELECT * FROM s probability [ROWS 5] SIMILARITY JOIN r {NEAR}",
+            "SIMILARITY JOIN",
+            "another alias",
+        ),
+        ("WITH RECURSIVE t AS (SELECT 1) SELECT * FROM s [WATTR ts MAX]", "WITH", "RECURSIVE"),
+        ("SELECT * FROM s [WATTR sensor MAX]", "WATTR sensor", "WATTR must be a timestamp"),
+        ("DROP TABLE s", "DROP", "only queries"),
+    ],
+)
+def test_what_has_no_meaning_yet_is_refused_and_not_guessed(tables, text, word, reason):
+    found = error(tables, text)
+    assert found.word.strip() == word.strip()
+    assert reason in str(found)
+
+
+def test_sparks_own_errors_stay_sparks(tables):
+    with pytest.raises(ParseException):
+        sql(tables, "SELECT id id id FROM plain")
+    with pytest.raises(AnalysisException, match="DATATYPE_MISMATCH"):
+        sql(tables, "SELECT abs(sensor + array(1)) FROM s [WATTR ts MAX]")
+
+
+# ---- explain -------------------------------------------------------------------------------------
+
+
+def test_explain_says_what_reorder_will_do(tables):
+    told = explain(
+        tables,
+        "SELECT id FROM s [RANGE 5 min SLIDE 30 s WATTR ts DRATIO 1% BSIZE 100 KEY sensor] "
+        "WHERE x > 3",
+    )
+    for words in (
+        "Spark SQL: SELECT id FROM {d0} AS `s`",
+        "filter on alternatives: x > 3",
+        "event time   ts",
+        "arrival      arrival",
+        "one a value of (sensor), in parallel",
+        "DRATIO 1%, estimator conformal",
+        "RANGE 5 min SLIDE 30 s",
+        "at most 100 rows a key",
+        "every row comes out once",
+        "static table s (id int, sensor string",
+    ):
+        assert words in told, words
+
+
+def test_explain_says_what_a_join_will_do(tables):
+    told = explain(tables, f"SELECT a.id FROM s a [ROWS 500] {JOIN} USING INDEX")
+    for words in (
+        "distance of (x, y) within 0.5 with probability at least 0.25",
+        "500 existing ones with confidence 95%",
+        "≥ 500) ≥ 0.75 = min(0.95, 1 - 0.25); at existence 1: 500, 0.9: about ",
+        "strategy     index",
+        "one a side, in one task (an arrival is reckoned at 11 us in one, 10.5 us each in 2; TASKS",
+        "exact: a pair comes out if and only if it reaches its probability; none that has left",
+    ):
+        assert words in told, words
+
+
+def test_tasks_share_a_join(tables):
+    query = f"SELECT a.id FROM s a [ROWS 500] {JOIN}"
+    assert "one a side, in 3 tasks that share the work" in explain(tables, f"{query} TASKS 3")
+    shared = sf.sql(tables, f"{query} TASKS 3").collect()
+    assert sorted(shared) == sorted(sf.sql(tables, query).collect())
+    large = explain(tables, query.replace("500", "100000"))
+    assert "in 8 tasks (an arrival is reckoned at 210 us in one, 35 us each in 8; TASKS" in large
+
+
+def test_explain_says_whether_the_pace_of_two_streams_matters(tables):
+    rates = tables.readStream.format("rate").load()
+    query = "SELECT a.value FROM {0} a [ROWS 5 ORDER timestamp] SIMILARITY JOIN {1} b ON (value) " \
+        "WITHIN 1 PROBABILITY 1"  # fmt: skip
+    raw = sf.explain(tables, query.format("r1", "r2"), r1=rates, r2=rates)
+    assert "pace         the answers depend on it if the sides are two sources" in raw
+    ordered = "(SELECT * FROM {} [WATTR timestamp SLACK 5 ARRIVAL timestamp])"
+    sides = [ordered.format(name) for name in ("r1", "r2")]
+    told = sf.explain(tables, query.format(*sides), r1=rates, r2=rates)
+    assert "pace         any: rows wait until both sides are complete" in told
+    assert "pace " not in explain(tables, f"SELECT a.id FROM s a [ROWS 500] {JOIN}")
+
+
+def test_explain_as_a_statement_is_a_frame_with_one_column(tables):
+    df = sf.sql(tables, "EXPLAIN SELECT id FROM s [WATTR ts SLACK 5]")
+    assert df.columns == ["plan"]
+    assert df.first().plan == sf.explain(tables, "SELECT id FROM s [WATTR ts SLACK 5]")
+    two = explain(tables, "SELECT 1; EXPLAIN SELECT 2")
+    assert two.splitlines() == [
+        "-- query 1",
+        "Spark SQL, as it stands: SELECT 1",
+        "-- query 2",
+        "Spark SQL, as it stands: SELECT 2",
+    ]
