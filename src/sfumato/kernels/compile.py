@@ -23,6 +23,7 @@ thrown away after an edit or an upgrade: another text has another file.
 from __future__ import annotations
 
 import hashlib
+import logging
 import pickle
 import platform
 import warnings
@@ -147,6 +148,11 @@ class _KernelCache(_Cache):
         return CompileResult._rebuild(target_context, *result)
 
     def save_overload(self, sig: Any, data: Any) -> None:
+        if not _compiled_here and compile_store.first_within_an_hour():
+            logging.getLogger("sfumato").warning(
+                "sfumato compiles what this query needs for this machine, once: seconds, at most "
+                "some minutes. `sfumato warm-up`, or sf.warm_up(), does it ahead for all queries."
+            )
         _compiled_here.append(self._name)
         if data.lifted or data.library.has_dynamic_globals:
             warnings.warn(

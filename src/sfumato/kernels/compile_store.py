@@ -28,7 +28,7 @@ from typing import NamedTuple
 VARIABLE = "SFUMATO_KERNEL_CACHE"
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
 KEPT = 8  # files of one kernel and signature: texts, versions and settings used last
-DAY = 86_400.0  # seconds
+HOUR, DAY = 3_600.0, 86_400.0  # seconds
 UNUSED = 90 * DAY  # then a file goes: its kernel may have another name by now, or none
 _DIGEST = 32  # bytes in front of a file's content: a file cut short by a crash is not read
 _warned: set[str] = set()
@@ -90,6 +90,7 @@ def clear(folder: Path) -> int:
     """Delete the kernels of a folder, as far as this user may; how many went."""
     gone = 0
     with contextlib.suppress(OSError):
+        (folder / "compiling").unlink(missing_ok=True)
         for path in [*folder.glob("*.nbc"), *folder.glob("*.nbc.*.tmp")]:
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -103,6 +104,23 @@ def writable() -> Path | None:
     if folder is None:
         _warn_that_none_is_kept()
     return folder
+
+
+def first_within_an_hour() -> bool:
+    """Whether no other process of this machine asked this before; one alone hears yes."""
+    folder = next(_writable(), None)
+    if folder is None:
+        return False
+    asked = folder / "compiling"
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - asked.stat().st_mtime < HOUR:
+                return False
+            asked.unlink()
+        os.close(os.open(asked, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode=0o644))
+    except OSError:  # another one was faster
+        return False
+    return True
 
 
 def _writable() -> Iterator[Path]:

@@ -53,6 +53,7 @@ def warm_up(
     if unknown:
         raise KeyError(f"no operator to warm up is named {unknown[0]!r}; there are {list(STEPS)}")
     begun, folder = done(), compile_store.writable()
+    compile_store.first_within_an_hour()  # who warms up knows that kernels are compiled
     elsewhere = 0
     for place, name in enumerate(names):
         if progress is not None:
