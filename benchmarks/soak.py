@@ -29,6 +29,7 @@ from sfumato.cli.session import session
 
 GROWTH = 1.1  # of the last third over the middle one, at most
 EVERY = 10.0  # seconds between two samples
+TRIGGER = 5  # seconds between the beginnings of two micro-batches, at least
 DEVICES, LIFE = 50, 60  # devices at a time, and seconds until others replace them
 MB = 2**20
 
@@ -46,6 +47,7 @@ class Sample:
     rows: int
     held: int
     batch_seconds: float
+    processor_seconds: float
 
 
 def readings(spark: SparkSession, rate: int) -> DataFrame:
@@ -134,14 +136,24 @@ def bytes_of(folder: Path) -> int:
 
 
 def resident() -> dict[str, float]:
-    """MB of this process, the JVM, and the Python workers."""
+    """MB of this process, the JVM, and the Python workers; processor time of all of them so far."""
     me = psutil.Process()
     found = {"driver": me.memory_info().rss / MB, "jvm": 0.0, "workers": 0.0}
+    spent = sum(me.cpu_times()[:2])
     for child in me.children(recursive=True):
         with suppress(psutil.NoSuchProcess):
             kind = "jvm" if child.name() == "java" else "workers"
             found[kind] += child.memory_info().rss / MB
-    return {name: round(of, 1) for name, of in found.items()}
+            spent += sum(child.cpu_times()[:2])
+    return {name: round(of, 1) for name, of in {**found, "processor_seconds": spent}.items()}
+
+
+def load(samples: list[Sample]) -> float:
+    """Share of all cores' time that the queries took, from the second third on."""
+    since, last = samples[len(samples) // 3], samples[-1]
+    cores = psutil.cpu_count() or 1
+    spent = last.processor_seconds - since.processor_seconds
+    return spent / max((last.seconds - since.seconds) * cores, 1e-9)
 
 
 def growth(samples: list[Sample], name: str) -> float:
@@ -164,8 +176,8 @@ HEAD = """# Soak
 
 Written by `make soak`; no number is typed. Two queries (a reorder by device before extents; a
 similarity join of two reordered halves) ran {minutes:.0f} minutes at {rate} rows a second on
-{cores} cores; the devices were replaced every {life} seconds, so {devices:,} came by. The means of
-thirds of the run: the first one warms up.
+{cores} cores, {load:.0%} of whose time they took; the devices were replaced every {life} seconds,
+so {devices:,} came by. The means of thirds of the run: the first one warms up.
 
 | | first third | middle third | last third | last / middle |
 |---|--:|--:|--:|--:|
@@ -177,7 +189,7 @@ def page(samples: list[Sample], rate: int) -> str:
     minutes = samples[-1].seconds / 60
     third = len(samples) // 3
     head = HEAD.format(
-        minutes=minutes, rate=rate, cores=psutil.cpu_count(), life=LIFE,
+        minutes=minutes, rate=rate, cores=psutil.cpu_count(), life=LIFE, load=load(samples),
         devices=int(DEVICES * samples[-1].seconds / LIFE),
     )  # fmt: skip
     lines = []
@@ -191,7 +203,8 @@ def page(samples: list[Sample], rate: int) -> str:
         head
         + "\n".join(lines)
         + f"\n\nRows read: {samples[-1].rows:,}. Slower micro-batch of the two queries, seconds: "
-        f"median {batches[len(batches) // 2]:.1f}, most {batches[-1]:.1f}.\n"
+        f"median {batches[len(batches) // 2]:.1f} of the {TRIGGER} between two, "
+        f"most {batches[-1]:.1f}.\n"
     )
 
 
@@ -208,7 +221,7 @@ def main() -> None:
         running = [
             frame.writeStream.queryName(name)
             .option("checkpointLocation", f"{folder}/{name}")
-            .trigger(processingTime="2 seconds")
+            .trigger(processingTime=f"{TRIGGER} seconds")
             .format("noop")
             .start()
             for name, frame in queries(readings(spark, chosen.rate)).items()
