@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import warnings
 from datetime import UTC, datetime, timedelta
+from queue import SimpleQueue
 
 import pandas as pd
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming import StreamingQueryListener
 
 import sfumato as sf
 from sfumato.spark.runtime.loud import said
@@ -89,6 +91,22 @@ def test_the_last_column_of_a_list_is_named_as_the_query_writes_it(spark, rows):
     assert sf.sql(spark, text, s=rows).columns == ["AVG(v)"]
 
 
+class Ended(StreamingQueryListener):
+    """Told which queries have ended: reports of their micro-batches came before."""
+
+    def __init__(self):
+        self.ids = SimpleQueue()
+
+    def onQueryStarted(self, event):  # noqa: N802 - Spark's name
+        pass
+
+    def onQueryProgress(self, event):  # noqa: N802 - Spark's name
+        pass
+
+    def onQueryTerminated(self, event):  # noqa: N802 - Spark's name
+        self.ids.put(str(event.id))
+
+
 def test_a_stream_says_once_how_many_of_its_rows_take_no_part(spark, tmp_path):
     schema = "id int, alternatives array<struct<prob: double, x: double>>"
     given = [(i, [(0.9, 1.0), (0.9, 2.0)] if i % 4 == 0 else [(1.0, 1.0)]) for i in range(40)]
@@ -98,6 +116,8 @@ def test_a_stream_says_once_how_many_of_its_rows_take_no_part(spark, tmp_path):
     found = sf.window_aggregate(
         stream, {"n": "count(*)"}, window=sf.Rows(3), order="id", name="loud"
     )
+    ended = Ended()  # called behind the one that warns
+    spark.streams.addListener(ended)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         query = (
@@ -107,7 +127,9 @@ def test_a_stream_says_once_how_many_of_its_rows_take_no_part(spark, tmp_path):
             .start()
         )
         query.awaitTermination()
-        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+        while ended.ids.get(timeout=120) != str(query.id):
+            pass
+    spark.streams.removeListener(ended)
     mine = [str(w.message) for w in told if issubclass(w.category, sf.InvalidRowsWarning)]
     assert len(mine) == 1
     assert mine[0].startswith("window_loud_input: ")
