@@ -30,12 +30,12 @@ from sfumato.spark.earlier_values import earlier_values as earlier_values
 from sfumato.spark.extent_join import extent_join as extent_join
 from sfumato.spark.impute import impute as impute
 from sfumato.spark.join_streams import join_streams as join_streams
-from sfumato.spark.model.alternatives import alternatives as alternatives
 from sfumato.spark.model.alternatives import existence as existence
 from sfumato.spark.model.alternatives import expected as expected
 from sfumato.spark.model.alternatives import quantile as quantile
 from sfumato.spark.model.alternatives import samples as samples
 from sfumato.spark.model.alternatives import stddev as stddev
+from sfumato.spark.model.given_alternatives import alternatives as alternatives
 from sfumato.spark.model.imputation import Imputation as Imputation
 from sfumato.spark.reorder import reorder as reorder
 from sfumato.spark.reorder import split_late as split_late

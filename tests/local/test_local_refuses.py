@@ -58,11 +58,10 @@ WRONG = [
     (lambda t: sl.rejected(t, "z"), ValueError, "names a column `z`"),
     (sl.existence, ValueError, "must have the column `alternatives`"),
     (lambda t: sl.alternatives([[1]], [1.0]), TypeError, "must be a column of lists"),
-    (lambda t: sl.alternatives([[1]]), ValueError, "must be structs with a field `prob`, or"),
     (
-        lambda t: sl.alternatives([[{"a": 1.0}]], [[1.0]]),
+        lambda t: sl.alternatives([[{"a": 1.0}]]),
         ValueError,
-        "must name the fields of `values` to take; they are structs with the fields a",
+        "must be structs with a field `prob`, or",
     ),
     (
         lambda t: sl.impute(t, repository=3, dependencies="x -> id : 1 -> 1", attributes="id"),
@@ -92,7 +91,11 @@ def test_a_frame_that_lost_its_mark_of_late_rows_is_refused():
     [
         ({"window": (sf.Rows(2), sf.Rows(3))}, TypeError, "of a stream with itself is one window"),
         ({"window": sf.Range("1 s"), "order": "x"}, TypeError, "where `window` goes by time"),
+        ({"window": 3}, TypeError, r"of a stream with itself is one window: .*; got 3"),
         ({"on": []}, ValueError, "`on` must name at least one"),
+        ({"on": "zz"}, ValueError, "^`on` names a column `zz`"),
+        ({"order": "zz"}, ValueError, "^`order` names a column `zz`"),
+        ({"key": "zz"}, ValueError, "^`key` names a column `zz`"),
     ],
 )
 def test_wrong_joins_of_a_stream_with_itself_are_refused(options, error, message):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812
 from scipy import stats
 
 import sfumato as sf
+import sfumato.local as sl
 from seeds import examples
 from sfumato.kernels.laws.existence import existences
 from worlds import law_over, moments_of, quantile_of, worlds
@@ -315,3 +318,37 @@ def test_alternatives_are_called_so_without_an_alias(spark):
     assert (
         given.select(F.array(F.struct(sf.expected("value", sf.samples("x", 0.5, 3))))).count() == 1
     )
+
+
+TYPES = """
+    SELECT array(named_struct('v', 1D, 'prob', 1D)) AS structs, array(1D) AS p, array(1D) AS nums,
+           map(1D, 1D) AS m, 1D AS x, array(array(1D, 2D)) AS pts
+"""
+WRONG_TYPES = [
+    (("structs", "p"), {}, "lists of numbers; of structs write the fields to take"),
+    (("structs", "p", "v"), {}, "lists of numbers; of structs write the fields to take"),
+    (("pts", "p"), {}, "of lists of coordinates a list of names and points=True"),
+    (("m",), {}, "of a map alternatives(F.map_keys(m), F.map_values(m))"),
+    (("m", "p"), {}, "of a map alternatives(F.map_keys(m), F.map_values(m))"),
+    (("nums", "m"), {}, "`prob` must be a column of lists of numbers; of a map write"),
+    (("nums", "structs"), {}, "`prob` must be a column of lists of numbers; of a map write"),
+    (("nums", "x"), {}, "`prob` must be a column of lists of numbers; of a map write"),
+    (("nums",), {}, "a field `prob`, their probability; of numbers write alternatives("),
+    (("x",), {}, "a field `prob`, their probability; of numbers write alternatives("),
+    (("nums", "p", ["a"]), {}, "structs with the fields a, as a list of `attributes` says"),
+    (("nums", "p", ["a"]), {"points": True}, "lists of lists of coordinates, as points=True says"),
+    (("structs", "p", "a"), {"points": True}, "lists of lists of coordinates, as points=True says"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("taken", "options", "wanted"), WRONG_TYPES)
+def test_columns_of_other_types_are_refused_with_what_to_write(spark, taken, options, wanted):
+    """The same words without Spark; the error is Spark's own, when a frame takes the column."""
+    frame = spark.sql(TYPES)
+    with pytest.raises(AnalysisException) as of_spark:
+        frame.select(sf.alternatives(*taken, **options))
+    assert wanted in str(of_spark.value)
+    table = frame.toArrow()
+    columns = [table.column(name) for name in taken[:2]]
+    with pytest.raises(TypeError, match=re.escape(wanted) + ".*; got "):
+        sl.alternatives(*columns, *taken[2:], **options)

@@ -16,7 +16,7 @@ from sfumato.local.model.kind import same_kind
 from sfumato.local.model.run import Input, Job, run
 from sfumato.local.similarity_join import shown_of
 from sfumato.operators.arguments import flag
-from sfumato.operators.joins.join_window import Window, pair_of
+from sfumato.operators.joins.join_window import Window, pair_of, require_one
 from sfumato.tables.joins.arguments import joined_attributes
 from sfumato.tables.joins.join import SIDES
 from sfumato.tables.joins.metric import distance_of, finite
@@ -53,12 +53,11 @@ def self_join(
     attributes = joined_attributes(on, order)
     if tasks is not None:
         tasks_of(tasks)  # one process does the work, but a query that moves to Spark is checked
-    if isinstance(window, list | tuple):
-        raise TypeError(f"`window` of a stream with itself is one window; got {window!r}")
+    require_one(window)
     frame = frame_of(df)
     windows = pair_of(window)
     limit, distance = distance_of(within, attributes, metric)
-    sides = [Side(frame, side, attributes, order, key) for side in SIDES]
+    sides = [Side(frame, side, attributes, order, key, alone=True) for side in SIDES]
     left = sides[0]
     if windows[0].span is not None:
         kinds = [frame.type(column) for column in left.orders]

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from sfumato.operators.arguments import flag
-from sfumato.operators.joins.join_window import Window, pair_of
+from sfumato.operators.joins.join_window import Window, pair_of, require_one
 from sfumato.spark.model.columns import is_time, names, resolved
 from sfumato.spark.model.controlled import marks_late
 from sfumato.spark.model.entrance import public
@@ -66,11 +66,10 @@ def self_join(
     [(2, 1, 0.62), (4, 2, 0.62), (4, 3, 0.62)]
     """
     attributes = joined_attributes(on, order)
-    if isinstance(window, list | tuple):
-        raise TypeError(f"`window` of a stream with itself is one window; got {window!r}")
+    require_one(window)
     windows = pair_of(window)
     limit, distance = distance_of(within, attributes, metric)
-    sides = [Side(df, side, attributes, order, key) for side in SIDES]
+    sides = [Side(df, side, attributes, order, key, alone=True) for side in SIDES]
     left = sides[0]
     if windows[0].span is not None:
         kinds = [df.schema[column].dataType for column in left.orders]

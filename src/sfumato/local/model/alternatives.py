@@ -14,6 +14,7 @@ from sfumato.operators.arrays import offsets_of
 from sfumato.tables.arrow import as_array, fields_of
 from sfumato.tables.reading.expressions import found
 from sfumato.tables.reading.types import as_doubles, floats_of, is_list, lengths_of
+from sfumato.tables.reading.wanted_values import WANTED_PROB, wanted_values
 
 ROUNDED = 1e-6  # a sum of single-precision probabilities may pass 1 by so much
 
@@ -45,11 +46,13 @@ def alternatives(
     named = [attributes] if isinstance(attributes, str) else list(attributes or ("value",))
     if attributes is not None and not attributes:
         raise ValueError("`attributes` must name at least one attribute; got none")
-    given = lists_of("values", values)
-    if prob is None or isinstance(prob, str):
-        wanted = None if attributes is None else named
-        return _as_they_are(given, prob or "prob", wanted, normalize)
-    weights = lists_of("prob", prob)
+    field = "prob" if prob is None else prob if isinstance(prob, str) else None
+    several = None if attributes is None or isinstance(attributes, str) else named
+    wanted = wanted_values(field, several, points)
+    given = lists_of("values", values, wanted)
+    if field is not None:
+        return _as_they_are(given, field, None if attributes is None else named, normalize)
+    weights = lists_of("prob", prob, WANTED_PROB)
     if len(given) != len(weights):
         raise ValueError(
             f"`values` and `prob` must have as many rows; got {len(given)} and {len(weights)}"
@@ -58,21 +61,26 @@ def alternatives(
     sizes = np.maximum(lengths_of(given), lengths_of(weights))
     sizes[lacking] = 0
     elements = _padded(given, sizes)
-    structs = pa.types.is_struct(elements.type)
-    if structs and attributes is None:
-        raise ValueError(
-            f"`attributes` must name the fields of `values` to take; they are structs with the "
-            f"fields {', '.join(fields_of(elements))}"
-        )
+    if not _fits(elements.type, several, points):
+        raise TypeError(f"{wanted}; got {given.type}")
+    if pa.types.is_nested(weights.type.value_type):
+        raise TypeError(f"{WANTED_PROB}; got {weights.type}")
     columns = {"prob": as_doubles(_padded(weights, sizes), "`prob`")}
     for i, name in enumerate(named):
         part = elements
         if points:
             part = _coordinate(elements, i)
-        elif structs or not isinstance(attributes, str | None):
+        elif several is not None:
             part = field_of(elements, name)
         columns[name] = as_doubles(part, f"`values`: `{name}`")
     return _summing_to_one(columns, sizes, lacking, normalize)
+
+
+def _fits(kind: pa.DataType, several: Sequence[str] | None, points: bool) -> bool:
+    """Whether values of a type are what `alternatives` is to take apart, or to take as numbers."""
+    if points:
+        return is_list(kind)
+    return not pa.types.is_nested(kind) if several is None else pa.types.is_struct(kind)
 
 
 def _as_they_are(
@@ -81,7 +89,9 @@ def _as_they_are(
     """Alternatives of structs: `field` is the probability, other ones the attributes (`wanted`)."""
     lacking, sizes = given.is_null().to_numpy(False), lengths_of(given)
     flat = given.flatten()
-    fields = fields_of(flat) if pa.types.is_struct(flat.type) else {}
+    if not pa.types.is_struct(flat.type):
+        raise TypeError(f"{wanted_values(field, None, False)}; got {given.type}")
+    fields = fields_of(flat)
     of = found(field, list(fields))
     if of is None:
         raise ValueError(
@@ -175,8 +185,6 @@ def _padded(lists: pa.Array, sizes: np.ndarray) -> pa.Array:
 
 
 def _coordinate(elements: pa.Array, i: int) -> pa.Array:
-    if not is_list(elements.type):
-        raise TypeError(f"`values` must hold lists of coordinates; got {elements.type}")
     there = lengths_of(elements) > i
     places = offsets_of(lengths_of(elements))[:-1] + i
     return as_array(elements.flatten().take(pa.array(places, pa.int64(), mask=~there)))

@@ -28,13 +28,16 @@ def array_of(argument: str, given: Any) -> pa.Array:
     return array if array.type == kind else as_array(array.cast(kind))
 
 
-def lists_of(argument: str, given: Any) -> pa.Array:
-    """A column of lists; a matrix has one in each of its rows."""
+def lists_of(argument: str, given: Any, wanted: str) -> pa.Array:
+    """A column of lists; a matrix has one in each of its rows.
+
+    wanted : what the column must be, in words
+    """
     if isinstance(given, np.ndarray) and given.ndim == 2:
         given = list(given)
     array = array_of(argument, given)
     if not is_list(array.type):
-        raise TypeError(f"`{argument}` must be a column of lists; got {array.type}")
+        raise TypeError(f"{wanted}; got {array.type}")
     return array
 
 

@@ -18,7 +18,8 @@ NUMBER = pa.float64()
 class Side:
     """A table of uncertain tuples; without alternatives each row is one, of its plain columns.
 
-    on : the attributes that span the distance
+    on : the attributes that span the distance    alone : the other side is the same table, which
+        errors do not call left or right
     """
 
     def __init__(
@@ -28,23 +29,26 @@ class Side:
         on: Sequence[str],
         order: str | Sequence[str],
         key: str | Sequence[str] | None,
+        *,
+        alone: bool = False,
     ) -> None:
+        of = "" if alone else f" of the {name} table"
         require_late(frame.schema)
         require_said(frame.schema, frame.forgotten)
         self.frame, self.name, self.on = frame, name, list(on)
-        self.orders = frame.resolved(f"order of the {name} table", order)
-        self.keys = frame.keys(f"key of the {name} table", key)
-        frame.require_orders(f"order of the {name} table", self.orders)
+        self.orders = frame.resolved(f"order{of}", order)
+        self.keys = frame.keys(f"key{of}", key)
+        frame.require_orders(f"order{of}", self.orders)
         self.attributes = frame.attributes if frame.uncertain else list(on)
         lacking = [a for a in self.on if a not in self.attributes]
         if lacking:
             raise ValueError(
-                f"`on` names {lacking}, which the alternatives of the {name} table lack; "
+                f"`on` names {lacking}, which the alternatives{of} lack; "
                 f"they have {self.attributes}"
             )
         self.points = self.on
         if not frame.uncertain:
-            self.points = frame.resolved(f"on of the {name} table", self.on)
+            self.points = frame.resolved(f"on{of}", self.on)
         self.passed = [column for column in frame.columns if column != ALTERNATIVES]
 
     def reading(self, aligned: bool) -> Reading:

@@ -37,6 +37,15 @@ def pair_of(window: Window | Sequence[Window]) -> tuple[JoinWindow, JoinWindow]:
     return windows[0], windows[1]
 
 
+def require_one(window: Any) -> None:
+    """Raise TypeError for what is not the one window of a stream that is joined with itself."""
+    if isinstance(window, list | tuple) or not isinstance(window_of(window), Window):
+        raise TypeError(
+            "`window` of a stream with itself is one window: sf.Rows(rows, confidence=...), "
+            f"sf.Range(length) or sf.JoinWindow(rows=..., span=...); got {window!r}"
+        )
+
+
 def _one(window: Window) -> JoinWindow:
     if isinstance(window, JoinWindow):
         return window

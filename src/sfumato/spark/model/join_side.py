@@ -19,7 +19,8 @@ from sfumato.spark.model.validity import invalid_reason
 class Side:
     """A frame of uncertain tuples; without alternatives each row is one, of its plain columns.
 
-    on : the attributes that span the distance
+    on : the attributes that span the distance    alone : the other side is the same frame, which
+        errors do not call left or right
     """
 
     def __init__(
@@ -29,22 +30,25 @@ class Side:
         on: Sequence[str],
         order: str | Sequence[str],
         key: str | Sequence[str] | None,
+        *,
+        alone: bool = False,
     ) -> None:
+        of = "" if alone else f" of the {name} frame"
         require_late(frame.schema)
         self.frame, self.name, self.on = frame, name, list(on)
-        self.orders = resolved(frame, f"order of the {name} frame", order)
-        self.keys = keys_of(frame, f"key of the {name} frame", key)
-        require_orders(frame, f"order of the {name} frame", self.orders)
+        self.orders = resolved(frame, f"order{of}", order)
+        self.keys = keys_of(frame, f"key{of}", key)
+        require_orders(frame, f"order{of}", self.orders)
         self.uncertain = ALTERNATIVES in frame.columns
         self.attributes = attributes_of(frame) if self.uncertain else list(on)
         lacking = [a for a in self.on if a not in self.attributes]
         if lacking:
             raise ValueError(
-                f"`on` names {lacking}, which the alternatives of the {name} frame lack; "
+                f"`on` names {lacking}, which the alternatives{of} lack; "
                 f"they have {self.attributes}"
             )
-        self.plain = [] if self.uncertain else resolved(frame, f"on of the {name} frame", self.on)
-        require_numbers(frame, f"on of the {name} frame", self.plain)
+        self.plain = [] if self.uncertain else resolved(frame, f"on{of}", self.on)
+        require_numbers(frame, f"on{of}", self.plain)
         self.passed = Passed(frame.schema, [c for c in frame.columns if c != ALTERNATIVES])
 
     def _fixed(self, attribute: str) -> str:
