@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from types import SimpleNamespace
 
+from pyspark.errors import StreamingQueryException
 from rich.console import Console
 
 from sfumato.cli.failures import first_cause
@@ -23,10 +24,15 @@ class EndedQuery:
     isActive, recentProgress, lastProgress = False, (), None  # noqa: N815
 
     def __init__(self, error):
-        self.error = error
+        self.error, self.over = error, False
 
     def exception(self):
         return self.error
+
+    def awaitTermination(self):  # noqa: N802
+        self.over = True
+        if self.error is not None:
+            raise StreamingQueryException(str(self.error))
 
     def stop(self):
         pass
@@ -52,6 +58,23 @@ def test_a_sink_that_lost_a_worker_starts_again_and_says_so(monkeypatch):
     assert (code, starts) == (0, 3)
     assert "worker exited unexpectedly (crashed); attempt 2 of 5 in 0.001 s" in said
     assert "attempt 3 of 5 in 0.002 s" in said
+
+
+def test_a_sink_starts_again_only_when_its_query_is_over(monkeypatch):
+    """Spark says that a query is not active a little before its name is free."""
+    monkeypatch.setattr("sfumato.cli.follow.FIRST_WAIT", 0.001)
+    for error, then in ((None, SimpleNamespace(columns=[])), (KILLED, None)):
+        queries = [EndedQuery(error), EndedQuery(None)]
+        over = []
+
+        def starter(_, queries=queries, over=over):
+            over.append(queries[0].over)
+            return queries[len(over) - 1]
+
+        sink = Running(Sink("out", "q"), "out", SimpleNamespace(columns=[]), starter, then)
+        console = Console(file=io.StringIO())
+        assert follow([[sink]], console, Log(console)) == 0
+        assert over == [False, True]
 
 
 def test_a_failure_of_the_query_or_one_that_stays_ends_the_run(monkeypatch):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 from rich.console import Console, Group
@@ -59,6 +60,9 @@ class Running:
         self.attempts, self.again_at = self.attempts + 1, None
         if self.query is None:
             self.progress = QueryProgress()
+        else:  # not active is not yet over: its name is free only then
+            with suppress(StreamingQueryException):
+                self.query.awaitTermination()
         self.query = self.starter(self)
         if self.figures is not None:
             self.figures.started(self.name)
