@@ -27,6 +27,9 @@ from sfumato.kernels.imputation.repository import new_scratch, scale
 # Alternatives of an object with several independent missing attributes: of all donors, and of the
 # nearest, which are a sample of a few dozen as it is.
 MOST_PRODUCTS, MOST_NEAREST_PRODUCTS = 65_536, 1_024
+# Values of each that independent attributes need, where the nearest donors lend: fewer do not have
+# the range of probability 90% any more (`level_values`).
+ENOUGH = 10
 
 
 @lean
@@ -92,6 +95,19 @@ class Completion(NamedTuple):
 
     joint: bool
     most: int
+
+
+@lean
+def taken_jointly(repository, completion, chosen):
+    """Whether an object's missing attributes come from the same rows: several, where that is asked
+    for, or where all have donors and, independent, too few alternatives for ENOUGH values each."""
+    missing, needed, lent = 0, 1.0, repository.choice.most_donors > 0
+    for t in range(chosen.size):
+        if chosen[t] != PRESENT:
+            missing += 1
+            needed *= ENOUGH
+            lent &= chosen[t] > 0
+    return missing > 1 and (completion.joint or (lent and completion.most < needed))
 
 
 class Account(NamedTuple):
@@ -164,7 +180,7 @@ def impute_object(repository, completion, scratch, raw, chosen, account, out, at
     Returns (out, larger if need be; the place after the last; whether values were taken jointly).
     Source: E, section 2.2; spec: several attributes independent (product) or joint.
     """
-    if completion.joint and np.count_nonzero(chosen != PRESENT) > 1:
+    if taken_jointly(repository, completion, chosen):
         begin = at
         account.donors[:], account.spread[:], account.error[:] = 0, 0.0, 0.0
         out, at = write_joint(repository, completion.most, scratch, raw, chosen, account, out, at)

@@ -44,7 +44,9 @@ class Imputer:
     joint : take several missing attributes from the same rows, the donors of all of them, which
         keeps their correlation; where no row is, and by default, as independent (product)
     max_alternatives : int >= 1 or None, alternatives of one object; values are merged, see below
-        and `Imputed.error`. Independent attributes never make more than 1,024 ("plain": 65,536)
+        and `Imputed.error`. Independent attributes never make more than 1,024 ("plain": 65,536).
+        Where that leaves them fewer than ten values each (below 100 for two, 1,000 for three),
+        "calibrated" takes them from the same rows, as with `joint`
     method : "calibrated" or "plain", see below
     fallback : where no dependency has donors: "marginal" takes the attribute's distribution in the
         repository, "reject" gives the object back without alternatives, with the reason

@@ -37,7 +37,9 @@ class Imputation(ImputationArguments):
     joint : take several missing attributes of an object from the same rows of the repository,
         which keeps their correlation
     max_alternatives : at most so many for one object, values merged; None: 1,024 where several
-        attributes are missing ("plain": 65,536), else no bound
+        attributes are missing ("plain": 65,536), else no bound. Below 100 for two missing
+        attributes, 1,000 for three, "calibrated" takes them from the same rows, too: independent
+        ones would keep fewer than ten values each
     fallback : where no dependency has donors: "marginal", the attribute's distribution in the
         repository; "reject", the row has no alternatives, and `imputed_by` says why
     scaling : {name: (shift, span)}: scaled = (value - shift) / span; by default, and for names

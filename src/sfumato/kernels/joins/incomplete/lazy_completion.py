@@ -13,6 +13,7 @@ from sfumato.kernels.imputation.imputation import (
     Completion,
     impute_object,
     independent_laws,
+    taken_jointly,
     write_product,
 )
 from sfumato.kernels.imputation.repository import Repository, Scratch, new_scratch, scale
@@ -112,7 +113,7 @@ def _to_units(points, count, nearness):
 def complete_in_place(store, objects, nearness, imputing, room, s):
     """Impute slot s in full, if there is room for it and it is not done jointly; whether it is."""
     repository, completion, scratch = imputing.repository, imputing.completion, imputing.scratch
-    if completion.joint:
+    if taken_jointly(repository, completion, objects.rule[s]):
         return False
     raw = objects.raw[s]
     scale(repository, raw, scratch.scaled)
