@@ -290,6 +290,8 @@ def test_an_unknown_plan_is_refused():
         sf.timetable(SIX, "best")
     with pytest.raises(ValueError, match="`plan` must be"):
         Schedule({}, 0, "best")
+    with pytest.raises(TypeError, match=r"`queries` must be a list of pairs .*; got 3"):
+        sf.timetable(3)
 
 
 class Watch:

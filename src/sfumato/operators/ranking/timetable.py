@@ -159,6 +159,11 @@ def timetable(queries: Iterable[Sequence[Any]], plan: str = "dp") -> Timetable:
     name = PLANS.get(str(plan).lower())
     if name is None:
         raise ValueError(f'`plan` must be "dp", "greedy" or "none"; got {plan!r}')
+    if not isinstance(queries, Iterable):
+        raise TypeError(
+            "`queries` must be a list of pairs (k, every), like [(3, 60), (5, 120)]; got "
+            f"{queries!r}"
+        )
     return _planned(tuple(_query(query) for query in queries), name)
 
 

@@ -15,6 +15,11 @@ from sfumato.sql.text.syntax import Node, end_of, plain, start_of
 
 PART = re.compile(r"`((?:[^`]|``)*)`")
 NAMED = re.compile(r"\b[^\W\d]\w*\b(?!\s*\()")  # in an expression, what is no function
+# Distributions by what their types begin with: (what they are made of, what is a number)
+FORMS = {
+    "struct<prob": ("an array of alternatives", "its EXPECTED value where it is selected"),
+    "struct<mean: double, stddev": ("its mean and standard deviation", "{}.mean"),
+}
 NOT_VALUES = ("DISTINCT", "ALL", "BY", "IS", "THEN", "ELSE", "JOIN", "INTERVAL", "TOP")
 
 
@@ -86,19 +91,22 @@ def in_our_terms(
 
 def _mismatched(parameters: Mapping[str, str], text: str, node: Node) -> SqlError | None:
     """A distribution where Spark wants something else; other types Spark itself explains best."""
-    if "struct<prob" not in " ".join(parameters.values()).lower():
+    types = " ".join(parameters.values()).lower()
+    form = next((form for form in FORMS if form in types), None)
+    if form is None:
         return None
     named = NAMED.findall(parameters.get("sqlExpr", ""))
     found = (where_named(name, text, node) for name in named)
     place = next((place for place in found if place is not None), None)
     start, end = place or (node.start, node.end)
     word = "this" if place is None else text[start:end]
+    what, wanted = FORMS[form]
     return SqlError(
-        f"{word} is a distribution, an array of alternatives; a number is wanted here",
+        f"{word} is a distribution, {what}; a number is wanted here",
         text=text,
         start=start,
         end=end,
-        expected=("its EXPECTED value where it is selected",),
+        expected=(wanted.format("NAME" if place is None else word),),
     )
 
 
