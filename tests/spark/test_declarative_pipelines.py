@@ -10,14 +10,14 @@ import pytest
 import pipeline_folder
 import sfumato as sf
 from connect_cases import CASES
+from docs.pages import DOCS, blocks
 
+TEXT = "SELECT id, AVG(id) AS mean FROM readings [ROWS 5 ORDER arrival]"
 COLUMNS = "id long, event timestamp, arrival timestamp"
 # The next run knows the tables of the last one.
 LASTING = ["--conf", "spark.sql.catalogImplementation=hive"]
-TEXT = """
-    SELECT id, AVG(id) AS mean, more
-    FROM (SELECT *, id + 1 AS more FROM readings) [ROWS 5 ORDER arrival] WHERE id > 5
-"""
+# A run takes minutes at most: the JVM need not find out how to go fastest.
+QUICK = ["--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
 PYTHON = """
 from pyspark import pipelines as dp
 from pyspark.sql import SparkSession, functions as F
@@ -27,52 +27,36 @@ import sfumato as sf
 spark = SparkSession.active()
 COLUMNS = {columns!r}
 
-def from_outside():
-    return spark.readStream.schema(COLUMNS).parquet({source!r})
-
-def readings():
-    return sf.declared(spark.read.table("readings"), COLUMNS)
-
-@dp.table
-def incoming():
-    return from_outside()
-
-@dp.table
-def in_order():
-    rows = sf.declared(from_outside(), COLUMNS, streaming=True)
-    return sf.reorder(rows, event_time="event", arrival="arrival", slack=3)
-
 @dp.materialized_view
 def all_in_order():
-    return sf.reorder(readings(), event_time="event", arrival="arrival", slack=3)
-
-@dp.materialized_view
-def means():
-    return sf.sql(spark, {text!r}, readings=readings())
+    kept = sf.declared(spark.read.table("kept"), COLUMNS)
+    return sf.reorder(kept, event_time="event", arrival="arrival", slack=3)
 
 @dp.table
-def above():  # no state: over a stream of the pipeline's own table too
-    rows = sf.declared(spark.readStream.table("readings"), COLUMNS, streaming=True).select(
+def above():  # no state: over a stream of the pipeline's own table as it is
+    rows = sf.declared(spark.readStream.table("kept"), COLUMNS, streaming=True).select(
         "id", sf.samples(F.col("id").cast("double"), 1.0, 4, attributes="x").alias("alternatives"))
     return sf.where(rows, "x > 50").select("id", sf.existence())
 
 try:
-    rows = sf.declared(spark.readStream.table("readings"), COLUMNS, streaming=True)
+    rows = sf.declared(spark.readStream.table("kept"), COLUMNS, streaming=True)
     sf.reorder(rows, event_time="event", arrival="arrival", slack=3)
 except ValueError as error:
     print("refused:", error)
 
 # outside of the functions Spark may be asked
-moved = sf.where(from_outside().withColumn("existence", F.lit(0.5)), "id > 50")
+outside = spark.readStream.schema(COLUMNS).parquet({source!r})
+moved = sf.where(outside.withColumn("existence", F.lit(0.5)), "id > 50")
 
 @dp.table
 def at_module_level():
     return moved
 """
 SQL = """
-CREATE STREAMING TABLE readings AS SELECT * FROM STREAM incoming;
+CREATE STREAMING TABLE kept AS SELECT * FROM STREAM readings;
 CREATE MATERIALIZED VIEW high AS SELECT * FROM means WHERE mean > 20;
 """
+RUN = ["all_in_order", "above", "at_module_level", "kept", "high", "readings", "means", "in_order"]
 EVERY = """
 from types import SimpleNamespace
 
@@ -86,7 +70,7 @@ spark = SparkSession.active()
 complete = spark.createDataFrame([(1.0, 2.0), (2.0, 3.0)], "x double, y double")
 
 @dp.materialized_view
-def readings():
+def of_cases():
     return spark.range(0).selectExpr(
         "id", "timestamp_micros(id) AS event", "timestamp_micros(id) AS arrival",
         "double(id) AS x", "double(id) AS y", "id AS k")
@@ -94,7 +78,7 @@ def readings():
 def define(name, case):
     @dp.materialized_view(name=f"of_{name}")
     def table():
-        rows = sf.declared(spark.read.table("readings"), ROWS)
+        rows = sf.declared(spark.read.table("of_cases"), ROWS)
         return case(SimpleNamespace(spark=spark, rows=rows, others=rows, complete=complete))
 
 for name, case in CASES.items():
@@ -121,44 +105,60 @@ def values(frame):
     return sorted(tuple(row) for row in frame.collect())
 
 
+def example(source, stored):
+    """The pipeline that docs/running.md shows, of these folders."""
+    (text,) = (
+        block.text
+        for block in blocks(DOCS / "running.md")
+        if block.kind == "python" and "@dp.table" in block.text
+    )
+    given = {
+        "/data/in": str(source),
+        "/data/warehouse/readings": str(stored),
+        "slack=100": "slack=3",
+    }
+    for shown, here in given.items():
+        assert text.count(shown) == 1, shown
+        text = text.replace(shown, here)
+    return text
+
+
 @pytest.mark.slow
 @pytest.mark.spark
 def test_a_pipeline_over_its_own_tables_run_twice_equals_static_frames(spark, tmp_path):
-    source = tmp_path / "in"
+    """The first run also resolves a table of every function, over one that is not there yet."""
+    source, warehouse = tmp_path / "in", tmp_path / "spark-warehouse"
     source.mkdir()
-    code = PYTHON.format(source=str(source), columns=COLUMNS, text=TEXT)
-    pipeline_folder.written(tmp_path, tables_py=code, tables_sql=SQL)
+    shown = example(source, warehouse / "readings")
+    code = PYTHON.format(source=str(source), columns=COLUMNS)
+    pipeline_folder.written(
+        tmp_path, shown_py=shown, tables_py=code, tables_sql=SQL, every_py=EVERY
+    )
 
     def stored(name):
-        return spark.read.parquet(str(tmp_path / "spark-warehouse" / name))
+        return spark.read.parquet(str(warehouse / name))
 
     def in_order_of(rows):
         return sf.reorder(rows, event_time="event", arrival="arrival", slack=3)
 
     for first in (0, 200):  # far enough apart that no row of the first run arrives in the second
         put(source, first, 100)
-        said = pipeline_folder.run(tmp_path, *LASTING)
+        said = pipeline_folder.run(tmp_path, *LASTING, *QUICK, "--refresh", ",".join(RUN))
+        assert "Run is COMPLETED" in said
         if first == 0:
             assert "refused: `df` is the stream of a table that is not there yet" in said
+            (tmp_path / "transformations" / "every.py").unlink()
         rows = spark.read.schema(COLUMNS).parquet(str(source))
-        assert values(stored("all_in_order")) == values(in_order_of(rows))
+        all_in_order = values(in_order_of(rows))
+        assert values(stored("all_in_order")) == all_in_order
         means = values(sf.sql(spark, TEXT, readings=rows))
         assert values(stored("means")) == means
         assert values(stored("high")) == [row for row in means if row[1] > 20]
-    in_order = values(stored("in_order"))
-    assert set(in_order) <= set(values(in_order_of(rows)))
-    assert len(in_order) == 200 - 3  # the buffer still holds three rows
+        in_order = values(stored("in_order"))  # of what the same run brought, too
+        assert set(in_order) <= set(all_in_order)
+        assert len(in_order) == rows.count() - 3  # the buffer still holds three rows
     above = {row.id: row.existence for row in stored("above").collect()}
     assert (above[49], above[50], above[51], above[52]) == (0.25, 0.5, 0.75, 1.0)
     assert (min(above), len(above)) == (49, 151)
     assert stored("at_module_level").count() == 149
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_every_function_defines_a_table_over_a_table_that_is_not_there_yet(spark, tmp_path):
-    """The command resolves all tables of the pipeline, and starts nothing."""
-    pipeline_folder.written(tmp_path, tables_py=EVERY)
-    said = pipeline_folder.run(tmp_path, command="dry-run")
-    assert "COMPLETED" in said
     assert len(CASES) > 20

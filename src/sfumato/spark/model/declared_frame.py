@@ -114,8 +114,9 @@ def require_known(frame: Any) -> None:
         raise ValueError(
             "`df` is the stream of a table that is not there yet, over which Spark takes no "
             "operator with state: read the table as it is, spark.read.table(...), for a "
-            "materialized view; or take the stream from where the table has it, "
-            "spark.readStream.format(...)"
+            "materialized view; or read the files that the table has as a stream, "
+            "spark.readStream.schema(...).parquet(folder), and end with a union with nothing of "
+            "the table's stream, as docs/running.md shows under Declarative pipelines"
         ) from error
 
 
