@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+import warnings
 from functools import reduce
 from pathlib import Path
 from types import SimpleNamespace
@@ -48,7 +49,30 @@ def main(folder: str) -> dict[str, object]:
     file = next(Path(folder, "in").glob("*.parquet"))
     found["played"] = spark.read.format("replay").load(str(file)).count()
     found["stream"] = streamed(spark, folder, complete)
+    found["warned"] = warned(spark, folder)
+    spark.stop()  # a client that listens to queries does not end without
     return found
+
+
+def warned(spark, folder, patience=60.0):
+    """What a stream under a client says of its invalid rows, where that is asked for."""
+    spark.conf.set("spark.sfumato.warnInvalid", "true")
+    rows = spark.readStream.schema(ROWS).parquet(f"{folder}/in")
+    twice = rows.withColumn("existence", F.when(F.col("id") % 4 > 0, 1.0).otherwise(2.0))
+    counted = sf.window_aggregate(
+        twice, {"n": "count(*)"}, window=sf.Rows(3), order="id", name="loud"
+    )
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        writer = counted.writeStream.format("noop").trigger(availableNow=True)
+        writer.option("checkpointLocation", f"{folder}/loud").start().awaitTermination()
+        until = time.monotonic() + patience
+        while time.monotonic() < until:
+            mine = [str(w.message) for w in told if w.category is sf.InvalidRowsWarning]
+            if mine:
+                return mine
+            time.sleep(0.1)
+    return []
 
 
 def together(f):

@@ -80,3 +80,10 @@ def test_streams_through_a_client_give_what_static_frames_give(found):
     assert found["stream"]["ended"] == of_static["reorder"]
     assert found["played"] == 40
     assert found["stream"]["watched"]["all"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_stream_through_a_client_warns_of_invalid_rows_where_that_is_asked_for(found):
+    (said,) = found["warned"]
+    assert said.startswith("window_loud_input: 10 of 40 rows (25.0%)")

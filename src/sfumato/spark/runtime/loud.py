@@ -10,19 +10,18 @@ from pyspark.sql.streaming import StreamingQueryListener
 
 from sfumato.tables.reading.invalid_rows import InvalidRowsWarning
 
-SETTING = "spark.sfumato.warnInvalid"  # "false": nothing is said
+# "false": nothing is said; the default of Spark Connect, where a listener keeps a client that never
+# calls spark.stop() from ending.
+SETTING = "spark.sfumato.warnInvalid"
 SIDES = ("_input", "_left", "_right")  # ends of the metrics of an operator's inputs
 PREFIX = "sfumato_"
 _LISTENING = "_sfumato_listener"  # attribute of a session that has one
 
 
 def warn_of_invalid_rows(spark: SparkSession) -> None:
-    """Let the session's streaming queries warn of invalid rows, from now on; once for a session.
-
-    Not those of Spark Connect.
-    """
-    connected = ".connect." in type(spark).__module__  # its listeners keep a client from ending
-    if connected or hasattr(spark, _LISTENING) or spark.conf.get(SETTING, "true") == "false":
+    """Let the session's streaming queries warn of invalid rows, from now on; once for a session."""
+    default = "false" if ".connect." in type(spark).__module__ else "true"
+    if hasattr(spark, _LISTENING) or spark.conf.get(SETTING, default) == "false":
         return
     listener = InvalidRows()
     spark.streams.addListener(listener)
