@@ -102,6 +102,21 @@ def test_hundreds_of_rows_a_year_ahead_do_not_move_event_time(control, rows):
 
 
 @every_control
+@pytest.mark.parametrize("rows", [4, 5, 8])
+def test_up_to_half_of_the_first_rows_a_year_ahead_do_not_move_event_time(control, rows):
+    if "max_buffer" in control:  # room for the rows that come before anything is judged
+        control = control | {"max_buffer": 40}
+    event, arrival = steady(3000)
+    bad = event.copy()
+    bad[np.random.default_rng(rows).choice(16, rows, replace=False)] += YEAR
+    punctuator = Punctuator(**control)
+    punctuation, late = punctuator.extend_with_late(bad, arrival)
+    clean = Punctuator(**control).extend_with_late(event, arrival)[1].sum()
+    assert event.max() - 10 * SECOND < punctuation[-1] <= event.max()
+    assert late.sum() <= rows + 1.2 * clean + 30
+
+
+@every_control
 def test_rows_of_1970_and_of_a_device_a_year_behind_are_stale_and_good_rows_are_not(control):
     event, arrival = steady(20_000)
     rng = np.random.default_rng(1)

@@ -50,6 +50,8 @@ def observe(tau, t, control, key):
         if control.estimator == FIXED:  # it knows itself what is too late
             key.bound -= control.max_delay
             key.far_behind = ALWAYS
+        # Of few rows a quarter may be wrong, and q with them; m is not.
+        key.bound = max(key.bound, key.far_ahead)
         key.guarded = 1
 
 
