@@ -1,4 +1,4 @@
-"""Two sources of disordered rows, and five shapes of queries over both of them."""
+"""Two sources of disordered rows, and six shapes of queries over both of them."""
 
 from __future__ import annotations
 
@@ -65,6 +65,12 @@ def ranked(a, b):
     return best.selectExpr("time AS at", "rank", "row.id", "probability")
 
 
+def ranked_by_rows(a, b):
+    top = sf.Top(2, every="2 minutes")
+    best = sf.top_k(ordered(a, b), top, by="x", window=sf.Rows(4), order="ts", key="device")
+    return best.selectExpr("time AS at", "device", "rank", "row.id", "probability")
+
+
 def newest(a, b):
     found = sf.window_aggregate(
         ordered(a, b), {"m": "avg(x)"}, window=sf.Rows(5), order="ts", key="device"
@@ -91,7 +97,7 @@ def both_extents(a, b):
     return found.selectExpr("window.end AS at", "left.m.mean", "right.m.mean AS other")
 
 
-QUERIES = [joined, ranked, newest, extents, both_extents]
+QUERIES = [joined, ranked, ranked_by_rows, newest, extents, both_extents]
 
 
 def put(folder, number, rows):

@@ -66,7 +66,8 @@ def reorder(
     values: list[tuple[str, Cells]] = [(EVENT, Column(event))]
     values += [(f"source{i}", Column(of)) for i, of in enumerate(sources)]
     reading = Reading(tuple(names), (arrived,), tuple(keys), tuple(values))
-    punctuation = pa.field("punctuation", frame.type(event), metadata=controlled_by(keys, event))
+    said = controlled_by(keys, event, forgets=config.forget_after is not None)
+    punctuation = pa.field("punctuation", frame.type(event), metadata=said)
     columns = [
         *passed(names, frame, names, ROW),
         Shown(("late",), pa.field("late", pa.bool_())),

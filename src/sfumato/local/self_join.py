@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.local.model.controlled import marks_late
+from sfumato.local.model.controlled import marks_late, never_behind
 from sfumato.local.model.forgetting import forget_after_of
 from sfumato.local.model.frame import frame_of
 from sfumato.local.model.join_side import Side
@@ -81,6 +81,7 @@ def self_join(
         metric=distance,
         on=tuple(f"on{i}" for i in range(len(attributes))),
         marks_late=late,
+        one_controller=never_behind(frame.schema, left.orders, []),
         **chosen,
     )
     given = [Input(frame, left.reading(late))]

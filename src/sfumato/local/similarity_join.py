@@ -131,4 +131,6 @@ def _alignment(
                 f"time; the {side.name} table has {', '.join(map(str, kinds))}"
             )
     found = aligned([side.controlled_by for side in sides], idle_timeout, "reorder")
-    return {} if found is None else found
+    if found is None:
+        return {}
+    return {**found, "one_controller": all(side.never_behind for side in sides)}

@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
-from sfumato.local.model.controlled import MARKS, require_late, require_said
+from sfumato.local.model.controlled import (
+    MARKS,
+    has_punctuations,
+    marks_late,
+    require_late,
+    require_said,
+)
 from sfumato.local.model.forgetting import forget_after_of
 from sfumato.local.model.frame import frame_of
 from sfumato.local.model.kind import same_kind
@@ -78,6 +85,7 @@ def top_k(
         keys=len(ranking.keys),
         scope=ranking.scope,
         time=ranking.time,
+        one_controller=ranking.one_controller,
         forget_after=forget_after_of(frame, ranking.orders[0], ranking.keys, forget_after),
         by=by,
     )
@@ -103,6 +111,13 @@ class Ranking(WindowPlan):
             raise ValueError(
                 f"`key` names a column `{taken[0]}`, but the answer has one of that name: rename it"
             )
+
+    @cached_property
+    def controlled(self) -> bool:
+        """Whether instants are past by the punctuations of a controller: of sf.Rows too."""
+        if isinstance(self.window, Range):
+            return has_punctuations(self.frame.schema)
+        return marks_late(self.frame.schema, self.orders)
 
     def _check_instants(self) -> None:
         kind = self.frame.type(self.orders[0])

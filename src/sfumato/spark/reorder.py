@@ -126,7 +126,11 @@ def reorder(
         [
             *passed.columns(ROW),
             F.col("late"),
-            named(F.col("punctuation"), "punctuation", controlled_by(keys, event)),
+            named(
+                F.col("punctuation"),
+                "punctuation",
+                controlled_by(keys, event, forgets=config.forget_after is not None),
+            ),
         ],
         metrics=metrics_name("reorder", name),
         idle_timeout=idle,

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from sfumato.operators.arguments import flag
 from sfumato.operators.joins.join_window import Window, pair_of, require_one
 from sfumato.spark.model.columns import is_time, names, resolved
-from sfumato.spark.model.controlled import marks_late
+from sfumato.spark.model.controlled import marks_late, never_behind
 from sfumato.spark.model.entrance import public
 from sfumato.spark.model.forgetting import forget_after_of
 from sfumato.spark.model.join_side import Side
@@ -95,6 +95,7 @@ def self_join(
         metric=distance,
         on=tuple(f"on{i}" for i in range(len(attributes))),
         marks_late=late,
+        one_controller=never_behind(df.schema, left.orders, []),
         **chosen,
     )
     config.make()  # raises here, on the driver, what the config has wrong

@@ -253,4 +253,6 @@ def _alignment(
             )
     streams = all(side.frame.isStreaming for side in sides)
     found = aligned([side.controlled_by for side in sides], idle_timeout, "sf.reorder")
-    return {"pace_matters": streams} if found is None else found
+    if found is None:
+        return {"pace_matters": streams}
+    return {**found, "one_controller": all(side.never_behind for side in sides)}

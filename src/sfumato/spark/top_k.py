@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -15,7 +16,7 @@ from sfumato.queries import Top, direction, registered
 from sfumato.spark.model.aggregates import Wanted
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.columns import is_time, one_resolved
-from sfumato.spark.model.controlled import require_late
+from sfumato.spark.model.controlled import has_punctuations, marks_late, require_late
 from sfumato.spark.model.entrance import public
 from sfumato.spark.model.forgetting import forget_after_of
 from sfumato.spark.model.names import Passed, column
@@ -140,6 +141,7 @@ def top_k(
         keys=len(ranking.keys),
         scope=ranking.scope,
         time=ranking.time,
+        one_controller=ranking.one_controller,
         forget_after=forget_after_of(df, ranking.orders[0], ranking.keys, forget_after),
         by=f"{by} of {df.schema.simpleString()}",
     )
@@ -185,6 +187,13 @@ class Ranking(WindowPlan):
             raise ValueError(
                 f"`key` names a column `{taken[0]}`, but the answer has one of that name: rename it"
             )
+
+    @cached_property
+    def controlled(self) -> bool:
+        """Whether instants are past by the punctuations of a controller: of sf.Rows too."""
+        if isinstance(self.window, Range):
+            return has_punctuations(self.schema)
+        return marks_late(self.schema, self.orders)
 
     def _check_instants(self) -> None:
         kind = self.df.schema[self.orders[0]].dataType

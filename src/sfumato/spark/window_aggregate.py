@@ -94,8 +94,8 @@ def window_aggregate(
     (the sums of their squares would overflow), or without order take no part; the observed metrics
     ``sfumato_window_N_input`` count them (`invalid`). ``sfumato_window_N`` counts rows, invalid
     (event times beyond 2**60 microseconds), late (in no extent any more; or marked late), outside
-    (between extents), out_of_order (also rows in order that a punctuation had excluded: those of a
-    union of two reordered frames) and overflow (evicted by `max_tuples`).
+    (between extents), out_of_order (also rows in order that a punctuation had excluded) and
+    overflow (evicted by `max_tuples`). Of a union of two reordered frames the query fails.
 
     Cost: one shuffle by key (after a controller without key: one task). State: the tuples held.
     Raises ValueError or TypeError for wrong arguments. Source: A, sections 4, 7.3 and 8.1; C,

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from sfumato.operators.state.config import fingerprint
+from sfumato.operators.state.config import CHANGEABLE, fingerprint
 from sfumato.operators.state.declared import Part, Value
 from sfumato.operators.state.stateful import Stateful, damage_in, load_bytes, saved_bytes
 from sfumato.tables.arrival_order import Arrival, arrival_order, count_out_of_order
@@ -23,6 +23,13 @@ from sfumato.tables.arrow import as_numbers, complete, joined
 from sfumato.tables.keys import KeyIndex
 
 ROW, TIE = "row", "__tie"
+SEVERAL = (
+    "rows that are not late came behind a punctuation of theirs, so they are of several disorder "
+    "controllers, as those of a union of reordered frames are (or something held them back after "
+    "sf.reorder), and nobody knows what is complete: reorder the union, with a column that names "
+    'each row\'s source: sf.reorder(a.union(b), ..., source="source"); or drop `late` and '
+    "`punctuation`, and rows are taken to come in order of event time"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +39,8 @@ class TableConfig(ABC):
     keys, orders : how many columns key0.., order0.. there are
     forget_after : a key whose next row comes later than this after its newest one begins anew, in
         the unit of order0; None: keys are never forgotten
+    one_controller : the rows are said to be those of a disorder controller that never begins anew,
+        so that rows in order which come behind others are an error, see `require_one_controller`
 
     A class says its `kind`, the `version` of its state's layout, the `counters` it keeps, and its
     `gauges`: what it shows at the end of a micro-batch and does not save, name -> (type, SQL
@@ -41,6 +50,7 @@ class TableConfig(ABC):
     keys: int = 0
     orders: int = 1
     forget_after: float | None = None
+    one_controller: bool = field(default=False, metadata=CHANGEABLE)
 
     kind: ClassVar[str]
     version: ClassVar[int] = 1
@@ -145,6 +155,14 @@ class TableOperator(Stateful, ABC):
         self.counts["out_of_order"] += count_out_of_order(columns, self.latest)
         newest = tuple(column[-1].item() for column in columns)
         self.latest = newest if self.latest is None else max(newest, self.latest)
+
+    def require_one_controller(self, behind: int) -> None:
+        """Raise ValueError for rows in order that came behind, if one controller put them in order.
+
+        They are those of several, which a frame cannot tell: a union has the metadata of the first.
+        """
+        if behind and self.config.one_controller:
+            raise ValueError(SEVERAL)
 
     def codes(self, rows: pa.Table) -> np.ndarray:
         """int64[n]: codes of the keys of rows in order of arrival."""

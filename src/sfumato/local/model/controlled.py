@@ -12,9 +12,12 @@ from sfumato.tables.reading.ties import ADDED
 BY_US = {ADDED: b"true"}  # metadata of a column that an operator added
 
 
-def controlled_by(keys: list[str], event_time: str | None = None) -> dict[bytes, bytes]:
+def controlled_by(
+    keys: list[str], event_time: str | None = None, forgets: bool = False
+) -> dict[bytes, bytes]:
     """Metadata of a column that says: rows are in order within these keys, by that column."""
-    return {k.encode(): v.encode() for k, v in _controlled_by(keys, event_time).items()}
+    said = _controlled_by(keys, event_time, forgets)
+    return {k.encode(): v.encode() for k, v in said.items()}
 
 
 def _order(schema: pa.Schema) -> Order:
@@ -43,6 +46,11 @@ def controller_of(schema: pa.Schema, order: list[str], keys: list[str]) -> list[
 def has_punctuations(schema: pa.Schema) -> bool:
     """Whether rows come from a controller: after windows `late` is a number, not a mark."""
     return _order(schema).has_punctuations
+
+
+def never_behind(schema: pa.Schema, order: list[str], keys: list[str]) -> bool:
+    """Whether no row of one of these `keys` can be in order and come behind an earlier one."""
+    return _order(schema).never_behind(order, keys)
 
 
 def require_late(schema: pa.Schema) -> None:

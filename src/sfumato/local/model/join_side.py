@@ -7,7 +7,12 @@ from itertools import chain
 
 import pyarrow as pa
 
-from sfumato.local.model.controlled import controller_of, require_late, require_said
+from sfumato.local.model.controlled import (
+    controller_of,
+    never_behind,
+    require_late,
+    require_said,
+)
 from sfumato.local.model.frame import Frame
 from sfumato.tables.reading.input import Reading, of_incomplete_join, of_join
 from sfumato.tables.reading.tuples import ALTERNATIVES
@@ -54,6 +59,11 @@ class Side:
     def reading(self, aligned: bool) -> Reading:
         """How the operator reads the table; `aligned`: with late rows and punctuations."""
         return of_join(self.passed, self.orders, self.keys, self.points, aligned)
+
+    @property
+    def never_behind(self) -> bool:
+        """Whether the rows are said to be those of one controller, see `reading.controlled`."""
+        return never_behind(self.frame.schema, self.orders, self.keys)
 
     @property
     def controlled_by(self) -> list[int] | None:

@@ -14,6 +14,7 @@ from sfumato.local.model.controlled import (
     controlled_by,
     has_punctuations,
     marks_late,
+    never_behind,
     says_order,
 )
 from sfumato.local.model.frame import Frame
@@ -105,6 +106,10 @@ class WindowPlan(WindowQuery):
     @cached_property
     def marks_late(self) -> bool:
         return not isinstance(self.window, Range) and marks_late(self.frame.schema, self.orders)
+
+    @cached_property
+    def never_behind(self) -> bool:
+        return never_behind(self.frame.schema, self.orders, self.keys)
 
     @cached_property
     def in_order_within(self) -> list[str]:

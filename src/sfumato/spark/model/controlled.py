@@ -28,6 +28,11 @@ def controller_of(schema: StructType, order: list[str], keys: list[str]) -> list
     return _order(schema).controller(order, keys)
 
 
+def never_behind(schema: StructType, order: list[str], keys: list[str]) -> bool:
+    """Whether no row of one of these `keys` can be in order and come behind an earlier one."""
+    return _order(schema).never_behind(order, keys)
+
+
 def require_late(schema: StructType) -> None:
     """Raise ValueError for punctuations without the marks of the rows that came after them."""
     _order(schema).require_late("`where('not late')`")

@@ -10,7 +10,7 @@ from pyspark.sql.types import ArrayType, DataType, DoubleType, StructField, Stru
 
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.columns import attributes_of, keys_of, require_orders, resolved
-from sfumato.spark.model.controlled import controller_of, require_late
+from sfumato.spark.model.controlled import controller_of, never_behind, require_late
 from sfumato.spark.model.imputation import require_numbers
 from sfumato.spark.model.names import Passed, column
 from sfumato.spark.model.validity import invalid_reason
@@ -86,6 +86,11 @@ class Side:
         prob = column("existence") if "existence" in self.frame.columns else F.lit(1.0)
         values = [column(n).cast("double").alias(f"on{i}") for i, n in enumerate(self.plain)]
         return F.array(F.struct(prob.cast("double").alias("prob"), *values))
+
+    @property
+    def never_behind(self) -> bool:
+        """Whether the rows are said to be those of one controller, see `reading.controlled`."""
+        return never_behind(self.frame.schema, self.orders, self.keys)
 
     @property
     def controlled_by(self) -> list[int] | None:

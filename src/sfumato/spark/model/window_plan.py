@@ -36,6 +36,7 @@ from sfumato.spark.model.controlled import (
     has_punctuations,
     in_order_for,
     marks_late,
+    never_behind,
     says_order,
 )
 from sfumato.spark.model.expression_text import check_expression
@@ -133,6 +134,10 @@ class WindowPlan(WindowQuery):
     def marks_late(self) -> bool:
         """Whether a window of rows leaves out those that a controller marked late."""
         return not isinstance(self.window, Range) and marks_late(self.schema, self.orders)
+
+    @cached_property
+    def never_behind(self) -> bool:
+        return never_behind(self.schema, self.orders, self.keys)
 
     @cached_property
     def in_order_within(self) -> list[str]:

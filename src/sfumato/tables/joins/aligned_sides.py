@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from sfumato.operators.arrays import Bools, Ints, longer
 from sfumato.operators.state.declared import Array, Part, Value
 from sfumato.operators.state.stateful import Stateful
-from sfumato.tables.arrow import as_numbers
+from sfumato.tables.arrow import UNKNOWN, as_numbers
 from sfumato.tables.declared import Table
 from sfumato.tables.joins.scopes import BEGINNING, Scopes
 
@@ -128,27 +128,29 @@ class AlignedSides(Stateful):
         self.left, self.right = (Side(keys, forget_after) for keys in scopes)
         self.sides = (self.left, self.right)
 
-    def add(self, side: int, rows: pa.Table, now: int) -> int:
-        """Take rows of a side; how many of them were late."""
+    def add(self, side: int, rows: pa.Table, now: int) -> tuple[int, int]:
+        """Take rows of a side; how many of them were late, and how many came behind a punctuation
+        though they are not marked late, as rows of several controllers do."""
         mine = self.sides[side]
         mine.seen = now
         late = pc.fill_null(rows.column(LATE), False).to_numpy(zero_copy_only=False).astype(bool)
         rows = rows.filter(pa.array(~late))
         if not rows.num_rows:
-            return int(late.sum())
+            return int(late.sum()), 0
         piece = self._piece(rows)
         known = rows.column(PUNCTUATION)
-        newest = int(piece.time.max())
+        newest, behind = int(piece.time.max()), 0
         if known.null_count < rows.num_rows:
             here = ~pc.is_null(known).to_numpy()
-            reached = as_numbers(known.drop_null())
-            np.maximum.at(mine.passed, piece.scope[side][here], reached)
+            reached, scope = as_numbers(known.drop_null()), piece.scope[side][here]
+            behind = count_behind(piece.time[here], reached, scope, mine.passed)
+            np.maximum.at(mine.passed, scope, reached)
             newest = max(int(reached.max()), newest)
         for of, codes in zip(self.sides, piece.scope, strict=True):
             of.scopes.came(side, codes, newest)
-        behind = piece.time <= self._gone_for(piece)
-        mine.keep(piece.where(~behind) if behind.any() else piece)
-        return int(late.sum() + behind.sum())
+        gone = piece.time <= self._gone_for(piece)
+        mine.keep(piece.where(~gone) if gone.any() else piece)
+        return int(late.sum() + gone.sum()), behind
 
     def ready(self, now: int) -> list[tuple[int, pa.Table]]:
         """(side, rows) whose turn has come."""
@@ -213,3 +215,21 @@ class AlignedSides(Stateful):
             if side.loaded is not None:
                 side.keep(self._piece(side.loaded))
                 side.loaded = None
+
+
+def count_behind(time: Ints, punctuation: Ints, scope: Ints, passed: Ints) -> int:
+    """How many rows, in order, are at or below an earlier punctuation of their scope, or have one
+    below it: there are none among those of one controller.
+
+    time, punctuation, scope : int64[n]    passed : int64[scopes], the punctuations before these
+    """
+    order = np.lexsort((punctuation, scope))
+    time, own, scope = time[order], punctuation[order], scope[order]
+    new = np.ones(own.size, bool)
+    new[1:] = (own[1:] != own[:-1]) | (scope[1:] != scope[:-1])
+    start = np.flatnonzero(new)[np.cumsum(new) - 1]  # of the rows of the same punctuation
+    same = (start > 0) & (scope[start - 1] == scope)
+    below = np.where(same, own[start - 1], UNKNOWN)
+    known = passed[scope]
+    before = np.maximum(below, np.where(known < own, known, UNKNOWN))
+    return int(np.count_nonzero((own < known) | (time <= before)))

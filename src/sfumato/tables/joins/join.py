@@ -154,7 +154,10 @@ class TableJoin(TableOperator):
             self.counts["unaligned"] += rows if self.config.pace_matters else 0
             return self._joined(batch)
         for side, table in batch:
-            self.counts["late"] += self.sides.add(side, table, now)
+            late, behind = self.sides.add(side, table, now)
+            self.require_one_controller(behind)
+            self.counts["late"] += late
+            self.counts["out_of_order"] += behind
         return self._joined(self.sides.ready(now))
 
     def idle(self, now: int) -> list[pa.Table]:

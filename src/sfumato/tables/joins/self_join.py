@@ -67,7 +67,9 @@ class TableSelfJoin(TableSimilarityJoin):
         return [tie, within_side, side]
 
     def note_order(self, columns: Sequence[np.ndarray]) -> None:
+        before = self.counts["out_of_order"]
         super().note_order([column[::2] for column in columns])  # a row is there twice
+        self.require_one_controller(self.counts["out_of_order"] - before)
 
     def after_loading(self) -> None:
         super().after_loading()

@@ -183,7 +183,10 @@ class TableTopK(TableOperator):
         time = as_numbers(rows.column("order0"))
         late |= time < self.windows.closed[key]
         if self.config.scope is not None:
-            late = self.scopes.judge(scope, time, late, punctuations_of(rows))
+            known, late = late, self.scopes.judge(scope, time, late, punctuations_of(rows))
+            behind = int(np.count_nonzero(late & ~known))
+            self.require_one_controller(behind)
+            self.counts["out_of_order"] += behind
         self.counts["late"] += int(np.count_nonzero(late))
         out = NumberedAnswers(self.places)
         self._extend(rows, key, time, np.flatnonzero(~late), out)

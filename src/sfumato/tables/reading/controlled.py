@@ -9,13 +9,20 @@ from dataclasses import dataclass
 
 CONTROLLED_BY = "sfumato.controlled_by"  # metadata: JSON list of the keys rows are in order within
 EVENT_TIME = "sfumato.event_time"  # metadata: the column they are in order of
+FORGETS = "sfumato.forgets"  # metadata: a key begins anew, perhaps with older rows
 MARKS = ("late", "punctuation")  # columns that a disorder controller adds
 
 
-def controlled_by(keys: list[str], event_time: str | None = None) -> dict[str, str]:
-    """Metadata of a column that says: rows are in order within these keys, by that column."""
+def controlled_by(
+    keys: list[str], event_time: str | None = None, forgets: bool = False
+) -> dict[str, str]:
+    """Metadata of a column that says: rows are in order within these keys, by that column.
+
+    forgets : until a key begins anew
+    """
     said = {CONTROLLED_BY: json.dumps(keys)}
-    return said if event_time is None else {**said, EVENT_TIME: event_time}
+    said |= {} if event_time is None else {EVENT_TIME: event_time}
+    return {**said, FORGETS: "true"} if forgets else said
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,14 @@ class Order:
         """
         found = self.says("punctuation") if self.marks_late(order) else None
         return found if found is not None and set(found) <= set(keys) else None
+
+    def never_behind(self, order: list[str], keys: list[str]) -> bool:
+        """Whether no row of one of these `keys` can be in order and come behind an earlier one.
+
+        It comes out of a controller of its own or of several keys, which never begins anew.
+        """
+        forgets = FORGETS in self._of("punctuation")
+        return self.controller(order, keys) is not None and not forgets
 
     def require_late(self, filtered: str) -> None:
         """Raise ValueError for punctuations without the marks of the rows that came after them.

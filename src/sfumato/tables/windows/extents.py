@@ -121,7 +121,9 @@ class TableExtents(TableOperator):
         self.seen[scope] = now
         batch = alternatives_of(rows, self.config.attributes)
         time = as_numbers(rows.column("order0"))
+        before = self.operator.counters["out_of_order"]
         extents = self.operator.process(group, time, punctuation, late, *batch, scope=scope)
+        self.require_one_controller(self.operator.counters["out_of_order"] - before)
         if self.config.members:
             self.rows.append(pa.table(fields_of(rows.column(ROW))))
         tables = self._tables(extents)

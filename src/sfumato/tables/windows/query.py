@@ -46,6 +46,18 @@ class WindowQuery(ABC):
 
     @property
     @abstractmethod
+    def never_behind(self) -> bool:
+        """Whether rows are said to be those of one controller, see `reading.controlled`."""
+
+    @property
+    def one_controller(self) -> bool:
+        """Whether rows in order that come behind others are an error: without a timeout, which
+        goes by the clock."""
+        timeout = self.window.timeout if isinstance(self.window, Range) else None
+        return self.never_behind and timeout is None
+
+    @property
+    @abstractmethod
     def time(self) -> str:
         """The kind of the order: "timestamp", "timestamp_ntz" or "long"."""
 
@@ -110,6 +122,7 @@ class WindowQuery(ABC):
             "orders": len(self.orders),
             "keys": len(self.keys),
             "forget_after": forget_after,
+            "one_controller": self.one_controller,
             **laws,
         }
         if isinstance(self.window, Range):

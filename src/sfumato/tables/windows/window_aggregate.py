@@ -147,7 +147,9 @@ class TableRowWindow(TableOperator):
 
     def _note_keys(self, codes: np.ndarray, order: np.ndarray) -> None:
         self.newest = longer(self.newest, self.index.size or 1, BEGINNING)
-        self.counts["out_of_order"] += int((order < self.newest[codes]).sum())
+        behind = int((order < self.newest[codes]).sum())
+        self.require_one_controller(behind)
+        self.counts["out_of_order"] += behind
         np.maximum.at(self.newest, codes, order)
 
     def counters(self) -> dict[str, int]:

@@ -1,0 +1,121 @@
+"""What one disorder controller lets out never comes behind; what several let out does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+import sfumato.local as sl
+from sfumato.operators.disorder.reorder import Reorder
+from sfumato.tables.joins.aligned_sides import count_behind
+from sfumato.tables.windows.query import WindowQuery
+
+NEVER = -(2**62)
+SHORT = sf.Range("5 us")
+SETTINGS = [
+    {"slack": 3},
+    {"slack": 2, "max_buffer": 4},
+    {"max_delay": 4},
+    {"drop_ratio": 0.1},
+    {"estimator": "max"},
+    {"slack": 2, "by_source": True},
+    {"max_delay": 5, "by_source": True},
+]
+
+
+def arrivals(seed, n=120):
+    """(key, event time, arrival, source) of rows whose delays are now and then long."""
+    random = np.random.default_rng(seed)
+    event = np.cumsum(random.integers(0, 3, n))
+    arrival = event + random.integers(0, 6, n) + 30 * (random.random(n) < 0.1)
+    order = np.argsort(arrival, kind="stable")
+    return np.zeros(n, np.int64), event[order], arrival[order], random.integers(0, 3, n)
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_of_one_controller_never_come_behind_in_any_cut_or_pause(settings, seed):
+    key, event, arrival, source = arrivals(seed)
+    operator, passed, on_time = Reorder(**settings), np.array([NEVER]), 0
+    cuts = np.random.default_rng(seed).choice(len(key), 20, replace=False)
+    pieces = np.split(np.arange(len(key)), np.sort(cuts))
+    for number, at in enumerate(pieces):
+        given = [source[at]] if operator.config.by_source else []
+        found = [operator.process(key[at], event[at], arrival[at], *given)]
+        found += [operator.idle()] if number % 7 == 6 else []
+        found += [operator.flush()] if number == len(pieces) - 1 else []
+        for out in found:
+            known = ~out.late
+            times = out.event_time[known], out.punctuation[known], out.key[known]
+            assert count_behind(*times, passed) == 0
+            on_time += known.sum()
+            passed[0] = max(passed[0], out.punctuation[known].max(initial=NEVER))
+    assert on_time > 30
+
+
+def test_a_row_behind_is_one_at_an_earlier_punctuation_or_with_a_lower_one():
+    time, punctuation = np.array([5, 7, 9, 8]), np.array([10, 12, 12, 6])
+    scope = np.zeros(4, np.int64)
+    # 5 at 10, then 7 and 9 at 12: these two were to come out at 10. 8 is above its own, 6.
+    assert count_behind(time, punctuation, scope, np.array([NEVER])) == 3
+    assert count_behind(time[:1], punctuation[:1], scope[:1], np.array([10])) == 0
+    assert count_behind(time[:1], punctuation[:1], scope[:1], np.array([5])) == 1
+    assert count_behind(time[:1], punctuation[:1], scope[:1], np.array([11])) == 1
+    apart = np.array([0, 1, 2, 3])
+    assert count_behind(time, punctuation, apart, np.full(4, NEVER)) == 0
+
+
+def two_controllers(**more):
+    """Two reordered tables, one far ahead of the other, one behind the other."""
+
+    def one(start):
+        made = np.arange(start, start + 20)
+        rows = pa.table({"device": ["a"] * 20, "t": made, "arrival": made, "x": made * 1.0})
+        return sl.reorder(rows, event_time="t", arrival="arrival", slack=2, **more)
+
+    return pa.concat_tables([one(0), one(7)])
+
+
+@pytest.mark.parametrize("operator", ["extents", "ranking", "join"])
+def test_tables_of_two_controllers_are_refused_and_of_one_that_forgets_counted(operator):
+    def ask(table):
+        asked = {"order": "t", "key": "device"}
+        if operator == "extents":
+            return sl.window_aggregate(table, {"n": "count(*)"}, window=SHORT, **asked)
+        if operator == "ranking":
+            return sl.top_k(table, sf.Top(1, every="5 us"), by="x", window=SHORT, **asked)
+        join = {"on": "x", "within": 0.5, "probability": 0.5, "window": sf.Rows(3)}
+        return sl.similarity_join(table, table, **join, **asked)
+
+    with pytest.raises(ValueError, match=r"sf\.reorder\(a\.union\(b\), \.\.\., source="):
+        ask(two_controllers())
+    # A key that begins anew may bring older rows: that is no error of the query.
+    counted = sl.counters(ask(two_controllers(key="device", forget_after=10**6)))
+    assert sum(counts.get("out_of_order", 0) for counts in counted.values()) > 0
+
+
+def test_a_window_with_a_timeout_of_its_own_only_counts():
+    class Query(WindowQuery):
+        orders, keys, scope, marks_late, time, never_behind = ["t"], [], (), False, "long", True
+        wanted, distribution = [], None
+
+        def __init__(self, window):
+            self.window = window
+
+    assert Query(sf.Range("5 us")).one_controller
+    assert not Query(sf.Range("5 us", idle_timeout="1 second")).one_controller
+
+
+def test_a_ranking_of_the_newest_rows_leaves_late_rows_out():
+    rows = pa.table(
+        {"id": [1, 2, 3, 4, 5], "t": [10, 20, 30, 5, 40], "arrival": [1, 2, 3, 4, 5],
+         "x": [1.0, 2.0, 3.0, 9.0, 4.0]}
+    )  # fmt: skip
+    ordered = sl.reorder(rows, event_time="t", arrival="arrival", slack=1)
+    assert sl.split_late(ordered)[1].column("id").to_pylist() == [4]
+    asked = {"by": "x", "window": sf.Rows(2, 1.0), "order": "t"}
+    best = sl.top_k(ordered, sf.Top(1, every="10 us"), **asked)
+    assert 4 not in {row["id"] for row in best.column("row").to_pylist()}
+    assert sl.counters(best)["sfumato_top_k_1"]["late"] == 1
