@@ -159,3 +159,15 @@ def test_arguments_are_those_of_the_function_on_spark(name):
         # A table in memory has no column that is meant before it is given.
         of_column = one.name == "column" and one.default is one.empty
         assert of_column or one.default == other.default
+
+
+@pytest.mark.parametrize("far", [2**60 + 1, -(2**62), -(2**63)])
+def test_a_time_beyond_the_range_is_an_invalid_row_of_a_join_and_not_its_end(far):
+    table = pa.table({"id": [1, 2, 3], "t": [far, 10, 11], "x": [1.0, 1.0, 1.0]})
+    join = {"on": "x", "within": 0.5, "probability": 0.5, "window": sf.Range("5 us"), "order": "t"}
+    with pytest.warns(sl.InvalidRowsWarning, match="beyond 2\\*\\*60 microseconds"):
+        pairs = sl.similarity_join(table, table, **join)
+    assert pairs.num_rows == 4
+    assert sl.counters(pairs)["sfumato_join_1_left"]["invalid"] == 1
+    with pytest.warns(sl.InvalidRowsWarning, match="beyond 2\\*\\*60 microseconds"):
+        assert sl.self_join(table, **join).num_rows == 1

@@ -124,6 +124,7 @@ def _alignment(
     """Of the config: whether rows are taken in order of event time, and what else concerns it."""
     timed = any(window.span is not None for window in windows)
     for side in sides:
+        side.timed = timed
         kinds = [side.frame.type(name) for name in side.orders]
         if timed and not (len(kinds) == 1 and is_time(kinds[0])):
             raise TypeError(

@@ -71,7 +71,8 @@ def self_join(
     limit, distance = distance_of(within, attributes, metric)
     sides = [Side(df, side, attributes, order, key, alone=True) for side in SIDES]
     left = sides[0]
-    if windows[0].span is not None:
+    left.timed = windows[0].span is not None
+    if left.timed:
         kinds = [df.schema[column].dataType for column in left.orders]
         if len(kinds) != 1 or not is_time(kinds[0]):
             raise TypeError(

@@ -115,7 +115,8 @@ def similarity_join(
     Two filters of one stream keep step by themselves; of two sources the answers depend on the pace
     at which they are read, and every row of theirs is counted as `unaligned`.
 
-    Rows with invalid alternatives, or without order or key, take no part: they are the rows of
+    Rows with invalid alternatives, without order or key, or beyond 2**60 microseconds of 1970 where
+    `window` goes by time, take no part: they are the rows of
     ``sf.rejected``, and the observed metrics ``sfumato_join_N_left`` and ``..._right`` count
     them (`invalid`). ``sfumato_join_N`` counts rows, late, unaligned, pairs, out_of_order (rows
     whose order is before an earlier micro-batch's; they are processed as they come) and overflow
@@ -245,6 +246,7 @@ def _alignment(
     """Of the config: whether rows wait for the slower side, and what else concerns time."""
     timed = any(window.span is not None for window in windows)
     for side in sides:
+        side.timed = timed
         kinds = [side.frame.schema[name].dataType for name in side.orders]
         if timed and not (len(kinds) == 1 and is_time(kinds[0])):
             raise TypeError(

@@ -25,7 +25,10 @@ class Side:
 
     on : the attributes that span the distance    alone : the other side is the same table, which
         errors do not call left or right
+    timed : whether a window goes by the order, which is a time
     """
+
+    timed = False
 
     def __init__(
         self,
@@ -58,7 +61,7 @@ class Side:
 
     def reading(self, aligned: bool) -> Reading:
         """How the operator reads the table; `aligned`: with late rows and punctuations."""
-        return of_join(self.passed, self.orders, self.keys, self.points, aligned)
+        return of_join(self.passed, self.orders, self.keys, self.points, aligned, self.timed)
 
     @property
     def never_behind(self) -> bool:
@@ -106,7 +109,9 @@ class IncompleteSide(Side):
         self.imputed = frame.resolved(f"impute, for the {name} table", list(imputed))
 
     def reading(self, aligned: bool) -> Reading:
-        return of_incomplete_join(self.passed, self.orders, self.keys, self.imputed, aligned)
+        return of_incomplete_join(
+            self.passed, self.orders, self.keys, self.imputed, aligned, self.timed
+        )
 
 
 def pairs_type(*sides: Sequence[pa.Field]) -> pa.DataType:

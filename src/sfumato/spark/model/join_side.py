@@ -6,7 +6,15 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import ArrayType, DataType, DoubleType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DoubleType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.columns import attributes_of, keys_of, require_orders, resolved
@@ -14,6 +22,9 @@ from sfumato.spark.model.controlled import controller_of, never_behind, require_
 from sfumato.spark.model.imputation import require_numbers
 from sfumato.spark.model.names import Passed, column
 from sfumato.spark.model.validity import invalid_reason
+from sfumato.windows import LONGEST
+
+LONGEST_NTZ = "-34563-01-01", "+38504-01-01"  # within 2**60 microseconds of 1970
 
 
 class Side:
@@ -21,7 +32,10 @@ class Side:
 
     on : the attributes that span the distance    alone : the other side is the same frame, which
         errors do not call left or right
+    timed : whether a window goes by the order, which is a time
     """
+
+    timed = False
 
     def __init__(
         self,
@@ -64,12 +78,14 @@ class Side:
         return invalid_reason(self.frame, self.on if self.uncertain else self.plain)
 
     def invalid(self) -> Column:
-        """Rows without order or key."""
+        """Rows without order or key, or with a time beyond what windows take."""
         lacking = F.lit(False)
         for kind, number in (("order", len(self.orders)), ("key", len(self.keys))):
             for i in range(number):
                 lacking = lacking | F.col(f"{kind}{i}").isNull()
-        return lacking
+        if not self.timed:
+            return lacking
+        return lacking | F.coalesce(beyond(self.frame.schema[self.orders[0]].dataType), F.lit(True))
 
     def _alternatives(self) -> Column:
         if self.uncertain:
@@ -110,6 +126,16 @@ class Side:
             return DoubleType()
         array: Any = self.frame.schema[ALTERNATIVES].dataType
         return array.elementType[attribute].dataType
+
+
+def beyond(kind: DataType) -> Column:
+    """Whether the order, of this type, lies beyond 2**60 microseconds of 1970."""
+    low, high = F.lit(-LONGEST), F.lit(LONGEST)
+    if isinstance(kind, TimestampType):
+        low, high = F.timestamp_micros(low), F.timestamp_micros(high)
+    if isinstance(kind, TimestampNTZType):  # whatever the session's time zone
+        low, high = (F.lit(time).cast(kind) for time in LONGEST_NTZ)
+    return ~F.col("order0").between(low, high)
 
 
 class IncompleteSide(Side):

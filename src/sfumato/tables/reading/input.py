@@ -22,6 +22,7 @@ from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
 from sfumato.tables.reading.types import as_doubles, floats_of
 from sfumato.tables.reading.validity import Reasons, why_invalid
+from sfumato.windows import LONGEST
 
 LATE, PUNCTUATION = "late", "punctuation"
 
@@ -112,6 +113,7 @@ class Rule:
     complete : fixed names of columns that must not be NULL
     bounded : of lists none of whose values may be beyond +-LARGEST, or NaN
     scored : and none of whose values may be NULL either
+    timed : order0 is a time, which may not lie beyond 2**60 microseconds of 1970
     unless_late : rows marked late need not be valid
     """
 
@@ -121,6 +123,7 @@ class Rule:
     complete: tuple[str, ...] = ()
     bounded: tuple[str, ...] = ()
     scored: bool = False
+    timed: bool = False
     unless_late: bool = False
 
     @property
@@ -140,6 +143,9 @@ class Rule:
         for name in self.complete:
             lacking = as_array(rows.column(name)).is_null().to_numpy(zero_copy_only=False)
             reasons.add(lacking, f"{name.rstrip('0123456789')} is NULL")
+        if self.timed:
+            far = beyond(rows.column("order0"))
+            reasons.add(far, "order is beyond 2**60 microseconds of 1970")
         for name in self.bounded:
             lists = as_array(rows.column(name))
             values = floats_of(lists.flatten())
@@ -215,6 +221,13 @@ class Reading:
         return pa.table(columns)
 
 
+def beyond(times: pa.ChunkedArray) -> np.ndarray:
+    """bool[n]: times beyond 2**60 microseconds of 1970; not those that are NULL."""
+    known = pc.fill_null(times.cast(pa.int64()), 0).to_numpy()
+    found: np.ndarray = (known < -LONGEST) | (known > LONGEST)
+    return found
+
+
 def _without(table: pa.Table, wrong: Reasons) -> pa.Table:
     invalid = wrong.invalid
     return table.filter(pa.array(~invalid)) if invalid.any() else table
@@ -261,16 +274,19 @@ def of_join(
     key: Sequence[str],
     on: Sequence[str],
     aligned: bool = False,
+    timed: bool = False,
 ) -> Reading:
     """How the similarity join reads the table of one side.
 
     aligned : with the late rows and punctuations of a disorder controller
+    timed : a window goes by the order, which is a time
     """
     values: list[tuple[str, Cells]] = [(ALTERNATIVES, Samples(tuple(on)))]
     rule = Rule(
         probabilities=True,
         attributes=tuple(on),
         complete=_all_complete(order, key),
+        timed=timed,
         unless_late=aligned,
     )
     values += _of_controller() if aligned else []
@@ -283,11 +299,12 @@ def of_incomplete_join(
     key: Sequence[str],
     imputed: Sequence[str],
     aligned: bool = False,
+    timed: bool = False,
 ) -> Reading:
     """`of_join` for a side with missing values: `imputed`, in the imputer's order."""
     values: list[tuple[str, Cells]] = [(f"value{i}", Doubles(n)) for i, n in enumerate(imputed)]
     values += _of_controller() if aligned else []
-    rule = Rule(complete=_all_complete(order, key), unless_late=aligned)
+    rule = Rule(complete=_all_complete(order, key), timed=timed, unless_late=aligned)
     return Reading(tuple(passed), tuple(order), tuple(key), tuple(values), rule)
 
 
