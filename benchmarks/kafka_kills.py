@@ -4,11 +4,12 @@
 
 Disordered messages of sensors lie in three partitions of different lengths and delays. `sfumato
 run` puts them in order, each partition at its own pace (SOURCE), takes means over the newest ones,
-and writes every answer to another topic and to files. Its process group is killed by SIGKILL each
-time a further part of the answers has come, and it is started again; the last run goes to the end.
-Answers are compared, value for value, with the static frame of the same query: files must have each
-once; a topic, to which Spark promises "at least once", each, and doubles equal. Exits with 1
-otherwise. The broker's and the connector's jars come from the Maven registry.
+and writes every answer to another topic, to a table of Delta Lake and to files. Its process group
+is killed by SIGKILL each time a further part of the answers has come, and it is started again; the
+last run goes to the end. Answers are compared, value for value, with the static frame of the same
+query: table and files must have each once; so must who reads the topic by its key: to a topic Spark
+promises "at least once", and doubles must be equal. Exits with 1 otherwise. Runs itself again under
+the PySpark that the newest Delta Lake is made for. That and all jars come from the registries.
 """
 
 from __future__ import annotations
@@ -29,16 +30,27 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kafka_answers import Row, found, rows_of
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from servers.jars import jars  # noqa: E402
-from servers.kafka_broker import KafkaBroker  # noqa: E402
+from servers.jars import added  # noqa: E402
+from servers.kafka_broker import KAFKA, KafkaBroker  # noqa: E402
+from servers.other_pyspark import run_again_under  # noqa: E402
 from servers.pipeline_process import ended, killed, started  # noqa: E402
 from servers.topics import ends, read, written  # noqa: E402
 
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
-BROUGHT = ("hadoop-", "slf4j-", "jsr305", "lz4-", "spark-tags")  # which PySpark has itself
+PYSPARK = "4.2.1"
+CONNECTORS = (
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+    "io.delta:delta-spark_4.2_2.13:4.4.0",
+)
+LAKE = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "2",  # as many as cores; else 50 a micro-batch
+}
 SHARES = (0.5, 0.3, 0.2)  # of the messages, by partition
 DELAYS = (5.0, 30.0, 120.0)  # seconds by which their messages come late, on average
 SENSORS = 100
@@ -58,6 +70,9 @@ flush = true
 master = "local[2]"
 jars = {jars}
 
+[spark.settings]
+{settings}
+
 [sources.readings]
 format = "kafka"
 value = "json"
@@ -75,18 +90,25 @@ value = "json"
 key = "id"
 options = {{ "kafka.bootstrap.servers" = "${{BROKER}}", topic = "answers" }}
 
+[sinks.lake]
+query = "means"
+format = "delta"
+path = "lake"
+
 [sinks.files]
 query = "means"
 format = "parquet"
 path = "files"
 """
 
+VERSIONS = """PySpark {pyspark},
+{connectors}, a broker of Kafka {broker}."""
 PAGE = """# Kills beside a broker
 
 Written by `python benchmarks/kafka_kills.py --page docs/kafka-kills.md`; no number is typed.
 Disordered messages of sensors lie in three partitions of a topic of a real Kafka broker ({shares}
 of them, late by {delays} s on average). `sfumato run` of a pipeline file reads them, each partition
-at its own pace, and writes the answers to another topic and to files:
+at its own pace, and writes the answers to another topic, to a table of Delta Lake and to files:
 
 ```text
 {text}
@@ -94,14 +116,17 @@ at its own pace, and writes the answers to another topic and to files:
 
 Its process group gets SIGKILL each time a further part of the answers has come, and is started
 again; the last run goes to the end. Then all answers are compared, value for value, with those of
-the same query over the same messages as a static frame.
+the same query over the same messages as a static frame. {versions}
 
 | | |
 |---|--:|
 {table}
 
-To files Spark writes each answer once. To a topic it writes at least once: after a kill some
-answers come again, equal to the first ones, and a consumer drops them by their key.
+To a table of Delta Lake and to files Spark writes each answer once. To a topic it writes at least
+once: after a kill some answers come again. The key of a message, `key = "id"` in the file, names
+one answer, here as in the static frame, and what comes again under a key is equal, value for value.
+So whoever reads the topic by its key (the newest of each, as a compacted topic keeps it, or the
+first of each) has each answer once; the last line of the table is of such a reader.
 """
 
 
@@ -155,17 +180,20 @@ def ended_if_alive(process: subprocess.Popen[bytes]) -> None:
         killed(process)
 
 
-def static_answers(table: pa.Table, folder: Path) -> dict[int, tuple[object, ...]]:
-    """By id, what the query gives of all messages as a static frame."""
+def expected_and_lake(table: pa.Table, folder: Path) -> tuple[list[Row], list[Row]]:
+    """What the query gives of all messages as a static frame, and the rows of the Delta table."""
     import sfumato as sf
+    from sfumato.cli.pipeline.model import SparkPart
     from sfumato.cli.session import session
 
     pq.write_table(table, folder / "all.parquet")
-    spark = session("kafka_kills", short=True)
+    part = SparkPart(jars=tuple(added(*CONNECTORS)), settings=LAKE)
+    spark = session("kafka_kills", short=True, part=part)
     frame = sf.sql(spark, TEXT, readings=spark.read.parquet(str(folder / "all.parquet")))
-    found = {row.id: (row.sensor, row.mean) for row in frame.collect()}
+    lake = spark.read.format("delta").load(str(folder / "lake"))
+    both = rows_of(frame.toArrow().to_pylist()), rows_of(lake.toArrow().to_pylist())
     spark.stop()
-    return found
+    return both
 
 
 def main() -> int:
@@ -174,57 +202,59 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--page", type=Path, help="write a page of what was found")
     given = parser.parse_args()
+    run_again_under(PYSPARK, sys.argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started ends too
     with tempfile.TemporaryDirectory(prefix="kafka-kills-") as place:
-        folder = Path(place)
-        with KafkaBroker(folder / "kafka") as broker, ExitStack() as stack:
-            os.environ["BROKER"] = broker.address
-            table = readings(given.rows)
-            written(broker.address, "readings", messages(table), partitions=3)
-            written(broker.address, "answers", [], partitions=3)
-            connector = [str(j) for j in jars(CONNECTOR) if not j.name.startswith(BROUGHT)]
-            batch = max(1_000, given.rows // 20)
-            file = folder / "p.toml"
-            text = FILE.format(jars=json.dumps(connector), columns=COLUMNS, text=TEXT, batch=batch)
-            file.write_text(text)
-            begun = time.monotonic()
-            for kill in range(given.kills):
-                process = started(file, "--log", "text")
-                stack.callback(ended_if_alive, process)
-                awaited(
-                    broker.address, process, given.rows * (kill + 1) // (given.kills + 2), folder
-                )
-                killed(process)
-                print(f"killed after {time.monotonic() - begun:.0f} s", flush=True)
-            process = started(file, "--once")
-            stack.callback(ended_if_alive, process)
-            ended(process, file, 3000)
-            seconds = time.monotonic() - begun
-            of_topic = [json.loads(value) for _, value in read(broker.address, "answers")]
-        expected = static_answers(table, folder)
-        of_files = pq.read_table(_committed(folder / "files")).to_pylist()
-    in_topic = {row["id"]: (row["sensor"], row["mean"]) for row in of_topic}
-    in_files = {row["id"]: (row["sensor"], row["mean"]) for row in of_files}
-    consistent = all(in_topic[r["id"]] == (r["sensor"], r["mean"]) for r in of_topic)
+        folder, table = Path(place), readings(given.rows)
+        seconds, topic = run_and_killed(table, given.kills, folder)
+        load = os.getloadavg()[2]
+        expected, lake = expected_and_lake(table, folder)
+        files = rows_of(pq.read_table(_committed(folder / "files")).to_pylist())
+    figures, held = found(expected, lake, files, topic)
     figures = {
         "messages": given.rows,
         "kills": given.kills,
-        "seconds, all runs together": round(seconds),
-        "answers of the static frame": len(expected),
-        "answers in files": len(of_files),
-        "answers in the topic": len(of_topic),
-        "of them doubles of equal answers": len(of_topic) - len(in_topic),
-    }
-    held = {
-        "files have each answer once, as the static frame": len(of_files) == len(in_files)
-        and in_files == expected,
-        "the topic has each answer, as the static frame": consistent and in_topic == expected,
-    }
+        "seconds, all runs together": seconds,
+        "cores of the machine": os.cpu_count() or 1,
+        "processes, also of others, that wanted one, in the last 15 minutes": round(load),
+    } | figures
     for name, value in (figures | held).items():
         print(f"{name}: {value}")
     if given.page is not None:
         given.page.write_text(page(figures, held))
     return 0 if all(held.values()) else 1
+
+
+def run_and_killed(
+    table: pa.Table, kills: int, folder: Path
+) -> tuple[int, list[tuple[str | None, str]]]:
+    """Seconds that all runs took together, and what the topic of answers has then."""
+    rows = len(table)
+    with KafkaBroker(folder / "kafka") as broker, ExitStack() as stack:
+        os.environ["BROKER"] = broker.address
+        written(broker.address, "readings", messages(table), partitions=3)
+        written(broker.address, "answers", [], partitions=3)
+        file = folder / "p.toml"
+        file.write_text(
+            FILE.format(
+                jars=json.dumps(added(*CONNECTORS)),
+                settings="\n".join(f'"{name}" = "{value}"' for name, value in LAKE.items()),
+                columns=COLUMNS,
+                text=TEXT,
+                batch=max(1_000, rows // 20),
+            )
+        )
+        begun = time.monotonic()
+        for kill in range(kills):
+            process = started(file, "--log", "text")
+            stack.callback(ended_if_alive, process)
+            awaited(broker.address, process, rows * (kill + 1) // (kills + 2), folder)
+            killed(process)
+            print(f"killed after {time.monotonic() - begun:.0f} s", flush=True)
+        process = started(file, "--once")
+        stack.callback(ended_if_alive, process)
+        ended(process, file, 3000)
+        return round(time.monotonic() - begun), read(broker.address, "answers")
 
 
 def page(figures: dict[str, int], held: dict[str, bool]) -> str:
@@ -236,6 +266,11 @@ def page(figures: dict[str, int], held: dict[str, bool]) -> str:
         shares=", ".join(f"{share:.0%}" for share in SHARES),
         delays=", ".join(f"{delay:g}" for delay in DELAYS),
         text=TEXT.strip(),
+        versions=VERSIONS.format(
+            pyspark=PYSPARK,
+            broker=KAFKA.rpartition(":")[2],
+            connectors=" and ".join(f"`{name}`" for name in CONNECTORS),
+        ),
     )
 
 

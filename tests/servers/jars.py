@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from functools import cache
@@ -27,6 +28,17 @@ def jars(coordinates: str) -> tuple[Path, ...]:
     if not (folder / "whole").exists():
         _fetch(group, artifact, version, folder)
     return tuple(sorted(folder.glob("*.jar")))
+
+
+def added(*coordinates: str) -> list[str]:
+    """Paths of the jars of these that PySpark has not itself, in any version."""
+    own = {_name(jar) for jar in JARS.glob("*.jar")}
+    found = {jar.name: jar for one in coordinates for jar in jars(one)}
+    return [str(jar) for jar in found.values() if _name(jar) not in own]
+
+
+def _name(jar: Path) -> str:
+    return re.sub(r"-\d.*", "", jar.name)
 
 
 def _fetch(group: str, artifact: str, version: str, folder: Path) -> None:

@@ -15,11 +15,11 @@ from sfumato.near_misses import did_you_mean
 # What was run with which PySpark is in docs/pipeline-file.md; change both together.
 CONNECTORS: Mapping[str, str] = {
     "kafka": "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
-    "delta": "io.delta:delta-spark_4.1_2.13:4.4.0",
+    "delta": "io.delta:delta-spark_4.2_2.13:4.4.0",
     "iceberg": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
     "avro": "org.apache.spark:spark-avro_2.13:4.1.1",
 }
-RUNS_WITH = {"delta": "4.1", "iceberg": "4.1"}  # the PySpark that the newest release is made for
+RUNS_WITH = {"delta": "4.2", "iceberg": "4.1"}  # the PySpark that the newest release is made for
 OWN = (
     *("json", "csv", "parquet", "orc", "text", "xml", "binaryfile", "jdbc", "rate"),
     *("rate-micro-batch", "socket", "replay", "console", "memory", "noop", ""),
@@ -77,7 +77,7 @@ def _brings(form: str, spark: SparkPart) -> bool:
     if known is None:
         return bool(spark.packages or spark.jars) or "." in form
     home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
-    stem = known.split(":")[1].split("_2.")[0].split("-4.")[0].removesuffix("_4.1")
+    stem = known.split(":")[1].split("_2.")[0].split("-4.")[0].split("_4.")[0]
     given = [name.rpartition("/")[2] for name in (*spark.packages, *spark.jars)]
     installed = [jar.name for jar in (home / "jars").glob("*.jar")]
     return any(form.lower() in name for name in given) or any(stem in name for name in installed)

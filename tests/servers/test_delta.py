@@ -1,0 +1,114 @@
+"""Pipeline files into a table of Delta Lake and out of one, killed in mid-stream."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from servers.jars import NoRegistryError, added
+from servers.other_pyspark import path_with
+from servers.pipeline_process import ended, killed, started
+from sfumato.cli.pipeline.connectors import CONNECTORS, RUNS_WITH
+
+PYSPARK = "4.2.1"  # the connector's release is for this one
+FILES, ROWS = 8, 50  # of the source, and of each of its files
+SETTINGS = """
+[spark]
+master = "local[2]"
+jars = {jars}
+
+[spark.settings]
+"spark.sql.extensions" = "io.delta.sql.DeltaSparkSessionExtension"
+"spark.sql.catalog.spark_catalog" = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+"spark.databricks.delta.snapshotPartitions" = "2"
+"""
+INTO = """
+checkpoint = "state"
+flush = true
+
+[sources.readings]
+format = "parquet"
+path = "in"
+schema = "id long, t timestamp, arrival timestamp"
+options = { maxFilesPerTrigger = 1 }
+
+[queries.ordered]
+sql = "SELECT id, late FROM readings [WATTR t ARRIVAL arrival SLACK 20]"
+
+[sinks.lake]
+query = "ordered"
+format = "delta"
+path = "lake"
+"""
+OUT = """
+checkpoint = "state-out"
+
+[sources.lake]
+format = "delta"
+path = "lake"
+
+[sinks.files]
+query = "lake"
+format = "json"
+path = "files"
+"""
+
+
+def readings(number):
+    """Rows of a file, a second apart, of which some come before older ones."""
+    ids = range(number * ROWS, (number + 1) * ROWS)
+    second, kind = 1_000_000, pa.timestamp("us", tz="UTC")
+    event = [(i - i * 7 % 5) * second for i in ids]
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "t": pa.array(event).cast(kind),
+            "arrival": pa.array([i * second for i in ids]).cast(kind),
+        }
+    )
+
+
+@pytest.fixture
+def settings(monkeypatch):
+    assert PYSPARK.startswith(RUNS_WITH["delta"])
+    try:
+        jars = added(CONNECTORS["delta"])
+        monkeypatch.setenv("PYTHONPATH", path_with(PYSPARK))
+    except NoRegistryError as error:
+        pytest.skip(f"no Delta Lake: {error}")
+    return SETTINGS.format(jars=json.dumps(jars))
+
+
+@pytest.mark.slow
+def test_a_table_has_each_row_once_through_a_kill_and_is_a_source(settings, tmp_path):
+    (tmp_path / "in").mkdir()
+    for number in range(FILES):
+        part = tmp_path / "in" / f"{number:02}.parquet"
+        pq.write_table(readings(number), part)
+        os.utime(part, (number, number))  # Spark takes the oldest first
+    file, out = tmp_path / "into.toml", tmp_path / "out.toml"
+    file.write_text(INTO + settings)
+    out.write_text(OUT + settings)
+    process = started(file, "--log", "text")
+    until = time.monotonic() + 240
+    log = tmp_path / "lake" / "_delta_log"
+    while not (log / f"{2:020}.json").exists() and time.monotonic() < until:
+        assert process.poll() is None, (tmp_path / "said.txt").read_text()[-3000:]
+        time.sleep(0.05)
+    killed(process)
+    commits = len(list(log.glob("*.json")))
+    assert 2 < commits < FILES, "killed in mid-stream"
+    ended(started(file, "--once"), file)
+    ended(started(out, "--once"), out)
+    found = [
+        json.loads(line)
+        for part in (tmp_path / "files").glob("part-*.json")
+        for line in part.read_text().splitlines()
+    ]
+    assert sorted(row["id"] for row in found) == list(range(FILES * ROWS))
+    assert not any(row["late"] for row in found)
