@@ -50,7 +50,7 @@ bench: $(VENV)/dev.stamp
 
 # Kills drivers, JVMs and workers in mid-stream, and compares the answers with those of a quiet run.
 chaos: $(VENV)/dev.stamp
-	$(BIN)/python benchmarks/chaos.py --page docs/chaos.md
+	$(BIN)/python benchmarks/chaos.py --out docs/chaos.json --page docs/chaos.md
 
 # Live queries for half an hour: does memory stay flat?
 soak: $(VENV)/dev.stamp

@@ -2,10 +2,12 @@
 
     python benchmarks/chaos.py [--kills 10] [--out docs/chaos.json --page docs/chaos.md]
 
-Five queries, each over the same disordered stream, which it reads one file a micro-batch. Each is
-killed at random moments and started again, until it has been killed its share of the times; then
-it ends undisturbed. What its sink holds must be, row for row, what one run without a kill over the
-same files in a few micro-batches gives: nothing lost, nothing doubled. Exits with 1 otherwise.
+Six queries, one of them a pipeline file that `sfumato run` runs, each over the same disordered
+stream, which it reads one file a micro-batch. Each is killed at random moments and started again,
+until it has been killed its share of the times; then it ends undisturbed. What its sink holds must
+be, row for row, what one run without a kill over the same files in a few micro-batches gives:
+nothing lost, nothing doubled. Exits with 1 otherwise. What `--out` names keeps the figures, to
+which those of later runs are added: a hundred kills may be several runs.
 """
 
 from __future__ import annotations
@@ -36,19 +38,39 @@ STAMP = pa.timestamp("us", tz="UTC")
 PATIENCE = 300  # seconds without a micro-batch before a run counts as hung
 DIGITS = 9  # significant ones compared; rows may add up in another order within a batch
 
-# A line on standard output is a phase reached.
+COLUMNS = (
+    "device string, event timestamp, arrival timestamp, id long, x double, "
+    "alternatives array<struct<prob: double, x: double>>"
+)
+PIPELINE = """
+checkpoint = "."
+
+[sources.readings]
+format = "parquet"
+path = "in"
+schema = "{columns}"
+options = {{ maxFilesPerTrigger = {files} }}
+
+[queries.extents]
+sql = '''
+SELECT device, SUM(x) AS total, COUNT(*) AS n
+FROM readings [RANGE 60 seconds SLIDE 20 seconds WATTR event ARRIVAL arrival DRATIO 2%]
+GROUP BY device
+'''
+
+[sinks.checkpoint]
+query = "extents"
+format = "parquet"
+path = "out"
+"""
 PROGRAM = """
 import sys
 import sfumato as sf
 from pyspark.sql import functions as F
 from sfumato.cli.session import session
 
-folder, shape, files = sys.argv[1:]
+folder, shape, files, schema = sys.argv[1:]
 spark = session("chaos", short=True)
-schema = (
-    "device string, event timestamp, arrival timestamp, id long, x double, "
-    "alternatives array<struct<prob: double, x: double>>"
-)
 rows = (
     spark.readStream.schema(schema).option("maxFilesPerTrigger", int(files))
     .parquet(folder + "/in")
@@ -91,11 +113,10 @@ query = (
     .option("path", folder + "/out").option("checkpointLocation", folder + "/checkpoint")
     .trigger(availableNow=True).start()
 )
-print("started", flush=True)
 query.awaitTermination()
-print("finished", flush=True)
 """
-SHAPES = ("reorder", "reorder, extents", "count windows", "similarity join", "top-k")
+RUN = "`sfumato run`"  # two cores, extents from SQL
+SHAPES = ("reorder", "reorder, extents", "count windows", "similarity join", "top-k", RUN)
 
 
 @dataclass
@@ -103,13 +124,28 @@ class Outcome:
     """What became of one query: kills by target, micro-batches committed, answers compared."""
 
     query: str
-    kills: int
-    targets: str
+    targets: dict[str, int]
     micro_batches: int
     answers: int
     lost: int
     doubled: int
     seconds: float
+
+    @property
+    def kills(self) -> int:
+        return sum(self.targets.values())
+
+    def __add__(self, other: Outcome) -> Outcome:
+        """This one's query, run twice."""
+        return Outcome(
+            query=self.query,
+            targets=dict(Counter(self.targets) + Counter(other.targets)),
+            micro_batches=self.micro_batches + other.micro_batches,
+            answers=self.answers + other.answers,
+            lost=self.lost + other.lost,
+            doubled=self.doubled + other.doubled,
+            seconds=round(self.seconds + other.seconds, 1),
+        )
 
 
 def readings(rows: int, seed: int) -> pa.Table:
@@ -144,14 +180,19 @@ def write_files(table: pa.Table, folder: Path) -> None:
         os.utime(path, (1_000_000 + i, 1_000_000 + i))
 
 
-def start(folder: Path, shape: str, files: int) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(folder), shape, str(files)],
-        stdout=subprocess.PIPE,
-        stderr=(folder / "errors").open("a"),
-        text=True,
-        start_new_session=True,
-    )
+def start(folder: Path, shape: str, files: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", PROGRAM, str(folder), shape, str(files), COLUMNS]
+    if shape == RUN:
+        file = folder / "pipeline.toml"
+        file.write_text(PIPELINE.format(columns=COLUMNS, files=files))
+        command = [sys.executable, "-m", "sfumato.cli.main", "run", str(file), "--once"]
+        command += ["--cores", "2"]
+    with (folder / "said").open("a") as output:
+        return subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+
+
+def said(folder: Path) -> str:
+    return (folder / "said").read_text()[-3000:]
 
 
 def committed(folder: Path) -> int:
@@ -178,7 +219,7 @@ def victims(target: str, leader: int) -> list[int]:
     return found
 
 
-def kill(process: subprocess.Popen[str], target: str) -> None:
+def kill(process: subprocess.Popen[bytes], target: str) -> None:
     """SIGKILL to the target; what is left of the run then ends too, or is ended."""
     if target == "driver":
         os.kill(process.pid, signal.SIGKILL)
@@ -190,8 +231,6 @@ def kill(process: subprocess.Popen[str], target: str) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
 
 
 def disturbed(folder: Path, shape: str, kills: int, seed: int) -> list[str]:
@@ -199,19 +238,20 @@ def disturbed(folder: Path, shape: str, kills: int, seed: int) -> list[str]:
     rng = random.Random(seed)
     done: list[str] = []
     while len(done) < kills:
+        before = committed(folder)
         process = start(folder, shape, 1)
-        assert process.stdout is not None
-        if process.stdout.readline() != "started\n":
-            raise SystemExit(f"{shape} did not start:\n{(folder / 'errors').read_text()[-3000:]}")
-        before, since = committed(folder), time.monotonic()
         early = len(done) % 3 == 0  # every third time while the first micro-batch runs
-        while not early and committed(folder) == before and process.poll() is None:
+        since = time.monotonic()
+        while process.poll() is None:
+            if victims("worker", process.pid) if early else committed(folder) > before:
+                break
             if time.monotonic() - since > PATIENCE:
-                raise SystemExit(f"{shape} hangs:\n{(folder / 'errors').read_text()[-3000:]}")
+                raise SystemExit(f"{shape} hangs:\n{said(folder)}")
             time.sleep(0.02)
         time.sleep(rng.uniform(0.0, 1.5))
         if process.poll() is not None:
-            process.stdout.close()
+            if process.returncode:
+                raise SystemExit(f"{shape} failed:\n{said(folder)}")
             break
         target = TARGETS[(seed + len(done)) % len(TARGETS)]
         kill(process, target)
@@ -220,10 +260,8 @@ def disturbed(folder: Path, shape: str, kills: int, seed: int) -> list[str]:
 
 
 def finish(folder: Path, shape: str, files: int) -> None:
-    process = start(folder, shape, files)
-    output, _ = process.communicate(timeout=PATIENCE * 2)
-    if "finished" not in output:
-        raise SystemExit(f"{shape} failed:\n{(folder / 'errors').read_text()[-3000:]}")
+    if start(folder, shape, files).wait(timeout=PATIENCE * 2):
+        raise SystemExit(f"{shape} failed:\n{said(folder)}")
 
 
 def answers(folder: Path) -> Counter[str]:
@@ -234,8 +272,9 @@ def answers(folder: Path) -> Counter[str]:
             files.add(Path(unquote(urlsplit(json.loads(line)["path"]).path)))
     found: Counter[str] = Counter()
     for file in files:
-        for answer in pq.read_table(file).column("answer").to_pylist():
-            found[json.dumps(rounded(json.loads(answer)), sort_keys=True)] += 1
+        for row in pq.read_table(file).to_pylist():
+            answer = json.loads(row["answer"]) if "answer" in row else row
+            found[json.dumps(rounded(answer), sort_keys=True, default=str)] += 1
     return found
 
 
@@ -248,7 +287,7 @@ def rounded(value: object) -> object:
 
 
 def tried(shape: str, kills: int, table: pa.Table, root: Path, seed: int) -> Outcome:
-    begun = time.monotonic()
+    since = time.monotonic()
     quiet, loud = (root / f"{shape}-{kind}" for kind in ("quiet", "killed"))
     for folder in (quiet, loud):
         write_files(table, folder / "in")
@@ -258,22 +297,21 @@ def tried(shape: str, kills: int, table: pa.Table, root: Path, seed: int) -> Out
     expected, got = answers(quiet), answers(loud)
     return Outcome(
         query=shape,
-        kills=sum(targets.values()),
-        targets=", ".join(f"{n} {target}" for target, n in targets.items()),
+        targets=dict(targets),
         micro_batches=committed(loud),
         answers=sum(got.values()),
         lost=sum((expected - got).values()),
         doubled=sum((got - expected).values()),
-        seconds=round(time.monotonic() - begun, 1),
+        seconds=round(time.monotonic() - since, 1),
     )
 
 
 HEAD = """# Kills
 
-Written by `make chaos` (or `python benchmarks/chaos.py --kills N --page docs/chaos.md`); no number
-is typed. Each query reads a disordered stream, one file a micro-batch; driver, JVM, worker or all
-of them get SIGKILL at random moments, and the query is started again. Its answers are compared, row
-for row, with those of one quiet run over the same files in a few micro-batches.
+Written by `make chaos`, which adds to what it found before (docs/chaos.json); no number is typed.
+Each query reads a disordered stream, one file a micro-batch; driver, JVM, worker or all of them
+get SIGKILL at random moments, and the query is started again. Its answers are compared, row for
+row, with those of one quiet run over the same files in a few micro-batches.
 
 | query | kills | of | micro-batches | answers | lost | doubled |
 |---|--:|---|--:|--:|--:|--:|
@@ -281,37 +319,52 @@ for row, with those of one quiet run over the same files in a few micro-batches.
 
 
 def page(outcomes: list[Outcome]) -> str:
-    lines = [
-        f"| {o.query} | {o.kills} | {o.targets} | {o.micro_batches} | {o.answers} | {o.lost} "
-        f"| {o.doubled} |"
-        for o in outcomes
-    ]
-    return HEAD + "\n".join(lines) + "\n"
+    lines = []
+    for o in outcomes:
+        targets = ", ".join(f"{o.targets[name]} {name}" for name in TARGETS if name in o.targets)
+        figures = f"{o.micro_batches} | {o.answers} | {o.lost} | {o.doubled}"
+        lines.append(f"| {o.query} | {o.kills} | {targets} | {figures} |")
+    kills = sum(o.kills for o in outcomes)
+    return HEAD + "\n".join(lines) + f"\n\nKills in all: {kills}.\n"
+
+
+def kept(path: Path | None) -> dict[str, Outcome]:
+    """What earlier runs found, by query."""
+    if path is None or not path.is_file():
+        return {}
+    return {entry["query"]: Outcome(**entry) for entry in json.loads(path.read_text())}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=10, help="over all queries")
+    parser.add_argument(
+        "--only", choices=SHAPES, action="append", help="this query; may be repeated"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--page", type=Path)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, help="figures of all runs so far, as JSON")
     chosen = parser.parse_args()
     table = readings(FILES * ROWS, chosen.seed)
     root = Path(tempfile.mkdtemp(prefix="sfumato-chaos-"))
-    outcomes = []
-    for i, shape in enumerate(SHAPES):
-        kills = chosen.kills // len(SHAPES) + (i < chosen.kills % len(SHAPES))
-        outcomes.append(tried(shape, kills, table, root, chosen.seed + i))
-        print(json.dumps(asdict(outcomes[-1])), flush=True)
+    outcomes = kept(chosen.out)
+    shapes = chosen.only or SHAPES
+    for i, shape in enumerate(shapes):
+        kills = chosen.kills // len(shapes) + (i < chosen.kills % len(shapes))
+        found = tried(shape, kills, table, root, chosen.seed + i)
+        print(json.dumps(asdict(found)), flush=True)
+        outcomes[shape] = outcomes[shape] + found if shape in outcomes else found
+        if chosen.out:
+            every = [asdict(outcomes[shape]) for shape in SHAPES if shape in outcomes]
+            chosen.out.write_text(json.dumps(every, indent=1) + "\n")
+    done = [outcomes[shape] for shape in SHAPES if shape in outcomes]
     if chosen.page:
-        chosen.page.write_text(page(outcomes))
-    if chosen.out:
-        chosen.out.write_text(json.dumps([asdict(o) for o in outcomes], indent=1) + "\n")
-    wrong = [o.query for o in outcomes if o.lost or o.doubled]
+        chosen.page.write_text(page(done))
+    wrong = [o.query for o in done if o.lost or o.doubled]
     if wrong:
         raise SystemExit(f"answers lost or doubled: {', '.join(wrong)}; see {root}")
     shutil.rmtree(root)
-    print(f"{sum(o.kills for o in outcomes)} kills: nothing lost, nothing doubled")
+    print(f"{sum(o.kills for o in done)} kills: nothing lost, nothing doubled")
 
 
 if __name__ == "__main__":
