@@ -36,6 +36,19 @@ def extents() -> Any:
     ).make()  # fmt: skip
 
 
+def reorder() -> Any:
+    """A controller a key, which holds its newest row."""
+    from sfumato.operators.disorder.control import DisorderControl
+    from sfumato.tables.disorder.reorder import ReorderTableConfig
+
+    return ReorderTableConfig(control=DisorderControl(slack=1), keys=1).make()
+
+
+def arrived(rows: pa.Table) -> pa.Table:
+    """Rows as a controller reads them: none late."""
+    return rows.append_column("event", rows.column("order0"))
+
+
 def released(rows: pa.Table) -> pa.Table:
     """Rows as a controller lets them out, and windows read them."""
     n = rows.num_rows
@@ -83,7 +96,7 @@ def batch_time(operator: Any, keys: int, newest: int, form: Any) -> float:
         rows = form(rows_of(rng.integers(0, keys, ROWS), newest + batch * ROWS))
         start = time.perf_counter()
         operator.process([(0, rows)], 0)
-        operator.counters()
+        operator.counters(), operator.gauges()
         best = min(best, time.perf_counter() - start)
     return best
 
@@ -130,6 +143,7 @@ def run() -> list[dict[str, Any]]:
         known_row(
             "earlier values, forget_after", lambda: earlier_values(forget_after=float(10 * DAY))
         ),
+        known_row("reorder, a controller a key", reorder, arrived),
         known_row("extents, a controller a key", extents, released),
         forgotten_row(),
     ]

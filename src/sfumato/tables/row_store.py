@@ -68,8 +68,12 @@ class RowStore(Stateful):
 
     def forget(self, live: Ints) -> None:
         """Only the rows numbered `live` (any order) are needed from now on."""
-        if len(self) > 2 * len(live) + 64:
+        if self.crowded(len(live)):
             self.keep(live)
+
+    def crowded(self, live: int) -> bool:
+        """Whether more rows are stored than twice as many as are needed."""
+        return len(self) > 2 * live + 64
 
     def keep(self, live: Ints) -> None:
         """Drop all rows but those numbered `live`, now."""

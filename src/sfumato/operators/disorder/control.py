@@ -120,3 +120,20 @@ def check_count(name: str, value: object, least: int) -> None:
         raise TypeError(f"`{name}` must be a whole number of rows; got {value!r}")
     if not least <= value < 2**40:
         raise ValueError(f"`{name}` must be at least {least} and below 2**40 rows; got {value}")
+
+
+@dataclass(frozen=True)
+class ReorderConfig:
+    """control : of each controller     by_source : a key's rows come from several sources
+    expected_sources : how many must have spoken before anything of a key comes out
+    """
+
+    control: DisorderControl
+    by_source: bool = False
+    expected_sources: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.expected_sources is not None:
+            if not self.by_source:
+                raise ValueError("`expected_sources` needs `source`: say which column names them")
+            check_count("expected_sources", self.expected_sources, 1)

@@ -65,12 +65,16 @@ class Controllers(Stateful):
         """int64[n] microseconds: the punctuations in force, the int64 minimum where none is."""
         return np.maximum(self.states["punctuation"], self.states["floor"])
 
-    @property
-    def horizon(self) -> np.ndarray:
-        """int64[n]: the largest event times the guard believes; the int64 maximum: any."""
+    def punctuation_of(self, codes: np.ndarray) -> np.ndarray:
+        """int64[k] microseconds: the punctuations in force of these controllers."""
         states = self.states
-        last = states["clock"] - states["bound"]
-        return np.where(states["guarded"] == 1, last, ALWAYS)
+        return np.maximum(states["punctuation"][codes], states["floor"][codes])
+
+    def horizon_of(self, codes: np.ndarray) -> np.ndarray:
+        """int64[k]: the largest event times their guards believe; the int64 maximum: any."""
+        states = self.states
+        last = states["clock"][codes] - states["bound"][codes]
+        return np.where(states["guarded"][codes] == 1, last, ALWAYS)
 
     @property
     def counters(self) -> dict[str, int]:

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.disorder.state import NEVER
-from sfumato.operators.disorder.reorder import Ints, Reorder
+from sfumato.kernels.disorder.state import ALWAYS, NEVER
+from sfumato.operators.arrays import Ints, longer
+from sfumato.operators.disorder.reorder import NONE, Reorder
 
 AWAITED = -1  # as a source: one that is expected and has not spoken
 
@@ -26,38 +27,88 @@ class Holding(NamedTuple):
     slowest: int | None = None
 
 
-def holding(reorder: Reorder, present: Ints) -> Holding:
-    """What is held now. present : keys that just had rows.
+class Least:
+    """The least of some numbers, of which a few change at a time. Numbers not put are ALWAYS."""
 
-    Rows that the guard set aside, ahead of all clocks, are held too but are no newest row.
-    Cost: of the rows held.
+    def __init__(self) -> None:
+        self._values = np.full(1, ALWAYS)
+        self._at = 0
+
+    def put(self, places: Ints, values: Ints) -> None:
+        """Let numbers at distinct places be others. Cost: theirs; O(n) where the least grew."""
+        if not len(places):
+            return
+        if places.max() >= len(self._values):
+            self._values = longer(
+                self._values, max(int(places.max()) + 1, 2 * len(self._values)), ALWAYS
+            )
+        least = self._values[self._at]
+        self._values[places] = values
+        if self._values[self._at] > least:
+            self._at = int(self._values.argmin())
+        elif values.min() < self._values[self._at]:
+            self._at = int(places[values.argmin()])
+
+    @property
+    def value(self) -> int | None:
+        """The least number; None where all are ALWAYS."""
+        least = int(self._values[self._at])
+        return None if least == ALWAYS else least
+
+
+class Held:
+    """Figures of what a reorder holds, kept up as it goes on.
+
+    Cost: of the rows held of the keys that just had rows, but for a key whose figure was the least;
+    with `by_source`, and at first and after `anew`, of all.
     """
-    waiting = reorder.waiting
-    keys = np.union1d(waiting.key, present)
-    if not len(keys):
-        return Holding()
-    punctuation = reorder.punctuations()[keys]
-    known = punctuation != NEVER
-    least = int(punctuation[known].min()) if known.any() else None
-    if not len(waiting.number):
-        return Holding(None, least, None if least is None else 0)
-    newest = punctuation.copy()
-    credible = waiting.event_time <= reorder.controllers.horizon[waiting.source]
-    at = np.searchsorted(keys, waiting.key[credible])
-    np.maximum.at(newest, at, waiting.event_time[credible])
-    lags = newest[known] - punctuation[known]
-    oldest = int(waiting.event_time.argmin())
-    return Holding(
-        int(waiting.event_time[oldest]),
-        least,
-        int(lags.max()) if len(lags) else None,
-        _slowest(reorder, waiting.key[oldest]) if reorder.config.by_source else None,
-    )
+
+    def __init__(self, reorder: Reorder) -> None:
+        self.reorder = reorder
+        self.anew()
+
+    def anew(self) -> None:
+        """Rows have come out otherwise than by `process`."""
+        self._oldest, self._punctuation, self._ahead = Least(), Least(), Least()
+        self._present: Ints | None = None
+
+    def now(self, present: Ints, forgotten: Ints = NONE) -> Holding:
+        """What is held. present : keys that just had rows    forgotten : those just forgotten
+
+        Rows that the guard set aside, ahead of all clocks, are held too but are no newest row.
+        """
+        before = self._present
+        if before is None or self.reorder.config.by_source:
+            self.anew()
+            before = np.unique(self.reorder.waiting.key)
+        self._put(np.unique(np.concatenate([before, present, forgotten])), present)
+        self._present = present
+        oldest, ahead = self._oldest.value, self._ahead.value
+        slowest = None
+        if oldest is not None and self.reorder.config.by_source:
+            slowest = _slowest(self.reorder)
+        return Holding(oldest, self._punctuation.value, None if ahead is None else -ahead, slowest)
+
+    def _put(self, keys: Ints, present: Ints) -> None:
+        reorder = self.reorder
+        rows = reorder.held_of(keys)
+        of = np.searchsorted(keys, rows.key)
+        oldest = np.full(len(keys), ALWAYS)
+        np.minimum.at(oldest, of, rows.event_time)
+        punctuation = reorder.punctuations_of(keys)
+        known = (punctuation != NEVER) & ((oldest != ALWAYS) | np.isin(keys, present))
+        newest = punctuation.copy()
+        credible = rows.event_time <= reorder.controllers.horizon_of(rows.source)
+        np.maximum.at(newest, of[credible], rows.event_time[credible])
+        self._oldest.put(keys, oldest)
+        self._punctuation.put(keys, np.where(known, punctuation, ALWAYS))
+        self._ahead.put(keys, np.where(known, punctuation - newest, ALWAYS))
 
 
-def _slowest(reorder: Reorder, key: np.int64) -> int | None:
-    """The source with the least punctuation of those that count for a key."""
-    sources = reorder.sources
+def _slowest(reorder: Reorder) -> int | None:
+    """The source with the least punctuation of those that count for the key of the oldest row."""
+    sources, rows = reorder.sources, reorder.waiting
+    key = rows.key[rows.event_time.argmin()]
     if sources.awaited[key]:
         return AWAITED
     members, _ = sources.members(np.array([key]))

@@ -3,39 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from sfumato.kernels.disorder.release_order import in_order_of_release, release_positions
 from sfumato.kernels.disorder.state import ALWAYS, NEVER
-from sfumato.operators.arrays import Ints, grouped
-from sfumato.operators.disorder.control import DisorderControl, check_count
+from sfumato.operators.arrays import Bools, Ints, grouped
+from sfumato.operators.disorder.control import DisorderControl, ReorderConfig
 from sfumato.operators.disorder.controllers import Controllers
+from sfumato.operators.disorder.held_rows import HeldRows
 from sfumato.operators.disorder.rows import Judged, Released, Waiting, checked
 from sfumato.operators.disorder.sources import Sources
 from sfumato.operators.state.declared import Declaration, Part, Record, Value
 from sfumato.operators.state.stateful import Operator
 
 NONE = np.empty(0, np.int64)
-
-
-@dataclass(frozen=True)
-class ReorderConfig:
-    """control : of each controller     by_source : a key's rows come from several sources
-    expected_sources : how many must have spoken before anything of a key comes out
-    """
-
-    control: DisorderControl
-    by_source: bool = False
-    expected_sources: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.expected_sources is not None:
-            if not self.by_source:
-                raise ValueError("`expected_sources` needs `source`: say which column names them")
-            check_count("expected_sources", self.expected_sources, 1)
 
 
 class Reorder(Operator):
@@ -78,7 +61,8 @@ class Reorder(Operator):
         self.controllers = Controllers(self.config.control)
         self.sources = Sources(expected_sources or 1)
         self.arrived = 0  # rows so far: the number of the next one
-        self.waiting = Waiting.none()
+        self._held = HeldRows()
+        self.stayed = NONE  # numbers of the rows of the last call that are held
 
     def process(
         self,
@@ -96,7 +80,8 @@ class Reorder(Operator):
             key for ever     rank : int64[sources], how they sort; as their codes if not given
         Sources of a call count from its beginning. Raises TypeError or ValueError for other
         dtypes, lengths, negative codes.
-        Cost: a microsecond a source present, O(log) a row; O(rows held) comparisons of numbers.
+        Cost: a microsecond a source present, O(log) a row and a row held of the keys present;
+        with `by_source` some numbers a source.
         """
         codes = [keys] if sources is None else [keys, sources]
         event_time, arrival, *codes = checked(event_time, arrival, codes)
@@ -108,7 +93,8 @@ class Reorder(Operator):
         if self.config.by_source:
             known = np.arange(len(states)) if rank is None else rank
             self._speak(present, codes[0][order[starts[:-1]]], known)
-        current = self.controllers.punctuation
+        current = self.controllers.punctuation if self.config.by_source else NONE
+        so_far = self.controllers.punctuation_of(present)
         of_source = np.arange(len(order)) - np.repeat(
             starts[:-1] - states["count"][present], np.diff(starts)
         )
@@ -117,7 +103,7 @@ class Reorder(Operator):
         )
         before = np.empty_like(own)
         before[1:] = own[:-1]
-        before[starts[:-1]] = current[present]
+        before[starts[:-1]] = so_far
         rows = Waiting(
             self.arrived + order, codes[0][order], codes[-1][order], event_time[order], of_source
         )
@@ -152,19 +138,18 @@ class Reorder(Operator):
 
     def _release(self, judged: Judged) -> Released:
         """The rows that come out, at the arrivals at which they do; the others wait."""
-        old, fresh = self.waiting, judged.rows
-        group_of = np.full(self._keys, -1)
-        group_of[judged.present] = np.arange(len(judged.present))
-        last = np.full(self._keys, NEVER)
-        last[judged.present] = judged.least[judged.starts[1:] - 1]
-        leaving = (group_of[old.key] >= 0) & (old.event_time <= last[old.key])
+        found, fresh = self._held.of(judged.present), judged.rows
+        old, last = found.rows, judged.least[judged.starts[1:] - 1]
+        group = np.searchsorted(judged.present, old.key)
+        leaving = old.event_time <= last[group]
         for at, number in judged.expelled:
             leaving |= (old.source == fresh.source[at]) & (old.of_source == number)
         candidate = Waiting.joined([old.take(leaving), fresh])
+        of_fresh = np.repeat(np.arange(len(judged.present)), np.diff(judged.starts))
+        group = np.concatenate([group[leaving], of_fresh])
         held_before = len(candidate.number) - len(fresh.number)
         arrived = np.concatenate([np.full(held_before, -1), np.arange(len(fresh.number))])
         on_arrival = np.concatenate([np.zeros(held_before, bool), judged.late])
-        group = group_of[candidate.key]
         position = release_positions(
             candidate.event_time, group, arrived, on_arrival, judged.starts, judged.least
         )
@@ -175,18 +160,20 @@ class Reorder(Operator):
         out = in_order_of_release(position, self._sorted(candidate), len(fresh.number))
         staying = fresh.take(position[held_before:] < 0)
         staying = staying.take(np.argsort(staying.number))
-        self.waiting = Waiting.joined([old.take(~leaving), staying])
+        self._held.remove(found, leaving)
+        self._held.add(staying)
+        self.stayed = staying.number
         gone, at, late = candidate.take(out), position[out], late[out]
         punctuation = np.where(on_arrival[out], judged.before[at], judged.own[at])
         if self.config.by_source:
             punctuation[~late] = self.sources.punctuations(gone.event_time[~late], gone.key[~late])
-            self.sources.raise_level(judged.present, last[judged.present])
+            self.sources.raise_level(judged.present, last)
         by = judged.rows.number[at]
         return Released(gone.number, late, punctuation, gone.key, gone.event_time, by)
 
     def _sorted(self, rows: Waiting) -> Ints:
-        """The places of rows in order of event time, source and arrival."""
-        if not self.config.by_source:  # they are in order of arrival
+        """The places of rows in order of event time, source and arrival, within each key."""
+        if not self.config.by_source:  # those of a key are in order of arrival
             return np.argsort(rows.event_time, kind="stable")
         return np.lexsort((rows.number, self.sources.rank[rows.source], rows.event_time))
 
@@ -212,17 +199,19 @@ class Reorder(Operator):
             limit[affected] = self.sources.targets(affected, self.controllers.punctuation)
         else:
             limit[silent] = ALWAYS
-        reach = limit[self.waiting.key]
-        horizon = self.controllers.horizon[self.waiting.source]
-        leaving = self.waiting.event_time <= np.where(reach == ALWAYS, horizon, reach)
-        return self._drain(leaving, limit == ALWAYS)
+        rows = self.waiting
+        reach, horizon = limit[rows.key], self.controllers.horizon_of(rows.source)
+        leaving = rows.event_time <= np.where(reach == ALWAYS, horizon, reach)
+        self.waiting = rows.take(~leaving)
+        return self._drained(rows.take(leaving), limit == ALWAYS)
 
     def flush(self) -> Released:
         """Release everything held: the stream has ended. The punctuation of each key moves to the
         largest event time it held, set aside or not."""
         if self.config.by_source:
             self.sources.silence(np.arange(len(self.controllers)))
-        return self._drain(np.ones(len(self.waiting.number), bool), np.ones(self._keys, bool))
+        rows, self.waiting = self.waiting, Waiting.none()
+        return self._drained(rows, np.ones(self._keys, bool))
 
     def forget(self, keys: Ints) -> Released:
         """These keys are over: all that they hold comes out, as of `flush`, and their codes may be
@@ -230,32 +219,53 @@ class Reorder(Operator):
         """
         if self.config.by_source:
             raise ValueError("keys that are made of sources are not forgotten")
-        out = self._drain(np.isin(self.waiting.key, keys), np.ones(self._keys, bool))
+        found = self._held.of(np.unique(keys))
+        self._held.remove(found, np.ones(len(found.place), bool))
+        out = self._drained(found.rows, NONE)
         self.controllers.forget(keys)
         return out
 
-    def _drain(self, leaving: np.ndarray, whole: np.ndarray) -> Released:
-        """Let rows out. whole : bool[keys], where no source counts: those of other keys come out
-        as their punctuations say."""
-        out = self.waiting.take(leaving)
+    def _drained(self, out: Waiting, whole: Bools | Ints) -> Released:
+        """What is said of rows that are held no more, those of a key ascending by number.
+
+        whole : with `by_source`, bool[keys], where no source counts: the rows of other keys come
+            out as their punctuations say
+        """
+        self.stayed = NONE
         out = out.take(self._sorted(out))
         out = out.take(np.argsort(out.key, kind="stable"))
-        last = np.full(self._keys, NEVER)
-        last[out.key] = out.event_time  # ascending within a key: the largest stays
-        punctuation = last[out.key]
-        self.waiting = self.waiting.take(~leaving)
-        keys = np.unique(out.key)
+        _, starts, keys = grouped(out.key)
+        last = out.event_time[starts[1:] - 1]  # ascending within a key: the largest
+        punctuation = np.repeat(last, np.diff(starts))
         if self.config.by_source:
             some = ~whole[out.key]
             punctuation[some] = self.sources.punctuations(out.event_time[some], out.key[some])
-            self.sources.raise_level(keys, last[keys])
+            self.sources.raise_level(keys, last)
         else:
-            for key in keys.tolist():
-                self.controllers.advance(key, int(last[key]))
-            punctuation = self.controllers.punctuation[out.key]
+            for key, time in zip(keys.tolist(), last.tolist(), strict=True):
+                self.controllers.advance(key, time)
+            punctuation = self.controllers.punctuation_of(out.key)
         late = np.zeros(len(out.number), bool)
         by = np.full(len(out.number), -1)
         return Released(out.number, late, punctuation, out.key, out.event_time, by)
+
+    @property
+    def waiting(self) -> Waiting:
+        """The rows held, ascending by number: a copy."""
+        return self._held.rows
+
+    @waiting.setter
+    def waiting(self, rows: Waiting) -> None:
+        self._held = HeldRows(rows)
+
+    @property
+    def holds(self) -> int:
+        """How many rows are held."""
+        return len(self._held)
+
+    def held_of(self, keys: Ints) -> Waiting:
+        """The rows held of these keys (distinct), those of a key ascending by number."""
+        return self._held.of(keys).rows
 
     @property
     def held(self) -> np.ndarray:
@@ -264,11 +274,14 @@ class Reorder(Operator):
 
     def punctuations(self) -> np.ndarray:
         """int64[keys] microseconds: the punctuation in force of each key."""
-        current = self.controllers.punctuation
+        return self.punctuations_of(np.arange(self._keys))
+
+    def punctuations_of(self, keys: Ints) -> Ints:
+        """int64[k] microseconds: those of some keys."""
         if not self.config.by_source:
-            return current
-        target = self.sources.targets(np.arange(self._keys), current)
-        return np.maximum(np.where(target == ALWAYS, NEVER, target), self.sources.level)
+            return self.controllers.punctuation_of(keys)
+        target = self.sources.targets(keys, self.controllers.punctuation)
+        return np.maximum(np.where(target == ALWAYS, NEVER, target), self.sources.level[keys])
 
     @property
     def counters(self) -> dict[str, int]:
@@ -276,7 +289,7 @@ class Reorder(Operator):
         future, forced, expelled, after_idle, out_of_order as in `Punctuator.counters`.
         rows = on_time + late + held."""
         counts = self.controllers.counters
-        counts["held"] = len(self.waiting.number)
+        counts["held"] = self.holds
         counts["late"] += counts["expelled"]
         counts["on_time"] = counts["rows"] - counts["late"] - counts["held"]
         return counts

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.kernels.disorder.state import NEVER
-from sfumato.operators.arrays import Ints
+from sfumato.kernels.disorder.state import ALWAYS, NEVER
+from sfumato.operators.arrays import Bools, Ints, longer
 from sfumato.operators.disorder.reorder import NONE
 
 BINS = 32  # below 1 ms, then from 2**(i - 1) ms to below 2**i ms; the last has all longer ones
@@ -22,7 +22,10 @@ class Waits:
     """
 
     def __init__(self) -> None:
-        self.numbers, self.arrivals = NONE, NONE  # of the rows held, ascending by number
+        self._numbers, self._arrivals = NONE, NONE  # of rows, ascending by number; room behind
+        self._held = np.empty(0, bool)  # whether each is held
+        self._used, self._gone = 0, 0  # rows there, and how many of them are held no more
+        self._oldest: int | None = ALWAYS  # the least arrival of a row held; None: to be found
         self.newest = int(NEVER)  # the latest arrival
         self.begin()
 
@@ -32,33 +35,58 @@ class Waits:
 
     def arrive(self, first: int, arrival: Ints) -> None:
         """Rows numbered from `first` on arrived: int64[n] microseconds."""
+        begin, end = self._used, self._used + len(arrival)
+        if end > len(self._numbers):
+            room = max(end, 2 * begin)
+            self._numbers, self._arrivals = (
+                longer(self._numbers, room),
+                longer(self._arrivals, room),
+            )
+            self._held = longer(self._held, room)
+        self._numbers[begin:end] = first + np.arange(len(arrival))
+        self._arrivals[begin:end] = arrival
+        self._held[begin:end] = True
+        self._used = end
         self.newest = max(self.newest, int(arrival.max(initial=NEVER)))
-        self.numbers = np.concatenate([self.numbers, first + np.arange(len(arrival))])
-        self.arrivals = np.concatenate([self.arrivals, arrival])
+        if self._oldest is not None:
+            self._oldest = min(self._oldest, int(arrival.min(initial=ALWAYS)))
 
-    def leave(self, numbers: Ints, by: Ints, held: Ints) -> None:
-        """Rows came out in order: int64[n]. by : int64[n], the rows that let them out, which were
-        the last to arrive; -1: none    held : those that wait now, ascending: int64[m]"""
-        left, known = self._known(numbers)
+    def leave(self, numbers: Ints, by: Ints, late: Bools) -> None:
+        """Rows came out: int64[n]. by : int64[n], the rows that let them out, which were the last
+        to arrive; -1: none    late : bool[n], those that are not counted"""
+        places, known = self._known(numbers)
+        in_order = ~late[known]
+        left, let_out_by = places[in_order], by[known[in_order]]
         if len(left):
             until = np.full(len(left), self.newest)
-            let_out, of = self._known(by[known])
-            until[of] = self.arrivals[let_out]
-            self.counts += np.bincount(bins(until - self.arrivals[left]), minlength=BINS)
-        staying, _ = self._known(held)
-        self.numbers, self.arrivals = self.numbers[staying], self.arrivals[staying]
+            let_out, of = self._known(let_out_by)
+            until[of] = self._arrivals[let_out]
+            self.counts += np.bincount(bins(until - self._arrivals[left]), minlength=BINS)
+        if self._oldest is not None and len(places):
+            oldest = self._arrivals[places].min() <= self._oldest
+            self._oldest = None if oldest else self._oldest
+        self._held[places] = False
+        self._gone += len(places)
+        if 2 * self._gone > self._used + 64:
+            kept = np.flatnonzero(self._held[: self._used])
+            self._numbers, self._arrivals = self._numbers[kept], self._arrivals[kept]
+            self._held, self._used, self._gone = np.ones(len(kept), bool), len(kept), 0
 
     @property
     def longest(self) -> int | None:
         """Microseconds that the oldest row has waited that is held; None without one."""
-        return max(0, self.newest - int(self.arrivals.min())) if len(self.arrivals) else None
+        if self._oldest is None:
+            held = self._held[: self._used]
+            self._oldest = int(self._arrivals[: self._used].min(initial=ALWAYS, where=held))
+        return None if self._oldest == ALWAYS else max(0, self.newest - self._oldest)
 
     def _known(self, numbers: Ints) -> tuple[Ints, Ints]:
         """Places here of those among `numbers` whose arrival is known, and their places there."""
-        if not len(self.numbers) or not len(numbers):
+        known = self._numbers[: self._used]
+        if not len(known) or not len(numbers):
             return NONE, NONE
-        places = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
-        found = np.flatnonzero(self.numbers[places] == numbers)
+        places = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
+        found = np.flatnonzero(known[places] == numbers)
         return places[found], found
 
 

@@ -84,11 +84,11 @@ class RowReorder(Stateful):
 
     def _taken(self, released: Released, rows: pa.Table, first: int) -> OrderedRows:
         table = self._rows(released.number, rows, first)
-        alive = self.operator.waiting.number
-        staying = alive[np.searchsorted(alive, first) :]
+        staying = self.operator.stayed
         if rows.num_columns:
             self.held.append(_take(rows, staying - first), staying)
-        self.held.forget(alive)
+        if self.held.crowded(self.operator.holds):
+            self.held.keep(self.operator.waiting.number)
         return OrderedRows(**vars(released), rows=table)
 
     def _rows(self, numbers: np.ndarray, rows: pa.Table, first: int) -> pa.Table:

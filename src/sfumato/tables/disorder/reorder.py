@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from sfumato.operators.arrays import longer
 from sfumato.operators.disorder.control import DisorderControl
-from sfumato.operators.disorder.holding import AWAITED, holding
+from sfumato.operators.disorder.holding import AWAITED, Held
 from sfumato.operators.disorder.reorder import NONE, Reorder
 from sfumato.operators.disorder.waits import BINS, Waits
 from sfumato.operators.state.declared import Array, Part
@@ -105,7 +105,8 @@ class TableReorder(TableOperator):
         self.since = NONE  # and of each key's first row
         self._rank = NONE  # how sources sort
         self._present = NONE  # keys of the newest rows
-        self.waits = Waits()
+        self._forgotten = NONE  # and those that are over since
+        self.held, self.waits = Held(operator), Waits()
 
     @property
     def operator(self) -> Reorder:
@@ -137,7 +138,7 @@ class TableReorder(TableOperator):
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
         keys = self.codes(rows)
-        self._present = np.unique(keys)
+        self._present, self._forgotten = np.unique(keys), NONE
         sources = self._sources(rows) if self.config.sources else None
         self.since = longer(self.since, self.index.size or 1, now)
         self.seen = longer(
@@ -153,7 +154,7 @@ class TableReorder(TableOperator):
     def _without_expired(self, out: OrderedRows) -> OrderedRows:
         """Let keys go that are over, and what they hold come out: before a row of the same key
         that has begun anew."""
-        over = self.index.expired()
+        self._forgotten = over = self.index.expired()
         if not len(over):
             return out
         both = out.then(self.ordered.forget(over))
@@ -180,8 +181,7 @@ class TableReorder(TableOperator):
         self._rank[order] = np.arange(len(order))
 
     def _marked(self, out: OrderedRows) -> list[pa.Table]:
-        on_time = ~out.late
-        self.waits.leave(out.number[on_time], out.by[on_time], self.operator.waiting.number)
+        self.waits.leave(out.number, out.by, out.late)
         if not out.rows.num_rows:
             return []
         punctuation = as_times(out.punctuation, out.rows.schema.field(EVENT).type)
@@ -192,9 +192,11 @@ class TableReorder(TableOperator):
         assert self.config.idle_timeout is not None
         before = now - self.config.idle_timeout
         silent = np.flatnonzero(self.seen <= before)
+        self.held.anew()
         return self._marked(self.ordered.idle(silent, np.flatnonzero(self.since <= before)))
 
     def flush(self) -> list[pa.Table]:
+        self.held.anew()
         return self._marked(self.ordered.flush())
 
     def counters(self) -> dict[str, int]:
@@ -203,7 +205,7 @@ class TableReorder(TableOperator):
         return {name: {**counted, **own}[name] for name in self.config.counters}
 
     def gauges(self) -> dict[str, Any]:
-        found = holding(self.operator, self._present)
+        found = self.held.now(self._present, self._forgotten)
         shown = {**found._asdict(), "slowest": self._named(found.slowest)}
         waits = self.waits.counts.tolist() if self.waits.counts.any() else None
         return {**super().gauges(), **shown, "waited": self.waits.longest, "waits": waits}

@@ -1,0 +1,103 @@
+"""The rows that a reorder holds back, found by their keys without a look at the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from sfumato.operators.arrays import Bools, Ints, spans
+from sfumato.operators.disorder.rows import Waiting
+
+
+class Found(NamedTuple):
+    """Rows, those of a key ascending by number, and where each is kept: int64[n], int64[n]."""
+
+    rows: Waiting
+    chunk: Ints
+    place: Ints
+
+
+@dataclass
+class _Chunk:
+    """Rows by key, those of a key ascending by number, and which of them are still held."""
+
+    rows: Waiting
+    alive: Bools
+    dead: int = 0
+
+    def __len__(self) -> int:
+        return len(self.alive)
+
+    def kept(self) -> Waiting:
+        return self.rows.take(self.alive) if self.dead else self.rows
+
+
+def _chunk(rows: Waiting) -> _Chunk:
+    order = np.argsort(rows.key, kind="stable")
+    return _Chunk(rows.take(order), np.ones(len(order), bool))
+
+
+class HeldRows:
+    """Rows held, in a few chunks of geometrically falling size; each newer than those before it.
+
+    Cost: of a look at some keys, their rows and O(log n) a key and chunk; each row is sorted
+    O(log n) times in all. Rows that are no longer held leave a chunk once they are half of it.
+    """
+
+    def __init__(self, rows: Waiting | None = None) -> None:
+        """rows : ascending by number"""
+        self._chunks: list[_Chunk] = []
+        self._size = 0
+        if rows is not None:
+            self.add(rows)
+
+    def __len__(self) -> int:
+        """Rows held."""
+        return self._size
+
+    @property
+    def rows(self) -> Waiting:
+        """All of them, ascending by number."""
+        rows = Waiting.joined([Waiting.none(), *(chunk.kept() for chunk in self._chunks)])
+        return rows.take(np.argsort(rows.number))
+
+    def add(self, rows: Waiting) -> None:
+        """Hold further rows: ascending by number, above all numbers so far."""
+        if not len(rows.number):
+            return
+        self._size += len(rows.number)
+        chunks = self._chunks
+        chunks.append(_chunk(rows))
+        while len(chunks) > 1 and len(chunks[-2]) < 2 * len(chunks[-1]):
+            older, newer = chunks[-2:]
+            chunks[-2:] = [_chunk(Waiting.joined([older.kept(), newer.kept()]))]
+
+    def of(self, keys: Ints) -> Found:
+        """The rows of these keys (distinct)."""
+        parts, chunks, places = [Waiting.none()], [], []
+        for number, chunk in enumerate(self._chunks):
+            first = np.searchsorted(chunk.rows.key, keys)
+            _, place = spans(first, np.searchsorted(chunk.rows.key, keys, "right") - first)
+            place = place[chunk.alive[place]]
+            if len(place):
+                parts.append(chunk.rows.take(place))
+                chunks.append(np.full(len(place), number))
+                places.append(place)
+        none = np.empty(0, np.int64)
+        rows = Waiting.joined(parts[len(parts) > 1 :])
+        return Found(rows, np.concatenate([none, *chunks]), np.concatenate([none, *places]))
+
+    def remove(self, found: Found, leaving: Bools) -> None:
+        """Hold those of the rows found no more that `leaving` marks. Nothing came in between."""
+        self._size -= int(leaving.sum())
+        for number, chunk in enumerate(self._chunks):
+            gone = found.place[leaving & (found.chunk == number)]
+            chunk.alive[gone] = False
+            chunk.dead += len(gone)
+        for number, chunk in enumerate(self._chunks):
+            if 2 * chunk.dead > len(chunk):
+                rows = chunk.kept()
+                self._chunks[number] = _Chunk(rows, np.ones(len(rows.number), bool))
+        self._chunks = [chunk for chunk in self._chunks if len(chunk)]
