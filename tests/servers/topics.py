@@ -13,11 +13,20 @@ PATIENCE = 60.0  # seconds for an answer
 def written(
     address: str, topic: str, messages: Iterable[tuple[int, str | bytes]], partitions: int
 ) -> None:
-    """Make a topic and write (partition, value) into it, with the value's length as a header."""
+    """Make a topic and write (partition, value) into it, with the value's length as a header.
+
+    Each once and in this order, also where the broker is so busy that some are sent again.
+    """
     admin = AdminClient({"bootstrap.servers": address})
     for made in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
         made.result(PATIENCE)
-    producer = Producer({"bootstrap.servers": address, "queue.buffering.max.messages": 1_000_000})
+    producer = Producer(
+        {
+            "bootstrap.servers": address,
+            "queue.buffering.max.messages": 1_000_000,
+            "enable.idempotence": True,
+        }
+    )
     for partition, value in messages:
         headers = [("length", str(len(value)).encode())]
         raw = value if isinstance(value, bytes) else value.encode()
