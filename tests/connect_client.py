@@ -6,6 +6,7 @@ frames, and run over streams. Prints a JSON object: by case, what came of it.
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import sys
 import time
@@ -50,8 +51,7 @@ def main(folder: str) -> dict[str, object]:
     found["played"] = spark.read.format("replay").load(str(file)).count()
     found["stream"] = streamed(spark, folder, complete)
     found["warned"] = warned(spark, folder)
-    spark.stop()  # a client that listens to queries does not end without
-    return found
+    return found  # without spark.stop(): whoever listens to queries keeps no client from ending
 
 
 def warned(spark, folder, patience=60.0):
@@ -121,5 +121,6 @@ def shown(page, patience=60.0):
 
 
 if __name__ == "__main__":
+    faulthandler.dump_traceback_later(700, exit=True)  # what waits for ever says where
     print(json.dumps(main(sys.argv[1])))
     Path(sys.argv[1], "done").touch()

@@ -12,13 +12,16 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 # A layer may import itself and what is listed. `windows` (configurations), `queries` (those
 # registered), `duration` (lengths of time as text), `near_misses` (likely words), `calls`
-# (whether arguments fit a function or class) and `error_points` (a distribution's points) are
-# open to those above, `extras` (what brings a missing package) to the package itself, which loads
-# names lazily, by text, and imports them for type checkers only.
+# (whether arguments fit a function or class), `listening` (to a session's queries), `observed`
+# (what they counted) and `error_points` (a distribution's points) are open to those above, `extras`
+# (what brings a missing package) to the package itself, which loads names lazily, by text, and
+# imports them for type checkers only.
 MAY_IMPORT = {
     "kernels": set(),
     "duration": set(),
     "extras": set(),
+    "listening": set(),
+    "observed": set(),
     "near_misses": set(),
     "calls": {"near_misses"},
     "error_points": set(),
@@ -26,13 +29,15 @@ MAY_IMPORT = {
     "queries": {"calls", "windows"},
     "operators": {"duration", "kernels", "windows"},
     "tables": {"duration", "near_misses", "operators", "windows"},
-    "charts": {"operators"},
+    "charts": {"observed", "operators"},
     "local": {"calls", "duration", "error_points", "operators", "queries", "tables", "windows"},
     "spark": {
         "calls",
         "duration",
         "error_points",
+        "listening",
         "near_misses",
+        "observed",
         "operators",
         "queries",
         "tables",
@@ -41,8 +46,8 @@ MAY_IMPORT = {
     "sql": {"duration", "near_misses", "queries", "spark", "windows"},
     "reproduce": {"charts", "kernels", "operators", "windows"},
     "warming": {"kernels", "operators", "windows"},
-    "metrics": set(),
-    "live": {"metrics"},
+    "metrics": {"observed"},
+    "live": {"listening", "metrics"},
     "cli": {
         "charts",
         "duration",

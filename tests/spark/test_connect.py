@@ -43,7 +43,7 @@ def found(tmp_path_factory):
         },
         capture_output=True,
         text=True,
-        timeout=500,
+        timeout=800,
         check=False,
     )
     said = [line for line in done.stderr.splitlines() if not line.startswith("\tat ")]

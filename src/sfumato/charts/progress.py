@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sfumato.charts.style import altair, styled, theme_of, time_axis
+from sfumato.observed import observed
 
 WIDTH, HEIGHT = 560, 150
 COUNTED = re.compile(r"sfumato_(?!rows_out)\w+(?<!_answers)(?<!_input)(?<!_left)(?<!_right)")
@@ -35,7 +36,7 @@ def progress_chart(query: Any, *, title: str | None = None, theme: str = "light"
         rates.append({"at": at, "batch": batch, "rate": read / seconds, "rows": read})
         shares += [
             {"at": at, "batch": batch, "share": share, "what": what}
-            for what, share in _shares(_get(report, "observedMetrics") or {})
+            for what, share in _shares(observed(report))
         ]
     if not rates:
         raise ValueError("the query has finished no micro-batch yet: there is nothing to draw")
@@ -73,13 +74,12 @@ def progress_chart(query: Any, *, title: str | None = None, theme: str = "light"
     return styled(drawn, heading, about, theme=theme)
 
 
-def _shares(observed: Mapping[str, Any]) -> list[tuple[str, float]]:
+def _shares(figures: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, float]]:
     """("late in reorder_1", share of its rows) of each operator that counts it."""
     found = []
-    for metric, row in observed.items():
+    for metric, counts in figures.items():
         if not COUNTED.fullmatch(metric):
             continue
-        counts = row.asDict() if hasattr(row, "asDict") else dict(row)
         rows = counts.get("rows") or 0
         for counter in ("late", "invalid"):
             some = counts.get(counter)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+from sfumato.listening import listen
 from sfumato.metrics.figures import Figures
 from sfumato.metrics.listener import FiguresListener
 
@@ -16,15 +17,14 @@ class Watch:
 
         if not hasattr(spark, "streams"):
             raise TypeError(f"`spark` must be a SparkSession; got {type(spark).__name__}")
-        self._spark, self.figures = spark, Figures()
-        self._listener = FiguresListener(self.figures)
+        self.figures = Figures()
         self._server = Server(self.figures, {}, port)
         self.url = self._server.url
-        spark.streams.addListener(self._listener)
+        self._stop_listening = listen(spark, FiguresListener(self.figures))
 
     def stop(self) -> None:
         """Take the page away; queries go on."""
-        self._spark.streams.removeListener(self._listener)
+        self._stop_listening()
         self._server.stop()
 
     def __enter__(self) -> Watch:

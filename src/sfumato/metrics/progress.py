@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from sfumato.observed import observed
+
 PREFIX = "sfumato_"
 REORDER = f"{PREFIX}reorder_"
 REASON = "reason"  # the commonest one of invalid rows, text: no counter
@@ -167,10 +169,10 @@ def by_operator(counters: dict[str, dict[str, int]]) -> dict[str, dict[str, int]
 
 
 def _micro_batch(report: Any) -> MicroBatch:
-    observed = {name: row.asDict() for name, row in report.observedMetrics.items()}
+    figures = observed(report)
     counters: dict[str, dict[str, int]] = {}
     gauges: dict[str, dict[str, Any]] = {}
-    for metric, values in observed.items():
+    for metric, values in figures.items():
         if metric.startswith(PREFIX) and metric != ROWS_OUT:
             shown = (*(() if metric.endswith("_answers") else GAUGES), REASON)
             gauges[metric] = {n: values[n] for n in shown if n in values and n != REASON}
@@ -181,7 +183,7 @@ def _micro_batch(report: Any) -> MicroBatch:
         report.batchId,
         report.timestamp,
         sum(of.numInputRows for of in report.sources if not ENDS.fullmatch(str(of.endOffset))),
-        (observed.get(ROWS_OUT) or {}).get("rows") or 0,
+        (figures.get(ROWS_OUT) or {}).get("rows") or 0,
         report.durationMs.get(WHOLE, 0) / 1000,
         counters,
         {metric: shown for metric, shown in gauges.items() if shown},

@@ -110,6 +110,23 @@ def test_memory_of_silent_keys_is_given_back(control):
     assert out + sum(t.num_rows for t in operator.flush()) == 1600
 
 
+@pytest.mark.parametrize("control", CONTROLS.values(), ids=CONTROLS)
+def test_a_peak_of_keys_leaves_little_behind(control):
+    operator = config(control).make()
+    keys = [(f"once {i}", i // 100, i // 100) for i in range(3000)]
+    operator.process([(0, table_of(keys))], 0)
+    controllers, peak = operator.operator.controllers, len(operator.snapshot())
+    states = len(controllers._states)
+    assert states > 3000
+    for batch in range(1, 9):
+        last = [(f"once {i}", 100 * batch, 100 * batch) for i in (2998, 2999)]
+        operator.process([(0, table_of(last))], 0)
+    assert len(operator.index) == 2
+    assert len(controllers._states) < states / 100
+    assert len(controllers._memory) < 20_000
+    assert len(operator.snapshot()) < peak / 10
+
+
 def test_sources_are_not_forgotten():
     with pytest.raises(ValueError, match="not for `source`"):
         ReorderTableConfig(control=CONTROLS["slack"], keys=1, sources=1, forget_after=1.0)

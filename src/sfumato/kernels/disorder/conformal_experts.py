@@ -46,7 +46,7 @@ def make_room(area: np.ndarray, level: int, rows: int) -> tuple[np.ndarray, int]
 
     The area doubles as rows arrive, up to 6,656 numbers; what is in it does not depend on when.
     """
-    wanted = min(LARGEST_SAMPLE, 1 << max(rows, FIRST).bit_length())
+    wanted = min(LARGEST_SAMPLE, 1 << max(rows, 1).bit_length())
     if level >= wanted:
         return area, level
     start, capacity = list_place(EXPERTS - 1, wanted)

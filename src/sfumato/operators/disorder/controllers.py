@@ -11,6 +11,7 @@ from sfumato.kernels.disorder import conformal_experts, normal_delay, state
 from sfumato.kernels.disorder.clock_guard import WARM_UP
 from sfumato.kernels.disorder.controller import punctuate
 from sfumato.kernels.disorder.state import ALWAYS, CONTROLLER, new_controllers
+from sfumato.operators.arrays import longer
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.disorder.damage import check_controllers
 from sfumato.operators.state.declared import Array, Declaration
@@ -32,10 +33,14 @@ COUNTERS = (
 class Controllers(Stateful):
     """The disorder controllers with codes 0, 1, 2, ...: compiled logic over arrays of state.
 
+    A controller that has seen rows has a slot among the states, 1, 2, ...; slot 0 is a blank one,
+    that of all others. Forgotten ones leave theirs, and once most are empty the states move up.
     Cost of a call: some 5 microseconds, and per row what `kernels.disorder.controller` says.
+    Memory: of those that have seen rows and are not forgotten, some 2.3 KB each; of all 8 bytes.
     """
 
     state: ClassVar[Mapping[str, Declaration]] = {
+        "slot": Array(int, "codes", low=0),
         "bytes_of_states": Array(np.uint8, "controllers", CONTROLLER.itemsize),
         "memory": Array(int, "memory"),
         "forgotten": Array(int, len(COUNTERS), low=0),
@@ -44,7 +49,10 @@ class Controllers(Stateful):
     def __init__(self, control: DisorderControl) -> None:
         self.control = control
         self._kernel = control.kernel
-        self._states = new_controllers(0)
+        self._states = new_controllers(1)
+        self._slot = np.zeros(0, np.int64)  # of each code
+        self._end = 1  # slots given out are below this,
+        self._empty = np.zeros(0, np.int64)  # and these of them were left
         self._memory = np.zeros(0, np.int64)
         self._used = 0  # numbers of `_memory` given out,
         self._left = 0  # and those of them that nobody uses any more
@@ -56,25 +64,24 @@ class Controllers(Stateful):
         return self._size
 
     @property
-    def states(self) -> np.ndarray:
-        """CONTROLLER[n]: a view, not a copy."""
-        return self._states[: self._size]
-
-    @property
     def punctuation(self) -> np.ndarray:
         """int64[n] microseconds: the punctuations in force, the int64 minimum where none is."""
-        return np.maximum(self.states["punctuation"], self.states["floor"])
+        return self.punctuation_of(np.arange(self._size))
 
     def punctuation_of(self, codes: np.ndarray) -> np.ndarray:
         """int64[k] microseconds: the punctuations in force of these controllers."""
-        states = self.states
-        return np.maximum(states["punctuation"][codes], states["floor"][codes])
+        states, slots = self._states, self._slot[codes]
+        return np.maximum(states["punctuation"][slots], states["floor"][slots])
 
     def horizon_of(self, codes: np.ndarray) -> np.ndarray:
         """int64[k]: the largest event times their guards believe; the int64 maximum: any."""
-        states = self.states
-        last = states["clock"][codes] - states["bound"][codes]
-        return np.where(states["guarded"][codes] == 1, last, ALWAYS)
+        states, slots = self._states, self._slot[codes]
+        last = states["clock"][slots] - states["bound"][slots]
+        return np.where(states["guarded"][slots] == 1, last, ALWAYS)
+
+    def arrived_of(self, codes: np.ndarray) -> np.ndarray:
+        """int64[k]: how many rows have come to them."""
+        return self._states["count"][self._slot[codes]]
 
     @property
     def counters(self) -> dict[str, int]:
@@ -91,10 +98,25 @@ class Controllers(Stateful):
 
     def grow(self, wanted: int) -> None:
         """There are controllers up to code `wanted` - 1 from now on."""
-        if wanted > len(self._states):
-            fresh = new_controllers(max(wanted, 2 * len(self._states)) - len(self._states))
-            self._states = np.concatenate([self._states, fresh])
+        if wanted > len(self._slot):
+            self._slot = longer(self._slot, max(wanted, 2 * len(self._slot)))
         self._size = max(self._size, wanted)
+
+    def _slots(self, codes: np.ndarray) -> np.ndarray:
+        """int64[k]: where the states of these controllers (distinct) are, to be changed."""
+        slots = self._slot[codes]
+        none = np.flatnonzero(slots == 0)
+        if len(none):
+            again, fresh = self._empty[: len(none)], len(none) - len(self._empty)
+            self._empty = self._empty[len(again) :]
+            if fresh > 0:
+                again = np.concatenate([again, np.arange(self._end, self._end + fresh)])
+                self._end += fresh
+            if self._end > len(self._states):
+                more = max(self._end, 2 * len(self._states)) - len(self._states)
+                self._states = np.concatenate([self._states, new_controllers(more)])
+            slots[none] = self._slot[codes[none]] = again
+        return slots
 
     def extend(
         self, which: np.ndarray, starts: np.ndarray, event_time: np.ndarray, arrival: np.ndarray
@@ -107,34 +129,35 @@ class Controllers(Stateful):
             none = np.empty(0, np.int64)
             return none, np.empty(0, bool), none, none
         self.grow(int(which[-1]) + 1)
-        self._make_room(which, np.diff(starts))
-        before = self._states[which]
+        slots = self._slots(which)
+        self._make_room(slots, np.diff(starts))
+        before = self._states[slots]
         out = punctuate(
-            event_time, arrival, starts, which, self._kernel, self._states, self._memory
+            event_time, arrival, starts, slots, self._kernel, self._states, self._memory
         )
         for name in COUNTERS:
-            self._counts[name] += int((self._states[name][which] - before[name]).sum())
+            self._counts[name] += int((self._states[name][slots] - before[name]).sum())
         return out
 
-    def _make_room(self, which: np.ndarray, rows: np.ndarray) -> None:
+    def _make_room(self, slots: np.ndarray, rows: np.ndarray) -> None:
         kernel, states = self._kernel, self._states
         if kernel.max_buffer:
-            wanted = np.minimum(kernel.max_buffer, states["held"][which] + rows) + 1
-            for i in np.flatnonzero(wanted > states["heap_room"][which]):
-                self._widen_heap(states[which[i]], int(wanted[i]))
+            wanted = np.minimum(kernel.max_buffer, states["held"][slots] + rows) + 1
+            for i in np.flatnonzero(wanted > states["heap_room"][slots]):
+                self._widen_heap(states[slots[i]], int(wanted[i]))
         if kernel.estimator == state.SLACK:
-            wanted = np.minimum(kernel.slack, states["size"][which] + rows) + 1
-            for i in np.flatnonzero(wanted > states["room"][which]):
-                self._widen(states[which[i]], int(wanted[i]))
+            wanted = np.minimum(kernel.slack, states["size"][slots] + rows) + 1
+            for i in np.flatnonzero(wanted > states["room"][slots]):
+                self._widen(states[slots[i]], int(wanted[i]))
         elif kernel.estimator == state.NORMAL:
             # Rows from before the guard knew are fed later: WARM_UP more.
-            wanted = np.minimum(states["size"][which] + rows + WARM_UP, normal_delay.LONGEST) + 1
-            for i in np.flatnonzero(2 * wanted > states["room"][which]):
-                self._widen_ring(states[which[i]], int(wanted[i]))
+            wanted = np.minimum(states["size"][slots] + rows + WARM_UP, normal_delay.LONGEST) + 1
+            for i in np.flatnonzero(2 * wanted > states["room"][slots]):
+                self._widen_ring(states[slots[i]], int(wanted[i]))
         elif kernel.estimator == state.CONFORMAL:
-            wanted, level = states["count"][which] + rows, states["level"][which]
+            wanted, level = states["count"][slots] + rows, states["level"][slots]
             for i in np.flatnonzero((level <= wanted) & (level < conformal_experts.LARGEST_SAMPLE)):
-                self._widen_lists(states[which[i]], int(wanted[i]))
+                self._widen_lists(states[slots[i]], int(wanted[i]))
 
     def _widen(self, key: np.void, wanted: int) -> None:
         area = self._area(key)
@@ -184,7 +207,8 @@ class Controllers(Stateful):
 
     def advance(self, code: int, punctuation: int) -> None:
         """Rows up to `punctuation` have come out: from now on others are late (after idle)."""
-        key = self._states[code]
+        (slot,) = self._slots(np.array([code]))
+        key = self._states[slot]
         if punctuation <= max(key["punctuation"], key["floor"]):
             return
         key["floor"] = punctuation
@@ -202,31 +226,55 @@ class Controllers(Stateful):
             key["size"] = len(buffer)
 
     def forget(self, codes: np.ndarray) -> None:
-        """Let these controllers (int64[]) be new ones, which have seen nothing."""
-        over = self._states[codes]
+        """Let these controllers (int64[], distinct) be new ones, which have seen nothing."""
+        slots = self._slot[codes]
+        slots = slots[slots > 0]
+        over = self._states[slots]
         self.forgotten += [int(over[name].sum()) for name in COUNTERS]
         self._left += int(over["room"].sum() + 3 * over["heap_room"].sum())
-        self._states[codes] = new_controllers(len(codes))
-        if self._left > self._used // 2:
-            self.before_saving()
+        self._states[slots] = new_controllers(len(slots))
+        self._slot[codes] = 0
+        self._empty = np.concatenate([self._empty, slots])
+        if self._left > self._used // 2 or 2 * len(self._empty) > self._end:
+            self._gather()
 
-    def before_saving(self) -> None:
-        """Give back the memory that nobody uses."""
+    def _gather(self) -> None:
+        """Give back the slots and the memory that nobody uses; slots ascend with the codes then."""
+        alive = np.flatnonzero(self._slot)
+        self._states = np.concatenate([new_controllers(1), self._states[self._slot[alive]]])
+        self._end, self._empty = len(self._states), self._empty[:0]
+        self._slot[alive] = np.arange(1, self._end)
         old, self._memory = self._memory, np.zeros(self._used - self._left, np.int64)
         self._used = self._left = 0
-        for key in self.states:
+        for key in self._states[1:]:
             area, heap = _within(old, key["place"], key["room"]), self._heap(key, old)
             key["place"], key["heap_place"] = self._new(area), self._new(heap.reshape(-1))
 
+    # ---- saved
+
+    def before_saving(self) -> None:
+        self._gather()
+
+    @property
+    def slot(self) -> np.ndarray:
+        """int64[n]: the slot of each code."""
+        return self._slot[: self._size]
+
+    @slot.setter
+    def slot(self, saved: np.ndarray) -> None:
+        self._slot, self._size = saved, len(saved)
+
     @property
     def bytes_of_states(self) -> np.ndarray:
-        """uint8[n, bytes of a controller]: the states, for a snapshot."""
-        return self.states.view(np.uint8).reshape(-1, CONTROLLER.itemsize)
+        """uint8[controllers with a slot, bytes of a controller]: their states."""
+        states = self._states[1 : self._end]
+        return states.view(np.uint8).reshape(-1, CONTROLLER.itemsize)
 
     @bytes_of_states.setter
     def bytes_of_states(self, saved: np.ndarray) -> None:
-        self._states = saved.reshape(-1).view(CONTROLLER)
-        self._size = len(saved)
+        states = saved.reshape(-1).view(CONTROLLER)
+        self._states = np.concatenate([new_controllers(1), states])
+        self._end = len(self._states)
 
     @property
     def memory(self) -> np.ndarray:
@@ -238,9 +286,11 @@ class Controllers(Stateful):
         self._memory, self._used = saved, len(saved)
 
     def after_loading(self) -> None:
-        check_controllers(self.states, self._memory, self._kernel)
+        if not np.array_equal(self.slot[self.slot > 0], np.arange(1, self._end)):
+            raise ValueError("the slots of its controllers must be 1, 2, ... in order of the codes")
+        check_controllers(self._states, self._memory, self._kernel)
         for name, forgotten in zip(COUNTERS, self.forgotten.tolist(), strict=True):
-            self._counts[name] = forgotten + int(self.states[name].sum())
+            self._counts[name] = forgotten + int(self._states[name].sum())
 
 
 def _within(memory: np.ndarray, place: int, length: int) -> np.ndarray:

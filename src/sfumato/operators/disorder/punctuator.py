@@ -44,7 +44,7 @@ class Punctuator(Operator):
     [10, 20]
     """
 
-    kind, version = "punctuator", 4
+    kind, version = "punctuator", 5
     config: DisorderControl
     state: ClassVar[Mapping[str, Declaration]] = {"controllers": Part()}
 

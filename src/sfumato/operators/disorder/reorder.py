@@ -44,7 +44,7 @@ class Reorder(Operator):
     Raises ValueError or TypeError for parameters out of range.  Source: paper C; spec 3.6.
     """
 
-    kind, version = "reorder", 5
+    kind, version = "reorder", 6
     spread = ("control",)
     config: ReorderConfig
     state: ClassVar[Mapping[str, Declaration]] = {
@@ -89,14 +89,13 @@ class Reorder(Operator):
             raise ValueError("`sources` must be given with by_source=True, and only then")
         order, starts, present = grouped(codes[-1])
         self.controllers.grow(int(present[-1]) + 1 if len(present) else 0)
-        states = self.controllers.states
         if self.config.by_source:
-            known = np.arange(len(states)) if rank is None else rank
+            known = np.arange(len(self.controllers)) if rank is None else rank
             self._speak(present, codes[0][order[starts[:-1]]], known)
         current = self.controllers.punctuation if self.config.by_source else NONE
         so_far = self.controllers.punctuation_of(present)
         of_source = np.arange(len(order)) - np.repeat(
-            starts[:-1] - states["count"][present], np.diff(starts)
+            starts[:-1] - self.controllers.arrived_of(present), np.diff(starts)
         )
         own, late, at, numbers = self.controllers.extend(
             present, starts, event_time[order], arrival[order]

@@ -63,7 +63,7 @@ class GroupedWindows(Operator):
 
     @codes.setter
     def codes(self, codes: Ints) -> None:
-        self._groups = {code: self._new_group() for code in codes.tolist()}
+        self._groups = dict.fromkeys(codes.tolist())
 
     @property
     def groups(self) -> list[Any]:

@@ -17,7 +17,12 @@ class ResumableState(ABC):
     `resume` save and bring back the little that does not follow from the held tuples.
     """
 
-    _state: Any  # NamedTuple of arrays
+    _state: Any  # NamedTuple of arrays; `marks` and `reals` say what the others hold
+
+    def clear(self) -> None:
+        """Be as a new one; what memory there is stays."""
+        self._state.marks.fill(0)
+        self._state.reals.fill(0)
 
     @property
     @abstractmethod

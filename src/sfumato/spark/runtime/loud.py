@@ -8,10 +8,12 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQueryListener
 
+from sfumato.listening import by_connect, listen
+from sfumato.observed import observed
 from sfumato.tables.reading.invalid_rows import InvalidRowsWarning
 
-# "false": nothing is said; the default of Spark Connect, where a listener keeps a client that never
-# calls spark.stop() from ending.
+# "false": nothing is said; the default of Spark Connect, where it takes asking the server for
+# reports for as long as the client lives.
 SETTING = "spark.sfumato.warnInvalid"
 SIDES = ("_input", "_left", "_right")  # ends of the metrics of an operator's inputs
 PREFIX = "sfumato_"
@@ -20,12 +22,10 @@ _LISTENING = "_sfumato_listener"  # attribute of a session that has one
 
 def warn_of_invalid_rows(spark: SparkSession) -> None:
     """Let the session's streaming queries warn of invalid rows, from now on; once for a session."""
-    default = "false" if ".connect." in type(spark).__module__ else "true"
+    default = "false" if by_connect(spark) else "true"
     if hasattr(spark, _LISTENING) or spark.conf.get(SETTING, default) == "false":
         return
-    listener = InvalidRows()
-    spark.streams.addListener(listener)
-    setattr(spark, _LISTENING, listener)
+    setattr(spark, _LISTENING, listen(spark, InvalidRows()))
 
 
 class InvalidRows(StreamingQueryListener):
@@ -39,11 +39,10 @@ class InvalidRows(StreamingQueryListener):
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         progress = event.progress
-        for metric, row in progress.observedMetrics.items():
+        for metric, counts in observed(progress).items():
             of = (str(progress.runId), metric)
             if not (metric.startswith(PREFIX) and metric.endswith(SIDES)) or of in self.told:
                 continue
-            counts = row.asDict()
             rows, invalid = counts.get("rows") or 0, counts.get("invalid") or 0
             if invalid:
                 self.told.add(of)

@@ -39,7 +39,7 @@ class ReorderTableConfig(TableConfig):
     expected_sources: int | None = None
     idle_timeout: int | None = None
 
-    kind, version = "reorder table", 3
+    kind, version = "reorder table", 4
     counters = (
         "rows",
         "late",

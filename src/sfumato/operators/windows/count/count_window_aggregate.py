@@ -22,6 +22,8 @@ from sfumato.operators.windows.count.world_budget import WorldBudget
 from sfumato.operators.windows.grouped_windows import GROUPED, GroupedWindows, WindowAnswers
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 
+AWAKE = 2048  # groups that are ready for arrivals; the others keep only what is saved
+
 
 @dataclass(frozen=True)
 class CountWindowConfig:
@@ -63,7 +65,8 @@ class CountWindowAggregate(GroupedWindows):
     several alternatives among them); avg O(held * rows * g) while g tuples with a NaN are held;
     laws of count O(rows); sampled worlds O(samples log samples) amortised, whatever `rows`; laws
     that are exact because they are small are computed anew: sum and avg O(held * 4,096 states) at
-    most, quantile 4 million cell updates.
+    most, quantile 4 million cell updates. Of more than AWAKE groups those with the latest arrivals
+    are kept ready; an arrival at another one costs one more look at all tuples that it holds.
 
     Raises ValueError for arguments outside these ranges.
     Source: A, sections 4 and 7.3, for windows and boundary_sum; the rest this project.
@@ -97,6 +100,7 @@ class CountWindowAggregate(GroupedWindows):
         self.attributes = checked_aggregates(aggregates, None)  # so many of `values` count
         self._kept = Kept.of(self.aggregates, self.options.laws)
         self._budget = WorldBudget()
+        self._recent: dict[int, WindowGroup] = {}  # those not at rest, latest arrival last
 
     def process(
         self,
@@ -115,9 +119,10 @@ class CountWindowAggregate(GroupedWindows):
         group_of, *batch = self._checked(codes, offsets, prob, values)
         held, parts, orders = np.zeros(group_of.size, np.int64), [], []
         for code, rows in by_code(group_of):
-            group = self._group(code)
+            group = self._awake(code)
             begins, flat = chosen(batch[0], rows)
             held[rows], answers = self._extend(group, begins, batch[1][flat], batch[2][flat])
+            assert group.moving is not None
             self._budget.arrived(code, group.moving)
             parts.append(answers)
             orders.append(rows)
@@ -131,6 +136,7 @@ class CountWindowAggregate(GroupedWindows):
         super().forget(codes)
         for code in np.asarray(codes).tolist():
             self._budget.forget(code)
+            self._recent.pop(code, None)
 
     @property
     def held(self) -> dict[int, int]:
@@ -142,9 +148,26 @@ class CountWindowAggregate(GroupedWindows):
         window = UncertainWindow(
             given.rows, given.confidence, method=given.method, max_tuples=given.max_tuples
         )
-        limit = min(self.rows, given.max_tuples or self.rows)
-        moving = MovingAggregates(self._kept, self.rows, limit, self.options)
-        return WindowGroup(window, self.attributes, moving)
+        return WindowGroup(window, self.attributes, self._new_moving())
+
+    def _new_moving(self) -> MovingAggregates:
+        """One that has seen nothing: where there are many, that of a group that rests for it."""
+        if len(self._recent) >= AWAKE:
+            code = next(iter(self._recent))
+            moving = self._recent.pop(code).rest()
+            self._budget.forget(code)
+            moving.clear()
+            return moving
+        limit = min(self.rows, self.config.max_tuples or self.rows)
+        return MovingAggregates(self._kept, self.rows, limit, self.options)
+
+    def _awake(self, code: int) -> WindowGroup:
+        group: WindowGroup = self._group(code)
+        if group.moving is None:
+            group.wake(self._new_moving())
+        self._recent.pop(code, None)
+        self._recent[code] = group
+        return group
 
     def _extend(
         self, group: WindowGroup, offsets: Ints, prob: Floats, values: Floats
@@ -161,6 +184,7 @@ class CountWindowAggregate(GroupedWindows):
             before,
             starts - first,
         )
+        assert group.moving is not None
         moved = group.moving.extend(arrivals)
         measured = {
             of: self.options.measured(moved.moments.get(of), moved.laws.get(of))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -138,9 +139,9 @@ class MovingAggregates:
         """Go on as the one whose `memo` this is; held : the tuples it held, no arrivals."""
         integers, numbers = memo
         of = (*self.kept.moments, *self.kept.extremes)
-        parts = np.cumsum([len(of), len(self._bounds), len(self._laws), len(self._averages)])
-        middles, self._bounds, untried, sizes, _ = (
-            part.tolist() for part in np.split(integers, parts)
+        ends = list(accumulate(map(len, (of, self._bounds, self._laws, self._averages)), initial=0))
+        middles, self._bounds, untried, sizes = (
+            integers[begin:end].tolist() for begin, end in pairwise(ends)
         )
         if any(bound - held.first >= held.offsets.size for bound in self._bounds):
             raise ValueError("sums cannot end after the tuples held")
@@ -149,13 +150,22 @@ class MovingAggregates:
         pairs = numbers.reshape(-1, 2).tolist()
         for i, kept in enumerate(self._with_memo):
             kept.resume((middles[i], *pairs[i]), held.of(of[i]))
-        at = int(parts[-1])
+        at = ends[-1]
         for i, average in enumerate(self._averages):
             end = at + sizes[i]
             own = self.kept.moments.index(self.kept.averages[i])
             grown, tuples = integers[at:end].reshape(-1, 2), held.of(self.kept.averages[i])
             average.resume(grown, middles[own], pairs[own][0], tuples)
             at = end
+
+    def clear(self) -> None:
+        """Be as a new one, with the memory at hand; then `resume`, or the first arrival."""
+        for kept in (*self._with_memo, *self._averages):
+            kept.clear()
+        self._bounds = [0] * len(self._bounds)
+        for law in self._laws:
+            law.untried = 0
+        self.forget_worlds()
 
     def forget_worlds(self) -> None:
         """Free the memory of all sampled worlds; see `forget_worlds` of MovingLaw."""

@@ -36,6 +36,10 @@ class MovingAverage:
                 return out
             self._grow()
 
+    def clear(self) -> None:
+        """Be as a new one; what memory there is stays."""
+        self._state.marks.fill(0)
+
     @property
     def recomputed(self) -> int:
         """Arrivals so far whose average was computed anew from all tuples held."""

@@ -14,7 +14,11 @@ from sfumato.operators.windows.uncertain_window import UncertainWindow
 
 
 class WindowGroup(Stateful):
-    """One group's window, the tuples it holds, and what every arrival updates."""
+    """One group's window, the tuples it holds, and what every arrival updates.
+
+    At rest it has only what is saved, a few times smaller, and is to be woken before the next
+    arrival. A loaded one is at rest.
+    """
 
     state = {
         "window": Part(),
@@ -24,6 +28,8 @@ class WindowGroup(Stateful):
         "memo": Array(int, None),
         "numbers": Array(float, None),
     }
+
+    moving: MovingAggregates | None
 
     def __init__(self, window: UncertainWindow, attributes: int, moving: MovingAggregates) -> None:
         self.window, self.moving, self._attributes = window, moving, attributes
@@ -37,15 +43,30 @@ class WindowGroup(Stateful):
         return {"attributes": self._attributes}
 
     def before_saving(self) -> None:
-        self.memo, self.numbers = self.moving.memo
+        if self.moving is not None:
+            self.memo, self.numbers = self.moving.memo
 
     def after_loading(self) -> None:
         check_held(self.offsets, self.prob, self.values)
         if not np.array_equal(self.window.indices, np.arange(self.first, self.window.arrived)):
             raise ValueError("the window must hold its newest tuples, and their alternatives")
+        assert self.moving is not None
+        self.wake(self.moving)  # raises for what is damaged
+        self.moving = None
+
+    def rest(self) -> MovingAggregates:
+        """Keep only what is saved; what is given back may serve another group."""
+        assert self.moving is not None
+        self.before_saving()
+        given, self.moving = self.moving, None
+        return given
+
+    def wake(self, fresh: MovingAggregates) -> None:
+        """Go on with `fresh`, which has seen nothing, as if there had been no rest."""
         none = np.empty(0, np.int64)
         held = Arrivals(self.offsets, self.prob, self.values, self.first, 0, none)
-        self.moving.resume((self.memo, self.numbers), held)
+        fresh.resume((self.memo, self.numbers), held)
+        self.moving = fresh
 
     @property
     def first(self) -> int:
