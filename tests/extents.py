@@ -8,12 +8,6 @@ from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from window_cases import arrays
 
-ALL = [
-    Aggregate("count"), Aggregate("count", 0), Aggregate("sum", 0), Aggregate("avg", 0),
-    Aggregate("min", 0), Aggregate("max", 1), Aggregate("avg", 1), Aggregate("boundary_sum", 1),
-    Aggregate("quantile", 0, 0.5),
-]  # fmt: skip
-MOMENTS = [a for a in ALL if a.function != "quantile"]
 COUNT = [Aggregate("count")]
 
 

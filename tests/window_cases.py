@@ -1,4 +1,4 @@
-"""Random tuples for tests of windows, and one result against its law over possible worlds."""
+"""Aggregates and random tuples for tests of windows; one result against its law over worlds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from fractions import Fraction
 import numpy as np
 from scipy.stats import wasserstein_distance
 
+from sfumato.operators.laws.aggregate import Aggregate
 from worlds import moments_of, quantile_of
+
+ALL = [
+    Aggregate("count"), Aggregate("count", 0), Aggregate("sum", 0), Aggregate("avg", 0),
+    Aggregate("min", 0), Aggregate("max", 1), Aggregate("avg", 1), Aggregate("boundary_sum", 1),
+    Aggregate("quantile", 0, 0.5),
+]  # fmt: skip
+MOMENTS = [a for a in ALL if a.function != "quantile"]
 
 
 def check(measured, row, law, shares, distribution=None):

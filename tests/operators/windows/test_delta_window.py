@@ -15,15 +15,8 @@ from sfumato.kernels.windows.two_stacks import STRIDE
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
-from window_cases import arrays, check, column, random_tuples
+from window_cases import ALL, MOMENTS, arrays, check, column, random_tuples
 from worlds import aggregate_laws
-
-ALL = [
-    Aggregate("count"), Aggregate("count", 0), Aggregate("sum", 0), Aggregate("avg", 0),
-    Aggregate("min", 0), Aggregate("max", 1), Aggregate("avg", 1), Aggregate("boundary_sum", 1),
-    Aggregate("quantile", 0, 0.5),
-]  # fmt: skip
-MOMENTS = [a for a in ALL if a.function != "quantile"]
 
 
 def broken_by_definition(oldest, others, delta, on):

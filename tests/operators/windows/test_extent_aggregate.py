@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from extents import ALL, COUNT, MOMENTS, facts, feed, in_parts, process, simulated, stream
+from extents import COUNT, facts, feed, in_parts, process, simulated, stream
 from seeds import seeds
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.laws import finite_laws
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
-from window_cases import check, column, random_tuples
+from window_cases import ALL, MOMENTS, check, column, random_tuples
 from worlds import aggregate_laws
 
 LENGTHS = [(10, 10), (12, 4), (7, 3), (3, 10), (1, 1), (30, 2), (4, 5), (11, 10)]
