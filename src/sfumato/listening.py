@@ -46,11 +46,11 @@ class Run:
 
     def news(self) -> list[Any]:
         """Its reports since the last ones, oldest first."""
-        last = self.query.lastProgress
+        last = self.query.lastProgress  # most often not new, and far shorter than the recent ones
         if last is None or last.timestamp <= self.reported:
             return []
         found = [r for r in self.query.recentProgress if r.timestamp > self.reported]
-        self.reported = last.timestamp
+        self.reported = found[-1].timestamp if found else last.timestamp
         return found
 
 
