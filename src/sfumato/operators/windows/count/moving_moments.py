@@ -47,10 +47,11 @@ class MovingMoments(ResumableState):
             if done == heads.size:
                 end = int(places[-1]) if self.laws else 0
                 return out, (places, to_prob[:end], to_count[:end])
-            self._grow()
             if self.laws and places[done] + self.rows + 1 > to_prob.size:
                 more = np.empty(self.rows + 1 + to_prob.size // 2)
                 to_prob, to_count = np.append(to_prob, more), np.append(to_count, more)
+            else:  # what has more room is empty, and built anew: it must not be done for a law
+                self._grow()
 
     @property
     def memo(self) -> tuple[int, float, float]:
