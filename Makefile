@@ -12,7 +12,7 @@ JAVA_17 := $(shell version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&
 # What Python compiles is kept: without, each of the many processes of a run compiles all of it anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo check fast test warm lint docs bench chaos soak static cluster dist release matrix clean
+.PHONY: demo check fast test warm lint docs bench chaos soak static cluster dist release matrix conda clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/demo.stamp
@@ -73,6 +73,10 @@ release: $(VENV)/dist.stamp
 # Pythons and PySparks, each in an environment of its own; docs/versions.md. Some minutes for each.
 matrix: $(VENV)/dist.stamp
 	$(BIN)/python packaging/matrix.py $(ONLY)
+
+# The conda recipe, built and tested from packages on disk; after `make dist`.
+conda: $(VENV)/dist.stamp
+	$(BIN)/python packaging/conda.py
 
 # A standalone cluster of separate processes: README's example, a killed worker, skew, a hot key.
 cluster: $(VENV)/dev.stamp
