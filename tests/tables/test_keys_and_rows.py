@@ -173,6 +173,22 @@ def test_rows_needed_stay_available_and_forgotten_ones_leave_memory(steps):
         assert len(store.numbers) <= max(2 * len(live) + 64, count)
 
 
+@pytest.mark.parametrize("apart", [1, 3, 50])
+def test_many_rows_are_found_however_far_apart_their_numbers_are(apart):
+    rng, store, plain = np.random.default_rng(apart), RowStore(), np.empty(0, np.int64)
+    for _ in range(8):
+        numbers = store.next + np.cumsum(rng.integers(1, apart + 1, 2_000))
+        store.append(pa.table({"n": numbers}), numbers)
+        plain = np.concatenate([plain, numbers])
+        asked = np.concatenate([rng.choice(plain, 300), rng.integers(-9, store.next + 9, 300)])
+        found = np.full(len(asked), -1)
+        for places, rows in store.parts(asked):
+            found[places] = rows.column("n").to_numpy()
+        np.testing.assert_array_equal(found, np.where(np.isin(asked, plain), asked, -1))
+        plain = np.sort(rng.choice(plain, len(plain) // 2, replace=False))
+        store.keep(plain)
+
+
 def test_a_forgotten_row_is_an_error_not_another_row():
     store = RowStore()
     store.append(pa.table({"n": list(range(10))}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.declared import Table
 from sfumato.tables.row_store import RowStore
 
-NAN = float("nan")  # one object, equal to itself as a part of a tuple
+NAN = float("nan")  # one object: a dictionary finds what is the same
 NEVER = -np.inf
 BYTES_A_KEY = 400  # of its place in a dictionary, beside the arrays
 
@@ -43,7 +44,7 @@ class KeyIndex(Stateful):
 
     def __init__(self, forget_after: float | None = None) -> None:
         self.forget_after = forget_after
-        self._codes: dict[tuple, int] = {}
+        self._codes: dict[Hashable, int] = {}
         self._values = RowStore()
         self._number = np.empty(0, np.int64)  # of each code's values; -1: it is free
         self.newest: Floats = np.empty(0)  # order of each code's newest row, with `forget_after`
@@ -104,7 +105,7 @@ class KeyIndex(Stateful):
             known[new] = [self._codes[rows[i]] for i in new]
         return known
 
-    def _store(self, values: pa.Table, rows: list[tuple]) -> Ints:
+    def _store(self, values: pa.Table, rows: list[Hashable]) -> Ints:
         """Codes of new keys, whose values are kept."""
         again = min(len(rows), len(self.free))
         split = len(self.free) - again
@@ -248,14 +249,15 @@ def _local_codes(column: pa.ChunkedArray) -> Ints:
     return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def _rows(table: pa.Table) -> list[tuple]:
+def _rows(table: pa.Table) -> list[Hashable]:
+    """What is equal, and has an equal hash, where keys are: a value; of several columns a tuple."""
     columns = []
     for column in table.columns:
         values = column.to_pylist()
         if pa.types.is_nested(column.type) or pa.types.is_floating(column.type):
             values = list(map(_hashable, values))
         columns.append(values)
-    return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
+    return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
 
 def _hashable(value: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pyarrow as pa
 
@@ -9,6 +11,43 @@ from sfumato.operators.arrays import Ints
 from sfumato.operators.state.declared import Array, Value
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.declared import Table
+
+
+SPARSE = 4  # so many numbers a row, or so few rows, and a chunk has no table of all numbers
+SMALL = 1024
+
+
+class _Chunk(NamedTuple):
+    """Rows, their ascending numbers, and where each number from the first one on is kept.
+
+    place : int64[]; for a number that is not stored that of the one after it. None: see `_chunk`
+    """
+
+    numbers: Ints
+    rows: pa.Table
+    place: Ints | None
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def at(self, wanted: Ints) -> Ints:
+        """int64[n]: where these numbers are, those stored at least."""
+        if self.place is None:
+            found = np.searchsorted(self.numbers, wanted)
+        else:
+            found = self.place[np.clip(wanted - self.numbers[0], 0, len(self.place) - 1)]
+        return np.minimum(found, len(self.numbers) - 1)
+
+
+def _chunk(numbers: Ints, rows: pa.Table) -> _Chunk:
+    """Numbers that are close together are found by a table, others by a search: a search among
+    many that are not in the processor's cache takes ten times as long."""
+    span = int(numbers[-1] - numbers[0]) + 1
+    if span > SPARSE * len(numbers) or len(numbers) < SMALL:
+        return _Chunk(numbers, rows, None)
+    stored = np.zeros(span + 1, np.int64)
+    stored[numbers - numbers[0] + 1] = 1
+    return _Chunk(numbers, rows, np.cumsum(stored)[:-1])
 
 
 class RowStore(Stateful):
@@ -21,13 +60,13 @@ class RowStore(Stateful):
     state = {"stored": Table("rows"), "numbers": Array(int, "rows", low=0), "next": Value(low=0)}
 
     def __init__(self) -> None:
-        self._chunks: list[tuple[Ints, pa.Table]] = []
+        self._chunks: list[_Chunk] = []
         self.empty: pa.Table | None = None  # no row, of the schema; None before the first row
         self.next = 0  # above all numbers so far
 
     def __len__(self) -> int:
         """Rows stored."""
-        return sum(len(numbers) for numbers, _ in self._chunks)
+        return sum(map(len, self._chunks))
 
     def append(self, rows: pa.Table, numbers: Ints | None = None) -> Ints:
         """Store rows under ascending numbers from `next` on (None: the next ones); these."""
@@ -38,8 +77,8 @@ class RowStore(Stateful):
         if len(numbers):
             self.next = int(numbers[-1]) + 1
             chunks = self._chunks
-            chunks.append((numbers, rows))
-            while len(chunks) > 1 and len(chunks[-2][0]) < 2 * len(chunks[-1][0]):
+            chunks.append(_chunk(numbers, rows))
+            while len(chunks) > 1 and len(chunks[-2]) < 2 * len(chunks[-1]):
                 self._merge(len(chunks) - 2)
         return numbers
 
@@ -59,11 +98,11 @@ class RowStore(Stateful):
     def parts(self, numbers: Ints) -> list[tuple[Ints, pa.Table]]:
         """Of some numbers those that are stored: places in `numbers`, and the rows of these."""
         parts = []
-        for stored, rows in self._chunks:
-            at = np.minimum(np.searchsorted(stored, numbers), len(stored) - 1)
-            places = np.flatnonzero(stored[at] == numbers)
+        for chunk in self._chunks:
+            at = chunk.at(numbers)
+            places = np.flatnonzero(chunk.numbers[at] == numbers)
             if len(places):
-                parts.append((places, rows.take(pa.array(at[places]))))
+                parts.append((places, chunk.rows.take(pa.array(at[places]))))
         return parts
 
     def forget(self, live: Ints) -> None:
@@ -78,39 +117,42 @@ class RowStore(Stateful):
     def keep(self, live: Ints) -> None:
         """Drop all rows but those numbered `live`, now."""
         self._merge(0)
-        for numbers, rows in self._chunks:
+        for numbers, rows, _ in self._chunks:
             wanted = np.isin(numbers, live)
-            kept = (numbers[wanted], rows.filter(pa.array(wanted)))
-            self._chunks = [kept] if wanted.any() else []
+            kept = rows.filter(pa.array(wanted))
+            self._chunks = [_chunk(numbers[wanted], kept)] if wanted.any() else []
 
     def _merge(self, first: int) -> None:
         """One chunk of all from number `first` on."""
         tail = self._chunks[first:]
         if len(tail) > 1:
-            rows = pa.concat_tables([rows for _, rows in tail]).combine_chunks()
-            self._chunks[first:] = [(np.concatenate([numbers for numbers, _ in tail]), rows)]
+            rows = pa.concat_tables([chunk.rows for chunk in tail]).combine_chunks()
+            numbers = np.concatenate([chunk.numbers for chunk in tail])
+            self._chunks[first:] = [_chunk(numbers, rows)]
 
     @property
     def stored(self) -> pa.Table | None:
         """All rows stored; None where no row was ever stored."""
         self._merge(0)
-        return self._chunks[0][1] if self._chunks else self.empty
+        return self._chunks[0].rows if self._chunks else self.empty
 
     @stored.setter
     def stored(self, rows: pa.Table | None) -> None:
         self.empty = None if rows is None else rows.schema.empty_table()
-        self._chunks = [(np.arange(rows.num_rows), rows)] if rows is not None and len(rows) else []
+        known = rows is not None and rows.num_rows > 0
+        self._chunks = [_Chunk(np.arange(rows.num_rows), rows, None)] if known else []
 
     @property
     def numbers(self) -> Ints:
         """int64[]: those of the rows stored, ascending."""
-        return np.concatenate([np.empty(0, np.int64), *(numbers for numbers, _ in self._chunks)])
+        return np.concatenate([np.empty(0, np.int64), *(each.numbers for each in self._chunks)])
 
     @numbers.setter
     def numbers(self, numbers: Ints) -> None:
-        self._chunks = [(numbers, rows) for _, rows in self._chunks]
+        self._chunks = [_Chunk(numbers, chunk.rows, None) for chunk in self._chunks]
 
     def after_loading(self) -> None:
         numbers = self.numbers
         if (np.diff(numbers) <= 0).any() or (numbers >= self.next).any():
             raise ValueError("the numbers of stored rows must ascend, up to the next one")
+        self._chunks = [_chunk(chunk.numbers, chunk.rows) for chunk in self._chunks]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.operators.arrays import Bools, Ints, spans
+from sfumato.operators.arrays import Bools, Ints, offsets_of, spans
 from sfumato.operators.disorder.rows import Waiting
 
 
@@ -19,13 +18,19 @@ class Found(NamedTuple):
     place: Ints
 
 
-@dataclass
+SPARSE = 8  # so many codes a row, and a chunk has no table of all codes
+
+
 class _Chunk:
     """Rows by key, those of a key ascending by number, and which of them are still held."""
 
-    rows: Waiting
-    alive: Bools
-    dead: int = 0
+    def __init__(self, rows: Waiting) -> None:
+        """rows : by key"""
+        self.rows, self.alive, self.dead = rows, np.ones(len(rows.key), bool), 0
+        self._first = int(rows.key[0]) if len(rows.key) else 0
+        self._begin: Ints | None = None  # of each code from the first; None: they are searched for
+        if len(rows.key) and int(rows.key[-1]) - self._first < SPARSE * len(rows.key):
+            self._begin = offsets_of(np.bincount(rows.key - self._first))
 
     def __len__(self) -> int:
         return len(self.alive)
@@ -33,16 +38,26 @@ class _Chunk:
     def kept(self) -> Waiting:
         return self.rows.take(self.alive) if self.dead else self.rows
 
+    def places(self, keys: Ints) -> Ints:
+        """Where the rows held of these keys are."""
+        if self._begin is None:
+            first, end = (np.searchsorted(self.rows.key, keys, side) for side in ("left", "right"))
+        else:
+            code, last = keys - self._first, len(self._begin) - 1
+            first, end = (self._begin[np.clip(at, 0, last)] for at in (code, code + 1))
+        _, place = spans(first, end - first)
+        return place[self.alive[place]]
+
 
 def _chunk(rows: Waiting) -> _Chunk:
-    order = np.argsort(rows.key, kind="stable")
-    return _Chunk(rows.take(order), np.ones(len(order), bool))
+    return _Chunk(rows.take(np.argsort(rows.key, kind="stable")))
 
 
 class HeldRows:
     """Rows held, in a few chunks of geometrically falling size; each newer than those before it.
 
-    Cost: of a look at some keys, their rows and O(log n) a key and chunk; each row is sorted
+    Cost: of a look at some keys, their rows and O(1) a key and chunk (O(log n) in a chunk with few
+    of the keys); each row is sorted
     O(log n) times in all. Rows that are no longer held leave a chunk once they are half of it.
     """
 
@@ -78,9 +93,7 @@ class HeldRows:
         """The rows of these keys (distinct)."""
         parts, chunks, places = [Waiting.none()], [], []
         for number, chunk in enumerate(self._chunks):
-            first = np.searchsorted(chunk.rows.key, keys)
-            _, place = spans(first, np.searchsorted(chunk.rows.key, keys, "right") - first)
-            place = place[chunk.alive[place]]
+            place = chunk.places(keys)
             if len(place):
                 parts.append(chunk.rows.take(place))
                 chunks.append(np.full(len(place), number))
@@ -98,6 +111,5 @@ class HeldRows:
             chunk.dead += len(gone)
         for number, chunk in enumerate(self._chunks):
             if 2 * chunk.dead > len(chunk):
-                rows = chunk.kept()
-                self._chunks[number] = _Chunk(rows, np.ones(len(rows.number), bool))
+                self._chunks[number] = _Chunk(chunk.kept())
         self._chunks = [chunk for chunk in self._chunks if len(chunk)]
