@@ -23,7 +23,9 @@ def test_rows_held_are_found_by_their_keys(keys, seed):
         number += 4 * n
         held.add(Waiting(numbers, key, key, numbers * 10, numbers))
         plain.update(zip(numbers.tolist(), key.tolist(), strict=True))
-        some = np.concatenate([rng.choice(list(plain.values()) or [0], 50), rng.integers(0, keys, 9)])
+        some = np.concatenate(
+            [rng.choice(list(plain.values()) or [0], 50), rng.integers(0, keys, 9)]
+        )
         wanted = np.unique(some)
         found = held.of(wanted)
         expected = sorted((plain[one], one) for one in plain if plain[one] in set(wanted.tolist()))

@@ -31,7 +31,7 @@ from join_reference import (
 from seeds import examples
 from sfumato.kernels.joins.match_probability import distance_limit
 from sfumato.operators.joins.similarity_join import Answers, Arrivals, SimilarityJoin
-from sfumato.operators.state.snapshot import SnapshotError
+from sfumato.operators.state.snapshot import SnapshotError, pack, unpack
 from sfumato.windows import Range
 from worlds import worlds
 
@@ -410,3 +410,13 @@ def test_bytes_that_are_no_join_are_refused():
     data = join_of(**GOOD).snapshot()
     with pytest.raises(SnapshotError):
         SimilarityJoin.restore(data[:-1] + b"!")
+
+
+def test_a_damaged_key_does_not_ask_for_the_memory_of_a_billion_windows():
+    join = join_of(**GOOD)
+    join.process(random_stream(3, 30, 1, 2))
+    saved = unpack(join.snapshot(), "similarity_join", SimilarityJoin.version)
+    saved.arrays["tuples.code"][-1] = 2**31
+    damaged = pack("similarity_join", SimilarityJoin.version, saved)
+    with pytest.raises(SnapshotError, match="far beyond the tuples given"):
+        SimilarityJoin.restore(damaged)

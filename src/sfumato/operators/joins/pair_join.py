@@ -23,6 +23,7 @@ from sfumato.windows import JoinWindow
 
 CHUNK = 8192  # arrivals taken at once: more would leave the processor's cache between two steps
 NEVER = np.iinfo(np.int64).min
+SPARE_KEYS = 1 << 20  # codes of keys held are below the number of tuples given and these
 
 
 # Tuples held, window after window, oldest first, and their samples.
@@ -224,3 +225,6 @@ class PairJoin(Operator):
             raise ValueError("numbers and times of a window's tuples must ascend")
         if not self.timed and np.any(held.time):
             raise ValueError("tuples have times only where windows go by time")
+        most = self.streams * (int(self.given.given.sum()) + SPARE_KEYS)
+        if held.code.max(initial=-1) >= most:  # windows take memory for each code up to theirs
+            raise ValueError("its keys are not 0, 1, 2, ...: one is far beyond the tuples given")
