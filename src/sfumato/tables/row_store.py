@@ -12,7 +12,6 @@ from sfumato.operators.state.declared import Array, Value
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.declared import Table
 
-
 SPARSE = 4  # so many numbers a row, or so few rows, and a chunk has no table of all numbers
 SMALL = 1024
 
@@ -139,8 +138,9 @@ class RowStore(Stateful):
     @stored.setter
     def stored(self, rows: pa.Table | None) -> None:
         self.empty = None if rows is None else rows.schema.empty_table()
-        known = rows is not None and rows.num_rows > 0
-        self._chunks = [_Chunk(np.arange(rows.num_rows), rows, None)] if known else []
+        self._chunks = []
+        if rows is not None and rows.num_rows:
+            self._chunks = [_Chunk(np.arange(rows.num_rows), rows, None)]
 
     @property
     def numbers(self) -> Ints:
