@@ -51,6 +51,14 @@ def reorder(forget_after: float | None = None, **control: Any) -> Any:
     return ReorderTableConfig(control=controls, keys=1, forget_after=forget_after).make()
 
 
+def reorder_of_sources() -> Any:
+    """The same, where the rows of each key come from two sources."""
+    from sfumato.operators.disorder.control import DisorderControl
+    from sfumato.tables.disorder.reorder import ReorderTableConfig
+
+    return ReorderTableConfig(control=DisorderControl(slack=1), keys=1, sources=1).make()
+
+
 def window_of_rows(function: str, forget_after: float | None = None) -> Any:
     """A window of ten rows a key."""
     from sfumato.tables.windows.window_aggregate import RowWindowTableConfig
@@ -65,6 +73,13 @@ def window_of_rows(function: str, forget_after: float | None = None) -> Any:
 def arrived(rows: pa.Table) -> pa.Table:
     """Rows as a controller reads them: none late."""
     return rows.append_column("event", rows.column("order0"))
+
+
+def from_sources(rows: pa.Table) -> pa.Table:
+    """Rows as controllers of two sources read them: each from both."""
+    n = rows.num_rows
+    both = arrived(pa.concat_tables([rows, rows]).combine_chunks())
+    return both.append_column("source0", pa.array(np.arange(2 * n) // n))
 
 
 def released(rows: pa.Table) -> pa.Table:
@@ -199,6 +214,7 @@ def run() -> list[dict[str, Any]]:
             "earlier values, forget_after", lambda: earlier_values(forget_after=float(10 * DAY))
         ),
         known_row("reorder, a controller a key", reorder, arrived),
+        known_row("reorder, two sources a key", reorder_of_sources, from_sources, MANY_WINDOWS),
         known_row("extents, a controller a key", extents, released),
         known_row("window of 10 rows, avg", lambda: window_of_rows("avg"), uncertain, MANY_WINDOWS),
         peak_row("reorder, slack", reorder, arrived),

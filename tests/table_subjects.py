@@ -65,7 +65,9 @@ def rows(rng, n):
             ),
         }
     )
-    return {"table": table, "key": key, "side": rng.integers(0, 2, n)}
+    side = rng.integers(0, 2, n)
+    sources = pa.array([f"s{i}" for i in rng.integers(0, 3, n)])
+    return {"table": table.append_column("source0", sources), "key": key, "side": side}
 
 
 def fed(*columns, sides=False, values="value"):
@@ -170,6 +172,10 @@ TABLES = {
     ),
     "reorder": subject(
         ReorderTableConfig(control=DisorderControl(slack=4), keys=1), fed("event")
+    ),
+    "reorder of three sources": subject(
+        ReorderTableConfig(control=DisorderControl(slack=4), keys=1, sources=1),
+        fed("event", "source0"),
     ),
     "top-k": subject(
         TopKTableConfig(

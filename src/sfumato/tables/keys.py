@@ -70,7 +70,11 @@ class KeyIndex(Stateful):
 
     def take(self, codes: Ints, key: int) -> pa.ChunkedArray:
         """The values that `codes` (int64[n]) have of key column number `key`."""
-        return self._values.take(self._number[codes]).column(key)
+        return self.values(codes).column(key)
+
+    def values(self, codes: Ints) -> pa.Table:
+        """The values that `codes` (int64[n]) have of all key columns."""
+        return self._values.take(self._number[codes])
 
     def encode(self, keys: pa.Table, order: np.ndarray | None = None) -> Ints:
         """int64[n] codes of n rows in order of arrival; with no key column one key.
@@ -211,7 +215,7 @@ class KeyIndex(Stateful):
     @property
     def table(self) -> pa.Table | None:
         """The known combinations in order of their codes, none forgotten; None before the first."""
-        return self._values.take(self._number) if self.size else None
+        return self.values(np.arange(self.size)) if self.size else None
 
 
 def _grouped(keys: pa.Table) -> tuple[Ints, Ints]:

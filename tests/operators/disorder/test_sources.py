@@ -77,7 +77,7 @@ def definition(control, streams, key_of):
     return late, out
 
 
-def run(reorder, streams, order, cuts, key_of, restore=False, rank=None):
+def run(reorder, streams, order, cuts, key_of, restore=False):
     """(late rows, sequence of the others by key) of rows that come in some order."""
     late, out, numbered = {}, {key: [] for key in set(key_of)}, []
     places = sorted({0, len(order), *(cut for cut in cuts if cut < len(order))})
@@ -91,7 +91,7 @@ def run(reorder, streams, order, cuts, key_of, restore=False, rank=None):
         if restore:
             dying, reorder = reorder, Reorder.restore(reorder.snapshot())
             dying.process(keys, event, arrival, source)  # the snapshot must not notice
-        released = reorder.process(keys, event, arrival, source, rank)
+        released = reorder.process(keys, event, arrival, source)
         collect(released, numbered, late, out)
     return reorder, numbered, late, out
 
@@ -200,7 +200,8 @@ def test_a_silent_source_holds_nobody_back_until_it_speaks_again():
 def test_sources_that_tie_come_out_in_the_order_of_their_ranks():
     reorder = Reorder(by_source=True, slack=0)
     keys, event = np.zeros(3, int), np.array([5, 5, 5])
-    out = reorder.process(keys, event, event, np.array([0, 1, 2]), rank=np.array([2, 0, 1]))
+    reorder.sources.ranks = lambda codes: np.array([2, 0, 1])[codes]
+    out = reorder.process(keys, event, event, np.array([0, 1, 2]))
     assert out.number.tolist() == [1, 2, 0]
 
 

@@ -55,12 +55,17 @@ class Least:
         least = int(self._values[self._at])
         return None if least == ALWAYS else least
 
+    @property
+    def place(self) -> int:
+        """A place that has it."""
+        return self._at
+
 
 class Held:
     """Figures of what a reorder holds, kept up as it goes on.
 
     Cost: of the rows held of the keys that just had rows, but for a key whose figure was the least;
-    with `by_source`, and at first and after `anew`, of all.
+    at first and after `anew`, of all.
     """
 
     def __init__(self, reorder: Reorder) -> None:
@@ -78,7 +83,7 @@ class Held:
         Rows that the guard set aside, ahead of all clocks, are held too but are no newest row.
         """
         before = self._present
-        if before is None or self.reorder.config.by_source:
+        if before is None:
             self.anew()
             before = np.unique(self.reorder.waiting.key)
         self._put(np.unique(np.concatenate([before, present, forgotten])), present)
@@ -86,7 +91,7 @@ class Held:
         oldest, ahead = self._oldest.value, self._ahead.value
         slowest = None
         if oldest is not None and self.reorder.config.by_source:
-            slowest = _slowest(self.reorder)
+            slowest = _slowest(self.reorder, self._oldest.place)
         return Holding(oldest, self._punctuation.value, None if ahead is None else -ahead, slowest)
 
     def _put(self, keys: Ints, present: Ints) -> None:
@@ -105,13 +110,11 @@ class Held:
         self._ahead.put(keys, np.where(known, punctuation - newest, ALWAYS))
 
 
-def _slowest(reorder: Reorder) -> int | None:
-    """The source with the least punctuation of those that count for the key of the oldest row."""
-    sources, rows = reorder.sources, reorder.waiting
-    key = rows.key[rows.event_time.argmin()]
-    if sources.awaited[key]:
+def _slowest(reorder: Reorder, key: int) -> int | None:
+    """The source of a key with the least punctuation of those that count."""
+    if reorder.sources.awaited[key]:
         return AWAITED
-    members, _ = sources.members(np.array([key]))
+    members, _ = reorder.sources.members(np.array([key]))
     if not len(members):
         return None
-    return int(members[reorder.controllers.punctuation[members].argmin()])
+    return int(members[reorder.controllers.punctuation_of(members).argmin()])

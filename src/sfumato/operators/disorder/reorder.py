@@ -10,15 +10,13 @@ import numpy as np
 from sfumato.kernels.disorder.release_order import in_order_of_release, release_positions
 from sfumato.kernels.disorder.state import ALWAYS, NEVER
 from sfumato.operators.arrays import Bools, Ints, grouped
+from sfumato.operators.disorder.by_key import ByKey
 from sfumato.operators.disorder.control import DisorderControl, ReorderConfig
 from sfumato.operators.disorder.controllers import Controllers
-from sfumato.operators.disorder.held_rows import HeldRows
 from sfumato.operators.disorder.rows import Judged, Released, Waiting, checked
-from sfumato.operators.disorder.sources import Sources
+from sfumato.operators.disorder.sources import NONE, Sources
 from sfumato.operators.state.declared import Declaration, Part, Record, Value
 from sfumato.operators.state.stateful import Operator
-
-NONE = np.empty(0, np.int64)
 
 
 class Reorder(Operator):
@@ -40,11 +38,13 @@ class Reorder(Operator):
     spoken, or are expected, before the punctuation of the others passes them), nor on how the
     arrivals were cut into calls. Within a call the output is grouped by key.
 
+    Rows of one event time come out by their sources' codes, or as `sources.ranks` sorts them.
+
     Memory: five numbers for each row held, and per source the state of a `Punctuator`.
     Raises ValueError or TypeError for parameters out of range.  Source: paper C; spec 3.6.
     """
 
-    kind, version = "reorder", 6
+    kind, version = "reorder", 7
     spread = ("control",)
     config: ReorderConfig
     state: ClassVar[Mapping[str, Declaration]] = {
@@ -61,7 +61,7 @@ class Reorder(Operator):
         self.controllers = Controllers(self.config.control)
         self.sources = Sources(expected_sources or 1)
         self.arrived = 0  # rows so far: the number of the next one
-        self._held = HeldRows()
+        self._held = ByKey(Waiting)
         self.stayed = NONE  # numbers of the rows of the last call that are held
 
     def process(
@@ -70,18 +70,17 @@ class Reorder(Operator):
         event_time: np.ndarray,
         arrival: np.ndarray,
         sources: np.ndarray | None = None,
-        rank: np.ndarray | None = None,
     ) -> Released:
         """What comes out at the next n arrivals.
 
         keys : int64[n] >= 0, dense codes
         event_time, arrival : int64[n] microseconds, in order of arrival within each source
         sources : int64[n] >= 0, with `by_source` the dense code of the row's source, which has one
-            key for ever     rank : int64[sources], how they sort; as their codes if not given
+            key for ever
         Sources of a call count from its beginning. Raises TypeError or ValueError for other
         dtypes, lengths, negative codes.
         Cost: a microsecond a source present, O(log) a row and a row held of the keys present;
-        with `by_source` some numbers a source.
+        with `by_source` also all sources of these keys.
         """
         codes = [keys] if sources is None else [keys, sources]
         event_time, arrival, *codes = checked(event_time, arrival, codes)
@@ -89,10 +88,9 @@ class Reorder(Operator):
             raise ValueError("`sources` must be given with by_source=True, and only then")
         order, starts, present = grouped(codes[-1])
         self.controllers.grow(int(present[-1]) + 1 if len(present) else 0)
+        counting = NONE, NONE, NONE
         if self.config.by_source:
-            known = np.arange(len(self.controllers)) if rank is None else rank
-            self._speak(present, codes[0][order[starts[:-1]]], known)
-        current = self.controllers.punctuation if self.config.by_source else NONE
+            counting = self._speak(present, codes[0][order[starts[:-1]]])
         so_far = self.controllers.punctuation_of(present)
         of_source = np.arange(len(order)) - np.repeat(
             starts[:-1] - self.controllers.arrived_of(present), np.diff(starts)
@@ -110,16 +108,21 @@ class Reorder(Operator):
         expelled = list(zip(at.tolist(), numbers.tolist(), strict=True))
         judged = Judged(rows, starts, present, before, own, late, own, expelled)
         if self.config.by_source:
-            judged = self._by_key(judged, current)
+            judged = self._by_key(judged, counting)
         return self._release(judged)
 
-    def _speak(self, sources: Ints, keys: Ints, rank: Ints) -> None:
-        """These sources count; what has come out without them is too late for them."""
-        for source in self.sources.speak(sources, keys, rank).tolist():
+    def _speak(self, sources: Ints, keys: Ints) -> tuple[Ints, Ints, Ints]:
+        """These sources count; what has come out without them is too late for them.
+
+        Returns the sources that count of these keys, with offsets, and their punctuations.
+        """
+        for source in self.sources.speak(sources, keys).tolist():
             level = self.sources.level[self.sources.key_of[source]]
             self.controllers.advance(source, int(level))
+        members, offsets = self.sources.members(np.unique(keys))
+        return members, offsets, self.controllers.punctuation_of(members)
 
-    def _by_key(self, judged: Judged, current: Ints) -> Judged:
+    def _by_key(self, judged: Judged, counting: tuple[Ints, Ints, Ints]) -> Judged:
         """What was judged source by source, key by key in order of arrival."""
         rows = judged.rows
         grown = judged.own > judged.before
@@ -128,7 +131,7 @@ class Reorder(Operator):
         order, starts, present = grouped(rows.key[arrived])
         order = arrived[order]
         own = judged.own[order]
-        least = self.sources.least(present, starts, rows.source[order], own, current)
+        least = self.sources.least(present, (starts, rows.source[order], own), counting)
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
         expelled = [(int(place[at]), number) for at, number in judged.expelled]
@@ -174,7 +177,9 @@ class Reorder(Operator):
         """The places of rows in order of event time, source and arrival, within each key."""
         if not self.config.by_source:  # those of a key are in order of arrival
             return np.argsort(rows.event_time, kind="stable")
-        return np.lexsort((rows.number, self.sources.rank[rows.source], rows.event_time))
+        present, of = np.unique(rows.source, return_inverse=True)
+        rank = self.sources.ranks(present)[of.reshape(-1)]
+        return np.lexsort((rows.number, rank, rows.event_time))
 
     @property
     def _keys(self) -> int:
@@ -195,7 +200,7 @@ class Reorder(Operator):
         if self.config.by_source:
             self.sources.awaited[keys] = False
             affected = np.union1d(self.sources.silence(silent), keys)
-            limit[affected] = self.sources.targets(affected, self.controllers.punctuation)
+            limit[affected] = self.sources.targets(affected, self.controllers.punctuation_of)
         else:
             limit[silent] = ALWAYS
         rows = self.waiting
@@ -251,11 +256,12 @@ class Reorder(Operator):
     @property
     def waiting(self) -> Waiting:
         """The rows held, ascending by number: a copy."""
-        return self._held.rows
+        rows = self._held.rows
+        return rows.take(np.argsort(rows.number))
 
     @waiting.setter
     def waiting(self, rows: Waiting) -> None:
-        self._held = HeldRows(rows)
+        self._held = ByKey(Waiting, rows)
 
     @property
     def holds(self) -> int:
@@ -276,10 +282,10 @@ class Reorder(Operator):
         return self.punctuations_of(np.arange(self._keys))
 
     def punctuations_of(self, keys: Ints) -> Ints:
-        """int64[k] microseconds: those of some keys."""
+        """int64[k] microseconds: those of some keys (ascending)."""
         if not self.config.by_source:
             return self.controllers.punctuation_of(keys)
-        target = self.sources.targets(keys, self.controllers.punctuation)
+        target = self.sources.targets(keys, self.controllers.punctuation_of)
         return np.maximum(np.where(target == ALWAYS, NEVER, target), self.sources.level[keys])
 
     @property

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sfumato.operators.disorder.by_key import Keyed
 from sfumato.operators.disorder.times import as_microseconds, check_lengths, within_range
-from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array, Declaration
 
 
@@ -38,7 +38,7 @@ class Released:
 
 
 @dataclass
-class Waiting(Columns):
+class Waiting(Keyed):
     """The held rows, ascending by number (which is order of arrival)."""
 
     number: np.ndarray

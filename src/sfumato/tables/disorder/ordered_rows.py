@@ -53,7 +53,6 @@ class RowReorder(Stateful):
         arrival: np.ndarray,
         rows: pa.Table,
         sources: np.ndarray | None = None,
-        rank: np.ndarray | None = None,
     ) -> OrderedRows:
         """What comes out at the next n arrivals, as `Reorder.process` says.
 
@@ -63,7 +62,7 @@ class RowReorder(Stateful):
         """
         self._check(rows, len(keys))
         first = self.operator.arrived
-        released = self.operator.process(keys, event_time, arrival, sources, rank)
+        released = self.operator.process(keys, event_time, arrival, sources)
         return self._taken(released, rows, first)
 
     def idle(self, sources: np.ndarray | None = None, keys: np.ndarray = NONE) -> OrderedRows:

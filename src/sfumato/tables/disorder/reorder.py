@@ -39,7 +39,7 @@ class ReorderTableConfig(TableConfig):
     expected_sources: int | None = None
     idle_timeout: int | None = None
 
-    kind, version = "reorder table", 4
+    kind, version = "reorder table", 5
     counters = (
         "rows",
         "late",
@@ -100,10 +100,10 @@ class TableReorder(TableOperator):
             **asdict(config.control),
         )
         self.ordered = RowReorder(operator)
+        operator.sources.ranks = self._ranks
         self.source_index = KeyIndex()
         self.seen = NONE  # processing time of each source's newest row, ms
         self.since = NONE  # and of each key's first row
-        self._rank = NONE  # how sources sort
         self._present = NONE  # keys of the newest rows
         self._forgotten = NONE  # and those that are over since
         self.held, self.waits = Held(operator), Waits()
@@ -148,7 +148,7 @@ class TableReorder(TableOperator):
         event, arrival = as_numbers(rows.column(EVENT)), as_numbers(rows.column("order0"))
         self.waits.arrive(self.operator.arrived, arrival)
         passed = rows.select([ROW, EVENT])
-        out = self.ordered.process(keys, event, arrival, passed, sources, self._rank)
+        out = self.ordered.process(keys, event, arrival, passed, sources)
         return self._marked(self._without_expired(out))
 
     def _without_expired(self, out: OrderedRows) -> OrderedRows:
@@ -167,18 +167,15 @@ class TableReorder(TableOperator):
         """int64[n]: codes of the rows' sources, which are different ones for different keys."""
         names = [f"key{i}" for i in range(self.config.keys)]
         names += [f"source{i}" for i in range(self.config.sources)]
-        codes = self.source_index.encode(rows.select(names))
-        if len(self.source_index) > len(self._rank):
-            self._sort_sources()
-        return codes
+        return self.source_index.encode(rows.select(names))
 
-    def _sort_sources(self) -> None:
-        table = self.source_index.table
-        assert table is not None
-        names = [f"source{i}" for i in range(self.config.sources)]
-        order = pc.sort_indices(table, [(name, "ascending") for name in names]).to_numpy()
-        self._rank = np.empty(len(order), np.int64)
-        self._rank[order] = np.arange(len(order))
+    def _ranks(self, sources: np.ndarray) -> np.ndarray:
+        """How these sources sort: by their values."""
+        names = [(f"source{i}", "ascending") for i in range(self.config.sources)]
+        order = pc.sort_indices(self.source_index.values(sources), names).to_numpy()
+        ranks = np.empty(len(order), np.int64)
+        ranks[order] = np.arange(len(order))
+        return ranks
 
     def _marked(self, out: OrderedRows) -> list[pa.Table]:
         self.waits.leave(out.number, out.by, out.late)
@@ -227,5 +224,3 @@ class TableReorder(TableOperator):
             raise ValueError("its sources and controllers are not as many")
         if len(self.since) > (self.index.size or 1):
             raise ValueError("it cannot know when keys began that it does not know")
-        if self.config.sources and len(self.source_index):
-            self._sort_sources()

@@ -1,4 +1,4 @@
-"""The rows held are those of a plain list, however many and however far apart their keys are."""
+"""Rows by key are those of a plain list, however many and however far apart their keys are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from seeds import seeds
-from sfumato.operators.disorder.held_rows import HeldRows
+from sfumato.operators.disorder.by_key import ByKey
 from sfumato.operators.disorder.rows import Waiting
 
 
@@ -14,7 +14,7 @@ from sfumato.operators.disorder.rows import Waiting
 @pytest.mark.parametrize("keys", [1, 50, 3_000, 10**12])
 def test_rows_held_are_found_by_their_keys(keys, seed):
     rng = np.random.default_rng(seed)
-    held, plain, number = HeldRows(), {}, 0
+    held, plain, number = ByKey(Waiting), {}, 0
     for _ in range(30):
         n = int(rng.integers(0, 400))
         low = int(rng.integers(0, keys))  # chunks begin at other keys
@@ -31,10 +31,14 @@ def test_rows_held_are_found_by_their_keys(keys, seed):
         expected = sorted((plain[one], one) for one in plain if plain[one] in set(wanted.tolist()))
         got = sorted(zip(found.rows.key.tolist(), found.rows.number.tolist(), strict=True))
         assert got == expected
+        by_key = np.argsort(found.rows.key, kind="stable")
+        same = np.diff(found.rows.key[by_key]) == 0
+        assert (np.diff(found.rows.number[by_key])[same] > 0).all()
         leaving = rng.random(len(found.place)) < 0.7
         held.remove(found, leaving)
         for one in found.rows.number[leaving].tolist():
             del plain[one]
         assert len(held) == len(plain)
-    assert held.rows.number.tolist() == sorted(plain)
-    assert held.rows.key.tolist() == [plain[one] for one in sorted(plain)]
+    rows = held.rows
+    assert sorted(rows.number.tolist()) == sorted(plain)
+    assert rows.key.tolist() == [plain[one] for one in rows.number.tolist()]

@@ -1,19 +1,28 @@
-"""The rows that a reorder holds back, found by their keys without a look at the others."""
+"""Records found by their keys without a look at the others."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from sfumato.operators.arrays import Bools, Ints, offsets_of, spans
-from sfumato.operators.disorder.rows import Waiting
+from sfumato.operators.state.columns import Columns
 
 
-class Found(NamedTuple):
-    """Rows, those of a key ascending by number, and where each is kept: int64[n], int64[n]."""
+class Keyed(Columns):
+    """Records with a key each: a code."""
 
-    rows: Waiting
+    key: Ints
+
+
+Rows = TypeVar("Rows", bound=Keyed)
+
+
+class Found(NamedTuple, Generic[Rows]):
+    """Rows, those of a key in the order in which they came, and where each is kept."""
+
+    rows: Rows
     chunk: Ints
     place: Ints
 
@@ -21,10 +30,10 @@ class Found(NamedTuple):
 SPARSE = 8  # so many codes a row, and a chunk has no table of all codes
 
 
-class _Chunk:
-    """Rows by key, those of a key ascending by number, and which of them are still held."""
+class _Chunk(Generic[Rows]):
+    """Rows by key, those of a key as they came, and which of them are still held."""
 
-    def __init__(self, rows: Waiting) -> None:
+    def __init__(self, rows: Rows) -> None:
         """rows : by key"""
         self.rows, self.alive, self.dead = rows, np.ones(len(rows.key), bool), 0
         self._first = int(rows.key[0]) if len(rows.key) else 0
@@ -35,7 +44,7 @@ class _Chunk:
     def __len__(self) -> int:
         return len(self.alive)
 
-    def kept(self) -> Waiting:
+    def kept(self) -> Rows:
         return self.rows.take(self.alive) if self.dead else self.rows
 
     def places(self, keys: Ints) -> Ints:
@@ -49,21 +58,21 @@ class _Chunk:
         return place[self.alive[place]]
 
 
-def _chunk(rows: Waiting) -> _Chunk:
+def _chunk(rows: Rows) -> _Chunk[Rows]:
     return _Chunk(rows.take(np.argsort(rows.key, kind="stable")))
 
 
-class HeldRows:
-    """Rows held, in a few chunks of geometrically falling size; each newer than those before it.
+class ByKey(Generic[Rows]):
+    """Rows of one kind, in a few chunks of geometrically falling size, each newer than the last.
 
     Cost: of a look at some keys, their rows and O(1) a key and chunk (O(log n) in a chunk with few
     of the keys); each row is sorted
     O(log n) times in all. Rows that are no longer held leave a chunk once they are half of it.
     """
 
-    def __init__(self, rows: Waiting | None = None) -> None:
-        """rows : ascending by number"""
-        self._chunks: list[_Chunk] = []
+    def __init__(self, kind: type[Rows], rows: Rows | None = None) -> None:
+        self._none = kind.none()
+        self._chunks: list[_Chunk[Rows]] = []
         self._size = 0
         if rows is not None:
             self.add(rows)
@@ -73,25 +82,24 @@ class HeldRows:
         return self._size
 
     @property
-    def rows(self) -> Waiting:
-        """All of them, ascending by number."""
-        rows = Waiting.joined([Waiting.none(), *(chunk.kept() for chunk in self._chunks)])
-        return rows.take(np.argsort(rows.number))
+    def rows(self) -> Rows:
+        """All of them, in no order but that of a key's."""
+        return self._none.joined([self._none, *(chunk.kept() for chunk in self._chunks)])
 
-    def add(self, rows: Waiting) -> None:
-        """Hold further rows: ascending by number, above all numbers so far."""
-        if not len(rows.number):
+    def add(self, rows: Rows) -> None:
+        """Hold further rows."""
+        if not len(rows.key):
             return
-        self._size += len(rows.number)
+        self._size += len(rows.key)
         chunks = self._chunks
         chunks.append(_chunk(rows))
         while len(chunks) > 1 and len(chunks[-2]) < 2 * len(chunks[-1]):
             older, newer = chunks[-2:]
-            chunks[-2:] = [_chunk(Waiting.joined([older.kept(), newer.kept()]))]
+            chunks[-2:] = [_chunk(self._none.joined([older.kept(), newer.kept()]))]
 
-    def of(self, keys: Ints) -> Found:
+    def of(self, keys: Ints) -> Found[Rows]:
         """The rows of these keys (distinct)."""
-        parts, chunks, places = [Waiting.none()], [], []
+        parts, chunks, places = [self._none], [], []
         for number, chunk in enumerate(self._chunks):
             place = chunk.places(keys)
             if len(place):
@@ -99,10 +107,10 @@ class HeldRows:
                 chunks.append(np.full(len(place), number))
                 places.append(place)
         none = np.empty(0, np.int64)
-        rows = Waiting.joined(parts[len(parts) > 1 :])
+        rows = self._none.joined(parts[len(parts) > 1 :])
         return Found(rows, np.concatenate([none, *chunks]), np.concatenate([none, *places]))
 
-    def remove(self, found: Found, leaving: Bools) -> None:
+    def remove(self, found: Found[Rows], leaving: Bools) -> None:
         """Hold those of the rows found no more that `leaving` marks. Nothing came in between."""
         self._size -= int(leaving.sum())
         for number, chunk in enumerate(self._chunks):
