@@ -38,10 +38,11 @@ REASONS = {
     "sf.ReplaySource needs PySpark 4.2": "no replay source",
     "sf.run_to_end needs PySpark 4.2": "no `run_to_end`",
 }
+NOT_YET = {"lacks": "not run", "date": "", "packages": ""}
 HEAD = """# Versions
 
-Tried on {date} with the wheel of {version}, in an environment of its own for each line, with the
-newest of all other packages that the combination takes: `make matrix`. *Without Spark* is the
+Tried with the wheel of {version}, in an environment of its own for each line, with the newest of
+all other packages that the combination took that day: `make matrix`. *Without Spark* is the
 example of [sfumato.local](local.md), *README* its Python as printed, *demo* the demo over the
 flights of six weeks, *tests* some of restarts, streams, chains and SQL on real Spark.
 
@@ -97,8 +98,23 @@ def word(outcome: Outcome) -> str:
         return passed or "yes"
     for sentence, reason in REASONS.items():
         if sentence in outcome.text:
-            return f"{passed} ({reason})" if passed else reason
+            said = re.findall(rf"^E +\w*Error: {re.escape(sentence)}", outcome.text, re.MULTILINE)
+            return without(reason, len(said), passed)
     return passed or f"fails: {outcome.last_line[:80]}"
+
+
+def without(reason: str, said: int, counts: str) -> str:
+    """The word for a step that needs what this PySpark has not; `said`: how many tests said so.
+
+    Other failures are not explained away.
+    """
+    found = re.fullmatch(r"(\d+) failed, (\d+) passed", counts)
+    if found is None:
+        return reason
+    failed, passed = map(int, found.groups())
+    if failed == said:
+        return f"{passed} passed ({failed} others: {reason})"
+    return f"{counts} ({reason}: {said})"
 
 
 def packages(environment: Environment) -> str:
@@ -110,15 +126,16 @@ def packages(environment: Environment) -> str:
 def page(rows: dict[str, dict[str, str]], version: str) -> str:
     """The table, a line for each combination."""
     lines = [
-        "| Python | PySpark | " + " | ".join(STEPS) + " | with |",
-        "|---|---|" + "---|" * (len(STEPS) + 1),
+        "| Python | PySpark | " + " | ".join(STEPS) + " | on | with |",
+        "|---|---|" + "---|" * (len(STEPS) + 2),
     ]
     names = [f"{python}/{spark}" for python, spark in product(PYTHONS, SPARKS)]
-    for name, row in ((name, rows[name]) for name in names if name in rows):
+    for name in names:
+        row = rows.get(name, NOT_YET)
         cells = [row.get(step, row.get("lacks", "not tried")) for step in STEPS]
-        lines.append("| " + " | ".join([*name.split("/"), *cells, row["packages"]]) + " |")
-    date = datetime.now(UTC).strftime("%Y-%m-%d")
-    return HEAD.format(date=date, version=version) + "\n".join(lines) + "\n" + FOOT
+        columns = [*name.split("/"), *cells, row["date"], row["packages"]]
+        lines.append(f"| {' | '.join(columns)} |")
+    return HEAD.format(version=version) + "\n".join(lines) + "\n" + FOOT
 
 
 def built() -> Path:
@@ -144,6 +161,7 @@ def main(wanted: list[str]) -> None:
             rows[name] = {"packages": resolved(version, spark), "lacks": "not run"}
         else:
             rows[name] = tried(python, spark, name.replace("/", "-"), wheel)
+        rows[name]["date"] = datetime.now(UTC).strftime("%Y-%m-%d")
         KEPT.write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n")
         PAGE.write_text(page(rows, wheel.name.split("-")[1]))
 
