@@ -47,13 +47,13 @@ def chosen(rows, places):
 
 def results_of(measured):
     """Every result of one aggregate, bit for bit."""
+    columns = [measured.mean, measured.stddev, measured.existence, measured.quantiles]
+    numbers = exactly(*columns, measured.error)
+    if measured.offsets is None:  # no distributions are asked for
+        return numbers
     parts = np.split(np.stack([measured.prob, measured.value]), measured.offsets[1:-1], axis=1)
     laws = [part.tobytes() for part in parts[: measured.mean.size]]
-    numbers = exactly(
-        measured.mean, measured.stddev, measured.existence, measured.quantiles, measured.error,
-        measured.moved,
-    )  # fmt: skip
-    return list(zip(numbers, laws, strict=True))
+    return list(zip(numbers, exactly(measured.moved), laws, strict=True))
 
 
 def feed_window(operator, rows, places):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from join_cases import random_stream
-from join_reference import assert_same, held, in_parts, strategies_for
+from join_reference import assert_same, at_least, held, in_parts, strategies_for
 from seeds import examples
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.windows import JoinWindow, Range
@@ -85,6 +85,48 @@ def test_windows_by_time_equal_brute_force_under_every_strategy(
     for strategy in strategies_for(d):
         join = SimilarityJoin(d, 1.5, probability, chosen, strategy=strategy, output=output)
         assert_same(in_parts(join, stream, cuts, saved)[0], expected)
+
+
+def crowded_out(stream, window, span, probability):
+    """How many tuples leave windows of one key only because of `max_tuples`."""
+    windows, out = ([], []), 0
+    for i, (side, now) in enumerate(zip(stream.side.tolist(), stream.time.tolist(), strict=True)):
+        for each in windows:
+            each[:] = [(time, exists) for time, exists in each if time > now - span]
+        own = windows[side]
+        own.append((now, held(stream, i)[1]))
+        rows, evict_at = window.rows or len(own), min(window.confidence, 1 - probability)
+        while len(own) > rows and at_least([exists for _, exists in own[1:]], rows) >= evict_at:
+            del own[0]
+        if len(own) > window.max_tuples:
+            del own[0]
+            out += 1
+    return out
+
+
+@pytest.mark.parametrize(("rows", "most"), [(None, 5), (10, 12), (10, 7)])
+@pytest.mark.parametrize("span", [20, 60])
+def test_overflow_is_of_tuples_that_time_had_left_in(rows, most, span):
+    stream = random_stream(most, 400, 1)
+    time = np.cumsum(np.random.default_rng(span).integers(0, 5, 400))
+    stream = replace(stream, time=time)
+    window = JoinWindow(rows, 0.95, most, f"{span} us")
+    expected = crowded_out(stream, window, span, 0.1)
+    assert expected > 0
+    for cuts, saved in ((), False), (range(0, 400, 7), False), (range(0, 400, 7), True):
+        _, join = in_parts(SimilarityJoin(1, 1.0, 0.1, window), stream, cuts, saved)
+        assert join.overflow == expected
+
+
+def test_a_window_of_at_most_so_many_certain_tuples_is_that_of_so_many_rows():
+    stream = random_stream(2, 300, 1)
+    total = np.repeat(np.add.reduceat(stream.prob, stream.offsets[:-1]), np.diff(stream.offsets))
+    stream = replace(stream, prob=stream.prob / total, time=np.arange(300))
+    bounded, plain = (
+        SimilarityJoin(1, 1.0, 0.1, JoinWindow(**of), output="changes")
+        for of in ({"max_tuples": 7, "span": "90 us"}, {"rows": 7, "span": "90 us"})
+    )
+    assert_same(in_parts(bounded, stream, [50])[0], in_parts(plain, stream, [50])[0])
 
 
 def test_windows_by_time_forget_and_refuse_what_they_cannot_use():

@@ -230,6 +230,25 @@ def test_a_tuple_that_overfills_its_rule_is_left_out_and_named():
     assert window.rejected == 2
 
 
+def test_tuples_left_out_count_among_the_newest_rows_in_any_calls():
+    time, rules = np.array([0, 1, 2, 3, 4, 35]), np.array([-1, -1, 7, 7, 7, -1])
+
+    def rows_of(calls):
+        window, rows, rejected = TopKWindow({"q": (2, 10)}, rows=3), [], []
+        for some in calls:
+            prob = np.full(len(some), 0.6)
+            answers = window.extend(
+                time[some], scores=6.0 - time[some], prob=prob, rules=rules[some]
+            )
+            rows += answers.row.tolist()
+            rejected += answers.rejected.tolist()
+        assert rejected == [3, 4]
+        return rows
+
+    assert rows_of([list(range(6))]) == [2, 2, 2]  # 3 and 4 are left out, 0 and 1 stay out
+    assert rows_of([[i] for i in range(6)]) == [2, 2, 2]
+
+
 def test_strict_windows_raise_where_a_rule_is_overfull():
     window = TopKWindow({"q": (2, 10)}, length=100, strict=True)
     with pytest.raises(RuleMassError, match="rule 7 exclude each other"):

@@ -81,14 +81,3 @@ def test_a_group_at_rest_that_is_forgotten_begins_anew(monkeypatch):
     for code in (1, 0):
         assert window.process([code], *one).held[0] == fresh == 1
     assert sum(group.moving is not None for group in window.groups) == 1
-
-
-def test_asking_for_laws_of_the_count_changes_no_mean():
-    rng = np.random.default_rng(80)
-    batches = [arrivals(rng, int(rng.integers(1, 60)), 4) for _ in range(60)]
-
-    def means(**laws):
-        window = CountWindowAggregate(80, 0.9, [Aggregate("count")], **laws)
-        return np.concatenate([window.process(*batch).results[0].mean for batch in batches])
-
-    np.testing.assert_array_equal(means(), means(quantiles=(0.1,)))

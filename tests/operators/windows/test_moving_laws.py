@@ -241,6 +241,21 @@ def test_the_law_of_a_count_is_that_of_the_recursion(rows, confidence, options):
         assert np.isnan(count.error[i])
 
 
+def test_asking_for_laws_of_the_count_changes_no_mean():
+    # Laws of many rows at once want room, again and again, beside an older part that is built.
+    rng = np.random.default_rng(80)
+    ends = np.cumsum(rng.integers(1, 60, 60))
+    offsets, value = np.arange(ends[-1] + 1), np.zeros((ends[-1], 1))
+    prob = rng.choice([0.3, 0.5, 0.8], ends[-1])
+
+    def means(**laws):
+        window = CountWindowAggregate(80, 0.9, [COUNT], **laws)
+        parts = [take(window, offsets, prob, value, *some) for some in pairwise([0, *ends])]
+        return np.concatenate([part.results[0].mean for part in parts])
+
+    np.testing.assert_array_equal(means(), means(quantiles=(0.1,)))
+
+
 def test_a_count_of_values_is_exact_while_no_value_is_missing(monkeypatch):
     monkeypatch.setattr(finite_laws, "MOST_STATES", 500)
     rng = np.random.default_rng(6)

@@ -68,6 +68,8 @@ class JoinStore:
         self.overflow = 0
         spans = [kernel.FOREVER if w.length is None else w.length for w in windows]
         self.rows = np.array([kernel.FOREVER if w.rows is None else w.rows for w in windows])
+        most = np.array([w.max_tuples or kernel.FOREVER for w in windows])
+        self._newest = np.minimum(self.rows, most)  # tuples that a plain window holds
         self.store = Store(
             tuples=self._lines(0, np.empty(0)),
             windows=Windows(*(np.zeros(0, np.int64) for _ in Windows._fields)),
@@ -87,8 +89,9 @@ class JoinStore:
         self.reserve(batch.code)
         lengths = kernel.padded.py_func(np.diff(batch.offsets))
         self._reserve_blocks((self.dimensions + 1) * int(lengths.sum()))
-        kernel.write_batch(self.store, batch, self.rows)
+        kernel.write_batch(self.store, batch, self._newest)
         self._uncertain_begins(batch)
+        self._count_crowded_out(batch)
 
     def owned(self, numbers: Ints) -> Bools:
         """Whether this task compares arrivals with these tuples (bool[n])."""
@@ -169,9 +172,36 @@ class JoinStore:
                 continue
             window = self._window(w)
             shift = batch.slots[places[0]] - window.arrived
+            crowded = window.max_tuples is not None and (
+                window.held + places.size > window.max_tuples
+            )
+            if crowded and self.by_stream[w % self.rows.size].span is not None:
+                for place in places:  # one by one, as what time excluded already is no overflow
+                    before = window.overflow
+                    begin = window.extend(batch.existence[place : place + 1])[0] + shift
+                    batch.begins[place] = begin
+                    if window.overflow > before:
+                        self.overflow += self._held_still(batch, np.array([place]), begin - 1)
+                continue
             before = window.overflow
             batch.begins[places] = window.extend(batch.existence[places]) + shift
             self.overflow += window.overflow - before
+
+    def _count_crowded_out(self, batch: Batch) -> None:
+        """Count the tuples that a bound evicts from windows of any number of rows."""
+        streams = self.rows.size
+        for stream, window in enumerate(self.by_stream):
+            if window.rows is None and window.max_tuples is not None:
+                places = np.flatnonzero(batch.code % streams == stream)
+                out = batch.slots[places] - window.max_tuples
+                self.overflow += self._held_still(batch, places, out)
+
+    def _held_still(self, batch: Batch, places: Ints, slots: Ints) -> int:
+        """How many of these slots, of the same windows, time leaves in when arrivals come there."""
+        code = batch.code[places]
+        oldest = batch.time[places] - self.store.span[code % self.rows.size]
+        in_time = self.store.tuples.time[np.maximum(slots, 0)] > oldest
+        return int(np.count_nonzero(in_time & (slots >= self.store.windows.head[code])))
 
     def _special(self, batch: Batch) -> set[int]:
         """The windows with arrivals that are not plain ones."""
@@ -180,13 +210,12 @@ class JoinStore:
             stream
             for stream, window in enumerate(self.by_stream)
             if window.max_tuples is not None
-            and (window.rows is None or window.max_tuples < window.rows)
+            and window.rows is not None
+            and window.max_tuples < window.rows
         ]
         if not self._uncertain and not bounded and not uncertain.any():
             return set()
-        by_count = np.array(
-            [w.rows is not None or w.max_tuples is not None for w in self.by_stream]
-        )
+        by_count = np.array([w.rows is not None for w in self.by_stream])
         streams = self.rows.size
         present = np.unique(batch.code)
         doubtful = np.unique(batch.code[uncertain & by_count[batch.code % streams]])

@@ -28,9 +28,10 @@ class TopKWindow(WindowContent, Operator):
 
     queries : name -> (k, every), `every` in microseconds
     length : int microseconds: at instant t the window holds the tuples with t - length <= time < t
-    rows : int, instead of `length`: the window holds the newest `rows` tuples before t, or, with
-        a `confidence`, the uncertain window of `rows` existing tuples before t (UncertainWindow,
-        which takes tuples as independent also where rules bind them)
+    rows : int, instead of `length`: the window holds the newest `rows` tuples before t (of which
+        some may be left out, see `strict`), or, with a `confidence`, the uncertain window of
+        `rows` existing tuples before t (UncertainWindow, which takes tuples as independent also
+        where rules bind them)
     confidence : float in (0, 1], with `rows` only;  max_tuples : int or None, with it only
     semantics : a Semantics, or its name
     plan : "dp", "greedy", or another name that `timetable` knows

@@ -37,9 +37,12 @@ class WindowContent(Stateful):
 
     def enter(self, fresh: HeldTuples) -> None:
         """Take arrivals."""
-        if self.count is not None:
-            existence = np.add.reduceat(fresh.prob, fresh.begin[:-1])
-            starts = self.count.extend(np.minimum(existence, 1.0))
+        if self.config.rows is not None:
+            # By arrival numbers: a tuple left out counts, whether it is dropped already or not.
+            starts = np.maximum(fresh.row + 1 - self.config.rows, 0)
+            if self.count is not None:
+                existence = np.add.reduceat(fresh.prob, fresh.begin[:-1])
+                starts = self.count.extend(np.minimum(existence, 1.0))
             self._reach = np.concatenate([self._reach[-1:], starts])
         self.held_tuples = HeldTuples.joined([self.held_tuples, fresh])
         self._ordered = bool((np.diff(self.held_tuples.time) >= 0).all())
@@ -59,10 +62,7 @@ class WindowContent(Stateful):
     def _newest(self, visible: int, reached: int) -> Ints:
         """Places of those that a window of `rows` holds after that arrival of this call."""
         held = self.held_tuples
-        places = np.flatnonzero(held.valid[:visible])
-        if self.count is None:
-            return places[-(self.config.rows or 0) :]
-        return places[held.row[places] >= self._reach[reached]]
+        return np.flatnonzero(held.valid[:visible] & (held.row[:visible] >= self._reach[reached]))
 
     def is_over(self, instant: int, visible: int) -> bool:
         """Whether no tuple that has arrived can be in a later window."""
@@ -82,7 +82,7 @@ class WindowContent(Stateful):
 
     @property
     def reach(self) -> int:
-        """Number of the oldest tuple that the uncertain window holds."""
+        """Number of the oldest tuple that a window of `rows` holds."""
         return int(self._reach[-1])
 
     @reach.setter

@@ -11,11 +11,13 @@ from sfumato.kernels.windows.count.extremes_state import LAST, NEGLIGIBLE, SPARE
 
 @compiled
 def largest(tuples, i, sign):
-    """The largest sign * value of tuple i, -inf if it has none."""
-    most = -np.inf
+    """The largest sign * value of tuple i, NaN if it has none: not even a floor of -inf is reached
+    then, and there is room for as many candidates as there are outcomes."""
+    most = np.nan
     for a in range(tuples.offsets[i], tuples.offsets[i + 1]):
-        if sign * tuples.value[a] > most:
-            most = sign * tuples.value[a]
+        x = sign * tuples.value[a]
+        if x > most or np.isnan(most):
+            most = x
     return most
 
 

@@ -168,5 +168,6 @@ def resume_extremes(state, tuples, existence, mid, w):
     if not build(state, tuples, existence, np.int64(0), mid, w, False):
         return False
     for i in range(mid, tuples.offsets.size - 1):
+        evict(state, tuples.first, w)  # those that were outside for certain when it came
         enter(state, tuples, existence, i)
     return True

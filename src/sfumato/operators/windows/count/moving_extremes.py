@@ -64,14 +64,15 @@ class MovingExtremes(ResumableState):
 
     def _rebuilt(self, tuples: HeldTuples, middle: int) -> bool:
         existence, state = existences(tuples.offsets, tuples.prob), self._state
-        reached = np.count_nonzero(state.sign * tuples.value >= state.reals[0]["floor"])
-        if reached > state.marks[0]["limit"]:
-            raise ValueError(f"it cannot have had {reached} outcomes")
+        # More than its limit where tuples are held that are outside for certain: the next arrival
+        # drops their outcomes again.
+        self._grow(int(np.count_nonzero(state.sign * tuples.value >= state.reals[0]["floor"])))
         return resume_extremes(self._state, tuples, existence, middle, self.rows)
 
-    def _grow(self) -> None:
+    def _grow(self, outcomes: int = 0) -> None:
         state, marks = self._state, self._state.marks[0]
-        wanted = dict.fromkeys(("places", "facts", "outcomes", "owner"), int(marks["limit"]))
+        outcomes = max(outcomes, int(marks["limit"]))
+        wanted = dict.fromkeys(("places", "facts", "outcomes", "owner"), outcomes)
         wanted["saved"] = int(marks["saved_needed"])
         for name, room in wanted.items():
             array = getattr(state, name)

@@ -1,0 +1,185 @@
+"""Windows of hundreds of tuples against plain NumPy, and with all that can be asked beside."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from large_subjects import long_tuples
+from operator_subjects import chosen
+from seeds import seeds
+from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
+from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
+from sfumato.operators.windows.extent_aggregate import ExtentAggregate
+from window_reference import Window
+
+COUNT, VALUES, SUM, AVG, MAX, MIN = (
+    Aggregate("count"), *(Aggregate(of, 0) for of in ("count", "sum", "avg", "max", "min"))
+)  # fmt: skip
+NOT_AVERAGED = [COUNT, VALUES, SUM, MAX, MIN]
+ASKED = [*NOT_AVERAGED, AVG]
+
+
+def stream(seed, n, **options):
+    rng = np.random.default_rng(seed)
+    cuts = np.cumsum(rng.pareto(0.7, n).astype(int) + 1)  # a few rows a call, or very many
+    return long_tuples(rng, n, **options), [0, *cuts[cuts < n].tolist(), n]
+
+
+def fed(window, rows, cuts):
+    """(tuples held, per aggregate the parts of its results) of a window fed in these parts."""
+    parts = []
+    for begin, end in pairwise(cuts):
+        some = np.arange(begin, end)
+        parts.append(window.process(rows["key"][some], *chosen(rows, some)))
+    held = np.concatenate([part.held for part in parts])
+    return held, list(zip(*(part.results for part in parts), strict=True))
+
+
+def column(parts, name):
+    return np.concatenate([getattr(part, name) for part in parts])
+
+
+def tuples_of(rows, places):
+    begin, flat = rows["offsets"], rows["values"][:, 0]
+    return [(rows["prob"][begin[i] : begin[i + 1]], flat[begin[i] : begin[i + 1]]) for i in places]
+
+
+def check(window, got, place):
+    """Mean, deviation, existence at one place of each aggregate's results, against the recursion.
+
+    got : name of the column to an array, by aggregate
+    """
+    for aggregate, expected in ((COUNT, window.count()), (VALUES, window.values()),
+                                (SUM, window.sum())):  # fmt: skip
+        mean, variance = expected
+        assert got[aggregate]["mean"][place] == pytest.approx(mean, rel=1e-9, abs=1e-9)
+        deviation = got[aggregate]["stddev"][place]
+        assert deviation**2 == pytest.approx(variance, rel=1e-7, abs=1e-8)
+    if AVG in got and not any(np.isnan(value).any() for _, value in window.tuples):
+        mean, existence = window.average()
+        assert got[AVG]["mean"][place] == pytest.approx(mean, rel=1e-9, abs=1e-9)
+        assert got[AVG]["existence"][place] == pytest.approx(existence, abs=1e-12)
+    for aggregate, sign in ((MAX, 1.0), (MIN, -1.0)):
+        none = window.extreme(sign, -sign * np.inf)
+        assert got[aggregate]["existence"][place] == pytest.approx(1.0 - none, abs=1e-12)
+
+
+def results(parts):
+    names = ("mean", "stddev", "existence")
+    return {
+        of: {name: column(part, name) for name in names}
+        for of, part in zip(ASKED[: len(parts)], parts, strict=True)
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", seeds(1))
+@pytest.mark.parametrize("options", [{}, {"missing": 0.0}, {"missing": 0.95}, {"most": 12}])
+def test_count_windows_at_size_are_those_of_the_recursion(options, seed):
+    n, size = 500, 100
+    rows, cuts = stream(seed, n, **options)
+    asked = ASKED if options.get("missing") == 0.0 else NOT_AVERAGED
+    held, parts = fed(CountWindowAggregate(size, 0.9, asked), rows, cuts)
+    got = results(parts)
+    for i in np.random.default_rng(seed).choice(n, 20, replace=False):
+        window = Window(tuples_of(rows, range(i + 1 - held[i], i + 1)), size)
+        check(window, got, i)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("missing", [0.0, 0.95])
+def test_laws_of_extremes_at_size_are_those_of_the_recursion(missing):
+    rows, cuts = stream(3, 600, missing=missing)
+    window = CountWindowAggregate(120, 0.9, [MAX, MIN], distribution=1_000)
+    held, parts = fed(window, rows, cuts)
+    for part, sign in zip(parts, (1.0, -1.0), strict=True):
+        sizes = np.concatenate([np.diff(some.offsets) for some in part])
+        begins = np.concatenate([[0], np.cumsum(sizes)])
+        prob, value = column(part, "prob"), column(part, "value")
+        for i in range(40, 600, 61):
+            own = slice(begins[i], begins[i + 1])
+            inside = Window(tuples_of(rows, range(i + 1 - held[i], i + 1)), 120)
+            for x in value[own][:: max(1, sizes[i] // 5)]:
+                expected = inside.extreme(sign, x) - inside.extreme(sign, -sign * np.inf)
+                found = prob[own][sign * value[own] <= sign * x].sum()
+                assert found == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("missing", [0.0, 0.5])
+def test_delta_windows_at_size_are_sums_over_what_they_hold(missing):
+    rows, cuts = stream(5, 900, missing=missing)
+    held, parts = fed(DeltaWindowAggregate(12.0, 0, ASKED), rows, cuts)
+    assert held.max() > 100
+    for i in range(50, 900, 47):
+        check(Window(tuples_of(rows, range(i + 1 - held[i], i + 1))), results(parts), i)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("missing", [0.0, 0.5])
+def test_extents_at_size_are_sums_over_what_they_hold(missing):
+    rows, cuts = stream(6, 1_500, keys=2, missing=missing)
+    window, found = ExtentAggregate(3_000, 700, ASKED), []
+    for begin, end in pairwise(cuts):
+        some = np.arange(begin, end)
+        given = rows["key"][some], rows["time"][some], None, None, *chosen(rows, some)
+        found.append(window.process(*given))
+    found.append(window.flush())
+    assert sum(map(len, found)) > 80
+    for extents in found:
+        got = results([[measured] for measured in extents.results]) if len(extents) else {}
+        for x in range(0, len(extents), 3):
+            time = rows["time"]
+            inside = (extents.start[x] <= time) & (time < extents.end[x])
+            places = np.flatnonzero(inside & (rows["key"] == extents.group[x]))
+            assert extents.held[x] == places.size
+            check(Window(tuples_of(rows, places)), got, x)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [
+    lambda asked, **laws: CountWindowAggregate(80, 0.9, asked, **laws),
+    lambda asked, **laws: DeltaWindowAggregate(4.0, 0, asked, **laws),
+])  # fmt: skip
+def test_what_is_asked_beside_changes_no_mean(make):
+    rows, cuts = stream(7, 300, missing=0.0)
+    plain = [column(part, "mean") for part in fed(make(ASKED), rows, cuts)[1]]
+    for aggregate, expected in zip(ASKED, plain, strict=True):
+        alone = fed(make([aggregate]), rows, cuts)[1]
+        lawful = fed(make([aggregate], quantiles=(0.1,), distribution=9, samples=9), rows, cuts)[1]
+        np.testing.assert_array_equal(column(alone[0], "mean"), column(lawful[0], "mean"))
+        close = 1e-12 if aggregate == COUNT else 0.0  # counted beside another sum
+        np.testing.assert_allclose(column(alone[0], "mean"), expected, rtol=close)
+
+
+def test_there_is_room_for_many_tuples_without_a_value():
+    # They are no candidates for the extreme: there were more of them than room for outcomes.
+    rows, cuts = stream(8, 600, missing=0.97, most=1)
+    held, parts = fed(CountWindowAggregate(150, 0.9, [MAX]), rows, cuts)
+    got = column(parts[0], "existence")
+    for i in range(9, 600, 97):
+        window = Window(tuples_of(rows, range(i + 1 - held[i], i + 1)), 150)
+        assert got[i] == pytest.approx(1.0 - window.extreme(1.0, -np.inf), abs=1e-12)
+
+
+def test_a_window_that_must_be_certain_goes_on_from_a_snapshot():
+    # It holds tuples that are outside for certain, and their values are no outcomes any more.
+    n, rng, cuts = 400, np.random.default_rng(9), [0, 1, 200, 201, 333, 400]
+    rows = {
+        "key": np.zeros(n, np.int64), "offsets": np.arange(n + 1),
+        "prob": 0.9 + 0.1 * rng.random(n), "values": np.round(rng.normal(0, 1, (n, 1))),
+    }  # fmt: skip
+    window, parts = CountWindowAggregate(5, 1.0, [MAX, MIN]), []
+    _, plain = fed(CountWindowAggregate(5, 1.0, [MAX, MIN]), rows, [0, n])
+    for begin, end in pairwise(cuts):
+        window = CountWindowAggregate.restore(window.snapshot())
+        held, again = fed(window, rows, [begin, end])
+        parts.append(again)
+    assert held[-1] == n
+    for number, expected in enumerate(plain):
+        again = np.concatenate([column(part[number], "mean") for part in parts])
+        np.testing.assert_array_equal(again, column(expected, "mean"))
