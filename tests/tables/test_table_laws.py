@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from operator_laws import LAWS
+from operator_laws import LAWS, any_split, restart_anywhere
 from seeds import seeds
 from table_subjects import TABLES
 
@@ -18,3 +18,17 @@ def test_every_operator_over_tables_keeps_the_laws_of_operators(name, law, seed)
     if law in subject.gaps:
         pytest.skip(subject.gaps[law])
     LAWS[law](subject, np.random.default_rng(seed))
+
+
+# Where stores of rows are merged and gathered again and again; the rest is below the tables.
+STORES = [
+    "rows window that forgets", "extents", "reorder", "top-k", "similarity join", "self join",
+    "chain of a controller and a window",
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", [any_split, restart_anywhere])
+@pytest.mark.parametrize("name", STORES)
+def test_operators_over_tables_keep_their_laws_at_size(name, law):
+    law(TABLES[name], np.random.default_rng(4), 500)
