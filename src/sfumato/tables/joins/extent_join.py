@@ -18,7 +18,8 @@ from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.arrow import as_numbers, joined
 from sfumato.tables.declared import Table
-from sfumato.tables.joins.join import ALTERNATIVES, SIDES, answers_table, attributes_at, samples_of
+from sfumato.tables.joins.alternatives import ALTERNATIVES, attributes_at, samples_of
+from sfumato.tables.joins.join import SIDES, answers_table
 from sfumato.tables.joins.scopes import BEGINNING, Scopes
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, TableConfig, TableOperator

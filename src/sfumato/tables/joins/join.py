@@ -11,15 +11,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.operators.arrays import Ints, offsets_of
+from sfumato.operators.arrays import Ints
 from sfumato.operators.joins.answer_set import Answers
 from sfumato.operators.joins.pair_join import PairJoin
-from sfumato.operators.joins.pair_matches import Matches, Tuples
+from sfumato.operators.joins.pair_matches import Matches
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Optional, Part
 from sfumato.tables.arrival_order import arrival_order
 from sfumato.tables.arrow import as_numbers, joined
 from sfumato.tables.joins.aligned_sides import AlignedSides
+from sfumato.tables.joins.alternatives import ALTERNATIVES
 from sfumato.tables.operator import ROW, TIE, TableConfig, TableOperator
 from sfumato.tables.row_store import RowStore
 from sfumato.tables.window_sizes import SIZES, sizes
@@ -27,7 +28,6 @@ from sfumato.windows import JoinWindow
 
 SIDES = ("left", "right")
 Numbers = npt.NDArray[Any]
-ALTERNATIVES = "alternatives"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,26 +283,3 @@ def answers_table(left: RowsOfSide, right: RowsOfSide, found: Answers | Matches)
             ALTERNATIVES: alternatives,
         }
     )
-
-
-def attributes_at(
-    rows: pa.Table, sample: npt.NDArray[np.int32], lengths: Ints
-) -> dict[str, pa.Array]:
-    """The attributes, by name, of samples of some rows' alternatives.
-
-    lengths : int64[n], how many samples of each row are wanted    sample : which, row after row
-    """
-    alternatives = rows.column(ALTERNATIVES).combine_chunks()
-    starts = alternatives.offsets.to_numpy()[:-1]
-    wanted = alternatives.values.take(pa.array(np.repeat(starts, lengths) + sample))
-    return {f.name: wanted.field(f.name) for f in wanted.type if f.name != "prob"}
-
-
-def samples_of(table: pa.Table, on: Sequence[str]) -> Tuples:
-    """The alternatives of a table's rows, of the attributes `on`."""
-    column = table.column(ALTERNATIVES).combine_chunks()
-    offsets = offsets_of(np.diff(column.offsets.to_numpy()))
-    flat = column.flatten()
-    columns = [flat.field(name).to_numpy(zero_copy_only=False) for name in ("prob", *on)]
-    prob, *points = (np.asarray(column, np.float64) for column in columns)
-    return Tuples(offsets, np.require(prob, requirements="W"), np.stack(points, axis=1))
