@@ -46,6 +46,7 @@ class KeyIndex(Stateful):
         self.forget_after = forget_after
         self._codes: dict[Hashable, int] = {}
         self._values = RowStore()
+        self.size = 0  # all codes given so far are below this; arrays have room for more
         self._number = np.empty(0, np.int64)  # of each code's values; -1: it is free
         self.newest: Floats = np.empty(0)  # order of each code's newest row, with `forget_after`
         self.seen: Floats = np.empty(0)  # newest order of all rows when that row came
@@ -57,11 +58,6 @@ class KeyIndex(Stateful):
     def __len__(self) -> int:
         """Keys known."""
         return len(self._codes)
-
-    @property
-    def size(self) -> int:
-        """All codes given so far are below this."""
-        return len(self._number)
 
     @property
     def nbytes(self) -> int:
@@ -116,14 +112,20 @@ class KeyIndex(Stateful):
         size = self.size + len(rows) - again
         codes = np.concatenate([self.free[split:][::-1], np.arange(self.size, size)])
         self.free = self.free[:split]
-        self._number = longer(self._number, size, -1)
+        if size > len(self._number):
+            self._room(2 * size)
+        self.size = size
         self._number[codes] = self._values.append(_positive_zeros(values))
-        if self.forget_after is not None:
-            self.newest = longer(self.newest, size, NEVER)
-            self.seen = longer(self.seen, size, NEVER)
         if len(self._values) > 2 * len(self._codes) + 1024:
             self._values.keep(self._number[self._number >= 0])
         return codes
+
+    def _room(self, size: int) -> None:
+        """Room for so many codes: no more, no less."""
+        self._number = longer(self._number[:size], size, -1)
+        if self.forget_after is not None:
+            self.newest = longer(self.newest[:size], size, NEVER)
+            self.seen = longer(self.seen[:size], size, NEVER)
 
     def _renewed(self, codes: Ints, order: Floats, keys: pa.Table) -> Ints:
         """The codes, with new ones from the rows on that begin their key anew."""
@@ -193,6 +195,7 @@ class KeyIndex(Stateful):
     # ---- saved
 
     def before_saving(self) -> None:
+        self._room(self.size)
         self.code = np.flatnonzero(self._number >= 0)
         self.known = self._values.take(self._number[self.code]) if len(self.code) else None
 
@@ -206,7 +209,7 @@ class KeyIndex(Stateful):
         self._codes = dict(zip(rows, self.code.tolist(), strict=True))
         if len(self._codes) != len(rows):
             raise ValueError("the known keys must differ")
-        self._number = np.full(len(given), -1)
+        self.size, self._number = len(given), np.full(len(given), -1)
         self._values = RowStore()
         if self.known is not None:
             self._number[self.code] = self._values.append(self.known)
