@@ -19,6 +19,11 @@ WRONG = [
     (lambda t: sl.reorder(t, event_time="mad", arrival="arrival"), ValueError, "did you mean"),
     (lambda t: sl.reorder(t, event_time="made", arrival="x", slack=1), TypeError, "microseconds"),
     (lambda t: sl.reorder(t, event_time="made", arrival="arrival"), ValueError, "`drop_ratio`"),
+    (
+        lambda t: sl.reorder(pd.DataFrame({"t": ["1:00"]}), event_time="t", arrival="t", slack=1),
+        TypeError,
+        "`t` is .*string: pandas.to_datetime, say, makes times of text",
+    ),
     (lambda t: sl.window_aggregate(t, {"n": "abs(x)"}, **WINDOW), ValueError, "one of count"),
     (
         lambda t: sl.window_aggregate(t, {"n": "sum(abs(x))"}, **WINDOW),

@@ -34,6 +34,10 @@ def rows(spark):
         (lambda df: sf.top_k(df, 3), r"sf.top_k lacks `by`, `window`, `order`. For example sf.top"),
         (lambda df: sf.top_k(df, 3, by="v", windw="1 h", order="ts"), "did you mean `window`"),
         (lambda df: sf.reorder(df, "ts", "ts"), "sf.reorder takes df by position"),
+        (
+            lambda df: sf.reorder(df, event_time="k", arrival="ts", slack=1),
+            r"`k` is string: to_timestamp\(k\) makes one of it",
+        ),
         (lambda df: sf.where(), "sf.where lacks `df`, `condition`"),
         (lambda df: sf.where(pd.DataFrame({"a": [1]}), "a > 1"), "or take the function of sfumato"),
         (lambda df: sf.where(3, "a > 1"), "must be a DataFrame of Spark; got builtins.int"),

@@ -61,6 +61,13 @@ def test_a_wrong_text_is_told_with_its_place(text, position, expected):
     assert str(caught.value).endswith(f"{text}\n  {' ' * position}^")
 
 
+def test_two_dependencies_in_a_text_are_marked_where_the_second_begins():
+    with pytest.raises(DependencyError, match=r"\(several are a list of texts\)") as caught:
+        Dependency.parse("A -> B : 1 -> 2\nB -> C : 1 -> 2")
+    *_, text, mark = str(caught.value).splitlines()
+    assert text[mark.index("^") :] == "B -> C : 1 -> 2"
+
+
 @pytest.mark.parametrize("epsilon", [-1, float("nan"), float("inf"), "near"])
 def test_an_epsilon_is_finite_and_not_negative(epsilon):
     with pytest.raises(ValueError, match="epsilon of `A`"):

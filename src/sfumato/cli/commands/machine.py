@@ -80,6 +80,8 @@ def warm_up(
     with console.status("Compiling") as status:
         done = sf.warm_up(None, lambda name: status.update(f"Compiling: {name}"), processes)
     console.print(f"{done.compiled} kernels compiled, {done.loaded} read from disk.")
+    if not done.compiled:  # an image's kernels, say, in a folder that only root may write to
+        return
     if done.folder is None:
         raise typer.Exit(FAILED)
     console.print(f"Kept in {done.folder}", markup=False, highlight=False, soft_wrap=True)

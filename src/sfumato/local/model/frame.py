@@ -76,9 +76,11 @@ class Frame:
     def require_time(self, argument: str, name: str, where: str = "") -> None:
         """Raise TypeError for a column without event times; `where` : what needs them."""
         if not is_time(self.type(name)):
+            text = pa.types.is_string(self.type(name)) or pa.types.is_large_string(self.type(name))
+            hint = ": pandas.to_datetime, say, makes times of text" if text else ""
             raise TypeError(
                 f"`{argument}` must be a timestamp or whole microseconds{where}; "
-                f"`{name}` is {self.type(name)}"
+                f"`{name}` is {self.type(name)}{hint}"
             )
 
     def require_orders(self, argument: str, names: Sequence[str]) -> None:

@@ -19,7 +19,8 @@ class DependencyError(ValueError):
     """A text that is no dependency. `position`: where in the text, from 0."""
 
     def __init__(self, message: str, text: str, position: int) -> None:
-        super().__init__(f"{message} at position {position}, in\n  {text}\n  {' ' * position}^")
+        line = re.sub(r"\s", " ", text)  # the mark stands under what is meant
+        super().__init__(f"{message} at position {position}, in\n  {line}\n  {' ' * position}^")
         self.position = position
 
 
@@ -128,7 +129,8 @@ class _Reader:
         self._mark("->", "`,` or `->` after an epsilon")
         epsilon = self._number_here()
         if self.text[self.at :].strip():
-            raise self._error("expected the end of the dependency", self._skip())
+            expected = "expected the end of the dependency (several are a list of texts)"
+            raise self._error(expected, self._skip())
         try:
             return Dependency(tuple(zip(names, bounds, strict=True)), dependent, epsilon)
         except ValueError as error:

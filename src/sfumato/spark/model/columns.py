@@ -12,6 +12,7 @@ from pyspark.sql.types import (
     IntegralType,
     MapType,
     NumericType,
+    StringType,
     StructType,
     TimestampNTZType,
     TimestampType,
@@ -99,9 +100,10 @@ def require_time(df: DataFrame, argument: str, name: str, where: str = "") -> No
     """Raise TypeError for a column without event times; `where` : what needs them."""
     kind = df.schema[name].dataType
     if not is_time(kind):
+        hint = f": to_timestamp({name}) makes one of it" if isinstance(kind, StringType) else ""
         raise TypeError(
             f"`{argument}` must be a timestamp or whole microseconds{where}; "
-            f"`{name}` is {kind.simpleString()}"
+            f"`{name}` is {kind.simpleString()}{hint}"
         )
 
 
