@@ -12,7 +12,7 @@ JAVA_17 := $(shell version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&
 # What Python compiles is kept: without, each of the many processes of a run compiles all of it anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo check fast test warm lint docs bench chaos soak static cluster dist release matrix conda clean
+.PHONY: demo check fast test warm fetched lint docs bench chaos soak static cluster dist release matrix conda clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/demo.stamp
@@ -29,9 +29,15 @@ fast: $(VENV)/dev.stamp
 test: warm
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-# Kernels of tests have bounds checks: other ones than those that queries run.
+# Kernels of tests have bounds checks: other ones than those that queries run. Behind them the classes of
+# Spark, from which JVMs of tests start in half the time.
 warm: $(VENV)/dev.stamp
 	NUMBA_BOUNDSCHECK=1 $(BIN)/sfumato warm-up
+	NUMBA_BOUNDSCHECK=1 $(BIN)/python tests/spark_classes.py
+
+# Jars, and another PySpark of half a gigabyte, for tests of servers: fetched once, kept in ~/.cache.
+fetched: $(VENV)/dev.stamp
+	PYTHONPATH=tests $(BIN)/python -m servers.fetched
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

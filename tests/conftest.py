@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+import spark_classes
+
 ROOT = Path(__file__).resolve().parents[1]
 
 # Kernels run with bounds checks here, also in Spark's workers: a write beyond an array's end is an
@@ -18,6 +20,9 @@ os.environ.setdefault("NUMBA_BOUNDSCHECK", "1")
 # Spark's workers find what tests share (an operator, say) where this process does.
 SHARED = os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
 os.environ["PYTHONPATH"] = SHARED.rstrip(os.pathsep)
+
+# A JVM of a test lives for a minute, its start is most of what it does.
+os.environ.setdefault(spark_classes.OPTIONS, spark_classes.quick_starts())
 
 settings.register_profile(
     "sfumato",

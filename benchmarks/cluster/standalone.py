@@ -19,14 +19,8 @@ PATIENCE = 120.0  # seconds in which a process must have started
 MEMORY = "1g"  # of an executor; a worker has twice that
 MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 REGISTERED = "Successfully registered with master"
-DAEMON = {
-    "SPARK_LOCAL_IP": "127.0.0.1",
-    "SPARK_DAEMON_MEMORY": "256m",
-    # The REST server would listen at a fixed port.
-    "SPARK_DAEMON_JAVA_OPTS": (
-        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dspark.master.rest.enabled=false"
-    ),
-}
+DAEMON = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}
+NO_REST = "-Dspark.master.rest.enabled=false"  # that server would listen at a fixed port
 LOOPBACK = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -70,12 +64,14 @@ class Cluster:
     """A master and workers of one core each; in `with` it ends behind the block.
 
     folder : what the machines of the cluster share; also holds logs and the workers' own files
+    java : options of all its JVMs
     """
 
     folder: Path
     workers: int = 2
     master: str = ""
     processes: dict[str, Running] = field(default_factory=dict)
+    java: str = SHORT
 
     # ---- up and down
 
@@ -159,8 +155,8 @@ class Cluster:
         chosen = {
             **LOOPBACK,
             "spark.executor.memory": MEMORY,
-            "spark.driver.extraJavaOptions": SHORT,
-            "spark.executor.extraJavaOptions": SHORT,
+            "spark.driver.extraJavaOptions": self.java,
+            "spark.executor.extraJavaOptions": self.java,
             **(conf or {}),
         }
         command = [str(spark_home() / "bin" / "spark-submit"), "--master", self.master]
@@ -211,7 +207,11 @@ class Cluster:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**surroundings(), **DAEMON},
+                env={
+                    **surroundings(),
+                    **DAEMON,
+                    "SPARK_DAEMON_JAVA_OPTS": f"{self.java} {NO_REST}",
+                },
                 cwd=self.folder,
                 start_new_session=True,
             )

@@ -45,7 +45,8 @@ def _fetch(group: str, artifact: str, version: str, folder: Path) -> None:
     java, ivy = shutil.which("java"), next(JARS.glob("ivy-*.jar"), None)
     if java is None or ivy is None:
         raise NoRegistryError("no Java runtime, or no Ivy in this PySpark")
-    command = [java, "-jar", str(ivy), "-dependency", group, artifact, version, "-confs", "default"]
+    command = [java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-jar", str(ivy)]
+    command += ["-dependency", group, artifact, version, "-confs", "default"]
     command += ["-retrieve", f"{folder}/[artifact]-[revision].[ext]", "-types", "jar", "bundle"]
     try:
         done = subprocess.run(

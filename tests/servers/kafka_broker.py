@@ -17,9 +17,9 @@ from base64 import urlsafe_b64encode
 from pathlib import Path
 from types import TracebackType
 
+from servers.fetched import KAFKA
 from servers.jars import NoRegistryError, jars
 
-KAFKA = "org.apache.kafka:kafka_2.13:4.2.0"
 PATIENCE = 60.0  # seconds in which a broker must answer
 
 CONFIG = """

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from servers.fetched import PYSPARK_OF_DELTA
 from servers.jars import NoRegistryError, added
 from servers.other_pyspark import path_with
 from servers.pipeline_process import ended, killed, started
 from sfumato.cli.pipeline.connectors import CONNECTORS, RUNS_WITH
 
-PYSPARK = "4.2.1"  # the connector's release is for this one
 FILES, ROWS = 8, 50  # of the source, and of each of its files
 SETTINGS = """
 [spark]
@@ -75,10 +75,10 @@ def readings(number):
 
 @pytest.fixture
 def settings(monkeypatch):
-    assert PYSPARK.startswith(RUNS_WITH["delta"])
+    assert PYSPARK_OF_DELTA.startswith(RUNS_WITH["delta"])
     try:
         jars = added(CONNECTORS["delta"])
-        monkeypatch.setenv("PYTHONPATH", path_with(PYSPARK))
+        monkeypatch.setenv("PYTHONPATH", path_with(PYSPARK_OF_DELTA))
     except NoRegistryError as error:
         pytest.skip(f"no Delta Lake: {error}")
     return SETTINGS.format(jars=json.dumps(jars))

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from servers.fetched import AVRO, KAFKA_CONNECTOR
 from servers.jars import NoRegistryError, jars
 from servers.pipeline_process import ended, killed, started
 from servers.topics import read, written
 
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
-AVRO = "org.apache.spark:spark-avro_2.13:4.1.1"
 BROUGHT = (
     "hadoop-",
     "slf4j-",
@@ -141,7 +140,7 @@ def rows_in(folder: Path) -> list[dict]:
 @pytest.fixture(scope="module")
 def connector():
     try:
-        both = (*jars(CONNECTOR), *jars(AVRO))
+        both = (*jars(KAFKA_CONNECTOR), *jars(AVRO))
         return [str(jar) for jar in both if not jar.name.startswith(BROUGHT)]
     except NoRegistryError as error:
         pytest.skip(f"no Kafka connector: {error}")

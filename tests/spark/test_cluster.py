@@ -7,6 +7,7 @@ import pytest
 from chaos import readings
 from cluster.checks import checked
 from cluster.standalone import Cluster
+from spark_classes import quick_starts
 
 FILES, ROWS = 6, 200
 
@@ -15,7 +16,7 @@ FILES, ROWS = 6, 200
 @pytest.mark.spark
 @pytest.mark.timeout(300)
 def test_a_cluster_gives_the_answers_of_one_machine_also_when_a_worker_dies(tmp_path):
-    with Cluster(tmp_path) as cluster:
+    with Cluster(tmp_path, java=quick_starts()) as cluster:
         found = checked(cluster, readings(FILES * ROWS, 3), FILES)
         executors = cluster.executors()
     assert not any(process.alive() for process in cluster.processes.values())

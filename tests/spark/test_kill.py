@@ -21,7 +21,7 @@ from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
 from sfumato.tables.operator import TIE
 from sfumato.windows import JoinWindow
 
-KILLS, FILES, ROWS = 3, 60, 75  # `make chaos` kills more often
+KILLS, FILES, ROWS = 3, 24, 190  # `make chaos` kills more often
 STAMP = pa.timestamp("us", tz="UTC")
 
 # Both queries read one file a micro-batch; a line on standard output is a micro-batch done.

@@ -24,13 +24,18 @@ def frame(spark, extra=""):
     return spark.createDataFrame(rows, f"`order0` long, `key 0` string, `x.y` double, {names}")
 
 
-def column_of(df, name):
-    return df.select(F.col("`" + name.replace("`", "``") + "`")).toArrow().column(0).to_pylist()
+def columns_of(df, names):
+    """The values of some columns in one run of the frame, each column asked for by its name."""
+    quoted = ["`" + name.replace("`", "``") + "`" for name in names]
+    return [column.to_pylist() for column in df.select(*map(F.col, quoted)).toArrow().columns]
 
 
-def assert_odd_columns_are_whole(out):
-    for j, name in enumerate(ODD):
-        assert sorted(column_of(out, name)) == [i * 10 + j for i in range(6)]
+def assert_odd_columns_are_whole(out, *more):
+    """Returns the values of `more` columns, in order."""
+    found = columns_of(out, [*ODD, *more])
+    for j, values in enumerate(found[: len(ODD)]):
+        assert sorted(values) == [i * 10 + j for i in range(6)]
+    return [sorted(values) for values in found[len(ODD) :]]
 
 
 def test_columns_of_any_name_pass_through_every_operator(spark):
@@ -47,9 +52,9 @@ def test_columns_of_any_name_pass_through_every_operator(spark):
     twice = sf.window_aggregate(
         window, {"n": "count(*)"}, window=sf.Rows(3), order="ORDER0", key="key 0"
     )
-    assert_odd_columns_are_whole(twice)
-    assert sorted(column_of(twice, "held")) == [1, 1, 2, 2, 3, 3]
-    assert sorted(column_of(twice, "held_1")) == [1, 1, 2, 2, 2, 2]
+    held, before = assert_odd_columns_are_whole(twice, "held", "held_1")
+    assert held == [1, 1, 2, 2, 3, 3]
+    assert before == [1, 1, 2, 2, 2, 2]
     ranked = sf.top_k(
         df, 1, by="`x.y`", window=sf.Range("2 us", slide="2 us"), order="order0", key="key 0"
     )

@@ -1,0 +1,44 @@
+"""What the tests of servers fetch from registries. Run by itself, this fetches all of it ahead:
+
+PYTHONPATH=tests python -m servers.fetched    # `make fetched`, beside what computes
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from servers.jars import NoRegistryError, jars
+from servers.other_pyspark import other_pyspark
+from sfumato.cli.pipeline.connectors import CONNECTORS
+
+PYSPARK_OF_DELTA = "4.2.1"  # the connector's release is for this one
+KAFKA = "org.apache.kafka:kafka_2.13:4.2.0"
+KAFKA_CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
+AVRO = "org.apache.spark:spark-avro_2.13:4.1.1"
+
+
+def all_jars() -> None:
+    for one in (KAFKA, KAFKA_CONNECTOR, AVRO, CONNECTORS["delta"]):
+        jars(one)
+
+
+def fetch_all() -> bool:
+    """Whether all of it is there; a test whose part is not skips itself."""
+
+    def fetched(part: Callable[[], object]) -> bool:
+        try:
+            part()
+        except NoRegistryError as error:
+            print(error, file=sys.stderr)
+            return False
+        return True
+
+    parts = (all_jars, lambda: other_pyspark(PYSPARK_OF_DELTA))
+    with ThreadPoolExecutor() as pool:
+        return all(pool.map(fetched, parts))
+
+
+if __name__ == "__main__":
+    fetch_all()
