@@ -106,11 +106,13 @@ def _combine(moved, short, empty, held, w, out):
     size = own + 2.0 * (abs(m) * np.sqrt(r * mmr) + mmr + abs(e * lost))
     size += m * m * short[6] + 4.0 * abs(m) * np.sqrt(short[6] * mmrr) + 2.0 * mmrr
     exists = 1.0 - empty
+    if exists <= 0.5:
+        return False
     mean = first / exists
     variance = total / (w * w * exists) - empty * mean * mean
     size = size / (w * w * exists) + empty * mean * mean
     out[0], out[1], out[2] = moved.reference + mean, variance, exists
-    return exists > 0.5 and held * ROUNDING * size <= LARGEST_SHARE * variance
+    return variance >= 0.0 and held * ROUNDING * size <= LARGEST_SHARE * variance
 
 
 @compiled

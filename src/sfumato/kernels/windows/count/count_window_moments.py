@@ -37,7 +37,15 @@ import numpy as np
 
 from sfumato.kernels.compile import compiled, lean_dot, lean_fused
 from sfumato.kernels.windows.count.count_law import write_count_law
-from sfumato.kernels.windows.count.moments_state import LEAD, NEGLIGIBLE, NEWER, OLDER, build, load
+from sfumato.kernels.windows.count.moments_state import (
+    LEAD,
+    NEGLIGIBLE,
+    NEWER,
+    OLDER,
+    build,
+    load,
+    magnitude,
+)
 from sfumato.kernels.windows.held_tuples import centred
 
 # An answer: mean and variance of the sum and of the count; then, for the average, with M, m_i and e
@@ -54,6 +62,7 @@ MOMENTS = np.dtype(
     + [("middle", np.int64)]
 )  # fmt: skip
 CANCELLED = 2.0**-50
+OUTGROWN = 2.0**10
 
 
 class CountLaws(NamedTuple):
@@ -111,6 +120,7 @@ def enter(state, tuples, i, w):
     reals.sum_v += v
     reals.pq += p * (1.0 - p)
     reals.mq += m * (1.0 - p)
+    reals.scale += magnitude(tuples, i)
 
 
 # Any order of summation keeps the error bound, so SIMD may choose it.
@@ -187,6 +197,26 @@ def _answer(state, row, w, out):
 
 
 @compiled
+def _row_of(state, tuples, mid, head, w):
+    """The row of the depth of `head`, loaded where it was not."""
+    marks, depth = state.marks[0], mid - head
+    block = depth >> marks.shift
+    row = depth - (block << marks.shift)
+    if block != marks.block:
+        load(state, tuples, mid, block, row, w)
+    return row
+
+
+@compiled
+def _outgrown(state, row):
+    """Whether the values held are small beside the reference, as after a value far above all
+    others has left: differences from it have lost their digits."""
+    facts, reals = state.row_facts[row], state.reals[0]
+    tuples, scale = facts.mu + reals.mu, facts.scale + reals.scale
+    return abs(reals.reference) * tuples > OUTGROWN * scale
+
+
+@compiled
 def slide_moments(state, tuples, heads, done, w, limit, out, laws):
     """Answers after each of the arrivals from number `done` on.
 
@@ -219,11 +249,12 @@ def slide_moments(state, tuples, heads, done, w, limit, out, laws):
                 return t
             mid = i
         enter(state, tuples, i, w)
-        depth = mid - head
-        block = depth >> marks.shift
-        row = depth - (block << marks.shift)
-        if block != marks.block:
-            load(state, tuples, mid, block, row, w)
+        row = _row_of(state, tuples, mid, head, w)
+        if _outgrown(state, row):
+            if not build(state, tuples, head, i, w, True):
+                return t
+            enter(state, tuples, i, w)
+            row = _row_of(state, tuples, i, head, w)
         _answer(state, row, w, out[t])
         if places.size > 0:
             places[t + 1] = write_count_law(

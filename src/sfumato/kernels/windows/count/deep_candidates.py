@@ -168,7 +168,9 @@ def add_deep_terms(state, deep, stages, begin, last, work):
         )  # fmt: skip
         for j in range(ends[s] - 1, (ends[s - 1] if s > 0 else 0) - 1, -1):
             slot = owner[j]
+            exists, counted = facts[slot].existence, facts[slot].left == facts[slot].existence
             facts[slot].left = outcomes[j].left_before
             facts[slot].killed = outcomes[j].killed_before
-            if slot >= deep and facts[slot].left == facts[slot].existence:
-                low, high = _mixed(base, low, high, facts[slot].existence, least, not alone)
+            # An outcome too unlikely to change `left` leaves a tuple whole, and counted.
+            if slot >= deep and not counted and facts[slot].left == exists:
+                low, high = _mixed(base, low, high, exists, least, not alone)

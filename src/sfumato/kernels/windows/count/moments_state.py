@@ -23,11 +23,11 @@ LEAD = 1  # cells before the first count, so that count l - 1 always exists
 PAD = 8
 
 MARKS = integers("mid built block shift low high saved_needed width_needed blocks_needed")
-# The reference c, sum of p q over sum of p, and sums over the newer part.
-REALS = reals("reference ratio mu sum_m sum_v pq mq")
+# The reference c, sum of p q over sum of p, and sums over the newer part; scale : of the p |value|.
+REALS = reals("reference ratio mu sum_m sum_v pq mq scale")
 # Numbers kept with the planes of every depth: sums over held[head:mid], and the planes' cell w,
 # which stands for all counts from w on.
-FACTS = reals("mu sum_m sum_v sum_pq sum_mq s_w t_w g_w k_w")
+FACTS = reals("mu sum_m sum_v sum_pq sum_mq s_w t_w g_w k_w scale")
 # Of a saved depth: where in `saved`, first cell, low, high, least count of G and K.
 EXTENT = integers("place base low high floor")
 
@@ -155,6 +155,21 @@ def _step(old, new, base, begin, band, w, term):
 
 
 @compiled
+def magnitude(tuples, i):
+    """Of tuple i: the mean of its value's absolute, 0 where there is none."""
+    size = 0.0
+    for a in range(tuples.offsets[i], tuples.offsets[i + 1]):
+        x = tuples.value[a]
+        size += 0.0 if np.isnan(x) else tuples.prob[a] * abs(x)
+    return size
+
+
+@compiled
+def _add_scale(old, new, tuples, i):
+    new.scale = old.scale + magnitude(tuples, i)
+
+
+@compiled
 def _floor(mu, ratio, w):
     """Least count of the older part that can matter when `mu` of its tuples are expected.
 
@@ -168,15 +183,15 @@ def _floor(mu, ratio, w):
 
 @compiled
 def _choose_reference(tuples, head, end, reals):
-    """A reference near the mean of the values, short enough for exact differences."""
+    """A reference near the mean of the values, 0 where there is none, short enough for exact
+    differences."""
     offsets, prob, value = tuples.offsets, tuples.prob, tuples.value
     total, weight, mu, spread = 0.0, 0.0, 0.0, 0.0
     for i in range(head, end):
         existence = existence_of(offsets, prob, i)
         for a in range(offsets[i], offsets[i + 1]):
-            if not np.isnan(value[a]):
-                total += prob[a] * value[a]
-                weight += prob[a]
+            total += 0.0 if np.isnan(value[a]) else prob[a] * value[a]
+            weight += prob[a]
         mu += existence
         spread += existence * (1.0 - existence)
     centre = total / weight if weight > 0.0 else 0.0
@@ -198,7 +213,7 @@ def build(state, tuples, head, mid, w, choose):
     """
     marks, reals, work = state.marks[0], state.reals[0], state.work
     if choose:
-        _choose_reference(tuples, head, max(mid, head + 1), reals)
+        _choose_reference(tuples, head, mid + 1, reals)  # of all that the next answer is of
     depths = mid - head
     shift = stride_of(depths)
     marks.shift, marks.block, marks.built = shift, -1, 0
@@ -226,6 +241,7 @@ def build(state, tuples, head, mid, w, choose):
             term = centred(tuples, mid - 1 - depth, reals.reference)
             old, new = Depth(work[side], facts[side]), Depth(work[1 - side], facts[1 - side])
             low, high = _step(old, new, np.int64(0), begin, (low, high), w, term)
+            _add_scale(old.facts, new.facts, tuples, mid - 1 - depth)
     marks.saved_needed = place
     marks.width_needed = width + (1 << shift) + LEAD + PAD
     small = state.rows.shape[0] < 1 << shift or state.rows.shape[2] < marks.width_needed
@@ -236,6 +252,7 @@ def build(state, tuples, head, mid, w, choose):
     state.front[:, :] = 0.0
     state.front[NEWER.c, w:] = 1.0
     reals.mu, reals.sum_m, reals.sum_v, reals.pq, reals.mq = 0.0, 0.0, 0.0, 0.0, 0.0
+    reals.scale = 0.0
     return True
 
 
@@ -253,5 +270,6 @@ def load(state, tuples, mid, block, last, w):
         term = centred(tuples, newest - r, reference)
         old, new = Depth(rows[r], facts[r]), Depth(rows[r + 1], facts[r + 1])
         low, high = _step(old, new, base, base, (low, high), w, term)
+        _add_scale(old.facts, new.facts, tuples, newest - r)
         bands[r + 1, 0], bands[r + 1, 1] = low, high
     marks.block = block

@@ -16,6 +16,8 @@ from sfumato.kernels.laws.existence import existence_of
 from sfumato.kernels.laws.order_statistics import NEGLIGIBLE
 from sfumato.kernels.laws.value_moments import value_moments
 
+LEAST = 5e-324  # the smallest number above 0
+
 
 @compiled_ieee
 def average_of(offsets, prob, value, head, end, w):
@@ -51,13 +53,13 @@ def _mix(old, mean, variance, weight, new_mean, new_variance):
 @compiled_ieee
 def _add(law, mean, variance, low, high, p, m, v):
     """One more tuple, cells low ... high - 1; `_mix` of every cell with the next one."""
-    # Without a test for 0, which SIMD could not have: the 1e-300 is below every cell in use.
+    # Without a test for 0, which SIMD could not have: the least number there is changes no cell.
     q, count = 1.0 - p, high - low
     pr, mu, var = law[low : high + 1], mean[low : high + 1], variance[low : high + 1]
     for x in range(count):
         come = p * pr[x + 1]
         total = q * pr[x] + come
-        b = come / (total + 1e-300)
+        b = come / (total + LEAST)
         away = mu[x + 1] + m - mu[x]
         var[x] += b * (var[x + 1] + v - var[x] + (1.0 - b) * away * away)
         mu[x] += b * away
