@@ -36,6 +36,7 @@ SUITES = (
     "imputation_coverage",
     "disorder",
     "many_keys",
+    "keys_through_spark",
     "spark_path",
     "chains",
     "join_tasks",

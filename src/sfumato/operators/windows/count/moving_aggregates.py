@@ -129,20 +129,18 @@ class MovingAggregates:
         extremes)]. The sampled worlds do."""
         memos = [kept.memo for kept in self._with_memo]
         grown = [average.memo for average in self._averages]
-        untried = [law.untried for law in self._laws]
-        whole = [[memo[0] for memo in memos], self._bounds, untried, [of.size for of in grown]]
-        integers = [np.array(part, dtype=np.int64) for part in whole]
+        untried, sizes = [law.untried for law in self._laws], [of.size for of in grown]
+        whole = np.array([*(memo[0] for memo in memos), *self._bounds, *untried, *sizes], np.int64)
         numbers = np.array([memo[1:] for memo in memos], dtype=np.float64)
-        return np.concatenate([*integers, *(of.ravel() for of in grown)]), numbers.ravel()
+        return np.concatenate([whole, *(of.ravel() for of in grown)]), numbers.ravel()
 
     def resume(self, memo: tuple[Ints, Floats], held: Arrivals) -> None:
         """Go on as the one whose `memo` this is; held : the tuples it held, no arrivals."""
         integers, numbers = memo
         of = (*self.kept.moments, *self.kept.extremes)
         ends = list(accumulate(map(len, (of, self._bounds, self._laws, self._averages)), initial=0))
-        middles, self._bounds, untried, sizes = (
-            integers[begin:end].tolist() for begin, end in pairwise(ends)
-        )
+        whole = integers[: ends[-1]].tolist()
+        middles, self._bounds, untried, sizes = (whole[i:j] for i, j in pairwise(ends))
         if any(bound - held.first >= held.offsets.size for bound in self._bounds):
             raise ValueError("sums cannot end after the tuples held")
         for law, index in zip(self._laws, untried, strict=True):

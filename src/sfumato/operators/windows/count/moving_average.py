@@ -38,7 +38,7 @@ class MovingAverage:
 
     def clear(self) -> None:
         """Be as a new one; what memory there is stays."""
-        self._state.marks.fill(0)
+        self._state.marks.view(np.int64).fill(0)
 
     @property
     def recomputed(self) -> int:
