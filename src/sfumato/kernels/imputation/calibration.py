@@ -45,7 +45,7 @@ def deviation_of(law, weight, k, total):
 @lean
 def unit_of(unit, deviation):
     """What distances beyond the donors are measured in."""
-    return math.sqrt(unit * unit + deviation * deviation)
+    return math.hypot(unit, deviation)  # the squares of small numbers are 0
 
 
 @lean
