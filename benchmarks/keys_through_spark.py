@@ -2,8 +2,8 @@
 
 Public functions only. Each key has a row first, in files of 100,000; then come files of 100 rows of
 keys that are known, one a micro-batch. The time is the median of Spark's own figure over the later
-half of these. The goal is that it stays within 1.5 times the time with 1,000 keys. Many are 200,000:
-of a million, whose operators two workers do not keep in memory, each micro-batch rebuilds some.
+half of these; the goal is that it stays within 1.5 times that with 1,000 keys. Many are
+200,000: operators of a million are more than two workers keep, so that micro-batches rebuild some.
 """
 
 from __future__ import annotations
