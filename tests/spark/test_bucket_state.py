@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bucket_worker import Entries, KeptConfig, feed, worker
 from seeds import examples
 from sfumato.operators.state.snapshot import Snapshot, cut, pack
-from sfumato.spark.runtime import bucket_state, chunks
+from sfumato.spark.runtime import bucket_state, chunks, operator_cache
 from sfumato.spark.runtime.operator_cache import OperatorCache
 
 
@@ -96,3 +96,15 @@ def test_rows_of_any_size_are_cut_into_chunks_of_a_bounded_size(monkeypatch):
     assert pa.concat_tables(found).equals(table)
     assert all(part.num_rows == 1 or part.nbytes <= 10_000 for part in found)
     assert len(found) < 40
+
+
+def test_operators_may_take_a_quarter_of_the_memory_and_a_gigabyte_at_least(tmp_path, monkeypatch):
+    gigabyte = 1 << 30
+    assert operator_cache.share(32 * gigabyte, 2) == 4 * gigabyte
+    assert operator_cache.share(8 * gigabyte, 8) == gigabyte
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(operator_cache, "LIMIT", limit)
+    physical = operator_cache.memory_here()
+    for text, memory in [("max\n", physical), ("123456\n", 123456), (f"{1 << 62}\n", physical)]:
+        limit.write_text(text)
+        assert operator_cache.memory_here() == memory

@@ -66,8 +66,8 @@ class ByKey(Generic[Rows]):
     """Rows of one kind, in a few chunks of geometrically falling size, each newer than the last.
 
     Cost: of a look at some keys, their rows and O(1) a key and chunk (O(log n) in a chunk with few
-    of the keys); each row is sorted
-    O(log n) times in all. Rows that are no longer held leave a chunk once they are half of it.
+    of the keys); each row is sorted O(log n) times in all. Rows that are no longer held leave a
+    chunk once they are half of it.
     """
 
     def __init__(self, kind: type[Rows], rows: Rows | None = None) -> None:

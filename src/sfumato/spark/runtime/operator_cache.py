@@ -4,15 +4,35 @@ A worker serves many queries, one after the other and at a time, and does not le
 operators that were not used for a while go, and the longest unused go when memory is short.
 """
 
+import os
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-MOST_BYTES = 1 << 30  # of the operators of a worker; a miss only costs the rebuild
 UNUSED = 600.0  # seconds after which an operator goes
+LEAST_SHARE = 1 << 30
+LIMIT = Path("/sys/fs/cgroup/memory.max")  # of a container, where it has one
+
+
+def share(memory: int, cores: int) -> int:
+    """Bytes that the operators of one worker may take: of one worker a core, a quarter of all."""
+    return max(LEAST_SHARE, memory // (4 * cores))
+
+
+def memory_here() -> int:
+    """Bytes of memory that this machine has, or that its container may use."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        return min(physical, int(LIMIT.read_text()))
+    except (OSError, ValueError):  # no container, or one without a limit: "max"
+        return physical
+
+
+MOST_BYTES = share(memory_here(), os.cpu_count() or 1)  # a miss only costs the rebuild
 
 
 @dataclass(frozen=True)
