@@ -68,6 +68,9 @@ def queries() -> dict[str, Any]:
             ordered(rows), sf.Range("1 second"), "event"
         ),
         "windows of 10 rows": lambda rows: averages(rows, sf.Rows(10), "arrival"),
+        "windows while x is within 5": lambda rows: averages(
+            rows, sf.Delta(5.0, on="x"), "arrival"
+        ),
     }
 
 

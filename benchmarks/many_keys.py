@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 FEW, MANY = 1_000, 1_000_000
-MANY_WINDOWS, PEAK = 100_000, 30_000
+MANY_WINDOWS, PEAK = 100_000, 100_000
 ROWS, BATCHES = 100, 60
 GOAL = 1.5
 DAY = 86_400_000_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from all_available import process_all_available
 from two_sources import PART, SCHEMA, answers, extents, joined, put, ranked, source
 
 pytestmark = pytest.mark.spark
@@ -38,7 +39,7 @@ def test_a_backfill_and_then_the_live_stream_answer_as_the_static_frame(spark, t
         running = writer(1).start()
         try:
             arrive(numbers)
-            running.processAllAvailable()
+            process_all_available(running)
         finally:
             running.stop()
     assert sum(map(len, parts[0])) == sum(len(of) for of in parts[0][:5])

@@ -77,8 +77,9 @@ def test_the_cache_holds_any_number_within_its_bytes_and_forgets_ended_queries()
     for bucket in range(300):
         cache.put("old", bucket, "n", object(), 2)
     assert len(cache) == 300
+    assert not cache.put("old", 0, "n", object(), 2)
     now[0] = 61.0
-    cache.put("new", 0, "n", "operator", 10)
+    assert cache.put("new", 0, "n", "operator", 10)  # others went
     assert (len(cache), cache.bytes) == (1, 10)
     cache.put("new", 1, "n", "large", 995)
     assert cache.take("new", 0, "n") is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from all_available import process_all_available
 from two_sources import PART, QUERIES, SCHEMA, answers, put, source
 
 pytestmark = pytest.mark.spark
@@ -40,7 +41,7 @@ def test_streams_at_any_pace_answer_as_the_static_frame(spark, tmp_path, query):
                     for number, rows in parts[:count]:
                         put(home / side, number, rows)
                     del parts[:count]
-                running.processAllAvailable()
+                process_all_available(running)
             assert not any(left)
         finally:
             running.stop()

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from all_available import process_all_available
 
 pytestmark = pytest.mark.spark
 
@@ -163,10 +164,10 @@ def test_a_repository_replaced_at_its_path_takes_effect_in_the_next_micro_batch(
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .start()
     )
-    query.processAllAvailable()
+    process_all_available(query)
     write_repository(near + np.array([0.0, 1.5, 0.0]), tmp_path / "r.parquet")
     add_files(objects, [1, 2], tmp_path / "in")
-    query.processAllAvailable()
+    process_all_available(query)
     query.stop()
     assert {row.id: row.alternatives[0].b for row in collected} == {0: 5.0, 1: 6.5}
 

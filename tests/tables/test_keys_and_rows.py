@@ -227,3 +227,20 @@ def test_a_damaged_table_is_an_error_or_another_table_never_a_crash(place, bit):
     data[place % len(data)] ^= 1 << bit
     with suppress(SnapshotError):
         from_bytes("rows", data).to_pylist()
+
+
+def test_keys_and_rows_say_how_much_memory_they_take_without_a_look_at_each():
+    class Untouched(dict):
+        def values(self):
+            raise AssertionError("every key was looked at")
+
+        items = __iter__ = keys = values
+
+    index, rows = KeyIndex(), RowStore()
+    keys = pa.table({"key0": pa.array(range(3000))})
+    index.encode(keys)
+    rows.append(keys)
+    index._codes = Untouched(index._codes)
+    assert index.nbytes >= 3000 * 100
+    assert 3000 * 8 * 2 <= rows.nbytes <= 3000 * 8 * 4
+    assert rows.nbytes >= rows._chunks[0].rows.nbytes

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.operators.arrays import Floats, Ints, longer
+from sfumato.operators.dictionaries import fitted
 from sfumato.operators.state.declared import Array, Value
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.declared import Table
@@ -183,6 +184,7 @@ class KeyIndex(Stateful):
         for row, code in zip(rows, codes.tolist(), strict=True):
             if self._codes.get(row) == code:  # else the key has begun anew
                 del self._codes[row]
+        self._codes = fitted(self._codes)
         self._number[codes] = -1
         if self.forget_after is not None:
             self.newest[codes] = self.seen[codes] = NEVER

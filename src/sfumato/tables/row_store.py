@@ -67,6 +67,12 @@ class RowStore(Stateful):
         """Rows stored."""
         return sum(map(len, self._chunks))
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows and of what finds them."""
+        places = [at.nbytes for *_, at in self._chunks if at is not None]
+        return sum(each.numbers.nbytes + each.rows.nbytes for each in self._chunks) + sum(places)
+
     def append(self, rows: pa.Table, numbers: Ints | None = None) -> Ints:
         """Store rows under ascending numbers from `next` on (None: the next ones); these."""
         if numbers is None:

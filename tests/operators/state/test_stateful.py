@@ -202,3 +202,23 @@ def test_fingerprints_say_what_differs_and_leave_out_what_may_change():
     )
     other = fingerprint("other", Config(2, Window(4)))
     assert "written by the operator example, and this query has other" in differences(before, other)
+
+
+def test_bytes_are_those_of_all_arrays_and_what_parts_say_of_themselves():
+    class Plain(Stateful):
+        def __init__(self):
+            self.many = dict.fromkeys(range(5))
+            self.numbers = np.zeros(7)
+
+    class Told(Plain):
+        @property
+        def nbytes(self):
+            return 1000
+
+    class Whole(Stateful):
+        def __init__(self, *parts):
+            self.parts, self.own = list(parts), np.zeros(2, np.int32)
+
+    assert Whole().nbytes == 8
+    assert Whole(Plain(), Plain()).nbytes == 8 + 2 * 56
+    assert Whole(Told(), Plain()).nbytes == 8 + 1000 + 56

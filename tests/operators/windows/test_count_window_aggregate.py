@@ -331,10 +331,9 @@ def distribution_at(measured, at):
 def test_a_bound_on_the_held_tuples_is_kept_and_counted():
     window = CountWindowAggregate(5, 0.95, [Aggregate("sum", 0)], max_tuples=6)
     answers = window.process(np.zeros(40, int), np.arange(41), np.full(40, 0.25), np.ones((40, 1)))
-    assert answers.held.max() == 6
+    assert answers.held.max() == answers.held[-1] == 6
     assert window.overflow == 34
     assert CountWindowAggregate.restore(window.snapshot()).overflow == 34
-    assert window.held == {0: 6}
 
 
 def test_no_rows_give_no_answers():

@@ -1,17 +1,20 @@
-"""Of many groups of a count window only some are ready for arrivals: no answer tells which."""
+"""Of many groups of windows only some are ready for arrivals: no answer tells which."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from seeds import examples
 from sfumato.operators.laws.aggregate import Aggregate
-from sfumato.operators.windows.count import count_window_aggregate
+from sfumato.operators.windows import grouped_windows
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
+from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
+from sfumato.operators.windows.resting_group import RestingGroup
 
 MANY = 10**6
 ALL = [
@@ -20,8 +23,24 @@ ALL = [
 ]
 
 
-def operator():
-    return CountWindowAggregate(5, 0.9, ALL, quantiles=(0.1, 0.6), distribution=3, samples=20)
+LAWS = {"quantiles": (0.1, 0.6), "distribution": 3}
+
+
+def of_rows(asked=ALL):
+    return CountWindowAggregate(5, 0.9, asked, samples=20, **LAWS)
+
+
+def of_change():
+    return DeltaWindowAggregate(1.5, 0, ALL, max_tuples=6, **LAWS)
+
+
+MAKE = {
+    "rows": of_rows,
+    "rows, no value": lambda: of_rows([Aggregate("count")]),
+    "rows, no law": lambda: CountWindowAggregate(5, 0.9, ALL[:4]),
+    "change": of_change,
+    "change, no law": lambda: DeltaWindowAggregate(1.5, 0, ALL[:4]),
+}
 
 
 def arrivals(rng, n, groups):
@@ -33,10 +52,10 @@ def arrivals(rng, n, groups):
     return rng.integers(0, groups, n), offsets, prob, values
 
 
-def answers(awake, batches, restart):
+def answers(make, awake, batches, restart):
     """Bytes of all answers, the last snapshot, and how many groups were ready at the end."""
-    count_window_aggregate.AWAKE = awake
-    window, found = operator(), []
+    grouped_windows.AWAKE = awake
+    window, found = make(), []
     for number, batch in enumerate(batches):
         if number == restart:
             window = window.restore(window.snapshot())
@@ -45,34 +64,38 @@ def answers(awake, batches, restart):
         for measured in out.results:
             parts += [measured.mean, measured.stddev, measured.existence, measured.quantiles]
         found.append([np.ascontiguousarray(part).tobytes() for part in parts])
-    ready = sum(group.moving is not None for group in window.groups)
+    ready = sum(isinstance(group, RestingGroup) for group in window._groups.values())
     return found, window.snapshot(), ready
 
 
-@examples(40)
+@examples(100)
 @given(
     seed=st.integers(0, 2**32 - 1),
     sizes=st.lists(st.integers(1, 20), min_size=1, max_size=8),
     awake=st.integers(1, 3),
     restart=st.integers(0, 8),
+    kind=st.sampled_from(list(MAKE)),
 )
-def test_groups_at_rest_answer_and_are_saved_as_those_that_are_ready(seed, sizes, awake, restart):
+def test_groups_at_rest_answer_and_are_saved_as_those_that_are_ready(
+    seed, sizes, awake, restart, kind
+):
     rng = np.random.default_rng(seed)
     batches = [arrivals(rng, size, 5) for size in sizes]
-    usual = count_window_aggregate.AWAKE
+    usual = grouped_windows.AWAKE
     try:
-        expected, saved, _ = answers(MANY, batches, None)
-        got, again, ready = answers(awake, batches, restart)
+        expected, saved, _ = answers(MAKE[kind], MANY, batches, None)
+        got, again, ready = answers(MAKE[kind], awake, batches, restart)
     finally:
-        count_window_aggregate.AWAKE = usual
+        grouped_windows.AWAKE = usual
     assert got == expected
     assert again == saved
     assert ready <= awake
 
 
-def test_a_group_at_rest_that_is_forgotten_begins_anew(monkeypatch):
-    monkeypatch.setattr(count_window_aggregate, "AWAKE", 1)
-    window, alone = operator(), operator()
+@pytest.mark.parametrize("make", [of_rows, of_change])
+def test_a_group_at_rest_that_is_forgotten_begins_anew(monkeypatch, make):
+    monkeypatch.setattr(grouped_windows, "AWAKE", 1)
+    window, alone = make(), make()
     one = (np.arange(2), np.array([1.0]), np.array([[3.0]]))
     for code in (0, 1, 0, 2):
         window.process([code], *one)
@@ -80,4 +103,4 @@ def test_a_group_at_rest_that_is_forgotten_begins_anew(monkeypatch):
     (fresh,) = alone.process([0], *one).held
     for code in (1, 0):
         assert window.process([code], *one).held[0] == fresh == 1
-    assert sum(group.moving is not None for group in window.groups) == 1
+    assert sum(isinstance(group, RestingGroup) for group in window._groups.values()) == 1

@@ -176,9 +176,9 @@ def test_memory_of_silent_keys_is_freed():
         time = np.arange(begin, begin + 500)
         operator.process([(0, table(time, [f"k{t}" for t in time]))], 0)
         assert len(operator.index) < 5_000
-        assert len(operator.operator.groups) < 5_000
+        assert len(operator.operator.codes) < 5_000
     restored = config.restore(operator.snapshot())
-    assert len(restored.operator.groups) == len(operator.operator.groups)
+    assert len(restored.operator.codes) == len(operator.operator.codes)
 
 
 def parts_of(time, key, after):

@@ -46,8 +46,8 @@ class Stateful:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays that it holds."""
-        return _bytes_of(self, set())
+        """Bytes of all arrays that it holds; those that say it themselves are not looked into."""
+        return _bytes_of(vars(self), set())
 
     def lengths(self) -> Sizes:
         """Lengths that are known before anything is loaded: the whole numbers of the config."""
@@ -141,7 +141,9 @@ def _bytes_of(held: Any, seen: set[int]) -> int:
     if id(held) in seen:
         return 0
     seen.add(id(held))
-    if isinstance(held, np.ndarray):
+    if isinstance(held, Stateful) and type(held).nbytes is Stateful.nbytes:
+        return _bytes_of(vars(held), seen)
+    if isinstance(held, Stateful | np.ndarray):
         return held.nbytes
     if type(held).__module__.startswith(__name__.split(".")[0]) and hasattr(held, "__dict__"):
         held = vars(held)

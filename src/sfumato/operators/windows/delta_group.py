@@ -16,12 +16,12 @@ from sfumato.kernels.windows.two_stacks import Held, Stacks
 from sfumato.operators.arrays import Floats, Ints, moved
 from sfumato.operators.laws.moment_channels import Channels
 from sfumato.operators.state.declared import Record, Value
-from sfumato.operators.state.stateful import Stateful
 from sfumato.operators.state.tuple_batch import TupleBatch, check_held, layout_of
 from sfumato.operators.windows.measures import measures_of
+from sfumato.operators.windows.resting_group import RestingGroup, packed, unpacked
 
 
-class DeltaGroup(Stateful):
+class DeltaGroup(RestingGroup):
     """One group's window: arrays with room at the end, moved to the front when that is used up."""
 
     state = {
@@ -33,7 +33,12 @@ class DeltaGroup(Stateful):
 
     def __init__(self, rule: DeltaRule, channels: Channels, attributes: int) -> None:
         self._rule, self._channels, self._measures = rule, channels, measures_of(channels)
-        self._attributes, self._noded = attributes, False
+        self._attributes = attributes
+        self._begin()
+
+    def _begin(self) -> None:
+        channels, attributes, self._noded = self._channels, self._attributes, False
+        self._written = True  # since `tuples` were taken
         self.front, self.overflow, self.arrived = 0, 0, 0  # tuples; the first two to be saved
         self.tuples = TupleBatch.none(attributes=attributes)  # those held, to be saved
         self._index = np.empty(0, np.int64)
@@ -58,7 +63,7 @@ class DeltaGroup(Stateful):
 
     def extend(self, batch: TupleBatch) -> tuple[Ints, Floats]:
         """Take arrivals: (int64[2, n], where the window began and ended; float64[r, 3, n])."""
-        enters = np.diff(batch.offsets) > 0
+        self._written, enters = True, np.diff(batch.offsets) > 0
         self._write(batch if enters.all() else batch.take(np.flatnonzero(enters)))
         bounds = np.empty((2, batch.size), np.int64)
         answers = np.full((self._measures.what.size, 3, batch.size), np.nan)
@@ -84,15 +89,22 @@ class DeltaGroup(Stateful):
         return {"attributes": self._attributes}
 
     def before_saving(self) -> None:
-        marks = self.held.marks[0]
+        if not self._written:
+            return
+        marks, self._written = self.held.marks[0], False
         self.tuples = self.members(marks["head"], marks["tail"])
         self.front, self.overflow = int(marks["middle"] - marks["head"]), int(marks["overflow"])
 
     def after_loading(self) -> None:
-        batch, arrived = self.tuples, self.arrived
+        batch = self.tuples
         check_held(batch.offsets, batch.prob, batch.values)
         if self.front > batch.size:
             raise ValueError("the older part of a window cannot end behind its newest tuple")
+        self._resume()
+
+    def _resume(self) -> None:
+        """Go on from the state, with memory that has seen nothing."""
+        batch, arrived = self.tuples, self.arrived
         self.arrived = 0
         self._write(batch)
         self._index[: batch.size], self.arrived = batch.index, arrived
@@ -106,6 +118,23 @@ class DeltaGroup(Stateful):
             add_tuple(self.held.lifted, i, self.stacks.back, 0)
         if batch.size:
             begin_survival(self.held, self._rule)
+
+    def rest(self) -> Ints:
+        self.before_saving()
+        marks, of = np.array([self.front, self.overflow, self.arrived]), self.tuples
+        rested = packed((marks, of.offsets, of.index), (of.prob, of.values.ravel()))
+        self._begin()
+        return rested
+
+    def recall(self, rested: Ints) -> None:
+        (marks, offsets, index), (prob, values) = unpacked(rested, 3, 2)
+        self.front, self.overflow, self.arrived = marks.tolist()
+        self.tuples = TupleBatch(offsets, prob, values.reshape(self._attributes, -1), index)
+        self._written = False
+
+    def wake(self, rested: Ints) -> None:
+        self.recall(rested)
+        self._resume()
 
     def _write(self, batch: TupleBatch) -> None:
         """Write arrivals after the tail, making room."""

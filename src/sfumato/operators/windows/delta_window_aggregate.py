@@ -18,7 +18,7 @@ from sfumato.operators.laws.independent_law import LawfulResults, checked_aggreg
 from sfumato.operators.laws.moment_channels import Channels
 from sfumato.operators.state.tuple_batch import TupleBatch, checked_alternatives, codes
 from sfumato.operators.windows.delta_group import DeltaGroup
-from sfumato.operators.windows.grouped_windows import GROUPED, GroupedWindows, WindowAnswers
+from sfumato.operators.windows.grouped_windows import GroupedWindows, WindowAnswers
 from sfumato.windows import Delta
 
 
@@ -74,7 +74,6 @@ class DeltaWindowAggregate(GroupedWindows):
 
     kind, version = "delta_window_aggregate", 3
     config: DeltaWindowConfig
-    state = GROUPED
 
     def __init__(
         self,

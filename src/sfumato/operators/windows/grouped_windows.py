@@ -1,25 +1,33 @@
-"""Window operators that answer every arrival, with a window for each group."""
+"""Window operators that answer every arrival, with a window for each group.
+
+Of many groups those with the latest arrivals are ready for more; the others rest.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.operators.arrays import Ints
+from sfumato.operators.dictionaries import fitted
 from sfumato.operators.laws.aggregate import Measured
-from sfumato.operators.state.declared import Array, Declaration, Part, Value
+from sfumato.operators.state.declared import Array, Declaration, Value
 from sfumato.operators.state.declared_list import List
 from sfumato.operators.state.stateful import Operator
+from sfumato.operators.windows.resting_group import GroupAtRest
 
 GROUPED: dict[str, Declaration] = {
     "overflow": Value(low=0),
     "codes": Array(int, "groups", low=0),
-    "groups": List(Part("_new_group")),
+    "groups": List(GroupAtRest()),
 }
+AWAKE = 2048  # groups that are ready for arrivals: waking a long window takes ten times its row
 
 
 @dataclass(frozen=True)
@@ -35,26 +43,65 @@ class WindowAnswers:
 
 
 class GroupedWindows(Operator):
-    """Groups by code, in order of appearance; a kind says what it keeps of each in `_new_group`."""
+    """Groups by code, in order of appearance; a kind says what it keeps of each in `_new_group`.
+
+    No answer tells which groups rest.
+    """
 
     spread = ("options",)
+    state = GROUPED
 
     def __init__(self) -> None:
         self.overflow = 0  # tuples evicted so far, over all groups, only because of `max_tuples`
-        self._groups: dict[int, Any] = {}
+        self._groups: dict[int, Any] = {}  # an array: it rests
+        self._recent: dict[int, Any] = {}  # those that do not, latest arrival last
 
     @abstractmethod
-    def _new_group(self) -> Any: ...
+    def _new_group(self) -> Any:
+        """A `RestingGroup` that has seen nothing."""
 
     def _group(self, code: int) -> Any:
-        if code not in self._groups:
-            self._groups[code] = self._new_group()
-        return self._groups[code]
+        """That of a code, ready for arrivals; a new one for a new code."""
+        group = self._recent.pop(code, None)
+        if group is None:
+            group, rested = self._spare(), self._groups.get(code)
+            if rested is not None:
+                group.wake(rested)
+            self._groups[code] = group
+        self._recent[code] = group
+        return group
+
+    def _spare(self) -> Any:
+        """One that has seen nothing: where there are many, that of a group that rests for it."""
+        if len(self._recent) < AWAKE:
+            return self._new_group()
+        code = next(iter(self._recent))
+        group = self._recent.pop(code)
+        self._rests(code)
+        self._groups[code] = group.rest()
+        return group
+
+    def _rests(self, code: int) -> None:
+        """A group is not ready any more, or is no more."""
 
     def forget(self, codes: npt.ArrayLike) -> None:
         """Groups of which no tuple comes any more; those that are not known are passed over."""
         for code in np.asarray(codes).tolist():
             self._groups.pop(code, None)
+            self._recent.pop(code, None)
+            self._rests(code)
+        self._groups = fitted(self._groups)
+
+    @cached_property
+    def scratch(self) -> Any:
+        """One that is no group's: those at rest are saved and loaded by it, in turn."""
+        return self._new_group()
+
+    def _to_save(self, group: Any) -> Any:
+        if isinstance(group, np.ndarray):
+            self.scratch.recall(group)
+            return self.scratch
+        return group
 
     @property
     def codes(self) -> Ints:
@@ -66,9 +113,9 @@ class GroupedWindows(Operator):
         self._groups = dict.fromkeys(codes.tolist())
 
     @property
-    def groups(self) -> list[Any]:
-        """What is kept of each."""
-        return list(self._groups.values())
+    def groups(self) -> Iterable[Any]:
+        """What has the state of each, until the next one is asked for."""
+        return map(self._to_save, self._groups.values())
 
     @groups.setter
     def groups(self, groups: list[Any]) -> None:

@@ -121,7 +121,7 @@ class UncertainWindow(Operator):
         if probability is not None:
             self._target = min(self.confidence, 1.0 - float(probability))
         self._limit = NO_LIMIT if self.max_tuples is None else self.max_tuples
-        self._state = _empty(FIRST_CAPACITY)
+        self.clear()
 
     def extend(self, existence: npt.ArrayLike) -> Ints:
         """Take arrivals in order; where the window began after each.
@@ -175,6 +175,11 @@ class UncertainWindow(Operator):
             raise ValueError("tuples held must have existed, one after the other")
         if held.size > self._limit or (self.max_tuples is None and (saved.overflow or saved.short)):
             raise ValueError(f"a window of at most {self.max_tuples} tuples cannot hold these")
+        self.recall(saved)
+
+    def recall(self, saved: HeldExistence) -> None:
+        """Go on from what `saved` was, of this window or of another one of the same config."""
+        held, indices = saved.existence, saved.indices
         state = _empty(max(FIRST_CAPACITY, held.size + 1))._replace(sums=saved.sums)
         state.held[: held.size] = held
         state.at[: held.size] = indices
@@ -183,6 +188,10 @@ class UncertainWindow(Operator):
         for name in ("arrived", "overflow", "short"):
             marks[name] = getattr(saved, name)
         self._state = state
+
+    def clear(self) -> None:
+        """Be as a new one."""
+        self._state = _empty(FIRST_CAPACITY)
 
     @property
     def arrived(self) -> int:

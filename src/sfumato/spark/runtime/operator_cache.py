@@ -69,16 +69,17 @@ class OperatorCache:
             held = self._pop((query, bucket))
         return held.operator if held is not None and nonce and held.nonce == nonce else None
 
-    def put(self, query: str, bucket: int, nonce: str, operator: Any, size: int) -> None:
-        """Keep an operator. size : bytes of its saved state, counted where it does not tell its
-        own `nbytes`."""
-        held = _Held(nonce, operator, max(size, getattr(operator, "nbytes", 0)), self._clock())
+    def put(self, query: str, bucket: int, nonce: str, operator: Any, size: int) -> bool:
+        """Keep an operator; whether others went. size : bytes that it takes"""
+        held = _Held(nonce, operator, size, self._clock())
         with self._lock:
             self._pop((query, bucket))
             self._held[query, bucket] = held
             self.bytes += held.size
+            before = len(self)
             while self._held and self._is_over(next(iter(self._held.values()))):
                 self._pop(next(iter(self._held)))
+            return len(self) < before
 
     def _is_over(self, oldest: _Held) -> bool:
         return self.bytes > self.most_bytes or self._clock() - oldest.used > self.unused

@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from sfumato.spark.runtime import siblings
 from sfumato.spark.runtime.bucket_steps import Done, Entries, advanced
+from sfumato.spark.runtime.garbage import FROZEN_HERE
 from sfumato.spark.runtime.operator_cache import CACHE
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
@@ -45,6 +48,31 @@ class Turn(NamedTuple):
     size: int
 
 
+@dataclass
+class Resident:
+    """An operator that lives here, and the bytes that it takes.
+
+    They are measured again once the work since then took ten times as long as measuring them:
+    an operator of many keys is not looked through for the few that have rows.
+    """
+
+    operator: TableOperator | Chain
+    size: int = 0
+    worked: float = 0.0  # seconds since the size was measured
+    measuring: float = 0.0  # seconds that this took
+
+    def takes(self, turn: Turn, batch: Entries) -> Done:
+        """What the operator does with a micro-batch."""
+        start = time.perf_counter()
+        done = advanced(self.operator, batch, turn.now, turn.whole)
+        end = time.perf_counter()
+        self.worked += end - start
+        if self.worked > 10 * self.measuring:
+            self.size = self.operator.nbytes
+            self.worked, self.measuring = 0.0, time.perf_counter() - end
+        return done
+
+
 def home() -> str:
     """The name of this worker as a home; "" where workers cannot ask each other."""
     return siblings.listen(_answered)
@@ -52,16 +80,21 @@ def home() -> str:
 
 def taken(turn: Turn, batch: Entries) -> Done | None:
     """What the operator does that lives here; None if it does not."""
-    operator = CACHE.take(turn.query, turn.bucket, turn.nonce)
-    return None if operator is None else taken_by(operator, turn, batch)
+    resident = CACHE.take(turn.query, turn.bucket, turn.nonce)
+    return None if resident is None else _lives_on(resident, turn, batch)
 
 
 def taken_by(operator: TableOperator | Chain, turn: Turn, batch: Entries) -> Done:
     """What an operator does, which lives here from now on."""
+    return _lives_on(Resident(operator), turn, batch)
+
+
+def _lives_on(resident: Resident, turn: Turn, batch: Entries) -> Done:
     with _AT_WORK[turn.query]:
-        done = advanced(operator, batch, turn.now, turn.whole)
-    size = turn.size if done.snapshot is None else len(done.snapshot)
-    CACHE.put(turn.query, turn.bucket, turn.after, operator, size)
+        done = resident.takes(turn, batch)
+    saved = turn.size if done.snapshot is None else len(done.snapshot)
+    size = max(saved, resident.size)
+    FROZEN_HERE.behind_batch(CACHE.put(turn.query, turn.bucket, turn.after, resident, size))
     return done
 
 

@@ -19,10 +19,8 @@ from sfumato.operators.windows.count.moving_aggregates import Kept, MovingAggreg
 from sfumato.operators.windows.count.window_groups import WindowGroup
 from sfumato.operators.windows.count.window_laws import Arrivals
 from sfumato.operators.windows.count.world_budget import WorldBudget
-from sfumato.operators.windows.grouped_windows import GROUPED, GroupedWindows, WindowAnswers
+from sfumato.operators.windows.grouped_windows import GroupedWindows, WindowAnswers
 from sfumato.operators.windows.uncertain_window import UncertainWindow
-
-AWAKE = 2048  # groups that are ready for arrivals; the others keep only what is saved
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,6 @@ class CountWindowAggregate(GroupedWindows):
 
     kind, version = "count_window_aggregate", 5
     config: CountWindowConfig
-    state = GROUPED
 
     def __init__(
         self,
@@ -100,7 +97,6 @@ class CountWindowAggregate(GroupedWindows):
         self.attributes = checked_aggregates(aggregates, None)  # so many of `values` count
         self._kept = Kept.of(self.aggregates, self.options.laws)
         self._budget = WorldBudget()
-        self._recent: dict[int, WindowGroup] = {}  # those not at rest, latest arrival last
 
     def process(
         self,
@@ -119,10 +115,9 @@ class CountWindowAggregate(GroupedWindows):
         group_of, *batch = self._checked(codes, offsets, prob, values)
         held, parts, orders = np.zeros(group_of.size, np.int64), [], []
         for code, rows in by_code(group_of):
-            group = self._awake(code)
+            group: WindowGroup = self._group(code)
             begins, flat = chosen(batch[0], rows)
             held[rows], answers = self._extend(group, begins, batch[1][flat], batch[2][flat])
-            assert group.moving is not None
             self._budget.arrived(code, group.moving)
             parts.append(answers)
             orders.append(rows)
@@ -132,42 +127,17 @@ class CountWindowAggregate(GroupedWindows):
         measured = [Measured.joined(of).take(back) for of in zip(*parts, strict=True)]
         return WindowAnswers(held, measured)
 
-    def forget(self, codes: npt.ArrayLike) -> None:
-        super().forget(codes)
-        for code in np.asarray(codes).tolist():
-            self._budget.forget(code)
-            self._recent.pop(code, None)
-
-    @property
-    def held(self) -> dict[int, int]:
-        """Tuples held now, w', by group code."""
-        return {code: group.window.held for code, group in self._groups.items()}
-
     def _new_group(self) -> WindowGroup:
         given = self.config
         window = UncertainWindow(
             given.rows, given.confidence, method=given.method, max_tuples=given.max_tuples
         )
-        return WindowGroup(window, self.attributes, self._new_moving())
+        limit = min(self.rows, given.max_tuples or self.rows)
+        moving = MovingAggregates(self._kept, self.rows, limit, self.options)
+        return WindowGroup(window, self.attributes, moving)
 
-    def _new_moving(self) -> MovingAggregates:
-        """One that has seen nothing: where there are many, that of a group that rests for it."""
-        if len(self._recent) >= AWAKE:
-            code = next(iter(self._recent))
-            moving = self._recent.pop(code).rest()
-            self._budget.forget(code)
-            moving.clear()
-            return moving
-        limit = min(self.rows, self.config.max_tuples or self.rows)
-        return MovingAggregates(self._kept, self.rows, limit, self.options)
-
-    def _awake(self, code: int) -> WindowGroup:
-        group: WindowGroup = self._group(code)
-        if group.moving is None:
-            group.wake(self._new_moving())
-        self._recent.pop(code, None)
-        self._recent[code] = group
-        return group
+    def _rests(self, code: int) -> None:
+        self._budget.forget(code)
 
     def _extend(
         self, group: WindowGroup, offsets: Ints, prob: Floats, values: Floats
@@ -184,7 +154,6 @@ class CountWindowAggregate(GroupedWindows):
             before,
             starts - first,
         )
-        assert group.moving is not None
         moved = group.moving.extend(arrivals)
         measured = {
             of: self.options.measured(moved.moments.get(of), moved.laws.get(of))

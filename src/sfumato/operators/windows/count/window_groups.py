@@ -6,19 +6,15 @@ import numpy as np
 
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.state.declared import Array, Offsets, Part
-from sfumato.operators.state.stateful import Stateful
 from sfumato.operators.state.tuple_batch import check_held
 from sfumato.operators.windows.count.moving_aggregates import MovingAggregates
 from sfumato.operators.windows.count.window_laws import Arrivals
-from sfumato.operators.windows.uncertain_window import UncertainWindow
+from sfumato.operators.windows.resting_group import RestingGroup, packed, unpacked
+from sfumato.operators.windows.uncertain_window import HeldExistence, UncertainWindow
 
 
-class WindowGroup(Stateful):
-    """One group's window, the tuples it holds, and what every arrival updates.
-
-    At rest it has only what is saved, a few times smaller, and is to be woken before the next
-    arrival. A loaded one is at rest.
-    """
+class WindowGroup(RestingGroup):
+    """One group's window, the tuples it holds, and what every arrival updates."""
 
     state = {
         "window": Part(),
@@ -29,44 +25,58 @@ class WindowGroup(Stateful):
         "numbers": Array(float, None),
     }
 
-    moving: MovingAggregates | None
-
     def __init__(self, window: UncertainWindow, attributes: int, moving: MovingAggregates) -> None:
         self.window, self.moving, self._attributes = window, moving, attributes
+        self._begin()
+
+    def _begin(self) -> None:
         self.offsets: Ints = np.zeros(1, np.int64)
         self.prob: Floats = np.empty(0)
-        self.values: Floats = np.empty((0, attributes))
+        self.values: Floats = np.empty((0, self._attributes))
         self.memo: Ints = np.empty(0, np.int64)  # of `moving`, to be saved
         self.numbers: Floats = np.empty(0)
+        self._moved = True  # since the memo was taken
 
     def lengths(self) -> dict[str, int]:
         return {"attributes": self._attributes}
 
     def before_saving(self) -> None:
-        if self.moving is not None:
-            self.memo, self.numbers = self.moving.memo
+        if self._moved:
+            (self.memo, self.numbers), self._moved = self.moving.memo, False
 
     def after_loading(self) -> None:
         check_held(self.offsets, self.prob, self.values)
         if not np.array_equal(self.window.indices, np.arange(self.first, self.window.arrived)):
             raise ValueError("the window must hold its newest tuples, and their alternatives")
-        assert self.moving is not None
-        self.wake(self.moving)  # raises for what is damaged
-        self.moving = None
+        self._resume()  # raises for what is damaged
 
-    def rest(self) -> MovingAggregates:
-        """Keep only what is saved; what is given back may serve another group."""
-        assert self.moving is not None
-        self.before_saving()
-        given, self.moving = self.moving, None
-        return given
-
-    def wake(self, fresh: MovingAggregates) -> None:
-        """Go on with `fresh`, which has seen nothing, as if there had been no rest."""
+    def _resume(self) -> None:
         none = np.empty(0, np.int64)
         held = Arrivals(self.offsets, self.prob, self.values, self.first, 0, none)
-        fresh.resume((self.memo, self.numbers), held)
-        self.moving = fresh
+        self.moving.resume((self.memo, self.numbers), held)
+        self._moved = False
+
+    def rest(self) -> Ints:
+        self.before_saving()
+        window = self.window.saved
+        marks = np.array([window.arrived, window.overflow, window.short])
+        reals = window.sums, window.existence, self.prob, self.values.ravel(), self.numbers
+        rested = packed((marks, window.indices, self.offsets, self.memo), reals)
+        self.window.clear()
+        self.moving.clear()
+        self._begin()
+        return rested
+
+    def recall(self, rested: Ints) -> None:
+        (marks, indices, self.offsets, self.memo), reals = unpacked(rested, 4, 5)
+        sums, existence, self.prob, values, self.numbers = reals
+        self.values = values.reshape(self.prob.size, self._attributes)
+        self.window.recall(HeldExistence(existence, indices, sums, *marks.tolist()))
+        self._moved = False
+
+    def wake(self, rested: Ints) -> None:
+        self.recall(rested)
+        self._resume()
 
     @property
     def first(self) -> int:
@@ -79,3 +89,4 @@ class WindowGroup(Stateful):
         begin = int(a.offsets[head])
         self.offsets = a.offsets[head:] - begin
         self.prob, self.values = a.prob[begin:].copy(), a.values[begin:].copy()
+        self._moved = True

@@ -1,0 +1,62 @@
+"""No collection of garbage looks at what operators are made of, and no garbage stays."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+
+from sfumato.spark.runtime.garbage import FROZEN, Frozen
+
+
+class Loop:
+    """Garbage that only a collection finds."""
+
+    def __init__(self):
+        self.itself = self
+
+
+@pytest.fixture
+def frozen():
+    now = [0.0]
+    gc.unfreeze()
+    gc.disable()  # so that none happens but where the test says so
+    made = Frozen(clock=lambda: now[0])
+    made.now = now
+    yield made
+    gc.unfreeze()
+    gc.enable()
+
+
+def lost():
+    return weakref.ref(Loop())
+
+
+def test_what_is_alive_behind_a_batch_is_frozen_once_there_was_a_collection(frozen):
+    frozen.behind_batch(False)
+    assert gc.get_freeze_count() == 0
+    frozen.behind_batch(False)
+    assert gc.get_freeze_count() == 0
+    gc.collect()
+    frozen.behind_batch(False)
+    assert gc.get_freeze_count() > 1000
+    frozen.now[0] = FROZEN - 1
+    frozen.behind_batch(False)
+    assert gc.get_freeze_count() > 1000
+
+
+@pytest.mark.parametrize(("later", "operators_left"), [(FROZEN, False), (1.0, True)])
+def test_garbage_that_was_frozen_is_found_later(frozen, later, operators_left):
+    frozen.behind_batch(False)
+    gc.collect()
+    garbage = lost()
+    frozen.behind_batch(False)
+    gc.collect()
+    assert garbage() is not None
+    frozen.now[0] = later
+    frozen.behind_batch(operators_left)
+    gc.collect()
+    assert garbage() is None
+    frozen.behind_batch(False)
+    assert gc.get_freeze_count() > 1000
