@@ -48,14 +48,15 @@ def pytest_collection_modifyitems(items):
     """A test that takes the Spark session is a Spark test; what is long begins early.
 
     Processes share tests file by file: a long file that begins last keeps one of them busy alone.
-    Spark's files come first, then those with the most tests.
+    Files with Spark or with slow tests come first, then those with the most tests.
     """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
-    with_spark = {item.path for item in items if item.get_closest_marker("spark")}
+    marks = ("spark", "slow")
+    long = {item.path for item in items if any(map(item.get_closest_marker, marks))}
     tests = Counter(item.path for item in items)
-    items.sort(key=lambda item: (item.path not in with_spark, -tests[item.path], item.path))
+    items.sort(key=lambda item: (item.path not in long, -tests[item.path], item.path))
 
 
 @pytest.fixture(scope="session")

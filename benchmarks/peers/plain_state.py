@@ -1,4 +1,5 @@
-"""What a user would write with Spark's own state, key by key: a reorder and a window aggregate.
+"""What a user would write with Spark's own state, key by key: a reorder and a window aggregate; and
+a processor that does nothing.
 
 Tuned as one would: a key's rows are one Arrow table in one value of the state, all work on rows is
 pandas' or Arrow's, and a key is touched only in micro-batches that have rows of it.
@@ -70,6 +71,28 @@ def reorder(stream: DataFrame, delay: str) -> DataFrame:
     schema = StructType([*stream.schema.fields, StructField("late", BooleanType())])
     return stream.groupBy("device").transformWithStateInPandas(
         PlainReorder(pd.Timedelta(delay)), schema, "Append", "None"
+    )
+
+
+class Nothing(StatefulProcessor):
+    """Keeps nothing and gives nothing."""
+
+    def init(self, handle: Any) -> None:
+        pass
+
+    def handleInputRows(  # noqa: N802
+        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
+    ) -> Iterator[pd.DataFrame]:
+        yield from ()
+
+    def close(self) -> None:
+        pass
+
+
+def nothing(stream: DataFrame) -> DataFrame:
+    """Timers of processing time, though none is set: Spark runs micro-batches without rows."""
+    return stream.groupBy("device").transformWithStateInPandas(
+        Nothing(), "device long", "Append", "ProcessingTime"
     )
 
 
