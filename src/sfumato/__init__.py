@@ -5,8 +5,6 @@ is a line there. They are loaded when they are first used, so that a Spark worke
 only the kernels and operators it runs, does not pay for the rest.
 """
 
-from __future__ import annotations
-
 import ast
 from importlib import import_module
 from pkgutil import get_data

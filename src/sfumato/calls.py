@@ -1,7 +1,5 @@
 """Calls of public functions: what a call lacks, or has too much, in a sentence."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from functools import wraps

@@ -1,7 +1,5 @@
 """Points that stand for an error of known distribution: quantiles, fixed and not drawn."""
 
-from __future__ import annotations
-
 import numpy as np
 
 DISTRIBUTIONS = ("normal", "uniform", "exponential")

@@ -4,8 +4,6 @@ PySpark is an extra too: a platform brings its own, and `sfumato.local` does wit
 this module imports nothing.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 

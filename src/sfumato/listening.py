@@ -5,8 +5,6 @@ lock while they wait for a thread that may need it: to remove the last one, or t
 can wait for ever (SPARK-59623), and a client with a listener does not end by itself.
 """
 
-from __future__ import annotations
-
 import threading
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What the operators of a query counted in a micro-batch, as Spark reports it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -1,7 +1,5 @@
 """Queries that are registered with an operator: frozen, checked when made; what ranks tuples."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Window configurations: frozen, and checked when they are made."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from datetime import timedelta

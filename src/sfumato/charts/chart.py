@@ -1,7 +1,5 @@
 """`sf.chart`: the picture of whatever it is given."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sfumato.charts.distribution import distribution_chart, results_chart

@@ -1,7 +1,5 @@
 """Pictures of results: one distribution as bars, the results of a window as bands over time."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A picture of an uncertain count window: which of the newest tuples are in it, how probably."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A picture of a running query: rows a second, and the share of late rows, micro-batch by batch."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

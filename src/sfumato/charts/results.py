@@ -1,7 +1,5 @@
 """What a picture is drawn of: one distribution, or the results of a window, as plain numbers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """`sfumato check`: what a pipeline reads, does and writes, once Spark has resolved all of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pyspark.sql import DataFrame, SparkSession

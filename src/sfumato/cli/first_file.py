@@ -1,7 +1,5 @@
 """`sfumato init`: a first pipeline file that reads a file, a folder of files or a topic."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

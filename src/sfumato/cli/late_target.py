@@ -1,7 +1,5 @@
 """Which share of late rows a query allows: what its text, or that of a query it reads, asks for."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from sfumato.sql.planner.first_look import bodies, relations, table_names

@@ -1,7 +1,5 @@
 """What others see of a run while it runs: a page in the browser, metrics over HTTP or in a file."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager

@@ -1,7 +1,5 @@
 """What several concepts do with arrays, each thing once."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.compile import lean

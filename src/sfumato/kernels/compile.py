@@ -20,8 +20,6 @@ below, the settings below, the processor and the types of its arguments. So noth
 thrown away after an edit or an upgrade: another text has another file.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import pickle

@@ -4,8 +4,6 @@ Only modules of the same package count; others are known by their versions. A st
 while the module is imported, so that it is of the text that runs, not of one edited since.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import re

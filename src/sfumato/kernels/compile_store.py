@@ -11,8 +11,6 @@ A file holds a pickle, and reading a pickle runs what it says. So a folder or fi
 it belongs to root or to the user who reads it, and nobody else can write to it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

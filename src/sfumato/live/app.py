@@ -1,7 +1,5 @@
 """The web application: the page, its events, Prometheus' text; nothing of it without the token."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import secrets

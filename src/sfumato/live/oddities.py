@@ -1,7 +1,5 @@
 """What is out of the ordinary in a query's totals, in words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from sfumato.metrics.progress import counted

@@ -1,7 +1,5 @@
 """The page's server: a thread of this process, on loopback only."""
 
-from __future__ import annotations
-
 import secrets
 import socket
 import time

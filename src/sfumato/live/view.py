@@ -1,7 +1,5 @@
 """What the page shows of each query, as JSON values."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

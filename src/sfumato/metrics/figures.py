@@ -1,7 +1,5 @@
 """The figures of all streaming queries of a session, taken from reports, read by any thread."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """A Grafana dashboard of the metrics, and alerts worth having, as files for those tools."""
 
-from __future__ import annotations
-
 from typing import Any
 
 RATE = "[5m]"

@@ -1,7 +1,5 @@
 """Figures as JSON lines: an object a sample, with its time, name, labels and value."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime

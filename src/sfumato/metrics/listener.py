@@ -1,7 +1,5 @@
 """Reports of a session's streaming queries, as Spark sends them; no query is changed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

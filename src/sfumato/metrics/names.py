@@ -1,7 +1,5 @@
 """The names of all metrics, with what they mean: once, for Prometheus, JSON lines and the docs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

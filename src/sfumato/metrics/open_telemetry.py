@@ -1,7 +1,5 @@
 """Figures as OpenTelemetry's instruments, through its own packages (extra `opentelemetry`)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation

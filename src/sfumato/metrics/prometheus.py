@@ -1,7 +1,5 @@
 """Figures as Prometheus reads them, through its own client library (extra `metrics`)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every figure as a sample: a metric, the values of its labels, a number."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Figures to be fetched by a monitoring system: over HTTP, or from a file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path

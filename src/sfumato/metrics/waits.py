@@ -1,7 +1,5 @@
 """How long rows wait, of a histogram whose bins double: its quantiles."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field

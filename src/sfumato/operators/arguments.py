@@ -1,7 +1,5 @@
 """Checks of arguments; errors name the argument, what is expected and what came."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Arrays of numbers: their types, growth, and lists of different lengths stored end to end."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

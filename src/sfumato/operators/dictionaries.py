@@ -1,7 +1,5 @@
 """Dictionaries that give memory back: Python's keep the room of their largest size."""
 
-from __future__ import annotations
-
 import sys
 from typing import TypeVar
 

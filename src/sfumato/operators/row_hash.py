@@ -1,7 +1,5 @@
 """Hashes of rows, which decide between simultaneous ones: kernels for columns of plain arrays."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Arrival order: one sequence out of rows that came in several pieces."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

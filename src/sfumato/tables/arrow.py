@@ -1,7 +1,5 @@
 """Arrow columns as the arrays the operators take, and back."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -3,8 +3,6 @@
 A checksum comes behind: what reads Arrow trusts names, types and lengths in these bytes.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from dataclasses import dataclass

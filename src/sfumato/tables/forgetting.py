@@ -1,7 +1,5 @@
 """After how long a key is forgotten: an argument of every function with keys."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Codes for key values: 0, 1, 2, ... in order of first appearance; those forgotten come back."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How the answers of an operator become the rows of a later one in a chain."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

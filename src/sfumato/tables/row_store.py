@@ -1,7 +1,5 @@
 """Arrow rows under numbers that only grow, kept while an operator may still need them."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

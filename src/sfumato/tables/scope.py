@@ -4,8 +4,6 @@ What is aggregated or joined by `keys` may only be complete by a punctuation tha
 its rows, so that these keys must contain those of the controller.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 

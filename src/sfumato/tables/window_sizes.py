@@ -1,7 +1,5 @@
 """How many tuples windows by count hold, against how many are to exist in them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

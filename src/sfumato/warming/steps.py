@@ -1,7 +1,5 @@
 """Every operator, run on a few rows: what compiles all kernels that a query may need."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any, NamedTuple
 

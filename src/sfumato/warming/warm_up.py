@@ -1,7 +1,5 @@
 """Every kernel that a query may need, compiled ahead, here and by other processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The commands that play real streams: `demo` and `watch`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated

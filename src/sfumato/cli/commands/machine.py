@@ -1,7 +1,5 @@
 """The commands without streams: `reproduce` measures, `warm-up` compiles."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

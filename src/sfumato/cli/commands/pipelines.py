@@ -1,7 +1,5 @@
 """The commands of pipeline files: `run`, `explain`, `check` and `init`."""
 
-from __future__ import annotations
-
 import json
 from enum import StrEnum
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is wrong with a pipeline that can be told before Spark starts: no data is read."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Formats that Spark does not bring along, and the line of a pipeline file that adds them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Columns of a schema as Spark's DDL writes them, so far as they can be told without Spark."""
 
-from __future__ import annotations
-
 import re
 
 from sfumato.near_misses import did_you_mean

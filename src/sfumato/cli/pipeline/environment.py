@@ -1,7 +1,5 @@
 """`${NAME}` in a pipeline file: values of the environment, which are used and never printed."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

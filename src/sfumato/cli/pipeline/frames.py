@@ -1,7 +1,5 @@
 """Frames of a pipeline's sources, and rows as its sinks write them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any

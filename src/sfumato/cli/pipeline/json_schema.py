@@ -1,7 +1,5 @@
 """The JSON schema of a pipeline file, for editors, from the keys that the reader knows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sfumato.cli.pipeline import keys

@@ -1,7 +1,5 @@
 """What a pipeline file may say: every key once, for the reader, the JSON schema and the errors."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

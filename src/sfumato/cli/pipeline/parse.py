@@ -4,8 +4,6 @@ Reading checks the form and nothing else: no source is opened, no query is parse
 raises PipelineError with the place in the file, what was expected and the likely word.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import tomllib

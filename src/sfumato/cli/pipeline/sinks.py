@@ -1,7 +1,5 @@
 """`[sinks.NAME]` of a pipeline file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

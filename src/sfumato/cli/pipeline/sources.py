@@ -1,7 +1,5 @@
 """`[sources.NAME]` of a pipeline file."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -5,8 +5,6 @@ rows, the next four a long one, the last four the whole stream, of which they li
 sample that gets thinner as the stream gets longer.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.compile import compiled

@@ -18,15 +18,7 @@ from sfumato.kernels.disorder.conformal_delay import conformal_step
 from sfumato.kernels.disorder.largest_delay import fixed_step, largest_step
 from sfumato.kernels.disorder.normal_delay import normal_step
 from sfumato.kernels.disorder.sort_buffer import slack_forget, slack_step
-from sfumato.kernels.disorder.state import (
-    ALWAYS,
-    AVERAGED,
-    CONFORMAL,
-    FIXED,
-    NEVER,
-    NORMAL,
-    SLACK,
-)
+from sfumato.kernels.disorder.state import ALWAYS, AVERAGED, CONFORMAL, FIXED, NEVER, NORMAL, SLACK
 
 
 @compiled

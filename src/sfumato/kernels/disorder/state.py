@@ -7,8 +7,6 @@ estimator's), and at `heap_place`, only with a bound on the buffer, the rows hel
 `buffer_bound`). Times are int64 microseconds.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

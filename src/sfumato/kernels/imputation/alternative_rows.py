@@ -1,7 +1,5 @@
 """Alternatives as they are written, one after the other, in arrays that grow."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -12,11 +12,7 @@ tightest first, as long as there are enough donors; it lets the nearest of them 
 import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
-from sfumato.kernels.imputation.donor_tree import (
-    most_rows,
-    nodes_in_box,
-    rows_in_nodes,
-)
+from sfumato.kernels.imputation.donor_tree import most_rows, nodes_in_box, rows_in_nodes
 from sfumato.kernels.imputation.repository import new_scratch, scale, tree_of
 
 # How an attribute of an object was found, unless it is a set of dependencies.

@@ -14,8 +14,6 @@ edges included. Subtraction rounds monotonically: what holds for both ends of a 
 for all of its rows, and what a node excludes none of its rows satisfies, to the last bit.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ Dependencies are chosen on scaled attributes (`dependency_choice`); the values t
 scaled.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -14,11 +12,7 @@ from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.imputation.alternative_rows import AlternativeRows, room_for
 from sfumato.kernels.imputation.attribute_law import attribute_law, calibrated_law
 from sfumato.kernels.imputation.calibration import deviation_of, rank_of
-from sfumato.kernels.imputation.dependency_choice import (
-    IMPUTED,
-    PRESENT,
-    choose_narrowest,
-)
+from sfumato.kernels.imputation.dependency_choice import IMPUTED, PRESENT, choose_narrowest
 from sfumato.kernels.imputation.joint_values import write_joint
 from sfumato.kernels.imputation.level_values import keep_levels
 from sfumato.kernels.imputation.merge_nearest import merge_nearest

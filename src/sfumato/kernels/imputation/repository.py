@@ -1,7 +1,5 @@
 """A repository made ready for imputing: its trees, values and dependencies, and room to work in."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

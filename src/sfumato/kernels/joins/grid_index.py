@@ -9,8 +9,6 @@ The largest reach in a window (r_max) is kept by a monotone queue: in queue[fron
 order of arrival with falling reach; a new reach pops the smaller ones, an evicted slot the front.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

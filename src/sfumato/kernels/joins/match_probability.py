@@ -1,7 +1,5 @@
 """Pr(match) of two uncertain tuples: the sum over their pairs of samples that are near."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The pairs of samples that make up a match."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -5,8 +5,6 @@ instead: this is also the fallback in high dimensions, where 3**d cells would be
 choice changes an answer.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -5,8 +5,6 @@ samples of its tuples, ordered by value. A node is the place of the sample's pro
 blocks, so the trees need no storage management of their own.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -14,12 +12,7 @@ import numpy as np
 from sfumato.kernels.arrays import sort_slots
 from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.joins.match_probability import match_probability
-from sfumato.kernels.joins.similarity_nested import (
-    FOUND,
-    add_found,
-    enter,
-    forget_before,
-)
+from sfumato.kernels.joins.similarity_nested import FOUND, add_found, enter, forget_before
 from sfumato.kernels.joins.store_room import move_window
 from sfumato.kernels.joins.tuple_store import first_in_time, owned, padded, widest_window
 

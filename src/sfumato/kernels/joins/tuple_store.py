@@ -17,8 +17,6 @@ The samples of a tuple are a block of rows of equal padded length L: the probabi
 one row for each coordinate. Padding has probability 0 and coordinate NaN: it is near nothing.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -6,8 +6,6 @@ follows can matter. With existences near 1 that takes a few dozen alternatives o
 MIN is the MAX of the negated values.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -19,8 +19,6 @@ recursion over (count; probability, first, second moment) would cost O(n) a tupl
 merge, for the same numbers.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

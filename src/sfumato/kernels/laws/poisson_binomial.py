@@ -1,7 +1,5 @@
 """The law of a sum of independent Bernoulli variables, kept only where it has mass."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.compile import compiled, lean_fused

@@ -1,7 +1,5 @@
 """Seeded possible worlds of a stream: which of its alternatives a tuple takes in world s."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Uncertain tuples of one attribute, as the kernels of laws take them."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

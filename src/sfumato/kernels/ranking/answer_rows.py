@@ -1,7 +1,5 @@
 """The rows of many queries' answers, from the rankings that one run gave for each k."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -6,8 +6,6 @@ one independent tuple that exists with the mass of its members above x (D, secti
 rule up to i, that holds for the positions strictly between i and the rule's next member.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -7,8 +7,6 @@ keeps its relative precision. (Dividing one's own rule out again would be shorte
 digits left after some hundred ordinary pairs.) Depth first, one law and one list a level.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pr_k: the probability to exist with fewer than k items above, for all items and several k."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

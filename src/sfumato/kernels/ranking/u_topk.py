@@ -11,8 +11,6 @@ Source: the scan over prefixes for x-relations of Yi, Li, Kollios and Srivastava
 definition of Soliman, Ilyas and Chang (2007), named in D, section 2; the heap is ours.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

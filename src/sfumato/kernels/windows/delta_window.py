@@ -3,8 +3,6 @@
 Source: A, section 8.1.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -13,8 +13,6 @@ its time only, so it is in no pane.
 Source: panes as paired windows, Krishnamurthy, Wu & Franklin (2006).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -11,8 +11,6 @@ can have completed them. The others have missed it.
 Source: the extents, C, equation (6.1).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

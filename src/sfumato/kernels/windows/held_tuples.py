@@ -1,7 +1,5 @@
 """The tuples of a window as kernels of one attribute take them."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

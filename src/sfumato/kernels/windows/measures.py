@@ -1,7 +1,5 @@
 """What is measured of a set of tuples, as kernels take it."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

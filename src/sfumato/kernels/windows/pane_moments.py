@@ -13,8 +13,6 @@ with it the last bit, does not depend on calls. Late rows have partials of their
 merged last.  Source: van Herk (1992), for running maxima.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -10,21 +10,13 @@ stride at a time. Turning over depends on arrivals and evictions alone, and so d
 Source: queue of two stacks as in the window aggregation literature (two-stacks).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
 
 from sfumato.kernels.arrays import integers
 from sfumato.kernels.compile import lean
-from sfumato.kernels.laws.mergeable_moments import (
-    Sets,
-    add_tuple,
-    clear_set,
-    copy_set,
-    merge_set,
-)
+from sfumato.kernels.laws.mergeable_moments import Sets, add_tuple, clear_set, copy_set, merge_set
 
 STRIDE = 16
 # Places of the tuples held and of the front's end; block : which one of the front is built.

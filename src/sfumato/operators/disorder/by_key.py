@@ -1,7 +1,5 @@
 """Records found by their keys without a look at the others."""
 
-from __future__ import annotations
-
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np

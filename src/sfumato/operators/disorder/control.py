@@ -1,7 +1,5 @@
 """How punctuations are estimated: the settings of a disorder controller, checked."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from statistics import NormalDist
 

@@ -1,7 +1,5 @@
 """Many disorder controllers as arrays: their states, the memory they share, and its growth."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

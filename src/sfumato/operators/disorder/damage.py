@@ -1,7 +1,5 @@
 """What restored controllers must satisfy, so that kernels never leave their arrays."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.disorder import state

@@ -1,7 +1,5 @@
 """What a reorder holds back, and since when: figures for whoever watches it."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

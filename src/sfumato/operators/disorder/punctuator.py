@@ -1,7 +1,5 @@
 """Disorder control: how far event time has come, judged from the rows that arrived."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Rows in event-time order: held until the punctuation of their key has passed them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """The rows of a reorder: as they come, while they wait, judged, and as they come out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """The sources that keys are made of: which of them count, and how far they let rows out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Event times and arrivals as the kernels take them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 FARTHEST = 1 << 58  # microseconds from 1970, about the year 11,000: beyond it times are one

@@ -1,7 +1,5 @@
 """How long a reorder holds its rows: a histogram of those that came out, for whoever watches."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.disorder.state import ALWAYS, NEVER

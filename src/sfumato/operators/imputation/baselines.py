@@ -1,7 +1,5 @@
 """Single-value imputation, to compare with: nearest rows, interpolation on the stream, the mean."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

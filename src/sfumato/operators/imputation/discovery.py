@@ -1,7 +1,5 @@
 """Dependencies found in a repository by a search over thresholds."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Box queries over the rows of a repository: who could lend a value."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

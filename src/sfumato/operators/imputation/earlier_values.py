@@ -1,7 +1,5 @@
 """What a stream knew before: the last known value of every attribute, and how old it is."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What became of objects that were imputed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

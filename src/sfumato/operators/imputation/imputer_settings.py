@@ -1,7 +1,5 @@
 """How an imputer imputes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from sfumato.kernels.imputation.repository import Choice

@@ -1,7 +1,5 @@
 """Imputation lattices: all ways to combine dependencies, and the order in which they are tried."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The columns of a repository, and how they are scaled."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The answers of a join: as they are found, and as a set that changes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar

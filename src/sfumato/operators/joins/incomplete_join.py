@@ -1,7 +1,5 @@
 """Join of streams with missing values: imputation and join at once, without an engine."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self

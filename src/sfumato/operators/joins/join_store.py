@@ -1,7 +1,5 @@
 """The tuples that a join holds, and room for more; windows of one stream and key each."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

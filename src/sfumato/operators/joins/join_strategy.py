@@ -4,14 +4,7 @@ A strategy keeps whatever index it needs beside the join's store, and hears when
 Answers do not depend on the strategy: all end in the same test of a candidate.
 """
 
-from __future__ import annotations
-
-from sfumato.kernels.joins.grid_index import (
-    empty_indexed,
-    move_indexed,
-    new_grid,
-    rebuild_all,
-)
+from sfumato.kernels.joins.grid_index import empty_indexed, move_indexed, new_grid, rebuild_all
 from sfumato.kernels.joins.match_probability import Criterion
 from sfumato.kernels.joins.regions import summarise, summary_columns
 from sfumato.kernels.joins.similarity_grid import join_grid

@@ -1,7 +1,5 @@
 """What the window of a stream holds in a join."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

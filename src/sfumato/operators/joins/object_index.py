@@ -1,7 +1,5 @@
 """What a join of incomplete streams keeps beside its store: boxes, by the slots of the store."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

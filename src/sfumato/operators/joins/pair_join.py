@@ -1,7 +1,5 @@
 """What the joins of uncertain and of incomplete streams share: numbers, windows, answers, time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Self
 

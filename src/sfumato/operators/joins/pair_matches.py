@@ -1,7 +1,5 @@
 """Matches of given pairs of tuples, each surely in its window."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

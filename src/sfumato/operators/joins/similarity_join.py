@@ -1,7 +1,5 @@
 """Similarity join of two streams over uncertain windows, without an engine."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple

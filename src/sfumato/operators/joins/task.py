@@ -1,7 +1,5 @@
 """Which part of a join's work an operator does, where several tasks share it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from sfumato.operators.arguments import whole

@@ -1,7 +1,5 @@
 """What a window can be asked for, and the form of the answers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from sfumato.operators.arrays import Floats, Ints

@@ -1,7 +1,5 @@
 """Laws of aggregates over independent tuples that all are inside, and the results from them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which attributes' moments are kept for which aggregates."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The law of how many of some independent, maybe-existing tuples exist."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

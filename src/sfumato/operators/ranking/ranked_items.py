@@ -1,7 +1,5 @@
 """Items with scores, probabilities and generation rules: checked, ranked, ready for the kernels."""
 
-from __future__ import annotations
-
 import math
 import operator
 from typing import Any, NamedTuple

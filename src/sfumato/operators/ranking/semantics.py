@@ -1,7 +1,5 @@
 """The semantics of a top-k query, and its answers: several k from one computation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial

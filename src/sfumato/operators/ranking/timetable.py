@@ -3,8 +3,6 @@
 Source: D, sections 4 to 8.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Iterable, Iterator, Sequence

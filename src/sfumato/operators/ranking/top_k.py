@@ -5,8 +5,6 @@ RankedItems describes and checks them. Results have one entry for each tuple (ea
 `tuples` says which items are alternatives of one tuple). Chances below 4e-18 are given as 0.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a top-k window is made of: its queries, what its window holds, and how that is ranked."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Of items checked and ranked; one value a tuple, or one for each k.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

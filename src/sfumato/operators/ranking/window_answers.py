@@ -1,7 +1,5 @@
 """The answers of a top-k window: several runs of several queries, as parallel arrays."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a top-k window holds, and which of it is inside at an instant."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.operators.arrays import Ints

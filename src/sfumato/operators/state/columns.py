@@ -1,7 +1,5 @@
 """Records of parallel arrays: parts of them, several as one, and none."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 

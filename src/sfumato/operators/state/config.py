@@ -4,8 +4,6 @@ A config is a frozen dataclass of plain values (numbers, text, bools, None, tupl
 them, other such dataclasses, durations) that checks itself when it is made.
 """
 
-from __future__ import annotations
-
 import json
 import types
 import zlib

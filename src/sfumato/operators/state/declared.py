@@ -7,8 +7,6 @@ of a config are lengths too.
 A restored array is always contiguous, writable and of the declared dtype, shape and range.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Protocol

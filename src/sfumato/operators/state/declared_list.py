@@ -1,7 +1,5 @@
 """Lists as declared state: the arrays of all items end to end, in one array for each part."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ the header (JSON: kind, version, scalars, and the place of every part), then the
 starting at a multiple of 8 bytes: the raw bytes of arrays.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import struct

@@ -1,7 +1,5 @@
 """State as declared attributes, from which saving and loading follow."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self, get_type_hints

@@ -1,7 +1,5 @@
 """Tuples with their alternatives as flat arrays, checked."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar

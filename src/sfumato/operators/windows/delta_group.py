@@ -1,7 +1,5 @@
 """One group's attribute-delta window: the tuples it holds and the partials over them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.laws.mergeable_moments import Sets, add_tuple

@@ -1,7 +1,5 @@
 """Aggregates over attribute-delta windows of uncertain tuples, one window a group."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """About how many tuples a window will hold, before it holds any."""
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 

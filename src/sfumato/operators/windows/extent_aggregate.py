@@ -1,7 +1,5 @@
 """Aggregates over time extents of uncertain tuples, driven by punctuations."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is known of the groups of an extent aggregate and of the scopes that share punctuations."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.windows.extents import NEVER, SCOPE, number_tuples

@@ -1,7 +1,5 @@
 """The tuples that an extent aggregate holds: until their pane is complete, in panes, at rest."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

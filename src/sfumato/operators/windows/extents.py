@@ -1,7 +1,5 @@
 """Complete time extents as an answer, and checks of what they are made from."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -3,8 +3,6 @@
 Of many groups those with the latest arrivals are ready for more; the others rest.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What aggregates measure, as kernels take it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.windows.measures import Measures

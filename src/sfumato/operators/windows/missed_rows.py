@@ -1,7 +1,5 @@
 """Rows that came too late for some extents, until these are complete: what their `late` counts."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.windows.extent_lists import late_of_extents

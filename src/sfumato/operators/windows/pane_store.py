@@ -1,7 +1,5 @@
 """Complete panes of many groups: their tuples, once, and partial aggregates that extents share."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

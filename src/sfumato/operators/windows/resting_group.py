@@ -1,7 +1,5 @@
 """A group's window that may rest: what is saved of it as one array, a fraction of its memory."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Tuples of groups that nothing happens to: found by group, and passed over by nothing else."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.operators.arrays import Bools, Ints, spans

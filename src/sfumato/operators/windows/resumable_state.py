@@ -1,7 +1,5 @@
 """What the operators share whose window is cut into an older and a newer part."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import Any
 

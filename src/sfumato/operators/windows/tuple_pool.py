@@ -1,7 +1,5 @@
 """Tuples of complete panes and late tuples, in arrays with room at the end."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.windows.pane_moments import RankedValues, cut_slots

@@ -1,7 +1,5 @@
 """Count windows over tuples that may not exist: where the window begins, and who is inside."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

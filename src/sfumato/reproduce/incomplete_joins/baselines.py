@@ -3,11 +3,7 @@
 from collections.abc import Callable
 
 from sfumato.operators.arrays import Floats
-from sfumato.operators.imputation.baselines import (
-    impute_mean,
-    impute_nearest,
-    interpolate_stream,
-)
+from sfumato.operators.imputation.baselines import impute_mean, impute_nearest, interpolate_stream
 
 KNN, INTERPOLATION, LAST, MEAN = BASELINES = ("kNN", "interpolation", "last value", "mean")
 

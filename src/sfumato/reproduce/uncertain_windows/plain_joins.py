@@ -1,19 +1,12 @@
 """A's own joins, in plain loops: nested, and Index-Match by the regions of all samples."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.joins.match_probability import defining_sum
-from sfumato.kernels.joins.similarity_nested import (
-    FOUND,
-    add_found,
-    enter_behind,
-    opposite,
-)
+from sfumato.kernels.joins.similarity_nested import FOUND, add_found, enter_behind, opposite
 from sfumato.kernels.joins.tuple_store import Batch, Store, padded
 from sfumato.operators.joins.join_strategy import Nested, Records
 from sfumato.operators.joins.similarity_join import SimilarityJoin

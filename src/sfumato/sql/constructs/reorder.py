@@ -1,7 +1,5 @@
 """`[RANGE 300 SECONDS SLIDE 30 SECONDS WATTR ts DRATIO 1%]`: rows in event-time order, extents."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A plan as text: an operation above its inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

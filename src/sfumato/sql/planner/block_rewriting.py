@@ -1,7 +1,5 @@
 """One SELECT block for Spark: its tables become frames, its filter on alternatives is applied."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -13,24 +11,14 @@ from sfumato.sql.plan.measures import Measures, is_measure_of, nowhere
 from sfumato.sql.plan.sources import Frame, Source
 from sfumato.sql.planner.alternatives_filter import filter_alternatives
 from sfumato.sql.planner.column_names import name_columns
-from sfumato.sql.planner.refusals import (
-    refuse_later_work,
-    refuse_near_misses,
-    refuse_per_extent,
-)
+from sfumato.sql.planner.refusals import refuse_later_work, refuse_near_misses, refuse_per_extent
 from sfumato.sql.planner.uncertain_operands import (
     refuse_aggregates,
     refuse_uncertain_conditions,
     refuse_uncertain_operands,
 )
 from sfumato.sql.text.edits import Edits
-from sfumato.sql.text.references import (
-    is_measure,
-    is_word,
-    nested_queries,
-    references,
-    stars,
-)
+from sfumato.sql.text.references import is_measure, is_word, nested_queries, references, stars
 from sfumato.sql.text.syntax import (
     Body,
     Clause,

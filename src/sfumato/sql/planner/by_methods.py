@@ -4,8 +4,6 @@ Spark takes a text over a table of a declarative pipeline only as the whole of w
 one; what methods made of it may stand anywhere.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 

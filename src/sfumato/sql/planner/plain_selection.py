@@ -4,8 +4,6 @@ Only what is sure to mean the same to Spark and to the operators: columns, field
 count as a whole number, and comparisons of a field with a number.
 """
 
-from __future__ import annotations
-
 import re
 
 from sfumato.spark.runtime.made import Condition, Selection

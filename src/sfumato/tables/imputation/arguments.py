@@ -1,7 +1,5 @@
 """The arguments of an imputation but for what the repository is, checked."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self

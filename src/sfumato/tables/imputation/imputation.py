@@ -1,7 +1,5 @@
 """Imputation over Arrow tables: a repository's columns to an `Imputer`, objects to alternatives."""
 
-from __future__ import annotations
-
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The alternatives of the rows of a join: as samples, and those of its pairs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

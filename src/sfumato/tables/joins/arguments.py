@@ -1,7 +1,5 @@
 """The arguments of the similarity joins, checked where no table or frame has to be looked at."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

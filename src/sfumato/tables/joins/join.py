@@ -1,7 +1,5 @@
 """What joins over Arrow tables share: two sides in one order, their rows, answers as tables."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

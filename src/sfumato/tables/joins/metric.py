@@ -1,7 +1,5 @@
 """How the values of attributes become points whose Euclidean distance decides a match."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

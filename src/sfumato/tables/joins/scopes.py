@@ -1,7 +1,5 @@
 """The scopes of two sides that wait for each other, by code: those that are over begin anew."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import numpy as np

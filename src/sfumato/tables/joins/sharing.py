@@ -6,8 +6,6 @@ tuples lie in reach, is not known before the query runs, so the model supposes f
 shares too little rather than too much, and `tasks` says otherwise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

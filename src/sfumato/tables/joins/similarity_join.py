@@ -16,11 +16,7 @@ from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.joins.task import Task
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.tables.joins.alternatives import ALTERNATIVES, attributes_at, samples_of
-from sfumato.tables.joins.join import (
-    Arriving,
-    JoinTableConfig,
-    TableJoin,
-)
+from sfumato.tables.joins.join import Arriving, JoinTableConfig, TableJoin
 from sfumato.tables.joins.metric import PLAIN, Metric
 from sfumato.tables.operator import ROW
 from sfumato.tables.row_store import RowStore

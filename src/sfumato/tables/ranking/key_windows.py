@@ -1,7 +1,5 @@
 """The top-k windows of keys, and the rows and rules that they still need."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 

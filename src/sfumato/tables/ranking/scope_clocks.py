@@ -1,7 +1,5 @@
 """How far event time is known to have come, for the keys that share a punctuation."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.operators.arrays import by_code, longer

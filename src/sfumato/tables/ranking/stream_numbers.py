@@ -1,7 +1,5 @@
 """Numbers for the streams that are ranked against each other, each a stream of one key."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 

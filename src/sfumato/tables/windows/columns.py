@@ -1,7 +1,5 @@
 """What windows and rankings read of a table: alternatives, punctuations, the rows themselves."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc

@@ -17,12 +17,7 @@ from sfumato.tables.arrow import as_numbers, as_times, fields_of
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, TIE, TableOperator
 from sfumato.tables.row_store import RowStore
-from sfumato.tables.windows.columns import (
-    TIMES,
-    alternatives_of,
-    progress_of,
-    punctuations_of,
-)
+from sfumato.tables.windows.columns import TIMES, alternatives_of, progress_of, punctuations_of
 from sfumato.tables.windows.window_aggregate import WindowTableConfig
 from sfumato.windows import Range
 

@@ -1,7 +1,5 @@
 """What a window aggregate is asked for, and the configuration that follows, whatever holds rows."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any

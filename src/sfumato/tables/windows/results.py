@@ -1,7 +1,5 @@
 """Results of aggregates as Arrow columns: numbers, distributions, and how accurate they are."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

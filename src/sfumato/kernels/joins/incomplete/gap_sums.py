@@ -14,8 +14,6 @@ Pr(match), and most pairs go before they are compared (a form of E, Lemma 4.2).
 Budgets round. They decide where they do so by more than that; else the defining sum does.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

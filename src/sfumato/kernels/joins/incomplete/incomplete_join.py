@@ -4,8 +4,6 @@ An arrival is known by a box at first, and so are the objects held. Only where b
 reach of each other, and leave it in doubt whether the objects match, are both imputed.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -19,21 +17,12 @@ from sfumato.kernels.joins.incomplete.box_distance import (
     squares_in_window,
 )
 from sfumato.kernels.joins.incomplete.gap_sums import SumWork, new_entries
-from sfumato.kernels.joins.incomplete.lazy_completion import (
-    complete,
-    complete_in_place,
-    new_room,
-)
+from sfumato.kernels.joins.incomplete.lazy_completion import complete, complete_in_place, new_room
 from sfumato.kernels.joins.incomplete.near_masses import cumulated
 from sfumato.kernels.joins.incomplete.objects import COARSE, Reached
 from sfumato.kernels.joins.incomplete.pair_refinement import prune, refine
 from sfumato.kernels.joins.match_probability import OPEN
-from sfumato.kernels.joins.similarity_nested import (
-    FOUND,
-    add_found,
-    enter,
-    forget_before,
-)
+from sfumato.kernels.joins.similarity_nested import FOUND, add_found, enter, forget_before
 from sfumato.kernels.joins.tuple_store import first_in_time, widest_window
 
 # Pairs of an arrival and an object held opposite; those whose boxes are within reach; those

@@ -1,7 +1,5 @@
 """Imputing a held object in full, when the join first needs it: its samples, and a smaller box."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -5,8 +5,6 @@ the repository's values in the index nodes that its rule's box meets. Once it is
 that of its samples. Objects lie in the slots of a `Store`; one that is not imputed has no samples.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

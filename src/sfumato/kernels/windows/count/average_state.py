@@ -15,8 +15,6 @@ cells move by one where it exists. The functions are kept for the counts l in us
 that comes into use is the sum over the newer part's laws, O(band), and goes along from then on.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

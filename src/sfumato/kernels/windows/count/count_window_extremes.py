@@ -13,8 +13,6 @@ probabilities are the differences of that. Only for the few candidates near the 
 is the first probability not 0; the candidates and counts are those of `extremes_state`.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

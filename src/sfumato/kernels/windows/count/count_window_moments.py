@@ -29,8 +29,6 @@ N = w - D the number inside, D = max(w - count, 0), so that the variance of N, t
 that of the rest are three small numbers added, not large ones subtracted.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -3,8 +3,6 @@
 `count_window` says what the laws are for.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -13,8 +13,6 @@ the newer part the functions  F[x] = Pr(x + B >= w)  and  G[x] = Pr(x + B < w), 
 others. Candidates are added to these where they are needed, and never divided out.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

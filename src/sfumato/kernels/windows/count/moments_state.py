@@ -5,8 +5,6 @@
 the head comes to them: those in use fit a fast cache.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -6,8 +6,6 @@ moves the quantile to the next inside value, or the one before, at most. To find
 walked along, past the alternatives that are not inside in this world.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -12,8 +12,6 @@ where the next existing tuple is; then, too, the blocks between are added up aga
 about sqrt(w) tuples both cost O(1) an arrival; they have at most 64, so that places fit a byte.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

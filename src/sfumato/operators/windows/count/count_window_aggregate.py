@@ -1,7 +1,5 @@
 """Aggregates over uncertain count windows: one answer for every arriving tuple."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

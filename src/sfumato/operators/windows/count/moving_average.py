@@ -1,7 +1,5 @@
 """Mean and variance of the average over a count window, updated by every arrival."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.windows.count import average_state as kernel

@@ -1,7 +1,5 @@
 """Laws of the largest or smallest value of a count window, updated by every arrival."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.kernels.laws.existence import existences

@@ -1,7 +1,5 @@
 """Law of one sum, average, count of values or quantile: exact while it is small, else sampled."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

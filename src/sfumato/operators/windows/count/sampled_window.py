@@ -4,8 +4,6 @@ A world is a function of the seed, its number and the tuples held: worlds that a
 what those that were kept would have given, so nothing of them is saved.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 
 import numpy as np

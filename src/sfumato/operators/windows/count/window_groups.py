@@ -1,7 +1,5 @@
 """What a group of a count window aggregate keeps."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.operators.arrays import Floats, Ints

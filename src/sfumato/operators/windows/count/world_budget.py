@@ -1,7 +1,5 @@
 """A bound on the memory of all groups' sampled worlds."""
 
-from __future__ import annotations
-
 from sfumato.operators.windows.count.moving_aggregates import MovingAggregates
 
 MOST_BYTES = 128_000_000
