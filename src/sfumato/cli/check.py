@@ -4,10 +4,8 @@ from collections.abc import Iterator
 
 from pyspark.sql import DataFrame, SparkSession
 
-from sfumato.cli.pipeline.frames import encoded
 from sfumato.cli.pipeline.model import CONSOLE, Pipeline, Sink
-from sfumato.cli.pipeline.section import PipelineError
-from sfumato.cli.run import Defined, define, refuse_static_sinks
+from sfumato.cli.run import define, refuse_static_sinks, written
 
 
 def checked(spark: SparkSession, pipeline: Pipeline) -> Iterator[str]:
@@ -27,7 +25,9 @@ def checked(spark: SparkSession, pipeline: Pipeline) -> Iterator[str]:
         yield f"query {name}: {_columns(defined.frames[name])}"
         yield "\n".join(f"  {line}" for line in plan.splitlines())
     for sink in pipeline.sinks:
-        yield f"sink {sink.name}: {_where(sink)} gets {_rows(sink)}{_encoded(sink, defined)}"
+        written(defined, sink)  # raises what its encoding has wrong
+        how = "" if sink.value is None else f" as {sink.value}"
+        yield f"sink {sink.name}: {_where(sink)} gets {_rows(sink)}{how}"
     yield "The file is right."
 
 
@@ -46,11 +46,3 @@ def _rows(sink: Sink) -> str:
     if sink.late is None:
         return sink.query
     return f"the late rows of {sink.query}" if sink.late else f"{sink.query} but for late rows"
-
-
-def _encoded(sink: Sink, defined: Defined) -> str:
-    try:
-        encoded(defined.rows_of(sink), sink)
-    except ValueError as error:
-        raise PipelineError(f"`sinks.{sink.name}`: {error}") from None
-    return "" if sink.value is None else f" as {sink.value}"

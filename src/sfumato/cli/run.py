@@ -77,7 +77,7 @@ def run(
             for shared_run in shared.runs
             for frame in [shared_run.frame]
         ]
-        after = [Running(sink, sink.name, _written(defined, sink)) for sink in streams]
+        after = [Running(sink, sink.name, written(defined, sink)) for sink in streams]
         for sink_at_work in (*before, *after):
             sink_at_work.figures = None if shown is None else shown.figures
             sink_at_work.starter = partial(start, folder=folder, once=once)
@@ -90,7 +90,7 @@ def run(
             for sink_at_work, shared_run in zip(before, last.runs, strict=True):
                 sink_at_work.then = shared_run.frame
             for sink_at_work in after:
-                sink_at_work.then = _written(ended, sink_at_work.sink)
+                sink_at_work.then = written(ended, sink_at_work.sink)
         # Once: the sinks process what the shared runs have written.
         phases = [before, after] if once and before else [[*before, *after]]
         try:
@@ -109,7 +109,8 @@ def refuse_static_sinks(pipeline: Pipeline, frames: Mapping[str, DataFrame]) -> 
             raise PipelineError.at(f"sinks.{sink.name}", why)
 
 
-def _written(defined: Defined, sink: Sink) -> DataFrame:
+def written(defined: Defined, sink: Sink) -> DataFrame:
+    """The rows of a sink as it writes them. Raises PipelineError for a key that is no column."""
     try:
         return encoded(defined.rows_of(sink), sink)
     except ValueError as error:

@@ -44,6 +44,22 @@ def sort_slots(slots, n):
 
 
 @lean
+def sort_pairs(value, mass, n):
+    """Sort value[:n], and mass with it: Shell sort, short to compile and quick for hundreds."""
+    gap = 1
+    while gap < n // 9:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, n):
+            x, m, j = value[i], mass[i], i
+            while j >= gap and value[j - gap] > x:
+                value[j], mass[j] = value[j - gap], mass[j - gap]
+                j -= gap
+            value[j], mass[j] = x, m
+        gap //= 3
+
+
+@lean
 def kth_smallest(values, n, k):
     """The value that would stand at place k if values[:n] were sorted; reorders them. O(n)."""
     low, high = 0, n - 1

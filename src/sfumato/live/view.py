@@ -64,7 +64,7 @@ def _query(query: QueryFigures, about: About, now: float) -> dict[str, Any]:
         "late_share": _share(progress.total("late"), progress.total("rows")),
         "target": about.target,
         "held": progress.held,
-        "lag": _lag(query),
+        "lag": _most(query, "lag"),
         "punctuation": _least(query, "punctuation"),
         "waits": _quantiles(reduce(together, (w.counts for w in query.waits.values()), [])),
         "waited": _most(query, "waited"),
@@ -86,11 +86,6 @@ def _query(query: QueryFigures, about: About, now: float) -> dict[str, Any]:
 
 def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
-
-
-def _lag(query: QueryFigures) -> float | None:
-    """Seconds that the punctuation is behind the newest row, the most of its reorders."""
-    return _most(query, "lag")
 
 
 def _most(query: QueryFigures, gauge: str) -> float | None:

@@ -27,6 +27,10 @@ def _of_query(name: str, kind: str, about: str, *more: str) -> Metric:
     return Metric(f"sfumato_{name}", kind, (*QUERY, *more), about)
 
 
+def _of_operator(name: str, about: str, *more: str) -> Metric:
+    return Metric(f"sfumato_{name}", GAUGE, (*OPERATOR, *more), about)
+
+
 ROWS_IN = _of_query("rows_in", COUNTER, "rows read, over all sources of the query")
 ROWS_OUT = _of_query("rows_out", COUNTER, "rows that reached the sink of a pipeline file")
 BATCHES = _of_query("batches", COUNTER, "micro-batches that ran")
@@ -49,62 +53,40 @@ OF_QUERIES = (
     *(STATE_MEMORY, STATE_DISK, STATE_ROWS),
 )
 
-HELD = Metric("sfumato_reorder_held_rows", GAUGE, OPERATOR, "rows held since the query started")
-LAG = Metric(
-    "sfumato_reorder_lag_seconds",
-    GAUGE,
-    OPERATOR,
+HELD = _of_operator("reorder_held_rows", "rows held since the query started")
+LAG = _of_operator(
+    "reorder_lag_seconds",
     "how far the punctuation is behind the newest row held, of the key where this is most",
 )
-OLDEST = Metric(
-    "sfumato_reorder_oldest_timestamp_seconds", GAUGE, OPERATOR, "least event time that is held"
-)
-PUNCTUATION = Metric(
-    "sfumato_reorder_punctuation_timestamp_seconds",
-    GAUGE,
-    OPERATOR,
+OLDEST = _of_operator("reorder_oldest_timestamp_seconds", "least event time that is held")
+PUNCTUATION = _of_operator(
+    "reorder_punctuation_timestamp_seconds",
     "least punctuation of the keys that hold rows or just had some",
 )
-LATE_SHARE = Metric(
-    "sfumato_late_share", GAUGE, OPERATOR, "late rows over rows, since the query started"
-)
-WAIT = Metric(
-    "sfumato_reorder_wait_seconds",
-    GAUGE,
-    (*OPERATOR, "quantile"),
+LATE_SHARE = _of_operator("late_share", "late rows over rows, since the query started")
+WAIT = _of_operator(
+    "reorder_wait_seconds",
     "how long rows were held that came out in order in the last five minutes before the newest "
     "micro-batch, from their arrival to that of the row that let them out; within a factor of two",
+    "quantile",
 )
-WAITED = Metric(
-    "sfumato_reorder_oldest_wait_seconds",
-    GAUGE,
-    OPERATOR,
-    "how long the row has waited that is held longest",
+WAITED = _of_operator(
+    "reorder_oldest_wait_seconds", "how long the row has waited that is held longest"
 )
 OF_REORDERS = (HELD, LAG, OLDEST, PUNCTUATION, WAIT, WAITED, LATE_SHARE)
 
-KEYS = Metric(
-    "sfumato_operator_keys",
-    GAUGE,
-    OPERATOR,
+KEYS = _of_operator(
+    "operator_keys",
     "keys known; after a restart at least so many, until a micro-batch has rows of every bucket",
 )
-WINDOW_SIZE = Metric(
-    "sfumato_window_size",
-    GAUGE,
-    OPERATOR,
-    "tuples in the largest window of the newest micro-batch with answers: w'",
+WINDOW_SIZE = _of_operator(
+    "window_size", "tuples in the largest window of the newest micro-batch with answers: w'"
 )
-WINDOW_ROWS = Metric(
-    "sfumato_window_rows",
-    GAUGE,
-    OPERATOR,
-    "tuples that are to exist in a window by count, with its confidence: w",
+WINDOW_ROWS = _of_operator(
+    "window_rows", "tuples that are to exist in a window by count, with its confidence: w"
 )
-DUE = Metric(
-    "sfumato_ranking_due_timestamp_seconds",
-    GAUGE,
-    OPERATOR,
+DUE = _of_operator(
+    "ranking_due_timestamp_seconds",
     "event time of the next run of a ranking, of the key where it comes first",
 )
 OF_OPERATORS = (KEYS, WINDOW_SIZE, WINDOW_ROWS, DUE)

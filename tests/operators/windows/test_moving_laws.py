@@ -14,7 +14,7 @@ import pytest
 
 from sfumato.operators.laws import finite_laws
 from sfumato.operators.laws.aggregate import Aggregate
-from sfumato.operators.windows.count import world_budget
+from sfumato.operators.windows.count import count_window_aggregate
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 
 SUM, AVG, COUNT = Aggregate("sum", 0), Aggregate("avg", 0), Aggregate("count")
@@ -278,7 +278,7 @@ def test_worlds_beyond_the_budget_are_begun_anew_and_stay_the_same(monkeypatch):
     codes = np.random.default_rng(1).integers(0, 4, n)
 
     def answers(most):
-        monkeypatch.setattr(world_budget, "MOST_BYTES", most)
+        monkeypatch.setattr(count_window_aggregate, "MOST_BYTES", most)
         window = CountWindowAggregate(30, 0.9, asked, quantiles=(0.3,), samples=samples)
         parts, most_kept = [], 0
         for begin in range(0, n, 20):

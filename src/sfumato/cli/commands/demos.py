@@ -14,24 +14,9 @@ Flights = Annotated[
 ]
 
 
-def demo(
-    rows: Flights = None,
-    cores: Cores = None,
-    verbose: Verbose = False,
-) -> None:
+def demo(rows: Flights = None, cores: Cores = None, verbose: Verbose = False) -> None:
     """Late flights put in order, and frost at two airports: real streams through Spark."""
-    from sfumato.cli.demo import prepare, run_demo
-    from sfumato.cli.demo_data import NoDataError
-
-    console = Console()
-    with TemporaryDirectory(prefix="sfumato-demo-") as folder:
-        prepared = prepare(Path(folder), rows)
-        with session_for(console, cores, verbose, short=True) as spark:
-            try:
-                code = run_demo(spark, console, Path(folder), prepared)
-            except NoDataError as error:
-                raise failed(error) from None
-    raise typer.Exit(code)
+    _play(rows, cores, verbose, page=None)
 
 
 def watch(
@@ -41,6 +26,10 @@ def watch(
     verbose: Verbose = False,
 ) -> None:
     """The demo on a page in the browser, live; the page stays until Ctrl-C."""
+    _play(rows, cores, verbose, page=port)
+
+
+def _play(rows: int | None, cores: int | None, verbose: bool, page: int | None) -> None:
     from sfumato.cli.demo import prepare, run_demo
     from sfumato.cli.demo_data import NoDataError
     from sfumato.cli.pipeline.section import PipelineError
@@ -52,7 +41,7 @@ def watch(
         try:
             with (
                 session_for(console, cores, verbose, short=True) as spark,
-                shown(console, Places(page=port)) as seen,
+                shown(console, Places(page=page)) as seen,
             ):
                 code = run_demo(spark, console, Path(folder), prepared, seen)
                 if seen is not None and not seen.interrupted:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sfumato.kernels.arrays import sort_slots
+from sfumato.kernels.arrays import sort_pairs, sort_slots
 from sfumato.kernels.compile import lean, lean_inline
 from sfumato.kernels.imputation.calibration import calibrate, deviation_of, group_of
 from sfumato.kernels.imputation.dependency_choice import MARGINAL, interval_of_nodes
@@ -42,17 +42,7 @@ def _sorted_values(values, share, n, law, weight):
     """Distinct ones of values[:n], ascending, and their shares together; how many."""
     for i in range(n):
         law[i], weight[i] = values[i], share[i]
-    gap = 1
-    while gap < n // 9:
-        gap = 3 * gap + 1
-    while gap > 0:  # Shell sort: of a few dozen, or of all that tie with the nearest
-        for i in range(gap, n):
-            value, own, j = law[i], weight[i], i
-            while j >= gap and law[j - gap] > value:
-                law[j], weight[j] = law[j - gap], weight[j - gap]
-                j -= gap
-            law[j], weight[j] = value, own
-        gap //= 3
+    sort_pairs(law, weight, n)  # of a few dozen, or of all that tie with the nearest
     k = 0
     for i in range(n):
         if i > 0 and law[i] == law[k - 1]:

@@ -18,6 +18,7 @@ import math
 
 import numpy as np
 
+from sfumato.kernels.arrays import first_at_least
 from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.imputation.repository import TAIL
 
@@ -78,13 +79,7 @@ def height(curve, share):
 @lean
 def _known_value(values, first, last, x):
     """The one of ascending values[first:last] that is nearest to x, the lower of two."""
-    begin, end = first, last - 1
-    while begin < end:
-        middle = (begin + end) // 2
-        if values[middle] < x:
-            begin = middle + 1
-        else:
-            end = middle
+    begin = first_at_least(values, first, last - 1, x)
     if begin > first and x - values[begin - 1] <= values[begin] - x:
         begin -= 1
     return values[begin]

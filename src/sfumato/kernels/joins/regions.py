@@ -23,6 +23,7 @@ import math
 
 import numpy as np
 
+from sfumato.kernels.arrays import sort_pairs
 from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.joins.match_probability import SLACK
 from sfumato.kernels.joins.tuple_store import LANES, padded
@@ -40,22 +41,6 @@ def summary_columns(d):
 def half_mass(least):
     """The mass that may be left out of both tuples: 1 - sqrt(1 - least), a little less."""
     return (1.0 - math.sqrt(1.0 - least)) * (1.0 - 1e-12)
-
-
-@lean
-def _sort_pairs(value, mass, n):
-    """Sort value[:n], and mass with it: Shell sort, short to compile and quick for hundreds."""
-    gap = 1
-    while gap < n // 9:
-        gap = 3 * gap + 1
-    while gap > 0:
-        for i in range(gap, n):
-            x, m, j = value[i], mass[i], i
-            while j >= gap and value[j - gap] > x:
-                value[j], mass[j] = value[j - gap], mass[j - gap]
-                j -= gap
-            value[j], mass[j] = x, m
-        gap //= 3
 
 
 @lean
@@ -125,7 +110,7 @@ def _quantiles(tuples, s, least, half, value, mass):
     for k in range(count):
         value[k] = blocks[at + length + k]
         mass[k] = blocks[at + k]
-    _sort_pairs(value, mass, count)
+    sort_pairs(value, mass, count)
     line[2], line[3] = value[0], value[count - 1]
     line[4] = value[_last_below(mass, count, 1, least)]
     line[5] = value[_last_below(mass, count, -1, least)]
@@ -151,7 +136,7 @@ def _summarise_ball(tuples, s, d, least, half, value, mass):
             squared += difference * difference
         value[k] = math.sqrt(squared)
         mass[k] = tuples.blocks[at + k]
-    _sort_pairs(value, mass, n)
+    sort_pairs(value, mass, n)
     line[d] = value[_last_below(mass, n, -1, least)]
     line[d + 1] = value[n - 1]
     line[d + 2] = value[_last_below(mass, n, -1, half)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
-from sfumato.operators.ranking.timetable import PLANS, Query, Timetable, timetable
+from sfumato.operators.ranking.timetable import PLANS, Query, Timetable, checked_query, timetable
 from sfumato.operators.state.declared import Value
 from sfumato.operators.state.stateful import Operator
 
@@ -58,7 +58,7 @@ class Schedule(Operator):
     state = {"course": Value(dict)}
 
     def __init__(self, queries: Mapping[str, Sequence[int]], start: int, plan: str = "dp") -> None:
-        checked = {str(name): _checked(query) for name, query in queries.items()}
+        checked = {str(name): checked_query(query) for name, query in queries.items()}
         self.config = ScheduleConfig(tuple(_listed(checked)), operator.index(start), plan)
         self.plan = plan
         self.queries: dict[str, Query] = {}  # answered now
@@ -112,7 +112,7 @@ class Schedule(Operator):
 
         Raises ValueError for a name in use, numbers out of range, or runs up to `now` not taken.
         """
-        query = _checked((k, every))
+        query = checked_query((k, every))
         if name in self.queries or name in self.waiting:
             raise ValueError(
                 f"a query named {name!r} is running: remove it, or choose another name"
@@ -231,12 +231,8 @@ def _due(time: int, names: Sequence[str], queries: Mapping[str, Query]) -> Due:
     return Due(time, max(queries[name][0] for name in names), tuple(names))
 
 
-def _checked(query: Sequence[int]) -> Query:
-    return timetable([query], "none").queries[0]
-
-
 def _named(rows: Iterable[Sequence[Any]]) -> dict[str, Query]:
-    return {str(name): _checked((k, every)) for name, k, every in rows}
+    return {str(name): checked_query((k, every)) for name, k, every in rows}
 
 
 def _listed(queries: Mapping[str, Query]) -> list[tuple[str, int, int]]:

@@ -162,7 +162,7 @@ def timetable(queries: Iterable[Sequence[Any]], plan: str = "dp") -> Timetable:
             "`queries` must be a list of pairs (k, every), like [(3, 60), (5, 120)]; got "
             f"{queries!r}"
         )
-    return _planned(tuple(_query(query) for query in queries), name)
+    return _planned(tuple(checked_query(query) for query in queries), name)
 
 
 @lru_cache(maxsize=256)
@@ -224,7 +224,8 @@ def _grouped(
     )
 
 
-def _query(query: Sequence[Any]) -> Query:
+def checked_query(query: Sequence[Any]) -> Query:
+    """(k, every) of a query. Raises ValueError for what is no such pair, or out of range."""
     try:
         k, every = (operator.index(number) for number in query)
     except (TypeError, ValueError):

@@ -1,12 +1,11 @@
 """What a top-k window is made of: its queries, what its window holds, and how that is ranked."""
 
 import operator
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sfumato.operators.arguments import whole
 from sfumato.operators.ranking.semantics import Semantics
-from sfumato.operators.ranking.timetable import Query, timetable
+from sfumato.operators.ranking.timetable import timetable
 
 PK_TOPK = Semantics()
 
@@ -28,7 +27,9 @@ class TopKWindowConfig:
     strict: bool = False
 
     def __post_init__(self) -> None:
-        named = ((str(name), *checked_query(query, self.plan)) for name, *query in self.queries)
+        named = [
+            (str(name), *timetable([query], self.plan).queries[0]) for name, *query in self.queries
+        ]
         object.__setattr__(self, "queries", tuple(named))
         if self.start is not None:
             object.__setattr__(self, "start", operator.index(self.start))
@@ -43,8 +44,3 @@ class TopKWindowConfig:
             raise ValueError("`confidence` is that of a window of `rows`: give no `length`")
         if self.streams and self.semantics.name != "pk_topk":
             raise ValueError(f'streams are ranked by "pk_topk"; got "{self.semantics.name}"')
-
-
-def checked_query(query: Sequence[int], plan: str) -> Query:
-    """(k, every) of a query. Raises ValueError for numbers out of range."""
-    return timetable([query], plan).queries[0]

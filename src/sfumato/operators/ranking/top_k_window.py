@@ -14,8 +14,8 @@ from sfumato.operators.arrays import Ints
 from sfumato.operators.ranking.ranked_items import RuleMassError
 from sfumato.operators.ranking.schedule import Due, Schedule
 from sfumato.operators.ranking.semantics import Semantics, rankings, stream_rankings
-from sfumato.operators.ranking.timetable import Query
-from sfumato.operators.ranking.top_k_config import PK_TOPK, TopKWindowConfig, checked_query
+from sfumato.operators.ranking.timetable import Query, checked_query
+from sfumato.operators.ranking.top_k_config import PK_TOPK, TopKWindowConfig
 from sfumato.operators.ranking.window_answers import CollectedAnswers, TopKAnswers
 from sfumato.operators.ranking.window_content import WindowContent
 from sfumato.operators.ranking.window_tuples import HeldTuples, accepted_by_rules, check_restored
@@ -154,7 +154,7 @@ class TopKWindow(WindowContent, Operator):
                 f"a query named {name!r} is running: remove it, or choose another name"
             )
         else:
-            self.unstarted[name] = self._checked((k, every))
+            self.unstarted[name] = checked_query((k, every))
 
     def remove(self, name: str) -> None:
         """Answer a query no more (see Schedule.remove). Raises KeyError for an unknown name."""
@@ -197,11 +197,8 @@ class TopKWindow(WindowContent, Operator):
 
     def after_loading(self) -> None:
         super().after_loading()
-        self.unstarted = {name: self._checked(query) for name, query in self.unstarted.items()}
+        self.unstarted = {name: checked_query(query) for name, query in self.unstarted.items()}
         check_restored(self.held_tuples, self.arrived)
-
-    def _checked(self, query: Sequence[int]) -> Query:
-        return checked_query(query, self.config.plan)
 
     def _begin(self, start: int) -> None:
         self.schedule = Schedule(self.unstarted, start, self.config.plan)

@@ -6,7 +6,7 @@ from typing import Any
 from sfumato.sql.plan.bracket import FORGET, NAMED, OF_OPERATORS, Bracket, Window
 from sfumato.sql.plan.given import Given
 from sfumato.sql.plan.nodes import at
-from sfumato.sql.plan.sources import found, unknown_column
+from sfumato.sql.plan.sources import column
 from sfumato.sql.text.words import Word
 from sfumato.windows import Delta, JoinWindow, Rows
 
@@ -58,11 +58,8 @@ class DeltaWindow(Bracket):
         frame, option = given.frame, given.get("DELTA")
         assert frame is not None
         assert option is not None
-        name = option.names[0]
         known = frame.attributes or frame.df.columns
-        on = found(str(name), known)
-        if on is None:
-            raise unknown_column(name, known, given.of, given.text)
+        on = column(option.names[0], known, given.of, given.text)
         arguments: dict[str, Any] = given.arguments(*OF_OPERATORS)
         return given.call(lambda: Delta(on=on, **arguments)), ordered(given)
 

@@ -84,7 +84,8 @@ class ExtentJoining(Join):
         else:
             given, similar = Given((), (), right, block.text), {}
             pairs = _equated(right.rest, block.text)
-            condition = _condition(right.rest, block.text)
+            rest = right.rest
+            condition = block.text[start_of(rest[1]) : end_of(rest[-1])] if len(rest) > 1 else ""
         key = _keys(pairs, names, frames)
         one, other = (frame.df for frame in frames)
         how: dict[str, Any] = {"key": key or None, "forget_after": after, "name": name}
@@ -166,10 +167,6 @@ def _keys(
         if sides and first.lower() == second.lower() and same and first.lower() != "window":
             keys.append(str(spelled[0]))
     return keys
-
-
-def _condition(rest: tuple[syntax.Item, ...], text: str) -> str:
-    return text[start_of(rest[1]) : end_of(rest[-1])] if len(rest) > 1 else ""
 
 
 def _written(block: Block, condition: str) -> str:

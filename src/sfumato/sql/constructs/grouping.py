@@ -1,9 +1,9 @@
 """GROUP BY over a window: the columns that are its keys."""
 
 from sfumato.sql.plan.nodes import at
-from sfumato.sql.plan.sources import Source, found, unknown_column
+from sfumato.sql.plan.sources import Source, column
 from sfumato.sql.text.references import is_name, split
-from sfumato.sql.text.syntax import Clause, Name, end_of, plain, start_of
+from sfumato.sql.text.syntax import Clause, Name, end_of, start_of
 
 
 def grouped_by(clause: Clause | None, source: Source, text: str) -> list[str]:
@@ -18,9 +18,6 @@ def grouped_by(clause: Clause | None, source: Source, text: str) -> list[str]:
         if not parts or not dotted or len(items) > 3:
             reason = "over a window, GROUP BY takes columns: compute others in a subquery"
             raise at(text, items[0] if items else clause, reason)
-        match = found(plain(parts[-1]), columns)
-        if match is None:
-            name = Name(start_of(items[0]), end_of(items[-1]), (parts[-1],))
-            raise unknown_column(name, columns, "the stream", text)
-        keys.append(match)
+        name = Name(start_of(items[0]), end_of(items[-1]), (parts[-1],))
+        keys.append(column(name, columns, "the stream", text))
     return keys

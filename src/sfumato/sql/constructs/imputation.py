@@ -92,7 +92,7 @@ def imputed(node: Impute, frame: Frame, of: str, block: Block) -> Imputed:
     """What an IMPUTE over a frame asks for. Raises SqlError for what is wrong in it."""
     text = block.text
     given = Given(node.options, WORDS, node, text, of, frame)
-    attributes = tuple(column(name, frame, of, text) for name in node.attributes)
+    attributes = tuple(column(name, frame.df.columns, of, text) for name in node.attributes)
     dependencies = [_dependency(token, text) for token in node.dependencies]
     repository = block.stored(node.repository).df
     how = {**given.arguments("SCALING", NAMED.word), **_scaling(given)}

@@ -20,7 +20,7 @@ from sfumato.sql.plan.construct import Answers
 from sfumato.sql.plan.nodes import at
 from sfumato.sql.plan.ranking_groups import RankingGroup
 from sfumato.sql.plan.ranking_words import Asked, asked
-from sfumato.sql.plan.sources import Frame, Source, found, unknown_column
+from sfumato.sql.plan.sources import Frame, Source, column, found
 from sfumato.sql.text.edits import Edits
 from sfumato.sql.text.references import AGGREGATES, is_measure, is_word, references
 from sfumato.sql.text.syntax import Clause, Relation, SimilarityJoin, end_of, quoted, start_of
@@ -145,14 +145,10 @@ class Ranking(Answers):
         return local.render(start_of(wish.by[0]), end_of(wish.by[-1]), braces=False)
 
     def _rules(self) -> str | None:
-        name = self.wish.rules
+        name, columns = self.wish.rules, self.source.frame.df.columns
         if name is None:
             return None
-        columns = self.source.frame.df.columns
-        match = found(name.parts[-1], columns)
-        if match is None:
-            raise unknown_column(name, columns, "the table", self.text)
-        return match
+        return column(name, columns, "the table", self.text, qualified=True)
 
     # ---- answering
 

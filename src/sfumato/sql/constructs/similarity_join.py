@@ -16,7 +16,7 @@ from sfumato.sql.plan.bracket import FORGET, NAMED
 from sfumato.sql.plan.construct import Join
 from sfumato.sql.plan.given import Given
 from sfumato.sql.plan.nodes import at
-from sfumato.sql.plan.sources import Frame, Source, called, found, unknown_column
+from sfumato.sql.plan.sources import Frame, Source, called, column, found
 from sfumato.sql.text.syntax import FromClause, Name, Node, Option, Relation, SimilarityJoin
 from sfumato.sql.text.words import Word
 from sfumato.windows import JoinWindow
@@ -124,10 +124,7 @@ def _attribute(name: Name, sides: list[Side], text: str) -> str:
     spelled = []
     for side in sides:
         known = side.frame.attributes or side.frame.df.columns
-        match = found(name.parts[-1], known)
-        if match is None:
-            raise unknown_column(name, known, called(side.relation), text)
-        spelled.append(match)
+        spelled.append(column(name, known, called(side.relation), text, qualified=True))
     if spelled[0] != spelled[1]:
         raise at(text, name, f"the sides spell {name} differently: {spelled[0]} and {spelled[1]}")
     return spelled[0]
@@ -205,11 +202,8 @@ def _keys(join: SimilarityJoin, sides: list[Side], text: str) -> list[str]:
                 wanted = tuple(f"{side.name}.{name.parts[-1]}" for side in sides)
                 raise at(text, name, f"{name} must say whose column it is", expected=wanted)
             which = aliases.index(name.parts[0].lower())
-            side = sides[which]
-            match = found(name.parts[1], side.frame.df.columns)
-            if match is None:
-                raise unknown_column(name, side.frame.df.columns, side.name, text)
-            columns[which] = match
+            known = sides[which].frame.df.columns
+            columns[which] = column(name, known, sides[which].name, text, qualified=True)
         if len(columns) < 2:
             raise at(text, pair[1], "a key equates a column of one side with the other's")
         if columns[0] != columns[1]:

@@ -107,7 +107,8 @@ class Given:
         option = self.get(word)
         assert self.frame is not None
         if option is not None:
-            named = [column(name, self.frame, self.of, self.text) for name in option.names]
+            known = self.frame.df.columns
+            named = [column(name, known, self.of, self.text) for name in option.names]
             return named[0] if len(named) == 1 else named
         if default is None:
             return None

@@ -97,20 +97,20 @@ def free(name: str, taken: Iterable[str]) -> str:
     return name
 
 
-def column(name: Name, frame: Frame, of: str, text: str) -> str:
-    """The frame's column of that name. Raises SqlError, with the likely one, if there is none."""
-    parts = name.parts
-    match = found(parts[-1], frame.df.columns) if len(parts) == 1 else None
+def column(
+    name: Name, columns: Iterable[str], of: str, text: str, *, qualified: bool = False
+) -> str:
+    """The one of the columns of `of` that a name means.
+
+    qualified : the name may have several parts; the last one is the column's
+    Raises SqlError, with the likely one, if there is none.
+    """
+    listed, last = list(columns), name.parts[-1]
+    match = found(last, listed) if qualified or len(name.parts) == 1 else None
     if match is None:
-        raise unknown_column(name, frame.df.columns, of, text)
+        reason = f"{of} has no column {name}"
+        raise at(text, name, reason, expected=listed, suggestion=near(last, listed))
     return match
-
-
-def unknown_column(name: Name, columns: Iterable[str], of: str, text: str) -> SqlError:
-    """The error about a column that `of` lacks."""
-    listed = list(columns)
-    reason = f"{of} has no column {name}"
-    return at(text, name, reason, expected=listed, suggestion=near(name.parts[-1], listed))
 
 
 def called(relation: Relation) -> str:

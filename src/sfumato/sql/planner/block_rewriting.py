@@ -10,7 +10,6 @@ from sfumato.sql.plan.construct import Answers
 from sfumato.sql.plan.measures import Measures, is_measure_of, nowhere
 from sfumato.sql.plan.sources import Frame, Source
 from sfumato.sql.planner.alternatives_filter import filter_alternatives
-from sfumato.sql.planner.column_names import name_columns
 from sfumato.sql.planner.refusals import refuse_later_work, refuse_near_misses, refuse_per_extent
 from sfumato.sql.planner.uncertain_operands import (
     refuse_aggregates,
@@ -18,7 +17,15 @@ from sfumato.sql.planner.uncertain_operands import (
     refuse_uncertain_operands,
 )
 from sfumato.sql.text.edits import Edits
-from sfumato.sql.text.references import is_measure, is_word, nested_queries, references, stars
+from sfumato.sql.text.references import (
+    alias_of,
+    is_measure,
+    is_word,
+    list_items,
+    nested_queries,
+    references,
+    stars,
+)
 from sfumato.sql.text.syntax import (
     Body,
     Clause,
@@ -31,6 +38,7 @@ from sfumato.sql.text.syntax import (
     end_of,
     plain,
     quoted,
+    start_of,
 )
 
 
@@ -94,7 +102,7 @@ class BlockRewriting:
         self._measure(filtered, covered)
         select = block.clause("SELECT")
         if select is not None and beside_attributes:
-            name_columns(select, self.edits)
+            self._name_columns(select)
         for items in [c.items for c in block.clauses if c is not filtered] + block.conditions():
             self._spare_from_stars(items)
         for source in block.sources:
@@ -198,6 +206,19 @@ class BlockRewriting:
         for items in lists:
             for body in nested_queries(items):
                 self.nested(body, block.scope, self.rewriting)
+
+    def _name_columns(self, select: Clause) -> None:
+        """Call the columns of the result as the query writes them, where it gives them no name.
+
+        Named are the parts of SELECT that have become something else in the text for Spark; those
+        that are one call of ours have got their name with it.
+        """
+        for item in list_items(select.items):
+            if not item or any(True for _ in stars(item)) or any(is_word(i, "AS") for i in item):
+                continue
+            start, end = start_of(item[0]), end_of(item[-1])
+            if alias_of(item)[0] is None and self.edits.changes_within(start, end):
+                self.edits.insert(end, f" AS {quoted(' '.join(self.text[start:end].split()))}")
 
     def _spare_from_stars(self, items: tuple[Item, ...]) -> None:
         """Columns added for this query alone are not what a star means."""

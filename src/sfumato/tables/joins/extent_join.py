@@ -16,7 +16,7 @@ from sfumato.operators.joins.pair_matches import pair_matches
 from sfumato.operators.state.declared import Array, Declaration, Optional, Part, Record
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrival_order import Arrival
-from sfumato.tables.arrow import as_numbers, joined
+from sfumato.tables.arrow import as_array, as_numbers, joined
 from sfumato.tables.declared import Table
 from sfumato.tables.joins.alternatives import ALTERNATIVES, attributes_at, samples_of
 from sfumato.tables.joins.join import SIDES, answers_table
@@ -146,7 +146,7 @@ class TableExtentJoin(TableOperator):
         return outputs
 
     def _read(self, rows: pa.Table, side: int) -> Waiting:
-        end = as_numbers(pa.chunked_array([_field(rows, "end")]))
+        end = as_numbers(as_array(rows.column("window")).field("end"))
         scope = self.scopes.encode(rows)
         code = self.index.encode(rows.select([f"key{i}" for i in range(self.config.keys)]))
         if self.config.on:  # alternatives that are NULL match nothing
@@ -233,10 +233,3 @@ class TableExtentJoin(TableOperator):
         super().after_loading()
         if not self.left.newest.size == self.right.newest.size == len(self.scopes):
             raise ValueError("both sides have the same scopes")
-
-
-def _field(rows: pa.Table, name: str) -> pa.Array:
-    window = rows.column("window").combine_chunks()
-    if isinstance(window, pa.ChunkedArray):
-        window = window.chunk(0)
-    return window.field(name)

@@ -16,9 +16,10 @@ from sfumato.operators.state.tuple_batch import EXCESS, checked_alternatives
 from sfumato.operators.windows.count.moving_aggregates import Kept, MovingAggregates
 from sfumato.operators.windows.count.window_groups import WindowGroup
 from sfumato.operators.windows.count.window_laws import Arrivals
-from sfumato.operators.windows.count.world_budget import WorldBudget
 from sfumato.operators.windows.grouped_windows import GroupedWindows, WindowAnswers
 from sfumato.operators.windows.uncertain_window import UncertainWindow
+
+MOST_BYTES = 128_000_000  # of the sampled worlds of all groups
 
 
 @dataclass(frozen=True)
@@ -176,3 +177,30 @@ class CountWindowAggregate(GroupedWindows):
         if np.isinf(table).any():
             raise ValueError("`values` must be finite, or NaN for no value; got an infinite one")
         return code, offsets, np.minimum(prob, 1.0), table.T
+
+
+class WorldBudget:
+    """Forgets the worlds of groups that had no arrival for longest, beyond MOST_BYTES.
+
+    No answer depends on it: worlds that are begun anew are the same.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[MovingAggregates, int]] = {}  # by group, latest arrival last
+        self._bytes = 0
+
+    def forget(self, code: int) -> None:
+        """A group is no more."""
+        self._bytes -= self._kept.pop(code, (None, 0))[1]
+
+    def arrived(self, code: int, moving: MovingAggregates) -> None:
+        """A group has had arrivals."""
+        self._bytes -= self._kept.pop(code, (moving, 0))[1]
+        size = moving.world_bytes
+        if size:
+            self._kept[code] = moving, size
+            self._bytes += size
+        while self._bytes > MOST_BYTES and len(self._kept) > 1:
+            oldest, size = self._kept.pop(next(iter(self._kept)))
+            oldest.forget_worlds()
+            self._bytes -= size
