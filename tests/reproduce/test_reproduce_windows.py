@@ -25,7 +25,6 @@ from sfumato.reproduce.uncertain_windows import (
 )
 from sfumato.reproduce.uncertain_windows.perturbed_streams import (
     distance_of_selectivity,
-    some,
     subsequences,
     uncertain_pair,
 )
@@ -106,9 +105,9 @@ def test_a_join_continued_by_another_strategy_goes_on_where_the_first_stood():
     whole = SimilarityJoin(1, 0.6, 0.3, Rows(20, 0.9))
     expected = whole.process(arrivals)
     first = SimilarityJoin(1, 0.6, 0.3, Rows(20, 0.9))
-    before = first.process(some(arrivals, 0, 70))
+    before = first.process(arrivals.part(0, 70))
     for kind, strategy in join_speed.WAYS.values():
-        after = continued(first, kind, strategy=strategy).process(some(arrivals, 70, 120))
+        after = continued(first, kind, strategy=strategy).process(arrivals.part(70, 120))
         np.testing.assert_array_equal(np.append(before.left, after.left), expected.left)
         np.testing.assert_array_equal(np.append(before.right, after.right), expected.right)
 

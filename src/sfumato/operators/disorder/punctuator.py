@@ -7,7 +7,7 @@ import numpy as np
 
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.disorder.controllers import Controllers
-from sfumato.operators.disorder.times import as_microseconds, check_lengths, within_range
+from sfumato.operators.disorder.rows import checked
 from sfumato.operators.state.declared import Declaration, Part
 from sfumato.operators.state.stateful import Operator
 
@@ -79,13 +79,9 @@ class Punctuator(Operator):
         self, event_time: np.ndarray, arrival: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """(punctuation int64[n], late bool[n]): as `extend`, and which of the rows are late."""
-        event_time = as_microseconds("event_time", event_time)
-        arrival = as_microseconds("arrival", arrival)
-        check_lengths(event_time, arrival)
+        event_time, arrival = checked(event_time, arrival, [])
         starts = np.array([0, len(event_time)])
-        return self.controllers.extend(
-            ONE, starts, within_range(event_time), within_range(arrival)
-        )[:2]
+        return self.controllers.extend(ONE, starts, event_time, arrival)[:2]
 
     @property
     def punctuation(self) -> int:

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sfumato.operators.disorder.by_key import Keyed
-from sfumato.operators.disorder.times import as_microseconds, check_lengths, within_range
 from sfumato.operators.state.declared import Array, Declaration
+
+FARTHEST = 1 << 58  # microseconds from 1970, about the year 11,000: beyond it times are one
 
 
 @dataclass(frozen=True)
@@ -76,10 +77,14 @@ class Judged:
 
 def checked(event_time: np.ndarray, arrival: np.ndarray, codes: list[Any]) -> list[np.ndarray]:
     """Times within range and int64 codes (of keys, then sources). Raises TypeError, ValueError."""
-    event_time = as_microseconds("event_time", event_time)
-    arrival = as_microseconds("arrival", arrival)
-    check_lengths(event_time, arrival)
-    out = [within_range(event_time), within_range(arrival)]
+    event_time = _as_microseconds("event_time", event_time)
+    arrival = _as_microseconds("arrival", arrival)
+    if len(event_time) != len(arrival):
+        raise ValueError(
+            f"`event_time` and `arrival` must have one length; got {len(event_time)} and "
+            f"{len(arrival)}"
+        )
+    out = [_within_range(event_time), _within_range(arrival)]
     for name, values in zip(("keys", "sources"), codes, strict=False):
         array = np.asarray(values)
         if array.dtype.kind not in "iu" or array.shape != event_time.shape:
@@ -91,3 +96,30 @@ def checked(event_time: np.ndarray, arrival: np.ndarray, codes: list[Any]) -> li
             raise ValueError(f"`{name}` must be codes 0, 1, 2, ...; got {array.min()}")
         out.append(array.astype(np.int64, copy=False))
     return out
+
+
+def _as_microseconds(name: str, values: np.ndarray) -> np.ndarray:
+    """int64[n], contiguous and writable, of an array of int64 microseconds or of datetime64.
+
+    Raises TypeError for another dtype and ValueError for another shape or a missing time (NaT).
+    """
+    array = np.asarray(values)
+    if array.dtype.kind == "M":
+        if np.isnat(array).any():
+            raise ValueError(f"`{name}` must not miss a time; got NaT: leave such rows out")
+        array = array.astype("datetime64[us]").astype(np.int64)
+    if array.dtype.kind not in "iu" and array.size:
+        raise TypeError(
+            f"`{name}` must be int64 microseconds (or datetime64); got {array.dtype}: "
+            "convert seconds by (seconds * 1e6).astype('int64')"
+        )
+    if array.ndim != 1:
+        raise ValueError(f"`{name}` must be one-dimensional; got shape {array.shape}")
+    return np.require(array, np.int64, ["C", "W"])
+
+
+def _within_range(time: np.ndarray) -> np.ndarray:
+    """Times cut to +-FARTHEST, so that differences fit in int64; the same array if they are."""
+    if len(time) and max(int(time.max()), -int(time.min())) > FARTHEST:
+        return np.clip(time, -FARTHEST, FARTHEST)
+    return time

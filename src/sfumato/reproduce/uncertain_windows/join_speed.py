@@ -16,7 +16,6 @@ from sfumato.reproduce.stand_ins import load
 from sfumato.reproduce.uncertain_windows.perturbed_streams import (
     SAMPLES,
     distance_of_selectivity,
-    some,
     uncertain_pair,
 )
 from sfumato.reproduce.uncertain_windows.plain_joins import IndexMatchJoin, PlainNestedJoin
@@ -42,13 +41,13 @@ def times(arrivals: Arrivals, within: float, rows: int) -> dict[str, float]:
     """
     fill = arrivals.side.size - WARM - TIMED
     filled = SimilarityJoin(1, within, PROBABILITY, Rows(rows, CONFIDENCE), alternatives=False)
-    filled.process(some(arrivals, 0, fill))
+    filled.process(arrivals.part(0, fill))
     begins = range(fill + WARM, arrivals.side.size, CHUNK)
-    chunks = [some(arrivals, begin, begin + CHUNK) for begin in begins]
+    chunks = [arrivals.part(begin, begin + CHUNK) for begin in begins]
     spent, answers = {}, set()
     for name, (kind, strategy) in WAYS.items():
         join = continued(filled, kind, strategy=strategy)
-        join.process(some(arrivals, fill, fill + WARM))
+        join.process(arrivals.part(fill, fill + WARM))
         took = [seconds(partial(join.process, chunk)) for chunk in chunks]
         spent[name] = float(np.median(took)) / CHUNK  # other programs disturb some of the chunks
         answers.add(join.counters["answers"])

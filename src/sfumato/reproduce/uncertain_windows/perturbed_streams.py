@@ -68,19 +68,6 @@ def uncertain_pair(
     )
 
 
-def some(arrivals: Arrivals, begin: int, end: int) -> Arrivals:
-    """Consecutive tuples of a stream whose tuples have equally many samples."""
-    samples = arrivals.prob.size // arrivals.side.size
-    of = slice(begin * samples, end * samples)
-    return Arrivals(
-        side=arrivals.side[begin:end],
-        key=arrivals.key[begin:end],
-        offsets=np.arange(end - begin + 1) * samples,
-        prob=arrivals.prob[of],
-        points=arrivals.points[of],
-    )
-
-
 def distance_of_selectivity(
     rng: np.random.Generator,
     arrivals: Arrivals,
