@@ -119,11 +119,8 @@ class Given:
         return match
 
     def _duration(self, option: Option, measure: Measure) -> timedelta:
-        return timedelta(microseconds=duration_of(option.word, measure, self.text, self._names))
-
-    @property
-    def _names(self) -> list[str]:
-        return [word.word for word in self.words]
+        names = [word.word for word in self.words]
+        return timedelta(microseconds=duration_of(option.word, measure, self.text, names))
 
     # ---- errors
 
