@@ -44,12 +44,6 @@ def deviation_of(law, weight, k, total):
 
 
 @lean
-def unit_of(unit, deviation):
-    """What distances beyond the donors are measured in."""
-    return math.hypot(unit, deviation)  # the squares of small numbers are 0
-
-
-@lean
 def rank_of(value, law, weight, k, total, chance):
     """Where a value falls among k ascending ones: the share below it, in [0, 1].
 
@@ -117,7 +111,8 @@ def calibrate(repository, t, group, k, scratch):
     """Turn attribute t's law of k values into probabilities, with tails; how many values now."""
     law, weight, about = scratch.law[t], scratch.weight[t], scratch.about[t]
     curve, tails = repository.curve[t, group], repository.tails[t, group]
-    unit = unit_of(repository.lending[t].unit, about.deviation)
+    # What distances beyond the donors are measured in; the squares of small numbers are 0.
+    unit = math.hypot(repository.lending[t].unit, about.deviation)
     least, largest, top = law[0], law[k - 1], curve[curve.size - 1]
     for i in range(k - 1, -1, -1):
         law[i + TAIL], weight[i + TAIL] = law[i], weight[i]
