@@ -16,11 +16,12 @@ from pathlib import Path
 from types import ModuleType
 
 import numba
+import numpy as np
 import pytest
 
 import sfumato.kernels
 from sfumato.kernels import compile_stamp, compile_store
-from sfumato.kernels.compile import compiled, compiled_ieee
+from sfumato.kernels.compile import compiled, compiled_ieee, lean
 
 SOURCE = Path(sfumato.kernels.__file__).parents[2]
 
@@ -417,6 +418,20 @@ def test_a_division_by_zero_is_as_the_decorator_says():
     with pytest.raises(ZeroDivisionError):
         raising(0.0)
     assert infinite(0.0) == float("inf")
+
+
+@compiled_ieee
+def numbered(n):
+    return np.arange(n)
+
+
+@lean
+def last_of(n):
+    return numbered(n)[n - 1]
+
+
+def test_a_function_may_allocate_that_is_first_compiled_for_a_lean_one(place):
+    assert last_of(3) == 2
 
 
 def test_a_function_within_a_function_is_refused():

@@ -113,7 +113,9 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
             f"{function.__qualname__}: a compiled function must stand at the top of a module, "
             "because the text of its file says which compiled one on disk is its own"
         )
-    dispatcher: Any = njit(nogil=True, **options)(function)
+    # Said also where it is the default: a function that is first compiled for a `lean` caller would
+    # take over that one's, and could not allocate.
+    dispatcher: Any = njit(nogil=True, **{"_nrt": True, **options})(function)
     if not config.DISABLE_JIT:  # else it is the function itself
         dispatcher._cache = _KernelCache(function)
     return dispatcher
