@@ -12,7 +12,7 @@ from pyspark.sql.types import StructField, StructType
 
 from sfumato.operators.arguments import whole
 from sfumato.operators.state.declared import Array
-from sfumato.spark.model.columns import keys_of, resolved
+from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import Passed
 from sfumato.spark.runtime.reading import Input
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
@@ -59,7 +59,8 @@ class Newest(TableOperator):
 
 def newest_rows(df: DataFrame, *, order: str, key: str | Sequence[str], step: int = 1) -> DataFrame:
     """The rows that are newer, by `step` at least, than all before them of their key."""
-    keys, orders = keys_of(df, "key", key), resolved(df, "order", order)
+    frame = SparkFrame(df)
+    keys, orders = frame.keys("key", key), frame.resolved("order", order)
     config, passed = NewestConfig(step=step, keys=len(keys)), Passed(df.schema, df.columns)
     answers = StructType([StructField(ROW, passed.type)])
     columns, metrics = passed.columns(ROW), metrics_name("newest_rows")

@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "windows": {"calls", "duration"},
     "queries": {"calls", "windows"},
     "operators": {"duration", "kernels", "windows"},
-    "tables": {"duration", "near_misses", "operators", "windows"},
+    "tables": {"duration", "near_misses", "operators", "queries", "windows"},
     "charts": {"observed", "operators"},
     "local": {"calls", "duration", "error_points", "operators", "queries", "tables", "windows"},
     "spark": {

@@ -184,15 +184,15 @@ def rows_that_spark_makes(given) -> pa.Table:
 
 def by_spark(spark, table, **plan):
     """(rows, invalid) of a window's input as the adapter for Spark makes them."""
-    from sfumato.spark.model.aggregates import wanted
+    from sfumato.spark.model.frame import SparkFrame
     from sfumato.spark.model.window_plan import WindowPlan
     from sfumato.spark.window_aggregate import window_input
+    from sfumato.tables.windows.wanted import wanted
     from sfumato.windows import Rows
 
     aggregates = {f"r{i}": f"sum({text})" for i, text in enumerate(plan["expressions"])}
-    asked = WindowPlan(
-        spark.createDataFrame(table), wanted(aggregates), Rows(3), "at", "k", None, None
-    )
+    frame = SparkFrame(spark.createDataFrame(table))
+    asked = WindowPlan(frame, wanted(aggregates), Rows(3), "at", "k", None, None)
     return rows_that_spark_makes(window_input(asked))
 
 
@@ -217,11 +217,12 @@ def test_the_rows_of_a_window_are_those_that_spark_makes(spark, table, expressio
 
 
 def test_the_rows_of_a_join_are_those_that_spark_makes(spark):
+    from sfumato.spark.model.frame import SparkFrame
     from sfumato.spark.model.join_side import Side
     from sfumato.spark.similarity_join import input_of
 
     for table, on in ((UNCERTAIN, ["y"]), (PLAIN, ["id"])):
-        side = Side(spark.createDataFrame(table), "left", on, ["at"], ["k"])
+        side = Side(SparkFrame(spark.createDataFrame(table)), "left", on, ["at"], ["k"])
         expected = rows_that_spark_makes(input_of(side, False))
         passed = [name for name in table.column_names if name != "alternatives"]
         got = of_join(passed, ["at"], ["k"], on).read(table).rows.sort_by(TIE)

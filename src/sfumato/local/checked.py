@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.local.model.frame import Frame, frame_of
+from sfumato.local.model.frame import ArrowFrame, frame_of
 from sfumato.local.model.kind import same_kind
 from sfumato.tables.reading.names import names
 from sfumato.tables.reading.validity import Reasons, why_invalid
@@ -42,7 +42,7 @@ def rejected(df: Any, attributes: str | Sequence[str] | None = None) -> pa.Table
     return with_reason.filter(pa.array(reasons.invalid))
 
 
-def _reasons(frame: Frame, attributes: str | Sequence[str] | None) -> Reasons:
+def _reasons(frame: ArrowFrame, attributes: str | Sequence[str] | None) -> Reasons:
     wanted = names("attributes", attributes)
     if not frame.uncertain:
         wanted = frame.resolved("attributes", wanted)

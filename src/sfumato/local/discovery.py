@@ -13,9 +13,9 @@ from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.discovery import EPSILONS
 from sfumato.operators.imputation.discovery import discover_dependencies as discover
 from sfumato.tables.imputation.imputation import complete_columns
-from sfumato.tables.reading.names import names
+from sfumato.tables.imputation.query import discovered_of
 from sfumato.tables.reading.ties import ties_of
-from sfumato.tables.reading.types import as_doubles, floats_of, is_number
+from sfumato.tables.reading.types import as_doubles, floats_of
 
 
 def discover_dependencies(
@@ -39,15 +39,8 @@ def discover_dependencies(
     The other arguments are those of `sfumato.discover_dependencies`, and so is what comes out.
     Raises ValueError or TypeError for wrong arguments.
     """
-    if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 2:
-        raise ValueError(f"`max_rows` must be a whole number of at least 2; got {max_rows!r}")
     frame = repository_frame(repository)
-    wanted = names("attributes", attributes)
-    if not wanted:
-        wanted = [name for name in frame.columns if is_number(frame.type(name))]
-    if len(wanted) < 2:
-        raise ValueError(f"`attributes` must be at least two columns of numbers; got {wanted}")
-    frame.require_numbers("attributes", wanted)
+    wanted = discovered_of(frame, attributes, max_rows)
     columns = frame.resolved("attributes", wanted)
     numbers = [as_doubles(frame.table.column(of), f"`{of}`") for of in columns]
     rows = pa.table(numbers, names=wanted)

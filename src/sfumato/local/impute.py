@@ -11,15 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.local.model.counters import check_name, warn_of_invalid, with_record
-from sfumato.local.model.frame import Frame, frame_of
+from sfumato.local.model.frame import ArrowFrame, frame_of
 from sfumato.local.model.imputation import Imputation
 from sfumato.local.model.kind import same_kind
 from sfumato.operators.imputation.dependency import Dependency
+from sfumato.tables.imputation.arguments import BEYOND, IMPUTED_BY
 from sfumato.tables.imputation.imputation import UNIMPUTABLE, impute_table
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.types import as_doubles, floats_of
-
-IMPUTED_BY, BEYOND = "imputed_by", "beyond"
 
 
 @same_kind
@@ -48,11 +47,7 @@ def impute(
     how = (joint, max_alternatives, fallback, scaling, method, least_donors)
     imputation = Imputation(repository, dependencies, attributes, *how)
     frame, settings = frame_of(df), imputation.settings
-    for added in (ALTERNATIVES, IMPUTED_BY):
-        if added in frame.columns:
-            raise ValueError(f"the table has a column `{added}` already: rename or drop it first")
-    frame.require_numbers("attributes", settings.attributes)
-    frame.require_numbers("dependencies", settings.names[len(settings.attributes) :])
+    imputation.check(frame)
     wanted = frame.resolved("attributes", list(settings.names))
     values = np.stack([_numbers(frame, column) for column in wanted], axis=1)
     existence = _numbers(frame, "existence") if "existence" in frame.columns else None
@@ -74,7 +69,7 @@ def impute(
     return with_record(result, [frame.table], "impute", name, {"": counts})
 
 
-def _numbers(frame: Frame, name: str) -> np.ndarray:
+def _numbers(frame: ArrowFrame, name: str) -> np.ndarray:
     return floats_of(as_doubles(frame.table.column(name), f"`{name}`"))
 
 

@@ -10,13 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.duration import microseconds
-from sfumato.local.model.controlled import MARKS, controlled_by, says_order
-from sfumato.local.model.forgetting import forget_after_of
-from sfumato.local.model.frame import Frame, frame_of
+from sfumato.local.model.frame import frame_of
 from sfumato.local.model.kind import same_kind
 from sfumato.local.model.run import Input, Job, passed, run
 from sfumato.operators.disorder.control import DisorderControl
-from sfumato.tables.disorder.reorder import EVENT, ReorderTableConfig
+from sfumato.tables.disorder.query import ReorderQuery, require_marked
+from sfumato.tables.disorder.reorder import EVENT
 from sfumato.tables.operator import ROW
 from sfumato.tables.reading.input import Cells, Column, Reading
 from sfumato.tables.reading.naming import Shown
@@ -48,42 +47,20 @@ def reorder(
     they come out.
     """
     frame = frame_of(df)
-    keys, sources = frame.keys("key", key), frame.keys("source", source)
-    event, arrived = frame.one("event_time", event_time), frame.one("arrival", arrival)
-    names = _certain_columns(frame)
-    frame.require_time("event_time", event)
-    frame.require_time("arrival", arrived)
-    idle = None if idle_timeout is None else microseconds("idle_timeout", idle_timeout)
+    query = ReorderQuery(frame, event_time, arrival, key, source)
     delay = None if max_delay is None else microseconds("max_delay", max_delay)
-    config = ReorderTableConfig(
-        control=DisorderControl(drop_ratio, slack, estimator, max_buffer, max_delay=delay),
-        sources=len(sources),
-        expected_sources=expected_sources,
-        idle_timeout=None if idle is None else max(1, idle // 1000),
-        keys=len(keys),
-        forget_after=forget_after_of(frame, arrived, keys, forget_after),
-    )
-    values: list[tuple[str, Cells]] = [(EVENT, Column(event))]
-    values += [(f"source{i}", Column(of)) for i, of in enumerate(sources)]
-    reading = Reading(tuple(names), (arrived,), tuple(keys), tuple(values))
-    said = controlled_by(keys, event, forgets=config.forget_after is not None)
-    punctuation = pa.field("punctuation", frame.type(event), metadata=said)
-    columns = [
-        *passed(names, frame, names, ROW),
-        Shown(("late",), pa.field("late", pa.bool_())),
-        Shown(("punctuation",), punctuation),
-    ]
+    control = DisorderControl(drop_ratio, slack, estimator, max_buffer, max_delay=delay)
+    config = query.config(control, expected_sources, idle_timeout, forget_after)
+    names = query.passed
+    values: list[tuple[str, Cells]] = [(EVENT, Column(query.event))]
+    values += [(f"source{i}", Column(of)) for i, of in enumerate(query.sources)]
+    reading = Reading(tuple(names), (query.arrival,), tuple(query.keys), tuple(values))
+    kinds = {"late": pa.bool_(), "punctuation": frame.type(query.event)}
+    said = {"punctuation": query.said(config)}
+    columns = passed(names, frame, names, ROW)
+    for of, kind in kinds.items():
+        columns.append(Shown((of,), pa.field(of, kind, metadata=said.get(of))))
     return run(Job("reorder", "reorder", name), [Input(frame, reading)], config, columns)
-
-
-def _certain_columns(frame: Frame) -> list[str]:
-    """The columns that pass through: not those that an earlier `reorder` added."""
-    if says_order(frame.schema, "punctuation") is not None:
-        return [of for of in frame.columns if of not in MARKS]
-    for added in MARKS:
-        if added in frame.columns:
-            raise ValueError(f"the table has a column `{added}` already: rename it before reorder")
-    return frame.columns
 
 
 @same_kind
@@ -93,10 +70,6 @@ def split_late(df: Any) -> tuple[pa.Table, pa.Table]:
     Raises ValueError for a table without a mark `late`, as `reorder` adds it.
     """
     frame = frame_of(df)
-    if "late" not in frame.columns or not pa.types.is_boolean(frame.type("late")):
-        raise ValueError(
-            "split_late takes a table with a column `late` of booleans: reorder it first; "
-            f"it has {', '.join(frame.columns)}"
-        )
+    require_marked(frame)
     late = pc.fill_null(frame.table.column("late"), False)
     return frame.table.filter(pc.invert(late)), frame.table.filter(late)

@@ -8,24 +8,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.local.model.forgetting import forget_after_of
 from sfumato.local.model.frame import frame_of
 from sfumato.local.model.imputation import Imputation
-from sfumato.local.model.join_side import IncompleteSide, Side, pairs_type
+from sfumato.local.model.join_side import Side, pairs_type
 from sfumato.local.model.kind import same_kind
 from sfumato.local.model.run import Input, Job, run, struct_of
-from sfumato.operators.arguments import flag
-from sfumato.operators.joins.join_window import Window, pair_of
-from sfumato.tables.joins.arguments import aligned, check_imputation, joined_attributes
-from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
-from sfumato.tables.joins.join import ALTERNATIVES, SIDES, JoinTableConfig
-from sfumato.tables.joins.metric import distance_of, finite
+from sfumato.operators.joins.join_window import Window
+from sfumato.tables.joins.join import ALTERNATIVES
+from sfumato.tables.joins.query import JoinQuery
 from sfumato.tables.joins.sharing import tasks_of
-from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
-from sfumato.tables.reading.names import names
 from sfumato.tables.reading.naming import Shown
-from sfumato.tables.reading.types import is_time
-from sfumato.windows import JoinWindow
 
 
 @same_kind
@@ -57,47 +49,11 @@ def similarity_join(
     The other arguments, the columns and the counters are those of `sfumato.similarity_join` over
     static frames. Raises ValueError or TypeError for wrong arguments.
     """
-    attributes = joined_attributes(on, order)
-    if tasks is not None:
-        tasks_of(tasks)  # one process does the work, but a query that moves to Spark is checked
-    windows = pair_of(window)
-    limit, distance = distance_of(within, attributes, metric)
-    frames = [frame_of(given, side) for given, side in zip((left, right), SIDES, strict=True)]
-    chosen: dict[str, Any] = {
-        "within": limit,
-        "probability": finite("probability", probability),
-        "windows": windows,
-        "output": output,
-        "alternatives": flag("alternatives", alternatives),
-        "orders": len(names("order", order)),
-        "keys": len(names("key", key)),
-    }
-    if forget_after is not None:
-        by = frames[0].resolved("order", order)[0]
-        chosen["forget_after"] = forget_after_of(frames[0], by, names("key", key), forget_after)
-    config: JoinTableConfig
-    sides: Sequence[Side]
-    if impute is None:
-        sides = [
-            Side(frame, side, attributes, order, key)
-            for frame, side in zip(frames, SIDES, strict=True)
-        ]
-        chosen |= _alignment(sides, windows, idle_timeout)
-        on_names = tuple(f"on{i}" for i in range(len(attributes)))
-        config = SimilarityJoinTableConfig(
-            strategy=strategy, metric=distance, on=on_names, **chosen
-        )
-    else:
-        imputation = Imputation.of(impute)
-        check_imputation(imputation, attributes, strategy, distance)
-        imputed = imputation.settings.names
-        sides = [
-            IncompleteSide(frame, side, attributes, order, key, imputed)
-            for frame, side in zip(frames, SIDES, strict=True)
-        ]
-        chosen |= _alignment(sides, windows, idle_timeout)
-        data = imputation.imputer.to_bytes()
-        config = IncompleteJoinTableConfig(imputer=data, on=tuple(attributes), **chosen)
+    asked = (on, within, probability, window, order, key, strategy, output, alternatives, metric)
+    imputation = None if impute is None else Imputation.of(impute)
+    query = JoinQuery(*asked, forget_after, tasks_here(tasks), imputation)
+    sides = query.sides(Side, frame_of(left, "left"), frame_of(right, "right"))
+    config = query.config(sides, idle_timeout)
     columns = shown_of(sides, output, alternatives)
     given = [Input(side.frame, side.reading(config.aligned is not None)) for side in sides]
     return run(Job("similarity_join", "join", name), given, config, columns)
@@ -118,20 +74,8 @@ def shown_of(sides: Sequence[Side], output: str, alternatives: bool = True) -> l
     return columns
 
 
-def _alignment(
-    sides: Sequence[Side], windows: Sequence[JoinWindow], idle_timeout: Any
-) -> dict[str, Any]:
-    """Of the config: whether rows are taken in order of event time, and what else concerns it."""
-    timed = any(window.span is not None for window in windows)
-    for side in sides:
-        side.timed = timed
-        kinds = [side.frame.type(name) for name in side.orders]
-        if timed and not (len(kinds) == 1 and is_time(kinds[0])):
-            raise TypeError(
-                "`order` must be one timestamp, or whole microseconds, where `window` goes by "
-                f"time; the {side.name} table has {', '.join(map(str, kinds))}"
-            )
-    found = aligned([side.controlled_by for side in sides], idle_timeout, "reorder")
-    if found is None:
-        return {}
-    return {**found, "one_controller": all(side.never_behind for side in sides)}
+def tasks_here(tasks: int | None) -> int:
+    """How many tasks do the work: one process; but a query that moves to Spark is checked."""
+    if tasks is not None:
+        tasks_of(tasks)
+    return 1

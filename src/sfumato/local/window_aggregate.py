@@ -8,12 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.local.model.controlled import require_late, require_said
-from sfumato.local.model.forgetting import forget_after_of
 from sfumato.local.model.frame import frame_of
 from sfumato.local.model.kind import same_kind
 from sfumato.local.model.run import Input, Job, run
-from sfumato.local.model.uncertain_time import by_extent, is_uncertain_time, true_extents
+from sfumato.local.model.uncertain_time import by_extent, true_extents
 from sfumato.local.model.window_plan import WindowPlan
 from sfumato.tables.windows.wanted import wanted
 from sfumato.windows import Delta, Range, Rows, window_of
@@ -46,23 +44,13 @@ def window_aggregate(
     """
     extents = window = window_of(window)
     frame = frame_of(df)
-    require_said(frame.schema, frame.forgotten)
-    uncertain = isinstance(window, Range) and is_uncertain_time(frame, order)
+    uncertain = isinstance(window, Range) and frame.is_uncertain_time(order)
     if isinstance(extents, Range) and uncertain:
         if members:
             raise ValueError("`members` of extents have certain event times: `order` is uncertain")
         frame, order, window = by_extent(frame, str(order), extents)
     plan = WindowPlan(frame, wanted(aggregates), window, order, key, existence, distribution)
-    settings = plan.settings(
-        members,
-        forget_after_of(frame, plan.orders[0], plan.keys, forget_after),
-        quantiles=tuple(float(q) for q in quantiles),
-        seed=seed,
-        samples=samples,
-    )
-    require_late(frame.schema)
-    if members:
-        plan.check_members()
+    settings = plan.settings(members, forget_after, quantiles, seed=seed, samples=samples)
     given = Input(frame, plan.reading(members))
     job = Job("window_aggregate", "window", name)
     found = run(job, [given], settings, plan.columns(settings))

@@ -5,15 +5,15 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import NumericType
 
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.discovery import EPSILONS
 from sfumato.operators.imputation.discovery import discover_dependencies as discover
-from sfumato.spark.model.columns import names
-from sfumato.spark.model.imputation import arrow_of, check_repository, frame_of, require_numbers
+from sfumato.spark.model.frame import SparkFrame
+from sfumato.spark.model.imputation import arrow_of, check_repository, frame_of
 from sfumato.spark.model.names import column
 from sfumato.tables.imputation.imputation import complete_columns
+from sfumato.tables.imputation.query import discovered_of
 
 
 def discover_dependencies(
@@ -48,17 +48,10 @@ def discover_dependencies(
     'celsius -> humidity'
     """
     check_repository(repository)
-    if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 2:
-        raise ValueError(f"`max_rows` must be a whole number of at least 2; got {max_rows!r}")
     df = repository
     if isinstance(df, str | Path):
         df = frame_of(df, SparkSession.active())
-    wanted = names("attributes", attributes)
-    if not wanted:
-        wanted = [f.name for f in df.schema.fields if isinstance(f.dataType, NumericType)]
-    if len(wanted) < 2:
-        raise ValueError(f"`attributes` must be at least two columns of numbers; got {wanted}")
-    require_numbers(df, "attributes", wanted)
+    wanted = discovered_of(SparkFrame(df), attributes, max_rows)
     rows = df.select(*(column(name).cast("double").alias(name) for name in wanted))
     for name in wanted:  # NaN counts as greater than every number in Spark
         rows = rows.where(F.abs(column(name)) < float("inf"))

@@ -4,18 +4,15 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import DoubleType, NumericType, StructType
+from pyspark.sql.types import DoubleType, StructType
 
-from sfumato.spark.model.columns import is_time, keys_of, one_resolved, resolved
-from sfumato.spark.model.controlled import ADDED
 from sfumato.spark.model.entrance import public
-from sfumato.spark.model.forgetting import forget_after_of
-from sfumato.spark.model.imputation import require_numbers
+from sfumato.spark.model.frame import ADDED, SparkFrame
 from sfumato.spark.model.names import Passed, column, renamed
 from sfumato.spark.runtime.made import Passing
 from sfumato.spark.runtime.reading import Input
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
-from sfumato.tables.imputation.earlier_values import EarlierValuesTableConfig
+from sfumato.tables.imputation.query import EarlierValuesQuery
 from sfumato.tables.link import Taken
 from sfumato.tables.operator import ROW
 
@@ -60,41 +57,22 @@ def earlier_values(
     >>> [(row.id, row.earlier_celsius) for row in known.orderBy("id").collect()]
     [(1, None), (2, None), (3, 20.0), (4, 23.0)]
     """
-    wanted = resolved(df, "attributes", attributes)
-    if not wanted:
-        raise ValueError("`attributes` must name at least one column of numbers; got none")
-    require_numbers(df, "attributes", wanted)
-    order, keys = one_resolved(df, "order", order), keys_of(df, "key", key)
-    kind = df.schema[order].dataType
-    if not is_time(kind) and not isinstance(kind, NumericType):
-        raise TypeError(
-            f"`order` must be a timestamp or a number; `{order}` is {kind.simpleString()}"
-        )
-    added: dict[str, str] = {}
-    for i, attribute in enumerate(wanted):
-        added |= {f"earlier{i}": f"earlier_{attribute}", f"age{i}": f"age_{attribute}"}
-    for column_ in added.values():
-        if column_ in df.columns:
-            raise ValueError(f"the frame has a column `{column_}` already: rename or drop it first")
-    config = EarlierValuesTableConfig(
-        attributes=len(wanted),
-        keys=len(keys),
-        forget_after=forget_after_of(df, order, keys, forget_after),
-    )
+    query = EarlierValuesQuery(SparkFrame(df), attributes, order, key)
+    config, added, orders = query.config(forget_after), query.added, [query.order]
     config.make()  # raises here, on the driver, what the config has wrong
-    passed = Passed(df.schema, df.columns)
-    values = {f"value{i}": column(a).cast("double") for i, a in enumerate(wanted)}
+    passed, about = Passed(df.schema, df.columns), {"attributes": query.attributes}
+    values = {f"value{i}": column(a).cast("double") for i, a in enumerate(query.attributes)}
     results = [renamed(at, shown, metadata={ADDED: "true"}) for at, shown in added.items()]
     answers = StructType().add(ROW, passed.type)
     for fixed in added:
         answers = answers.add(fixed, DoubleType())
     return run_operator(
-        [Input(df, passed, [order], keys, values, about={"attributes": wanted})],
+        [Input(df, passed, orders, query.keys, values, about=about)],
         config,
         answers,
         [*passed.columns(ROW), *results],
         metrics=metrics_name("earlier_values", name),
         passing=Passing(
-            {shown: Taken((fixed,)) for fixed, shown in added.items()}, passed.names, order=[order]
+            {shown: Taken((fixed,)) for fixed, shown in added.items()}, passed.names, order=orders
         ),
     )

@@ -2,25 +2,19 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DoubleType, StructField, StructType
 
-from sfumato.duration import microseconds
 from sfumato.spark.model.alternatives import ALTERNATIVES
-from sfumato.spark.model.columns import attributes_of, keys_of, names
-from sfumato.spark.model.controlled import is_extents, says_order
 from sfumato.spark.model.entrance import public
-from sfumato.spark.model.forgetting import check_keys
+from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.join_side import pairs_type
 from sfumato.spark.model.names import Passed, named
 from sfumato.spark.runtime.reading import Input
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
-from sfumato.tables.joins.extent_join import ExtentJoinTableConfig
-from sfumato.tables.joins.join import SIDES
-from sfumato.tables.scope import joined_scope
+from sfumato.tables.joins.extent_query import ExtentJoinQuery
 
 
 @public('sf.extent_join(left, right, key="road")', "left", "right")
@@ -66,55 +60,25 @@ def extent_join(
     >>> [(row.left.m.mean, row.right.n.mean) for row in both.collect()]
     [(22.0, 2.0), (21.0, 1.0), (23.0, 1.0)]
     """
-    attributes = names("on", on)
-    similar = [value is not None for value in (on, within, probability)]
-    if any(similar) and not all(similar):
-        raise ValueError("`on`, `within` and `probability` go together: give all three or none")
-    sides = dict(zip(SIDES, (left, right), strict=True))
-    for side, frame in sides.items():
-        if not is_extents(frame):
-            raise ValueError(
-                f"the {side} frame has no column `window` of extents: make it with "
-                "sf.window_aggregate(..., window=sf.Range(...))"
-            )
-        lacking = [a for a in attributes if a not in attributes_of(frame)]
-        if lacking:
-            raise ValueError(
-                f"`on` names {lacking}, which the alternatives of the {side} frame lack; they "
-                f"have {attributes_of(frame)}"
-            )
-    keys = {side: keys_of(f, f"key of the {side} frame", key) for side, f in sides.items()}
-    forgotten = None
-    if forget_after is not None:
-        check_keys(keys["left"])
-        forgotten = float(microseconds("forget_after", forget_after))
-    scopes = {side: says_order(frame.schema, "window") or [] for side, frame in sides.items()}
-    config = ExtentJoinTableConfig(
-        keys=len(keys["left"]),
-        scope=joined_scope(keys["left"], scopes["left"], scopes["right"]),
-        on=tuple(attributes),
-        within=within,
-        probability=probability,
-        forget_after=forgotten,
-    )
+    query = ExtentJoinQuery([SparkFrame(left), SparkFrame(right)], key, on, within, probability)
+    config = query.config(forget_after)
     config.make()  # raises here, on the driver, what the config has wrong
     inputs, answers = [], StructType([left.schema["window"]])
     columns = [named(F.col("window"), "window", left.schema["window"].metadata)]
-    for side, frame in sides.items():
+    taken = ["window", *([ALTERNATIVES] if query.attributes else [])]
+    for side, frame in query.frames.items():
         passed = Passed(frame.schema, frame.columns)
         answers = answers.add(side, passed.type)
         columns.append(passed.renamed(side))
-        taken = ["window", *([ALTERNATIVES] if attributes else [])]
-        inputs.append(Input(frame, passed, key=keys[side], taken=taken, ordered=False, light=True))
-    if attributes:
-        answers = answers.add("probability", DoubleType())
-        answers = answers.add(ALTERNATIVES, pairs_type(*(_fields(f, s) for s, f in sides.items())))
+        read = Input(frame.df, passed, key=query.keys[side], taken=taken, ordered=False, light=True)
+        inputs.append(read)
+    if query.attributes:
+        pairs = pairs_type(*(_fields(f, side) for side, f in query.frames.items()))
+        answers = answers.add("probability", DoubleType()).add(ALTERNATIVES, pairs)
         columns += [F.col(ALTERNATIVES), F.col("probability")]
     return run_operator(inputs, config, answers, columns, metrics=metrics_name("extents", name))
 
 
-def _fields(frame: DataFrame, side: str) -> list[StructField]:
+def _fields(frame: SparkFrame, side: str) -> list[StructField]:
     """Fields of a side's attributes in an answer's alternatives."""
-    array: Any = frame.schema[ALTERNATIVES].dataType
-    fields = [field for field in array.elementType.fields if field.name != "prob"]
-    return [StructField(f"{side}_{field.name}", field.dataType) for field in fields]
+    return [StructField(f"{side}_{a}", frame.attribute_type(a)) for a in frame.attributes]

@@ -10,14 +10,13 @@ from pyspark.sql.types import ArrayType, BooleanType, DoubleType, StringType, St
 
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.spark.model.alternatives import ALTERNATIVES
-from sfumato.spark.model.columns import resolved
 from sfumato.spark.model.entrance import public
-from sfumato.spark.model.imputation import Imputation, PreparedRepository, require_numbers
+from sfumato.spark.model.frame import SparkFrame
+from sfumato.spark.model.imputation import Imputation, PreparedRepository
 from sfumato.spark.model.names import Passed, column, under_fixed_names
 from sfumato.spark.runtime.run_operator import metrics_name
+from sfumato.tables.imputation.arguments import BEYOND, IMPUTED_BY
 from sfumato.tables.imputation.imputation import UNIMPUTABLE, impute_table, numbers_of
-
-IMPUTED_BY, BEYOND = "imputed_by", "beyond"
 
 
 @public(
@@ -92,14 +91,10 @@ def impute(
 
 def impute_frame(df: DataFrame, imputation: Imputation, name: str | None = None) -> DataFrame:
     """`impute` with its arguments as one."""
-    for added in (ALTERNATIVES, IMPUTED_BY):
-        if added in df.columns:
-            raise ValueError(f"the frame has a column `{added}` already: rename or drop it first")
-    settings = imputation.settings
-    require_numbers(df, "attributes", settings.attributes)
-    require_numbers(df, "dependencies", settings.names[len(settings.attributes) :])
+    frame, settings = SparkFrame(df), imputation.settings
+    imputation.check(frame)
     prepared = imputation.prepare(df.sparkSession)
-    wanted = [column(n).cast("double") for n in resolved(df, "attributes", settings.names)]
+    wanted = [column(n).cast("double") for n in frame.resolved("attributes", settings.names)]
     if "existence" in df.columns:
         wanted.append(column("existence").cast("double"))
     passed, own = Passed(df.schema, df.columns), len(df.columns)

@@ -8,10 +8,10 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.imputation import Imputation
 from sfumato.spark.similarity_join import similarity_join
-
-STREAMS = ("left_stream", "right_stream")
+from sfumato.tables.joins.streams import STREAMS, check_alike, check_streams
 
 
 def join_streams(
@@ -38,19 +38,8 @@ def join_streams(
     >>> [(row.left_stream, row.right_stream, round(row.probability, 2)) for row in pairs.collect()]
     [('a', 'b', 0.62), ('a', 'b', 0.62)]
     """
-    if not isinstance(streams, Mapping) or len(streams) < 2:
-        raise TypeError(
-            "`streams` must be a dict {name: DataFrame} of at least two streams; "
-            f"got {_shape(streams)}"
-        )
-    first = next(iter(streams.values()))
-    kinds = [(f.name, f.dataType) for f in first.schema.fields]
-    for stream, frame in streams.items():
-        if [(f.name, f.dataType) for f in frame.schema.fields] != kinds:
-            raise ValueError(
-                f"`streams` must have the same columns: `{next(iter(streams))}` has "
-                f"{first.schema.simpleString()}, `{stream}` has {frame.schema.simpleString()}"
-            )
+    check_streams(streams, "DataFrame")
+    check_alike({stream: SparkFrame(df) for stream, df in streams.items()})
     if options.get("impute") is not None:
         options["impute"] = Imputation.of(options["impute"])  # read once for all pairs
     joined = []
@@ -60,10 +49,3 @@ def join_streams(
             options["name"] = f"{name}_{one}_{other}"
         joined.append(similarity_join(left, right, **options).select(*names, "*"))
     return reduce(lambda a, b: a.union(b), joined)
-
-
-def _shape(streams: object) -> str:
-    """What came, without its rows."""
-    if isinstance(streams, Mapping):
-        return f"{len(streams)}: {', '.join(map(repr, streams))}"
-    return f"a {type(streams).__name__}: give each a name"

@@ -11,17 +11,17 @@ from pyspark.sql.types import BooleanType, StructType
 
 from sfumato.duration import microseconds
 from sfumato.operators.disorder.control import DisorderControl
-from sfumato.spark.model.columns import keys_of, one_resolved, require_time
-from sfumato.spark.model.controlled import MARKS, controlled_by, says_order
 from sfumato.spark.model.entrance import public
-from sfumato.spark.model.forgetting import forget_after_of
+from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import Passed, column, named
 from sfumato.spark.runtime.made import Passing
 from sfumato.spark.runtime.reading import Input
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
-from sfumato.tables.disorder.reorder import EVENT, ReorderTableConfig
+from sfumato.tables.disorder.query import ReorderQuery, require_marked
+from sfumato.tables.disorder.reorder import EVENT
 from sfumato.tables.link import Taken
 from sfumato.tables.operator import ROW
+from sfumato.tables.reading.controlled import MARKS
 
 
 @public('sf.reorder(df, event_time="ts", arrival="arrival", drop_ratio=0.01)', "df")
@@ -98,58 +98,29 @@ def reorder(
     >>> [(row.id, row.late) for row in ordered.collect()]
     [(1, False), (2, False), (4, False), (3, False)]
     """
-    keys, sources = keys_of(df, "key", key), keys_of(df, "source", source)
-    event = one_resolved(df, "event_time", event_time)
-    arrived = one_resolved(df, "arrival", arrival)
-    passed = Passed(df.schema, _certain_columns(df))
-    require_time(df, "event_time", event)
-    require_time(df, "arrival", arrived)
-    idle = None if idle_timeout is None else microseconds("idle_timeout", idle_timeout)
+    query = ReorderQuery(SparkFrame(df), event_time, arrival, key, source)
     delay = None if max_delay is None else microseconds("max_delay", max_delay)
-    config = ReorderTableConfig(
-        control=DisorderControl(drop_ratio, slack, estimator, max_buffer, max_delay=delay),
-        sources=len(sources),
-        expected_sources=expected_sources,
-        idle_timeout=None if idle is None else max(1, idle // 1000),
-        keys=len(keys),
-        forget_after=forget_after_of(df, arrived, keys, forget_after),
-    )
+    control = DisorderControl(drop_ratio, slack, estimator, max_buffer, max_delay=delay)
+    config = query.config(control, expected_sources, idle_timeout, forget_after)
     config.make()  # raises here, on the driver, what the config has wrong
+    passed, event = Passed(df.schema, query.passed), query.event
     values = {EVENT: column(event)}
-    values |= {f"source{i}": column(of) for i, of in enumerate(sources)}
+    values |= {f"source{i}": column(of) for i, of in enumerate(query.sources)}
     answers = StructType().add(ROW, passed.type).add("late", BooleanType(), False)
-    about = {"event_time": event, "source": sources}
+    about = {"event_time": event, "source": query.sources}
+    punctuation = named(F.col("punctuation"), "punctuation", query.said(config))
+    idle = config.idle_timeout
     return run_operator(
-        [Input(df, passed, [arrived], keys, values, about=about)],
+        [Input(df, passed, [query.arrival], query.keys, values, about=about)],
         config,
         answers.add("punctuation", df.schema[event].dataType),
-        [
-            *passed.columns(ROW),
-            F.col("late"),
-            named(
-                F.col("punctuation"),
-                "punctuation",
-                controlled_by(keys, event, forgets=config.forget_after is not None),
-            ),
-        ],
+        [*passed.columns(ROW), F.col("late"), punctuation],
         metrics=metrics_name("reorder", name),
-        idle_timeout=idle,
+        idle_timeout=None if idle is None else 1000 * idle,
         passing=Passing(
             {name: Taken((name,)) for name in MARKS}, passed.names, order=[event], late=True
         ),
     )
-
-
-def _certain_columns(df: DataFrame) -> list[str]:
-    """The columns that pass through: not those that an earlier `reorder` added."""
-    if says_order(df.schema, "punctuation") is not None:
-        return [of for of in df.columns if of not in MARKS]
-    for added in MARKS:
-        if added in df.columns:
-            raise ValueError(
-                f"the frame has a column `{added}` already: rename it before sf.reorder"
-            )
-    return df.columns
 
 
 @public("sf.split_late(reordered)", "df")
@@ -166,10 +137,6 @@ def split_late(df: DataFrame) -> tuple[DataFrame, DataFrame]:
     >>> on_time.count(), late.count()
     (3, 1)
     """
-    if "late" not in df.columns or not isinstance(df.schema["late"].dataType, BooleanType):
-        raise ValueError(
-            "sf.split_late takes a frame with a column `late` of booleans: reorder it first; "
-            f"it has {', '.join(df.columns)}"
-        )
+    require_marked(SparkFrame(df))
     late = F.coalesce(F.col("late"), F.lit(False))
     return df.where(~late), df.where(late)

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
 
 from pyspark.sql import DataFrame
 
-from sfumato.operators.arguments import flag
-from sfumato.operators.joins.join_window import Window, pair_of, require_one
-from sfumato.spark.model.columns import is_time, names, resolved
-from sfumato.spark.model.controlled import marks_late, never_behind
+from sfumato.operators.joins.join_window import Window, require_one
 from sfumato.spark.model.entrance import public
-from sfumato.spark.model.forgetting import forget_after_of
+from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.join_side import Side
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
 from sfumato.spark.similarity_join import answers_of, input_of
-from sfumato.tables.joins.arguments import joined_attributes
-from sfumato.tables.joins.join import SIDES
-from sfumato.tables.joins.metric import distance_of, finite
-from sfumato.tables.joins.self_join import SelfJoinTableConfig
-from sfumato.tables.joins.sharing import tasks_for, tasks_of
+from sfumato.tables.joins.query import JoinQuery
 
 
 @public(
@@ -65,41 +57,13 @@ def self_join(
     >>> sorted((row.left.id, row.right.id, round(row.probability, 2)) for row in pairs.collect())
     [(2, 1, 0.62), (4, 2, 0.62), (4, 3, 0.62)]
     """
-    attributes = joined_attributes(on, order)
     require_one(window)
-    windows = pair_of(window)
-    limit, distance = distance_of(within, attributes, metric)
-    sides = [Side(df, side, attributes, order, key, alone=True) for side in SIDES]
-    left = sides[0]
-    left.timed = windows[0].span is not None
-    if left.timed:
-        kinds = [df.schema[column].dataType for column in left.orders]
-        if len(kinds) != 1 or not is_time(kinds[0]):
-            raise TypeError(
-                "`order` must be one timestamp, or whole microseconds, where `window` goes by "
-                f"time; got {', '.join(kind.simpleString() for kind in kinds)}"
-            )
-    late = marks_late(df.schema, left.orders)
-    chosen: dict[str, Any] = {"alternatives": flag("alternatives", alternatives)}
-    chosen["tasks"] = tasks_for(windows, len(left.keys)) if tasks is None else tasks_of(tasks)
-    if forget_after is not None:
-        by = resolved(df, "order", order)[0]
-        chosen["forget_after"] = forget_after_of(df, by, names("key", key), forget_after)
-    config = SelfJoinTableConfig(
-        within=limit,
-        probability=finite("probability", probability),
-        windows=(windows[0], windows[1]),
-        output=output,
-        orders=len(left.orders),
-        keys=len(left.keys),
-        strategy=strategy,
-        metric=distance,
-        on=tuple(f"on{i}" for i in range(len(attributes))),
-        marks_late=late,
-        one_controller=never_behind(df.schema, left.orders, []),
-        **chosen,
-    )
+    asked = (on, within, probability, window, order, key, strategy, output, alternatives, metric)
+    query = JoinQuery(*asked, forget_after, tasks)
+    sides = query.sides(Side, SparkFrame(df))
+    config = query.config_alone(sides[0])
     config.make()  # raises here, on the driver, what the config has wrong
     answers, columns = answers_of(sides, output, alternatives)
     metrics = metrics_name("self_join", name)
-    return run_operator([input_of(left, late)], config, answers, columns, metrics=metrics)
+    read = [input_of(sides[0], config.marks_late)]
+    return run_operator(read, config, answers, columns, metrics=metrics)

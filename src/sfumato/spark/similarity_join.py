@@ -10,25 +10,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DoubleType, StringType, StructType
 
-from sfumato.operators.arguments import flag
-from sfumato.operators.joins.join_window import Window, pair_of
+from sfumato.operators.joins.join_window import Window
 from sfumato.spark.model.alternatives import ALTERNATIVES
-from sfumato.spark.model.columns import is_time, names, resolved
-from sfumato.spark.model.controlled import MARKS
 from sfumato.spark.model.entrance import public
-from sfumato.spark.model.forgetting import forget_after_of
+from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.imputation import Imputation
-from sfumato.spark.model.join_side import IncompleteSide, Side, pairs_type
+from sfumato.spark.model.join_side import Side, pairs_type
 from sfumato.spark.model.names import renamed
 from sfumato.spark.runtime.reading import Input
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
-from sfumato.tables.joins.arguments import aligned, check_imputation, joined_attributes
-from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
-from sfumato.tables.joins.join import SIDES, JoinTableConfig
-from sfumato.tables.joins.metric import distance_of, finite
-from sfumato.tables.joins.sharing import tasks_for, tasks_of
-from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
-from sfumato.windows import JoinWindow
+from sfumato.tables.joins.query import JoinQuery
+from sfumato.tables.reading.controlled import MARKS
 
 
 @public(
@@ -150,48 +142,11 @@ def similarity_join(
     >>> sorted((row.left.id, row.right.id, round(row.probability, 2)) for row in pairs.collect())
     [(1, 1, 0.62), (2, 2, 0.62), (3, 3, 0.62), (4, 4, 0.62)]
     """
-    attributes = joined_attributes(on, order)
-    windows = pair_of(window)
-    limit, distance = distance_of(within, attributes, metric)
-    frames = list(zip((left, right), SIDES, strict=True))
-    chosen: dict[str, Any] = {
-        "within": limit,
-        "probability": finite("probability", probability),
-        "windows": windows,
-        "output": output,
-        "alternatives": flag("alternatives", alternatives),
-        "orders": len(names("order", order)),
-        "keys": len(names("key", key)),
-    }
-    if forget_after is not None:
-        by = resolved(left, "order", order)[0]
-        chosen["forget_after"] = forget_after_of(left, by, names("key", key), forget_after)
-    config: JoinTableConfig
-    sides: Sequence[Side]
-    if impute is None:
-        sides = [Side(frame, side, attributes, order, key) for frame, side in frames]
-        chosen |= _alignment(sides, windows, idle_timeout)
-        on_names = tuple(f"on{i}" for i in range(len(attributes)))
-        shared = tasks_for(windows, chosen["keys"]) if tasks is None else tasks_of(tasks)
-        config = SimilarityJoinTableConfig(
-            strategy=strategy, metric=distance, on=on_names, tasks=shared, **chosen
-        )
-    else:
-        imputation = Imputation.of(impute)
-        check_imputation(imputation, attributes, strategy, distance)
-        if tasks not in (None, 1):
-            raise ValueError(
-                f"`tasks` has no meaning with `impute`, whose tasks would each impute what the "
-                f"others do; got {tasks!r}: use sf.impute before the join"
-            )
-        imputed = imputation.settings.names
-        sides = [
-            IncompleteSide(frame, side, attributes, order, key, imputed=imputed)
-            for frame, side in frames
-        ]
-        chosen |= _alignment(sides, windows, idle_timeout)
-        repository = imputation.prepare(left.sparkSession)
-        config = IncompleteJoinTableConfig(imputer=repository.data, on=tuple(attributes), **chosen)
+    asked = (on, within, probability, window, order, key, strategy, output, alternatives, metric)
+    imputation = None if impute is None else Imputation.of(impute)
+    query = JoinQuery(*asked, forget_after, tasks, imputation)
+    sides = query.sides(Side, SparkFrame(left), SparkFrame(right))
+    config = query.config(sides, idle_timeout)
     config.make()  # raises here, on the driver, what the config has wrong
     answers, columns = answers_of(sides, output, alternatives)
     return run_operator(
@@ -210,9 +165,9 @@ def answers_of(
     """The columns that the operator gives, under fixed names, and those of the result."""
     answers = StructType()
     for side in sides:
-        answers = answers.add(side.name, side.passed.type)
+        answers = answers.add(side.name, side.row.type)
     answers = answers.add("probability", DoubleType())
-    columns = [side.passed.renamed(side.name) for side in sides]
+    columns = [side.row.renamed(side.name) for side in sides]
     columns.append(F.col("probability"))
     if alternatives:
         fixed, named = (pairs_type(*(s.fields(fixed=of) for s in sides)) for of in (True, False))
@@ -228,8 +183,8 @@ def input_of(side: Side, aligned: bool) -> Input:
     """A frame as the operator reads it; `aligned`: with late rows, which are counted as late and
     need not be valid, and punctuations."""
     return Input(
-        side.frame,
-        side.passed,
+        side.frame.df,
+        side.row,
         side.orders,
         side.keys,
         side.values(),
@@ -238,23 +193,3 @@ def input_of(side: Side, aligned: bool) -> Input:
         invalid=side.invalid(),
         reason=side.reason(),
     )
-
-
-def _alignment(
-    sides: Sequence[Side], windows: Sequence[JoinWindow], idle_timeout: Any
-) -> dict[str, Any]:
-    """Of the config: whether rows wait for the slower side, and what else concerns time."""
-    timed = any(window.span is not None for window in windows)
-    for side in sides:
-        side.timed = timed
-        kinds = [side.frame.schema[name].dataType for name in side.orders]
-        if timed and not (len(kinds) == 1 and is_time(kinds[0])):
-            raise TypeError(
-                "`order` must be one timestamp, or whole microseconds, where `window` goes by "
-                f"time; the {side.name} frame has {', '.join(k.simpleString() for k in kinds)}"
-            )
-    streams = all(side.frame.isStreaming for side in sides)
-    found = aligned([side.controlled_by for side in sides], idle_timeout, "sf.reorder")
-    if found is None:
-        return {"pace_matters": streams}
-    return {**found, "one_controller": all(side.never_behind for side in sides)}

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cached_property
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DoubleType, LongType, StringType, StructType
 
 from sfumato.operators.ranking.semantics import semantics_of
-from sfumato.queries import Top, direction, registered
-from sfumato.spark.model.aggregates import Wanted
-from sfumato.spark.model.alternatives import ALTERNATIVES
-from sfumato.spark.model.columns import is_time, one_resolved
-from sfumato.spark.model.controlled import has_punctuations, marks_late, require_late
+from sfumato.queries import Top
 from sfumato.spark.model.entrance import public
-from sfumato.spark.model.forgetting import forget_after_of
-from sfumato.spark.model.names import Passed, column
+from sfumato.spark.model.frame import SparkFrame
+from sfumato.spark.model.names import Passed
 from sfumato.spark.model.window_plan import WindowPlan
 from sfumato.spark.runtime.made import made, remember
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
 from sfumato.spark.window_aggregate import window_input
-from sfumato.tables.ranking.top_k import TopKTableConfig
-from sfumato.windows import Range, Rows, window_of
+from sfumato.tables.ranking.query import ANSWER, RankingQuery
+from sfumato.windows import Range, Rows
 
 MOST_COUNTED = 100  # queries whose answers are counted one by one: each is a column of a metric
-ANSWER = ("query", "k", "time", "rank", "score", "probability", "row", "stream", "answered")
 
 
 @public('sf.top_k(df, 3, by="speed", window=sf.Range("5 minutes"), order="ts")', "df")
@@ -121,31 +115,10 @@ def top_k(
     >>> [(row["rank"], row.row.id, round(row.probability, 2)) for row in best.collect()]
     [(1, 3, 1.0), (2, 4, 0.94)]
     """
-    window = window_of(window)
-    if not isinstance(window, Range | Rows):
-        raise TypeError(f"`window` must be sf.Range or sf.Rows; got {window!r}")
-    require_late(df.schema)
-    by, ascending = direction(by, ascending)
-    otherwise = window.every if isinstance(window, Range) else None
-    named = registered(queries, otherwise)
-    wanted = [Wanted("", "sum", by)]
-    ranking = Ranking(df, wanted, window, order, key, existence, None, rules, streams)
-    config = TopKTableConfig(
-        queries=tuple((query, k, every) for query, (k, every) in named.items()),
-        window=window,
-        semantics=semantics_of(semantics, probability, alpha, weights),
-        plan=plan,
-        ascending=ascending,
-        rules=rules is not None,
-        streams=streams is not None,
-        keys=len(ranking.keys),
-        scope=ranking.scope,
-        time=ranking.time,
-        one_controller=ranking.one_controller,
-        forget_after=forget_after_of(df, ranking.orders[0], ranking.keys, forget_after),
-        by=f"{by} of {df.schema.simpleString()}",
-    )
-    config.one_window()  # here, not in a worker, it raises what the config has wrong
+    columns = (order, key, existence, rules, streams)
+    ranking = Ranking.asked(SparkFrame(df), queries, by, ascending, window, *columns)
+    ranked_by = semantics_of(semantics, probability, alpha, weights)
+    config = ranking.config(ranked_by, plan, forget_after)
     metrics = metrics_name("top_k", name)
     answers = run_operator(
         [window_input(ranking)],
@@ -153,9 +126,9 @@ def top_k(
         ranking.given(),
         ranking.shown(),
         metrics=metrics,
-        idle_timeout=window.timeout if isinstance(window, Range) else None,
+        idle_timeout=config.window.timeout if isinstance(config.window, Range) else None,
     )
-    counted = _counted(answers, list(named), metrics)
+    counted = _counted(answers, list(ranking.queries), metrics)
     remember(counted, made(answers))
     return counted
 
@@ -170,71 +143,26 @@ def _counted(answers: DataFrame, names: list[str], metrics: str) -> DataFrame:
 
 
 @dataclass(frozen=True)
-class Ranking(WindowPlan):
+class Ranking(WindowPlan, RankingQuery):
     """What of the frame the ranking reads, and what it gives."""
-
-    rules: str | None
-    streams: str | None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_instants()
-        for argument, name in (("rules", self.rules), ("streams", self.streams)):
-            if name is not None:
-                one_resolved(self.df, argument, name)
-        taken = [name for name in self.keys if name in ANSWER]
-        if taken:
-            raise ValueError(
-                f"`key` names a column `{taken[0]}`, but the answer has one of that name: rename it"
-            )
-
-    @cached_property
-    def controlled(self) -> bool:
-        """Whether instants are past by the punctuations of a controller: of sf.Rows too."""
-        if isinstance(self.window, Range):
-            return has_punctuations(self.schema)
-        return marks_late(self.schema, self.orders)
-
-    def _check_instants(self) -> None:
-        kind = self.df.schema[self.orders[0]].dataType
-        if len(self.orders) != 1 or not is_time(kind):
-            raise TypeError(
-                "`order` must be the one column of the event time, a timestamp or whole "
-                f"microseconds; got {self.orders} ({kind.simpleString()})"
-            )
-
-    def row(self, members: bool) -> Passed:
-        """The certain columns of a tuple."""
-        added = {"late", "punctuation"} if self.controlled else set()
-        names = [name for name in self.schema.names if name not in {ALTERNATIVES, *added}]
-        return Passed(self.schema, names)
-
-    def values(self) -> Mapping[str, Column]:
-        values = {**super().values()}
-        for fixed, name in (("rule", self.rules), ("stream", self.streams)):
-            if name is not None:
-                values[fixed] = column(one_resolved(self.df, f"{fixed}s", name))
-        return values
 
     def _unusable(self, value: Column) -> Column:
         return value.isNull() | super()._unusable(value)
 
     def given(self) -> StructType:
         """The columns that the operator gives, under fixed names."""
-        kind = self.schema[self.orders[0]].dataType
-        time = kind if self.time != "long" else LongType()
-        answers = Passed(self.schema, self.keys).named("key")
-        answers = answers.add("query", StringType()).add("k", LongType()).add("time", time)
-        answers = answers.add("rank", LongType()).add("score", DoubleType())
-        answers = answers.add("probability", DoubleType()).add("row", self.row(False).type)
-        if self.streams is not None:
-            stream = one_resolved(self.df, "streams", self.streams)
-            answers = answers.add("stream", self.schema[stream].dataType)
-        return answers.add("answered", time)
+        answers = Passed(self.frame.schema, self.keys).named("key")
+        answers = answers.add("query", StringType()).add("k", LongType())
+        answers = answers.add("time", self.time_type).add("rank", LongType())
+        answers = answers.add("score", DoubleType()).add("probability", DoubleType())
+        answers = answers.add("row", self.row_passed().type)
+        if "stream" in self.others:
+            answers = answers.add("stream", self.frame.type(self.others["stream"]))
+        return answers.add("answered", self.time_type)
 
     def shown(self) -> list[Column]:
         """The columns of the result, made of those."""
-        keys = Passed(self.schema, self.keys).columns(prefix="key")
+        keys = Passed(self.frame.schema, self.keys).columns(prefix="key")
         names = [name for name in ANSWER if name != "stream" or self.streams is not None]
-        row = self.row(False).renamed("row")
+        row = self.row_passed().renamed("row")
         return [*keys, *(row if name == "row" else F.col(name) for name in names)]

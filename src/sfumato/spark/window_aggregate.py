@@ -8,15 +8,14 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from sfumato.spark.model.aggregates import wanted
-from sfumato.spark.model.controlled import require_late
 from sfumato.spark.model.entrance import public
-from sfumato.spark.model.forgetting import forget_after_of
-from sfumato.spark.model.uncertain_time import by_extent, is_uncertain_time, true_extents
+from sfumato.spark.model.frame import SparkFrame
+from sfumato.spark.model.uncertain_time import by_extent, true_extents
 from sfumato.spark.model.window_plan import WindowPlan
 from sfumato.spark.runtime.made import Passing
 from sfumato.spark.runtime.reading import Input
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
+from sfumato.tables.windows.wanted import wanted
 from sfumato.windows import Delta, Range, Rows, window_of
 
 
@@ -107,13 +106,14 @@ def window_aggregate(
     [(1, 1, 20.0), (2, 2, 20.5), (3, 2, 22.0), (4, 2, 22.5)]
     """
     extents = window = window_of(window)
-    uncertain = isinstance(window, Range) and is_uncertain_time(df, order)
+    uncertain = isinstance(window, Range) and SparkFrame(df).is_uncertain_time(order)
     if isinstance(extents, Range) and uncertain:
         if members:
             raise ValueError("`members` of extents have certain event times: `order` is uncertain")
         df, order, window = by_extent(df, str(order), extents)
-    plan = WindowPlan(df, wanted(aggregates), window, order, key, existence, distribution)
+    asked = (wanted(aggregates), window, order, key, existence, distribution)
     laws: dict[str, Any] = {"quantiles": quantiles, "seed": seed, "samples": samples}
+    plan = WindowPlan(SparkFrame(df), *asked)
     found = aggregated(plan, members=members, forget_after=forget_after, name=name, **laws)
     return true_extents(found, extents) if isinstance(extents, Range) and uncertain else found
 
@@ -121,31 +121,17 @@ def window_aggregate(
 def aggregated(
     plan: WindowPlan,
     *,
-    quantiles: Sequence[float] = (),
     members: bool = False,
-    seed: int = 0,
-    samples: int = 1000,
-    whole: bool = False,
-    forget_after: str | timedelta | float | None = None,
     name: str | None = None,
+    **laws: Any,
 ) -> DataFrame:
     """`window_aggregate`; with `whole`, a result is one struct that has everything asked for.
 
     Its distribution is then the field `alternatives`, of struct<prob, value>, beside `moved`.
+    laws : what else `WindowQuery.settings` takes
     """
     window = plan.window
-    forgotten = forget_after_of(plan.df, plan.orders[0], plan.keys, forget_after)
-    settings = plan.settings(
-        members,
-        forgotten,
-        quantiles=tuple(float(q) for q in quantiles),
-        seed=seed,
-        samples=samples,
-        whole=whole,
-    )
-    if members:
-        plan.check_members()
-    require_late(plan.schema)
+    settings = plan.settings(members, **laws)
     settings.make()  # raises here, on the driver, what the settings have wrong
     return run_operator(
         [window_input(plan, members)],
@@ -166,8 +152,8 @@ def _passing(plan: WindowPlan, members: bool) -> Passing:
 def window_input(plan: WindowPlan, members: bool = False) -> Input:
     """A frame as the operator of a window reads it."""
     return Input(
-        plan.df,
-        plan.row(members),
+        plan.frame.df,
+        plan.row_passed(members),
         plan.orders,
         plan.keys,
         plan.values(),

@@ -9,19 +9,25 @@ import pyarrow as pa
 
 from sfumato.local.model.kind import is_pandas, is_polars, said_of, with_said
 from sfumato.tables.arrow import as_array
-from sfumato.tables.reading.names import meant
+from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.naming import relabelled
+from sfumato.tables.reading.ties import ADDED
 from sfumato.tables.reading.tuples import ALTERNATIVES, attributes_in
-from sfumato.tables.reading.types import is_number, is_time, spark_type
+from sfumato.tables.reading.types import Kind, kind_of, spark_type
 
+BY_US = {ADDED: b"true"}  # metadata of a column that an operator added
 PANDAS = b"pandas"  # metadata of a schema: how pandas had it
 
 
-class Frame:
+class ArrowFrame(Frame):
     """A table with types as Spark has them, and names that differ.
 
     forgotten : the library whose frame it was, if that says nothing of the order of the rows
     """
+
+    noun, prefix, filtered = "table", "", "a filter on it"
+    ungroupable = "rows cannot be grouped by column {}: make a text or a struct of it"
+    of_text = ": pandas.to_datetime, say, makes times of text"
 
     def __init__(self, table: pa.Table, forgotten: str = "") -> None:
         self.table = table
@@ -29,79 +35,53 @@ class Frame:
         self.schema: pa.Schema = table.schema
         self.columns: list[str] = table.column_names
 
-    def resolved(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
-        """The names of the columns that an argument means, as the frame has them."""
-        return meant(self.columns, argument, given, attributes=lambda: self.attributes)
+    @property
+    def described(self) -> str:
+        return ", ".join(f"{field.name}: {field.type}" for field in self.schema)
 
-    def one(self, argument: str, given: Any) -> str:
-        """`resolved` for an argument that names one column."""
-        if not isinstance(given, str):
-            raise TypeError(f"`{argument}` must be the name of one column; got {given!r}")
-        return self.resolved(argument, given)[0]
+    @property
+    def attributes(self) -> list[str]:
+        return attributes_in(self.schema)
 
-    def keys(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
-        """The key columns. Raises TypeError for a type by which rows cannot be grouped."""
-        found = self.resolved(argument, given)
-        for name in found:
-            if not _groupable(self.type(name)):
-                raise TypeError(
-                    f"`{argument}`: rows cannot be grouped by column `{name}`, which is "
-                    f"{self.type(name)}: make a text or a struct of it"
-                )
-        return found
+    def attribute_type(self, name: str) -> pa.DataType:
+        """The type of an attribute of the alternatives."""
+        return self.type(ALTERNATIVES).value_type.field(name).type
 
     def type(self, name: str) -> pa.DataType:
-        """The type of a column."""
         return self.schema.field(name).type
 
     def fields(self, names: Sequence[str]) -> list[pa.Field]:
         """The fields of columns."""
         return [self.schema.field(name) for name in names]
 
-    @property
-    def uncertain(self) -> bool:
-        """Whether rows have alternatives."""
-        return ALTERNATIVES in self.columns
+    def shown(self, name: str) -> str:
+        return str(self.type(name))
 
-    @property
-    def attributes(self) -> list[str]:
-        """Of the alternatives."""
-        return attributes_in(self.schema)
+    def metadata(self, name: str) -> dict[str, str]:
+        said = self.schema.field(name).metadata or {}
+        return {k.decode("utf-8", "replace"): v.decode("utf-8", "replace") for k, v in said.items()}
 
-    def attribute_type(self, name: str) -> pa.DataType:
-        """The type of an attribute of the alternatives."""
-        element = self.type(ALTERNATIVES).value_type
-        return element.field(name).type
+    def kind(self, name: str) -> Kind:
+        return kind_of(self.type(name))
 
-    def require_time(self, argument: str, name: str, where: str = "") -> None:
-        """Raise TypeError for a column without event times; `where` : what needs them."""
-        if not is_time(self.type(name)):
-            text = pa.types.is_string(self.type(name)) or pa.types.is_large_string(self.type(name))
-            hint = ": pandas.to_datetime, say, makes times of text" if text else ""
-            raise TypeError(
-                f"`{argument}` must be a timestamp or whole microseconds{where}; "
-                f"`{name}` is {self.type(name)}{hint}"
+    def is_groupable(self, name: str) -> bool:
+        return _groupable(self.type(name))
+
+    def require_late(self) -> None:
+        """As for all frames; and raise ValueError for the marks of a controller of which nobody
+        says any more what they are of: a window of rows would take late rows, and a join rows out
+        of order, without a word."""
+        super().require_late()
+        if self.forgotten and self.has_punctuations and self.says("punctuation") is None:
+            raise ValueError(
+                "the rows have the columns `late` and `punctuation` of reorder, but what these are "
+                f"of is not known any more: {self.forgotten} lost it on the way. Give the result "
+                "of reorder as it is (sfumato.local.where filters and keeps it), keep it as an "
+                "Arrow table, or drop both columns"
             )
 
-    def require_orders(self, argument: str, names: Sequence[str]) -> None:
-        """Raise TypeError for columns by which rows cannot follow each other."""
-        for name in names:
-            kind = self.type(name)
-            if not (is_time(kind) or is_number(kind) or _is_date_or_truth(kind)):
-                raise TypeError(
-                    f"`{argument}` must name columns of numbers, times or dates; `{name}` is {kind}"
-                )
 
-    def require_numbers(self, argument: str, names: Sequence[str]) -> None:
-        """Raise ValueError for columns that lack, TypeError for those that are no numbers."""
-        for name in self.resolved(argument, list(names)):
-            if not is_number(self.type(name)):
-                raise TypeError(
-                    f"`{argument}`: column `{name}` must be of numbers; it is {self.type(name)}"
-                )
-
-
-def frame_of(given: Any, argument: str = "df") -> Frame:
+def frame_of(given: Any, argument: str = "df") -> ArrowFrame:
     """The frame of a pandas, Polars or Arrow table.
 
     Raises TypeError for anything else, ValueError for names that are there twice.
@@ -120,8 +100,8 @@ def frame_of(given: Any, argument: str = "df") -> Frame:
             column if column.type == kind else _cast(column, kind, name)
             for column, kind, name in zip(table.columns, kinds, names, strict=True)
         ]
-        return Frame(pa.table(columns, schema=schema), forgotten)
-    return Frame(table.replace_schema_metadata(said or None), forgotten)
+        return ArrowFrame(pa.table(columns, schema=schema), forgotten)
+    return ArrowFrame(table.replace_schema_metadata(said or None), forgotten)
 
 
 def _as_table(given: Any, argument: str) -> tuple[pa.Table, str]:
@@ -166,7 +146,3 @@ def _groupable(kind: pa.DataType) -> bool:
     if pa.types.is_map(kind):
         return False
     return all(_groupable(kind.field(i).type) for i in range(kind.num_fields))
-
-
-def _is_date_or_truth(kind: pa.DataType) -> bool:
-    return pa.types.is_date(kind) or pa.types.is_boolean(kind)

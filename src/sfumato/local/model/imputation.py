@@ -10,9 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.calls import checks_call
-from sfumato.local.model.frame import Frame, frame_of
+from sfumato.local.model.frame import ArrowFrame, frame_of
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.tables.imputation.arguments import ImputationArguments
+from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.types import as_doubles
 
 
@@ -40,8 +41,11 @@ class Imputation(ImputationArguments):
         numbers = [as_doubles(frame.table.column(of), f"repository: `{of}`") for of in columns]
         return self.settings.make(pa.table(numbers, names=list(wanted)))
 
+    def prepared(self, frame: Frame) -> bytes:
+        return self.imputer.to_bytes()
 
-def repository_frame(repository: Any) -> Frame:
+
+def repository_frame(repository: Any) -> ArrowFrame:
     """The frame of a table, or of the Parquet data at a path."""
     if isinstance(repository, str | Path):
         from pyarrow import dataset

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.local.model.counters import check_name, warn_of_invalid, with_record
-from sfumato.local.model.frame import Frame
+from sfumato.local.model.frame import ArrowFrame
 from sfumato.tables.operator import TableConfig
 from sfumato.tables.reading.input import Reading
 from sfumato.tables.reading.naming import Shown, shown
@@ -19,7 +19,7 @@ from sfumato.tables.reading.naming import Shown, shown
 class Input:
     """A frame, and how the operator reads it."""
 
-    frame: Frame
+    frame: ArrowFrame
     reading: Reading
 
 
@@ -65,7 +65,9 @@ def run(
     return with_record(result, given, job.operator, job.name, counts)
 
 
-def passed(names: Sequence[str], frame: Frame, shown_as: Sequence[str], of: str) -> list[Shown]:
+def passed(
+    names: Sequence[str], frame: ArrowFrame, shown_as: Sequence[str], of: str
+) -> list[Shown]:
     """The columns that pass through an operator in the struct `of`, under their names."""
     return [
         Shown((of, f"c{i}"), field.with_name(name))
@@ -73,7 +75,7 @@ def passed(names: Sequence[str], frame: Frame, shown_as: Sequence[str], of: str)
     ]
 
 
-def struct_of(names: Sequence[str], frame: Frame) -> pa.DataType:
+def struct_of(names: Sequence[str], frame: ArrowFrame) -> pa.DataType:
     """The type of the struct `row` with the columns' own names."""
     fields = [field.with_nullable(True) for field in frame.fields(names)]
     return pa.struct(fields or [pa.field("col1", pa.int32())])

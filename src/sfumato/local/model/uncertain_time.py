@@ -5,27 +5,19 @@ As `sfumato.spark.model.uncertain_time`, which says why that is exact.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 
-from sfumato.local.model.frame import Frame
+from sfumato.local.model.frame import ArrowFrame
 from sfumato.operators.arrays import Ints, offsets_of
 from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
 from sfumato.tables.reading.validity import why_invalid
+from sfumato.tables.windows.query import tumbling
 from sfumato.windows import LONGEST, Range
 
 
-def is_uncertain_time(frame: Frame, order: object) -> bool:
-    """Whether `order` names an attribute of the alternatives, and no column, whatever its case."""
-    if not isinstance(order, str) or order.lower() in (name.lower() for name in frame.columns):
-        return False
-    return order in frame.attributes
-
-
-def by_extent(frame: Frame, order: str, window: Range) -> tuple[Frame, str, Range]:
+def by_extent(frame: ArrowFrame, order: str, window: Range) -> tuple[ArrowFrame, str, Range]:
     """(rows, order, window): one row a tuple and extent it may be in, and the extents' window.
 
     Invalid tuples stay one row, without order. Raises ValueError or TypeError for what cannot be.
@@ -37,11 +29,7 @@ def by_extent(frame: Frame, order: str, window: Range) -> tuple[Frame, str, Rang
             f"`order` names the attribute `{order}`, an uncertain event time: it must be a "
             f"timestamp with a time zone, or whole microseconds; got {kind}"
         )
-    if window.every > window.span:
-        raise ValueError(
-            f"`window` over an uncertain event time must have a `slide` of at most its `length`: "
-            f"a tuple between two extents would be in none; got {window!r}"
-        )
+    extents = tumbling(window)
     tuples = Tuples(frame.table)
     times = tuples.fields[order].cast(pa.int64())
     known = times.is_valid().to_numpy(zero_copy_only=False)
@@ -51,14 +39,14 @@ def by_extent(frame: Frame, order: str, window: Range) -> tuple[Frame, str, Rang
     valid[tuples.owner[~known]] = False
     row, extent, chosen, lengths = _spread(tuples, np.where(known, time, 0), valid, window)
     last = pa.array(extent * window.every + window.every - 1, pa.int64(), mask=~valid[row])
-    at = _free_name(frame)
+    at = frame.free_name("__extent_time")
     flat = tuples.flat.take(pa.array(chosen))
     lists = pa.ListArray.from_arrays(pa.array(offsets_of(lengths), pa.int32()), flat)
     place = frame.columns.index(ALTERNATIVES)
     rows = frame.table.take(pa.array(row))
     rows = rows.set_column(place, pa.field(ALTERNATIVES, lists.type), lists)
     rows = rows.append_column(at, last.cast(kind) if stamped else last)
-    return Frame(rows), at, replace(window, length=window.slide or window.length, slide=None)
+    return ArrowFrame(rows, frame.forgotten), at, extents
 
 
 def _spread(
@@ -86,15 +74,6 @@ def _spread(
     groups = np.cumsum(begins) - 1
     lengths = np.bincount(groups, place >= 0, int(begins.sum())).astype(np.int64)
     return row[begins], extent[begins], place[place >= 0], lengths
-
-
-def _free_name(frame: Frame) -> str:
-    """A name that no column has, whatever the case."""
-    taken = {name.lower() for name in frame.columns}
-    name = "__extent_time"
-    while name in taken:
-        name += "_"
-    return name
 
 
 def true_extents(answers: pa.Table, window: Range) -> pa.Table:

@@ -10,16 +10,16 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import NumericType
 
 from sfumato.calls import checks_call
 from sfumato.operators.imputation.dependency import Dependency as Dependency
 from sfumato.operators.imputation.imputer import Imputer
-from sfumato.spark.model.columns import resolved
 from sfumato.spark.model.declared_frame import apart
+from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import column
 from sfumato.tables.imputation.arguments import ImputationArguments
 from sfumato.tables.imputation.imputation import ImputationSettings, shared_imputer
+from sfumato.tables.reading.frame import Frame
 
 
 @checks_call('sf.Imputation("complete.parquet", "a -> b : 0.05 -> 0.1", ["b"])')
@@ -75,6 +75,10 @@ class Imputation(ImputationArguments):
             known = PreparedRepository(settings, imputer.to_bytes(), path, version)
             self.__dict__["_prepared"] = known
         return known
+
+    def prepared(self, frame: Frame) -> bytes:
+        assert isinstance(frame, SparkFrame)
+        return self.prepare(frame.df.sparkSession).data
 
 
 @dataclass(frozen=True)
@@ -156,18 +160,8 @@ def frame_of(repository: DataFrame | str | Path, spark: SparkSession) -> DataFra
 
 def arrow_of(df: DataFrame, wanted: Sequence[str]) -> pa.Table:
     """The wanted columns as doubles, collected. Raises for columns that lack or are no numbers."""
-    require_numbers(df, "repository", wanted)
+    SparkFrame(df).require_numbers("repository", wanted)
     return df.select(*(column(name).cast("double").alias(name) for name in wanted)).toArrow()
-
-
-def require_numbers(df: DataFrame, argument: str, wanted: Sequence[str]) -> None:
-    """Raise ValueError for columns that lack, TypeError for those that are no numbers."""
-    for name in resolved(df, argument, list(wanted)):
-        kind = df.schema[name].dataType
-        if not isinstance(kind, NumericType):
-            raise TypeError(
-                f"`{argument}`: column `{name}` must be of numbers; it is {kind.simpleString()}"
-            )
 
 
 def version_of(path: str) -> str | None:

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import (
     ArrayType,
@@ -17,53 +16,28 @@ from pyspark.sql.types import (
 )
 
 from sfumato.spark.model.alternatives import ALTERNATIVES
-from sfumato.spark.model.columns import attributes_of, keys_of, require_orders, resolved
-from sfumato.spark.model.controlled import controller_of, never_behind, require_late
-from sfumato.spark.model.imputation import require_numbers
+from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import Passed, column
 from sfumato.spark.model.validity import invalid_reason
+from sfumato.tables.joins.side import JoinSide
 from sfumato.windows import LONGEST
 
 LONGEST_NTZ = "-34563-01-01", "+38504-01-01"  # within 2**60 microseconds of 1970
 
 
-class Side:
-    """A frame of uncertain tuples; without alternatives each row is one, of its plain columns.
+class Side(JoinSide):
+    """A frame of one side, and what the operator reads of it as columns."""
 
-    on : the attributes that span the distance    alone : the other side is the same frame, which
-        errors do not call left or right
-    timed : whether a window goes by the order, which is a time
-    """
+    frame: SparkFrame
 
-    timed = False
+    def check_points(self, argument: str) -> None:
+        if not self.frame.uncertain:
+            self.frame.require_numbers(argument, self.points)
 
-    def __init__(
-        self,
-        frame: DataFrame,
-        name: str,
-        on: Sequence[str],
-        order: str | Sequence[str],
-        key: str | Sequence[str] | None,
-        *,
-        alone: bool = False,
-    ) -> None:
-        of = "" if alone else f" of the {name} frame"
-        require_late(frame.schema)
-        self.frame, self.name, self.on = frame, name, list(on)
-        self.orders = resolved(frame, f"order{of}", order)
-        self.keys = keys_of(frame, f"key{of}", key)
-        require_orders(frame, f"order{of}", self.orders)
-        self.uncertain = ALTERNATIVES in frame.columns
-        self.attributes = attributes_of(frame) if self.uncertain else list(on)
-        lacking = [a for a in self.on if a not in self.attributes]
-        if lacking:
-            raise ValueError(
-                f"`on` names {lacking}, which the alternatives{of} lack; "
-                f"they have {self.attributes}"
-            )
-        self.plain = [] if self.uncertain else resolved(frame, f"on{of}", self.on)
-        require_numbers(frame, f"on{of}", self.plain)
-        self.passed = Passed(frame.schema, [c for c in frame.columns if c != ALTERNATIVES])
+    @property
+    def row(self) -> Passed:
+        """The columns that come out again."""
+        return Passed(self.frame.schema, self.passed)
 
     def _fixed(self, attribute: str) -> str:
         on = attribute in self.on
@@ -71,11 +45,13 @@ class Side:
 
     def values(self) -> Mapping[str, Column]:
         """What the operator reads beside keys and order, by fixed name."""
-        return {ALTERNATIVES: self._alternatives()}
+        if self.imputed is None:
+            return {ALTERNATIVES: self._alternatives()}
+        return {f"value{i}": column(n).cast("double") for i, n in enumerate(self.imputed)}
 
     def reason(self) -> Column | None:
         """Why a row is invalid by columns of the frame; else NULL."""
-        return invalid_reason(self.frame, self.on if self.uncertain else self.plain)
+        return invalid_reason(self.frame.df, self.points) if self.imputed is None else None
 
     def invalid(self) -> Column:
         """Rows without order or key, or with a time beyond what windows take."""
@@ -85,10 +61,10 @@ class Side:
                 lacking = lacking | F.col(f"{kind}{i}").isNull()
         if not self.timed:
             return lacking
-        return lacking | F.coalesce(beyond(self.frame.schema[self.orders[0]].dataType), F.lit(True))
+        return lacking | F.coalesce(beyond(self.frame.type(self.orders[0])), F.lit(True))
 
     def _alternatives(self) -> Column:
-        if self.uncertain:
+        if self.frame.uncertain:
             return F.transform(
                 ALTERNATIVES,
                 lambda a: F.struct(
@@ -100,32 +76,19 @@ class Side:
                 ),
             )
         prob = column("existence") if "existence" in self.frame.columns else F.lit(1.0)
-        values = [column(n).cast("double").alias(f"on{i}") for i, n in enumerate(self.plain)]
+        values = [column(n).cast("double").alias(f"on{i}") for i, n in enumerate(self.points)]
         return F.array(F.struct(prob.cast("double").alias("prob"), *values))
-
-    @property
-    def never_behind(self) -> bool:
-        """Whether the rows are said to be those of one controller, see `reading.controlled`."""
-        return never_behind(self.frame.schema, self.orders, self.keys)
-
-    @property
-    def controlled_by(self) -> list[int] | None:
-        """Numbers of the keys for each of which a controller stands before; None: of none."""
-        found = controller_of(self.frame.schema, self.orders, self.keys)
-        return None if found is None else [self.keys.index(key) for key in found]
 
     def fields(self, *, fixed: bool) -> list[StructField]:
         """Fields of this side's attributes in an answer's alternatives."""
+        fixed = fixed and self.imputed is None
         return [
             StructField(f"{self.name}_{self._fixed(a) if fixed else a}", self._type(a))
             for a in self.attributes
         ]
 
     def _type(self, attribute: str) -> DataType:
-        if attribute in self.on:
-            return DoubleType()
-        array: Any = self.frame.schema[ALTERNATIVES].dataType
-        return array.elementType[attribute].dataType
+        return DoubleType() if attribute in self.on else self.frame.attribute_type(attribute)
 
 
 def beyond(kind: DataType) -> Column:
@@ -136,35 +99,6 @@ def beyond(kind: DataType) -> Column:
     if isinstance(kind, TimestampNTZType):  # whatever the session's time zone
         low, high = (F.lit(time).cast(kind) for time in LONGEST_NTZ)
     return ~F.col("order0").between(low, high)
-
-
-class IncompleteSide(Side):
-    """A frame with missing values.
-
-    given : what else a `Side` takes
-    imputed : the attributes and determinants, in the imputer's order
-    """
-
-    def __init__(self, frame: DataFrame, name: str, *given: Any, imputed: Sequence[str]) -> None:
-        for taken in (ALTERNATIVES, "existence"):
-            if taken in frame.columns:
-                raise ValueError(
-                    f"`impute`: the {name} frame has a column `{taken}`, but joins of incomplete "
-                    "rows take rows that exist, with plain values: drop it, or use sf.impute "
-                    "before the join"
-                )
-        super().__init__(frame, name, *given)
-        require_numbers(frame, f"impute, for the {name} frame", imputed)
-        self.imputed = resolved(frame, f"impute, for the {name} frame", list(imputed))
-
-    def values(self) -> Mapping[str, Column]:
-        return {f"value{i}": column(n).cast("double") for i, n in enumerate(self.imputed)}
-
-    def reason(self) -> Column | None:
-        return None
-
-    def fields(self, *, fixed: bool) -> list[StructField]:
-        return super().fields(fixed=False)
 
 
 def pairs_type(*sides: Sequence[StructField]) -> ArrayType:

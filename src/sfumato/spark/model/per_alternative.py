@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.spark.model.alternatives import ALTERNATIVES
-from sfumato.spark.model.columns import attributes_of
+from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import quoted
 
 WORD = re.compile(r"\w+")
@@ -15,7 +15,7 @@ WORD = re.compile(r"\w+")
 def mentioned(df: DataFrame, text: str) -> list[str]:
     """The attributes of the frame's alternatives whose names occur in `text`."""
     words = set(WORD.findall(text.lower()))
-    return [name for name in attributes_of(df) if set(WORD.findall(name.lower())) <= words]
+    return [name for name in SparkFrame(df).attributes if set(WORD.findall(name.lower())) <= words]
 
 
 def kept(df: DataFrame, condition: str) -> Column:

@@ -10,8 +10,8 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame
 
 from sfumato.near_misses import did_you_mean
-from sfumato.spark.model.columns import attributes_of
 from sfumato.spark.model.declared_frame import DeclaredFrame
+from sfumato.spark.model.frame import SparkFrame
 
 PART = re.compile(r"`((?:[^`]|``)*)`")
 CLASS = re.compile(r"^\s*\[[A-Z_.]+\]\s*")
@@ -66,4 +66,4 @@ def _known(given: Mapping[str, Any]) -> Iterator[str]:
     for frame in given.values():
         if isinstance(frame, DataFrame | DeclaredFrame):
             yield from frame.columns
-            yield from attributes_of(cast(DataFrame, frame))
+            yield from SparkFrame(cast(DataFrame, frame)).attributes

@@ -9,25 +9,16 @@ as long as the slide, in which those rows lie.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import ArrayType, IntegralType, StructType, TimestampType
+from pyspark.sql.types import StructType, TimestampType
 
 from sfumato.spark.model.alternatives import ALTERNATIVES
-from sfumato.spark.model.columns import attributes_of
-from sfumato.spark.model.controlled import has_punctuations
+from sfumato.spark.model.frame import SparkFrame, kind_of
 from sfumato.spark.model.names import column, named
 from sfumato.spark.model.validity import invalid_reason
+from sfumato.tables.windows.query import tumbling
 from sfumato.windows import LONGEST, Range
-
-
-def is_uncertain_time(df: DataFrame, order: object) -> bool:
-    """Whether `order` names an attribute of the alternatives, and no column, whatever its case."""
-    if not isinstance(order, str) or order.lower() in (name.lower() for name in df.columns):
-        return False
-    return order in attributes_of(df)
 
 
 def by_extent(df: DataFrame, order: str, window: Range) -> tuple[DataFrame, str, Range]:
@@ -35,21 +26,14 @@ def by_extent(df: DataFrame, order: str, window: Range) -> tuple[DataFrame, str,
 
     Invalid tuples stay one row, without order. Raises ValueError or TypeError for what cannot be.
     """
-    alternatives = df.schema[ALTERNATIVES].dataType
-    assert isinstance(alternatives, ArrayType)
-    assert isinstance(alternatives.elementType, StructType)
-    kind = alternatives.elementType[order].dataType
-    if not isinstance(kind, TimestampType | IntegralType):
+    frame, extents_of = SparkFrame(df), tumbling(window)
+    kind = frame.attribute_type(order)
+    if kind_of(kind) not in ("timestamp", "whole"):
         raise TypeError(
             f"`order` names the attribute `{order}`, an uncertain event time: it must be a "
             f"timestamp or whole microseconds; got {kind.simpleString()}"
         )
-    if window.every > window.span:
-        raise ValueError(
-            f"`window` over an uncertain event time must have a `slide` of at most its `length`: "
-            f"a tuple between two extents would be in none; got {window!r}"
-        )
-    if df.isStreaming and not has_punctuations(df.schema):
+    if frame.streams and not frame.has_punctuations:
         raise ValueError(
             f"`order` names the attribute `{order}`, an uncertain event time: on a stream put "
             "sf.reorder before, by the earliest time that a tuple may have"
@@ -65,7 +49,7 @@ def by_extent(df: DataFrame, order: str, window: Range) -> tuple[DataFrame, str,
     extents = F.flatten(F.transform(given, lambda a: _extents_of(microseconds(a), window)))
     lacking = F.exists(given, lambda a: microseconds(a).isNull())
     valid = invalid_reason(df, []).isNull() & ~F.coalesce(lacking, F.lit(True))
-    at = _free_name(df)
+    at = frame.free_name("__extent_time")
     spread = df.select("*", F.explode_outer(F.when(valid, F.array_distinct(extents))).alias(at))
     extent = F.col(at)
     inside = F.filter(
@@ -78,7 +62,7 @@ def by_extent(df: DataFrame, order: str, window: Range) -> tuple[DataFrame, str,
             at: F.timestamp_micros(last) if stamped else last,
         }
     )
-    return rows, at, replace(window, length=window.slide or window.length, slide=None)
+    return rows, at, extents_of
 
 
 def _extents_of(time: Column, window: Range) -> Column:
@@ -90,15 +74,6 @@ def _extents_of(time: Column, window: Range) -> Column:
 def _floor(time: Column, slide: Column) -> Column:
     """The slides in a time, rounded down; in whole numbers, because a quotient would be inexact."""
     return F.call_function("div", time - F.pmod(time, slide), slide)
-
-
-def _free_name(df: DataFrame) -> str:
-    """A name that no column has, whatever the case."""
-    taken = {name.lower() for name in df.columns}
-    name = "__extent_time"
-    while name in taken:
-        name += "_"
-    return name
 
 
 def true_extents(answers: DataFrame, window: Range) -> DataFrame:

@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import ArrayType, NumericType, StructType
+from pyspark.sql.types import NumericType
 
 from sfumato.spark.model.alternatives import ALTERNATIVES
-from sfumato.spark.model.columns import attributes_of, names, resolved
+from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import column as column_of
+from sfumato.tables.reading.names import names
 
 SUM_TOLERANCE = 1e-9  # sums of probabilities may pass 1 by so much: rounding, clipped to 1
 
@@ -18,23 +19,20 @@ def invalid_reason(df: DataFrame, attributes: str | Sequence[str] | None = None)
 
     attributes : as for `checked`; an empty list: only the probabilities count
     """
-    wanted = names("attributes", attributes)
-    if ALTERNATIVES in df.columns:
-        known = attributes_of(df)
+    frame, wanted = SparkFrame(df), names("attributes", attributes)
+    if frame.uncertain:
+        known = frame.attributes
         for name in wanted:
             if name not in known:
                 raise ValueError(
                     f"`attributes` names `{name}`, which the alternatives lack; they have {known}"
                 )
-        return _reason_of_alternatives(df, known if attributes is None else wanted)
-    resolved(df, "attributes", wanted)
-    return _reason_of_columns(df, wanted)
+        return _reason_of_alternatives(frame, known if attributes is None else wanted)
+    frame.resolved("attributes", wanted)
+    return _reason_of_columns(frame, wanted)
 
 
-def _reason_of_alternatives(df: DataFrame, attributes: list[str]) -> Column:
-    array = df.schema[ALTERNATIVES].dataType
-    assert isinstance(array, ArrayType)
-    assert isinstance(array.elementType, StructType)
+def _reason_of_alternatives(frame: SparkFrame, attributes: list[str]) -> Column:
     column = F.col(ALTERNATIVES)
     total = F.aggregate(column, F.lit(0.0), lambda acc, a: acc + a["prob"])
     reason = F.when(column.isNull() | (F.size(column) == 0), "no alternatives")
@@ -44,7 +42,7 @@ def _reason_of_alternatives(df: DataFrame, attributes: list[str]) -> Column:
         "an alternative's prob is not a number in (0, 1]",
     )
     for name in attributes:
-        numeric = isinstance(array.elementType[name].dataType, NumericType)
+        numeric = isinstance(frame.attribute_type(name), NumericType)
         reason = reason.when(
             F.exists(column, _lacks(name, numeric)),
             f"an alternative's {name} is missing or not finite",
@@ -55,14 +53,14 @@ def _reason_of_alternatives(df: DataFrame, attributes: list[str]) -> Column:
     )
 
 
-def _reason_of_columns(df: DataFrame, attributes: list[str]) -> Column:
+def _reason_of_columns(frame: SparkFrame, attributes: list[str]) -> Column:
     reason = F.when(F.lit(False), F.lit(None).cast("string"))
-    if "existence" in df.columns:
+    if "existence" in frame.columns:
         reason = reason.when(
             ~_is_probability(F.col("existence")), "existence is not a number in (0, 1]"
         )
     for name in attributes:
-        numeric = isinstance(df.schema[name].dataType, NumericType)
+        numeric = isinstance(frame.type(name), NumericType)
         reason = reason.when(
             _is_missing(column_of(name), numeric), f"{name} is missing or not finite"
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from sfumato.spark.model.controlled import tied
+from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import column
 from sfumato.spark.runtime.made import Made, Passing, made
 from sfumato.spark.runtime.reading import Input, Reader
@@ -155,7 +155,7 @@ def _apart(how: Made, reader: Reader, below: Step) -> str:
         return "a column was renamed in between"
     if (one.computed or one.validated or one.ordered) and not below.carries:
         return "the later one reads what Spark computes of its answers"
-    if one.ordered and not set(tied(one.frame.schema)) <= set(known):
+    if one.ordered and not set(SparkFrame(one.frame).tied) <= set(known):
         return "columns were renamed in between"
     if one.computed and not _computable(one, below.frame.select(*map(column, known))):
         return "the later one reads what Spark computes of its results"

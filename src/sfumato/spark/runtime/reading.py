@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from sfumato.spark.model.controlled import tied
+from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import Passed, column, fixed
 from sfumato.spark.runtime import chunks
 from sfumato.tables.link import INVALID, LATE
@@ -99,11 +99,11 @@ class Input:
 
         names : those of the columns c0, c1, ...
         """
-        schema = self.frame.schema
+        frame = SparkFrame(self.frame)
         hashable = [
             F.col(fixed(names.index(name)))
-            for name in tied(schema)
-            if not re.search(r"\b(map<|variant)", schema[name].dataType.simpleString())
+            for name in frame.tied
+            if not re.search(r"\b(map<|variant)", frame.shown(name))
         ]
         return F.xxhash64(*hashable) if hashable else F.lit(0).cast("long")
 

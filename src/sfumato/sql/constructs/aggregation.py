@@ -8,11 +8,11 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from sfumato.near_misses import near
-from sfumato.spark.model.aggregates import wanted
-from sfumato.spark.model.uncertain_time import by_extent, is_uncertain_time, true_extents
+from sfumato.spark.model.frame import SparkFrame
+from sfumato.spark.model.uncertain_time import by_extent, true_extents
 from sfumato.spark.model.window_plan import WindowPlan, quantile_name
 from sfumato.spark.runtime.made import steps_of
-from sfumato.spark.window_aggregate import aggregated
+from sfumato.spark.window_aggregate import aggregated, wanted
 from sfumato.sql.constructs.aggregate_calls import (
     CALLS,
     Call,
@@ -229,8 +229,8 @@ class Aggregation(Answers):
         source, window = self.source, self.source.window
         assert window is not None
         members = isinstance(window, Range) and self._selects_rows()
-        frame = source.frame
-        uncertain = isinstance(window, Range) and is_uncertain_time(frame.df, source.order[0])
+        frame, rows = source.frame, SparkFrame(source.frame.df)
+        uncertain = isinstance(window, Range) and rows.is_uncertain_time(source.order[0])
         if uncertain and members:
             reason = (
                 f"{source.order[0]} is an uncertain event time: a row may be in several extents"
@@ -248,9 +248,11 @@ class Aggregation(Answers):
             how: dict[str, Any] = {"quantiles": levels, "whole": True, **keeping}
             if isinstance(window, Range) and uncertain:
                 df, order, tumbling = by_extent(frame.df, source.order[0], window)
-                plan = WindowPlan(df, asked, tumbling, order, self.keys, None, self.most)
+                plan = WindowPlan(
+                    SparkFrame(df), asked, tumbling, order, self.keys, None, self.most
+                )
                 return true_extents(aggregated(plan, **how), window)
-            plan = WindowPlan(frame.df, asked, window, source.order, self.keys, None, self.most)
+            plan = WindowPlan(rows, asked, window, source.order, self.keys, None, self.most)
             return aggregated(plan, members=members, **how)
 
         clauses = self.block.clauses

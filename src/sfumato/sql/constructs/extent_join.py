@@ -6,7 +6,8 @@ from typing import Any
 from lark import Token
 
 from sfumato.duration import microseconds
-from sfumato.spark.extent_join import extent_join, is_extents
+from sfumato.spark.extent_join import extent_join
+from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.runtime.made import Selection, remember_selected, steps_of
 from sfumato.spark.window_aggregate import window_aggregate
 from sfumato.sql.constructs.join_sides import joined_source, side_names
@@ -111,7 +112,7 @@ def _has_extents(block: Block, relation: syntax.Relation) -> bool:
     """Whether a table has a window by time, or is the answers over one."""
     if relation.bracket is None:
         frame, _ = block.frame(relation, needed=False)
-        return frame is not None and is_extents(frame.df)
+        return frame is not None and SparkFrame(frame.df).is_extents
     asked = block.brackets.given(relation, block.text)
     return asked is not None and asked[0].kind == "time" and asked[1].get("RANGE") is not None
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from sfumato.spark.model.controlled import controller_of
 from sfumato.spark.model.figures import join_confidence, join_sharing
+from sfumato.spark.model.frame import SparkFrame
 from sfumato.sql.constructs.imputation import Imputed, imputation_lines
 from sfumato.sql.explanation.wording import held, newest, per_key, percent, span, typical_bytes
 from sfumato.sql.plan.nodes import Lines, Step
@@ -154,7 +154,7 @@ def pace_of(frames: Sequence[DataFrame], arguments: Mapping[str, Any]) -> str:
     if not all(frame.isStreaming for frame in frames):
         return ""
     order, keys = arguments["order"], arguments["key"] or []
-    if all(controller_of(frame.schema, order, keys) is not None for frame in frames):
+    if all(SparkFrame(frame).controller(order, keys) is not None for frame in frames):
         return "any: rows wait until both sides are complete up to their event time"
     return (
         "the answers depend on it if the sides are two sources: their rows are counted as "

@@ -8,8 +8,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from sfumato.near_misses import near
-from sfumato.spark.model.columns import attributes_of
 from sfumato.spark.model.entrance import require_frame
+from sfumato.spark.model.frame import SparkFrame
 from sfumato.sql.plan.nodes import Step, Table, at
 from sfumato.sql.text.errors import SqlError
 from sfumato.sql.text.syntax import Name, Node, Option, Relation, quoted
@@ -30,7 +30,7 @@ class Frame:
     def attributes(self) -> list[str]:
         """The uncertain attributes: the fields of its alternatives."""
         try:
-            return attributes_of(self.df)
+            return SparkFrame(self.df).attributes
         except TypeError:  # a column `alternatives` that is something else
             return []
 

@@ -8,7 +8,11 @@ from sfumato.operators.arguments import one_of, whole
 from sfumato.operators.imputation.dependency import Dependency, as_dependencies
 from sfumato.operators.imputation.imputer_settings import FALLBACKS, METHODS
 from sfumato.tables.imputation.imputation import ImputationSettings
+from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.names import names
+from sfumato.tables.reading.tuples import ALTERNATIVES
+
+IMPUTED_BY, BEYOND = "imputed_by", "beyond"
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +76,17 @@ class ImputationArguments:
             return cls(**given)
         except TypeError as error:
             raise TypeError(f"`impute` must have the arguments of {cls.called}: {error}") from None
+
+    def prepared(self, frame: Frame) -> bytes:
+        """The imputer of the repository, which is read; for the rows of a frame."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what its repository is")
+
+    def check(self, frame: Frame) -> None:
+        """Raise ValueError or TypeError for a frame that cannot be imputed."""
+        frame.require_free([ALTERNATIVES, IMPUTED_BY])
+        names, wanted = self.settings.names, self.settings.attributes
+        frame.require_numbers("attributes", wanted)
+        frame.require_numbers("dependencies", names[len(wanted) :])
 
     @property
     def settings(self) -> ImputationSettings:

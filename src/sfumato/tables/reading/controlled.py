@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
+
+from sfumato.tables.reading.types import Kind
 
 CONTROLLED_BY = "sfumato.controlled_by"  # metadata: JSON list of the keys rows are in order within
 EVENT_TIME = "sfumato.event_time"  # metadata: the column they are in order of
@@ -25,17 +28,22 @@ def controlled_by(
     return {**said, FORGETS: "true"} if forgets else said
 
 
-@dataclass(frozen=True)
-class Order:
-    """What a schema says of the order of the rows.
+class Order(ABC):
+    """What a frame says of the order of its rows.
 
-    names : of the columns    metadata : of a column, by its name    is_truth : whether a column is
-        of booleans
+    columns : their names    filtered : how rows that came too late are left out, in words
     """
 
-    names: Sequence[str]
-    metadata: Callable[[str], Mapping[str, str]]
-    is_truth: Callable[[str], bool]
+    columns: list[str]
+    filtered: ClassVar[str]
+
+    @abstractmethod
+    def metadata(self, name: str) -> Mapping[str, str]:
+        """What is said of a column that is there."""
+
+    @abstractmethod
+    def kind(self, name: str) -> Kind:
+        """Of which kind the values of a column are."""
 
     def says(self, name: str) -> list[str] | None:
         """The keys that the metadata of a column names; None where it has none."""
@@ -45,7 +53,18 @@ class Order:
     @property
     def has_punctuations(self) -> bool:
         """Whether rows come from a controller: after windows `late` is a number, not a mark."""
-        return set(MARKS) <= set(self.names) and self.is_truth("late")
+        return set(MARKS) <= set(self.columns) and self.kind("late") == "truth"
+
+    @property
+    def in_order_for(self) -> list[str]:
+        """The keys within which rows are in order, if an operator before says so; else none."""
+        found = self.says("punctuation")
+        return (self.says("window") if found is None else found) or []
+
+    @property
+    def is_extents(self) -> bool:
+        """Whether there is the column `window` of extents, as window_aggregate makes it."""
+        return self.says("window") is not None
 
     def marks_late(self, order: list[str]) -> bool:
         """Whether rows come in this order from a controller, which marks those that do not."""
@@ -68,17 +87,14 @@ class Order:
         forgets = FORGETS in self._of("punctuation")
         return self.controller(order, keys) is not None and not forgets
 
-    def require_late(self, filtered: str) -> None:
-        """Raise ValueError for punctuations without the marks of the rows that came after them.
-
-        filtered : how rows that came too late are left out
-        """
+    def require_late(self) -> None:
+        """Raise ValueError for punctuations without the marks of the rows that came after them."""
         if self.says("punctuation") is not None and not self.has_punctuations:
             raise ValueError(
                 "the rows were reordered, but their column `late` is gone, which tells rows that "
-                f"came too late: keep it ({filtered} leaves them out), or drop `punctuation` too, "
-                "and rows are taken to come in order of event time"
+                f"came too late: keep it ({self.filtered} leaves them out), or drop `punctuation` "
+                "too, and rows are taken to come in order of event time"
             )
 
     def _of(self, name: str) -> Mapping[str, str]:
-        return self.metadata(name) if name in self.names else {}
+        return self.metadata(name) if name in self.columns else {}

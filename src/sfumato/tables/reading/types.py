@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.tables.arrow import as_array
 
+Kind = Literal["timestamp", "timestamp_ntz", "whole", "number", "date", "truth", "text", ""]
+"""Of values: times with and without a time zone, whole numbers (microseconds, maybe), other
+numbers, dates, truth values, text, and anything else."""
 UNSIGNED = {
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),
@@ -64,9 +69,15 @@ def is_number(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
 
 
-def is_time(kind: pa.DataType) -> bool:
-    """Whether values are event times: timestamps, or whole microseconds."""
-    return pa.types.is_timestamp(kind) or pa.types.is_integer(kind)
+def kind_of(kind: pa.DataType) -> Kind:
+    """Of which kind the values of a type are."""
+    if pa.types.is_timestamp(kind):
+        return "timestamp" if kind.tz else "timestamp_ntz"
+    if is_number(kind):
+        return "whole" if pa.types.is_integer(kind) else "number"
+    if pa.types.is_date(kind):
+        return "date"
+    return "truth" if pa.types.is_boolean(kind) else "text" if is_text(kind) else ""
 
 
 def as_doubles(column: pa.ChunkedArray | pa.Array, what: str) -> pa.Array:

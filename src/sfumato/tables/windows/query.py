@@ -2,62 +2,162 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import cached_property
 from typing import Any
 
+from sfumato.tables.reading.controlled import MARKS
+from sfumato.tables.reading.forgetting import forget_after_of
+from sfumato.tables.reading.frame import Frame
+from sfumato.tables.reading.tuples import ALTERNATIVES
+from sfumato.tables.scope import check_order, scope_of
 from sfumato.tables.windows.extents import ExtentTableConfig
 from sfumato.tables.windows.wanted import Wanted
 from sfumato.tables.windows.window_aggregate import RowWindowTableConfig
 from sfumato.windows import Delta, Range, Rows
 
-ALTERNATIVES = "alternatives"
 
-
+@dataclass(frozen=True)
 class WindowQuery(ABC):
-    """The query over rows whose columns are known to a subclass.
+    """The query over a frame; checks what the arguments name.
 
-    wanted : the aggregates    window : of the rows    distribution : see `window_aggregate`
+    wanted : the aggregates    the others : see `window_aggregate`
     """
 
+    frame: Frame
     wanted: list[Wanted]
     window: Rows | Range | Delta
+    order: str | Sequence[str]
+    key: str | Sequence[str] | None
+    existence: str | None
     distribution: int | None
 
-    @property
+    def __post_init__(self) -> None:
+        frame = self.frame
+        frame.require_late()
+        self.check_expressions()
+        if not isinstance(self.window, Rows | Range | Delta):
+            raise TypeError(f"`window` must be sf.Rows, sf.Range or sf.Delta; got {self.window!r}")
+        if not self.orders:
+            raise ValueError("`order` must name the column(s) of the order; got none")
+        if self.existence is not None:
+            frame.one("existence", self.existence)
+            if frame.uncertain:
+                raise ValueError(
+                    f"`existence` is for {frame.noun}s without alternatives, which carry their own "
+                    "probabilities: leave it out"
+                )
+        frame.require_orders("order", self.orders)
+        if isinstance(self.window, Range):
+            self._check_time()
+        if isinstance(self.window, Delta) and self.window.on not in frame.attributes:
+            frame.one("window.on", self.window.on)
+        self._check_results(members=False)
+
     @abstractmethod
+    def check_expressions(self) -> None:
+        """Raise for expressions that cannot be computed."""
+
+    def _check_time(self) -> None:
+        if len(self.orders) != 1:
+            raise ValueError(
+                f"`order` must be the one column of the event time for sf.Range; got {self.orders}"
+            )
+        self.frame.require_time("order", self.orders[0], " for sf.Range")
+        if self.controlled:
+            assert self.scope is not None  # or it has raised
+        elif self.frame.streams:  # a static frame is sorted as a whole
+            check_order(self.keys, self.frame.in_order_for)
+
+    def _check_results(self, members: bool) -> None:
+        """Raise ValueError for a result with the name of another column of the answer."""
+        taken = [*self.passed(members), *self.added]
+        for w in self.wanted:
+            if w.name in taken:
+                raise ValueError(
+                    f"`aggregates` names a result `{w.name}`, but the answer has a column of that "
+                    "name already: choose another"
+                )
+
+    @cached_property
     def orders(self) -> list[str]:
         """The columns of the order."""
+        return self.frame.resolved("order", self.order)
 
-    @property
-    @abstractmethod
+    @cached_property
     def keys(self) -> list[str]:
         """The key columns."""
+        return self.frame.keys("key", self.key)
 
-    @property
-    @abstractmethod
-    def scope(self) -> tuple[int, ...] | None:
-        """Numbers of the keys that share a punctuation; None without a controller."""
+    @cached_property
+    def controlled(self) -> bool:
+        """Whether extents are complete by the punctuations of a controller."""
+        return isinstance(self.window, Range) and self.frame.has_punctuations
 
-    @property
-    @abstractmethod
+    @cached_property
     def marks_late(self) -> bool:
         """Whether a window of rows leaves out those that a controller marked late."""
+        return not isinstance(self.window, Range) and self.frame.marks_late(self.orders)
 
     @property
-    @abstractmethod
-    def never_behind(self) -> bool:
-        """Whether rows are said to be those of one controller, see `reading.controlled`."""
+    def marks(self) -> Sequence[str]:
+        """The marks of a controller that the operator reads."""
+        return MARKS if self.controlled else ["late"] if self.marks_late else []
+
+    @property
+    def others(self) -> dict[str, str]:
+        """What else it reads as it is: fixed name -> column."""
+        return {}
+
+    @cached_property
+    def in_order_within(self) -> list[str]:
+        """The keys of the controller before us; `key`, if it does not say."""
+        known = self.frame.says("punctuation") if self.controlled else None
+        return self.keys if known is None else known
+
+    @cached_property
+    def scope(self) -> tuple[int, ...] | None:
+        """Numbers of the keys that share a punctuation; None without a controller."""
+        return scope_of(self.keys, self.in_order_within) if self.controlled else None
 
     @property
     def one_controller(self) -> bool:
         """Whether rows in order that come behind others are an error: without a timeout, which
         goes by the clock."""
         timeout = self.window.timeout if isinstance(self.window, Range) else None
-        return self.never_behind and timeout is None
+        return timeout is None and self.frame.never_behind(self.orders, self.keys)
 
-    @property
-    @abstractmethod
+    @cached_property
     def time(self) -> str:
         """The kind of the order: "timestamp", "timestamp_ntz" or "long"."""
+        kind = self.frame.kind(self.orders[0])
+        return kind if kind in ("timestamp", "timestamp_ntz") else "long"
+
+    @property
+    def existence_column(self) -> str | None:
+        """The column of probabilities of a frame without alternatives."""
+        if self.existence is not None:
+            return self.frame.one("existence", self.existence)
+        return "existence" if "existence" in self.frame.columns else None
+
+    @property
+    def of_rows(self) -> bool:
+        """Whether rows come out again, also without `members`."""
+        return not isinstance(self.window, Range)
+
+    def row(self, members: bool) -> list[str]:
+        """The columns that come out with each row of an answer."""
+        dropped = {ALTERNATIVES} if not members else {*MARKS, "window", "held"}
+        return [name for name in self.frame.columns if name not in dropped]
+
+    def carried(self, members: bool) -> list[str]:
+        """The columns that travel to the operator with each row."""
+        return self.row(members) if members or self.of_rows else []
+
+    def passed(self, members: bool) -> list[str]:
+        """The columns of the input that come out again: of rows, or the keys of extents."""
+        return self.row(members) if members or self.of_rows else self.keys
 
     @property
     def expressions(self) -> list[str]:
@@ -85,30 +185,22 @@ class WindowQuery(ABC):
         own = of_extents if isinstance(self.window, Range) else ["held"]
         return own if self.distribution is None else [*own, "accuracy"]
 
-    def check_results(self, passed: Sequence[str]) -> None:
-        """Raise ValueError for a result with the name of another column of the answer.
-
-        passed : the columns of the rows that come out again
-        """
-        taken = [*passed, *self.added]
-        for w in self.wanted:
-            if w.name in taken:
-                raise ValueError(
-                    f"`aggregates` names a result `{w.name}`, but the answer has a column of that "
-                    "name already: choose another"
-                )
-
     def settings(
-        self, members: bool = False, forget_after: float | None = None, **laws: Any
+        self,
+        members: bool = False,
+        forget_after: str | timedelta | float | None = None,
+        quantiles: Sequence[float] = (),
+        **laws: Any,
     ) -> RowWindowTableConfig | ExtentTableConfig:
         """The operator's configuration.
 
-        members, and in `laws` quantiles, seed, samples, whole : see `window_aggregate`
-        forget_after : in the unit of the order
+        The arguments, in `laws` seed, samples and whole, are those of `window_aggregate`.
         Raises ValueError or TypeError for what does not go together.
         """
         if members and not isinstance(self.window, Range):
             raise ValueError("`members` are those of an extent: it needs window=sf.Range(...)")
+        if members:
+            self._check_results(members=True)
         common: dict[str, Any] = {
             "results": tuple(
                 (f"result{i}", w.function, self.number_of(w.expression), w.argument)
@@ -119,8 +211,9 @@ class WindowQuery(ABC):
             "attributes": len(self.expressions),
             "orders": len(self.orders),
             "keys": len(self.keys),
-            "forget_after": forget_after,
+            "forget_after": forget_after_of(self.frame, self.orders[0], self.keys, forget_after),
             "one_controller": self.one_controller,
+            "quantiles": tuple(float(q) for q in quantiles),
             **laws,
         }
         if isinstance(self.window, Range):
@@ -133,3 +226,14 @@ class WindowQuery(ABC):
         return RowWindowTableConfig(
             window=self.window, on_attribute=on, controlled=self.marks_late, **common
         )
+
+
+def tumbling(window: Range) -> Range:
+    """The window over tuples each of which comes once for every extent it may be in: their event
+    time is uncertain. Raises ValueError for one whose extents do not touch."""
+    if window.every > window.span:
+        raise ValueError(
+            f"`window` over an uncertain event time must have a `slide` of at most its `length`: "
+            f"a tuple between two extents would be in none; got {window!r}"
+        )
+    return replace(window, length=window.slide or window.length, slide=None)

@@ -3,13 +3,11 @@
 import math
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Literal
 
 from sfumato.duration import microseconds
+from sfumato.tables.reading.frame import NUMBERS, TIMES, Frame
 
 MICROSECONDS_A_DAY = 86_400_000_000
-Unit = Literal["time", "whole", "number", "date"]
-"""Of the order: a timestamp, whole numbers (microseconds, maybe), other numbers, or a date."""
 
 
 def check_keys(keys: Sequence[str]) -> None:
@@ -20,15 +18,11 @@ def check_keys(keys: Sequence[str]) -> None:
         )
 
 
-def forgotten(
-    given: str | timedelta | float | None,
-    keys: Sequence[str],
-    unit: Unit | None,
-    described: str,
+def forget_after_of(
+    frame: Frame, order: str, keys: Sequence[str], given: str | timedelta | float | None
 ) -> float | None:
-    """The argument `forget_after` in the unit in which operators have the order.
+    """The argument `forget_after` in the unit in which operators have the column `order`.
 
-    unit : None: one in which nothing can be forgotten    described : the order, for the message
     Of times and whole numbers (microseconds) a length of time, "1 day"; of dates too, of which it
     is a number of days then; of numbers also a number, in their unit.
     Raises ValueError or TypeError for anything else, and without keys.
@@ -36,14 +30,16 @@ def forgotten(
     if given is None:
         return None
     check_keys(keys)
-    number = isinstance(given, int | float) and not isinstance(given, bool)
-    if unit in ("whole", "number") and number:
-        assert isinstance(given, int | float)
+    kind = frame.kind(order)
+    if kind in NUMBERS and isinstance(given, int | float) and not isinstance(given, bool):
         if not (math.isfinite(given) and given > 0):
             raise ValueError(f"`forget_after` must be above 0 and finite; got {given!r}")
         return float(given)
-    if unit in ("time", "whole"):
+    if kind in TIMES:
         return float(microseconds("forget_after", given))  # type: ignore[arg-type]
-    if unit == "date":
+    if kind == "date":
         return microseconds("forget_after", given) / MICROSECONDS_A_DAY  # type: ignore[arg-type]
-    raise TypeError(f"`forget_after` must be a number, in the unit of {described}; got {given!r}")
+    raise TypeError(
+        f"`forget_after` must be a number, in the unit of `{order}`, which is "
+        f"{frame.shown(order)}; got {given!r}"
+    )

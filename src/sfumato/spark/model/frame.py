@@ -1,0 +1,112 @@
+"""What the schema of a frame of Spark says: the columns, their types, the order of the rows."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DateType,
+    IntegralType,
+    MapType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from sfumato.spark.model.alternatives import ALTERNATIVES
+from sfumato.tables.reading.controlled import MARKS
+from sfumato.tables.reading.frame import Frame
+from sfumato.tables.reading.types import Kind
+
+ADDED = "sfumato.added"  # metadata: a column that an operator added; rows are not told apart by it
+KINDS: dict[Any, Kind] = {
+    TimestampType: "timestamp",
+    TimestampNTZType: "timestamp_ntz",
+    IntegralType: "whole",
+    NumericType: "number",
+    DateType: "date",
+    BooleanType: "truth",
+    StringType: "text",
+}
+
+
+class SparkFrame(Frame):
+    """A frame of Spark. Where Spark ignores case, as it does by default, neither do names."""
+
+    noun, prefix, filtered = "frame", "sf.", "`where('not late')`"
+    ungroupable = "Spark cannot group by column {}: make a text or a struct of it, as with to_json"
+    of_text = ": to_timestamp({}) makes one of it"
+
+    def __init__(self, df: DataFrame) -> None:
+        self.df, self.schema, self.columns = df, df.schema, df.columns
+
+    @property
+    def streams(self) -> bool:  # type: ignore[override]
+        return self.df.isStreaming
+
+    @property
+    def described(self) -> str:
+        return self.schema.simpleString()
+
+    @property
+    def attributes(self) -> list[str]:
+        if not self.uncertain:
+            return []
+        kind = self.type(ALTERNATIVES)
+        element = kind.elementType if isinstance(kind, ArrayType) else None
+        if not isinstance(element, StructType) or "prob" not in element.names:
+            raise TypeError(
+                f"column `{ALTERNATIVES}` must be array<struct<prob: double, ATTR: double, ...>>; "
+                f"got {kind.simpleString()}: make it with sf.alternatives or sf.samples"
+            )
+        return [name for name in element.names if name != "prob"]
+
+    def attribute_type(self, name: str) -> DataType:
+        """The type of an attribute of the alternatives."""
+        array: Any = self.type(ALTERNATIVES)
+        return array.elementType[name].dataType
+
+    def type(self, name: str) -> DataType:
+        return self.schema[name].dataType
+
+    def shown(self, name: str) -> str:
+        return self.type(name).simpleString()
+
+    def metadata(self, name: str) -> dict[str, str]:
+        return self.schema[name].metadata
+
+    def kind(self, name: str) -> Kind:
+        return kind_of(self.type(name))
+
+    def is_groupable(self, name: str) -> bool:
+        return _groupable(self.type(name))
+
+    def tells_case_apart(self) -> bool:
+        return self.df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+
+    @property
+    def tied(self) -> list[str]:
+        """The columns that tell simultaneous rows apart: those that no operator has added."""
+        marks = MARKS if self.has_punctuations else ()
+        return [n for n in self.columns if ADDED not in self.metadata(n) and n not in marks]
+
+
+def kind_of(kind: DataType) -> Kind:
+    """Of which kind the values of a type are."""
+    return next((name for of, name in KINDS.items() if isinstance(kind, of)), "")
+
+
+def _groupable(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return all(_groupable(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _groupable(kind.elementType)
+    plain = kind.simpleString()  # intervals of months do not go to Python
+    return not isinstance(kind, MapType) and not re.match("variant|interval( year| month|$)", plain)

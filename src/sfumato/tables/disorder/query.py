@@ -1,0 +1,76 @@
+"""What a reordering is asked for, and the configuration that follows, whatever holds rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from sfumato.duration import microseconds
+from sfumato.operators.disorder.control import DisorderControl
+from sfumato.tables.disorder.reorder import ReorderTableConfig
+from sfumato.tables.reading.controlled import MARKS, controlled_by
+from sfumato.tables.reading.forgetting import forget_after_of
+from sfumato.tables.reading.frame import Frame
+
+
+class ReorderQuery:
+    """The columns that the arguments of `reorder` name.
+
+    passed : those that pass through: not those that an earlier `reorder` added
+    """
+
+    def __init__(
+        self,
+        frame: Frame,
+        event_time: str,
+        arrival: str,
+        key: str | Sequence[str] | None,
+        source: str | Sequence[str] | None,
+    ) -> None:
+        self.frame = frame
+        self.keys, self.sources = frame.keys("key", key), frame.keys("source", source)
+        self.event, self.arrival = (
+            frame.one("event_time", event_time),
+            frame.one("arrival", arrival),
+        )
+        again = frame.says("punctuation") is not None
+        for added in MARKS:
+            if added in frame.columns and not again:
+                raise ValueError(
+                    f"the {frame.noun} has a column `{added}` already: rename it before "
+                    f"{frame.prefix}reorder"
+                )
+        self.passed = [name for name in frame.columns if name not in MARKS]
+        frame.require_time("event_time", self.event)
+        frame.require_time("arrival", self.arrival)
+
+    def config(
+        self,
+        control: DisorderControl,
+        expected_sources: int | None,
+        idle_timeout: str | timedelta | None,
+        forget_after: str | timedelta | float | None,
+    ) -> ReorderTableConfig:
+        """The operator's configuration."""
+        idle = None if idle_timeout is None else microseconds("idle_timeout", idle_timeout)
+        return ReorderTableConfig(
+            control=control,
+            sources=len(self.sources),
+            expected_sources=expected_sources,
+            idle_timeout=None if idle is None else max(1, idle // 1000),
+            keys=len(self.keys),
+            forget_after=forget_after_of(self.frame, self.arrival, self.keys, forget_after),
+        )
+
+    def said(self, config: ReorderTableConfig) -> dict[str, str]:
+        """What the column `punctuation` says of the order of the rows."""
+        return controlled_by(self.keys, self.event, config.forget_after is not None)
+
+
+def require_marked(frame: Frame) -> None:
+    """Raise ValueError for a frame whose late rows are not marked."""
+    if "late" not in frame.columns or frame.kind("late") != "truth":
+        raise ValueError(
+            f"{frame.prefix}split_late takes a {frame.noun} with a column `late` of booleans: "
+            f"reorder it first; it has {', '.join(frame.columns)}"
+        )

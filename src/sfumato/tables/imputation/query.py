@@ -1,0 +1,62 @@
+"""What earlier values and dependencies are asked of, whatever holds rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from sfumato.tables.imputation.earlier_values import EarlierValuesTableConfig
+from sfumato.tables.reading.forgetting import forget_after_of
+from sfumato.tables.reading.frame import NUMBERS, Frame
+from sfumato.tables.reading.names import names
+
+
+class EarlierValuesQuery:
+    """The columns that the arguments of `earlier_values` name.
+
+    added : fixed name -> what the column is called in the result
+    """
+
+    def __init__(
+        self,
+        frame: Frame,
+        attributes: str | Sequence[str],
+        order: str,
+        key: str | Sequence[str] | None,
+    ) -> None:
+        self.frame = frame
+        self.attributes = frame.resolved("attributes", attributes)
+        if not self.attributes:
+            raise ValueError("`attributes` must name at least one column of numbers; got none")
+        frame.require_numbers("attributes", self.attributes)
+        self.order, self.keys = frame.one("order", order), frame.keys("key", key)
+        if not frame.is_time(self.order) and frame.kind(self.order) not in NUMBERS:
+            raise TypeError(
+                f"`order` must be a timestamp or a number; `{self.order}` is "
+                f"{frame.shown(self.order)}"
+            )
+        self.added: dict[str, str] = {}
+        for i, attribute in enumerate(self.attributes):
+            self.added |= {f"earlier{i}": f"earlier_{attribute}", f"age{i}": f"age_{attribute}"}
+        frame.require_free([*self.added.values()])
+
+    def config(self, forget_after: str | timedelta | float | None) -> EarlierValuesTableConfig:
+        """The operator's configuration."""
+        return EarlierValuesTableConfig(
+            attributes=len(self.attributes),
+            keys=len(self.keys),
+            forget_after=forget_after_of(self.frame, self.order, self.keys, forget_after),
+        )
+
+
+def discovered_of(frame: Frame, attributes: str | Sequence[str] | None, max_rows: int) -> list[str]:
+    """The columns among which dependencies are looked for, by `discover_dependencies`."""
+    if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 2:
+        raise ValueError(f"`max_rows` must be a whole number of at least 2; got {max_rows!r}")
+    wanted = names("attributes", attributes)
+    if not wanted:
+        wanted = [name for name in frame.columns if frame.kind(name) in NUMBERS]
+    if len(wanted) < 2:
+        raise ValueError(f"`attributes` must be at least two columns of numbers; got {wanted}")
+    frame.require_numbers("attributes", wanted)
+    return wanted

@@ -1,0 +1,84 @@
+"""One of the two frames of a join: what it offers, and which of its columns the operator reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sfumato.tables.reading.frame import Frame
+from sfumato.tables.reading.tuples import ALTERNATIVES
+
+
+class JoinSide:
+    """A frame of uncertain tuples; without alternatives each row is one, of its plain columns.
+
+    on : the attributes that span the distance    alone : the other side is the same frame, which
+        errors do not call left or right
+    timed : whether a window goes by the order, which is a time
+    imputed : the attributes and determinants, in the imputer's order, of a frame with missing
+        values; None: there are none
+    """
+
+    def __init__(
+        self,
+        frame: Frame,
+        name: str,
+        on: Sequence[str],
+        order: str | Sequence[str],
+        key: str | Sequence[str] | None,
+        *,
+        alone: bool = False,
+        timed: bool = False,
+        imputed: Sequence[str] | None = None,
+    ) -> None:
+        self.frame, self.name, self.on, self.timed = frame, name, list(on), timed
+        called = f"the {name} {frame.noun}"
+        of = "" if alone else f" of {called}"
+        if imputed is not None:
+            self._require_plain(called)
+        frame.require_late()
+        self.orders = frame.resolved(f"order{of}", order)
+        self.keys = frame.keys(f"key{of}", key)
+        frame.require_orders(f"order{of}", self.orders)
+        self.attributes = frame.attributes if frame.uncertain else self.on
+        lacking = [a for a in self.on if a not in self.attributes]
+        if lacking:
+            raise ValueError(
+                f"`on` names {lacking}, which the alternatives{of} lack; "
+                f"they have {self.attributes}"
+            )
+        self.points = self.on if frame.uncertain else frame.resolved(f"on{of}", self.on)
+        self.check_points(f"on{of}")
+        if timed and not (len(self.orders) == 1 and frame.is_time(self.orders[0])):
+            kinds = ", ".join(map(frame.shown, self.orders))
+            raise TypeError(
+                "`order` must be one timestamp, or whole microseconds, where `window` goes by "
+                f"time; {'got' if alone else f'{called} has'} {kinds}"
+            )
+        self.imputed = None
+        if imputed is not None:
+            frame.require_numbers(f"impute, for {called}", imputed)
+            self.imputed = frame.resolved(f"impute, for {called}", list(imputed))
+        self.passed = [column for column in frame.columns if column != ALTERNATIVES]
+
+    def check_points(self, argument: str) -> None:
+        """Raise TypeError for attributes that are no numbers."""
+
+    def _require_plain(self, called: str) -> None:
+        for taken in (ALTERNATIVES, "existence"):
+            if taken in self.frame.columns:
+                raise ValueError(
+                    f"`impute`: {called} has a column `{taken}`, but joins of incomplete "
+                    f"rows take rows that exist, with plain values: drop it, or use "
+                    f"{self.frame.prefix}impute before the join"
+                )
+
+    @property
+    def never_behind(self) -> bool:
+        """Whether the rows are said to be those of one controller, see `reading.controlled`."""
+        return self.frame.never_behind(self.orders, self.keys)
+
+    @property
+    def controlled_by(self) -> list[int] | None:
+        """Numbers of the keys for each of which a controller stands before; None: of none."""
+        found = self.frame.controller(self.orders, self.keys)
+        return None if found is None else [self.keys.index(key) for key in found]

@@ -1,0 +1,118 @@
+"""What a multi-top-k is asked for, and the configuration that follows, whatever holds rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from typing import Any, Self
+
+from sfumato.operators.ranking.semantics import Semantics
+from sfumato.queries import Top, direction, registered
+from sfumato.tables.ranking.top_k import TopKTableConfig
+from sfumato.tables.reading.controlled import MARKS
+from sfumato.tables.reading.forgetting import forget_after_of
+from sfumato.tables.reading.frame import Frame
+from sfumato.tables.reading.tuples import ALTERNATIVES
+from sfumato.tables.windows.query import WindowQuery
+from sfumato.tables.windows.wanted import Wanted
+from sfumato.windows import Range, Rows, window_of
+
+ANSWER = ("query", "k", "time", "rank", "score", "probability", "row", "stream", "answered")
+
+
+@dataclass(frozen=True)
+class RankingQuery(WindowQuery):
+    """The queries over a frame; the arguments are those of `top_k`, named as columns are.
+
+    queries : name -> k, every (microseconds)
+    """
+
+    rules: str | None
+    streams: str | None
+    queries: Mapping[str, tuple[int, int]]
+    ascending: bool
+
+    @classmethod
+    def asked(
+        cls,
+        frame: Frame,
+        queries: Top | int | Sequence[Top | int],
+        by: str,
+        ascending: bool | None,
+        window: Any,
+        order: str,
+        key: str | Sequence[str] | None,
+        existence: str | None,
+        rules: str | None,
+        streams: str | None,
+    ) -> Self:
+        """The queries that the arguments of `top_k` are."""
+        window = window_of(window)
+        if not isinstance(window, Range | Rows):
+            raise TypeError(f"`window` must be sf.Range or sf.Rows; got {window!r}")
+        by, ascending = direction(by, ascending)
+        named = registered(queries, window.every if isinstance(window, Range) else None)
+        columns = (order, key, existence, None, rules, streams)
+        return cls(frame, [Wanted("", "sum", by)], window, *columns, named, ascending)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.orders) != 1 or not self.frame.is_time(self.orders[0]):
+            raise TypeError(
+                "`order` must be the one column of the event time, a timestamp or whole "
+                f"microseconds; got {self.orders} ({self.frame.shown(self.orders[0])})"
+            )
+        assert self.others is not None  # or it has raised
+        taken = [name for name in self.keys if name in ANSWER]
+        if taken:
+            raise ValueError(
+                f"`key` names a column `{taken[0]}`, but the answer has one of that name: rename it"
+            )
+
+    def config(
+        self, semantics: Semantics, plan: str, forget_after: str | timedelta | float | None
+    ) -> TopKTableConfig:
+        """The operator's configuration. Raises ValueError or TypeError for what is wrong in it."""
+        assert isinstance(self.window, Range | Rows)
+        config = TopKTableConfig(
+            queries=tuple((query, k, every) for query, (k, every) in self.queries.items()),
+            window=self.window,
+            semantics=semantics,
+            plan=plan,
+            ascending=self.ascending,
+            rules=self.rules is not None,
+            streams=self.streams is not None,
+            keys=len(self.keys),
+            scope=self.scope,
+            time=self.time,
+            one_controller=self.one_controller,
+            forget_after=forget_after_of(self.frame, self.orders[0], self.keys, forget_after),
+            by=f"{self.wanted[0].expression} of {self.frame.described}",
+        )
+        config.one_window()  # raises here, before a worker does, what the config has wrong
+        return config
+
+    @cached_property
+    def controlled(self) -> bool:
+        """Whether instants are past by the punctuations of a controller: of sf.Rows too."""
+        if isinstance(self.window, Range):
+            return self.frame.has_punctuations
+        return self.frame.marks_late(self.orders)
+
+    @cached_property
+    def others(self) -> dict[str, str]:
+        named = {"rule": self.rules, "stream": self.streams}
+        return {
+            of: self.frame.one(f"{of}s", name) for of, name in named.items() if name is not None
+        }
+
+    @property
+    def of_rows(self) -> bool:
+        return True
+
+    def row(self, members: bool) -> list[str]:
+        """The certain columns of a tuple."""
+        added = MARKS if self.controlled else ()
+        return [name for name in self.frame.columns if name not in {ALTERNATIVES, *added}]

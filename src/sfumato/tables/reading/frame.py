@@ -1,0 +1,138 @@
+"""A user's frame, whatever holds it: what its schema says, and which columns an argument names."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from sfumato.tables.reading.controlled import Order
+from sfumato.tables.reading.names import meant
+from sfumato.tables.reading.tuples import ALTERNATIVES
+
+TIMES = ("timestamp", "timestamp_ntz", "whole")
+NUMBERS = ("whole", "number")
+
+
+class Frame(Order):
+    """A frame whose columns have the types of what holds it.
+
+    noun : what errors call it    prefix : and what they put before the names of functions
+    ungroupable, of_text : what they say of a column, `{}`, by which rows cannot be grouped, and of
+        text where a time must be
+    streams : whether rows come for as long as the query runs
+    """
+
+    noun: ClassVar[str]
+    prefix: ClassVar[str]
+    ungroupable: ClassVar[str]
+    of_text: ClassVar[str]
+    streams = False
+
+    @property
+    @abstractmethod
+    def described(self) -> str:
+        """The columns and their types, as errors show them."""
+
+    @property
+    @abstractmethod
+    def attributes(self) -> list[str]:
+        """Names of the attributes of the alternatives; none where there are no alternatives.
+
+        Raises TypeError when the column `alternatives` is something else.
+        """
+
+    @abstractmethod
+    def type(self, name: str) -> Any:
+        """The type of a column."""
+
+    @abstractmethod
+    def shown(self, name: str) -> str:
+        """The type of a column, as errors show it."""
+
+    @abstractmethod
+    def is_groupable(self, name: str) -> bool:
+        """Whether rows can be grouped by a column."""
+
+    def tells_case_apart(self) -> bool:
+        """Whether names that differ in case alone are different ones."""
+        return False
+
+    @property
+    def uncertain(self) -> bool:
+        """Whether rows have alternatives."""
+        return ALTERNATIVES in self.columns
+
+    def is_time(self, name: str) -> bool:
+        """Whether a column has event times: timestamps, or whole microseconds."""
+        return self.kind(name) in TIMES
+
+    def is_uncertain_time(self, order: object) -> bool:
+        """Whether `order` names an attribute of the alternatives, and no column, whatever its
+        case."""
+        if not isinstance(order, str) or order.lower() in (name.lower() for name in self.columns):
+            return False
+        return order in self.attributes
+
+    def resolved(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
+        """The names of the columns that an argument means, as the frame has them.
+
+        Raises ValueError, with the likely name, for a column that lacks or is there twice.
+        """
+        return meant(self.columns, argument, given, self.tells_case_apart, lambda: self.attributes)
+
+    def one(self, argument: str, given: Any) -> str:
+        """`resolved` for an argument that names one column. Raises TypeError for anything else."""
+        if not isinstance(given, str):
+            raise TypeError(f"`{argument}` must be the name of one column; got {given!r}")
+        return self.resolved(argument, given)[0]
+
+    def keys(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
+        """The key columns. Raises TypeError for a type by which rows cannot be grouped."""
+        found = self.resolved(argument, given)
+        for name in found:
+            if not self.is_groupable(name):
+                said = self.ungroupable.format(f"`{name}`, which is {self.shown(name)}")
+                raise TypeError(f"`{argument}`: {said}")
+        return found
+
+    def require_time(self, argument: str, name: str, where: str = "") -> None:
+        """Raise TypeError for a column without event times; `where` : what needs them."""
+        if not self.is_time(name):
+            hint = self.of_text.format(name) if self.kind(name) == "text" else ""
+            raise TypeError(
+                f"`{argument}` must be a timestamp or whole microseconds{where}; "
+                f"`{name}` is {self.shown(name)}{hint}"
+            )
+
+    def require_orders(self, argument: str, names: Sequence[str]) -> None:
+        """Raise TypeError for columns by which rows cannot follow each other."""
+        for name in names:
+            if self.kind(name) in ("text", ""):
+                raise TypeError(
+                    f"`{argument}` must name columns of numbers, times or dates; `{name}` is "
+                    f"{self.shown(name)}"
+                )
+
+    def require_numbers(self, argument: str, names: Sequence[str]) -> None:
+        """Raise ValueError for columns that lack, TypeError for those that are no numbers."""
+        for name in self.resolved(argument, list(names)):
+            if self.kind(name) not in NUMBERS:
+                raise TypeError(
+                    f"`{argument}`: column `{name}` must be of numbers; it is {self.shown(name)}"
+                )
+
+    def require_free(self, names: Sequence[str]) -> None:
+        """Raise ValueError for names of columns to be added that the frame has already."""
+        for name in names:
+            if name in self.columns:
+                raise ValueError(
+                    f"the {self.noun} has a column `{name}` already: rename or drop it first"
+                )
+
+    def free_name(self, wanted: str) -> str:
+        """A name that no column has, whatever the case: the wanted one, or one like it."""
+        taken = {name.lower() for name in self.columns}
+        while wanted.lower() in taken:
+            wanted += "_"
+        return wanted
