@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
 from sfumato.operators.arguments import whole
 from sfumato.operators.state.declared import Array
@@ -59,10 +59,9 @@ class Newest(TableOperator):
 
 def newest_rows(df: DataFrame, *, order: str, key: str | Sequence[str], step: int = 1) -> DataFrame:
     """The rows that are newer, by `step` at least, than all before them of their key."""
-    frame = SparkFrame(df)
+    frame, passed = SparkFrame(df), Passed(df.schema, df.columns)
     keys, orders = frame.keys("key", key), frame.resolved("order", order)
-    config, passed = NewestConfig(step=step, keys=len(keys)), Passed(df.schema, df.columns)
-    answers = StructType([StructField(ROW, passed.type)])
+    config, answers = NewestConfig(step=step, keys=len(keys)), StructType().add(ROW, passed.type)
     columns, metrics = passed.columns(ROW), metrics_name("newest_rows")
     return run_operator(
         [Input(df, passed, orders, keys)], config, answers, columns, metrics=metrics

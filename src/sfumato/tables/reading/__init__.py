@@ -1,4 +1,5 @@
 """Rows of users' tables as operators read them: what the adapter for Spark says in SQL, for Arrow.
 
-Open: `input` (what an operator reads of a table), `expressions` and their `parse`, `types`.
+Open: `frame` (what a frame's schema says), `input` (what an operator reads of a table),
+`expressions` and their `parse`, `types`.
 """
