@@ -70,7 +70,7 @@ def test_they_refuse_with_the_same_words(frames, asked):
 
 def test_what_they_show_is_theirs(frames):
     one, other = frames
-    for frame, shown in ((one, "array<int>"), (other, "list<element: int32>")):
+    for frame, shown in ((one, "array<int>"), (other, "list<element: int32")):
         with pytest.raises(TypeError, match=f"numbers, times or dates; `list` is {shown}"):
             frame.require_orders("order", ["list"])
     with pytest.raises(TypeError, match="`key`: Spark cannot group by column `map`, which is map"):
