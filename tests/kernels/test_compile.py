@@ -21,7 +21,7 @@ import pytest
 
 import sfumato.kernels
 from sfumato.kernels import compile_stamp, compile_store
-from sfumato.kernels.compile import compiled, compiled_ieee, lean
+from sfumato.kernels.compile import compiled, compiled_ieee, lean, lean_fused
 
 SOURCE = Path(sfumato.kernels.__file__).parents[2]
 
@@ -432,6 +432,31 @@ def last_of(n):
 
 def test_a_function_may_allocate_that_is_first_compiled_for_a_lean_one(place):
     assert last_of(3) == 2
+
+
+@compiled
+def reciprocal(x):
+    return 1.0 / x
+
+
+@lean
+def product_and_sum(a, b, c):
+    return a * b + c
+
+
+@lean_fused
+def of_both(x):
+    return reciprocal(x) + product_and_sum(x, x, x)
+
+
+def test_a_function_that_is_first_compiled_for_another_keeps_its_own_rules(place):
+    with pytest.raises(ZeroDivisionError):
+        of_both(0.0)
+    (plain,) = product_and_sum.inspect_llvm().values()
+    assert "fmul" in plain
+    assert "contract" not in plain
+    (fused,) = of_both.inspect_llvm().values()
+    assert "contract" in fused
 
 
 def test_a_function_within_a_function_is_refused():

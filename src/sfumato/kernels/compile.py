@@ -47,6 +47,9 @@ _VERSIONS = (
     llvmlite.__version__,
     np.__version__,
 )
+# What Numba takes for a function that does not say it: that of the caller it is first compiled for.
+# Then `lean` ones would decide whether another can allocate, and the order of calls how it rounds.
+_DEFAULTS = {"_nrt": True, "error_model": "python", "fastmath": False, "forceinline": False}
 # Numba's settings that change what is compiled; each may be given as NUMBA_<name>.
 _SETTINGS = ("BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT")
 
@@ -113,9 +116,7 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
             f"{function.__qualname__}: a compiled function must stand at the top of a module, "
             "because the text of its file says which compiled one on disk is its own"
         )
-    # Said also where it is the default: a function that is first compiled for a `lean` caller would
-    # take over that one's, and could not allocate.
-    dispatcher: Any = njit(nogil=True, **{"_nrt": True, **options})(function)
+    dispatcher: Any = njit(nogil=True, **{**_DEFAULTS, **options})(function)
     if not config.DISABLE_JIT:  # else it is the function itself
         dispatcher._cache = _KernelCache(function)
     return dispatcher
