@@ -8,9 +8,11 @@ import pytest
 
 import sfumato as sf
 import sfumato.local as sl
+from sfumato.local.model.frame import frame_of
+from sfumato.local.model.window_plan import WindowPlan
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.tables.joins.aligned_sides import count_behind
-from sfumato.tables.windows.query import WindowQuery
+from sfumato.tables.windows.wanted import Wanted
 
 NEVER = -(2**62)
 SHORT = sf.Range("5 us")
@@ -97,15 +99,15 @@ def test_tables_of_two_controllers_are_refused_and_of_one_that_forgets_counted(o
 
 
 def test_a_window_with_a_timeout_of_its_own_only_counts():
-    class Query(WindowQuery):
-        orders, keys, scope, marks_late, time, never_behind = ["t"], [], (), False, "long", True
-        wanted, distribution = [], None
+    rows = pa.table({"t": [10, 20], "arrival": [1, 2]})
+    frame = frame_of(sl.reorder(rows, event_time="t", arrival="arrival", slack=3))
+    count = [Wanted("n", "count", None)]
 
-        def __init__(self, window):
-            self.window = window
+    def of_one_controller(window):
+        return WindowPlan(frame, count, window, "t", None, None, None).one_controller
 
-    assert Query(sf.Range("5 us")).one_controller
-    assert not Query(sf.Range("5 us", idle_timeout="1 second")).one_controller
+    assert of_one_controller(sf.Range("5 us"))
+    assert not of_one_controller(sf.Range("5 us", idle_timeout="1 second"))
 
 
 def test_a_ranking_of_the_newest_rows_leaves_late_rows_out():
