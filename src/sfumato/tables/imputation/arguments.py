@@ -1,5 +1,6 @@
 """The arguments of an imputation but for what the repository is, checked."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -16,7 +17,7 @@ IMPUTED_BY, BEYOND = "imputed_by", "beyond"
 
 
 @dataclass(frozen=True, eq=False)
-class ImputationArguments:
+class ImputationArguments(ABC):
     """`sf.Imputation` says what they are; a subclass says what its repository may be.
 
     Raises ValueError or TypeError for what is wrong without looking at the repository.
@@ -77,9 +78,9 @@ class ImputationArguments:
         except TypeError as error:
             raise TypeError(f"`impute` must have the arguments of {cls.called}: {error}") from None
 
+    @abstractmethod
     def prepared(self, frame: Frame) -> bytes:
         """The imputer of the repository, which is read; for the rows of a frame."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what its repository is")
 
     def check(self, frame: Frame) -> None:
         """Raise ValueError or TypeError for a frame that cannot be imputed."""

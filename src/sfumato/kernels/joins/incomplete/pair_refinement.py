@@ -74,8 +74,9 @@ def _exact_mass(blocks, x, x_length, y, y_count, d, limit):
 
 @lean
 def _sum_over_gap(tuples, u, v, gap, criterion):
-    """Sum of Pr(u_k) Pr(v_l) over near pairs, where v's samples differ in attribute `gap` alone; d
-    > 1.
+    """Sum of Pr(u_k) Pr(v_l) over near pairs, where v's samples differ in attribute `gap` alone.
+
+    There are several attributes.
 
     -1 once it cannot reach the criterion's `least`. O(samples of u * (d + samples of v)), in SIMD.
     """
