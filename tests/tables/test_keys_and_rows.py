@@ -206,6 +206,15 @@ def test_arrival_order_is_a_stable_sort_by_columns_then_ties(rows):
     assert arrival_order([a]).tolist() == sorted(range(len(rows)), key=lambda i: rows[i][0])
 
 
+@examples(100)
+@given(st.lists(st.tuples(st.sampled_from([0.0, 1.0, math.nan]), st.integers(0, 2)), max_size=6))
+def test_rows_in_order_stay_as_they_are_and_nan_comes_last(rows):
+    a, t = (np.array([row[i] for row in rows], float) for i in range(2))
+    assert arrival_order([a], [t]).tolist() == np.lexsort([t, a]).tolist()
+    order = np.lexsort([t, a])
+    assert arrival_order([a[order]], [t[order]]).tolist() == list(range(len(rows)))
+
+
 def test_rows_before_the_latest_one_of_earlier_batches_are_out_of_order():
     day, number = np.array([1, 2, 2, 3]), np.array([9, 1, 5, 0])
     assert count_out_of_order([day, number], None) == 0

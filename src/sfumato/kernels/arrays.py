@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sfumato.kernels.compile import lean
+from sfumato.kernels.compile import compiled, lean
 
 
 def integers(names: str) -> np.dtype:
@@ -25,6 +25,23 @@ def first_at_least(ascending, low, high, value):
         else:
             low = middle + 1
     return low
+
+
+@compiled
+def number_codes(codes, count):
+    """Numbers for codes in the order in which they first come, and where each first does.
+
+    codes : int64[n] in [0, count).  Returns int64[n] and int64[numbers].  O(n + count).
+    """
+    number, found = np.full(count, -1), 0
+    out, first = np.empty(codes.size, np.int64), np.empty(min(codes.size, count), np.int64)
+    for i in range(codes.size):
+        if number[codes[i]] < 0:
+            number[codes[i]] = found
+            first[found] = i
+            found += 1
+        out[i] = number[codes[i]]
+    return out, first[:found]
 
 
 @lean

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.kernels.arrays import number_codes
+
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -49,6 +51,17 @@ def spans(first: Ints, lengths: Ints) -> tuple[Ints, Ints]:
     """Offsets of lists end to end, and the place of each element: first[i], first[i] + 1, ..."""
     offsets = offsets_of(lengths)
     return offsets, np.repeat(first - offsets[:-1], lengths) + np.arange(offsets[-1])
+
+
+def numbered(codes: Ints, count: int) -> tuple[Ints, Ints]:
+    """Codes (int64[n], below `count`) numbered as they first come, and the place where each does.
+
+    O(n + count), or O(n log n) where codes lie far apart.
+    """
+    if count > 4 * codes.size + 1024:
+        names, codes = np.unique(codes, return_inverse=True)
+        codes, count = codes.reshape(-1), names.size
+    return number_codes(codes, count)
 
 
 def grouped(codes: Ints) -> tuple[Ints, Ints, Ints]:

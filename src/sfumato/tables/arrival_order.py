@@ -33,9 +33,18 @@ def arrival_order(columns: Sequence[np.ndarray], ties: Sequence[np.ndarray] = ()
     ties : what decides between rows of equal `columns`, the most important first; rows that
         tie even there stay as they are. O(n log n), O(n) when the rows are in order already.
     """
-    if not ties and len(columns) == 1 and np.all(columns[0][1:] >= columns[0][:-1]):
-        return np.arange(len(columns[0]))
-    return np.lexsort([*reversed(list(ties)), *reversed(list(columns))])
+    by = [*columns, *ties]
+    return np.arange(len(by[0])) if _ascending(by) else np.lexsort(by[::-1])
+
+
+def _ascending(columns: Sequence[np.ndarray]) -> bool:
+    """Whether rows are in the order of `columns`; False where a NaN would have to tell."""
+    undecided = np.ones(max(len(columns[0]) - 1, 0), bool)
+    for column in columns:
+        if (undecided & ~(column[1:] >= column[:-1])).any():
+            return False
+        undecided &= column[1:] == column[:-1]
+    return True
 
 
 def count_out_of_order(columns: Sequence[np.ndarray], latest: tuple | None) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.operators.arrays import Floats, Ints, longer
+from sfumato.operators.arrays import Floats, Ints, longer, numbered
 from sfumato.operators.dictionaries import fitted
 from sfumato.operators.state.declared import Array, Value
 from sfumato.operators.state.stateful import Stateful
@@ -223,17 +223,13 @@ class KeyIndex(Stateful):
 
 def _grouped(keys: pa.Table) -> tuple[Ints, Ints]:
     """(group of each row, first row of each group), groups in order of their first rows."""
-    local = np.zeros(keys.num_rows, np.int64)
+    local, first = np.zeros(keys.num_rows, np.int64), np.zeros(1, np.int64)
     for column in keys.columns:
         codes = _local_codes(column)
-        local = local * (int(codes.max(initial=0)) + 1) + codes
-        if len(keys.columns) > 1:  # stay dense, so that the products cannot overflow
-            local = np.unique(local, return_inverse=True)[1].reshape(-1)
-    _, first, inverse = np.unique(local, return_index=True, return_inverse=True)
-    order = np.argsort(first, kind="stable")
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    return rank[inverse.reshape(-1)], first[order]
+        several = int(codes.max(initial=0)) + 1
+        local = local * several + codes
+        local, first = numbered(local, first.size * several)
+    return local, first
 
 
 def _steps(codes: Ints, order: Floats, most: float) -> bool:

@@ -19,7 +19,7 @@ from sfumato.operators.state.config import CHANGEABLE, fingerprint
 from sfumato.operators.state.declared import Part, Value
 from sfumato.operators.state.stateful import Stateful, damage_in, load_bytes, saved_bytes
 from sfumato.tables.arrival_order import Arrival, arrival_order, count_out_of_order
-from sfumato.tables.arrow import as_numbers, complete, joined
+from sfumato.tables.arrow import as_numbers, complete, joined, taken
 from sfumato.tables.keys import KeyIndex
 
 ROW, TIE = "row", "__tie"
@@ -125,7 +125,7 @@ class TableOperator(Stateful, ABC):
             outputs = self.invalid(rows.filter(pa.array(~valid)))
             rows = rows.filter(pa.array(valid))
         if rows.num_rows:
-            rows = rows.take(pa.array(self.arrange(rows)))
+            rows = taken(rows, self.arrange(rows))
             outputs += self.answers(rows, now)
             self.forget_expired()
         return outputs

@@ -192,6 +192,7 @@ def imputation() -> None:
 def ranking() -> None:
     scores, prob, pairs = np.arange(8.0), np.full(8, 0.4), np.arange(8) // 2
     top_k.top_k_probabilities(scores, prob, k=1)
+    top_k.top_k_probabilities(scores, prob, tuples=pairs, k=1)
     top_k.rank_probabilities(scores, prob, tuples=pairs, k=2)
     top_k.top_k_streams(scores, prob, pairs, k=2)
     options: dict[str, dict[str, Any]] = {

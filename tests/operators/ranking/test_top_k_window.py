@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from seeds import examples
 from sfumato.operators.ranking.ranked_items import RuleMassError
+from sfumato.operators.ranking.ranked_windows import MOST_ITEMS
 from sfumato.operators.ranking.schedule import Schedule
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.ranking.top_k_window import TopKWindow
@@ -170,6 +171,49 @@ def test_neither_batches_nor_restarts_change_anything(seed, extent, kind, cuts, 
     whole = in_pieces(TopKWindow(QUERIES, **settings_), tuples, [], False, steps)
     pieces = in_pieces(TopKWindow(QUERIES, **settings_), tuples, cuts, restore, steps)
     assert whole == pieces
+
+
+@examples(80)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([{"length": 7}, {"length": 40}, {"rows": 5}, {"rows": 4, "confidence": 0.8}]),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([0.0, 0.2]),
+    st.booleans(),
+    st.integers(1, 59),
+)
+def test_windows_ranked_together_are_those_ranked_one_by_one(
+    seed, extent, alternatives, rules, late, ascending, cut
+):
+    tuples = stream(seed, 60, alternatives, rules, late)
+    together, one_by_one = (TopKWindow(QUERIES, **extent, ascending=ascending) for _ in range(2))
+    one_by_one._answered_together = lambda *_: None
+    for window in (together, one_by_one):
+        window.found = [extend(window, tuples[:cut]), extend(window, tuples[cut:])]
+        window.found.append(window.advance(tuples[-1][0] + 50))
+    for first, second in zip(together.found, one_by_one.found, strict=True):
+        assert table(first) == table(second)
+    assert (together.executions, together.cost) == (one_by_one.executions, one_by_one.cost)
+    assert together.snapshot() == one_by_one.snapshot()
+
+
+@pytest.mark.parametrize("case", ["few", "a rule too full", "a long gap", "many alternatives"])
+def test_which_windows_are_ranked_together(case):
+    window = TopKWindow({"a": (1, 10)}, length=20)
+    n = 2 * MOST_ITEMS if case == "many alternatives" else 4
+    prob = np.full(n, 0.9 if case == "a rule too full" else 0.2)
+    time = np.arange(n) // n
+    rules = np.zeros(n, np.int64) if case == "a rule too full" else None
+    window.extend(time, scores=np.arange(n), prob=prob, rules=rules)
+    end = 10**12 if case == "a long gap" else 10
+    probed = TopKWindow.restore(window.snapshot())
+    assert (probed._answered_together(n, np.array([end])) is not None) == (case == "few")
+    answers = window.advance(end)
+    assert answers.time[0] == 10
+    assert answers.row[0] == (n - 1 if case != "a rule too full" else 0)
+    assert window.executions == 1 + (case == "a long gap")
+    assert answers.rejected.size == (3 if case == "a rule too full" else 0)
 
 
 def test_a_window_is_half_open():

@@ -170,3 +170,22 @@ def top_k_tails(factors, begin, end, block, tails):
             waiting[top] = (middle, b, depth + 1)
             waiting[top + 1] = (a, middle, depth + 1)
             top += 2
+
+
+@compiled
+def sum_by_tuple(owner, tuples, values):
+    """The sums of items' values over each tuple, the tuples in the order of their first items.
+
+    owner : int64[m] in [0, tuples), the tuple of each item;  values : float64[m, c]
+    Returns int64[t], those that have items, and float64[t, c].
+    """
+    place, count = np.full(tuples, -1), 0
+    found, total = np.empty(owner.size, dtype=np.int64), np.zeros(values.shape)
+    for x in range(owner.size):
+        if place[owner[x]] < 0:
+            place[owner[x]] = count
+            found[count] = owner[x]
+            count += 1
+        for c in range(values.shape[1]):
+            total[place[owner[x]], c] += values[x, c]
+    return found[:count], total[:count]

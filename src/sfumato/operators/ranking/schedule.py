@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from sfumato.operators.arrays import Ints
 from sfumato.operators.ranking.timetable import PLANS, Query, Timetable, checked_query, timetable
 from sfumato.operators.state.declared import Value
 from sfumato.operators.state.stateful import Operator
@@ -19,6 +22,14 @@ class Due(NamedTuple):
     time: int
     k: int
     queries: tuple[str, ...]
+
+
+class Runs(NamedTuple):
+    """Several runs: time int64[r], and which of `dues` each of them is, whatever time that has."""
+
+    time: Ints
+    place: Ints
+    dues: list[Due]
 
 
 @dataclass(frozen=True)
@@ -100,6 +111,21 @@ class Schedule(Operator):
         taken += self._runs(until + 1)
         self.clock = max(self.clock, until)
         return taken
+
+    def runs_until(self, until: int, most: int) -> Runs | None:
+        """What `take` would give, as arrays, with nothing taken; None for more than `most` runs,
+        where groups run on their own, and where queries are about to come or go."""
+        if self._switch is not None or self.table is None:
+            return None
+        found = self.table.between(self.clock - self._origin, until - self._origin, most)
+        if found is None:
+            return None
+        times, groups = found
+        _, first, place = np.unique(groups, return_index=True, return_inverse=True)
+        live = [self._live_of(int(group)) for group in groups[first]]
+        if not all(live):
+            return None
+        return Runs(self._origin + times, place.reshape(-1), [due for due in live if due])
 
     def skip(self, until: int) -> None:
         """As `take`, without listing the runs: cheap over any span of time."""

@@ -113,6 +113,21 @@ class Timetable:
                 return
             yield run
 
+    def between(self, instant: int, last: int, most: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """The runs of `until`, times and groups int64[r] each; None for more than `most`, and where
+        groups run on their own."""
+        if self.times is None or self.numbers is None:
+            return None
+        size = self.times.size
+        begin, end = (
+            turn * size + int(np.searchsorted(self.times, rest, side="right"))
+            for turn, rest in (divmod(instant, self.cycle), divmod(last, self.cycle))
+        )
+        if end - begin > most:
+            return None
+        turn, place = np.divmod(np.arange(begin, end), size)
+        return turn * self.cycle + self.times[place], self.numbers[place]
+
     def last_before(self, instant: int, last: int) -> int | None:
         """The latest time of a run after `instant` and not after `last`; None if there is none."""
         if self.times is None:

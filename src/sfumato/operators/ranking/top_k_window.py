@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.kernels.ranking.ranked_windows import Asked, Windows
 from sfumato.operators.arrays import Ints
 from sfumato.operators.ranking.ranked_items import RuleMassError
+from sfumato.operators.ranking.ranked_windows import asked_for, dense_rules, ranked_windows, small
 from sfumato.operators.ranking.schedule import Due, Schedule
 from sfumato.operators.ranking.semantics import Semantics, rankings, stream_rankings
 from sfumato.operators.ranking.timetable import Query, checked_query
@@ -22,9 +24,11 @@ from sfumato.operators.ranking.window_tuples import HeldTuples, accepted_by_rule
 from sfumato.operators.state.declared import Optional, Part, Value
 from sfumato.operators.state.stateful import Operator
 
+MANY_RUNS = 16  # a tuple: of more most find nothing, and are skipped one gap after the other
+
 
 class TopKWindow(WindowContent, Operator):
-    """Multi-top-k over a sliding window: each instant of the timetable is one kernel run.
+    """Multi-top-k over a sliding window, one ranking at each instant of the timetable.
 
     queries : name -> (k, every), `every` in microseconds
     length : int microseconds: at instant t the window holds the tuples with t - length <= time < t
@@ -47,7 +51,8 @@ class TopKWindow(WindowContent, Operator):
     `advance(t)` says so; it is answered from what arrived before. A tuple older than the newest
     one before it is taken as it comes, in the windows it still belongs to, and counted.
     Answers do not depend on how arrivals are split into calls, nor on snapshot and restore.
-    Cost: one ranking and one kernel run for the greatest k, for each instant; memory: one window.
+    Cost: one ranking for the greatest k, for each instant; memory: one window. Under Pk-topk small
+    windows whose rules fit together are ranked in one kernel run a call.
 
     Raises ValueError for arguments out of range.
     Source: D, sections 3-8; windows are half open as extents are.
@@ -94,7 +99,6 @@ class TopKWindow(WindowContent, Operator):
         self.unstarted = {name: (k, every) for name, k, every in config.queries}
         if config.start is not None:
             self._begin(config.start)
-        self._ks: dict[tuple[str, ...], tuple[Ints, Ints, Ints]] = {}  # until a query changes
         self.arrived, self.out_of_order, self.rejected = 0, 0, 0
         self.executions, self.cost = 0, 0
 
@@ -146,7 +150,6 @@ class TopKWindow(WindowContent, Operator):
 
     def add(self, name: str, k: int, every: int) -> None:
         """Register another query as of now, the newest time known (see Schedule.add)."""
-        self._ks.clear()
         if self.schedule is not None:
             self.schedule.add(name, k, every, self.schedule.clock)
         elif name in self.unstarted:
@@ -158,7 +161,6 @@ class TopKWindow(WindowContent, Operator):
 
     def remove(self, name: str) -> None:
         """Answer a query no more (see Schedule.remove). Raises KeyError for an unknown name."""
-        self._ks.clear()
         if self.schedule is not None:
             self.schedule.remove(name, self.schedule.clock)
         else:
@@ -213,6 +215,40 @@ class TopKWindow(WindowContent, Operator):
         """Answer the instants up to newest[-1]; of the tuples from place `before` on, the i-th
         arrives when time newest[i] is reached."""
         assert self.schedule is not None
+        answers = self._answered_together(before, newest) or self._answered(before, newest)
+        last = int(newest[-1])
+        self.schedule.skip(last)
+        self.latest = max(self.latest, last)
+        self.forget()
+        return answers
+
+    def _answered_together(self, before: int, newest: Ints) -> TopKAnswers | None:
+        """Those answers, of all instants in one call; None where they need each other, or more."""
+        assert self.schedule is not None
+        held, config = self.held_tuples, self.config
+        if config.semantics != PK_TOPK or config.streams:
+            return None
+        runs = self.schedule.runs_until(int(newest[-1]), MANY_RUNS * (newest.size + 16))
+        rules = dense_rules(held)
+        if runs is None or rules is None:
+            return None
+        if not runs.time.size:
+            return CollectedAnswers().answers()
+        reached = np.searchsorted(newest, runs.time)  # these tuples show they are past
+        spans = self.spans(runs.time, before, reached)
+        windows = Windows(runs.time, newest[reached], runs.place, *spans)
+        if not small(held, windows):
+            return None
+        asked = self._asked(*(due.queries for due in runs.dues))
+        skips = config.length is not None
+        found = ranked_windows(held, rules, windows, asked, config.ascending, skips)
+        self.executions += found.executions
+        self.cost += found.cost
+        return found.answers
+
+    def _answered(self, before: int, newest: Ints) -> TopKAnswers:
+        """Those answers, one instant after the other."""
+        assert self.schedule is not None
         out, last = CollectedAnswers(), int(newest[-1])
         while True:
             instant = self.schedule.next()
@@ -225,9 +261,6 @@ class TopKWindow(WindowContent, Operator):
                 continue
             for due in self.schedule.take(instant):
                 window = self._run(due, int(newest[reached]), window, out)
-        self.schedule.skip(last)
-        self.latest = max(self.latest, last)
-        self.forget()
         return out.answers()
 
     def _run(self, due: Due, now: int, window: Ints, out: CollectedAnswers) -> Ints:
@@ -243,22 +276,18 @@ class TopKWindow(WindowContent, Operator):
                 raise
             window = self._without_overfull(window, out)
             items = self.held_tuples.ranked(window, self.config.ascending)
-        asked, ks, place = self._asked(due.queries)
+        _, asked = self._asked(due.queries)
         if self.config.streams:
-            found = stream_rankings(items, self.held_tuples.stream[window], ks)
+            found = stream_rankings(items, self.held_tuples.stream[window], asked.ks)
         else:
-            found = rankings(items, ks, self.config.semantics)
-        out.add(due, now, asked, place, found, self.held_tuples.row[window])
+            found = rankings(items, asked.ks, self.config.semantics)
+        out.add(due, now, asked.k, asked.ranking, found, self.held_tuples.row[window])
         return window
 
-    def _asked(self, names: tuple[str, ...]) -> tuple[Ints, Ints, Ints]:
-        """Each query's k, the different ones ascending, and each query's place among these."""
+    def _asked(self, *runs: tuple[str, ...]) -> tuple[tuple[str, ...], Asked]:
+        """What runs are asked for that answer these queries each."""
         assert self.schedule is not None
-        if names not in self._ks:
-            queries = self.schedule.queries
-            asked = np.array([queries[name][0] for name in names], dtype=np.int64)
-            self._ks[names] = (asked, *np.unique(asked, return_inverse=True))
-        return self._ks[names]
+        return asked_for(runs, tuple(self.schedule.queries.items()))
 
     def _without_overfull(self, window: Ints, out: CollectedAnswers) -> Ints:
         fine = accepted_by_rules(self.held_tuples, window)

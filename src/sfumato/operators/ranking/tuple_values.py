@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato.kernels.ranking.rank_law import likeliest_at_ranks, rank_laws, weigh_ranks
 from sfumato.kernels.ranking.rank_moments import expected_rank_sums, exponential_ranks
-from sfumato.kernels.ranking.top_k_probability import Tails, top_k_tails
+from sfumato.kernels.ranking.top_k_probability import Tails, sum_by_tuple, top_k_tails
 from sfumato.kernels.ranking.u_topk import likeliest_vector
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.ranking.ranked_items import RankedItems, checked_k
@@ -57,10 +57,9 @@ def front_probabilities(items: RankedItems, ks: Ints) -> tuple[Ints, Floats]:
     ks : int64[c], ascending, each at least 1.  There are at least min(k, all) such tuples.
     """
     order, tails = _tails(items, ks)
-    if items.single or not order.size:
+    if items.single:
         return order, tails
-    tuples, begins, members = items.first_tuples(order)
-    return tuples, np.add.reduceat(tails[members], begins[:-1], axis=0)
+    return sum_by_tuple(items.item_tuple[order], items.tuples, tails)
 
 
 def _tails(items: RankedItems, ks: Ints, out: Floats | None = None) -> tuple[Ints, Floats]:

@@ -57,6 +57,22 @@ class WindowContent(Stateful):
             return held.between(instant - self.config.length, instant, visible, self._ordered)
         return self._newest(visible, reached)
 
+    def spans(self, instants: Ints, before: int, reached: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+        """Of `at` for many instants: the first place, the one behind the last, and between which
+        times the tuples there are in the window; int64[r] each.
+
+        reached : int64[r], of each instant
+        """
+        held, visible, length = self.held_tuples, before + reached, self.config.length
+        if length is None:
+            first = np.searchsorted(held.row, self._reach[reached])
+            return first, visible, np.full(visible.size, NEVER), np.full(visible.size, -NEVER)
+        since = instants - length
+        if not self._ordered:
+            return np.zeros_like(visible), visible, since, instants
+        first, last = np.searchsorted(held.time, since), np.searchsorted(held.time, instants)
+        return first, np.minimum(last, visible), since, instants
+
     def _newest(self, visible: int, reached: int) -> Ints:
         """Places of those that a window of `rows` holds after that arrival of this call."""
         held = self.held_tuples

@@ -13,6 +13,7 @@ from sfumato.operators.disorder.reorder import NONE, Reorder
 from sfumato.operators.disorder.rows import Released
 from sfumato.operators.state.declared import Declaration, Part
 from sfumato.operators.state.stateful import Stateful
+from sfumato.tables.arrow import taken
 from sfumato.tables.row_store import RowStore
 
 
@@ -31,7 +32,7 @@ class OrderedRows(Released):
 
     def take(self, places: np.ndarray) -> OrderedRows:
         """The rows at some places."""
-        return self._made(lambda name: getattr(self, name)[places], _take(self.rows, places))
+        return self._made(lambda name: getattr(self, name)[places], taken(self.rows, places))
 
     def _made(self, array: Callable[[str], np.ndarray], rows: pa.Table) -> OrderedRows:
         return OrderedRows(**{of.name: array(of.name) for of in fields(Released)}, rows=rows)
@@ -85,19 +86,22 @@ class RowReorder(Stateful):
         table = self._rows(released.number, rows, first)
         staying = self.operator.stayed
         if rows.num_columns:
-            self.held.append(_take(rows, staying - first), staying)
+            self.held.append(taken(rows, staying - first), staying)
         if self.held.crowded(self.operator.holds):
             self.held.keep(self.operator.waiting.number)
         return OrderedRows(**vars(released), rows=table)
 
     def _rows(self, numbers: np.ndarray, rows: pa.Table, first: int) -> pa.Table:
         """The rows numbered `numbers`: those below `first` were held, the others are in `rows`."""
-        new = np.flatnonzero(numbers >= first)
-        if len(new) == len(numbers):
-            return _take(rows, numbers - first)
-        parts = [*self.held.parts(numbers), (new, _take(rows, numbers[new] - first))]
-        places = np.argsort(np.concatenate([place for place, _ in parts]))
-        return _take(pa.concat_tables([table for _, table in parts]), places)
+        held, places = self.held.parts(numbers), numbers - first
+        before = 0
+        for place, part in held:
+            places[place] = before + np.arange(part.num_rows)
+            before += part.num_rows
+        if not held:
+            return taken(rows, places)
+        places[numbers >= first] += before
+        return taken(pa.concat_tables([*(part for _, part in held), rows]).combine_chunks(), places)
 
     def _check(self, rows: pa.Table, wanted: int) -> None:
         if rows.num_rows != wanted:
@@ -115,10 +119,3 @@ class RowReorder(Stateful):
     def after_loading(self) -> None:
         if not np.array_equal(self.held.numbers, self.operator.waiting.number):
             raise ValueError("its rows are not those held")
-
-
-def _take(table: pa.Table, places: np.ndarray) -> pa.Table:
-    n = len(places)
-    if n == table.num_rows and np.array_equal(places, np.arange(n)):
-        return table
-    return table.take(pa.array(places))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.operators.arguments import distance, share
-from sfumato.operators.arrays import chosen, longer
+from sfumato.operators.arrays import longer, spans
 from sfumato.operators.joins.pair_matches import pair_matches
 from sfumato.operators.state.declared import Array, Declaration, Optional, Part, Record
 from sfumato.operators.state.stateful import Stateful
@@ -168,12 +168,13 @@ class TableExtentJoin(TableOperator):
         other = self.sides[1 - side].waiting
         if other is None or not len(other.end) or not len(fresh.end):
             return []
-        both = np.stack([np.append(other.end, fresh.end), np.append(other.code, fresh.code)])
-        extent = np.unique(both, axis=1, return_inverse=True)[1].reshape(-1)
-        theirs, mine = extent[: len(other.end)], extent[len(other.end) :]
+        ends = np.unique(np.concatenate([other.end, fresh.end]))
+        theirs, mine = (
+            np.searchsorted(ends, rows.end) * self.index.size + rows.code for rows in (other, fresh)
+        )
         order = np.argsort(theirs, kind="stable")
-        groups = np.arange(extent.max() + 2)
-        offsets, places = chosen(np.searchsorted(theirs[order], groups), mine)
+        first, last = (np.searchsorted(theirs[order], mine, side) for side in ("left", "right"))
+        offsets, places = spans(first, last - first)
         if not len(places):
             return []
         theirs_at, mine_at = order[places], np.repeat(np.arange(len(mine)), np.diff(offsets))
