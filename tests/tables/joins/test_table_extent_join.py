@@ -55,13 +55,14 @@ def extents(draw):
     return sides, steps
 
 
-@given(extents())
-def test_pairs_are_those_of_equal_extents_and_keys_in_any_batches_and_across_restarts(case):
+@given(extents(), st.sampled_from([0, 1]))
+def test_pairs_are_those_of_equal_extents_and_keys_in_any_batches_and_across_restarts(case, keys):
     sides, steps = case
-    operator, outputs, places = SETTINGS.make(), [], [0, 0]
+    settings = ExtentJoinTableConfig(keys=keys)
+    operator, outputs, places = settings.make(), [], [0, 0]
     for step in [*steps, *["both"] * 12]:
         if step == "restart":
-            operator = SETTINGS.restore(operator.snapshot())
+            operator = settings.restore(operator.snapshot())
             continue
         batch = []
         for side, name in enumerate(("left", "right")):
@@ -69,10 +70,12 @@ def test_pairs_are_those_of_equal_extents_and_keys_in_any_batches_and_across_res
             if step in (name, "both") and rest:
                 taken = [row for row in rest if row[0] == rest[0][0]]
                 places[side] += len(taken)
-                batch.append((side, table(taken)))
+                rows = table(taken)
+                batch.append((side, rows if keys else rows.drop_columns("key0")))
         if batch:
             outputs += operator.process(batch, 0)
-    expected = [(a[2], b[2]) for a in sides[0] for b in sides[1] if a[:2] == b[:2]]
+    of = 1 + keys
+    expected = [(a[2], b[2]) for a in sides[0] for b in sides[1] if a[:of] == b[:of]]
     assert pairs(outputs) == sorted(expected)
     counted = operator.counters()
     assert counted["pairs"] == len(expected)

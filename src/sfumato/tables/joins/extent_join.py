@@ -169,8 +169,9 @@ class TableExtentJoin(TableOperator):
         if other is None or not len(other.end) or not len(fresh.end):
             return []
         ends = np.unique(np.concatenate([other.end, fresh.end]))
+        keys = max(self.index.size, 1)  # without key columns no code is kept, and all are 0
         theirs, mine = (
-            np.searchsorted(ends, rows.end) * self.index.size + rows.code for rows in (other, fresh)
+            np.searchsorted(ends, rows.end) * keys + rows.code for rows in (other, fresh)
         )
         order = np.argsort(theirs, kind="stable")
         first, last = (np.searchsorted(theirs[order], mine, side) for side in ("left", "right"))
