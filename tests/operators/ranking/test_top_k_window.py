@@ -182,11 +182,12 @@ def test_neither_batches_nor_restarts_change_anything(seed, extent, kind, cuts, 
     st.sampled_from([0.0, 0.2]),
     st.booleans(),
     st.integers(1, 59),
+    st.sampled_from([4, 40]),
 )
 def test_windows_ranked_together_are_those_ranked_one_by_one(
-    seed, extent, alternatives, rules, late, ascending, cut
+    seed, extent, alternatives, rules, late, ascending, cut, pace
 ):
-    tuples = stream(seed, 60, alternatives, rules, late)
+    tuples = stream(seed, 60, alternatives, rules, late, pace)
     together, one_by_one = (TopKWindow(QUERIES, **extent, ascending=ascending) for _ in range(2))
     one_by_one._answered_together = lambda *_: None
     for window in (together, one_by_one):
@@ -194,6 +195,7 @@ def test_windows_ranked_together_are_those_ranked_one_by_one(
         window.found.append(window.advance(tuples[-1][0] + 50))
     for first, second in zip(together.found, one_by_one.found, strict=True):
         assert table(first) == table(second)
+        assert sorted(first.names) == sorted(second.names)
     assert (together.executions, together.cost) == (one_by_one.executions, one_by_one.cost)
     assert together.snapshot() == one_by_one.snapshot()
 

@@ -90,5 +90,9 @@ def ranked_windows(
     names, of = asked
     rows: AnswerRows
     rows, ranked = rank_windows(tuples, windows, of, skips)
+    if not ranked.all():  # queries without a run that ranked anything were not answered
+        there = np.unique(of.query[np.repeat(ranked > 0, np.diff(of.begin))])
+        names = tuple(names[i] for i in there)
+        rows = rows._replace(query=np.searchsorted(there, rows.query))
     answers = TopKAnswers(names, *rows, np.empty(0, np.int64))
     return Ranked(answers, int(ranked.sum()), int(ranked @ of.ks[of.some_k[1:] - 1]))
