@@ -19,6 +19,7 @@ from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.laws.aggregate import FUNCTIONS, Aggregate
 from sfumato.operators.laws.poisson_binomial import METHODS, PoissonBinomial
 from sfumato.operators.ranking import top_k
+from sfumato.operators.ranking.event_clocks import judged
 from sfumato.operators.ranking.semantics import SEMANTICS, Semantics
 from sfumato.operators.ranking.timetable import PLANS, timetable
 from sfumato.operators.ranking.top_k_window import TopKWindow
@@ -207,6 +208,9 @@ def ranking() -> None:
         window.advance(20)
     by_rows = TopKWindow({"a": (1, 2)}, rows=3, confidence=0.9)
     by_rows.extend(np.arange(8), scores=scores, prob=prob)
+    scope, clocks = np.zeros(8, np.int64), (np.zeros(1, np.int64), np.zeros(1, np.int64))
+    _, steps = judged(scope, np.arange(8), np.zeros(8, np.bool_), np.arange(8), clocks)
+    steps.known(scope, np.arange(8), np.arange(8))
     for plan in PLANS:
         timetable([(1, 2), (2, 3), (3, 5)], plan)
 

@@ -16,6 +16,8 @@ from sfumato.operators.ranking.ranked_windows import MOST_ITEMS
 from sfumato.operators.ranking.schedule import Schedule
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.ranking.top_k_window import TopKWindow
+from sfumato.operators.ranking.window_tuples import HeldTuples
+from sfumato.operators.ranking.windows_together import arrived, moved_together
 from sfumato.operators.state.snapshot import SnapshotError
 
 QUERIES = {"a": (1, 6), "b": (3, 10), "c": (2, 25)}
@@ -189,7 +191,12 @@ def test_windows_ranked_together_are_those_ranked_one_by_one(
 ):
     tuples = stream(seed, 60, alternatives, rules, late, pace)
     together, one_by_one = (TopKWindow(QUERIES, **extent, ascending=ascending) for _ in range(2))
-    one_by_one._answered_together = lambda *_: None
+
+    def alone(fresh, until):
+        of = arrived([one_by_one], fresh, np.array([fresh.size]), np.array([until]))
+        return one_by_one.answered(of.fresh, of.reach, until)
+
+    one_by_one._moved = alone
     for window in (together, one_by_one):
         window.found = [extend(window, tuples[:cut]), extend(window, tuples[cut:])]
         window.found.append(window.advance(tuples[-1][0] + 50))
@@ -210,7 +217,10 @@ def test_which_windows_are_ranked_together(case):
     window.extend(time, scores=np.arange(n), prob=prob, rules=rules)
     end = 10**12 if case == "a long gap" else 10
     probed = TopKWindow.restore(window.snapshot())
-    assert (probed._answered_together(n, np.array([end])) is not None) == (case == "few")
+    of = arrived([probed], HeldTuples.none(), np.array([0]), np.array([end]))
+    able, moved = moved_together(of)
+    assert able.tolist() == [case == "few"]
+    assert (moved is not None) == (case == "few")
     answers = window.advance(end)
     assert answers.time[0] == 10
     assert answers.row[0] == (n - 1 if case != "a rule too full" else 0)

@@ -6,32 +6,18 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ranked_tables import PLAIN, QUERIES, table
 from seeds import examples
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.queries import Top
-from sfumato.tables.ranking.top_k import TopKTableConfig
 from sfumato.windows import Range, Rows
 from worlds import worlds
 
-QUERIES = (("quick", 1, 4), ("wide", 3, 10))
-PLAIN = TopKTableConfig(
-    queries=QUERIES,
-    window=Range("8 us"),
-    semantics=Semantics("pk_topk"),
-    plan="dp",
-    ascending=False,
-    rules=True,
-    streams=False,
-    keys=1,
-    scope=None,
-    time="long",
-)
 CONTROLLED = replace(PLAIN, scope=())
 
 
@@ -55,22 +41,6 @@ def tuples(seed, n, keys=2):
             }
         )
     return made
-
-
-def table(rows):
-    columns = {
-        "row": pa.array([{"id": r["id"]} for r in rows], pa.struct([("id", pa.int64())])),
-        "prob": pa.array([r["prob"] for r in rows], pa.list_(pa.float64())),
-        "value0": pa.array([r["score"] for r in rows], pa.list_(pa.float64())),
-        "order0": pa.array([r["time"] for r in rows], pa.int64()),
-        "key0": pa.array([r["key"] for r in rows], pa.string()),
-        "rule": pa.array([r["rule"] for r in rows], pa.string()),
-        "stream": pa.array([r["key"] for r in rows], pa.string()),
-        "__tie": pa.array([r["id"] for r in rows], pa.int64()),
-        "late": pa.array([r.get("late", False) for r in rows], pa.bool_()),
-        "punctuation": pa.array([r.get("punctuation") for r in rows], pa.int64()),
-    }
-    return pa.table(columns)
 
 
 def answers(plan, rows, cuts=(), restart=False, flush=True):

@@ -121,8 +121,8 @@ def most_rows(windows, asked):
 
 @compiled
 def rank_windows(tuples, windows, asked, skips):
-    """The answers of all windows, one after the other, and how many windows were ranked for each
-    of `asked`: int64[a].
+    """The answers of all windows, one after the other, and how many rows each has: int64[r], -1 of
+    a window that is left out.
 
     skips : whether a window without tuples is left out
     The members of a rule have at most probability 1 in each window.
@@ -135,23 +135,23 @@ def rank_windows(tuples, windows, asked, skips):
         np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64),
         np.empty(room, np.int64), np.empty(room), np.empty(room),
     )  # fmt: skip
-    ranked, at = np.zeros(asked.begin.size - 1, dtype=np.int64), 0
+    sizes, at = np.full(windows.time.size, -1), 0
     for r in range(windows.time.size):
         places, a = inside(tuples, windows, r), windows.asked[r]
         if skips and not places.size:
             continue
-        ranked[a] += 1
         of = slice(asked.begin[a], asked.begin[a + 1])
         run = Run(
             asked.query[of], asked.k[of], asked.ranking[of],
             windows.time[r], windows.answered[r], tuples.row[places],
         )  # fmt: skip
         found = rank_window(tuples, places, asked.ks[asked.some_k[a] : asked.some_k[a + 1]])
-        at = write_answers(out, at, run, found)
+        end = write_answers(out, at, run, found)
+        sizes[r], at = end - at, end
     return (
         AnswerRows(
             out.query[:at], out.k[:at], out.time[:at], out.answered[:at], out.rank[:at],
             out.row[:at], out.stream[:at], out.score[:at], out.probability[:at],
         ),
-        ranked,
+        sizes,
     )  # fmt: skip

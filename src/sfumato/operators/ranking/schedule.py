@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from sfumato.operators.arrays import Ints
 from sfumato.operators.ranking.timetable import PLANS, Query, Timetable, checked_query, timetable
 from sfumato.operators.state.declared import Value
 from sfumato.operators.state.stateful import Operator
@@ -22,14 +19,6 @@ class Due(NamedTuple):
     time: int
     k: int
     queries: tuple[str, ...]
-
-
-class Runs(NamedTuple):
-    """Several runs: time int64[r], and which of `dues` each of them is, whatever time that has."""
-
-    time: Ints
-    place: Ints
-    dues: list[Due]
 
 
 @dataclass(frozen=True)
@@ -74,7 +63,7 @@ class Schedule(Operator):
         self.plan = plan
         self.queries: dict[str, Query] = {}  # answered now
         self.waiting: dict[str, Query] = {}  # from the next timetable on
-        self.clock = self._origin = operator.index(start)  # every instant up to the clock was taken
+        self.clock = self.origin = operator.index(start)  # every instant up to the clock was taken
         self._switch: int | None = None
         self._planned: dict[str, Query] = {}  # what the timetable was made for
         self.table: Timetable | None = None  # in force; None while there is no query
@@ -82,7 +71,7 @@ class Schedule(Operator):
         if str(plan).lower() not in PLANS:
             timetable([(1, 1)], plan)  # says what is wrong
         self.queries |= checked
-        self._replan(self._origin)
+        self._replan(self.origin)
 
     @classmethod
     def of(cls, config: ScheduleConfig, **_: Any) -> Schedule:
@@ -112,20 +101,24 @@ class Schedule(Operator):
         self.clock = max(self.clock, until)
         return taken
 
-    def runs_until(self, until: int, most: int) -> Runs | None:
-        """What `take` would give, as arrays, with nothing taken; None for more than `most` runs,
-        where groups run on their own, and where queries are about to come or go."""
-        if self._switch is not None or self.table is None:
-            return None
-        found = self.table.between(self.clock - self._origin, until - self._origin, most)
-        if found is None:
-            return None
-        times, groups = found
-        _, first, place = np.unique(groups, return_index=True, return_inverse=True)
-        live = [self._live_of(int(group)) for group in groups[first]]
-        if not all(live):
-            return None
-        return Runs(self._origin + times, place.reshape(-1), [due for due in live if due])
+    @property
+    def steady(self) -> bool:
+        """Whether its timetable is shared, and goes on as it is until a query comes or goes."""
+        return self._switch is None and self.table is not None and self.table.shared
+
+    def like(self, other: Schedule) -> bool:
+        """Whether both are steady, with the same queries and timetable."""
+        same = self.table is other.table and self.steady and other.steady
+        return same and list(self.queries.items()) == list(other.queries.items())
+
+    def live_of(self, group: int) -> Due | None:
+        """What a run of this group answers, as things stand; None if nothing."""
+        assert self.table is not None
+        if group not in self._live:
+            names = tuple(self._planned)
+            live = [names[i] for i in self.table.answers(group) if names[i] in self.queries]
+            self._live[group] = _due(0, live, self.queries) if live else None
+        return self._live[group]
 
     def skip(self, until: int) -> None:
         """As `take`, without listing the runs: cheap over any span of time."""
@@ -167,7 +160,7 @@ class Schedule(Operator):
         elif self._switch is None:
             assert self.table is not None
             cycle = self.table.cycle
-            self._switch = self._origin + ((now - self._origin) // cycle + 1) * cycle
+            self._switch = self.origin + ((now - self.origin) // cycle + 1) * cycle
 
     @property
     def course(self) -> dict[str, Any]:
@@ -177,7 +170,7 @@ class Schedule(Operator):
             "waiting": _listed(self.waiting),
             "planned": _listed(self._planned),
             "clock": self.clock,
-            "origin": self._origin,
+            "origin": self.origin,
             "switch": self._switch,
         }
 
@@ -188,7 +181,7 @@ class Schedule(Operator):
         self._replan(operator.index(course["origin"]))
         self.queries = _named(course["queries"])
         self.clock, self._switch = operator.index(course["clock"]), course["switch"]
-        possible = self.clock >= self._origin and self.queries.keys() <= self._planned.keys()
+        possible = self.clock >= self.origin and self.queries.keys() <= self._planned.keys()
         if not possible or not isinstance(self._switch, int | None):
             raise ValueError(f"a schedule cannot have come to {course}")
 
@@ -196,21 +189,12 @@ class Schedule(Operator):
         """Runs of this timetable after the clock and before `end`, if they answer any query."""
         if self.table is None or not self.queries:
             return
-        for time, group in self.table.after(self.clock - self._origin):
-            if end is not None and self._origin + time >= end:
+        for time, group in self.table.after(self.clock - self.origin):
+            if end is not None and self.origin + time >= end:
                 return
-            live = self._live_of(group)
+            live = self.live_of(group)
             if live is not None:
-                yield live._replace(time=self._origin + time)
-
-    def _live_of(self, group: int) -> Due | None:
-        """What a run of this group answers, as things stand; None if nothing."""
-        assert self.table is not None
-        if group not in self._live:
-            names = tuple(self._planned)
-            live = [names[i] for i in self.table.answers(group) if names[i] in self.queries]
-            self._live[group] = _due(0, live, self.queries) if live else None
-        return self._live[group]
+                yield live._replace(time=self.origin + time)
 
     def _answer_all(self, time: int) -> list[Due]:
         """The runs at the end of a cycle that was set by a change."""
@@ -226,7 +210,7 @@ class Schedule(Operator):
         assert self.table is not None
         if self._switch is not None and self._switch <= deadline:
             return self._switch
-        origin, cycle, limit = self._origin, self.table.cycle, deadline
+        origin, cycle, limit = self.origin, self.table.cycle, deadline
         if self.table.shared:
             limit = min(limit, origin + ((now - origin) // cycle + 1) * cycle)
         run = self.table.last_before(now - origin, limit - origin)
@@ -239,7 +223,7 @@ class Schedule(Operator):
         self._replan(instant)
 
     def _replan(self, origin: int) -> None:
-        self._switch, self._origin, self._planned = None, origin, dict(self.queries)
+        self._switch, self.origin, self._planned = None, origin, dict(self.queries)
         self.clock = max(self.clock, origin)
         self._live.clear()
         self.table = timetable(self.queries.values(), self.plan) if self.queries else None

@@ -113,19 +113,17 @@ class Timetable:
                 return
             yield run
 
-    def between(self, instant: int, last: int, most: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """The runs of `until`, times and groups int64[r] each; None for more than `most`, and where
-        groups run on their own."""
-        if self.times is None or self.numbers is None:
-            return None
-        size = self.times.size
-        begin, end = (
-            turn * size + int(np.searchsorted(self.times, rest, side="right"))
-            for turn, rest in (divmod(instant, self.cycle), divmod(last, self.cycle))
-        )
-        if end - begin > most:
-            return None
-        turn, place = np.divmod(np.arange(begin, end), size)
+    def count_until(self, instants: np.ndarray) -> np.ndarray:
+        """int64[...]: how many runs come after 0 and not after some instants, if it is `shared`."""
+        assert self.times is not None
+        turn, rest = np.divmod(instants, self.cycle)
+        return turn * self.times.size + np.searchsorted(self.times, rest, side="right")
+
+    def runs_at(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Times and groups of the runs of these numbers, the first one's being 0: int64[r] each."""
+        assert self.times is not None
+        assert self.numbers is not None
+        turn, place = np.divmod(numbers, self.times.size)
         return turn * self.cycle + self.times[place], self.numbers[place]
 
     def last_before(self, instant: int, last: int) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,24 +9,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.ranking.ranked_windows import Asked, Windows
 from sfumato.operators.arrays import Ints
-from sfumato.operators.ranking.ranked_items import RuleMassError
-from sfumato.operators.ranking.ranked_windows import asked_for, dense_rules, ranked_windows, small
-from sfumato.operators.ranking.schedule import Due, Schedule
-from sfumato.operators.ranking.semantics import Semantics, rankings, stream_rankings
+from sfumato.operators.ranking.schedule import Due
+from sfumato.operators.ranking.scheduled_window import ScheduledWindow
+from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.ranking.timetable import Query, checked_query
 from sfumato.operators.ranking.top_k_config import PK_TOPK, TopKWindowConfig
 from sfumato.operators.ranking.window_answers import CollectedAnswers, TopKAnswers
-from sfumato.operators.ranking.window_content import WindowContent
-from sfumato.operators.ranking.window_tuples import HeldTuples, accepted_by_rules, check_restored
-from sfumato.operators.state.declared import Optional, Part, Value
+from sfumato.operators.ranking.window_content import NEVER
+from sfumato.operators.ranking.window_tuples import HeldTuples, check_restored
+from sfumato.operators.ranking.windows_together import arrived, moved_together
 from sfumato.operators.state.stateful import Operator
 
-MANY_RUNS = 16  # a tuple: of more most find nothing, and are skipped one gap after the other
 
-
-class TopKWindow(WindowContent, Operator):
+class TopKWindow(ScheduledWindow, Operator):
     """Multi-top-k over a sliding window, one ranking at each instant of the timetable.
 
     queries : name -> (k, every), `every` in microseconds
@@ -65,12 +60,6 @@ class TopKWindow(WindowContent, Operator):
 
     kind, version = "top_k_window", 3
     config: TopKWindowConfig
-    state = {
-        "unstarted": Value(dict),
-        "schedule": Optional(Part("_new_schedule")),
-        "arrived": Value(low=0),
-        **dict.fromkeys(("out_of_order", "rejected", "executions", "cost"), Value(low=0)),
-    }
 
     def __init__(
         self,
@@ -95,12 +84,6 @@ class TopKWindow(WindowContent, Operator):
             strict,
         )  # fmt: skip
         super().__init__(config)
-        self.schedule: Schedule | None = None
-        self.unstarted = {name: (k, every) for name, k, every in config.queries}
-        if config.start is not None:
-            self._begin(config.start)
-        self.arrived, self.out_of_order, self.rejected = 0, 0, 0
-        self.executions, self.cost = 0, 0
 
     @classmethod
     def of(cls, config: TopKWindowConfig, **_: Any) -> TopKWindow:
@@ -126,27 +109,31 @@ class TopKWindow(WindowContent, Operator):
         Raises ValueError, with nothing taken, for arrays that RankedItems would refuse but for
         rules, which only meet in a window (see `strict`).
         """
-        fresh = HeldTuples.of_arrivals(self.arrived, time, scores, prob, offsets, rules, streams)
+        fresh = HeldTuples.of_arrivals(time, scores, prob, offsets, rules, streams)
         if self.config.streams and streams is None:
             raise ValueError("`streams` must say each tuple's stream, for streams are ranked")
-        if fresh.size == 0:
-            return CollectedAnswers().answers()
-        self._begin_with(int(fresh.time[0]))
-        before = self.held_tuples.size
-        self.enter(fresh)
-        self.arrived += fresh.size
-        newest = np.maximum.accumulate(np.maximum(fresh.time, self.latest))
-        older = np.concatenate([[self.latest], newest[:-1]])
-        self.out_of_order += int(np.count_nonzero(fresh.time < older))
-        return self._answer_until(before, newest)
+        return self._moved(fresh, NEVER) if fresh.size else CollectedAnswers().answers()
 
     def advance(self, to: int) -> TopKAnswers:
         """Answer at every instant up to `to`: no tuple of an earlier time is to be awaited."""
         to = operator.index(to)
         if self.schedule is None or to <= self.latest:
             return CollectedAnswers().answers()
-        self.stay()
-        return self._answer_until(self.held_tuples.size, np.array([to]))
+        return self._moved(HeldTuples.none(), to)
+
+    def _moved(self, fresh: HeldTuples, until: int) -> TopKAnswers:
+        of = arrived([self], fresh, np.array([fresh.size]), np.array([until]))
+        before = self.held_tuples.row
+        _, moved = moved_together(of)
+        if moved is None:
+            return self.answered(of.fresh, of.reach, until)
+        row = np.concatenate([before, of.fresh.row])[moved.answers.row]
+        answers = moved.answers._replace(row=row)
+        if not moved.ranked.all():  # queries without a run that ranked anything were not answered
+            there = np.flatnonzero(moved.ranked[0])
+            names = tuple(answers.names[i] for i in there)
+            answers = answers._replace(names=names, query=np.searchsorted(there, answers.query))
+        return answers
 
     def add(self, name: str, k: int, every: int) -> None:
         """Register another query as of now, the newest time known (see Schedule.add)."""
@@ -194,104 +181,7 @@ class TopKWindow(WindowContent, Operator):
 
     # ---- what is saved
 
-    def _new_schedule(self) -> Schedule:
-        return Schedule({}, 0, self.config.plan)
-
     def after_loading(self) -> None:
         super().after_loading()
         self.unstarted = {name: checked_query(query) for name, query in self.unstarted.items()}
         check_restored(self.held_tuples, self.arrived)
-
-    def _begin(self, start: int) -> None:
-        self.schedule = Schedule(self.unstarted, start, self.config.plan)
-
-    def _begin_with(self, first: int) -> None:
-        """The clock starts with the first tuple, at a round time."""
-        if self.schedule is None:
-            unit = math.gcd(*(every for _, every in self.unstarted.values())) or 1
-            self._begin(first // unit * unit)
-
-    def _answer_until(self, before: int, newest: Ints) -> TopKAnswers:
-        """Answer the instants up to newest[-1]; of the tuples from place `before` on, the i-th
-        arrives when time newest[i] is reached."""
-        assert self.schedule is not None
-        answers = self._answered_together(before, newest) or self._answered(before, newest)
-        last = int(newest[-1])
-        self.schedule.skip(last)
-        self.latest = max(self.latest, last)
-        self.forget()
-        return answers
-
-    def _answered_together(self, before: int, newest: Ints) -> TopKAnswers | None:
-        """Those answers, of all instants in one call; None where they need each other, or more."""
-        assert self.schedule is not None
-        held, config = self.held_tuples, self.config
-        if config.semantics != PK_TOPK or config.streams:
-            return None
-        runs = self.schedule.runs_until(int(newest[-1]), MANY_RUNS * (newest.size + 16))
-        rules = dense_rules(held)
-        if runs is None or rules is None:
-            return None
-        if not runs.time.size:
-            return CollectedAnswers().answers()
-        reached = np.searchsorted(newest, runs.time)  # these tuples show they are past
-        spans = self.spans(runs.time, before, reached)
-        windows = Windows(runs.time, newest[reached], runs.place, *spans)
-        if not small(held, windows):
-            return None
-        asked = self._asked(*(due.queries for due in runs.dues))
-        skips = config.length is not None
-        found = ranked_windows(held, rules, windows, asked, config.ascending, skips)
-        self.executions += found.executions
-        self.cost += found.cost
-        return found.answers
-
-    def _answered(self, before: int, newest: Ints) -> TopKAnswers:
-        """Those answers, one instant after the other."""
-        assert self.schedule is not None
-        out, last = CollectedAnswers(), int(newest[-1])
-        while True:
-            instant = self.schedule.next()
-            if instant is None or instant > last:
-                break
-            reached = int(np.searchsorted(newest, instant))  # this tuple shows it is past
-            window = self.at(instant, before, reached)
-            if window.size == 0 and self.is_over(instant, before + reached):
-                self.schedule.skip(int(newest[reached]))  # nothing to answer until it is in
-                continue
-            for due in self.schedule.take(instant):
-                window = self._run(due, int(newest[reached]), window, out)
-        return out.answers()
-
-    def _run(self, due: Due, now: int, window: Ints, out: CollectedAnswers) -> Ints:
-        """Answer the queries of one run, the time being `now`; the window without the tuples that
-        overfill their rule."""
-        assert self.schedule is not None
-        self.executions += 1
-        self.cost += due.k
-        try:
-            items = self.held_tuples.ranked(window, self.config.ascending)
-        except RuleMassError:
-            if self.config.strict:
-                raise
-            window = self._without_overfull(window, out)
-            items = self.held_tuples.ranked(window, self.config.ascending)
-        _, asked = self._asked(due.queries)
-        if self.config.streams:
-            found = stream_rankings(items, self.held_tuples.stream[window], asked.ks)
-        else:
-            found = rankings(items, asked.ks, self.config.semantics)
-        out.add(due, now, asked.k, asked.ranking, found, self.held_tuples.row[window])
-        return window
-
-    def _asked(self, *runs: tuple[str, ...]) -> tuple[tuple[str, ...], Asked]:
-        """What runs are asked for that answer these queries each."""
-        assert self.schedule is not None
-        return asked_for(runs, tuple(self.schedule.queries.items()))
-
-    def _without_overfull(self, window: Ints, out: CollectedAnswers) -> Ints:
-        fine = accepted_by_rules(self.held_tuples, window)
-        out.rejected.append(self.held_tuples.row[window[~fine]])
-        self.held_tuples.valid[window[~fine]] = False
-        self.rejected += int(np.count_nonzero(~fine))
-        return window[fine]

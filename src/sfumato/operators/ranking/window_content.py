@@ -33,21 +33,26 @@ class WindowContent(Stateful):
         self._ordered = True  # whether the tuples held have ascending times
         self.held_tuples = HeldTuples.none()
 
-    def enter(self, fresh: HeldTuples) -> None:
-        """Take arrivals."""
-        if self.config.rows is not None:
-            # By arrival numbers: a tuple left out counts, whether it is dropped already or not.
-            starts = np.maximum(fresh.row + 1 - self.config.rows, 0)
-            if self.count is not None:
-                existence = np.add.reduceat(fresh.prob, fresh.begin[:-1])
-                starts = self.count.extend(np.minimum(existence, 1.0))
-            self._reach = np.concatenate([self._reach[-1:], starts])
-        self.held_tuples = HeldTuples.joined([self.held_tuples, fresh])
-        self._ordered = bool((np.diff(self.held_tuples.time) >= 0).all())
+    def reach_of(self, fresh: HeldTuples) -> Ints:
+        """int64[n]: the oldest tuple's number that a window of `rows` holds behind each arrival."""
+        if self.config.rows is None:
+            return np.zeros(fresh.size, np.int64)
+        if self.count is not None:
+            existence = np.add.reduceat(fresh.prob, fresh.begin[:-1]) if fresh.size else np.empty(0)
+            return self.count.extend(np.minimum(existence, 1.0))
+        # By arrival numbers: a tuple left out counts, whether it is dropped already or not.
+        return np.maximum(fresh.row + 1 - self.config.rows, 0)
 
-    def stay(self) -> None:
-        """No arrivals come in this call."""
-        self._reach = self._reach[-1:]
+    def enter(self, fresh: HeldTuples, reach: Ints) -> None:
+        """Take arrivals, and what `reach_of` them is."""
+        self._reach = np.concatenate([self._reach[-1:], reach])
+        if fresh.size:
+            self.held_tuples = HeldTuples.joined([self.held_tuples, fresh])
+            self._ordered = bool((np.diff(self.held_tuples.time) >= 0).all())
+
+    def moved_on(self, held: HeldTuples, reach: int, ordered: bool) -> None:
+        """Have come to hold just these tuples. ordered : whether all times ascend"""
+        self.held_tuples, self.reach, self._ordered = held, reach, ordered
 
     def at(self, instant: int, before: int, reached: int) -> Ints:
         """Places of the held tuples that are in the window at `instant`, in order of arrival:
@@ -56,22 +61,6 @@ class WindowContent(Stateful):
         if self.config.length is not None:
             return held.between(instant - self.config.length, instant, visible, self._ordered)
         return self._newest(visible, reached)
-
-    def spans(self, instants: Ints, before: int, reached: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-        """Of `at` for many instants: the first place, the one behind the last, and between which
-        times the tuples there are in the window; int64[r] each.
-
-        reached : int64[r], of each instant
-        """
-        held, visible, length = self.held_tuples, before + reached, self.config.length
-        if length is None:
-            first = np.searchsorted(held.row, self._reach[reached])
-            return first, visible, np.full(visible.size, NEVER), np.full(visible.size, -NEVER)
-        since = instants - length
-        if not self._ordered:
-            return np.zeros_like(visible), visible, since, instants
-        first, last = np.searchsorted(held.time, since), np.searchsorted(held.time, instants)
-        return first, np.minimum(last, visible), since, instants
 
     def _newest(self, visible: int, reached: int) -> Ints:
         """Places of those that a window of `rows` holds after that arrival of this call."""

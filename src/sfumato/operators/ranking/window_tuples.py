@@ -49,7 +49,6 @@ class HeldTuples(Columns, flat=("score", "prob"), begins="begin"):
     @classmethod
     def of_arrivals(
         cls,
-        number: int,
         time: npt.ArrayLike,
         scores: npt.ArrayLike,
         prob: npt.ArrayLike,
@@ -57,7 +56,7 @@ class HeldTuples(Columns, flat=("score", "prob"), begins="begin"):
         rules: npt.ArrayLike | None,
         streams: npt.ArrayLike | None,
     ) -> HeldTuples:
-        """Checked arrivals, the first of them with arrival number `number` (see TopKWindow.extend).
+        """Checked arrivals, numbered from 0 (see TopKWindow.extend).
 
         Raises ValueError naming what is wrong.
         """
@@ -80,7 +79,7 @@ class HeldTuples(Columns, flat=("score", "prob"), begins="begin"):
                 )
         none = np.full(n, -1)
         return cls(
-            row=number + np.arange(n),
+            row=np.arange(n),
             time=as_whole_numbers("time", time, n),
             rule=none if rules is None else as_whole_numbers("rules", rules, n),
             stream=none if streams is None else as_whole_numbers("streams", streams, n),

@@ -1,18 +1,22 @@
 """The top-k windows of keys, and the rows and rules that they still need."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
 
-from sfumato.operators.arrays import Ints, longer
+from sfumato.operators.arrays import Bools, Ints, longer, offsets_of
 from sfumato.operators.ranking.schedule import Due
 from sfumato.operators.ranking.top_k_window import TopKWindow
+from sfumato.operators.ranking.window_answers import TopKAnswers
 from sfumato.operators.ranking.window_content import NEVER
+from sfumato.operators.ranking.window_tuples import HeldTuples
+from sfumato.operators.ranking.windows_together import Moved, arrived, moved_together
 from sfumato.operators.state.declared import Array, Part, Record
 from sfumato.operators.state.declared_list import List
 from sfumato.operators.state.stateful import Stateful
+from sfumato.tables.arrow import UNKNOWN
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.ranking.numbered_answers import Held, NumberedAnswers
 from sfumato.tables.row_store import RowStore
@@ -30,6 +34,8 @@ class KeyWindows(Stateful):
     newest : time of the newest tuple    closed : tuples before it come too late
     held : what each key's window holds    alive : how many tuples that is in all
     make : gives an empty window    counts : where what the windows count is added
+    known : when times were known to be past (int64[n]), given their scopes, they, and when the
+        windows say so
     """
 
     state = {
@@ -40,8 +46,13 @@ class KeyWindows(Stateful):
         "rules": Part(),
     }
 
-    def __init__(self, make: Callable[[], TopKWindow], counts: dict[str, int]) -> None:
-        self.make, self.counts = make, counts
+    def __init__(
+        self,
+        make: Callable[[], TopKWindow],
+        counts: dict[str, int],
+        known: Callable[[Ints, Ints, Ints], Ints],
+    ) -> None:
+        self.make, self.counts, self.known = make, counts, known
         self.scope = self.due = self.newest = self.closed = np.empty(0, np.int64)
         self.windows: list[TopKWindow] = []
         self.held: list[Held] = []
@@ -57,22 +68,111 @@ class KeyWindows(Stateful):
             self.windows.append(self.make())
             self.held.append(Held.none())
 
-    def enter(self, key: int, numbers: Ints) -> None:
-        """Note rows that the key's window takes next: int64[n], see `Held`."""
-        held, arrival = self.held[key], self.windows[key].arrived + np.arange(numbers.size)
+    @contextmanager
+    def counting(self, windows: Sequence[TopKWindow]) -> Iterator[None]:
+        """Windows move: what they count meanwhile is counted."""
+        before = [sum(getattr(each, name) for each in windows) for name in FROM_WINDOWS]
+        yield
+        for name, count in zip(FROM_WINDOWS, before, strict=True):
+            self.counts[name] += sum(getattr(each, name) for each in windows) - count
+
+    def take(
+        self, keys: Ints, fresh: HeldTuples, sizes: Ints, numbers: Ints, out: NumberedAnswers
+    ) -> None:
+        """Let arrivals enter the windows of their keys, and collect the answers.
+
+        keys : int64[w], each once    fresh : n arrivals, key by key, so many as `sizes` (int64[w])
+        numbers : int64[n], of their rows, see `Held`
+        """
+        self._move(keys, fresh, (sizes, numbers, np.full(keys.size, NEVER)), out)
+        at = offsets_of(sizes)[:-1]
+        self.newest[keys] = np.maximum(self.newest[keys], np.maximum.reduceat(fresh.time, at))
+
+    def advance(self, clock: Ints, out: NumberedAnswers) -> None:
+        """Answer what is past for the keys' scopes, though no row of the key shows it.
+
+        clock : int64[scopes]
+        """
+        reached = clock[self.scope]
+        keys = np.flatnonzero(self.due <= reached)
+        if keys.size:
+            self._advance(keys, reached[keys], out)
+
+    def _move(
+        self,
+        keys: Ints,
+        fresh: HeldTuples,
+        given: tuple[Ints, Ints, Ints],
+        out: NumberedAnswers,
+        only: Bools | None = None,
+    ) -> Bools:
+        """Which queries of each key are answered: bool[w, queries].
+
+        given : sizes, numbers, and what is past beside the arrivals' times, int64[w]
+        only : bool[w, queries], those wanted at the close, when nobody knows that they are due
+        """
+        sizes, numbers, until = given
+        windows = [self.windows[key] for key in keys.tolist()]
+        answered = np.zeros((keys.size, len(out.places)), np.bool_)
+        with self.counting(windows):
+            of = arrived(windows, fresh, sizes, until)
+            able, moved = moved_together(of)
+            if moved is not None:
+                answered[np.ix_(able, out.places_of(moved.answers.names))] = moved.ranked
+                entered = self._note(keys[able], moved, numbers[np.repeat(able, sizes)])
+                wanted = None if only is None else only[able][moved.window]
+                self._add(keys[able][moved.window], moved.answers, entered, out, wanted)
+            for j in np.flatnonzero(~able).tolist():
+                key, window, part = int(keys[j]), windows[j], of.part(j)
+                held = self._enter(key, part.fresh.row, numbers[of.begin[j] : of.begin[j + 1]])
+                found = window.answered(part.fresh, part.reach, int(until[j]))
+                found = found._replace(row=np.searchsorted(held.arrival, found.row))
+                answered[j, out.places_of(found.names)] = True
+                wanted = None if only is None else np.tile(only[j], (found.row.size, 1))
+                self._add(np.full(found.row.size, key), found, held.number, out, wanted)
+                self._settle(key)
+        return answered
+
+    def _add(
+        self,
+        group: Ints,
+        answers: TopKAnswers,
+        numbers: Ints,
+        out: NumberedAnswers,
+        only: Bools | None,
+    ) -> None:
+        """Collect answers of keys (int64[n]); `only`, see `_move`, of each of them."""
+        if only is None:
+            answered = self.known(self.scope[group], answers.time, answers.answered)
+        else:
+            answered = np.full_like(answers.time, UNKNOWN)
+        out.add(group, answers._replace(answered=answered), numbers, only)
+
+    def _note(self, keys: Ints, moved: Moved, numbers: Ints) -> Ints:
+        """Note what windows hold that moved together; the numbers of all rows that they held before
+        and that arrived, of which the latter are `numbers`."""
+        held = [self.held[key] for key in keys.tolist()]
+        entered = np.concatenate([*(each.number for each in held), numbers])
+        self.alive += moved.kept.size - sum(each.number.size for each in held)
+        self.largest = max(self.largest, int(moved.sizes.max()))
+        self.due[keys] = np.where(moved.sizes > 0, moved.after, FAR)
+        left, ends = entered[moved.kept], np.cumsum(moved.sizes)[:-1]
+        for key, each, part in zip(keys.tolist(), held, np.split(left, ends), strict=True):
+            each.arrival, each.number = self.windows[key].held_tuples.row, part.copy()
+        return entered
+
+    def _enter(self, key: int, arrival: Ints, numbers: Ints) -> Held:
+        """What a key's window holds once it takes these rows: int64[n] each, see `Held`."""
+        held = self.held[key]
         held.arrival = np.concatenate([held.arrival, arrival])
         held.number = np.concatenate([held.number, numbers])
         self.alive += numbers.size
+        return held
 
-    @contextmanager
-    def moving(self, key: int) -> Iterator[TopKWindow]:
-        """A key's window while it moves: afterwards what it counted and still holds is known."""
-        window = self.windows[key]
-        before = [getattr(window, name) for name in FROM_WINDOWS]
-        yield window
-        for name, count in zip(FROM_WINDOWS, before, strict=True):
-            self.counts[name] += getattr(window, name) - count
-        held, live = self.held[key], window.held
+    def _settle(self, key: int) -> None:
+        """Note what a window holds that has moved."""
+        window, held = self.windows[key], self.held[key]
+        live = window.held
         self.largest = max(self.largest, live.size)
         if live.size != held.arrival.size:
             self.alive += live.size - held.arrival.size
@@ -87,36 +187,36 @@ class KeyWindows(Stateful):
             return []
         return self.windows[int(self.due.argmin())].upcoming(number)
 
-    def advance(self, clock: Ints, steps: Mapping[int, Ints], out: NumberedAnswers) -> None:
-        """Answer what is past for the keys' scopes, though no row of the key shows it.
-
-        clock : int64[scopes]    steps : of a scope, its clock after each row of the batch
-        """
-        reached = clock[self.scope]
-        for k in np.flatnonzero(self.due <= reached).tolist():
-            with self.moving(k) as window:
-                answers = window.advance(int(reached[k]))
-                out.add(k, answers, self.held[k], clock=steps.get(int(self.scope[k])))
-
     def close(self, keys: Ints, clock: Ints | None, longest: int, out: NumberedAnswers) -> None:
         """Each query's first answer after the newest row of some keys, unless it was given.
 
         clock : int64[scopes], where keys have scopes    longest : the greatest `every`
         """
-        nothing = np.empty(0, np.int64)
-        for k in keys[self.newest[keys] >= self.closed[keys]].tolist():
-            last = int(self.newest[k])
-            if clock is not None:
-                last = max(last, int(clock[self.scope[k]]))
-            waiting = set(out.places)
-            with self.moving(k) as window:
-                out.add(k, window.advance(last), self.held[k], clock=nothing)
-                due = window.next_due
-                while waiting and due is not None and due <= last + longest:
-                    answers = window.advance(due)
-                    out.add(k, answers, self.held[k], only=waiting, clock=nothing)
-                    waiting -= set(answers.names)
-                    self.closed[k], due = due, window.next_due
+        keys = keys[(self.newest[keys] > NEVER) & (self.newest[keys] >= self.closed[keys])]
+        if not keys.size:
+            return
+        last = self.newest[keys]
+        if clock is not None:
+            last = np.maximum(last, clock[self.scope[keys]])
+        waiting = np.ones((keys.size, len(out.places)), np.bool_)
+        self._advance(keys, last, out, waiting)
+        while True:
+            windows = [self.windows[key] for key in keys.tolist()]
+            due = np.array([FAR if each.next_due is None else each.next_due for each in windows])
+            there = waiting.any(axis=1) & (due <= last + longest)
+            if not there.any():
+                return
+            keys, last, waiting = keys[there], last[there], waiting[there]
+            waiting &= ~self._advance(keys, due[there], out, waiting)
+            self.closed[keys] = due[there]
+
+    def _advance(
+        self, keys: Ints, until: Ints, out: NumberedAnswers, only: Bools | None = None
+    ) -> Bools:
+        """See `_move`, without arrivals."""
+        none = np.empty(0, np.int64)
+        given = np.zeros(keys.size, np.int64), none, until
+        return self._move(keys, HeldTuples.none(), given, out, only)
 
     def empty(self, keys: np.ndarray) -> None:
         """Be as if no row of these keys had come; their codes may be given to others."""
@@ -147,7 +247,7 @@ class KeyWindows(Stateful):
             if self.due[key] != FAR and window.next_due is not None:
                 self.due[key] = window.next_due
 
-    def take(self, numbers: np.ndarray) -> pa.ChunkedArray:
+    def rows_of(self, numbers: np.ndarray) -> pa.ChunkedArray:
         """The rows under these numbers."""
         return self.rows.take(numbers).column("row")
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from sfumato.operators.arrays import Floats, Ints
+from sfumato.operators.arrays import Bools, Floats, Ints
 from sfumato.operators.ranking.window_answers import TopKAnswers, answers_and_latency
 from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array, Declaration
@@ -75,34 +75,27 @@ class NumberedAnswers:
         self.parts: list[AnswerColumns] = []
 
     def add(
-        self,
-        group: int,
-        answers: TopKAnswers,
-        held: Held,
-        only: set[str] | None = None,
-        clock: np.ndarray | None = None,
+        self, group: Ints, answers: TopKAnswers, numbers: Ints, only: Bools | None = None
     ) -> None:
-        """Those of one group, before it forgets any row.
+        """Those of some groups.
 
-        only : of these queries;  clock : int64[], ascending, the times that were known one after
-        the other, where these are not the group's own; answers beyond are UNKNOWN: no row called
-        for them
+        group : int64[n], of each row;  numbers : of the tuples, `row` being a place there
+        only : bool[n, queries], the queries whose answers are wanted
         """
-        if not answers.rank.size:
+        if not answers.row.size:
             return
-        query = np.array([self.places[name] for name in answers.names])[answers.query]
-        number = held.number[np.searchsorted(held.arrival, answers.row)]
-        answered = answers.answered
-        if clock is not None:
-            answered = np.append(clock, UNKNOWN)[np.searchsorted(clock, answers.time)]
+        query = self.places_of(answers.names)[answers.query]
         part = AnswerColumns(
-            np.full(query.size, group), query, answers.k, answers.time, answered, answers.rank,
-            number, answers.stream, answers.score, answers.probability,
+            group, query, answers.k, answers.time, answers.answered, answers.rank,
+            numbers[answers.row], answers.stream, answers.score, answers.probability,
         )  # fmt: skip
         if only is not None:
-            wanted = np.isin(query, [self.places[name] for name in only])
-            part = part.take(wanted)
+            part = part.take(only[np.arange(query.size), query])
         self.parts.append(part)
+
+    def places_of(self, names: Sequence[str]) -> Ints:
+        """int64[n]: where these queries are among all."""
+        return np.array([self.places[name] for name in names], np.int64)
 
     def sorted(self) -> AnswerColumns:
         """All of them as one."""

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from sfumato.operators.arrays import by_code, longer
+from sfumato.operators.arrays import longer
+from sfumato.operators.ranking.event_clocks import NO_STEPS, judged
 from sfumato.operators.ranking.window_content import NEVER
 from sfumato.operators.state.declared import Array, Part
 from sfumato.operators.state.stateful import Stateful
@@ -27,7 +28,7 @@ class ScopeClocks(Stateful):
     def __init__(self) -> None:
         self.index = KeyIndex()
         self.clock = self.punctuation = self.seen = np.empty(0, np.int64)
-        self.steps: dict[int, np.ndarray] = {}  # of a scope, its clock after each row of the batch
+        self.steps = NO_STEPS  # of the batch
 
     def grow(self, scopes: int) -> None:
         """Room for so many scopes."""
@@ -46,14 +47,6 @@ class ScopeClocks(Stateful):
 
         scope, time, punctuation : int64[n]    late : bool[n], left as it is
         """
-        late, self.steps = late.copy(), {}
-        for s, at in by_code(scope):
-            known = np.where(late[at], UNKNOWN, punctuation[at])
-            newest = np.maximum.accumulate(np.append(self.punctuation[s], known))
-            settled = np.where(newest[1:] > newest[:-1], newest[:-1] + 1, NEVER)
-            shown = np.maximum(np.where(late[at], NEVER, time[at]), settled)
-            clock = np.maximum.accumulate(np.append(self.clock[s], shown))
-            late[at] |= time[at] < np.maximum(clock[:-1], settled)
-            self.steps[s] = clock[1:]
-            self.punctuation[s], self.clock[s] = newest[-1], clock[-1]
-        return late
+        clocks = self.clock, self.punctuation
+        behind, self.steps = judged(scope, time, late, punctuation, clocks)
+        return behind

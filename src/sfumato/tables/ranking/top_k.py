@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato.operators.arrays import by_code, chosen
+from sfumato.operators.arrays import chosen, grouped
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.ranking.top_k_window import TopKWindow
+from sfumato.operators.ranking.window_tuples import HeldTuples
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Part
 from sfumato.operators.state.tuple_batch import EXCESS
@@ -132,7 +133,7 @@ class TableTopK(TableOperator):
     def __init__(self, config: TopKTableConfig) -> None:
         super().__init__(config)
         self.scopes, self.streams = ScopeClocks(), StreamNumbers()
-        self.windows = KeyWindows(config.one_window, self.counts)
+        self.windows = KeyWindows(config.one_window, self.counts, self._known)
         self.places = {name: i for i, (name, *_) in enumerate(config.queries)}
         self.every = np.array([every for *_, every in config.queries], np.int64)
         self.like: pa.Table | None = None  # no row, of the rows' type
@@ -191,7 +192,7 @@ class TableTopK(TableOperator):
         out = NumberedAnswers(self.places)
         self._extend(rows, key, time, np.flatnonzero(~late), out)
         if self.config.scope is not None:
-            self.windows.advance(self.scopes.clock, self.scopes.steps, out)
+            self.windows.advance(self.scopes.clock, out)
         over = self._expired()
         if not self.config.shared:
             self._close(over, out)
@@ -254,25 +255,24 @@ class TableTopK(TableOperator):
         else:
             number[taken] = self.windows.rows.next + np.arange(taken.size)
             self.windows.rows.append(rows.select([ROW]).take(pa.array(taken)))
-        for k, at in by_code(key[taken]):
-            of = taken[at]
-            begin, flat = chosen(offsets, of)
-            with self.windows.moving(k) as window:
-                self.windows.enter(k, number[of])
-                answers = window.extend(
-                    time[of],
-                    scores=values[flat, 0],
-                    prob=prob[flat],
-                    offsets=begin,
-                    rules=None if rule is None else rule[of],
-                    streams=None if stream is None else stream[of],
-                )
-                out.add(k, answers, self.windows.held[k], clock=self._steps(k))
-            self.windows.newest[k] = max(self.windows.newest[k], time[of].max())
+        if not taken.size:
+            return
+        order, starts, keys = grouped(key[taken])
+        of = taken[order]
+        begin, flat = chosen(offsets, of)
+        fresh = HeldTuples.of_arrivals(
+            time[of], values[flat, 0], prob[flat], begin,
+            None if rule is None else rule[of], None if stream is None else stream[of],
+        )  # fmt: skip
+        self.windows.take(keys, fresh, np.diff(starts), number[of], out)
 
-    def _steps(self, key: int) -> np.ndarray | None:
-        """The times known in a key's scope after each of its rows; None: without a scope."""
-        return self.scopes.steps.get(int(self.windows.scope[key]))
+    def _known(self, scope: np.ndarray, time: np.ndarray, answered: np.ndarray) -> np.ndarray:
+        """When times were known to be past: by their scope's clock, if there are scopes."""
+        return (
+            answered
+            if self.config.scope is None
+            else self.scopes.steps.known(scope, time, answered)
+        )
 
     def idle(self, now: int) -> list[pa.Table]:
         window = self.config.window
@@ -309,7 +309,7 @@ class TableTopK(TableOperator):
             columns[ROW] = pa.nulls(len(of.group), self.like.schema.field(ROW).type)
             columns["stream"] = self.streams.take(of.stream)
         else:
-            columns[ROW] = self.windows.take(of.number)
+            columns[ROW] = self.windows.rows_of(of.number)
         return pa.table(columns)
 
     def after_loading(self) -> None:
