@@ -163,4 +163,5 @@ def window_input(plan: WindowPlan, members: bool = False) -> Input:
         reason=plan.reason(),
         lacking="its order is missing, or a value is not finite",
         about={"values": plan.expressions},
+        same=plan.same,
     )

@@ -31,20 +31,25 @@ def arrival_order(columns: Sequence[np.ndarray], ties: Sequence[np.ndarray] = ()
 
     columns : at least one array of numbers, n values each
     ties : what decides between rows of equal `columns`, the most important first; rows that
-        tie even there stay as they are. O(n log n), O(n) when the rows are in order already.
+        tie even there stay as they are. O(n log n); O(n) and the sort of those runs, equal in the
+        first columns, that are not in order.
     """
     by = [*columns, *ties]
-    return np.arange(len(by[0])) if _ascending(by) else np.lexsort(by[::-1])
-
-
-def _ascending(columns: Sequence[np.ndarray]) -> bool:
-    """Whether rows are in the order of `columns`; False where a NaN would have to tell."""
-    undecided = np.ones(max(len(columns[0]) - 1, 0), bool)
-    for column in columns:
-        if (undecided & ~(column[1:] >= column[:-1])).any():
-            return False
-        undecided &= column[1:] == column[:-1]
-    return True
+    order, wrong, run = np.arange(len(by[0])), np.zeros(max(len(by[0]) - 1, 0), bool), None
+    equal = ~wrong  # to the row before, so far
+    for column in by:
+        here = equal & ~(column[1:] >= column[:-1])  # or a NaN would have to tell
+        if run is None and here.any():
+            run = np.cumsum(np.append(False, ~equal))
+        wrong |= here
+        equal &= column[1:] == column[:-1]
+    if run is None:
+        return order
+    to_sort = np.zeros(run[-1] + 1, bool)
+    to_sort[run[1:][wrong]] = True
+    rows = np.flatnonzero(to_sort[run])
+    order[rows] = rows[np.lexsort([*(column[rows] for column in by[::-1]), run[rows]])]
+    return order
 
 
 def count_out_of_order(columns: Sequence[np.ndarray], latest: tuple | None) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
@@ -66,6 +67,13 @@ class WindowPlan(WindowQuery):
         read = {"prob": self._prob()}
         read |= {f"value{i}": self._values(e) for i, e in enumerate(self.expressions)}
         return read | {fixed: column(name) for fixed, name in self.others.items()}
+
+    @property
+    def same(self) -> dict[str, tuple[Any, ...]]:
+        """What those are that other windows may read too, see `Input`."""
+        uncertain = self.frame.uncertain
+        found = {f"value{i}": ("value", uncertain, e) for i, e in enumerate(self.expressions)}
+        return found | {"prob": ("prob", uncertain, self.existence_column)}
 
     def invalid(self) -> Column:
         """Rows that are invalid by what the operator reads: without order, not finite."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sfumato.spark.runtime import chunks
+from sfumato.spark.runtime.columns_once import put_together
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
     from sfumato.tables.chain import Chain
@@ -50,7 +51,7 @@ def advanced(operator: TableOperator | Chain, batch: Entries, now: int, snapshot
 
 def step(operator: TableOperator | Chain, batch: Entries, now: int) -> list[pa.Table]:
     """What comes out because of some entries: rows first, then a timeout, or the stream's end."""
-    rows = [(side, chunks.from_bytes(chunk)) for side, chunk in batch if side >= 0]
+    rows = [(side, put_together(chunks.from_bytes(chunk))) for side, chunk in batch if side >= 0]
     outputs = operator.process(rows, now) if rows else []
     sides = {side for side, _ in batch}
     if IDLE in sides:

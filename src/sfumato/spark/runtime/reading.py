@@ -7,7 +7,7 @@ and rides through those between as a struct among the columns of `row`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -41,6 +41,7 @@ class Input:
         every row takes part. lacking : why not by the fixed names, in words
     ordered : whether the operator takes rows in an order of arrival
     about : what of the query the config does not say, for the fingerprint: JSON values
+    same : what some of `values` are: equal for all inputs that compute the same of a frame
     """
 
     frame: DataFrame
@@ -57,6 +58,7 @@ class Input:
     lacking: str = "its order or its key is missing"
     ordered: bool = True
     about: Mapping[str, Any] = field(default_factory=dict)
+    same: Mapping[str, Hashable] = field(default_factory=dict)
 
     @property
     def described(self) -> dict[str, Any]:
@@ -169,6 +171,19 @@ class Reader:
         invalid = one.is_invalid(late_known=self.knows(LATE))
         read = [name for name in columns if name != REASON]
         return found.withColumn(INVALID, invalid), [*read, INVALID]
+
+    def same(self, names: Sequence[str]) -> dict[str, Any]:
+        """What the columns are that it reads: equal where they have equal values, see `Once`."""
+        one, tied = self.input, SparkFrame(self.input.frame)
+        found: dict[str, Any] = {name: (self.name, name) for name in (*self.computed, INVALID)}
+        found |= one.same
+        found |= {of: names.index(name) for of, name in one.columns.items() if self.knows(name)}
+        found[TIE] = ("tie", *((name, tied.shown(name)) for name in tied.tied))
+        row: dict[str, Any] = {rider.name: rider.same(names) for rider in self.riders}
+        if self.last:
+            passed = enumerate(of.name for of in one.passed.fields)
+            row = {fixed(i): names.index(n) if self.knows(n) else "unknown" for i, n in passed}
+        return found | {ROW: row or {fixed(0): "nothing"}}
 
     def _row(self, names: Sequence[str]) -> Column:
         if not self.last:

@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from sfumato.spark.model.declared_frame import require_known
 from sfumato.spark.runtime import chunks
 from sfumato.spark.runtime.buckets import run_buckets
+from sfumato.spark.runtime.columns_once import Once
 from sfumato.spark.runtime.fused import Fused
 from sfumato.spark.runtime.loud import warn_of_invalid_rows
 from sfumato.spark.runtime.made import Made, Passing, remember
@@ -81,7 +82,10 @@ def _streamed(frames: Sequence[DataFrame], chain: Fused, buckets: int) -> DataFr
     """Chunks of answers to streams, with counters and gauges."""
     spark = frames[0].sparkSession
     tasks = chain.config.tasks
-    packed = [chunks.pack(frame, side, tasks) for side, frame in enumerate(frames)]
+    packed = []
+    for side, (frame, reader) in enumerate(zip(frames, chain.sources, strict=True)):
+        once = Once(frame, reader.same(reader.input.frame.columns), chunks.BUCKET)
+        packed.append(chunks.pack(once.frame, side, tasks, once.layout))
     ends = spark.conf.get(ENDS_SETTING, None)
     if ends is not None:
         from sfumato.spark.runtime.end_of_stream import end_marks  # needs PySpark 4.2
