@@ -15,7 +15,11 @@ from sfumato.operators.windows.count import short_windows
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 
 MOVED = [
-    *(Aggregate(function, attribute) for function in ("sum", "avg", "count") for attribute in (0, 1)),
+    *(
+        Aggregate(function, attribute)
+        for function in ("sum", "avg", "count")
+        for attribute in (0, 1)
+    ),
     Aggregate("count"),
 ]
 VALUES = {
@@ -35,7 +39,7 @@ EXISTENCES = {
 
 
 def arrivals(rng, n, groups, values, existences):
-    """codes, offsets, prob, values of n tuples; groups have their own kind of existence at times."""
+    """codes, offsets, prob, values of n tuples."""
     offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 4, n))])
     shares = rng.integers(1, 5, offsets[-1]).astype(float)
     shares /= np.repeat(np.add.reduceat(shares, offsets[:-1]), np.diff(offsets))

@@ -88,6 +88,7 @@ class UncertainWindow(Operator):
 
     kind, version = "uncertain_window", 2
     config: UncertainWindowConfig
+    _state: CountWindow
     state = {
         "saved": Record(
             HeldExistence,

@@ -92,7 +92,9 @@ def _joined(group, arrivals, j):
             values[c, a] = group.values[a * columns + c]
     for t in range(begin, end):
         at = offsets[before + t - begin]
-        for a in range(arrivals.offsets[arrivals.tuple[t]], arrivals.offsets[arrivals.tuple[t] + 1]):
+        for a in range(
+            arrivals.offsets[arrivals.tuple[t]], arrivals.offsets[arrivals.tuple[t] + 1]
+        ):
             prob[at] = arrivals.prob[a]
             for c in range(columns):
                 values[c, at] = arrivals.values[c, a]

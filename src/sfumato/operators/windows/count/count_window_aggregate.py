@@ -174,7 +174,9 @@ class CountWindowAggregate(GroupedWindows):
     def _moves_together(self, code: int) -> bool:
         """Whether a group is new or at rest, and such that it need not be made ready."""
         group = self._groups.get(code, self._fresh)
-        return self._short is not None and isinstance(group, np.ndarray) and self._short.takes(group)
+        return (
+            self._short is not None and isinstance(group, np.ndarray) and self._short.takes(group)
+        )
 
     def _extend_together(
         self, groups: dict[int, Ints], rows: Ints, batch: list[Any]

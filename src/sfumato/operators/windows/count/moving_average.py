@@ -39,11 +39,6 @@ class MovingAverage:
         self._state.marks.view(np.int64).fill(0)
 
     @property
-    def recomputed(self) -> int:
-        """Arrivals so far whose average was computed anew from all tuples held."""
-        return int(self._state.marks[0]["recomputed"])
-
-    @property
     def memo(self) -> Ints:
         """int64[k, 2], what does not follow from the held tuples: see `grown` of AverageState."""
         return self._state.grown[: self._state.marks[0]["grown"]].copy()

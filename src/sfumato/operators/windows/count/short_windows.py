@@ -16,7 +16,7 @@ from sfumato.kernels.windows.count.short_windows import (
     move_windows,
 )
 from sfumato.operators.arguments import NO_LIMIT
-from sfumato.operators.arrays import Floats, Ints, offsets_of
+from sfumato.operators.arrays import Ints, offsets_of
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.laws.finite_laws import Moments
 from sfumato.operators.windows.count.moving_aggregates import Kept, average_of, sum_and_count
@@ -48,9 +48,7 @@ class ShortWindows:
     What it holds is no group's, and follows from no arrival.
     """
 
-    def __init__(
-        self, rows: int, confidence: float, max_tuples: int | None, kept: Kept
-    ) -> None:
+    def __init__(self, rows: int, confidence: float, max_tuples: int | None, kept: Kept) -> None:
         self._kept = kept
         self._asked = Asked(
             w=rows,
@@ -100,9 +98,7 @@ class ShortWindows:
         )
         done, overflow = 0, 0
         while True:
-            done, more = move_windows(
-                self._scratch, self._asked, arrivals, old, new, answers, done
-            )
+            done, more = move_windows(self._scratch, self._asked, arrivals, old, new, answers, done)
             overflow += more
             if done == len(groups):
                 break
