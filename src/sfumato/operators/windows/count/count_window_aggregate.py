@@ -65,7 +65,9 @@ class CountWindowAggregate(GroupedWindows):
     laws of count O(rows); sampled worlds O(samples log samples) amortised, whatever `rows`; laws
     that are exact because they are small are computed anew: sum and avg O(held * 4,096 states) at
     most, quantile 4 million cell updates. Of more than AWAKE groups those with the latest arrivals
-    are kept ready; an arrival at another one costs one more look at all tuples that it holds.
+    are kept ready; an arrival at another one costs one more look at all tuples that it holds. So
+    does a call for each of its groups, and no more than that, where windows are short and only
+    sums, counts and averages are asked (see `ShortWindows`): all these groups rest.
 
     Raises ValueError for arguments outside these ranges.
     Source: A, sections 4 and 7.3, for windows and boundary_sum; the rest this project.
