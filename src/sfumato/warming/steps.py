@@ -109,6 +109,7 @@ def count_windows() -> None:
         operator = CountWindowAggregate(30, 0.9, some_aggregates(), **laws)
         operator.process(*arrivals)
         CountWindowAggregate.restore(operator.snapshot()).process(*arrivals)
+    CountWindowAggregate(30, 0.9, [Aggregate("avg", 0)]).process(*arrivals)  # moved together
 
 
 def delta_windows() -> None:

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled
-from sfumato.kernels.laws.existence import existence_of
+from sfumato.kernels.compile import lean
+from sfumato.kernels.laws.existence import existence_within
 
 
 class HeldTuples(NamedTuple):
@@ -21,14 +21,14 @@ class HeldTuples(NamedTuple):
     first: int
 
 
-@compiled
+@lean
 def centred(tuples, i, reference):
     """Existence, mean and variance of tuple i's (value - reference) * (it exists).
 
     A NaN alternative exists and adds 0 to the sum: its value is 0.
     """
     offsets, prob, value = tuples.offsets, tuples.prob, tuples.value
-    existence, mean, total = existence_of(offsets, prob, i), 0.0, 0.0
+    existence, mean, total = existence_within(prob, offsets[i], offsets[i + 1]), 0.0, 0.0
     for a in range(offsets[i], offsets[i + 1]):
         x = value[a]
         total += prob[a]

@@ -88,6 +88,7 @@ class UncertainWindow(Operator):
 
     kind, version = "uncertain_window", 2
     config: UncertainWindowConfig
+    _state: CountWindow
     state = {
         "saved": Record(
             HeldExistence,
@@ -133,7 +134,7 @@ class UncertainWindow(Operator):
         starts = np.empty(arrivals.size, dtype=np.int64)
         done = self._slide(arrivals, 0, starts)
         while done < arrivals.size:
-            self._grow()
+            self._state = larger_window(self._state, self.rows)
             done = self._slide(arrivals, done, starts)
         return starts
 
@@ -178,7 +179,7 @@ class UncertainWindow(Operator):
     def recall(self, saved: HeldExistence) -> None:
         """Go on from what `saved` was, of this window or of another one of the same config."""
         held, indices = saved.existence, saved.indices
-        state = _empty(max(FIRST_CAPACITY, held.size + 1))._replace(sums=saved.sums)
+        state = empty_window(max(FIRST_CAPACITY, held.size + 1))._replace(sums=saved.sums)
         state.held[: held.size] = held
         state.at[: held.size] = indices
         marks = state.marks[0]
@@ -189,7 +190,7 @@ class UncertainWindow(Operator):
 
     def clear(self) -> None:
         """Be as a new one."""
-        self._state = _empty(FIRST_CAPACITY)
+        self._state = empty_window(FIRST_CAPACITY)
 
     @property
     def arrived(self) -> int:
@@ -246,27 +247,6 @@ class UncertainWindow(Operator):
             return slide(self._state, *given)
         return slide_approximately(self._state, self._number, *given)
 
-    def _grow(self) -> None:
-        """Make room for what the kernel missed: more tuples, or the laws of those there are."""
-        state, marks = self._state, self._state.marks[0]
-        held, at = state.held, state.at
-        if marks["tail"] == held.size:
-            held, at = longer(held, 2 * held.size), longer(at, 2 * held.size)
-        front, saved, extent = state.front, state.saved, state.extent
-        rows, bands = state.rows, state.bands
-        if marks["saved_needed"] > saved.size:
-            saved = np.empty(int(marks["saved_needed"]) * 5 // 4)
-        stride, width = 1 << int(marks["shift"]), int(marks["rows_needed"])
-        if width > rows.shape[1] or stride > rows.shape[0]:
-            rows = np.empty((stride, max(width * 5 // 4, rows.shape[1])))
-            bands = np.empty((stride, 2), dtype=np.int64)
-        if width:
-            front = front if front.size else np.empty(self.rows + BUFFER)
-            extent = longer(extent, min(MOST_SAVED + 1, held.size // 8 + 2))
-        self._state = state._replace(
-            held=held, at=at, front=front, saved=saved, extent=extent, rows=rows, bands=bands
-        )
-
     def _places(self, indices: Ints) -> Ints:
         """Where the tuples of these stream indices are among the held ones."""
         held = self.indices
@@ -291,7 +271,7 @@ class UncertainWindow(Operator):
         return float(approximate_cdf(self._number, counts, *moments(newer))[0, 0])
 
 
-def _empty(capacity: int) -> CountWindow:
+def empty_window(capacity: int) -> CountWindow:
     """No tuple held; what only a full window needs is made when it is full."""
     return CountWindow(
         held=np.empty(capacity),
@@ -303,4 +283,26 @@ def _empty(capacity: int) -> CountWindow:
         bands=np.empty((0, 2), dtype=np.int64),
         sums=np.zeros(6),
         marks=np.zeros(1, MARKS),
+    )
+
+
+def larger_window(state: CountWindow, rows: int) -> CountWindow:
+    """One with room for what the kernel missed: more tuples, or the laws of those there are."""
+    marks = state.marks[0]
+    held, at = state.held, state.at
+    if marks["tail"] == held.size:
+        held, at = longer(held, 2 * held.size), longer(at, 2 * held.size)
+    front, saved, extent = state.front, state.saved, state.extent
+    planes, bands = state.rows, state.bands
+    if marks["saved_needed"] > saved.size:
+        saved = np.empty(int(marks["saved_needed"]) * 5 // 4)
+    stride, width = 1 << int(marks["shift"]), int(marks["rows_needed"])
+    if width > planes.shape[1] or stride > planes.shape[0]:
+        planes = np.empty((stride, max(width * 5 // 4, planes.shape[1])))
+        bands = np.empty((stride, 2), dtype=np.int64)
+    if width or front.size:
+        front = front if front.size else np.empty(rows + BUFFER)
+        extent = longer(extent, min(MOST_SAVED + 1, held.size // 8 + 2))
+    return state._replace(
+        held=held, at=at, front=front, saved=saved, extent=extent, rows=planes, bands=bands
     )

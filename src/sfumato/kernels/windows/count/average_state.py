@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.arrays import integers
-from sfumato.kernels.compile import compiled, lean_dot, lean_fused
+from sfumato.kernels.compile import compiled, lean, lean_dot, lean_fused
 from sfumato.kernels.windows.count.law_checkpoints import bring_back, keep, stride_of
 from sfumato.kernels.windows.count.moments_state import NEGLIGIBLE
 from sfumato.kernels.windows.held_tuples import centred
@@ -61,7 +61,7 @@ class AverageState(NamedTuple):
     marks: np.ndarray
 
 
-@compiled
+@lean
 def deviations(tuples, i, reference):
     """Of tuple i: existence p, mean m of its value less the reference (0 where it does not
     exist), and E[(value - m)^2; it exists]."""
@@ -85,7 +85,7 @@ def _mix(planes, first, low, high, p, m, s):
         h0[x] = q * h0[x] + p * h0[x + 1]
 
 
-@compiled
+@lean
 def enter(state, tuples, i, reference):
     """Tuple i enters the newer part.  Cost: O(band)."""
     front, law, marks = state.front, state.law, state.marks[0]
@@ -211,7 +211,7 @@ def build(state, tuples, head, mid, reference, w):
     return True
 
 
-@compiled
+@lean
 def load(state, tuples, mid, block, last, reference, w):
     """Depths of `block` from its saved one, as far as row `last`."""
     marks, rows, bands = state.marks[0], state.rows, state.bands

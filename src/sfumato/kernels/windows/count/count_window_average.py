@@ -21,7 +21,7 @@ value is missing, the window is computed anew (`window_average`).
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled, lean_dot
+from sfumato.kernels.compile import compiled, lean, lean_dot
 from sfumato.kernels.windows.count.average_state import (
     LEAD,
     build,
@@ -65,7 +65,7 @@ def _spread_alone(state, mean):
     return away, cross
 
 
-@compiled
+@lean
 def _short(state, depth, row, w, means):
     """Of worlds short of w tuples, written: E[r], E[M r], E[M^2 r], Var(r), Cov(r, M r), E[M^2 r^2]
     and the size of what cancelled in Var(r).  Returns Pr(no tuple exists)."""
@@ -90,7 +90,7 @@ def _short(state, depth, row, w, means):
     return empty * state.rows[row, 0, LEAD - base] if low == 0 else 0.0
 
 
-@compiled
+@lean
 def _combine(moved, short, empty, held, w, out):
     """Mean, variance and existence, written; whether their digits are certain."""
     if moved.count_variance == 0.0:

@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled, lean_dot, lean_fused
+from sfumato.kernels.compile import compiled, lean, lean_dot, lean_fused
 from sfumato.kernels.windows.count.count_law import write_count_law
 from sfumato.kernels.windows.count.moments_state import (
     LEAD,
@@ -94,7 +94,7 @@ def _mix(front, low, high, p, mq):
         d2[x] = q * d2[x] + p * d2[x + 1]
 
 
-@compiled
+@lean
 def enter(state, tuples, i, w):
     """Tuple i enters the newer part.  Cost: O(band)."""
     front, marks, reals = state.front, state.marks[0], state.reals[0]
@@ -157,6 +157,7 @@ def _short(row, front, reals, base, begin, zone, end, w):
     return mean, square, cross
 
 
+# Not `lean`: the compiler then takes the sums of `_outside` and `_short` in another order.
 @compiled
 def _answer(state, row, w, out):
     """One row of answers, with `row` the depth of the head."""
@@ -194,7 +195,7 @@ def _answer(state, row, w, out):
     out.reference, out.middle = reference, marks.mid
 
 
-@compiled
+@lean
 def _row_of(state, tuples, mid, head, w):
     """The row of the depth of `head`, loaded where it was not."""
     marks, depth = state.marks[0], mid - head
@@ -205,7 +206,7 @@ def _row_of(state, tuples, mid, head, w):
     return row
 
 
-@compiled
+@lean
 def _outgrown(state, row):
     """Whether the values held are small beside the reference, as after a value far above all
     others has left: differences from it have lost their digits."""

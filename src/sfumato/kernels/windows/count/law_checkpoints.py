@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled
+from sfumato.kernels.compile import lean
 
 
-@compiled
+@lean
 def stride_of(tuples):
     """Depths are kept at every 2**b-th, with 2**b between 8 and about sqrt(tuples): b."""
     shift = np.int64(3)
@@ -14,7 +14,7 @@ def stride_of(tuples):
     return shift
 
 
-@compiled
+@lean
 def keep(planes, begin, size, saved, place):
     """Cells begin ... begin + size - 1 of the planes, packed from `place` of `saved` if there is
     room; their end."""
@@ -27,7 +27,7 @@ def keep(planes, begin, size, saved, place):
     return end
 
 
-@compiled
+@lean
 def bring_back(saved, place, size, planes, begin):
     """What `keep` packed, written to cells begin ... begin + size - 1 of the planes."""
     for plane in range(planes.shape[0]):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.arrays import integers, reals
-from sfumato.kernels.compile import compiled, lean_fused
+from sfumato.kernels.compile import compiled, lean, lean_fused
 from sfumato.kernels.laws.existence import existence_of
 from sfumato.kernels.windows.count.law_checkpoints import bring_back, keep, stride_of
 from sfumato.kernels.windows.held_tuples import centred
@@ -106,7 +106,7 @@ def _add_tuple(old, new, begin, count, p, m, v):
         new_rest[x] = q * rest[x] + p * rest_before[x] + mq * (before[x] - law[x])
 
 
-@compiled
+@lean
 def _add_facts(old, new, term, last_s, last_t):
     """Sums and cell w after one more tuple; last_s, last_t : planes S and T at w - 1."""
     p, m, v = term
@@ -122,7 +122,7 @@ def _add_facts(old, new, term, last_s, last_t):
     new.s_w = old.s_w + p * last_s
 
 
-@compiled
+@lean
 def _step(old, new, base, begin, band, w, term):
     """One depth more: planes over counts begin ... high, cell (count - base + LEAD); (low, high).
 
@@ -152,7 +152,7 @@ def _step(old, new, base, begin, band, w, term):
     return low, high
 
 
-@compiled
+@lean
 def magnitude(tuples, i):
     """Of tuple i: the mean of its value's absolute, 0 where there is none."""
     size = 0.0
@@ -162,12 +162,12 @@ def magnitude(tuples, i):
     return size
 
 
-@compiled
+@lean
 def _add_scale(old, new, tuples, i):
     new.scale = old.scale + magnitude(tuples, i)
 
 
-@compiled
+@lean
 def _floor(mu, ratio, w):
     """Least count of the older part that can matter when `mu` of its tuples are expected.
 
@@ -254,7 +254,7 @@ def build(state, tuples, head, mid, w, choose):
     return True
 
 
-@compiled
+@lean
 def load(state, tuples, mid, block, last, w):
     """Depths of `block` from its saved one, as far as row `last`."""
     marks, rows, bands, facts = state.marks[0], state.rows, state.bands, state.row_facts

@@ -2,18 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.laws.existence import existences
-from sfumato.operators.arrays import by_code, chosen
+from sfumato.operators.arrays import by_code, chosen, offsets_of
 from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints, Measured
 from sfumato.operators.laws.finite_laws import LawOptions
 from sfumato.operators.laws.independent_law import checked_aggregates
 from sfumato.operators.state.tuple_batch import EXCESS, checked_alternatives
-from sfumato.operators.windows.count.moving_aggregates import Kept, MovingAggregates
+from sfumato.operators.windows.count.moving_aggregates import Kept, Moved, MovingAggregates
+from sfumato.operators.windows.count.short_windows import ShortWindows
 from sfumato.operators.windows.count.window_groups import WindowGroup
 from sfumato.operators.windows.count.window_laws import Arrivals
 from sfumato.operators.windows.grouped_windows import GroupedWindows, WindowAnswers
@@ -63,7 +65,9 @@ class CountWindowAggregate(GroupedWindows):
     laws of count O(rows); sampled worlds O(samples log samples) amortised, whatever `rows`; laws
     that are exact because they are small are computed anew: sum and avg O(held * 4,096 states) at
     most, quantile 4 million cell updates. Of more than AWAKE groups those with the latest arrivals
-    are kept ready; an arrival at another one costs one more look at all tuples that it holds.
+    are kept ready; an arrival at another one costs one more look at all tuples that it holds. So
+    does a call for each of its groups, and no more than that, where windows are short and only
+    sums, counts and averages are asked (see `ShortWindows`): all these groups rest.
 
     Raises ValueError for arguments outside these ranges.
     Source: A, sections 4 and 7.3, for windows and boundary_sum; the rest this project.
@@ -113,16 +117,26 @@ class CountWindowAggregate(GroupedWindows):
         """
         group_of, *batch = self._checked(codes, offsets, prob, values)
         held, parts, orders = np.zeros(group_of.size, np.int64), [], []
+        together: dict[int, Ints] = {}
         for code, rows in by_code(group_of):
+            if self._moves_together(code):
+                together[code] = rows
+                continue
             group: WindowGroup = self._group(code)
             begins, flat = chosen(batch[0], rows)
             held[rows], answers = self._extend(group, begins, batch[1][flat], batch[2][flat])
             self._budget.arrived(code, group.moving)
             parts.append(answers)
             orders.append(rows)
+        if together:
+            orders.append(np.concatenate(list(together.values())))
+            held[orders[-1]], answers = self._extend_together(together, orders[-1], batch)
+            parts.append(answers)
         if not parts:
             return WindowAnswers(held, [self.options.nothing() for _ in self.aggregates])
-        back = np.argsort(np.concatenate(orders))
+        order = np.concatenate(orders)
+        back = np.empty_like(order)
+        back[order] = np.arange(order.size)
         measured = [Measured.joined(of).take(back) for of in zip(*parts, strict=True)]
         return WindowAnswers(held, measured)
 
@@ -154,14 +168,49 @@ class CountWindowAggregate(GroupedWindows):
             starts - first,
         )
         moved = group.moving.extend(arrivals)
+        measured = self._measured(moved)
+        group.keep(arrivals)
+        heads = arrivals.heads
+        return before + 1 + np.arange(heads.size) - heads, measured
+
+    def _moves_together(self, code: int) -> bool:
+        """Whether a group is new or at rest, and such that it need not be made ready."""
+        group = self._groups.get(code, self._fresh)
+        return (
+            self._short is not None and isinstance(group, np.ndarray) and self._short.takes(group)
+        )
+
+    def _extend_together(
+        self, groups: dict[int, Ints], rows: Ints, batch: list[Any]
+    ) -> tuple[Ints, list[Measured]]:
+        """Held counts and answers after each arrival of some groups; rows : theirs, in turn."""
+        assert self._short is not None
+        rested = [self._groups.get(code, self._fresh) for code in groups]
+        begin = offsets_of([own.size for own in groups.values()])
+        moved = self._short.extend(rested, begin, rows, batch)
+        self._groups.update(zip(groups, moved.groups, strict=True))
+        self.overflow += moved.overflow
+        return moved.held, self._measured(Moved(moved.moments, {}))
+
+    def _measured(self, moved: Moved) -> list[Measured]:
         measured = {
             of: self.options.measured(moved.moments.get(of), moved.laws.get(of))
             for of in dict.fromkeys(self.aggregates)
         }
-        group.keep(arrivals)
-        heads = arrivals.heads
-        held = before + 1 + np.arange(heads.size) - heads
-        return held, [measured[of] for of in self.aggregates]
+        return [measured[of] for of in self.aggregates]
+
+    @cached_property
+    def _short(self) -> ShortWindows | None:
+        """What moves groups together, where these windows are for it."""
+        given = self.config
+        if not ShortWindows.serves(self.rows, given.method, self._kept):
+            return None
+        return ShortWindows(self.rows, given.confidence, given.max_tuples, self._kept)
+
+    @cached_property
+    def _fresh(self) -> Ints:
+        """A group that has seen nothing, at rest."""
+        return self._new_group().rest()
 
     def _checked(self, code: Any, offsets: Any, prob: Any, values: Any) -> tuple:
         code = np.require(code, np.int64, ["C", "W"])

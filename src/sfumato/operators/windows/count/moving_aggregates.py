@@ -104,11 +104,9 @@ class MovingAggregates:
             if kept.laws:
                 counts = FiniteLaws(*law, exact)
                 laws[Aggregate("count")] = [counts]
-            moments[of] = row["sum_mean"].copy(), np.sqrt(row["sum_variance"]), one
-            moments[Aggregate("count")] = row["count"].copy(), np.sqrt(row["count_variance"]), one
+            moments |= sum_and_count(of, row)
         for of, average in zip(self.kept.averages, self._averages, strict=True):
-            row = average.extend(a.of(of), a.heads, moved[of])
-            moments[Aggregate("avg", of.attribute)] = row[:, 0], np.sqrt(row[:, 1]), row[:, 2]
+            moments |= average_of(of, average.extend(a.of(of), a.heads, moved[of]))
         for of, extremes in zip(self.kept.extremes, self._extremes, strict=True):
             laws[of] = [FiniteLaws(*extremes.extend(a.of(of), a.heads), exact)]
         for i, of in enumerate(self.kept.bounds):
@@ -174,3 +172,17 @@ class MovingAggregates:
     def world_bytes(self) -> int:
         """Bytes of all sampled worlds."""
         return sum(law.nbytes for law in self._laws)
+
+
+def sum_and_count(of: Aggregate, row: np.ndarray) -> dict[Aggregate, Moments]:
+    """Moments of a sum and of the count, from the answers to k arrivals: MOMENTS[k]."""
+    one = np.ones(row.size)
+    return {
+        of: (row["sum_mean"].copy(), np.sqrt(row["sum_variance"]), one),
+        Aggregate("count"): (row["count"].copy(), np.sqrt(row["count_variance"]), one),
+    }
+
+
+def average_of(of: Aggregate, row: Floats) -> dict[Aggregate, Moments]:
+    """Moments of the average that is made of a sum, from the answers to k arrivals: [k, 3]."""
+    return {Aggregate("avg", of.attribute): (row[:, 0], np.sqrt(row[:, 1]), row[:, 2])}

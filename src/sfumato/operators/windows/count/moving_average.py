@@ -20,7 +20,7 @@ class MovingAverage:
 
     def __init__(self, rows: int) -> None:
         self.rows = rows
-        self._state = _empty(rows)
+        self._state = empty_average(rows)
 
     def extend(self, tuples: HeldTuples, heads: Ints, moved: np.ndarray) -> Floats:
         """Answers after each arrival: float64[k, 3], see `slide_average` for all arguments."""
@@ -37,11 +37,6 @@ class MovingAverage:
     def clear(self) -> None:
         """Be as a new one; what memory there is stays."""
         self._state.marks.view(np.int64).fill(0)
-
-    @property
-    def recomputed(self) -> int:
-        """Arrivals so far whose average was computed anew from all tuples held."""
-        return int(self._state.marks[0]["recomputed"])
 
     @property
     def memo(self) -> Ints:
@@ -63,7 +58,7 @@ class MovingAverage:
         self._state = with_room(self._state)
 
 
-def _empty(rows: int) -> AverageState:
+def empty_average(rows: int) -> AverageState:
     width = rows + kernel.LEAD + kernel.PAD
     short = np.arange(1, rows)
     table = np.zeros((2, width))

@@ -25,7 +25,7 @@ class MovingMoments(ResumableState):
 
     def __init__(self, rows: int, limit: int, laws: bool = False) -> None:
         self.rows, self.limit, self.laws = rows, limit, laws
-        self._state = _empty(rows)
+        self._state = empty_moments(rows)
 
     def extend(
         self, tuples: HeldTuples, heads: Ints
@@ -68,7 +68,7 @@ class MovingMoments(ResumableState):
         self._state = with_room(self._state)
 
 
-def _empty(rows: int) -> MomentsState:
+def empty_moments(rows: int) -> MomentsState:
     width = rows + kernel.LEAD + kernel.PAD
     return MomentsState(
         front=np.zeros((5, width)),
