@@ -66,7 +66,12 @@ class Arrived(NamedTuple):
 
     def part(self, j: int) -> Arrived:
         """Window j alone."""
-        return self.some(np.arange(len(self.windows)) == j)
+        i, k = int(self.begin[j]), int(self.begin[j + 1])
+        one, own = slice(j, j + 1), slice(i, k)
+        return Arrived(
+            self.windows[one], self.fresh.part(i, k), np.array([0, k - i]), self.reach[own],
+            self.until[one], self.newest[own], self.last[one], self.older[one],
+        )  # fmt: skip
 
 
 class Moved(NamedTuple):
