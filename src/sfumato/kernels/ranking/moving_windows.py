@@ -7,7 +7,7 @@ import numpy as np
 from sfumato.kernels.compile import compiled
 
 
-class Windows(NamedTuple):
+class MovingWindows(NamedTuple):
     """w windows, each with the tuples it held and then its arrivals: n tuples in all.
 
     begin : int64[w + 1], window j's tuples are those at begin[j] ... begin[j + 1]

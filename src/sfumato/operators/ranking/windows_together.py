@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.ranking.moving_windows import Windows, newest_times, window_spans
-from sfumato.kernels.ranking.ranked_windows import Asked
-from sfumato.kernels.ranking.ranked_windows import Windows as RankedWindows
+from sfumato.kernels.ranking.moving_windows import MovingWindows, newest_times, window_spans
+from sfumato.kernels.ranking.ranked_windows import Asked, Windows
 from sfumato.operators.arrays import Bools, Ints, offsets_of
 from sfumato.operators.ranking.ranked_windows import (
     MOST_ITEMS,
@@ -26,7 +25,7 @@ from sfumato.operators.ranking.window_answers import TopKAnswers
 from sfumato.operators.ranking.window_content import NEVER
 from sfumato.operators.ranking.window_tuples import HeldTuples
 
-FAR = 2**61  # times beyond are not added to
+FARTHEST = 2**61  # times beyond are not added to
 
 
 class Arrived(NamedTuple):
@@ -123,8 +122,8 @@ def moved_together(of: Arrived) -> tuple[Bools, Moved | None]:
     """Let those windows move that can do so together: which, bool[w], and what they answer.
 
     All but those that rank by another semantics than Pk-topk, or streams; have other queries than
-    most, or are about to; have many runs for each arrival; might be too full for a rule; or have a
-    run over more than MOST_ITEMS alternatives. These are as they were.
+    the first, or are about to; have many runs for each arrival; might be too full for a rule; or
+    have a run over more than MOST_ITEMS alternatives. These are as they were.
     """
     able = _alike(of)
     if able.any():
@@ -145,10 +144,10 @@ def _alike(of: Arrived) -> Bools:
     schedules = [window.schedule for window in of.windows]
     first = next((one for one in schedules if one is not None and one.steady), None)
     able = [
-        one is not None and first is not None and one.like(first) and abs(one.origin) < FAR
+        one is not None and first is not None and one.like(first) and abs(one.origin) < FARTHEST
         for one in schedules
     ]
-    return np.array(able) & (np.abs(of.last) < FAR)
+    return np.array(able) & (np.abs(of.last) < FARTHEST)
 
 
 class _Together:
@@ -174,15 +173,15 @@ class _Together:
         large = self.tuples.begin[end] - self.tuples.begin[begin] > MOST_ITEMS
         self.unable[self.runs.owner[large]] = True
 
-    def _windows(self, begin: Ints, held: Ints) -> Windows:
+    def _windows(self, begin: Ints, held: Ints) -> MovingWindows:
         of = self.of
         reach = np.concatenate([np.zeros(self.owner.size - of.reach.size, np.int64), of.reach])
-        return Windows(
+        return MovingWindows(
             begin, begin[:-1] + held, self.tuples.row, self.tuples.time, reach[self.order],
             np.array([window.reach for window in of.windows]), of.windows[0].config.length or 0,
         )  # fmt: skip
 
-    def _ranked(self) -> tuple[RankedWindows, Bools]:
+    def _ranked(self) -> tuple[Windows, Bools]:
         """What the runs rank, and where all times of a window ascend."""
         runs, length = self.runs, self.windows.length
         first, last, answered, ascending = window_spans(
@@ -191,7 +190,7 @@ class _Together:
         since = runs.time - length if length else np.full(runs.time.size, NEVER)
         until = runs.time if length else np.full(runs.time.size, -NEVER)
         return (
-            RankedWindows(runs.time, answered, runs.place, first, last, since, until),
+            Windows(runs.time, answered, runs.place, first, last, since, until),
             ascending,
         )
 

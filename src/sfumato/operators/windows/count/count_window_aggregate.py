@@ -175,10 +175,10 @@ class CountWindowAggregate(GroupedWindows):
 
     def _moves_together(self, code: int) -> bool:
         """Whether a group is new or at rest, and such that it need not be made ready."""
+        if self._short is None:
+            return False
         group = self._groups.get(code, self._fresh)
-        return (
-            self._short is not None and isinstance(group, np.ndarray) and self._short.takes(group)
-        )
+        return isinstance(group, np.ndarray) and self._short.takes(group)
 
     def _extend_together(
         self, groups: dict[int, Ints], rows: Ints, batch: list[Any]
