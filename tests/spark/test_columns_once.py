@@ -58,6 +58,19 @@ def test_a_table_that_says_nothing_stays_as_it_is():
     assert LAYOUT not in (table.schema.metadata or {})
 
 
+def test_a_list_of_one_value_crosses_as_that_value(spark):
+    rows = [(1, AT, 2.0), (2, AT, None)]
+    df = spark.createDataFrame(rows, "id int, at timestamp, x double").coalesce(1)
+    out = sf.window_aggregate(df, {"m": "avg(x)"}, window=sf.Rows(2), order="at")
+    frame, once = read(out)
+    crossing = {f.name: f.dataType.simpleString() for f in once.frame.schema.fields}
+    assert crossing["prob"] == crossing["value0"] == "double"
+    (chunk,) = [row["chunk"] for row in chunks.pack(once.frame, 0, 1, once.layout).collect()]
+    again = put_together(chunks.from_bytes(chunk)).select(["prob", "value0"])
+    assert again.to_pydict() == {"prob": [[1.0], [1.0]], "value0": [[2.0], [None]]}
+    assert again.schema.types == frame.select("prob", "value0").toArrow().schema.types
+
+
 def test_columns_of_other_types_are_other_columns(spark):
     df = spark.createDataFrame([(1, 1.0)], "a int, b double").selectExpr(
         "a",

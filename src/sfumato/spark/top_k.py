@@ -15,6 +15,7 @@ from sfumato.queries import Top
 from sfumato.spark.model.entrance import public
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import Passed
+from sfumato.spark.model.validity import some_missing
 from sfumato.spark.model.window_plan import WindowPlan
 from sfumato.spark.runtime.made import made, remember
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
@@ -146,8 +147,8 @@ def _counted(answers: DataFrame, names: list[str], metrics: str) -> DataFrame:
 class Ranking(WindowPlan, RankingQuery):
     """What of the frame the ranking reads, and what it gives."""
 
-    def _unusable(self, value: Column) -> Column:
-        return value.isNull() | super()._unusable(value)
+    def _unusable(self, values: Column) -> Column:
+        return some_missing(values) | super()._unusable(values)
 
     def given(self) -> StructType:
         """The columns that the operator gives, under fixed names."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
@@ -65,19 +66,24 @@ class Side(JoinSide):
 
     def _alternatives(self) -> Column:
         if self.frame.uncertain:
-            return F.transform(
-                ALTERNATIVES,
-                lambda a: F.struct(
-                    a["prob"].cast("double").alias("prob"),
-                    *(
-                        a[name].cast(self._type(name)).alias(self._fixed(name))
-                        for name in self.attributes
-                    ),
-                ),
-            )
+            return self._renamed()
         prob = column("existence") if "existence" in self.frame.columns else F.lit(1.0)
         values = [column(n).cast("double").alias(f"on{i}") for i, n in enumerate(self.points)]
         return F.array(F.struct(prob.cast("double").alias("prob"), *values))
+
+    def _renamed(self) -> Column:
+        """The alternatives with their attributes under fixed names."""
+        fields: list[tuple[str, str, DataType]] = [("prob", "prob", DoubleType())]
+        fields += [(name, self._fixed(name), self._type(name)) for name in self.attributes]
+        given: Any = self.frame.type(ALTERNATIVES)
+        if given.elementType.names == [name for name, _, _ in fields]:
+            # As they are: a cast renames them by their places, and is compiled, as no lambda is.
+            kind = StructType([StructField(fixed, kind) for _, fixed, kind in fields])
+            return F.col(ALTERNATIVES).cast(ArrayType(kind))
+        return F.transform(
+            ALTERNATIVES,
+            lambda a: F.struct(*(a[name].cast(kind).alias(to) for name, to, kind in fields)),
+        )
 
     def fields(self, *, fixed: bool) -> list[StructField]:
         """Fields of this side's attributes in an answer's alternatives."""

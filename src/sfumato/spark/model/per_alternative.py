@@ -4,6 +4,7 @@ import re
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import DoubleType, NumericType
 
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.frame import SparkFrame
@@ -29,9 +30,20 @@ def kept(df: DataFrame, condition: str) -> Column:
     return F.expr(f"filter({quoted(ALTERNATIVES)}, `:a` -> {bound})")
 
 
+def attribute(df: DataFrame, name: str) -> Column:
+    """array<double>: an attribute, or `prob`, of every alternative; NULL where it has none."""
+    # The field of an array of structs is compiled; a lambda is interpreted for every alternative.
+    values = F.col(ALTERNATIVES).getField(name)
+    is_double = isinstance(SparkFrame(df).attribute_type(name), DoubleType)
+    return values if is_double else values.cast("array<double>")
+
+
 def evaluated(df: DataFrame, expression: str) -> Column:
     """array<double>: the value of an expression for every alternative; NULL where it has none."""
     F.expr(expression)  # is one expression by itself
+    frame, name = SparkFrame(df), expression.strip()
+    if name in frame.attributes and isinstance(frame.attribute_type(name), NumericType):
+        return attribute(df, name)
     bound = f"CAST(({expression}\n) AS DOUBLE)"
     for name in mentioned(df, expression):
         bound = f"transform(array(`:a`.{quoted(name)}), {quoted(name)} -> {bound})[0]"

@@ -1,6 +1,11 @@
-"""Why a row is invalid: what its alternatives, existence or values have wrong, as Spark columns."""
+"""Why a row is invalid: what its alternatives, existence or values have wrong, as Spark columns.
+
+Spark compiles functions of whole arrays, and interprets lambdas for every element: these only say
+what is wrong of rows that the former do not find to be valid.
+"""
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -9,9 +14,11 @@ from pyspark.sql.types import NumericType
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import column as column_of
+from sfumato.spark.model.per_alternative import attribute
 from sfumato.tables.reading.names import names
 
 SUM_TOLERANCE = 1e-9  # sums of probabilities may pass 1 by so much: rounding, clipped to 1
+FEW = 8  # alternatives, of which sums are written out
 
 
 def invalid_reason(df: DataFrame, attributes: str | Sequence[str] | None = None) -> Column:
@@ -35,7 +42,8 @@ def invalid_reason(df: DataFrame, attributes: str | Sequence[str] | None = None)
 def _reason_of_alternatives(frame: SparkFrame, attributes: list[str]) -> Column:
     column = F.col(ALTERNATIVES)
     total = F.aggregate(column, F.lit(0.0), lambda acc, a: acc + a["prob"])
-    reason = F.when(column.isNull() | (F.size(column) == 0), "no alternatives")
+    reason = F.when(_are_valid(frame, attributes), F.lit(None).cast("string"))
+    reason = reason.when(column.isNull() | (F.size(column) == 0), "no alternatives")
     reason = reason.when(F.exists(column, lambda a: a.isNull()), "an alternative is NULL")
     reason = reason.when(
         F.exists(column, lambda a: ~_is_probability(a["prob"])),
@@ -51,6 +59,34 @@ def _reason_of_alternatives(frame: SparkFrame, attributes: list[str]) -> Column:
         total > 1.0 + SUM_TOLERANCE,
         F.concat(F.lit("the probabilities sum to "), total.cast("string")),
     )
+
+
+def _are_valid(frame: SparkFrame, attributes: list[str]) -> Column:
+    """Whether alternatives are valid; not said of all that are."""
+    prob = attribute(frame.df, "prob")
+    few = reduce(Column.__add__, [F.coalesce(F.get(prob, i), F.lit(0.0)) for i in range(FEW)])
+    sums = (F.size(prob) <= FEW) & (few <= 1.0 + SUM_TOLERANCE)
+    sums = sums | (F.size(prob) * F.array_max(prob) <= 1.0 + SUM_TOLERANCE)
+    valid = ~some_missing(prob) & (F.array_min(prob) > 0) & (F.array_max(prob) <= 1) & sums
+    for name in attributes:
+        if isinstance(frame.attribute_type(name), NumericType):
+            values = attribute(frame.df, name)
+            valid &= ~some_missing(values) & (largest(values) < float("inf"))
+        else:
+            valid &= ~F.exists(ALTERNATIVES, _lacks(name, numeric=False))
+    return valid
+
+
+def some_missing(values: Column) -> Column:
+    """Of an array of doubles: whether it, or a value in it, is NULL (or infinity)."""
+    # Where an array has a NULL and not the element looked for, the answer is NULL.
+    return F.coalesce(F.array_contains(values, float("inf")), F.lit(True))
+
+
+def largest(values: Column) -> Column:
+    """Of an array of doubles the largest magnitude; NaN, if it has one, which Spark has above all
+    numbers. NULL is skipped."""
+    return F.greatest(F.array_max(values), -F.array_min(values))
 
 
 def _reason_of_columns(frame: SparkFrame, attributes: list[str]) -> Column:

@@ -19,11 +19,10 @@ from sfumato.operators.laws.aggregate import LARGEST
 from sfumato.spark.model.expression_text import check_expression
 from sfumato.spark.model.frame import ADDED, SparkFrame
 from sfumato.spark.model.names import Passed, column, named, renamed
-from sfumato.spark.model.per_alternative import evaluated
-from sfumato.spark.model.validity import invalid_reason
+from sfumato.spark.model.per_alternative import attribute, evaluated
+from sfumato.spark.model.validity import invalid_reason, largest
 from sfumato.tables.link import Taken
 from sfumato.tables.reading.controlled import controlled_by
-from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.windows.extents import ExtentTableConfig
 from sfumato.tables.windows.query import WindowQuery
 from sfumato.tables.windows.results import quantile_name
@@ -75,19 +74,23 @@ class WindowPlan(WindowQuery):
         found = {f"value{i}": ("value", uncertain, e) for i, e in enumerate(self.expressions)}
         return found | {"prob": ("prob", uncertain, self.existence_column)}
 
+    @property
+    def singles(self) -> list[str]:
+        """Which of `values` have one element in every row's list."""
+        return [] if self.frame.uncertain else [*self.same]
+
     def invalid(self) -> Column:
         """Rows that are invalid by what the operator reads: without order, not finite."""
         lacking = F.lit(False)
         for i in range(len(self.orders)):
             lacking = lacking | F.col(f"order{i}").isNull()
         for i in range(len(self.expressions)):
-            some = F.exists(f"value{i}", self._unusable)
-            lacking = lacking | F.coalesce(some, F.lit(False))
+            lacking = lacking | F.coalesce(self._unusable(F.col(f"value{i}")), F.lit(False))
         return lacking
 
-    def _unusable(self, value: Column) -> Column:
-        """Whether a value makes its row an invalid one; NULL is skipped."""
-        return F.abs(value) > F.lit(LARGEST)  # NaN too, which Spark has above all numbers
+    def _unusable(self, values: Column) -> Column:
+        """Whether one of a row's values makes it an invalid one; NULL is skipped."""
+        return largest(values) > F.lit(LARGEST)
 
     def reason(self) -> Column:
         """Why a row is invalid by columns of the frame; else NULL."""
@@ -102,7 +105,7 @@ class WindowPlan(WindowQuery):
 
     def _prob(self) -> Column:
         if self.frame.uncertain:
-            return F.transform(ALTERNATIVES, lambda a: a["prob"].cast("double"))
+            return attribute(self.frame.df, "prob")
         given = F.lit(1.0) if self.existence_column is None else column(self.existence_column)
         return F.array(given.cast("double"))
 

@@ -64,6 +64,11 @@ class Fused:
         return next((s.how.idle_timeout for s in self.steps if s.how.idle_timeout), None)
 
     @property
+    def validated(self) -> bool:
+        """Whether some rows of an input may take no part."""
+        return any(one.validated for step in self.steps for one in step.how.inputs)
+
+    @property
     def together(self) -> list[str]:
         """The operators by the names of their metrics, where there are several."""
         return [step.how.metrics for step in self.steps] if len(self.steps) > 1 else []

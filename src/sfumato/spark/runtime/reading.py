@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import Passed, column, fixed
 from sfumato.spark.runtime import chunks
+from sfumato.spark.runtime.columns_once import Single
 from sfumato.tables.link import INVALID, LATE
 from sfumato.tables.operator import ROW, TIE
 
@@ -42,6 +43,7 @@ class Input:
     ordered : whether the operator takes rows in an order of arrival
     about : what of the query the config does not say, for the fingerprint: JSON values
     same : what some of `values` are: equal for all inputs that compute the same of a frame
+    singles : which of `values` are lists of one element each
     """
 
     frame: DataFrame
@@ -59,6 +61,7 @@ class Input:
     ordered: bool = True
     about: Mapping[str, Any] = field(default_factory=dict)
     same: Mapping[str, Hashable] = field(default_factory=dict)
+    singles: Sequence[str] = ()
 
     @property
     def described(self) -> dict[str, Any]:
@@ -177,6 +180,7 @@ class Reader:
         one, tied = self.input, SparkFrame(self.input.frame)
         found: dict[str, Any] = {name: (self.name, name) for name in (*self.computed, INVALID)}
         found |= one.same
+        found |= {name: Single(found[name]) for name in one.singles}
         found |= {of: names.index(name) for of, name in one.columns.items() if self.knows(name)}
         found[TIE] = ("tie", *((name, tied.shown(name)) for name in tied.tied))
         row: dict[str, Any] = {rider.name: rider.same(names) for rider in self.riders}

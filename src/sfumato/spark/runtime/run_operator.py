@@ -56,8 +56,8 @@ def run_operator(
     idle_timeout : microseconds without rows after which `idle` is called; streams only
     passing : that answers are rows that came in; an operator that takes them may run in one step
 
-    Nothing is started or collected. Of a stream the session is given a listener, once, which warns
-    of invalid rows.
+    Nothing is started or collected. Of a stream of which rows may be invalid the session is given a
+    listener, once, which warns of them.
     """
     how = Made(inputs, config, metrics, idle_timeout, passing)
     chain = Fused(how)
@@ -65,7 +65,8 @@ def run_operator(
     buckets = bucket_count(spark)
     frames = [projected(reader, buckets) for reader in chain.sources]
     if any(frame.isStreaming for frame in frames):
-        warn_of_invalid_rows(spark)
+        if chain.validated:  # a listener costs every micro-batch of the session
+            warn_of_invalid_rows(spark)
         for reader in chain.sources:
             require_known(reader.input.frame)
         out = _streamed(frames, chain, buckets)
