@@ -242,6 +242,36 @@ def test_reasons_are_those_of_the_rejected_rows(spark):
         assert {i: reason for i, reason in got.items() if reason is not None} == expected
 
 
+def test_reasons_of_any_alternatives_are_those_of_the_rejected_rows(spark):
+    import sfumato as sf
+
+    rng = np.random.default_rng(5)
+    odd = [None, NAN, INF, -INF, -0.5, 0.0, 1.5, 1e200]
+
+    def some_alternatives():
+        shares = rng.dirichlet(np.ones(rng.integers(1, 13)))
+        scale = rng.choice([0.5, 1.0, 1.0 + 1e-9, 1.0 + 3e-9])
+        found = [alternative(p * scale, *rng.normal(size=2)) for p in shares.tolist()]
+        place = int(rng.integers(2 * len(found)))
+        if place < len(found):  # in half of the rows something is odd
+            field = ("prob", "x", "y", None)[rng.integers(4)]
+            if field is None:
+                found[place] = None
+            else:
+                found[place][field] = odd[rng.integers(len(odd))]
+        return found
+
+    rows = [{"id": i, "at": i, "k": "a", "alternatives": some_alternatives()} for i in range(1_000)]
+    table = pa.Table.from_pylist(rows, schema=SCHEMA)
+    for attributes in (None, [], ["y"]):
+        expected = sf.rejected(spark.createDataFrame(table), attributes).collect()
+        reasons = why_invalid(table, attributes).column()
+        got = dict(zip(table["id"].to_pylist(), reasons.to_pylist(), strict=True))
+        known = {i: reason for i, reason in got.items() if reason is not None}
+        assert 100 < len(known) < 900
+        assert known == {row.id: row.reason for row in expected}
+
+
 def test_a_late_row_of_a_controller_need_not_be_valid():
     late = pa.array([True, None, True, False, *[False] * 8])
     table = UNCERTAIN.append_column("late", late).append_column("punctuation", pa.nulls(12))

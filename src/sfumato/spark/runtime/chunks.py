@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 
 from sfumato.spark.runtime.columns_once import marked
 from sfumato.spark.runtime.even_partitions import BUCKET, place
+from sfumato.spark.runtime.garbage import behind_batch
 
 PLACES = "__places"
 CHUNK_SCHEMA = f"{BUCKET} int, side int, chunk binary"
@@ -75,6 +76,7 @@ def pack(df: DataFrame, side: int, tasks: int = 1, layout: str = "") -> DataFram
                 yield _batch([([QUERY], b"")], side)
             rows = pa.table(batch)
             yield from _chunks(marked(rows, layout) if layout else rows, side, tasks)
+        behind_batch()
 
     found = df.mapInArrow(packed, f"{PLACES} array<int>, side int, chunk binary")
     of = F.explode(PLACES) if tasks > 1 else F.element_at(PLACES, 1)
@@ -123,5 +125,6 @@ def unpack(df: DataFrame, schema: StructType) -> DataFrame:
                 with pa.ipc.open_stream(chunk.as_buffer()) as reader:
                     rows = reader.read_all().select(names)
                     yield from rows.to_batches(max_chunksize=min(MAX_ROWS, rows_within(rows)))
+        behind_batch()
 
     return df.select("chunk").mapInArrow(unpacked, schema)

@@ -33,4 +33,9 @@ class Frozen:
             gc.freeze()
 
 
-FROZEN_HERE = Frozen()  # in this process
+_HERE = Frozen()  # in this process
+
+
+def behind_batch(operators_left: bool = False) -> None:
+    """This process has done its part of a micro-batch, see `Frozen`."""
+    _HERE.behind_batch(operators_left)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sfumato.spark.runtime import siblings
 from sfumato.spark.runtime.bucket_steps import Done, Entries, advanced
-from sfumato.spark.runtime.garbage import FROZEN_HERE
+from sfumato.spark.runtime.garbage import behind_batch
 from sfumato.spark.runtime.operator_cache import CACHE
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
@@ -94,7 +94,7 @@ def _lives_on(resident: Resident, turn: Turn, batch: Entries) -> Done:
         done = resident.takes(turn, batch)
     saved = turn.size if done.snapshot is None else len(done.snapshot)
     size = max(saved, resident.size)
-    FROZEN_HERE.behind_batch(CACHE.put(turn.query, turn.bucket, turn.after, resident, size))
+    behind_batch(CACHE.put(turn.query, turn.bucket, turn.after, resident, size))
     return done
 
 
