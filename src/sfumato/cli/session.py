@@ -12,10 +12,11 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli.configure import quiet_children
+from sfumato.cli.configure import ELSEWHERE, quiet_children
 from sfumato.cli.java import use_java
 from sfumato.cli.pipeline.model import SparkPart
 from sfumato.cli.pipeline.section import PipelineError
+from sfumato.spark.runtime.operator_cache import memory_here
 from sfumato.spark.settings import settings
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 # A short run ends before the JVM's best compiler pays: its first answer comes sooner without it.
 # The room for compiled code must then be asked for, or it fills up, and nothing more is compiled.
 SHORT_RUN = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+MOST_HEAP = 4 << 30  # bytes of a local session's Java heap; Spark takes 1 GB, often collected
 LOCAL = SparkPart()
 LOGGING = Path(__file__).with_name("log4j2.properties")
 QUIET = f"-Dlog4j2.configurationFile={LOGGING.as_uri()}"
@@ -48,7 +50,8 @@ def session(
     part : where Spark runs, if not here, with which settings and connectors
 
     Sets JAVA_HOME (see `use_java`) and makes workers run this Python, unless PYSPARK_PYTHON says
-    otherwise. Raises NoJavaError.
+    otherwise. A local one that is not short has a quarter of the memory for Java, 1 to 4 GB; see
+    `heap`. Raises NoJavaError.
     """
     use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -66,6 +69,7 @@ def session(
         "spark.ui.enabled": str(page).lower(),
         "spark.ui.showConsoleProgress": "false",
         **(LOOPBACK if local else {}),
+        **({} if short or not local else heap()),
         "spark.driver.extraJavaOptions": f"{QUIET} {SHORT_RUN}" if short else QUIET,
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         **connectors(part),
@@ -75,6 +79,15 @@ def session(
     for name, value in chosen.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def heap() -> dict[str, str]:
+    """The setting of the Java heap; none where the environment, or files it names, may say one."""
+    submitted = "--driver-memory" in os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    if submitted or any(name in os.environ for name in ELSEWHERE):
+        return {}
+    size = min(max(memory_here() // 4, 1 << 30), MOST_HEAP)
+    return {"spark.driver.memory": f"{size >> 20}m"}
 
 
 def connectors(part: SparkPart) -> dict[str, str]:

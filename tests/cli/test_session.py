@@ -1,0 +1,29 @@
+"""Settings of the sessions that commands start."""
+
+from __future__ import annotations
+
+import pytest
+
+from sfumato.cli import session
+from sfumato.cli.configure import ELSEWHERE
+
+
+@pytest.fixture(autouse=True)
+def nothing_said(monkeypatch):
+    for name in ("PYSPARK_SUBMIT_ARGS", *ELSEWHERE):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(("memory", "heap"), [(2, "1024m"), (8, "2048m"), (64, "4096m")])
+def test_java_has_a_quarter_of_the_memory_within_bounds(monkeypatch, memory, heap):
+    monkeypatch.setattr(session, "memory_here", lambda: memory << 30)
+    assert session.heap() == {"spark.driver.memory": heap}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("PYSPARK_SUBMIT_ARGS", "--driver-memory 2g pyspark-shell"), ("SPARK_CONF_DIR", "/conf")],
+)
+def test_a_heap_that_the_environment_says_stays(monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    assert session.heap() == {}
