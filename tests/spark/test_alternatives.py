@@ -352,3 +352,10 @@ def test_columns_of_other_types_are_refused_with_what_to_write(spark, taken, opt
     columns = [table.column(name) for name in taken[:2]]
     with pytest.raises(TypeError, match=re.escape(wanted) + ".*; got "):
         sl.alternatives(*columns, *taken[2:], **options)
+
+
+def test_an_attribute_with_a_dot_in_its_name_is_aggregated_in_backquotes(spark):
+    columns = "id int, alternatives array<struct<prob: double, `a.b`: int>>"
+    df = spark.createDataFrame([(1, [(0.5, 2), (0.5, 4)]), (2, [(1.0, 5)])], columns)
+    out = sf.window_aggregate(df, {"m": "sum(`a.b`)"}, window=sf.Rows(1), order="id")
+    assert {row.id: row.m.mean for row in out.collect()} == {1: 3.0, 2: 5.0}
