@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ import sfumato as sf
 from sfumato.spark.runtime import chunks, run_operator, whole_frames
 from sfumato.spark.runtime.bucket_steps import answer_rows, difference, encoded
 from sfumato.spark.runtime.buckets import answer_fields, answer_schema
+from sfumato.spark.runtime.columns_once import put_together
 from sfumato.spark.runtime.even_partitions import evenly, murmur3, place
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
 
@@ -28,16 +30,17 @@ OF_A_BATCH = ("waits", "window_size")  # measured where a batch ends: they follo
 # ---- one call, as it was done before: what the answers are measured against
 
 
-def in_one_call(frames, config, buckets):
+def in_one_call(sides, config, buckets):
     """All rows of a bucket at once, those of each side as they are in the frame."""
     packed = reduce(
-        lambda a, b: a.union(b), [chunks.pack(frame, side) for side, frame in enumerate(frames)]
+        lambda a, b: a.union(b),
+        [chunks.pack(once.frame, side, 1, once.layout) for side, once in enumerate(sides)],
     )
 
     def whole(table: pa.Table) -> pa.Table:
         operator = config.make()
         given = zip(table["side"].to_pylist(), table["chunk"].to_pylist(), strict=True)
-        batch = [(side, chunks.from_bytes(chunk)) for side, chunk in given]
+        batch = [(side, put_together(chunks.from_bytes(chunk))) for side, chunk in given]
         outputs = [*operator.process(batch, 0), *operator.flush()]
         rows = answer_rows(encoded(outputs), difference({}, operator.counters()), operator.gauges())
         return pa.Table.from_pylist(list(rows), schema=answer_fields(config))
@@ -309,6 +312,9 @@ class Fed(TableOperator):
         return {"most": self.counts["rows"]}
 
 
+PART = whole_frames.Part({ROW: ROW}, json.dumps([[ROW, False, ROW]]))
+
+
 def batches(buckets, cuts) -> Iterator[pa.RecordBatch]:
     """Rows of these buckets, cut into batches."""
     for part in np.split(np.asarray(buckets, np.int32), cuts):
@@ -322,7 +328,7 @@ def fed(found):
 def test_an_operator_never_gets_more_than_a_batch_at_once_and_the_next_bucket_follows_its_end():
     buckets = [3] * 20 + [7] * 2 + [9] * 14
     for cuts in ([], [1, 2, 21], [5, 10, 15, 20, 25], np.arange(36)):
-        found = list(whole_frames.answers(batches(buckets, cuts), FedConfig(), 1, 7))
+        found = list(whole_frames.answers(batches(buckets, cuts), FedConfig(), [PART], 7))
         assert fed(found) == [7, 7, 6, -3, 2, -1, 7, 7, -2]
         assert sum(row["rows"] for row in found) == 36
         assert sum(row["calls"] for row in found) == 6
@@ -331,10 +337,12 @@ def test_an_operator_never_gets_more_than_a_batch_at_once_and_the_next_bucket_fo
 
 def test_large_rows_make_small_batches(monkeypatch):
     monkeypatch.setattr(whole_frames, "BYTES", 100)
-    found = list(whole_frames.answers(batches([1] * 40, np.arange(5, 40, 5)), FedConfig(), 1, 1000))
+    found = list(
+        whole_frames.answers(batches([1] * 40, np.arange(5, 40, 5)), FedConfig(), [PART], 1000)
+    )
     assert fed(found) == [15, 15, 10, -3]
 
 
 def test_no_rows_no_answers():
-    assert list(whole_frames.answers(iter([]), FedConfig(), 1, 7)) == []
-    assert list(whole_frames.answers(batches([], []), FedConfig(), 1, 7)) == []
+    assert list(whole_frames.answers(iter([]), FedConfig(), [PART], 7)) == []
+    assert list(whole_frames.answers(batches([], []), FedConfig(), [PART], 7)) == []

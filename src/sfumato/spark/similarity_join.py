@@ -192,4 +192,5 @@ def input_of(side: Side, aligned: bool) -> Input:
         spares_late=aligned,
         invalid=side.invalid(),
         reason=side.reason(),
+        same=side.same,
     )

@@ -164,5 +164,4 @@ def window_input(plan: WindowPlan, members: bool = False) -> Input:
         lacking="its order is missing, or a value is not finite",
         about={"values": plan.expressions},
         same=plan.same,
-        singles=plan.singles,
     )

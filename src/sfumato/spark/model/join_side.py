@@ -19,6 +19,7 @@ from pyspark.sql.types import (
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import Passed, column
+from sfumato.spark.model.same import Constant, Single, Whole
 from sfumato.spark.model.validity import invalid_reason
 from sfumato.tables.joins.side import JoinSide
 from sfumato.windows import LONGEST
@@ -39,6 +40,21 @@ class Side(JoinSide):
     def row(self) -> Passed:
         """The columns that come out again."""
         return Passed(self.frame.schema, self.passed)
+
+    @property
+    def same(self) -> dict[str, Any]:
+        """What `values` are, see `Input`."""
+        if self.imputed is not None:
+            return {f"value{i}": Whole(name) for i, name in enumerate(self.imputed)}
+        if self.frame.uncertain:
+            return {}
+        certain = "existence" not in self.frame.columns
+        fields = {f"on{i}": Whole(name) for i, name in enumerate(self.points)}
+        return {
+            ALTERNATIVES: Single(
+                {"prob": Constant(1.0) if certain else Whole("existence"), **fields}
+            )
+        }
 
     def _fixed(self, attribute: str) -> str:
         on = attribute in self.on

@@ -19,6 +19,12 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def unquoted(text: str) -> str:
+    """A name in backquotes without them; any other text as it is."""
+    inner = text[1:-1].replace("``", "`")
+    return inner if text == quoted(inner) else text
+
+
 def column(name: str) -> Column:
     """The column of a frame with exactly this name."""
     return F.col(quoted(name))

@@ -8,7 +8,7 @@ from pyspark.sql.types import DoubleType, NumericType
 
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.spark.model.names import quoted
+from sfumato.spark.model.names import quoted, unquoted
 
 WORD = re.compile(r"\w+")
 
@@ -41,16 +41,10 @@ def attribute(df: DataFrame, name: str) -> Column:
 def evaluated(df: DataFrame, expression: str) -> Column:
     """array<double>: the value of an expression for every alternative; NULL where it has none."""
     F.expr(expression)  # is one expression by itself
-    frame, name = SparkFrame(df), _bare(expression.strip())
+    frame, name = SparkFrame(df), unquoted(expression.strip())
     if name in frame.attributes and isinstance(frame.attribute_type(name), NumericType):
         return attribute(df, name)
     bound = f"CAST(({expression}\n) AS DOUBLE)"
     for name in mentioned(df, expression):
         bound = f"transform(array(`:a`.{quoted(name)}), {quoted(name)} -> {bound})[0]"
     return F.expr(f"transform({quoted(ALTERNATIVES)}, `:a` -> {bound})")
-
-
-def _bare(text: str) -> str:
-    """A name in backquotes without them; any other text as it is."""
-    inner = text[1:-1].replace("``", "`")
-    return inner if text == quoted(inner) else text

@@ -16,10 +16,12 @@ from pyspark.sql.types import (
 )
 
 from sfumato.operators.laws.aggregate import LARGEST
+from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.expression_text import check_expression
 from sfumato.spark.model.frame import ADDED, SparkFrame
-from sfumato.spark.model.names import Passed, column, named, renamed
+from sfumato.spark.model.names import Passed, column, named, renamed, unquoted
 from sfumato.spark.model.per_alternative import attribute, evaluated
+from sfumato.spark.model.same import Constant, Field, Single, Whole
 from sfumato.spark.model.validity import invalid_reason, largest
 from sfumato.tables.link import Taken
 from sfumato.tables.reading.controlled import controlled_by
@@ -28,6 +30,8 @@ from sfumato.tables.windows.query import WindowQuery
 from sfumato.tables.windows.results import quantile_name
 from sfumato.tables.windows.window_aggregate import RowWindowTableConfig
 from sfumato.windows import Range
+
+LITERALS = ("true", "false", "null")
 
 
 @dataclass(frozen=True)
@@ -68,16 +72,23 @@ class WindowPlan(WindowQuery):
         return read | {fixed: column(name) for fixed, name in self.others.items()}
 
     @property
-    def same(self) -> dict[str, tuple[Any, ...]]:
+    def same(self) -> dict[str, Any]:
         """What those are that other windows may read too, see `Input`."""
-        uncertain = self.frame.uncertain
-        found = {f"value{i}": ("value", uncertain, e) for i, e in enumerate(self.expressions)}
-        return found | {"prob": ("prob", uncertain, self.existence_column)}
+        found = {f"value{i}": self._same(e) for i, e in enumerate(self.expressions)}
+        if self.frame.uncertain:
+            return found | {"prob": Field(Whole(ALTERNATIVES), "prob")}
+        given = self.existence_column
+        return found | {"prob": Single(Constant(1.0) if given is None else Whole(given))}
 
-    @property
-    def singles(self) -> list[str]:
-        """Which of `values` have one element in every row's list."""
-        return [] if self.frame.uncertain else [*self.same]
+    def _same(self, expression: str) -> Any:
+        text = expression.strip()
+        name = unquoted(text)
+        if self.frame.uncertain:
+            is_field = name in self.frame.attributes
+            return Field(Whole(ALTERNATIVES), name) if is_field else ("values", text)
+        # Other texts without backquotes may mean something else to Spark, as 1 and TRUE do.
+        is_name = name != text or (name.isidentifier() and name.lower() not in LITERALS)
+        return Single(Whole(name) if is_name and name in self.frame.columns else ("value", text))
 
     def invalid(self) -> Column:
         """Rows that are invalid by what the operator reads: without order, not finite."""

@@ -1,43 +1,40 @@
 """Columns that are read under several names: they cross to Python, and lie in chunks, once.
 
 A frame has a column twice where its rows come out again and are sorted by it, say, and once more
-for each operator of a chain that reads it. Spark gives Python each of them once, and lists of one
-element as that element; from these and a layout, which rides in the chunk, the table is put
-together again, without copying.
+for each operator of a chain that reads it. Spark gives Python each of them once, lists of one
+element as that element, and what is the same in all rows not at all; from these and a layout, which
+rides in the chunk, the table is put together again, without copying.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Hashable, Iterator, Mapping
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import ArrayType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
+from sfumato.spark.model.same import Constant, Field, Single, Whole
 from sfumato.tables.arrow import as_array
 
 LAYOUT = b"sfumato"  # key of an Arrow schema's metadata
-
-
-@dataclass(frozen=True)
-class Single:
-    """That a column has lists of one element each. of : what these are, as for any column"""
-
-    of: Hashable
+CONSTANTS = {"int": "int32", "double": "double"}  # Arrow's names of the types they can have
 
 
 class Once:
     """A frame with every column once.
 
-    frame : the columns   layout : for each column of the frame before, or field of its structs,
-        [name, whether NULL is possible, name of a column here, or a list of such fields, or {"of":
-        name of a column here, "nullable": whether NULL is possible} for lists of one; text
+    frame : the columns   kinds : the schema of the frame before
+    layout : for each column of the frame before, or field of its structs, [name, whether NULL is
+        possible, cells], as text; the cells are the name of a column here; a list of such fields;
+        {"value": number, "type": of Arrow}; {"of": cells, "nullable": whether NULL is possible} for
+        lists of one; or {"list": name of a column here, "field": of its structs, "nullable": ...}
     """
 
     def __init__(self, frame: DataFrame, same: Mapping[str, Any], beside: str) -> None:
@@ -50,27 +47,70 @@ class Once:
         fields = [field for field in frame.schema.fields if field.name != beside]
         # Structs last: where a column is in one, too, it keeps its name.
         order = sorted(fields, key=lambda field: isinstance(same.get(field.name), Mapping))
-        found = [self._part(field, same.get(field.name, field.name), ()) for field in order]
-        self.layout = json.dumps(found)
+        given = [(f, same.get(f.name, f.name), F.col(f.name)) for f in order]
+        self._lists = {of: found for each in given for of, found in _lists(*each)}
+        self._parts = {field.name: self._part(field, *of) for field, *of in given}
+        self.kinds = frame.schema
+        self.layout = json.dumps([self._parts[field.name] for field in order])
         self.frame = frame.select(*self._columns)
 
-    def _part(self, field: StructField, same: Any, within: tuple[str, ...]) -> list[Any]:
-        path = (*within, field.name)
+    def column(self, name: str) -> Column:
+        """A column of the frame before, or a field of one that crosses whole, of this frame."""
+        outer, *fields = name.split(".")
+        _, _, of = self._parts[outer]
+        assert isinstance(
+            of, str
+        )  # what rows are ordered and told apart by is neither row nor list
+        return reduce(lambda column, each: column[each], fields, F.col(of))
+
+    def _part(
+        self, field: StructField, same: Any, cells: Column, *, inner: bool = False
+    ) -> list[Any]:
+        kind: Any = field.dataType
         if isinstance(same, Mapping):
-            assert isinstance(field.dataType, StructType)
-            inner = [self._part(f, same[f.name], path) for f in field.dataType.fields]
-            return [field.name, field.nullable, inner]
-        single = isinstance(same, Single)
-        kind = same, field.dataType.json()
-        if kind not in self._chosen:
-            self._chosen[kind] = field.name if not within else f"__{len(self._chosen)}"
-            cells = F.col(".".join(path))
-            cells = F.get(cells, 0) if single else cells
-            self._columns.append(cells.alias(self._chosen[kind]))
-        chosen: Any = self._chosen[kind]
-        if isinstance(field.dataType, ArrayType) and single:
-            chosen = {"of": chosen, "nullable": field.dataType.containsNull}
+            assert isinstance(kind, StructType)
+            parts = [self._part(f, same[f.name], cells[f.name], inner=True) for f in kind.fields]
+            return [field.name, field.nullable, parts]
+        if isinstance(same, Single) and isinstance(kind, ArrayType):
+            one = StructField(field.name, kind.elementType)
+            of = self._part(one, same.of, F.get(cells, 0), inner=inner)[2]
+            return [field.name, field.nullable, {"of": of, "nullable": kind.containsNull}]
+        if isinstance(same, Constant):
+            number = {"value": same.value, "type": CONSTANTS[kind.simpleString()]}
+            return [field.name, field.nullable, number]
+        if isinstance(same, Field) and self._has(same, kind):
+            lists = self._column(same.of, *self._lists[same.of])
+            found = {"list": lists, "field": same.name, "nullable": kind.containsNull}
+            return [field.name, field.nullable, found]
+        chosen = self._column(same, kind, cells, "" if inner else field.name)
         return [field.name, field.nullable, chosen]
+
+    def _has(self, same: Field, kind: ArrayType) -> bool:
+        """Whether lists cross in which this field has just these values."""
+        if same.of not in self._lists:
+            return False
+        structs: Any = self._lists[same.of][0].elementType
+        return bool(structs[same.name].dataType == kind.elementType)
+
+    def _column(self, same: Hashable, kind: DataType, cells: Column, name: str = "") -> str:
+        """The name of the column that has these cells."""
+        key = same, kind.json()
+        if key not in self._chosen:
+            self._chosen[key] = name or f"__{len(self._chosen)}"
+            self._columns.append(cells.alias(self._chosen[key]))
+        return self._chosen[key]
+
+
+def _lists(
+    field: StructField, same: Any, cells: Column
+) -> Iterator[tuple[Whole, tuple[ArrayType, Column]]]:
+    """The whole columns of a frame that are lists of structs, in a column or in its fields."""
+    kind: Any = field.dataType
+    if isinstance(same, Mapping):
+        for inner in kind.fields:
+            yield from _lists(inner, same[inner.name], cells[inner.name])
+    elif isinstance(same, Whole) and isinstance(getattr(kind, "elementType", None), StructType):
+        yield same, (kind, cells)
 
 
 def marked(table: pa.Table, layout: str) -> pa.Table:
@@ -84,7 +124,7 @@ def put_together(table: pa.Table) -> pa.Table:
     if layout is None:
         return table
     columns = {name: as_array(table.column(name)) for name in table.column_names}
-    parts = [_part(part, columns) for part in _parsed(layout)]
+    parts = [_part(part, columns, table.num_rows) for part in _parsed(layout)]
     return pa.table([array for _, array in parts], pa.schema([field for field, _ in parts]))
 
 
@@ -94,16 +134,32 @@ def _parsed(layout: bytes) -> list[Any]:
     return parsed
 
 
-def _part(part: list[Any], columns: Mapping[str, pa.Array]) -> tuple[pa.Field, pa.Array]:
+def _part(part: list[Any], columns: Mapping[str, pa.Array], rows: int) -> tuple[pa.Field, pa.Array]:
     name, nullable, of = part
-    if isinstance(of, str):
-        array = columns[of]
-    elif isinstance(of, dict):
-        cells = columns[of["of"]]
-        kind = pa.list_(pa.field("element", cells.type, of["nullable"]))  # as Spark calls it
-        array = pa.ListArray.from_arrays(np.arange(len(cells) + 1, dtype=np.int32), cells, kind)
-    else:
-        inner = [_part(each, columns) for each in of]
-        arrays, fields = [array for _, array in inner], [field for field, _ in inner]
-        array = pa.StructArray.from_arrays(arrays, fields=fields)
+    array = _cells(of, columns, rows)
     return pa.field(name, array.type, nullable), array
+
+
+def _cells(of: Any, columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
+    """The cells of a column, see `Once`."""
+    if isinstance(of, str):
+        return columns[of]
+    if isinstance(of, list):
+        inner = [_part(each, columns, rows) for each in of]
+        arrays, fields = [array for _, array in inner], [field for field, _ in inner]
+        return pa.StructArray.from_arrays(arrays, fields=fields)
+    if "value" in of:
+        return pa.array(np.full(rows, of["value"]), of["type"])
+    if "list" in of:
+        lists = columns[of["list"]]
+        cells = pc.struct_field(lists.values, of["field"])
+        buffers, nulls = lists.buffers()[:2], lists.null_count
+        kind = _list_type(cells, of)
+        return pa.Array.from_buffers(kind, rows, buffers, nulls, lists.offset, [cells])
+    cells = _cells(of["of"], columns, rows)
+    places = np.arange(rows + 1, dtype=np.int32)
+    return pa.ListArray.from_arrays(places, cells, _list_type(cells, of))
+
+
+def _list_type(cells: pa.Array, of: Mapping[str, Any]) -> pa.DataType:
+    return pa.list_(pa.field("element", cells.type, of["nullable"]))  # as Spark calls it

@@ -7,7 +7,7 @@ and rides through those between as a struct among the columns of `row`.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -17,8 +17,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import Passed, column, fixed
+from sfumato.spark.model.same import Constant, Whole
 from sfumato.spark.runtime import chunks
-from sfumato.spark.runtime.columns_once import Single
 from sfumato.tables.link import INVALID, LATE
 from sfumato.tables.operator import ROW, TIE
 
@@ -42,8 +42,8 @@ class Input:
         every row takes part. lacking : why not by the fixed names, in words
     ordered : whether the operator takes rows in an order of arrival
     about : what of the query the config does not say, for the fingerprint: JSON values
-    same : what some of `values` are: equal for all inputs that compute the same of a frame
-    singles : which of `values` are lists of one element each
+    same : what some of `values` are, see `Once`: equal for all inputs that compute the same of a
+        frame
     """
 
     frame: DataFrame
@@ -60,8 +60,7 @@ class Input:
     lacking: str = "its order or its key is missing"
     ordered: bool = True
     about: Mapping[str, Any] = field(default_factory=dict)
-    same: Mapping[str, Hashable] = field(default_factory=dict)
-    singles: Sequence[str] = ()
+    same: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def described(self) -> dict[str, Any]:
@@ -175,19 +174,18 @@ class Reader:
         read = [name for name in columns if name != REASON]
         return found.withColumn(INVALID, invalid), [*read, INVALID]
 
-    def same(self, names: Sequence[str]) -> dict[str, Any]:
+    def same(self) -> dict[str, Any]:
         """What the columns are that it reads: equal where they have equal values, see `Once`."""
         one, tied = self.input, SparkFrame(self.input.frame)
         found: dict[str, Any] = {name: (self.name, name) for name in (*self.computed, INVALID)}
         found |= one.same
-        found |= {name: Single(found[name]) for name in one.singles}
-        found |= {of: names.index(name) for of, name in one.columns.items() if self.knows(name)}
+        found |= {of: Whole(name) for of, name in one.columns.items() if self.knows(name)}
         found[TIE] = ("tie", *((name, tied.shown(name)) for name in tied.tied))
-        row: dict[str, Any] = {rider.name: rider.same(names) for rider in self.riders}
+        row: dict[str, Any] = {rider.name: rider.same() for rider in self.riders}
         if self.last:
             passed = enumerate(of.name for of in one.passed.fields)
-            row = {fixed(i): names.index(n) if self.knows(n) else "unknown" for i, n in passed}
-        return found | {ROW: row or {fixed(0): "nothing"}}
+            row = {fixed(i): Whole(n) if self.knows(n) else "unknown" for i, n in passed}
+        return found | {ROW: row or {fixed(0): Constant(0)}}
 
     def _row(self, names: Sequence[str]) -> Column:
         if not self.last:

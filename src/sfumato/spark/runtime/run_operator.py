@@ -63,15 +63,17 @@ def run_operator(
     chain = Fused(how)
     spark = inputs[0].frame.sparkSession
     buckets = bucket_count(spark)
-    frames = [projected(reader, buckets) for reader in chain.sources]
-    if any(frame.isStreaming for frame in frames):
+    sides = [
+        Once(projected(reader, buckets), reader.same(), chunks.BUCKET) for reader in chain.sources
+    ]
+    if any(once.frame.isStreaming for once in sides):
         if chain.validated:  # a listener costs every micro-batch of the session
             warn_of_invalid_rows(spark)
         for reader in chain.sources:
             require_known(reader.input.frame)
-        out = _streamed(frames, chain, buckets)
+        out = _streamed(sides, chain, buckets)
     else:
-        out = run_whole(frames, chain.config, buckets)
+        out = run_whole(sides, chain.config, buckets)
     for name, figures in chain.figures():
         out = out.observe(name, *figures)
     found = chunks.unpack(out, answers).select(*columns)
@@ -79,14 +81,11 @@ def run_operator(
     return found
 
 
-def _streamed(frames: Sequence[DataFrame], chain: Fused, buckets: int) -> DataFrame:
+def _streamed(sides: Sequence[Once], chain: Fused, buckets: int) -> DataFrame:
     """Chunks of answers to streams, with counters and gauges."""
-    spark = frames[0].sparkSession
+    spark = sides[0].frame.sparkSession
     tasks = chain.config.tasks
-    packed = []
-    for side, (frame, reader) in enumerate(zip(frames, chain.sources, strict=True)):
-        once = Once(frame, reader.same(reader.input.frame.columns), chunks.BUCKET)
-        packed.append(chunks.pack(once.frame, side, tasks, once.layout))
+    packed = [chunks.pack(once.frame, side, tasks, once.layout) for side, once in enumerate(sides)]
     ends = spark.conf.get(ENDS_SETTING, None)
     if ends is not None:
         from sfumato.spark.runtime.end_of_stream import end_marks  # needs PySpark 4.2

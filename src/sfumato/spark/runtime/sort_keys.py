@@ -21,6 +21,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from sfumato.spark.runtime.columns_once import Once
 from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.operator import TIE
 
@@ -34,45 +35,45 @@ def placed(frame: DataFrame) -> DataFrame:
 
 
 def sort_keys(
-    frame: DataFrame, arrival: Arrival, together: Sequence[str]
+    rows: DataFrame, once: Once, arrival: Arrival, together: Sequence[str]
 ) -> tuple[DataFrame, list[Column]]:
-    """(frame, keys): rows with a PLACE in order of these keys come as `arrival` says.
+    """(rows, keys): in order of these keys they come as `arrival` says.
 
+    rows : those of `once`, with a PLACE
     together : columns of which rows that share an operator have the same values
-    The frame may have a column more. The last two keys are the tie and the place; where several
+    The rows may get a column more. The last two keys are the tie and the place; where several
     sides are sorted together, the side comes before these.
     """
-    names = list(arrival.columns)
+    keys = [_number(once.column(name), _kind(once, name)) for name in arrival.columns]
     if arrival.scope is not None:
-        frame = frame.withColumn(PROGRESS, _progress([*together, *arrival.scope]))
-        names = [PROGRESS, *names]
-    keys = [_number(frame, name) for name in names]
-    keys.append(F.col(TIE) if arrival.tied else F.lit(0))
+        scope = [*map(F.col, together), *map(once.column, arrival.scope)]
+        rows = rows.withColumn(PROGRESS, _progress(once, scope))
+        keys.insert(0, _number(F.col(PROGRESS), _kind(once, "punctuation")))
+    keys.append(once.column(TIE) if arrival.tied else F.lit(0))
     if arrival.needed:
-        lacks = [_lacks(frame, name, arrival.within) for name in arrival.needed]
+        lacks = [_lacks(once, name, arrival.within) for name in arrival.needed]
         lacking = reduce(lambda a, b: a | b, lacks)
         keys = [F.when(~lacking, key) for key in keys]  # NULL comes first
-    return frame, [*keys, F.col(PLACE)]
+    return rows, [*keys, F.col(PLACE)]
 
 
-def _progress(scope: Sequence[str]) -> Column:
+def _progress(once: Once, scope: Sequence[Column]) -> Column:
     """What `progress_of` computes of a table: the punctuation of a row in order; of a late row that
     of the rows in order of its scope before it, the greatest."""
-    known = F.when(~F.col("late"), F.col("punctuation"))
+    known = F.when(~once.column("late"), once.column("punctuation"))
     before = Window.partitionBy(*scope).orderBy(PLACE)
     return F.coalesce(known, F.max(known).over(before.rowsBetween(Window.unboundedPreceding, 0)))
 
 
-def _kind(frame: DataFrame, name: str) -> DataType:
-    kind: Any = frame.schema
+def _kind(once: Once, name: str) -> DataType:
+    kind: Any = once.kinds
     for field in name.split("."):
         kind = kind[field].dataType
     return cast(DataType, kind)
 
 
-def _number(frame: DataFrame, name: str) -> Column:
+def _number(column: Column, kind: DataType) -> Column:
     """A column as operators compare it: see `as_numbers`."""
-    column, kind = F.col(name), _kind(frame, name)
     if isinstance(kind, TimestampType):
         return F.unix_micros(column)
     if isinstance(kind, DateType):
@@ -84,9 +85,9 @@ def _number(frame: DataFrame, name: str) -> Column:
     return column  # a timestamp without time zone
 
 
-def _lacks(frame: DataFrame, name: str, within: int | None) -> Column:
+def _lacks(once: Once, name: str, within: int | None) -> Column:
     """Whether a row lacks this column, or has a number or time in it that is out of range."""
-    column, kind = F.col(name), _kind(frame, name)
+    column, kind = once.column(name), _kind(once, name)
     lacks = column.isNull()
     if isinstance(kind, FloatType | DoubleType):
         lacks = lacks | F.isnan(column)
@@ -96,5 +97,5 @@ def _lacks(frame: DataFrame, name: str, within: int | None) -> Column:
         begin = F.lit("1970-01-01").cast("timestamp_ntz")
         span = F.lit(timedelta(microseconds=within))
         return lacks | (column <= begin - span) | (column >= begin + span)
-    number = _number(frame, name)
+    number = _number(column, kind)
     return lacks | (number <= F.lit(-within)) | (number >= F.lit(within))

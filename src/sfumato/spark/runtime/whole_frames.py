@@ -9,7 +9,9 @@ the partition begins.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +23,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from sfumato.spark.runtime.bucket_steps import answer_rows, difference, encoded
 from sfumato.spark.runtime.buckets import answer_fields, answer_schema
 from sfumato.spark.runtime.chunks import BUCKET
+from sfumato.spark.runtime.columns_once import Once, marked, put_together
 from sfumato.spark.runtime.even_partitions import PARTITION, evenly
+from sfumato.spark.runtime.read_ahead import read_ahead
 from sfumato.spark.runtime.sort_keys import placed, sort_keys
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
@@ -31,25 +35,24 @@ if TYPE_CHECKING:  # a process beside the driver imports this, and must not impo
 ROWS_SETTING = "spark.sfumato.batchRows"  # how many rows an operator gets at once, at most
 ROWS = 65_536
 BYTES = 64 << 20  # of a batch, about: where rows are large, it has fewer
+AHEAD = 8  # of Spark's batches, each of 10,000 rows unless a setting of its says otherwise
 SIDE = "__side"
 
 
-def run_whole(
-    frames: Sequence[DataFrame], config: TableConfig | ChainConfig, buckets: int
-) -> DataFrame:
+def run_whole(sides: Sequence[Once], config: TableConfig | ChainConfig, buckets: int) -> DataFrame:
     """Chunks of answers to static frames, counters and gauges.
 
-    frames : of each side, as the operator reads it, with an int column BUCKET below `buckets`
+    sides : the frame of each, as the operator reads it, with an int column BUCKET below `buckets`
     """
+    frames = [once.frame for once in sides]
     if config.tasks > 1:
         buckets *= config.tasks
         frames = [_for_all(frame, config.tasks) for frame in frames]
-    rows = _in_order(frames, config, _partitions(frames[0], buckets))
-    sides, most = len(frames), _batch_rows(frames[0])
-    form = answer_fields(config)
+    rows, parts = _in_order(frames, sides, config, _partitions(frames[0], buckets))
+    most, form = _batch_rows(frames[0]), answer_fields(config)
 
     def fed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for found in answers(batches, config, sides, most):
+        for found in answers(read_ahead(batches, AHEAD), config, parts, most):
             yield pa.RecordBatch.from_pylist([found], schema=form)
 
     return rows.mapInArrow(fed, answer_schema(config))
@@ -77,42 +80,83 @@ def _partitions(frame: DataFrame, buckets: int) -> int:
     return min(int(given), buckets) if given.isdecimal() else buckets
 
 
+@dataclass(frozen=True)
+class Part:
+    """How the table of a side lies in the rows of all.
+
+    columns : there, and what they are called in the side's own frame    layout : see `Once`
+    """
+
+    columns: Mapping[str, str]
+    layout: str
+
+    def of(self, rows: pa.Table) -> pa.Table:
+        """The table of rows of this side."""
+        own = rows.select(list(self.columns)).rename_columns(list(self.columns.values()))
+        return put_together(marked(own, self.layout))
+
+
 def _in_order(
-    frames: Sequence[DataFrame], config: TableConfig | ChainConfig, partitions: int
-) -> DataFrame:
-    """The rows, each bucket's in one partition and in order; those of several sides in a struct.
+    frames: Sequence[DataFrame],
+    sides: Sequence[Once],
+    config: TableConfig | ChainConfig,
+    partitions: int,
+) -> tuple[DataFrame, list[Part]]:
+    """The rows, each bucket's in one partition and in order, and how the sides lie in them.
 
     The number of partitions is given, so that Spark does not join small ones later: rows say
     nothing about what an operator has to do with them.
     """
+    parts = [Part(*of) for of in zip(_shared(frames), [one.layout for one in sides], strict=True)]
     if len(frames) == 1:
         rows = evenly(placed(frames[0]), partitions)
-        rows, keys = sort_keys(rows, config.arrival(), [PARTITION, BUCKET])
-        return rows.sortWithinPartitions(BUCKET, *keys).select(*frames[0].columns)
+        rows, keys = sort_keys(rows, sides[0], config.arrival(), [PARTITION, BUCKET])
+        rows = rows.sortWithinPartitions(BUCKET, *keys)
+        return rows.select(BUCKET, *_cells(parts[0])), parts
     known = [
-        sort_keys(placed(frame), config.arrival(side), [BUCKET])
-        for side, frame in enumerate(frames)
+        sort_keys(placed(frame), once, config.arrival(side), [BUCKET])
+        for side, (frame, once) in enumerate(zip(frames, sides, strict=True))
     ]
     most = max(len(keys) for _, keys in known)
-    sides = [
-        _side(i, frame, *of, most) for i, (frame, of) in enumerate(zip(frames, known, strict=True))
+    each = [
+        _side(i, *of, part, most) for i, (of, part) in enumerate(zip(known, parts, strict=True))
     ]
-    rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), sides)
+    rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), each)
     *columns, tie, place = _sorts(most)
     rows = evenly(rows, partitions).sortWithinPartitions(BUCKET, *columns, SIDE, tie, place)
-    return rows.select(BUCKET, SIDE, *map(_of_side, range(len(frames))))
+    return rows.select(
+        BUCKET, SIDE, *dict.fromkeys(c for part in parts for c in part.columns)
+    ), parts
 
 
-def _side(
-    side: int, frame: DataFrame, rows: DataFrame, keys: Sequence[Column], most: int
-) -> DataFrame:
-    """The columns of `frame` in a struct, with bucket, side and `most` columns to sort by."""
+def _shared(frames: Sequence[DataFrame]) -> list[dict[str, str]]:
+    """For each frame, columns for its own: those of equal types of several frames are the same."""
+    numbers: dict[str, int] = {}  # of the types
+    found = []
+    for frame in frames:
+        count, columns = Counter[str](), dict[str, str]()
+        for field in frame.schema.fields:
+            if field.name != BUCKET:
+                kind = field.dataType.json()
+                number = numbers.setdefault(kind, len(numbers))
+                columns[f"__column{number}_{count[kind]}"] = field.name
+                count[kind] += 1
+        found.append(columns)
+    return found
+
+
+def _cells(part: Part) -> list[Column]:
+    return [F.col(name).alias(shared) for shared, name in part.columns.items()]
+
+
+def _side(side: int, rows: DataFrame, keys: Sequence[Column], part: Part, most: int) -> DataFrame:
+    """The columns of a side, with bucket, side and `most` columns to sort by."""
     *columns, tie, place = keys
     filled = [*columns, *[F.lit(None).cast("long")] * (most - len(keys)), tie, place]
     return rows.select(
         BUCKET,
         F.lit(side).alias(SIDE),
-        F.struct(*(name for name in frame.columns if name != BUCKET)).alias(_of_side(side)),
+        *_cells(part),
         *(key.alias(name) for key, name in zip(filled, _sorts(most), strict=True)),
     )
 
@@ -121,16 +165,15 @@ def _sorts(number: int) -> list[str]:
     return [f"__sort{i}" for i in range(number)]
 
 
-def _of_side(side: int) -> str:
-    return f"__rows{side}"
-
-
 def answers(
-    batches: Iterator[pa.RecordBatch], config: TableConfig | ChainConfig, sides: int, most: int
+    batches: Iterator[pa.RecordBatch],
+    config: TableConfig | ChainConfig,
+    parts: Sequence[Part],
+    most: int,
 ) -> Iterator[dict[str, Any]]:
     """What comes out because of the rows of a partition, in the order of their buckets.
 
-    most : rows that an operator gets at once, at most
+    parts : how each side lies in the rows    most : rows that an operator gets at once, at most
     Rows (chunk, counters, gauges): counters are of what came since the last one; gauges come once,
     at the end of a bucket.
     """
@@ -141,7 +184,7 @@ def answers(
                 if feed is not None:
                     yield from feed.end()
                 number = bucket
-                feed = _Feed(config.for_task(bucket % config.tasks), sides, most)
+                feed = _Feed(config.for_task(bucket % config.tasks), parts, most)
             yield from feed.take(rows)
     if feed is not None:
         yield from feed.end()
@@ -161,9 +204,9 @@ def _runs(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
 class _Feed:
     """The operator of a bucket, and the rows that wait to be a batch of it."""
 
-    def __init__(self, config: TableConfig | ChainConfig, sides: int, most: int) -> None:
+    def __init__(self, config: TableConfig | ChainConfig, parts: Sequence[Part], most: int) -> None:
         self.operator = config.make()
-        self.sides, self.most = sides, most
+        self.parts, self.most = parts, most
         self.waiting: list[pa.RecordBatch] = []
         self.rows = self.bytes = 0
         self.counted: dict[str, int] = {}
@@ -193,7 +236,7 @@ class _Feed:
             return
         rows = pa.Table.from_batches(self.waiting)
         self.waiting, self.rows, self.bytes = [], 0, 0
-        yield from self._shown(self.operator.process(list(_by_side(rows, self.sides)), 0))
+        yield from self._shown(self.operator.process(list(_by_side(rows, self.parts)), 0))
 
     def _shown(self, outputs: list[pa.Table]) -> Iterator[dict[str, Any]]:
         before, self.counted = self.counted, self.operator.counters()
@@ -203,13 +246,11 @@ class _Feed:
             yield row
 
 
-def _by_side(rows: pa.Table, sides: int) -> Iterator[tuple[int, pa.Table]]:
+def _by_side(rows: pa.Table, parts: Sequence[Part]) -> Iterator[tuple[int, pa.Table]]:
     """(side, rows) of the sides that have rows."""
-    if sides == 1:
-        yield 0, rows
+    if len(parts) == 1:
+        yield 0, parts[0].of(rows)
         return
     of = rows.column(SIDE).to_numpy()
     for side in np.unique(of).tolist():
-        of_side = rows.column(_of_side(side)).filter(pa.array(of == side))
-        tables = [pa.Table.from_struct_array(chunk) for chunk in of_side.chunks]
-        yield side, pa.concat_tables(tables)
+        yield side, parts[side].of(rows.filter(pa.array(of == side)))
