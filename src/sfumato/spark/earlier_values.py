@@ -62,12 +62,13 @@ def earlier_values(
     config.make()  # raises here, on the driver, what the config has wrong
     passed, about = Passed(df.schema, df.columns), {"attributes": query.attributes}
     values = {f"value{i}": column(a).cast("double") for i, a in enumerate(query.attributes)}
+    same = {f"value{i}": Whole(a) for i, a in enumerate(query.attributes)}
     results = [renamed(at, shown, metadata={ADDED: "true"}) for at, shown in added.items()]
     answers = StructType().add(ROW, passed.type)
     for fixed in added:
         answers = answers.add(fixed, DoubleType())
     return run_operator(
-        [Input(df, passed, orders, query.keys, values, about=about)],
+        [Input(df, passed, orders, query.keys, values, about=about, same=same)],
         config,
         answers,
         [*passed.columns(ROW), *results],

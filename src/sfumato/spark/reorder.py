@@ -14,6 +14,7 @@ from sfumato.operators.disorder.control import DisorderControl
 from sfumato.spark.model.entrance import public
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import Passed, column, named
+from sfumato.spark.model.same import Whole
 from sfumato.spark.runtime.made import Passing
 from sfumato.spark.runtime.reading import Input
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
@@ -104,14 +105,15 @@ def reorder(
     config = query.config(control, expected_sources, idle_timeout, forget_after)
     config.make()  # raises here, on the driver, what the config has wrong
     passed, event = Passed(df.schema, query.passed), query.event
-    values = {EVENT: column(event)}
-    values |= {f"source{i}": column(of) for i, of in enumerate(query.sources)}
+    read = {EVENT: event} | {f"source{i}": of for i, of in enumerate(query.sources)}
+    values = {fixed: column(of) for fixed, of in read.items()}
+    same = {fixed: Whole(of) for fixed, of in read.items()}
     answers = StructType().add(ROW, passed.type).add("late", BooleanType(), False)
     about = {"event_time": event, "source": query.sources}
     punctuation = named(F.col("punctuation"), "punctuation", query.said(config))
     idle = config.idle_timeout
     return run_operator(
-        [Input(df, passed, [query.arrival], query.keys, values, about=about)],
+        [Input(df, passed, [query.arrival], query.keys, values, about=about, same=same)],
         config,
         answers.add("punctuation", df.schema[event].dataType),
         [*passed.columns(ROW), F.col("late"), punctuation],

@@ -74,7 +74,8 @@ class WindowPlan(WindowQuery):
     @property
     def same(self) -> dict[str, Any]:
         """What those are that other windows may read too, see `Input`."""
-        found = {f"value{i}": self._same(e) for i, e in enumerate(self.expressions)}
+        found: dict[str, Any] = {fixed: Whole(name) for fixed, name in self.others.items()}
+        found |= {f"value{i}": self._same(e) for i, e in enumerate(self.expressions)}
         if self.frame.uncertain:
             return found | {"prob": Field(Whole(ALTERNATIVES), "prob")}
         given = self.existence_column
