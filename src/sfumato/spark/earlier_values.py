@@ -9,6 +9,7 @@ from pyspark.sql.types import DoubleType, StructType
 from sfumato.spark.model.entrance import public
 from sfumato.spark.model.frame import ADDED, SparkFrame
 from sfumato.spark.model.names import Passed, column, renamed
+from sfumato.spark.model.same import Whole
 from sfumato.spark.runtime.made import Passing
 from sfumato.spark.runtime.reading import Input
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
