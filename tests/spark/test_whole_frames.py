@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,13 +16,16 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import LongType, StructType, TimestampType
 
 import sfumato as sf
-from sfumato.spark.runtime import chunks, run_operator, whole_frames
-from sfumato.spark.runtime.bucket_steps import answer_rows, difference, encoded
-from sfumato.spark.runtime.buckets import answer_fields, answer_schema
+from sfumato.spark.runtime import chunks, feed, run_operator, whole_frames
+from sfumato.spark.runtime.answer_batches import ANSWER, FIGURES, answer_batches, answer_type
+from sfumato.spark.runtime.buckets import figure_kinds
 from sfumato.spark.runtime.columns_once import put_together
 from sfumato.spark.runtime.even_partitions import evenly, murmur3, place
+from sfumato.spark.runtime.ordered_rows import Part
+from sfumato.spark.runtime.read_ahead import WAIT, read_ahead
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
 
 ROWS, FARTHEST = 240, 1 << 60
@@ -30,22 +35,24 @@ OF_A_BATCH = ("waits", "window_size")  # measured where a batch ends: they follo
 # ---- one call, as it was done before: what the answers are measured against
 
 
-def in_one_call(sides, config, buckets):
+def in_one_call(sides, config, buckets, given):
     """All rows of a bucket at once, those of each side as they are in the frame."""
     packed = reduce(
         lambda a, b: a.union(b),
         [chunks.pack(once.frame, side, 1, once.layout) for side, once in enumerate(sides)],
     )
+    kinds = figure_kinds(config)
 
     def whole(table: pa.Table) -> pa.Table:
         operator = config.make()
-        given = zip(table["side"].to_pylist(), table["chunk"].to_pylist(), strict=True)
-        batch = [(side, put_together(chunks.from_bytes(chunk))) for side, chunk in given]
+        read = zip(table["side"].to_pylist(), table["chunk"].to_pylist(), strict=True)
+        batch = [(side, put_together(chunks.from_bytes(chunk))) for side, chunk in read]
         outputs = [*operator.process(batch, 0), *operator.flush()]
-        rows = answer_rows(encoded(outputs), difference({}, operator.counters()), operator.gauges())
-        return pa.Table.from_pylist(list(rows), schema=answer_fields(config))
+        figures = operator.counters() | operator.gauges()
+        return pa.Table.from_batches(answer_batches([(outputs, figures)], given, kinds))
 
-    return packed.groupBy(chunks.BUCKET).applyInArrow(whole, answer_schema(config))
+    out = packed.groupBy(chunks.BUCKET).applyInArrow(whole, answer_type(given, kinds))
+    return out.select(ANSWER, *(F.get(FIGURES, F.lit(0))[name].alias(name) for name in kinds))
 
 
 # ---- rows, with all that may be wrong with them
@@ -312,7 +319,7 @@ class Fed(TableOperator):
         return {"most": self.counts["rows"]}
 
 
-PART = whole_frames.Part({ROW: ROW}, json.dumps([[ROW, False, ROW]]))
+PART = Part({ROW: ROW}, json.dumps([[ROW, False, ROW]]))
 
 
 def batches(buckets, cuts) -> Iterator[pa.RecordBatch]:
@@ -321,28 +328,91 @@ def batches(buckets, cuts) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({ROW: np.arange(len(part)), chunks.BUCKET: part})
 
 
-def fed(found):
-    return [chunks.from_bytes(row["chunk"])["fed"][0].as_py() for row in found if row["chunk"]]
+def given(found):
+    return [table["fed"][0].as_py() for tables, _ in found for table in tables]
+
+
+def figures(found, name):
+    numbers = [of.get(name) for _, of in found if of is not None]
+    return [number for number in numbers if number is not None]
 
 
 def test_an_operator_never_gets_more_than_a_batch_at_once_and_the_next_bucket_follows_its_end():
     buckets = [3] * 20 + [7] * 2 + [9] * 14
     for cuts in ([], [1, 2, 21], [5, 10, 15, 20, 25], np.arange(36)):
-        found = list(whole_frames.answers(batches(buckets, cuts), FedConfig(), [PART], 7))
-        assert fed(found) == [7, 7, 6, -3, 2, -1, 7, 7, -2]
-        assert sum(row["rows"] for row in found) == 36
-        assert sum(row["calls"] for row in found) == 6
-        assert [row["most"] for row in found if row["most"] is not None] == [20, 2, 14]
+        found = list(feed.answers(batches(buckets, cuts), FedConfig(), [PART], 7))
+        assert given(found) == [7, 7, 6, -3, 2, -1, 7, 7, -2]
+        assert sum(figures(found, "rows")) == 36
+        assert sum(figures(found, "calls")) == 6
+        assert figures(found, "most") == [20, 2, 14]
 
 
 def test_large_rows_make_small_batches(monkeypatch):
-    monkeypatch.setattr(whole_frames, "BYTES", 100)
-    found = list(
-        whole_frames.answers(batches([1] * 40, np.arange(5, 40, 5)), FedConfig(), [PART], 1000)
-    )
-    assert fed(found) == [15, 15, 10, -3]
+    monkeypatch.setattr(feed, "BYTES", 100)
+    found = list(feed.answers(batches([1] * 40, np.arange(5, 40, 5)), FedConfig(), [PART], 1000))
+    assert given(found) == [15, 15, 10, -3]
 
 
 def test_no_rows_no_answers():
-    assert list(whole_frames.answers(iter([]), FedConfig(), [PART], 7)) == []
-    assert list(whole_frames.answers(batches([], []), FedConfig(), [PART], 7)) == []
+    assert list(feed.answers(iter([]), FedConfig(), [PART], 7)) == []
+    assert list(feed.answers(batches([], []), FedConfig(), [PART], 7)) == []
+
+
+# ---- how answers go out, and batches come in
+
+
+def test_figures_wait_for_the_first_answer_whose_type_is_that_of_all():
+    schema, kinds = StructType().add("fed", LongType()), {"rows": "long", "most": "long"}
+    table = pa.table({"other": [1, 2], "fed": pa.array([5, None], pa.int64())})
+    found = [([], {"rows": 1}), ([table], {"rows": 2}), ([], {"rows": 0, "most": 7})]
+    got = pa.Table.from_batches(answer_batches(found, schema, kinds)).to_pylist()
+    assert [row[ANSWER] for row in got] == [{"fed": 5}, {"fed": None}, None, None, None]
+    assert [row[FIGURES] for row in got[:2]] == [None, None]
+    assert [[*of.values()] for row in got[2:] for of in row[FIGURES]] == [
+        [1, None],
+        [2, None],
+        [0, 7],
+    ]
+
+
+def test_figures_without_any_answer_go_out_at_the_end():
+    schema = StructType().add("at", TimestampType()).add("fed", LongType())
+    found = [([], {"rows": 1}), ([], {"rows": 2})]
+    (batch,) = answer_batches(found, schema, {"rows": "long"})
+    assert batch.column(ANSWER).null_count == 2
+    assert batch.column(ANSWER).type.names == ["at", "fed"]
+    assert list(answer_batches([], schema, {"rows": "long"})) == []
+
+
+def test_what_is_read_ahead_comes_in_order_and_ends():
+    assert list(read_ahead(iter(range(1000)), 3)) == list(range(1000))
+    assert list(read_ahead(iter([]), 3)) == []
+
+
+def test_an_error_comes_where_the_item_was_wanted():
+    def items():
+        yield 1
+        raise OSError("the other end is gone")
+
+    found = read_ahead(items(), 3)
+    assert next(found) == 1
+    with pytest.raises(OSError, match="the other end is gone"):
+        next(found)
+
+
+def test_no_more_is_read_ahead_than_was_asked_for_and_nothing_behind_the_end():
+    read, wanted = [], threading.Semaphore(0)
+
+    def items():
+        for i in itertools.count():
+            read.append(i)
+            wanted.release()
+            yield i
+
+    found = read_ahead(items(), 2)
+    assert next(found) == 0
+    for _ in range(4):  # the one given, two that wait, and one that finds no room
+        assert wanted.acquire(timeout=60)
+    found.close()
+    assert read == [0, 1, 2, 3]
+    assert not wanted.acquire(timeout=3 * WAIT)

@@ -108,7 +108,7 @@ def reorder(
     read = {EVENT: event} | {f"source{i}": of for i, of in enumerate(query.sources)}
     values = {fixed: column(of) for fixed, of in read.items()}
     same = {fixed: Whole(of) for fixed, of in read.items()}
-    answers = StructType().add(ROW, passed.type).add("late", BooleanType(), False)
+    answers = StructType().add(ROW, passed.type).add("late", BooleanType())
     about = {"event_time": event, "source": query.sources}
     punctuation = named(F.col("punctuation"), "punctuation", query.said(config))
     idle = config.idle_timeout
@@ -116,7 +116,7 @@ def reorder(
         [Input(df, passed, [query.arrival], query.keys, values, about=about, same=same)],
         config,
         answers.add("punctuation", df.schema[event].dataType),
-        [*passed.columns(ROW), F.col("late"), punctuation],
+        [*passed.columns(ROW), F.coalesce("late", F.lit(False)).alias("late"), punctuation],
         metrics=metrics_name("reorder", name),
         idle_timeout=None if idle is None else 1000 * idle,
         passing=Passing(

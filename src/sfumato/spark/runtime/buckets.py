@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from sfumato.spark.runtime import chunks
@@ -14,12 +13,6 @@ from sfumato.spark.runtime.bucket_state import BucketProcessor
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
     from sfumato.tables.chain import ChainConfig
     from sfumato.tables.operator import TableConfig
-
-ARROW_TYPES = {  # of gauges, by what Spark calls them
-    "long": pa.int64(),
-    "string": pa.string(),
-    "array<long>": pa.list_(pa.int64()),
-}
 
 
 def run_buckets(
@@ -43,13 +36,10 @@ def run_buckets(
 
 def answer_schema(blueprint: TableConfig | ChainConfig) -> str:
     """The columns of answers to a bucket: a chunk of rows, counters and gauges."""
-    counters = ", ".join(f"{name} long" for name in blueprint.counters)
-    gauges = "".join(f", {name} {of}" for name, (of, _) in blueprint.gauges.items())
-    return f"chunk binary, {counters}{gauges}"
+    return ", ".join(["chunk binary", *(f"{n} {of}" for n, of in figure_kinds(blueprint).items())])
 
 
-def answer_fields(blueprint: TableConfig | ChainConfig) -> pa.Schema:
-    """The same for Arrow."""
-    fields = [("chunk", pa.binary()), *((name, pa.int64()) for name in blueprint.counters)]
-    fields += [(name, ARROW_TYPES[of]) for name, (of, _) in blueprint.gauges.items()]
-    return pa.schema(fields)
+def figure_kinds(blueprint: TableConfig | ChainConfig) -> dict[str, str]:
+    """The types of counters and gauges, as Spark calls them."""
+    gauges = {name: of for name, (of, _) in blueprint.gauges.items()}
+    return dict.fromkeys(blueprint.counters, "long") | gauges

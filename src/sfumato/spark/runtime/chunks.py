@@ -123,8 +123,13 @@ def unpack(df: DataFrame, schema: StructType) -> DataFrame:
         for batch in batches:
             for chunk in batch.column("chunk").drop_null():
                 with pa.ipc.open_stream(chunk.as_buffer()) as reader:
-                    rows = reader.read_all().select(names)
-                    yield from rows.to_batches(max_chunksize=min(MAX_ROWS, rows_within(rows)))
+                    yield from batches_of(reader.read_all().select(names))
         behind_batch()
 
     return df.select("chunk").mapInArrow(unpacked, schema)
+
+
+def batches_of(rows: pa.Table) -> list[pa.RecordBatch]:
+    """The rows in batches of MAX_ROWS and about MAX_BYTES at most."""
+    found: list[pa.RecordBatch] = rows.to_batches(min(MAX_ROWS, rows_within(rows)))
+    return found

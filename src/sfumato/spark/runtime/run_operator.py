@@ -22,7 +22,7 @@ from sfumato.spark.runtime.fused import Fused
 from sfumato.spark.runtime.loud import warn_of_invalid_rows
 from sfumato.spark.runtime.made import Made, Passing, remember
 from sfumato.spark.runtime.reading import Input, projected
-from sfumato.spark.runtime.whole_frames import run_whole
+from sfumato.spark.runtime.whole_frames import answers_alone, run_whole
 from sfumato.tables.operator import TableConfig
 
 BUCKETS = 32  # enough to even out the work of 16 cores, few enough to share accesses to the state
@@ -66,17 +66,19 @@ def run_operator(
     sides = [
         Once(projected(reader, buckets), reader.same(), chunks.BUCKET) for reader in chain.sources
     ]
-    if any(once.frame.isStreaming for once in sides):
+    streams = any(once.frame.isStreaming for once in sides)
+    if streams:
         if chain.validated:  # a listener costs every micro-batch of the session
             warn_of_invalid_rows(spark)
         for reader in chain.sources:
             require_known(reader.input.frame)
         out = _streamed(sides, chain, buckets)
     else:
-        out = run_whole(sides, chain.config, buckets)
+        out = run_whole(sides, chain.config, buckets, answers)
     for name, figures in chain.figures():
         out = out.observe(name, *figures)
-    found = chunks.unpack(out, answers).select(*columns)
+    rows = chunks.unpack(out, answers) if streams else answers_alone(out)
+    found = rows.select(*columns)
     remember(found, replace(how, together=chain.together, apart=chain.last.apart))
     return found
 
