@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.spark.runtime.chunks import from_bytes, to_bytes
+from sfumato.spark.crossing.chunks import from_bytes, to_bytes
 from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig, TableSimilarityJoin
 from sfumato.tables.operator import TIE
 from sfumato.windows import JoinWindow

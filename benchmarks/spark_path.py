@@ -130,9 +130,9 @@ def echo(stream: Any, key: str | None = None) -> Any:
     """The rows of a stream, by way of buckets of a key, or one bucket."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    from sfumato.spark.runtime import chunks
-    from sfumato.spark.runtime.buckets import run_buckets
+    from sfumato.spark.crossing import chunks
     from sfumato.spark.runtime.run_operator import BUCKETS
+    from sfumato.spark.state.buckets import run_buckets
 
     class Echo:  # in here, so that it goes to the workers by value
         nbytes = 0
@@ -347,7 +347,7 @@ def state_rows(spark: Any, folder: Path, size: int) -> list[dict[str, Any]]:
     """Packing, a shuffle and unpacking, and the same with an operator that keeps nothing."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    from sfumato.spark.runtime import chunks
+    from sfumato.spark.crossing import chunks
     from sfumato.spark.runtime.run_operator import BUCKETS
 
     count = SIZES[size]

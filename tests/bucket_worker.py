@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.operators.state.declared import Array
-from sfumato.spark.runtime import bucket_state, chunks
+from sfumato.spark.crossing import chunks
+from sfumato.spark.state import bucket_state
 from sfumato.tables.operator import ROW, TIE, TableConfig, TableOperator
 
 

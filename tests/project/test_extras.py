@@ -48,7 +48,7 @@ def test_a_cold_worker_imports_the_operators_and_nothing_beside_them():
     code = """
 import json, sys, pyspark.worker
 before = set(sys.modules)
-import sfumato.spark.runtime.bucket_state, sfumato.spark.runtime.whole_frames
+import sfumato.spark.state.bucket_state, sfumato.spark.static.whole_frames
 import sfumato.tables.disorder.reorder, sfumato.tables.joins.incomplete_join
 import sfumato.tables.ranking.top_k, sfumato.tables.windows.extents
 print(json.dumps(sorted(set(sys.modules) - before)))

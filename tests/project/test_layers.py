@@ -83,7 +83,15 @@ CONCEPT_LAYERS = ["kernels", "operators", "tables"]
 # Inside these, a folder may import itself and what is listed; "" are the files beside the folders.
 ROOMS = {
     "local": {"": {"model"}, "model": set()},
-    "spark": {"": {"model", "runtime"}, "model": set(), "runtime": {"model"}, "replay": set()},
+    "spark": {
+        "": {"model", "crossing", "static", "state", "runtime"},
+        "runtime": {"model", "crossing", "static", "state"},
+        "state": {"model", "crossing"},
+        "static": {"model", "crossing"},
+        "crossing": {"model"},
+        "model": set(),
+        "replay": set(),
+    },
     "sql": {
         "": {"text", "plan", "explanation", "constructs", "planner"},
         "planner": {"text", "plan", "explanation", "constructs"},

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from bucket_worker import Entries, KeptConfig, feed, worker
 from seeds import examples
 from sfumato.operators.state.snapshot import Snapshot, cut, pack
-from sfumato.spark.runtime import bucket_state, chunks, operator_cache
-from sfumato.spark.runtime.operator_cache import OperatorCache
+from sfumato.spark.crossing import chunks
+from sfumato.spark.state import bucket_state, operator_cache
+from sfumato.spark.state.operator_cache import OperatorCache
 
 
 @examples(25)

@@ -7,10 +7,10 @@ import datetime as dt
 import pyarrow as pa
 
 import sfumato as sf
+from sfumato.spark.crossing import chunks
+from sfumato.spark.crossing.columns_once import LAYOUT, Once, marked, put_together
 from sfumato.spark.model.names import fixed
 from sfumato.spark.model.same import Constant, Field, Single, Whole
-from sfumato.spark.runtime import chunks
-from sfumato.spark.runtime.columns_once import LAYOUT, Once, marked, put_together
 from sfumato.spark.runtime.fused import Fused
 from sfumato.spark.runtime.made import made
 from sfumato.spark.runtime.reading import projected

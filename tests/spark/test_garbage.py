@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from sfumato.spark.runtime.garbage import FROZEN, Frozen
+from sfumato.spark.crossing.garbage import FROZEN, Frozen
 
 
 class Loop:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bucket_worker import Entries, feed, home_of, worker
-from sfumato.spark.runtime import bucket_state, operator_homes, siblings
+from sfumato.spark.state import bucket_state, operator_homes, siblings
 
 
 @pytest.fixture

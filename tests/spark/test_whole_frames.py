@@ -19,13 +19,15 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import LongType, StructType, TimestampType
 
 import sfumato as sf
-from sfumato.spark.runtime import chunks, feed, run_operator, whole_frames
-from sfumato.spark.runtime.answer_batches import ANSWER, FIGURES, answer_batches, answer_type
-from sfumato.spark.runtime.buckets import figure_kinds
-from sfumato.spark.runtime.columns_once import put_together
-from sfumato.spark.runtime.even_partitions import evenly, murmur3, place
-from sfumato.spark.runtime.ordered_rows import Part
-from sfumato.spark.runtime.read_ahead import WAIT, read_ahead
+from sfumato.spark.crossing import chunks
+from sfumato.spark.crossing.columns_once import put_together
+from sfumato.spark.crossing.counts import figure_kinds
+from sfumato.spark.crossing.even_partitions import evenly, murmur3, place
+from sfumato.spark.runtime import run_operator
+from sfumato.spark.static import feed, whole_frames
+from sfumato.spark.static.answer_batches import ANSWERS, answer_batches, answer_type
+from sfumato.spark.static.ordered_rows import Part
+from sfumato.spark.static.read_ahead import WAIT, read_ahead
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
 
 ROWS, FARTHEST = 240, 1 << 60
@@ -51,8 +53,7 @@ def in_one_call(sides, config, buckets, given):
         figures = operator.counters() | operator.gauges()
         return pa.Table.from_batches(answer_batches([(outputs, figures)], given, kinds))
 
-    out = packed.groupBy(chunks.BUCKET).applyInArrow(whole, answer_type(given, kinds))
-    return out.select(ANSWER, *(F.get(FIGURES, F.lit(0))[name].alias(name) for name in kinds))
+    return packed.groupBy(chunks.BUCKET).applyInArrow(whole, answer_type(given, kinds))
 
 
 # ---- rows, with all that may be wrong with them
@@ -366,21 +367,20 @@ def test_figures_wait_for_the_first_answer_whose_type_is_that_of_all():
     table = pa.table({"other": [1, 2], "fed": pa.array([5, None], pa.int64())})
     found = [([], {"rows": 1}), ([table], {"rows": 2}), ([], {"rows": 0, "most": 7})]
     got = pa.Table.from_batches(answer_batches(found, schema, kinds)).to_pylist()
-    assert [row[ANSWER] for row in got] == [{"fed": 5}, {"fed": None}, None, None, None]
-    assert [row[FIGURES] for row in got[:2]] == [None, None]
-    assert [[*of.values()] for row in got[2:] for of in row[FIGURES]] == [
-        [1, None],
-        [2, None],
-        [0, 7],
+    assert got == [
+        {ANSWERS: [{"fed": 5}, {"fed": None}], "rows": None, "most": None},
+        {ANSWERS: None, "rows": 1, "most": None},
+        {ANSWERS: None, "rows": 2, "most": None},
+        {ANSWERS: None, "rows": 0, "most": 7},
     ]
 
 
 def test_figures_without_any_answer_go_out_at_the_end():
     schema = StructType().add("at", TimestampType()).add("fed", LongType())
     found = [([], {"rows": 1}), ([], {"rows": 2})]
-    (batch,) = answer_batches(found, schema, {"rows": "long"})
-    assert batch.column(ANSWER).null_count == 2
-    assert batch.column(ANSWER).type.names == ["at", "fed"]
+    got = pa.Table.from_batches(answer_batches(found, schema, {"rows": "long"}))
+    assert got.to_pylist() == [{ANSWERS: None, "rows": 1}, {ANSWERS: None, "rows": 2}]
+    assert got.schema.field(ANSWERS).type.value_type.names == ["at", "fed"]
     assert list(answer_batches([], schema, {"rows": "long"})) == []
 
 

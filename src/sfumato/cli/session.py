@@ -16,8 +16,8 @@ from sfumato.cli.configure import ELSEWHERE, quiet_children
 from sfumato.cli.java import use_java
 from sfumato.cli.pipeline.model import SparkPart
 from sfumato.cli.pipeline.section import PipelineError
-from sfumato.spark.runtime.operator_cache import memory_here
 from sfumato.spark.settings import settings
+from sfumato.spark.state.operator_cache import memory_here
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""How an operator runs on Spark: chunks of rows, one state a bucket of keys.
+"""How a query runs: what an operator reads, which operators run in one step, what made a frame.
 
-Open to the public functions only.
+Open to the public functions, and what made a frame to `sql`.
 """

@@ -15,10 +15,10 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from sfumato.spark.crossing import chunks
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import Passed, column, fixed
 from sfumato.spark.model.same import Constant, Whole
-from sfumato.spark.runtime import chunks
 from sfumato.tables.link import INVALID, LATE
 from sfumato.tables.operator import ROW, TIE
 

@@ -14,15 +14,15 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from sfumato.spark.crossing import chunks
+from sfumato.spark.crossing.columns_once import Once
 from sfumato.spark.model.declared_frame import require_known
-from sfumato.spark.runtime import chunks
-from sfumato.spark.runtime.buckets import run_buckets
-from sfumato.spark.runtime.columns_once import Once
 from sfumato.spark.runtime.fused import Fused
 from sfumato.spark.runtime.loud import warn_of_invalid_rows
 from sfumato.spark.runtime.made import Made, Passing, remember
 from sfumato.spark.runtime.reading import Input, projected
-from sfumato.spark.runtime.whole_frames import answers_alone, run_whole
+from sfumato.spark.state.buckets import run_buckets
+from sfumato.spark.static.whole_frames import answers_alone, run_whole
 from sfumato.tables.operator import TableConfig
 
 BUCKETS = 32  # enough to even out the work of 16 cores, few enough to share accesses to the state
@@ -90,7 +90,7 @@ def _streamed(sides: Sequence[Once], chain: Fused, buckets: int) -> DataFrame:
     packed = [chunks.pack(once.frame, side, tasks, once.layout) for side, once in enumerate(sides)]
     ends = spark.conf.get(ENDS_SETTING, None)
     if ends is not None:
-        from sfumato.spark.runtime.end_of_stream import end_marks  # needs PySpark 4.2
+        from sfumato.spark.state.end_of_stream import end_marks  # needs PySpark 4.2
 
         packed.append(end_marks(spark, buckets * tasks, ends == "true"))
         THAT_END["made"] += 1

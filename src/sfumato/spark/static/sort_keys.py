@@ -21,7 +21,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from sfumato.spark.runtime.columns_once import Once
+from sfumato.spark.crossing.columns_once import Once
 from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.operator import TIE
 

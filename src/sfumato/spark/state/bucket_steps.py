@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sfumato.spark.runtime import chunks
-from sfumato.spark.runtime.columns_once import put_together
+from sfumato.spark.crossing import chunks
+from sfumato.spark.crossing.columns_once import put_together
+from sfumato.spark.crossing.counts import difference
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
     from sfumato.tables.chain import Chain
@@ -75,10 +76,6 @@ def from_log(data: bytes) -> tuple[list[tuple[int, bytes]], int]:
         batch.append((side, rest[start : start + size]))
         start += size
     return batch, now
-
-
-def difference(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
-    return {name: count - before.get(name, 0) for name, count in after.items()}
 
 
 def encoded(outputs: Iterable[pa.Table]) -> Iterator[bytes]:

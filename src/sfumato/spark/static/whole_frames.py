@@ -16,13 +16,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from sfumato.spark.runtime.answer_batches import ANSWER, FIGURES, answer_batches, answer_type
-from sfumato.spark.runtime.buckets import figure_kinds
-from sfumato.spark.runtime.chunks import BUCKET
-from sfumato.spark.runtime.columns_once import Once
-from sfumato.spark.runtime.feed import answers
-from sfumato.spark.runtime.ordered_rows import in_order
-from sfumato.spark.runtime.read_ahead import read_ahead
+from sfumato.spark.crossing.chunks import BUCKET
+from sfumato.spark.crossing.columns_once import Once
+from sfumato.spark.crossing.counts import figure_kinds
+from sfumato.spark.static.answer_batches import ANSWERS, answer_batches, answer_type
+from sfumato.spark.static.feed import answers
+from sfumato.spark.static.ordered_rows import in_order
+from sfumato.spark.static.read_ahead import read_ahead
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
     from sfumato.tables.chain import ChainConfig
@@ -36,7 +36,7 @@ AHEAD = 8  # of Spark's batches, each of 10,000 rows unless a setting of its say
 def run_whole(
     sides: Sequence[Once], config: TableConfig | ChainConfig, buckets: int, given: StructType
 ) -> DataFrame:
-    """Answers to static frames, each a struct ANSWER or NULL, counters and gauges.
+    """Lists of answers to static frames, counters and gauges.
 
     sides : the frame of each, as the operator reads it, with an int column BUCKET below `buckets`
     given : the columns of an answer
@@ -52,14 +52,12 @@ def run_whole(
         found = answers(read_ahead(batches, AHEAD), config, parts, most)
         return answer_batches(found, given, kinds)
 
-    out = rows.mapInArrow(fed, answer_type(given, kinds))
-    figures = F.get(FIGURES, F.lit(0))
-    return out.select(ANSWER, *(figures[name].alias(name) for name in kinds))
+    return rows.mapInArrow(fed, answer_type(given, kinds))
 
 
 def answers_alone(out: DataFrame) -> DataFrame:
     """The answers of `run_whole`, as rows of their columns."""
-    return out.where(F.col(ANSWER).isNotNull()).select(f"{ANSWER}.*")
+    return out.select(F.inline(ANSWERS))
 
 
 def _for_all(frame: DataFrame, tasks: int) -> DataFrame:

@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from sfumato.spark.runtime import siblings
-from sfumato.spark.runtime.bucket_steps import Done, Entries, advanced
-from sfumato.spark.runtime.garbage import behind_batch
-from sfumato.spark.runtime.operator_cache import CACHE
+from sfumato.spark.crossing.garbage import behind_batch
+from sfumato.spark.state import siblings
+from sfumato.spark.state.bucket_steps import Done, Entries, advanced
+from sfumato.spark.state.operator_cache import CACHE
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
     from sfumato.tables.chain import Chain

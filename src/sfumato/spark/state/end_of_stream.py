@@ -17,9 +17,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from sfumato.spark.runtime.bucket_steps import END
-from sfumato.spark.runtime.chunks import BUCKET, CHUNK_SCHEMA
-from sfumato.spark.runtime.even_partitions import place
+from sfumato.spark.crossing.chunks import BUCKET, CHUNK_SCHEMA
+from sfumato.spark.crossing.even_partitions import place
+from sfumato.spark.state.bucket_steps import END
 
 try:
     from pyspark.sql.streaming.datasource import (

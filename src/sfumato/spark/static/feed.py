@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.spark.runtime.bucket_steps import difference
-from sfumato.spark.runtime.chunks import BUCKET
-from sfumato.spark.runtime.ordered_rows import SIDE, Part
+from sfumato.spark.crossing.chunks import BUCKET
+from sfumato.spark.crossing.counts import difference
+from sfumato.spark.static.ordered_rows import SIDE, Part
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
     from sfumato.tables.chain import ChainConfig

@@ -27,8 +27,9 @@ from pyspark.sql.types import BinaryType, LongType, StructType
 
 from sfumato.operators.state.config import differences
 from sfumato.operators.state.snapshot import SnapshotError, cut
-from sfumato.spark.runtime import chunks
-from sfumato.spark.runtime.bucket_steps import (
+from sfumato.spark.crossing import chunks
+from sfumato.spark.crossing.even_partitions import murmur3
+from sfumato.spark.state.bucket_steps import (
     END,
     IDLE,
     Entries,
@@ -36,8 +37,7 @@ from sfumato.spark.runtime.bucket_steps import (
     step,
     to_log,
 )
-from sfumato.spark.runtime.even_partitions import murmur3
-from sfumato.spark.runtime.operator_homes import Turn, home, taken, taken_at, taken_by
+from sfumato.spark.state.operator_homes import Turn, home, taken, taken_at, taken_by
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
     from sfumato.tables.chain import Chain, ChainConfig

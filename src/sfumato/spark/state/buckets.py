@@ -1,5 +1,4 @@
-"""Run an operator over a stream's chunks, one instance a bucket, with state; and what its answers
-have beside their rows."""
+"""Run an operator over a stream's chunks, one instance a bucket, with state."""
 
 from __future__ import annotations
 
@@ -7,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 
-from sfumato.spark.runtime import chunks
-from sfumato.spark.runtime.bucket_state import BucketProcessor
+from sfumato.spark.crossing import chunks
+from sfumato.spark.crossing.counts import figure_kinds
+from sfumato.spark.state.bucket_state import BucketProcessor
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
     from sfumato.tables.chain import ChainConfig
@@ -37,9 +37,3 @@ def run_buckets(
 def answer_schema(blueprint: TableConfig | ChainConfig) -> str:
     """The columns of answers to a bucket: a chunk of rows, counters and gauges."""
     return ", ".join(["chunk binary", *(f"{n} {of}" for n, of in figure_kinds(blueprint).items())])
-
-
-def figure_kinds(blueprint: TableConfig | ChainConfig) -> dict[str, str]:
-    """The types of counters and gauges, as Spark calls them."""
-    gauges = {name: of for name, (of, _) in blueprint.gauges.items()}
-    return dict.fromkeys(blueprint.counters, "long") | gauges

@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from sfumato.spark.runtime.columns_once import marked
-from sfumato.spark.runtime.even_partitions import BUCKET, place
-from sfumato.spark.runtime.garbage import behind_batch
+from sfumato.spark.crossing.columns_once import marked
+from sfumato.spark.crossing.even_partitions import BUCKET, place
+from sfumato.spark.crossing.garbage import behind_batch
 
 PLACES = "__places"
 CHUNK_SCHEMA = f"{BUCKET} int, side int, chunk binary"

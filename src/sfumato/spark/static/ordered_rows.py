@@ -13,10 +13,10 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from sfumato.spark.runtime.chunks import BUCKET
-from sfumato.spark.runtime.columns_once import Once, marked, put_together
-from sfumato.spark.runtime.even_partitions import PARTITION, evenly
-from sfumato.spark.runtime.sort_keys import placed, sort_keys
+from sfumato.spark.crossing.chunks import BUCKET
+from sfumato.spark.crossing.columns_once import Once, marked, put_together
+from sfumato.spark.crossing.even_partitions import PARTITION, evenly
+from sfumato.spark.static.sort_keys import placed, sort_keys
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
     from sfumato.tables.chain import ChainConfig
