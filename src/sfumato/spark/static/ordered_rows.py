@@ -45,6 +45,7 @@ def in_order(
     frames: Sequence[DataFrame],
     sides: Sequence[Once],
     config: TableConfig | ChainConfig,
+    buckets: int,
     partitions: int,
 ) -> tuple[DataFrame, list[Part]]:
     """The rows, each bucket's in one partition and in order, and how the sides lie in them.
@@ -52,11 +53,12 @@ def in_order(
     The number of partitions is given, so that Spark does not join small ones later: rows say
     nothing about what an operator has to do with them.
     """
+    together = [BUCKET] if buckets > partitions else []  # else each partition is of one bucket
     parts = [Part(*of) for of in zip(_shared(frames), [one.layout for one in sides], strict=True)]
     if len(frames) == 1:
         rows = evenly(placed(frames[0]), partitions)
         rows, keys = sort_keys(rows, sides[0], config.arrival(), [PARTITION, BUCKET])
-        rows = rows.sortWithinPartitions(BUCKET, *keys)
+        rows = rows.sortWithinPartitions(*together, *keys)
         return rows.select(BUCKET, *_cells(parts[0])), parts
     known = [
         sort_keys(placed(frame), once, config.arrival(side), [BUCKET])
@@ -68,7 +70,8 @@ def in_order(
     ]
     rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), each)
     *columns, tie, place = _sorts(most)
-    rows = evenly(rows, partitions).sortWithinPartitions(BUCKET, *columns, SIDE, tie, place)
+    rows = evenly(rows, partitions)
+    rows = rows.sortWithinPartitions(*together, *columns, SIDE, tie, place)
     return rows.select(
         BUCKET, SIDE, *dict.fromkeys(c for part in parts for c in part.columns)
     ), parts

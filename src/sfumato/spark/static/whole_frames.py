@@ -45,7 +45,7 @@ def run_whole(
     if config.tasks > 1:
         buckets *= config.tasks
         frames = [_for_all(frame, config.tasks) for frame in frames]
-    rows, parts = in_order(frames, sides, config, _partitions(frames[0], buckets))
+    rows, parts = in_order(frames, sides, config, buckets, _partitions(frames[0], buckets))
     most, kinds = _batch_rows(frames[0]), figure_kinds(config)
 
     def fed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
