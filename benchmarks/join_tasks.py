@@ -4,7 +4,9 @@ The operator over tables, as a bucket of a stream runs it: chunks in, decoded by
 of answers out, without their samples. Windows are full before anything is timed. "Task by task":
 each task alone, one behind the other; the work of the busiest as a part of that of one. "Two at
 once": two processes with a task each, and the time until both are done, beside one process with the
-whole join. Before that the answers of all tasks are compared with those of one.
+whole join, in turns; "the machine's" are two processes with the whole join each, so many times as
+much work in the time of one: what two processors here give at most. Before that the answers of all
+tasks are compared with those of one.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig, Tabl
 from sfumato.tables.operator import TIE
 from sfumato.windows import JoinWindow
 
+TURNS = 3  # of processes that are compared
 BATCH, BATCHES = 1_000, 5  # rows of each side in a micro-batch that is timed
 CHECKED = 2_000  # rows of each window, where answers are compared
 
@@ -137,21 +140,46 @@ def _pairs(tables: list[pa.Table]) -> list[tuple[int, int, float]]:
     )
 
 
-def at_once(setting: Setting, rows: pa.Table, tasks: int) -> float:
-    """Microseconds an arrival until every one of so many processes is done with it."""
+def at_once(setting: Setting, rows: pa.Table, tasks: list[int]) -> float:
+    """Microseconds an arrival until processes, at work at once, are done with it, each with one of
+    two tasks; [0] and [0, 0] stand for the whole join in one process, and in each of two."""
     context = multiprocessing.get_context("fork")
-    gate, found = context.Barrier(tasks), context.Queue()
+    gate, found = context.Barrier(len(tasks)), context.Queue()
+    shared = len(set(tasks))
 
     def run(task: int) -> None:
-        found.put(timed(setting, rows, tasks, task, gate))
+        found.put(timed(setting, rows, shared, task, gate))
 
-    processes = [context.Process(target=run, args=(task,)) for task in range(tasks)]
+    processes = [context.Process(target=run, args=(task,)) for task in tasks]
     for process in processes:
         process.start()
     times = [found.get() for _ in processes]
     for process in processes:
         process.join()
     return max(times)
+
+
+def two_at_once(setting: Setting, rows: pa.Table, name: str) -> dict[str, Any]:
+    """A row of the table."""
+    turns = [
+        (
+            at_once(setting, rows, [0]),
+            at_once(setting, rows, [0, 1]),
+            at_once(setting, rows, [0, 0]),
+        )
+        for _ in range(TURNS)
+    ]
+    speed_up = statistics.median(alone / two for alone, two, _ in turns)
+    found = {
+        "name": f"{name}: two at once",
+        "us an arrival": round(statistics.median(two for _, two, _ in turns), 1),
+        "speed-up": round(speed_up, 2),
+        "the machine's": round(statistics.median(2 * alone / both for alone, _, both in turns), 2),
+    }
+    least = SPEED_UP.get((setting.name, setting.rows))
+    if least is not None:
+        found |= {"goal": f">= {least:g}", "met": speed_up >= least}
+    return found
 
 
 def run() -> list[dict[str, Any]]:
@@ -174,16 +202,7 @@ def run() -> list[dict[str, Any]]:
             if goal is not None:
                 found |= {"goal": f"<= {goal:.3f}", "met": busiest / one <= goal}
             results.append(found)
-        alone, two = at_once(setting, rows, 1), at_once(setting, rows, 2)
-        found = {
-            "name": f"{name}: two at once",
-            "us an arrival": round(two, 1),
-            "speed-up": round(alone / two, 2),
-        }
-        least = SPEED_UP.get((setting.name, setting.rows))
-        if least is not None:
-            found |= {"goal": f">= {least:g}", "met": alone / two >= least}
-        results.append(found)
+        results.append(two_at_once(setting, rows, name))
     return results
 
 

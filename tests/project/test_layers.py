@@ -90,7 +90,7 @@ ROOMS = {
         "static": {"model", "crossing"},
         "crossing": {"model"},
         "model": set(),
-        "replay": set(),
+        "replay": {"model"},
     },
     "sql": {
         "": {"text", "plan", "explanation", "constructs", "planner"},

@@ -79,7 +79,7 @@ def test_a_home_that_works_for_the_query_gives_its_operator_up(monkeypatch):
     assert operator_homes.taken(turn, batch) is None
 
 
-def test_measuring_an_operator_takes_a_tenth_of_its_work_at_most(monkeypatch):
+def test_measuring_an_operator_takes_a_small_part_of_its_work(monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(operator_homes.time, "perf_counter", lambda: clock[0])
 
@@ -100,10 +100,10 @@ def test_measuring_an_operator_takes_a_tenth_of_its_work_at_most(monkeypatch):
     resident = operator_homes.Resident(Large())
     turn = operator_homes.Turn("query", 3, "", "next", 0, False, 0)
     sizes = []
-    for _ in range(45):
+    for _ in range(205):
         resident.takes(turn, [])
         sizes.append(resident.size)
-    assert sizes == [100] * 21 + [200] * 21 + [300] * 3
+    assert sizes == [100] * 101 + [200] * 101 + [300] * 3
 
 
 def test_an_operator_that_fails_elsewhere_fails_in_the_task(other):

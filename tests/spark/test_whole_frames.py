@@ -21,8 +21,8 @@ from pyspark.sql.types import LongType, StructType, TimestampType
 import sfumato as sf
 from sfumato.spark.crossing import chunks
 from sfumato.spark.crossing.columns_once import put_together
-from sfumato.spark.crossing.counts import figure_kinds
 from sfumato.spark.crossing.even_partitions import evenly, murmur3, place
+from sfumato.spark.crossing.figures import Figures
 from sfumato.spark.runtime import run_operator
 from sfumato.spark.static import feed, whole_frames
 from sfumato.spark.static.answer_batches import ANSWERS, answer_batches, answer_type
@@ -43,7 +43,7 @@ def in_one_call(sides, config, buckets, given):
         lambda a, b: a.union(b),
         [chunks.pack(once.frame, side, 1, once.layout) for side, once in enumerate(sides)],
     )
-    kinds = figure_kinds(config)
+    known = Figures.of(config)
 
     def whole(table: pa.Table) -> pa.Table:
         operator = config.make()
@@ -51,9 +51,9 @@ def in_one_call(sides, config, buckets, given):
         batch = [(side, put_together(chunks.from_bytes(chunk))) for side, chunk in read]
         outputs = [*operator.process(batch, 0), *operator.flush()]
         figures = operator.counters() | operator.gauges()
-        return pa.Table.from_batches(answer_batches([(outputs, figures)], given, kinds))
+        return pa.Table.from_batches(answer_batches([(outputs, figures)], given, known))
 
-    return packed.groupBy(chunks.BUCKET).applyInArrow(whole, answer_type(given, kinds))
+    return packed.groupBy(chunks.BUCKET).applyInArrow(whole, answer_type(given, known))
 
 
 # ---- rows, with all that may be wrong with them
@@ -363,25 +363,25 @@ def test_no_rows_no_answers():
 
 
 def test_figures_wait_for_the_first_answer_whose_type_is_that_of_all():
-    schema, kinds = StructType().add("fed", LongType()), {"rows": "long", "most": "long"}
+    schema, kinds = StructType().add("fed", LongType()), Figures({"rows": "long", "most": "long"})
     table = pa.table({"other": [1, 2], "fed": pa.array([5, None], pa.int64())})
     found = [([], {"rows": 1}), ([table], {"rows": 2}), ([], {"rows": 0, "most": 7})]
     got = pa.Table.from_batches(answer_batches(found, schema, kinds)).to_pylist()
     assert got == [
-        {ANSWERS: [{"fed": 5}, {"fed": None}], "rows": None, "most": None},
-        {ANSWERS: None, "rows": 1, "most": None},
-        {ANSWERS: None, "rows": 2, "most": None},
-        {ANSWERS: None, "rows": 0, "most": 7},
+        {ANSWERS: [{"fed": 5}, {"fed": None}], "numbers": None},
+        {ANSWERS: None, "numbers": [1, None]},
+        {ANSWERS: None, "numbers": [2, None]},
+        {ANSWERS: None, "numbers": [0, 7]},
     ]
 
 
 def test_figures_without_any_answer_go_out_at_the_end():
     schema = StructType().add("at", TimestampType()).add("fed", LongType())
     found = [([], {"rows": 1}), ([], {"rows": 2})]
-    got = pa.Table.from_batches(answer_batches(found, schema, {"rows": "long"}))
-    assert got.to_pylist() == [{ANSWERS: None, "rows": 1}, {ANSWERS: None, "rows": 2}]
+    got = pa.Table.from_batches(answer_batches(found, schema, Figures({"rows": "long"})))
+    assert got.to_pylist() == [{ANSWERS: None, "numbers": [1]}, {ANSWERS: None, "numbers": [2]}]
     assert got.schema.field(ANSWERS).type.value_type.names == ["at", "fed"]
-    assert list(answer_batches([], schema, {"rows": "long"})) == []
+    assert list(answer_batches([], schema, Figures({"rows": "long"}))) == []
 
 
 def test_what_is_read_ahead_comes_in_order_and_ends():

@@ -19,6 +19,7 @@ from sfumato.spark.crossing.garbage import behind_batch
 PLACES = "__places"
 CHUNK_SCHEMA = f"{BUCKET} int, side int, chunk binary"
 QUERY = -1  # the place of no rows in which a stream keeps what query it is
+GATHERED = 32_768  # rows that are packed at once: Spark makes the next ones meanwhile
 MAX_ROWS = 65_536  # of an unpacked batch: bounds what a downstream operator holds at once
 MAX_BYTES = 16 << 20  # of a chunk, and of an unpacked batch, unless one row has more
 
@@ -68,19 +69,30 @@ def pack(df: DataFrame, side: int, tasks: int = 1, layout: str = "") -> DataFram
 
     def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         asked = not asks
-        for batch in batches:
-            if not batch.num_rows:
-                continue
+        for rows in _gathered(batches):
             if not asked:
                 asked = True
                 yield _batch([([QUERY], b"")], side)
-            rows = pa.table(batch)
             yield from _chunks(marked(rows, layout) if layout else rows, side, tasks)
         behind_batch()
 
     found = df.mapInArrow(packed, f"{PLACES} array<int>, side int, chunk binary")
     of = F.explode(PLACES) if tasks > 1 else F.element_at(PLACES, 1)
     return found.select(of.alias(BUCKET), "side", "chunk")
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The rows of some batches at a time, GATHERED or about MAX_BYTES: what a chunk costs is not
+    paid for the few rows that a bucket has in one of Spark's batches."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting += [batch] if batch.num_rows else []
+        rows, size = (sum(getattr(of, n) for of in waiting) for n in ("num_rows", "nbytes"))
+        if rows >= GATHERED or size >= MAX_BYTES:
+            yield pa.Table.from_batches(waiting).combine_chunks()
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting).combine_chunks()
 
 
 def _chunks(table: pa.Table, side: int, tasks: int) -> Iterator[pa.RecordBatch]:

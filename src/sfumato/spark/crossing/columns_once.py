@@ -9,6 +9,7 @@ rides in the chunk, the table is put together again, without copying.
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Hashable, Iterator, Mapping
 from functools import lru_cache, reduce
 from typing import Any
@@ -20,6 +21,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
+from sfumato.spark.model.arrow_types import arrow_schema
 from sfumato.spark.model.same import Constant, Field, Single, Whole
 from sfumato.tables.arrow import as_array
 
@@ -33,8 +35,9 @@ class Once:
     frame : the columns   kinds : the schema of the frame before
     layout : for each column of the frame before, or field of its structs, [name, whether NULL is
         possible, cells], as text; the cells are the name of a column here; a list of such fields;
-        {"value": number, "type": of Arrow}; {"of": cells, "nullable": whether NULL is possible} for
-        lists of one; or {"list": name of a column here, "field": of its structs, "nullable": ...}
+        {"value": number, "type": of Arrow}, or {"value": None, "type": see `_null_type`};
+        {"of": cells, "nullable": whether NULL is possible} for lists of one; or
+        {"list": name of a column here, "field": of its structs, "nullable": ...}
     """
 
     def __init__(self, frame: DataFrame, same: Mapping[str, Any], beside: str) -> None:
@@ -42,6 +45,7 @@ class Once:
         whose fields are told apart; a column that is not named is no other one
         beside : a column that is no part of the table, which stays as it is
         """
+        self._spark = frame.sparkSession
         self._chosen: dict[Hashable, str] = {}
         self._columns: list[Column] = [F.col(beside)]
         fields = [field for field in frame.schema.fields if field.name != beside]
@@ -76,14 +80,21 @@ class Once:
             of = self._part(one, same.of, F.get(cells, 0), inner=inner)[2]
             return [field.name, field.nullable, {"of": of, "nullable": kind.containsNull}]
         if isinstance(same, Constant):
-            number = {"value": same.value, "type": CONSTANTS[kind.simpleString()]}
-            return [field.name, field.nullable, number]
+            found = {"value": same.value, "type": self._kind(field, same)}
+            return [field.name, field.nullable, found]
         if isinstance(same, Field) and self._has(same, kind):
             lists = self._column(same.of, *self._lists[same.of])
             found = {"list": lists, "field": same.name, "nullable": kind.containsNull}
             return [field.name, field.nullable, found]
         chosen = self._column(same, kind, cells, "" if inner else field.name)
         return [field.name, field.nullable, chosen]
+
+    def _kind(self, field: StructField, same: Constant) -> str:
+        """The type of a constant, as text: of NULLs, of what the others of the column would be."""
+        if same.value is not None:
+            return CONSTANTS[field.dataType.simpleString()]
+        schema = arrow_schema(StructType([field]), self._spark)
+        return b64encode(schema.serialize().to_pybytes()).decode()
 
     def _has(self, same: Field, kind: ArrayType) -> bool:
         """Whether lists cross in which this field has just these values."""
@@ -148,6 +159,8 @@ def _cells(of: Any, columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
         inner = [_part(each, columns, rows) for each in of]
         arrays, fields = [array for _, array in inner], [field for field, _ in inner]
         return pa.StructArray.from_arrays(arrays, fields=fields)
+    if "value" in of and of["value"] is None:
+        return pa.nulls(rows, _null_type(of["type"]))
     if "value" in of:
         return pa.array(np.full(rows, of["value"]), of["type"])
     if "list" in of:
@@ -159,6 +172,12 @@ def _cells(of: Any, columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
     cells = _cells(of["of"], columns, rows)
     places = np.arange(rows + 1, dtype=np.int32)
     return pa.ListArray.from_arrays(places, cells, _list_type(cells, of))
+
+
+@lru_cache(256)
+def _null_type(text: str) -> pa.DataType:
+    """The type of the one column of a schema."""
+    return pa.ipc.read_schema(pa.py_buffer(b64decode(text))).types[0]
 
 
 def _list_type(cells: pa.Array, of: Mapping[str, Any]) -> pa.DataType:

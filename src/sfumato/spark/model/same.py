@@ -13,9 +13,9 @@ class Whole:
 
 @dataclass(frozen=True)
 class Constant:
-    """This number in every row; of an int or a double column."""
+    """This number in every row, of an int or a double column; or NULL, None, of any."""
 
-    value: float
+    value: float | None
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """The file that a replay source plays: its schema, its rows in arrival order, its clock."""
 
-import inspect
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,9 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
+from sfumato.spark.model.arrow_types import arrow_schema
 from sfumato.spark.replay.formats import as_times, parquet_schema, read
 from sfumato.spark.replay.options import Settings, require
 
@@ -32,7 +32,7 @@ def load(settings: Settings, schema: StructType) -> pa.Table:
 def _loaded(settings: Settings, schema: StructType, version: tuple[int, int]) -> pa.Table:
     """`load`; a file of another version is read anew."""
     raw, order = _needed(settings, schema)
-    table = _converted(raw, _arrow(schema), settings.path)
+    table = _converted(raw, arrow_schema(schema), settings.path)
     sequence = _arrival_order(raw, order)
     return (table if sequence is None else table.take(sequence)).combine_chunks()
 
@@ -42,7 +42,7 @@ def _needed(settings: Settings, schema: StructType) -> tuple[pa.Table, list[str]
     if settings.format == "parquet":
         order = _check_names(settings, schema, parquet_schema(settings).names)
         return read(settings, list(dict.fromkeys([*schema.names, *order]))), order
-    raw = read(settings, None, _arrow(schema))
+    raw = read(settings, None, arrow_schema(schema))
     return raw, _check_names(settings, schema, raw.column_names)
 
 
@@ -153,16 +153,6 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     if types.is_struct(kind):
         return pa.struct([pa.field(field.name, _plain(field.type)) for field in kind])
     return kind
-
-
-def _arrow(schema: StructType) -> pa.Schema:
-    """The Arrow schema that Spark expects of a source with this schema."""
-    # Spark 4.2 has no argument for the zone; it always takes UTC.
-    zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in _ARROW_ARGUMENTS else {}
-    return to_arrow_schema(schema, **zone)
-
-
-_ARROW_ARGUMENTS = inspect.signature(to_arrow_schema).parameters
 
 
 def _converted(table: pa.Table, target: pa.Schema, path: str) -> pa.Table:

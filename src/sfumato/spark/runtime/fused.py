@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, StructType
 
+from sfumato.spark.crossing.figures import Figures
 from sfumato.spark.model.names import fixed
 from sfumato.spark.runtime.chain_steps import Step, bucket_keys, grown, passing_of
 from sfumato.spark.runtime.made import Made
@@ -97,24 +98,30 @@ class Fused:
 
     def figures(self) -> Iterator[tuple[str, list[Column]]]:
         """What is observed: under which name, and the counters and gauges of each operator."""
-        alone = len(self.steps) == 1
+        alone, places = len(self.steps) == 1, Figures.of(self.config).places
         for number, step in enumerate(self.steps):
             config = step.how.config
             before = "" if alone else prefix(number)
-            totals = [(name, F.sum(f"{before}{name}")) for name in config.counters]
-            found = [F.coalesce(total, F.lit(0)).alias(name) for name, total in totals]
+            found = [_total(places[f"{before}{name}"]).alias(name) for name in config.counters]
+            own = {name: places[f"{before}{name}"] for name in config.gauges}
             for name, (_, aggregate) in config.gauges.items():
-                said = re.sub(rf"\b({'|'.join(config.gauges)})\b", rf"{before}\1", aggregate)
-                found.append(F.expr(said).alias(name))
+                found.append(F.expr(_placed(aggregate, own)).alias(name))
             yield self._metrics(step), found
             for side, name in enumerate(_side_names(step.how)):
                 if step.below[side] is not None and step.how.inputs[side].validated:
                     of = prefix(number, side)
-                    sums = [(count, F.sum(f"{of}{count}")) for count in COUNTED]
-                    yield (
-                        f"{self._metrics(step)}_{name}",
-                        [F.coalesce(total, F.lit(0)).alias(count) for count, total in sums],
-                    )
+                    found = [_total(places[f"{of}{count}"]).alias(count) for count in COUNTED]
+                    yield f"{self._metrics(step)}_{name}", found
+
+
+def _placed(aggregate: str, places: Mapping[str, str]) -> str:
+    """An SQL aggregate over figures with these in their places."""
+    return re.sub(rf"\b({'|'.join(places)})\b", lambda of: places[of[0]], aggregate)
+
+
+def _total(place: str) -> Column:
+    """The sum of a counter; 0 where there is none."""
+    return F.coalesce(F.sum(F.expr(place)), F.lit(0))
 
 
 def _side_names(how: Made) -> list[str]:

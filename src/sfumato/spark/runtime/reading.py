@@ -184,7 +184,7 @@ class Reader:
         row: dict[str, Any] = {rider.name: rider.same() for rider in self.riders}
         if self.last:
             passed = enumerate(of.name for of in one.passed.fields)
-            row = {fixed(i): Whole(n) if self.knows(n) else "unknown" for i, n in passed}
+            row = {fixed(i): Whole(n) if self.knows(n) else Constant(None) for i, n in passed}
         return found | {ROW: row or {fixed(0): Constant(0)}}
 
     def _row(self, names: Sequence[str]) -> Column:

@@ -29,6 +29,7 @@ from sfumato.operators.state.config import differences
 from sfumato.operators.state.snapshot import SnapshotError, cut
 from sfumato.spark.crossing import chunks
 from sfumato.spark.crossing.even_partitions import murmur3
+from sfumato.spark.crossing.figures import Figures
 from sfumato.spark.state.bucket_steps import (
     END,
     IDLE,
@@ -87,6 +88,7 @@ class BucketProcessor(StatefulProcessor):
         self.blueprint = blueprint
         self.fingerprint = fingerprint
         self.idle_timeout = idle_timeout
+        self.figures = Figures.of(blueprint)
         self.identity = uuid.uuid4().hex  # of this operator of this query, in a worker's cache
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -133,7 +135,7 @@ class BucketProcessor(StatefulProcessor):
             self._keep_timer(header, batch, now)
         text = json.dumps(asdict(header)).encode()
         self.entries.updateValue((HEADER,), (text + b"\n" + beside,))
-        for row in done.rows():
+        for row in done.rows(self.figures):
             yield Row(**row)
 
     def _check_query(self) -> None:

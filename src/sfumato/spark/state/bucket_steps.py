@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from sfumato.spark.crossing import chunks
 from sfumato.spark.crossing.columns_once import put_together
-from sfumato.spark.crossing.counts import difference
+from sfumato.spark.crossing.figures import Figures, difference
+from sfumato.tables.arrow import joined
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
     from sfumato.tables.chain import Chain
@@ -35,8 +37,14 @@ class Done:
     gauges: dict[str, Any]
     snapshot: bytes | None
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        return answer_rows(self.chunks, self.changes, self.gauges)
+    def rows(self, figures: Figures) -> Iterator[dict[str, Any]]:
+        """Rows (chunk, figures): these come once, with the first chunk or without any."""
+        if not self.chunks and not any(self.changes.values()):
+            return
+        first = self.chunks[0] if self.chunks else None
+        yield {"chunk": first, **figures.cells({**self.changes, **self.gauges})}
+        for chunk in self.chunks[1:]:
+            yield {"chunk": chunk}
 
 
 def advanced(operator: TableOperator | Chain, batch: Entries, now: int, snapshot: bool) -> Done:
@@ -52,7 +60,7 @@ def advanced(operator: TableOperator | Chain, batch: Entries, now: int, snapshot
 
 def step(operator: TableOperator | Chain, batch: Entries, now: int) -> list[pa.Table]:
     """What comes out because of some entries: rows first, then a timeout, or the stream's end."""
-    rows = [(side, put_together(chunks.from_bytes(chunk))) for side, chunk in batch if side >= 0]
+    rows = list(_tables(batch))
     outputs = operator.process(rows, now) if rows else []
     sides = {side for side, _ in batch}
     if IDLE in sides:
@@ -60,6 +68,13 @@ def step(operator: TableOperator | Chain, batch: Entries, now: int) -> list[pa.T
     if END in sides:
         outputs = [*outputs, *operator.flush()]
     return outputs
+
+
+def _tables(batch: Entries) -> Iterator[tuple[int, pa.Table]]:
+    """(side, rows) of the chunks, those of one side and layout that follow each other as one."""
+    of_rows = [(side, chunks.from_bytes(chunk)) for side, chunk in batch if side >= 0]
+    for (side, _), found in groupby(of_rows, lambda of: (of[0], of[1].schema.metadata)):
+        yield side, put_together(joined([table for _, table in found]))
 
 
 def to_log(batch: Entries, now: int) -> bytes:
@@ -81,17 +96,3 @@ def from_log(data: bytes) -> tuple[list[tuple[int, bytes]], int]:
 def encoded(outputs: Iterable[pa.Table]) -> Iterator[bytes]:
     """Chunks of answers."""
     return (part for table in outputs if table.num_rows for part in chunks.parts(table))
-
-
-def answer_rows(
-    found: Iterable[bytes], changes: dict[str, int], gauges: dict[str, Any]
-) -> Iterator[dict[str, Any]]:
-    """Rows (chunk, counters, gauges): these come once, with the first chunk or without any."""
-    nothing = dict.fromkeys(changes, 0) | dict.fromkeys(gauges)
-    rest = iter(found)
-    first = next(rest, None)
-    if first is None and not any(changes.values()):
-        return
-    yield {"chunk": first, **changes, **gauges}
-    for chunk in rest:
-        yield {"chunk": chunk, **nothing}

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from sfumato.spark.crossing import chunks
-from sfumato.spark.crossing.counts import figure_kinds
+from sfumato.spark.crossing.figures import Figures
 from sfumato.spark.state.bucket_state import BucketProcessor
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
@@ -28,12 +29,12 @@ def run_buckets(
     """
     return packed.groupBy(chunks.BUCKET).transformWithState(
         BucketProcessor(blueprint, fingerprint, idle_timeout),
-        answer_schema(blueprint),
+        answer_type(blueprint),
         "Append",
         "None" if idle_timeout is None else "ProcessingTime",
     )
 
 
-def answer_schema(blueprint: TableConfig | ChainConfig) -> str:
+def answer_type(blueprint: TableConfig | ChainConfig) -> StructType:
     """The columns of answers to a bucket: a chunk of rows, counters and gauges."""
-    return ", ".join(["chunk binary", *(f"{n} {of}" for n, of in figure_kinds(blueprint).items())])
+    return StructType([StructField("chunk", BinaryType()), *Figures.of(blueprint).columns])

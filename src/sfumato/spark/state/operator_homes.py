@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # a process beside the driver imports this, and must not impo
     from sfumato.tables.chain import Chain
     from sfumato.tables.operator import TableOperator
 
+LEAST_WORK = 50
 # Of each query: held while one of its operators is at work here.
 _AT_WORK: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
 
@@ -52,8 +53,8 @@ class Turn(NamedTuple):
 class Resident:
     """An operator that lives here, and the bytes that it takes.
 
-    They are measured again once the work since then took ten times as long as measuring them:
-    an operator of many keys is not looked through for the few that have rows.
+    They are measured again once the work since then took LEAST_WORK times as long as measuring
+    them: an operator of many keys is not looked through for the few that have rows.
     """
 
     operator: TableOperator | Chain
@@ -67,7 +68,7 @@ class Resident:
         done = advanced(self.operator, batch, turn.now, turn.whole)
         end = time.perf_counter()
         self.worked += end - start
-        if self.worked > 10 * self.measuring:
+        if self.worked > LEAST_WORK * self.measuring:
             self.size = self.operator.nbytes
             self.worked, self.measuring = 0.0, time.perf_counter() - end
         return done

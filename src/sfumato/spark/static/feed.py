@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.spark.crossing.chunks import BUCKET
-from sfumato.spark.crossing.counts import difference
+from sfumato.spark.crossing.figures import difference
 from sfumato.spark.static.ordered_rows import SIDE, Part
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from sfumato.spark.crossing.chunks import BUCKET
 from sfumato.spark.crossing.columns_once import Once
-from sfumato.spark.crossing.counts import figure_kinds
+from sfumato.spark.crossing.figures import Figures
 from sfumato.spark.static.answer_batches import ANSWERS, answer_batches, answer_type
 from sfumato.spark.static.feed import answers
 from sfumato.spark.static.ordered_rows import in_order
@@ -46,13 +46,13 @@ def run_whole(
         buckets *= config.tasks
         frames = [_for_all(frame, config.tasks) for frame in frames]
     rows, parts = in_order(frames, sides, config, buckets, _partitions(frames[0], buckets))
-    most, kinds = _batch_rows(frames[0]), figure_kinds(config)
+    most, figures = _batch_rows(frames[0]), Figures.of(config)
 
     def fed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         found = answers(read_ahead(batches, AHEAD), config, parts, most)
-        return answer_batches(found, given, kinds)
+        return answer_batches(found, given, figures)
 
-    return rows.mapInArrow(fed, answer_type(given, kinds))
+    return rows.mapInArrow(fed, answer_type(given, figures))
 
 
 def answers_alone(out: DataFrame) -> DataFrame:

@@ -23,8 +23,10 @@ from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, TIE, TableConfig, TableOperator
 
 EVENT = "event"
-# The sum of each bin, as text: a list is no figure that every client of Spark's takes.
-WAITS = ", ".join(f"CAST(coalesce(sum(waits[{i}]), 0) AS STRING)" for i in range(BINS))
+# The sum of each bin, as text: a list is no figure that every client of Spark's takes. As one
+# aggregate: Spark plans each anew for every micro-batch.
+ADD = "(a, b) -> zip_with(a, b, (x, y) -> x + y)"
+SUMS = f"aggregate(collect_list(waits), array_repeat(0L, {BINS}), {ADD})"
 FARTHEST = 1 << 60  # microseconds from 1970: event times and arrivals beyond it are invalid
 
 
@@ -59,7 +61,7 @@ class ReorderTableConfig(TableConfig):
         "lag": ("long", "max(lag)"),
         "slowest": ("string", "min_by(slowest, oldest)"),
         "waited": ("long", "max(waited)"),
-        "waits": ("array<long>", f"concat_ws(',', {WAITS})"),
+        "waits": ("array<long>", f"array_join(CAST({SUMS} AS ARRAY<STRING>), ',')"),
     }
 
     def __post_init__(self) -> None:

@@ -1,0 +1,73 @@
+"""Counters and gauges of an operator, which stand beside its answers: a list for each kind of them.
+
+A column for each, some dozens, would cost more than they are worth: Spark plans, compiles and
+passes on every column of a micro-batch, at each place where something is observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructType
+
+if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
+    from sfumato.tables.chain import ChainConfig
+    from sfumato.tables.operator import TableConfig
+
+# Where figures of a kind, as Spark calls it, are; what one is for Spark and for Arrow.
+COLUMNS: dict[str, tuple[str, DataType, pa.DataType]] = {
+    "long": ("numbers", LongType(), pa.int64()),
+    "string": ("texts", StringType(), pa.string()),
+    "array<long>": ("lists", ArrayType(LongType()), pa.list_(pa.int64())),
+}
+
+
+class Figures:
+    """Which figures there are. kinds : name -> what Spark calls its type"""
+
+    def __init__(self, kinds: Mapping[str, str]) -> None:
+        self.names: dict[str, list[str]] = {}  # by kind: those of a column, in order
+        for name, kind in kinds.items():
+            self.names.setdefault(kind, []).append(name)
+
+    @classmethod
+    def of(cls, blueprint: TableConfig | ChainConfig) -> Figures:
+        """Those of an operator."""
+        gauges = {name: of for name, (of, _) in blueprint.gauges.items()}
+        return cls(dict.fromkeys(blueprint.counters, "long") | gauges)
+
+    @property
+    def columns(self) -> StructType:
+        """The columns."""
+        found = StructType()
+        for kind in self.names:
+            found = found.add(COLUMNS[kind][0], ArrayType(COLUMNS[kind][1]))
+        return found
+
+    @property
+    def fields(self) -> list[pa.Field]:
+        """The same as Arrow's."""
+        return [pa.field(COLUMNS[kind][0], pa.list_(COLUMNS[kind][2])) for kind in self.names]
+
+    @property
+    def places(self) -> dict[str, str]:
+        """Each figure by its name, in SQL."""
+        return {
+            name: f"{COLUMNS[kind][0]}[{place}]"
+            for kind, names in self.names.items()
+            for place, name in enumerate(names)
+        }
+
+    def cells(self, known: Mapping[str, Any]) -> dict[str, list[Any]]:
+        """A row of the columns; NULL for figures that are not known."""
+        return {
+            COLUMNS[kind][0]: [known.get(name) for name in names]
+            for kind, names in self.names.items()
+        }
+
+
+def difference(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
+    """What counters have grown by."""
+    return {name: count - before.get(name, 0) for name, count in after.items()}
