@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
 from sfumato.spark.crossing import chunks
@@ -22,8 +23,20 @@ AT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 def read(out):
     """What the first operator of a chain reads, and the same with each column once."""
     (reader,) = Fused(made(out)).sources
-    frame = projected(reader, 1)
-    return frame, Once(frame, reader.same(), chunks.BUCKET)
+    frame, cells = projected(reader, 1)
+    read = frame.select(*structs(cells))
+    return read, Once(frame, cells, reader.same(), chunks.BUCKET)
+
+
+def structs(cells):
+    """The columns, structs made of their cells."""
+    for name, of in cells.items():
+        yield (F.struct(*structs(of)) if isinstance(of, dict) else of).alias(name)
+
+
+def once_of(df, same):
+    """Of a frame with a column k beside the table."""
+    return Once(df, {name: F.col(name) for name in df.columns if name != "k"}, same, "k")
 
 
 def test_the_rows_of_a_chain_are_put_together_as_they_were(spark):
@@ -45,7 +58,7 @@ def test_the_rows_of_a_chain_are_put_together_as_they_were(spark):
     (chunk,) = [row["chunk"] for row in chunks.pack(once.frame, 0, 1, once.layout).collect()]
     table = chunks.from_bytes(chunk)
     assert table.column_names == leaves
-    expected = frame.drop(chunks.BUCKET).toArrow()
+    expected = frame.toArrow()
     again = put_together(table)
     assert {f.name: (f.type, f.nullable) for f in again.schema} == {
         f.name: (f.type, f.nullable) for f in expected.schema
@@ -83,7 +96,7 @@ def test_columns_of_other_types_are_other_columns(spark):
         "0 AS k",
     )
     same = {"a": 0, "wide": 0, "row": {fixed(0): 0, fixed(1): "another"}}
-    once = Once(df, same, "k")
+    once = once_of(df, same)
     assert once.frame.columns[:4] == ["k", "a", "wide", "b"]
     assert len(once.frame.columns) == 5
 
@@ -100,9 +113,9 @@ def test_what_is_in_the_lists_of_another_column_does_not_cross_itself(spark):
     )  # fmt: skip
     lists = Whole("alternatives")
     same = {"x": Field(lists, "x"), "prob": Field(lists, "prob"), "short": Field(lists, "x")}
-    alone = Once(df.drop("row"), same, "k")
+    alone = once_of(df.drop("row"), same)
     assert {"x", "prob", "short"} <= set(alone.frame.columns)
-    once = Once(df, same | {"row": {"a": lists}}, "k")
+    once = once_of(df, same | {"row": {"a": lists}})
     assert len(once.frame.columns) == 3
     assert "short" in once.frame.columns
     table = once.frame.drop("k").toArrow().combine_chunks()
@@ -124,7 +137,7 @@ def test_structs_of_constants_and_columns_are_put_together(spark):
         "a": Single({"prob": Constant(1.0), "on0": Whole("x")}),
         "row": {"c": Constant(0)},
     }
-    once = Once(df, same, "k")
+    once = once_of(df, same)
     assert once.frame.columns == ["k", "x"]
     again = put_together(marked(once.frame.drop("k").toArrow(), once.layout))
     expected = df.drop("k").toArrow()

@@ -29,32 +29,37 @@ LAYOUT = b"sfumato"  # key of an Arrow schema's metadata
 CONSTANTS = {"int": "int32", "double": "double"}  # Arrow's names of the types they can have
 
 
+Cells = Mapping[str, "Cells | Column"]  # columns by name, or fields of a struct that nobody makes
+
+
 class Once:
     """A frame with every column once.
 
-    frame : the columns   kinds : the schema of the frame before
-    layout : for each column of the frame before, or field of its structs, [name, whether NULL is
+    frame : the columns   kinds : the schema of the table that is put together
+    layout : for each column of that table, or field of its structs, [name, whether NULL is
         possible, cells], as text; the cells are the name of a column here; a list of such fields;
         {"value": number, "type": of Arrow}, or {"value": None, "type": see `_null_type`};
         {"of": cells, "nullable": whether NULL is possible} for lists of one; or
         {"list": name of a column here, "field": of its structs, "nullable": ...}
     """
 
-    def __init__(self, frame: DataFrame, same: Mapping[str, Any], beside: str) -> None:
-        """same : what each column is, by its name: equal where columns are, a mapping of a struct
-        whose fields are told apart; a column that is not named is no other one
-        beside : a column that is no part of the table, which stays as it is
+    def __init__(
+        self, frame: DataFrame, cells: Cells, same: Mapping[str, Any], beside: str
+    ) -> None:
+        """cells : the table's columns, of the frame
+        same : what each is, by its name: equal where columns are, a mapping of a struct whose
+        fields are told apart; a column that is not named is no other one
+        beside : a column of the frame that is no part of the table, which stays as it is
         """
         self._spark = frame.sparkSession
         self._chosen: dict[Hashable, str] = {}
         self._columns: list[Column] = [F.col(beside)]
-        fields = [field for field in frame.schema.fields if field.name != beside]
+        self.kinds = _kinds(cells, iter(frame.select(*_columns(cells)).schema.fields))
         # Structs last: where a column is in one, too, it keeps its name.
-        order = sorted(fields, key=lambda field: isinstance(same.get(field.name), Mapping))
-        given = [(f, same.get(f.name, f.name), F.col(f.name)) for f in order]
+        order = sorted(self.kinds.fields, key=lambda of: isinstance(same.get(of.name), Mapping))
+        given = [(f, same.get(f.name, f.name), cells[f.name]) for f in order]
         self._lists = {of: found for each in given for of, found in _lists(*each)}
         self._parts = {field.name: self._part(field, *of) for field, *of in given}
-        self.kinds = frame.schema
         self.layout = json.dumps([self._parts[field.name] for field in order])
         self.frame = frame.select(*self._columns)
 
@@ -67,12 +72,9 @@ class Once:
         )  # what rows are ordered and told apart by is neither row nor list
         return reduce(lambda column, each: column[each], fields, F.col(of))
 
-    def _part(
-        self, field: StructField, same: Any, cells: Column, *, inner: bool = False
-    ) -> list[Any]:
+    def _part(self, field: StructField, same: Any, cells: Any, *, inner: bool = False) -> list[Any]:
         kind: Any = field.dataType
         if isinstance(same, Mapping):
-            assert isinstance(kind, StructType)
             parts = [self._part(f, same[f.name], cells[f.name], inner=True) for f in kind.fields]
             return [field.name, field.nullable, parts]
         if isinstance(same, Single) and isinstance(kind, ArrayType):
@@ -112,8 +114,26 @@ class Once:
         return self._chosen[key]
 
 
+def _columns(cells: Cells) -> Iterator[Column]:
+    """All columns, those of structs among them."""
+    for of in cells.values():
+        yield from _columns(of) if isinstance(of, Mapping) else [of]
+
+
+def _kinds(cells: Cells, known: Iterator[StructField]) -> StructType:
+    """The schema of cells; known : of their columns, in turn."""
+    found = StructType()
+    for name, of in cells.items():
+        if isinstance(of, Mapping):
+            found = found.add(name, _kinds(of, known), False)
+        else:
+            field = next(known)
+            found = found.add(name, field.dataType, field.nullable)
+    return found
+
+
 def _lists(
-    field: StructField, same: Any, cells: Column
+    field: StructField, same: Any, cells: Any
 ) -> Iterator[tuple[Whole, tuple[ArrayType, Column]]]:
     """The whole columns of a frame that are lists of structs, in a column or in its fields."""
     kind: Any = field.dataType

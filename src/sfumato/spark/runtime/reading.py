@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.spark.crossing import chunks
+from sfumato.spark.crossing.columns_once import Cells
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import Passed, column, fixed
 from sfumato.spark.model.same import Constant, Whole
@@ -154,17 +155,17 @@ class Reader:
         return {f"{self.name}_{name}": found for name, found in self.computed.items()}
 
     def read(self, rows: DataFrame, names: Sequence[str]) -> tuple[DataFrame, list[str]]:
-        """`rows` and behind them the columns that the operator reads; what these are called.
+        """`rows` and behind them the columns that the operator reads, but `row`; their names.
 
         names : those of the columns c0, c1, ... of `rows`, which has `values` too
         """
         one = self.input
-        columns = {ROW: self._row(names)}
-        for of, name in one.columns.items():
-            if self.knows(name):
-                columns[of] = F.col(fixed(names.index(name)))
-        computed = {name: F.col(f"{self.name}_{name}") for name in self.computed}
-        columns |= computed
+        columns = {
+            of: F.col(fixed(names.index(name)))
+            for of, name in one.columns.items()
+            if self.knows(name)
+        }
+        columns |= {name: F.col(f"{self.name}_{name}") for name in self.computed}
         if one.ordered:
             columns[TIE] = one.tie(names)
         found = rows.select("*", *(cells.alias(name) for name, cells in columns.items()))
@@ -187,24 +188,25 @@ class Reader:
             row = {fixed(i): Whole(n) if self.knows(n) else Constant(None) for i, n in passed}
         return found | {ROW: row or {fixed(0): Constant(0)}}
 
-    def _row(self, names: Sequence[str]) -> Column:
+    def row(self, names: Sequence[str], riders: Mapping[str, Cells]) -> Cells:
+        """The cells of `row`. names : as for `read`    riders : what rides in it, by name"""
+        none: Cells = {fixed(0): F.lit(0)}
         if not self.last:
-            riders = [F.col(rider.name) for rider in self.riders]
-            return F.struct(*(riders or [F.lit(0).alias(fixed(0))]))
-        cells = []
+            return {rider.name: riders[rider.name] for rider in self.riders} or none
+        cells: dict[str, Cells | Column] = {}
         for i, of in enumerate(self.input.passed.fields):
             # What only an operator before this one knows is put in between the two.
             known = F.col(fixed(names.index(of.name))) if self.knows(of.name) else F.lit(None)
-            cells.append(known.cast(of.dataType).alias(fixed(i)))
-        return F.struct(*(cells or [F.lit(0).alias(fixed(0))]))
+            cells[fixed(i)] = known.cast(of.dataType)
+        return cells or none
 
 
 def _as_it_is(name: str) -> Column:
     return F.coalesce(column(name), F.lit(False)) if name == LATE else column(name)
 
 
-def projected(reader: Reader, buckets: int) -> DataFrame:
-    """The columns that the operators of a chain read of a frame, under fixed names.
+def projected(reader: Reader, buckets: int) -> tuple[DataFrame, Cells]:
+    """A frame, with a bucket, and of its columns what the operators of a chain read, by fixed name.
 
     reader : how the first operator reads it    buckets : how many there are
     """
@@ -212,20 +214,27 @@ def projected(reader: Reader, buckets: int) -> DataFrame:
     values = {name: of for one in reader.all() for name, of in one.values.items()}
     given = [*(fixed(i) for i in range(len(names))), *values]
     rows = frame.select("*", *values.values()).toDF(*given)
+    riders: dict[str, Cells] = {}
     for rider in reader.all():
         rows, own = rider.read(rows, names)
+        places = {name: name for name in own}
         if rider is not reader:
-            rows = rows.select(*given, F.struct(*own).alias(rider.name))
-            given.append(rider.name)
+            places = {name: f"{rider.name}__{name}" for name in own}
+            apart = [F.col(name).alias(place) for name, place in places.items()]
+            rows = rows.select(*given, *apart)
+            given += places.values()
+        cells = {name: F.col(place) for name, place in places.items()}
+        riders[rider.name] = {ROW: rider.row(names, riders), **cells}
+    found = dict(riders[reader.name])
     keys = [F.col(fixed(names.index(name))) for name in reader.bucket_key]
-    bucket = _bucket(keys, buckets).alias(chunks.BUCKET)
+    rows = rows.withColumn(chunks.BUCKET, _bucket(keys, buckets))
     if not reader.input.validated:
-        return rows.select(*own, bucket)
+        return rows, found
+    del found[INVALID]
     reasons = [] if reader.input.reason is None else [F.col(REASON)]
-    rows = rows.select(*own, *reasons, bucket)
     why = F.coalesce(*reasons, F.lit(reader.input.lacking))
     counted = rows.observe(reader.metrics, *counted_invalid(F.col(INVALID), why))
-    return counted.where(~F.col(INVALID)).drop(INVALID, REASON)
+    return counted.where(~F.col(INVALID)), found
 
 
 def counted_invalid(invalid: Column, reason: Column) -> list[Column]:

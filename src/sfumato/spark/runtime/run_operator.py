@@ -64,7 +64,7 @@ def run_operator(
     spark = inputs[0].frame.sparkSession
     buckets = bucket_count(spark)
     sides = [
-        Once(projected(reader, buckets), reader.same(), chunks.BUCKET) for reader in chain.sources
+        Once(*projected(reader, buckets), reader.same(), chunks.BUCKET) for reader in chain.sources
     ]
     streams = any(once.frame.isStreaming for once in sides)
     if streams:
