@@ -44,12 +44,11 @@ BATCH = 65_536  # rows that an operator in memory gets at once
 IN_MEMORY = 1_000_000  # rows, of what operators in memory are timed with
 KEYS = 1000
 RUNS = (
-    ("reorder, Range", 1_000_000, 2),
-    ("reorder, Range", 5_000_000, 2),
-    ("join", 1_000_000, 2),
+    ("reorder, Range", 20_000_000, 2),
+    ("reorder, Range", 50_000_000, 2),
+    ("reorder, Range by key", 6_000_000, 1),
+    ("reorder, Range by key", 6_000_000, 2),
     ("join", 10_000_000, 2),
-    ("reorder, Range by key", 1_000_000, 1),
-    ("reorder, Range by key", 1_000_000, 2),
 )
 HEAD = "Written by `make static`; no number is typed."
 
