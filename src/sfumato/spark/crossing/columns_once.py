@@ -27,8 +27,6 @@ from sfumato.tables.arrow import as_array
 
 LAYOUT = b"sfumato"  # key of an Arrow schema's metadata
 CONSTANTS = {"int": "int32", "double": "double"}  # Arrow's names of the types they can have
-
-
 Cells = Mapping[str, "Cells | Column"]  # columns by name, or fields of a struct that nobody makes
 
 

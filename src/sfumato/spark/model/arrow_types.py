@@ -16,8 +16,8 @@ LARGE = "spark.sql.execution.arrow.useLargeVarTypes"
 
 def arrow_schema(columns: StructType, spark: SparkSession | None = None) -> pa.Schema:
     """What PySpark makes of the columns for Arrow. spark : a session whose settings say the time
-    zone of times, and how text is held; None: UTC, as Spark holds it unless told"""
-    known = inspect.signature(to_arrow_schema).parameters  # PySpark 4.1 asks for no time zone
+    zone of times, and how text is held; None: UTC, and as Spark holds text unless told"""
+    known = inspect.signature(to_arrow_schema).parameters  # older PySparks know no zone but UTC
     asked: dict[str, Any] = {"timezone": "UTC"}
     if spark is not None:
         large = spark.conf.get(LARGE, "false") == "true"
