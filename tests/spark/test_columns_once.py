@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
+import inspect
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import to_arrow_schema
 
 import sfumato as sf
 from sfumato.spark.crossing import chunks
 from sfumato.spark.crossing.columns_once import LAYOUT, Once, marked, put_together
+from sfumato.spark.model.arrow_types import ZONE
 from sfumato.spark.model.names import fixed
 from sfumato.spark.model.same import Constant, Field, Single, Whole
 from sfumato.spark.runtime.fused import Fused
@@ -152,3 +156,29 @@ def test_a_text_that_only_looks_like_a_column_is_computed(spark):
     out = sf.window_aggregate(df, asked, window=sf.Rows(2), order="at")
     (row,) = out.collect()
     assert [row[name].mean for name in asked] == [1.0, 5.0, 1.0, 7.0]
+
+
+@pytest.mark.skipif(
+    "timezone" not in inspect.signature(to_arrow_schema).parameters,
+    reason="this PySpark makes UTC of every time zone",
+)
+def test_nulls_that_stand_for_times_have_the_time_zone_of_the_session(spark):
+    """A chain holds them beside rows whose times Spark has given it."""
+
+    def types_of(batches):
+        for batch in batches:
+            yield pa.record_batch({"kind": [str(batch.schema.field("row").type)]})
+
+    rows = [(i, AT + dt.timedelta(seconds=i), 1.0 * i) for i in range(4)]
+    spark.conf.set(ZONE, "America/New_York")
+    try:
+        df = spark.createDataFrame(rows, "id int, at timestamp, x double").coalesce(1)
+        controlled = sf.reorder(df, event_time="at", arrival="at", drop_ratio=0.1)
+        out = sf.window_aggregate(controlled, {"m": "avg(x)"}, window=sf.Rows(2), order="at")
+        frame, once = read(out)
+        (chunk,) = [row["chunk"] for row in chunks.pack(once.frame, 0, 1, once.layout).collect()]
+        given = frame.mapInArrow(types_of, "kind string").first()["kind"]
+    finally:
+        spark.conf.set(ZONE, "UTC")
+    assert "tz=America/New_York" in given
+    assert str(put_together(chunks.from_bytes(chunk)).schema.field("row").type) == given
