@@ -172,14 +172,21 @@ PLAIN = pa.table(
 
 
 def rows_that_spark_makes(given) -> pa.Table:
-    """What an operator reads of an input, before it is packed."""
-    if hasattr(given, "projected"):
-        rows = given.projected(1, "m")
-    else:
-        from sfumato.spark.runtime.reading import Reader, projected
+    """What an operator reads of an input, as it comes out of what crossed to Python."""
+    from sfumato.spark.crossing.columns_once import Once, marked, put_together
+    from sfumato.spark.runtime.reading import Reader, projected
 
-        rows = projected(Reader(given, [], "m"), 1)
-    return rows.drop("__bucket").toArrow().sort_by(TIE)
+    reader = Reader(given, [], "m")
+    once = Once(*projected(reader, 1), reader.same(), "__bucket")
+    crossed = once.frame.drop("__bucket").toArrow()
+    return put_together(marked(crossed, once.layout)).sort_by(TIE)
+
+
+def assert_equal(got: pa.Table, expected: pa.Table) -> None:
+    """The same columns, in any order, with the same values; NaN equals NaN."""
+    assert sorted(got.column_names) == sorted(expected.column_names)
+    for name in expected.column_names:
+        assert repr(got[name].to_pylist()) == repr(expected[name].to_pylist()), name
 
 
 def by_spark(spark, table, **plan):
@@ -209,9 +216,7 @@ def test_the_rows_of_a_window_are_those_that_spark_makes(spark, table, expressio
     )
     found = reading.read(table)
     got = found.rows.sort_by(TIE)
-    assert got.column_names == expected.column_names
-    for name in expected.column_names:
-        assert repr(got[name].to_pylist()) == repr(expected[name].to_pylist()), name
+    assert_equal(got, expected)
     assert found.given == table.num_rows
     assert sum(found.invalid.values()) == table.num_rows - expected.num_rows
 
@@ -226,9 +231,7 @@ def test_the_rows_of_a_join_are_those_that_spark_makes(spark):
         expected = rows_that_spark_makes(input_of(side, False))
         passed = [name for name in table.column_names if name != "alternatives"]
         got = of_join(passed, ["at"], ["k"], on).read(table).rows.sort_by(TIE)
-        assert sorted(got.column_names) == sorted(expected.column_names)
-        for name in expected.column_names:
-            assert repr(got[name].to_pylist()) == repr(expected[name].to_pylist()), name
+        assert_equal(got, expected)
 
 
 def test_reasons_are_those_of_the_rejected_rows(spark):
