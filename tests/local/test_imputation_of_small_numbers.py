@@ -18,7 +18,8 @@ def test_alternatives_are_finite_and_about_as_in_another_unit():
         rows = pa.table({"x": [0.5 * unit], "y": pa.array([None], pa.float64())})
         past = pa.table({"x": x * unit, "y": y * unit})
         near = ["x -> y : 0.05 -> 0.1"]
-        known = sl.impute(rows, repository=past, attributes=["x", "y"], dependencies=near)
+        with np.errstate(divide="raise", invalid="raise"):
+            known = sl.impute(rows, repository=past, attributes=["x", "y"], dependencies=near)
         (given,) = known.column("alternatives").to_pylist()
         return sum(one["prob"] * one["y"] / unit for one in given)
 

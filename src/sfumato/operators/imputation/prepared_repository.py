@@ -279,7 +279,7 @@ def _calibrate(held_out: HeldOut, t: int, asked: int, found: Calibration) -> Non
     for group, own in enumerate(ranks):
         if own:
             rank, far, off, _ = own
-            far = far / np.sqrt(found.unit[t] ** 2 + off**2)
+            far = far / np.hypot(found.unit[t], off)  # its square may be 0
             inside, outside = rank[np.isfinite(rank)], np.sort(far[np.abs(far) > 0.0])
             curve_and_tails = curve_of(inside, outside, BINS, PRIOR)
             found.curve[t, group], found.tails[t, group] = curve_and_tails
