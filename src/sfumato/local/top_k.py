@@ -16,7 +16,7 @@ from sfumato.local.model.window_plan import WindowPlan
 from sfumato.operators.ranking.semantics import semantics_of
 from sfumato.queries import Top
 from sfumato.tables.operator import ROW
-from sfumato.tables.ranking.query import ANSWER, RankingQuery
+from sfumato.tables.ranking.query import ANSWER, Columns, RankingQuery
 from sfumato.tables.reading.naming import Shown
 from sfumato.windows import Range, Rows
 
@@ -50,8 +50,8 @@ def top_k(
     The other arguments, the columns and the counters are those of `sfumato.top_k` over a static
     frame. Raises ValueError or TypeError for wrong arguments, and what cannot be computed.
     """
-    columns = (order, key, existence, rules, streams)
-    ranking = Ranking.asked(frame_of(df), queries, by, ascending, window, *columns)
+    columns = Columns(order, key, existence, rules, streams)
+    ranking = Ranking.asked(frame_of(df), queries, by, ascending, window, columns)
     ranked_by = semantics_of(semantics, probability, alpha, weights)
     config = ranking.config(ranked_by, plan, forget_after)
     given = Input(ranking.frame, ranking.reading(scored=True))

@@ -20,7 +20,7 @@ from sfumato.spark.model.window_plan import WindowPlan
 from sfumato.spark.runtime.made import made, remember
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
 from sfumato.spark.window_aggregate import window_input
-from sfumato.tables.ranking.query import ANSWER, RankingQuery
+from sfumato.tables.ranking.query import ANSWER, Columns, RankingQuery
 from sfumato.windows import Range, Rows
 
 MOST_COUNTED = 100  # queries whose answers are counted one by one: each is a column of a metric
@@ -116,8 +116,8 @@ def top_k(
     >>> [(row["rank"], row.row.id, round(row.probability, 2)) for row in best.collect()]
     [(1, 3, 1.0), (2, 4, 0.94)]
     """
-    columns = (order, key, existence, rules, streams)
-    ranking = Ranking.asked(SparkFrame(df), queries, by, ascending, window, *columns)
+    columns = Columns(order, key, existence, rules, streams)
+    ranking = Ranking.asked(SparkFrame(df), queries, by, ascending, window, columns)
     ranked_by = semantics_of(semantics, probability, alpha, weights)
     config = ranking.config(ranked_by, plan, forget_after)
     metrics = metrics_name("top_k", name)

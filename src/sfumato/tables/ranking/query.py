@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.queries import Top, direction, registered
@@ -20,6 +20,16 @@ from sfumato.tables.windows.wanted import Wanted
 from sfumato.windows import Range, Rows, window_of
 
 ANSWER = ("query", "k", "time", "rank", "score", "probability", "row", "stream", "answered")
+
+
+class Columns(NamedTuple):
+    """The arguments of `top_k` that name columns."""
+
+    order: str
+    key: str | Sequence[str] | None
+    existence: str | None
+    rules: str | None
+    streams: str | None
 
 
 @dataclass(frozen=True)
@@ -42,11 +52,7 @@ class RankingQuery(WindowQuery):
         by: str,
         ascending: bool | None,
         window: Any,
-        order: str,
-        key: str | Sequence[str] | None,
-        existence: str | None,
-        rules: str | None,
-        streams: str | None,
+        columns: Columns,
     ) -> Self:
         """The queries that the arguments of `top_k` are."""
         window = window_of(window)
@@ -54,8 +60,9 @@ class RankingQuery(WindowQuery):
             raise TypeError(f"`window` must be sf.Range or sf.Rows; got {window!r}")
         by, ascending = direction(by, ascending)
         named = registered(queries, window.every if isinstance(window, Range) else None)
-        columns = (order, key, existence, None, rules, streams)
-        return cls(frame, [Wanted("", "sum", by)], window, *columns, named, ascending)
+        order, key, existence, rules, streams = columns
+        given = (order, key, existence, None, rules, streams, named, ascending)
+        return cls(frame, [Wanted("", "sum", by)], window, *given)
 
     def __post_init__(self) -> None:
         super().__post_init__()
