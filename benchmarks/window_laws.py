@@ -1,4 +1,4 @@
-"""Laws of aggregates over uncertain count windows, kept up, against recomputation.
+"""Laws of aggregates over uncertain count windows, updated by every arrival, against recomputation.
 
 Ours is the whole operator, finding the window, means and standard deviations included; asked for
 are three quantiles of the law of sum, avg and quantile (1,000 sampled worlds) and count (exact).

@@ -191,7 +191,7 @@ def test_a_silent_source_holds_nobody_back_until_it_speaks_again():
     silent = reorder.idle(np.array([1]))
     assert silent.event_time.tolist() == [20, 30]
     assert rows((0, 50)) == [(40, False, 40)]
-    # source 1 speaks again: 35 is above its own punctuation (15), but 40 came out already
+    # source 1 speaks again: 35 is above its own punctuation (15), but 40 has come out
     assert rows((1, 35), (1, 45), (0, 60), (1, 70)) == [(35, True, 40), (45, False, 45)]
     assert reorder.counters["after_idle"] == 1
     assert reorder.counters["late"] == 1

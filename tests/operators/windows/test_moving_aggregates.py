@@ -1,4 +1,4 @@
-"""avg, min and max kept up over long streams, against the recursion over each held window.
+"""avg, min and max updated over long streams, against the recursion over each held window.
 
 Small windows against the possible worlds are in test_count_window_aggregate; here windows are
 large enough that both parts, their bands, and the choice of candidates matter.

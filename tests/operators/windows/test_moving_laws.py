@@ -1,4 +1,4 @@
-"""Laws of count, sum, average and quantile kept up over long streams.
+"""Laws of count, sum, average and quantile updated over long streams.
 
 Small windows against the possible worlds are in test_count_window_aggregate. Here the sampled
 worlds are drawn again for every window, and the count's law is that of the recursion.

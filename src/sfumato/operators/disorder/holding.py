@@ -60,7 +60,7 @@ class Least:
 
 
 class Held:
-    """Figures of what a reorder holds, kept up as it goes on.
+    """Figures of what a reorder holds behind each micro-batch.
 
     Cost: of the rows held of the keys that just had rows, but for a key whose figure was the least;
     at first and after `anew`, of all.
