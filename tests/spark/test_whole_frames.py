@@ -416,3 +416,18 @@ def test_no_more_is_read_ahead_than_was_asked_for_and_nothing_behind_the_end():
     found.close()
     assert read == [0, 1, 2, 3]
     assert not wanted.acquire(timeout=3 * WAIT)
+
+
+def test_one_side_of_a_join_need_not_have_rows(spark):
+    """Its controller has sources, whose names nobody knows before they speak."""
+    named = {"ts": "id * 1000000", "arrival": "id * 1000000", "source": "id % 3", "x": "id / 2"}
+    some = spark.range(20).selectExpr(*(f"{of} AS {name}" for name, of in named.items()))
+
+    def extents(df):
+        ordered = sf.reorder(df, event_time="ts", arrival="arrival", slack=2, source="source")
+        return sf.window_aggregate(
+            ordered, {"m": "sum(x)"}, window=sf.Range("5 seconds"), order="ts"
+        )
+
+    assert sf.extent_join(extents(some), extents(some.limit(0))).count() == 0
+    assert sf.extent_join(extents(some), extents(some)).count() == 4

@@ -20,6 +20,17 @@ def test_every_operator_over_tables_keeps_the_laws_of_operators(name, law, seed)
     LAWS[law](subject, np.random.default_rng(seed))
 
 
+@pytest.mark.parametrize("name", TABLES)
+def test_nothing_comes_out_at_the_end_where_no_row_came(name):
+    """So it is of a bucket whose keys another side of a join has."""
+    subject = TABLES[name]
+    operator = subject.make()
+    assert subject.finish(operator) == []
+    again = subject.restore(operator, operator.snapshot())
+    assert subject.finish(again) == []
+    assert subject.counts(again) == subject.counts(subject.make())
+
+
 # Where stores of rows are merged and gathered again and again; the rest is below the tables.
 STORES = [
     "rows window that forgets", "extents", "reorder", "top-k", "similarity join", "self join",

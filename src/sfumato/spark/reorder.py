@@ -67,7 +67,8 @@ def reorder(
         nothing back until it speaks again; where nobody is left, all rows come out
     forget_after : a key whose next row arrives later than this after its last one, "1 day", begins
         anew: first all that it holds comes out, in order, as at the end of a stream. Silent keys
-        go soon after that. Not with `source`
+        go soon after that. Longer than any row is delayed: a new controller knows no row of before,
+        and event times may go back. Not with `source`
     name : of the metrics, instead of the number N
 
     `punctuation` (of event_time's type): no row with an event time up to it is accepted any more,

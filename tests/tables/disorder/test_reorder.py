@@ -102,6 +102,7 @@ def test_idle_keys_give_out_what_they_hold_and_busy_ones_do_not():
 
 
 def test_a_source_that_never_speaks_is_waited_for_until_the_timeout_only():
+    assert BY_SOURCE.make().idle(now=2000) == []
     table = disordered(100, 2, by_source=True)
     only = table.filter(pa.compute.equal(table.column("source0"), 0))
     operator = BY_SOURCE.make()

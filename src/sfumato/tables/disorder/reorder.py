@@ -173,6 +173,8 @@ class TableReorder(TableOperator):
 
     def _ranks(self, sources: np.ndarray) -> np.ndarray:
         """How these sources sort: by their values."""
+        if not len(sources):
+            return NONE  # before the first row nobody knows what values there will be
         names = [(f"source{i}", "ascending") for i in range(self.config.sources)]
         order = pc.sort_indices(self.source_index.values(sources), names).to_numpy()
         ranks = np.empty(len(order), np.int64)
