@@ -8,11 +8,11 @@ processor that keeps nothing, by Spark alone. "Echo" is an operator that keeps n
 its rows: what packing, shuffle, state and unpacking cost whatever the operator does. The peers
 (`peers/plain_state.py`) are the same reorder and the same extents as a user would write them with
 Spark's own Python state, key by key. Beside both stands what Spark's own Java code takes for less:
-for rows that are only dealt out by key, and for the same extents by its own windows. "Most to gain"
-is the peer's time over that: what no state in Python can exceed; "an echo's gain" is that over the
-time of an echo of the same rows: what no operator of ours can exceed that gives as many. Queries
-beside each other take turns, of which the first do not count: Java compiles what it runs in its
-first minutes.
+for rows that are only dealt out by key, and for the same extents by its own windows; "Java's gain"
+is the peer's time over that. "An echo's gain" is that over the time of an echo of the same rows: an
+operator of ours that gives as many rows cannot exceed it, while windows give fewer than an echo.
+Queries beside each other take turns, of which the first do not count: Java compiles what it runs in
+its first minutes.
 """
 
 from __future__ import annotations
@@ -357,7 +357,7 @@ def plain_rows(spark: Any, folder: Path, size: int) -> list[dict[str, Any]]:
                 "ms of an echo": round(echoed * 1e3),
                 "ms of Spark's least": round(least * 1e3),
                 "times as fast": round(plain / ours, 1),
-                "most to gain": round(plain / least, 1),
+                "Java's gain": round(plain / least, 1),
                 "an echo's gain": round(plain / echoed, 1),
             }
         )
