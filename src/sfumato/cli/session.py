@@ -142,7 +142,7 @@ def command_session(
         for name in (root, "SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
     if trust:
-        from sfumato.spark.model.expression_text import TRUST
+        from sfumato.spark.model.outside_text import TRUST
 
         spark.conf.set(TRUST, "true")
     with _interrupts():

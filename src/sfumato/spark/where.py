@@ -5,7 +5,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.entrance import public
-from sfumato.spark.model.expression_text import check_expression
+from sfumato.spark.model.outside_text import check_expression, for_spark
 from sfumato.spark.model.per_alternative import kept, mentioned
 from sfumato.spark.model.validity import invalid_reason
 from sfumato.spark.runtime.loud import warn_of_invalid_rows
@@ -41,6 +41,7 @@ def where(df: DataFrame, condition: str, *, name: str | None = None) -> DataFram
         kind = type(condition).__name__
         raise TypeError(f"`condition` must be Spark SQL text, like 'celsius > 30'; got {kind}")
     check_expression("condition", condition, df.sparkSession)
+    condition = for_spark(condition, df.sparkSession)
     attributes = mentioned(df, condition)
     if not attributes:
         return df.where(condition)

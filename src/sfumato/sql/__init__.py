@@ -28,27 +28,30 @@ def sql(spark: SparkSession, text: str, **frames: DataFrame) -> DataFrame | list
     frames : tables by name, which go before the session's: sql(spark, "SELECT ... FROM s", s=df)
 
     Nothing is started, and nothing collected but the repository of an IMPUTE. A query without a
-    construct of this language is handed to `spark.sql` as it stands. TOP queries over the same
+    construct of this language goes to `spark.sql` as it is read. TOP queries over the same
     table, window, filter and ranking are planned together: each one's frame is its part of the
     answers to all of them. Parsing takes milliseconds; Spark analyses each query once or a few
     times.
 
     Raises SqlError (a ValueError) with line, column and likely word for what cannot be understood
     in it, an unknown stream or column included; other errors of Spark's are raised as they are.
-    A text only queries: functions that call Java or read files, and tables that are paths, are
-    refused, unless the session's setting "sfumato.trustText" is "true".
+    A text only computes from tables that the session knows: hints, scripts, tables that are paths,
+    functions of the session and Spark's functions that call Java or read files are refused, unless
+    the session's setting "sfumato.trustText" is "true".
 
     >>> ordered = sf.sql(spark, "SELECT id, late FROM s [WATTR made SLACK 0]", s=readings)
     >>> ordered.where("late").count()
     1
     """
     from sfumato.spark.model.declared_frame import DeclaredFrame, asked
+    from sfumato.spark.model.outside_text import is_trusted
     from sfumato.sql.planner.planner import Planner, parsed
 
     _check(spark, text)
 
     def plan() -> list[DataFrame]:
-        planned = Planner(spark, text, frames=frames).answers(parsed(text).statements)
+        statements = parsed(text, trusted=is_trusted(spark)).statements
+        planned = Planner(spark, text, frames=frames).answers(statements)
         return [frame.df for frame in planned]
 
     declared = any(isinstance(frame, DeclaredFrame) for frame in frames.values())
@@ -66,11 +69,12 @@ def explain(spark: SparkSession, text: str, **frames: DataFrame) -> str:
     >>> plan.splitlines()[2].strip()
     'reorder by event time'
     """
+    from sfumato.spark.model.outside_text import is_trusted
     from sfumato.sql.explanation.describe import Explanation, explained
     from sfumato.sql.planner.planner import Planner, parsed
 
     _check(spark, text)
-    script = parsed(text)
+    script = parsed(text, trusted=is_trusted(spark))
     planned = Planner(spark, text, frames=frames).script(script.statements)
     plans = [explained(frame.step) for frame in planned]
     if len(plans) > 1:

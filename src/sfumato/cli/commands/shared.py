@@ -53,7 +53,7 @@ def pipeline_of(
     try:
         pipeline = read_pipeline(file)
         console.environment = environment = pipeline.environment
-        check_before_spark(pipeline)
+        check_before_spark(pipeline, trusted=options.get("trust", False))
         with session_for(console, cores, verbose, part=pipeline.spark, **options) as spark:
             yield spark, pipeline
     except PipelineError as error:

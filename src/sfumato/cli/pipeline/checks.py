@@ -22,11 +22,13 @@ KAFKA = "kafka.bootstrap.servers"
 WHICH_TOPICS = ("subscribe", "subscribepattern", "assign")
 
 
-def check_before_spark(pipeline: Pipeline) -> None:
+def check_before_spark(pipeline: Pipeline, *, trusted: bool = False) -> None:
     """Raise PipelineError for the first thing that is wrong.
 
     Formats, connectors, paths, schemas, what formats need, and queries so far as their text tells:
     their syntax, the tables they read, the columns of sources that stand in brackets.
+
+    trusted : whether the texts may hold what only Spark knows
     """
     check_paths(pipeline)
     check_folders(pipeline)
@@ -41,7 +43,7 @@ def check_before_spark(pipeline: Pipeline) -> None:
     later = {query.name.lower(): query.name for query in pipeline.queries}
     for query in pipeline.queries:
         try:
-            _check_query(query, known, later, closed=_is_closed(pipeline))
+            _check_query(query, known, later, closed=_is_closed(pipeline), trusted=trusted)
         except SqlError as error:
             raise PipelineError(f"`queries.{query.name}.sql`: {error}") from None
         known[query.name.lower()] = None
@@ -153,12 +155,13 @@ def _check_query(
     later: Mapping[str, str],
     *,
     closed: bool,
+    trusted: bool,
 ) -> None:
     """Raise SqlError or PipelineError for a text that cannot be understood as it stands.
 
     closed : tables with one name are the file's
     """
-    statements = parsed(query.sql).statements
+    statements = parsed(query.sql, trusted=trusted).statements
     if len(statements) != 1:
         why = f"must be one statement; got {len(statements)}: give each a [queries.NAME] of its own"
         raise PipelineError.at(f"queries.{query.name}.sql", why)

@@ -9,6 +9,7 @@ from pyspark.sql.types import DoubleType, NumericType
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import quoted, unquoted
+from sfumato.spark.model.outside_text import for_spark
 
 WORD = re.compile(r"\w+")
 
@@ -40,6 +41,7 @@ def attribute(df: DataFrame, name: str) -> Column:
 
 def evaluated(df: DataFrame, expression: str) -> Column:
     """array<double>: the value of an expression for every alternative; NULL where it has none."""
+    expression = for_spark(expression, df.sparkSession)
     F.expr(expression)  # is one expression by itself
     frame, name = SparkFrame(df), unquoted(expression.strip())
     if name in frame.attributes and isinstance(frame.attribute_type(name), NumericType):

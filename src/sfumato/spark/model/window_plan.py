@@ -17,9 +17,9 @@ from pyspark.sql.types import (
 
 from sfumato.operators.laws.aggregate import LARGEST
 from sfumato.spark.model.alternatives import ALTERNATIVES
-from sfumato.spark.model.expression_text import check_expression
 from sfumato.spark.model.frame import ADDED, SparkFrame
 from sfumato.spark.model.names import Passed, column, named, renamed, unquoted
+from sfumato.spark.model.outside_text import check_expression, for_spark
 from sfumato.spark.model.per_alternative import attribute, evaluated
 from sfumato.spark.model.same import Constant, Field, Single, Whole
 from sfumato.spark.model.validity import invalid_reason, largest
@@ -124,7 +124,8 @@ class WindowPlan(WindowQuery):
     def _values(self, expression: str) -> Column:
         if self.frame.uncertain:
             return evaluated(self.frame.df, expression)
-        return F.array(F.expr(expression).cast("double"))
+        safe = for_spark(expression, self.frame.df.sparkSession)
+        return F.array(F.expr(safe).cast("double"))
 
     def passing(self, members: bool) -> tuple[dict[str, Taken], list[str] | None]:
         """Where answers have the columns that are added, and the columns of rows that pass if they

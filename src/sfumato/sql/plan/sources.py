@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sfumato.near_misses import near
 from sfumato.spark.model.entrance import require_frame
 from sfumato.spark.model.frame import SparkFrame
+from sfumato.spark.model.outside_text import is_known, is_path, is_trusted
 from sfumato.sql.plan.nodes import Step, Table, at
 from sfumato.sql.text.errors import SqlError
 from sfumato.sql.text.syntax import Name, Node, Option, Relation, quoted
@@ -140,12 +141,20 @@ class Tables:
     def _look_up(self, name: Name) -> Frame | None:
         try:
             df = self._given[name.parts[0].lower()] if self.is_given(name) else None
+            if df is None and not self._may_read(name):
+                return None
             if df is None:
                 df = self.spark.table(".".join(quoted(part) for part in name.parts))
             columns = tuple((f.name, f.dataType.simpleString()) for f in df.schema.fields)
         except AnalysisException:
             return None
         return Frame(df, Table(str(name), df.isStreaming, columns))
+
+    def _may_read(self, name: Name) -> bool:
+        """Whether a name is a table's: Spark would read csv.`/a` as a file."""
+        if len(name.parts) == 1 or is_trusted(self.spark):
+            return True
+        return not is_path(name.parts) and is_known(self.spark, name.parts)
 
     def is_given(self, name: Name) -> bool:
         """Whether a name means a frame that came with the text."""

@@ -7,8 +7,9 @@ one; what methods made of it may stand anywhere.
 import re
 from collections.abc import Iterator, Mapping
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
+from sfumato.spark.model.outside_text import check_expression, for_spark
 from sfumato.sql.text.grammar import tokens
 from sfumato.sql.text.references import is_word
 from sfumato.sql.text.syntax import end_of, start_of
@@ -32,25 +33,25 @@ REFUSED = (
 )
 
 
-def by_methods(text: str, frames: Mapping[str, DataFrame]) -> DataFrame | None:
+def by_methods(text: str, frames: Mapping[str, DataFrame], spark: SparkSession) -> DataFrame | None:
     """The answer to `SELECT ... FROM {d0} [AS a] [WHERE ...]`, of the frame d0; None for any other
     text."""
     whole = SELECT.fullmatch(text)
     if whole is None or len(frames) != 1 or "|>" in text:
         return None
-    items, where = _plain(whole["items"]), _plain(whole["where"] or "")
+    items, where = whole["items"], whole["where"] or ""
     if any(is_word(token, *MORE) for part in (items, where) for token in tokens(part)):
         return None
     frame = frames["d0"]
     if whole["alias"]:
         frame = frame.alias(whole["alias"].strip("`").replace("``", "`"))
     if where:
-        frame = frame.where(where)
-    return frame.selectExpr(*_listed(items))
-
-
-def _plain(text: str) -> str:
-    return text.replace("{{", "{").replace("}}", "}")
+        check_expression("WHERE", where, spark)
+        frame = frame.where(for_spark(where, spark))
+    listed = list(_listed(items))
+    for item in listed:
+        check_expression("SELECT", item, spark)
+    return frame.selectExpr(*(for_spark(item, spark) for item in listed))
 
 
 def _listed(text: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from pyspark.sql import SparkSession
 
+from sfumato.spark.model.outside_text import is_trusted
 from sfumato.spark.runtime.run_operator import operators_of
 from sfumato.sql.plan.ranking_groups import RankingGroup, RankingGroups
 from sfumato.sql.plan.sources import Frame
@@ -31,7 +32,8 @@ class NamedQueries:
     ) -> None:
         self.spark, self.texts = spark, texts
         self.rankings = RankingGroups(fold=folds_case(spark), share=share)
-        scripts = {name: _readable(text) for name, text in texts.items()}
+        trusted = is_trusted(spark)
+        scripts = {name: _readable(text, trusted) for name, text in texts.items()}
         needed = _needed(scripts, wanted)
         for name, script in scripts.items():
             if script is not None and name in needed:
@@ -45,7 +47,8 @@ class NamedQueries:
         """
         text = self.texts[name]
         with operators_of(name):
-            return Planner(self.spark, text, self.rankings).answers(parsed(text).statements)
+            statements = parsed(text, trusted=is_trusted(self.spark)).statements
+            return Planner(self.spark, text, self.rankings).answers(statements)
 
     def with_(self, name: str) -> list[str]:
         """The names of the queries that are answered with one, itself among them; or none."""
@@ -59,9 +62,9 @@ class NamedQueries:
             return  # its turn comes, and an error then has its place
 
 
-def _readable(text: str) -> Script | None:
+def _readable(text: str, trusted: bool) -> Script | None:
     try:
-        return parsed(text)
+        return parsed(text, trusted=trusted)
     except SqlError:
         return None
 

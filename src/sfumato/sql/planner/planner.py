@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from sfumato.spark.model.declared_frame import DeclaredFrame
+from sfumato.spark.model.outside_text import is_trusted, query_for_spark
 from sfumato.spark.runtime.made import remember_selected
 from sfumato.sql.constructs.registered import CONSTRUCTS
 from sfumato.sql.explanation.describe import explained
@@ -26,15 +27,28 @@ from sfumato.sql.planner.by_methods import REFUSED, by_methods
 from sfumato.sql.planner.first_look import check_is_query, has_constructs, table_names
 from sfumato.sql.planner.foreign_windows import refuse_foreign_windows
 from sfumato.sql.planner.plain_selection import plain_selection
-from sfumato.sql.planner.safety import refuse_reaching
+from sfumato.sql.planner.safety import refuse_reaching, refused
 from sfumato.sql.text import syntax
 from sfumato.sql.text.edits import Edits
+from sfumato.sql.text.errors import SqlError
 from sfumato.sql.text.parse import parse
 from sfumato.sql.text.syntax import plain, start_of
+from sfumato.sql_tokens import TokenError, tokenize
 
 
-def parsed(text: str) -> syntax.Script:
-    """The statements of a script with the registered constructs. Raises SqlError."""
+def parsed(text: str, *, trusted: bool = False) -> syntax.Script:
+    """Read the statements of a script, with the registered constructs.
+
+    trusted : whether the text may hold what only Spark knows, such as hints
+    Raises SqlError.
+    """
+    if not trusted:
+        try:
+            tokenize(text, constructs=True)
+        except TokenError as error:
+            if error.is_open:  # the parser tells what is likely to be missing
+                parse(text, CONSTRUCTS.vocabulary)
+            raise SqlError(str(error), text=text, start=error.start, end=error.end) from None
     return parse(text, CONSTRUCTS.vocabulary)
 
 
@@ -77,7 +91,7 @@ class Planner:
         """The statement as a frame. Raises SqlError; Spark's own errors where it knows better."""
         body = statement.body
         check_is_query(body, self.text)
-        refuse_reaching(body, self.tables)
+        refuse_reaching(body, self.text, self.spark)
         refuse_foreign_windows(body, self.text, self.spark)
         names = table_names(body)
         ours = any(self.tables.is_given(n) or self.tables.is_uncertain(n) for n in names)
@@ -91,7 +105,8 @@ class Planner:
         rewriting = Rewriting(Edits(self.text))
         self.rewrite(body, scope, rewriting)
         frames: dict[str, Any] = {f"d{i}": frame.df for i, frame in enumerate(rewriting.inputs)}
-        text = rewriting.edits.render(body.start, body.end, braces=bool(frames))
+        doubled = bool(frames) and is_trusted(self.spark)
+        text = rewriting.edits.render(body.start, body.end, braces=doubled)
         steps = tuple(frame.step for frame in rewriting.inputs)
         df = self._spark_sql(text, frames, body)
         chosen = plain_selection(text) if len(frames) == 1 else None
@@ -134,11 +149,15 @@ class Planner:
     def _spark_sql(self, text: str, frames: dict[str, Any], node: syntax.Node) -> DataFrame:
         def run() -> DataFrame:
             if any(isinstance(frame, DeclaredFrame) for frame in frames.values()):
-                found = by_methods(text, frames)
+                found = by_methods(text, frames, self.spark)
                 if found is None:
                     raise at(self.text, node, REFUSED)
                 return found
-            return self.spark.sql(text, **frames) if frames else self.spark.sql(text)
+            try:
+                checked = query_for_spark(text, self.spark, frames=bool(frames))
+            except TokenError as error:
+                raise refused(error, node, self.text) from None
+            return self.spark.sql(checked, **frames) if frames else self.spark.sql(checked)
 
         known = [name for df in frames.values() for name in df.columns]
         return checked_by_spark(run, self.spark, self.text, node, known=known)

@@ -9,18 +9,21 @@ from typing import Any
 from lark import Lark, Token, Transformer
 from lark.exceptions import LarkError
 
+from sfumato.sql_tokens import TokenError, tokenize
 from sfumato.tables.reading.expressions import Expression, Name, Number, Operation, Text
 
 
 def parsed(argument: str, text: str) -> Expression:
     """The expression of a text. Raises ValueError, naming the argument, for any other text."""
     try:
+        tokenize(text)  # refuses what is very long or nested very deeply
         return _Tree().transform(_parser().parse(text))
-    except LarkError:
+    except (LarkError, TokenError):
+        shown = text if len(text) <= 200 else f"{text[:200]}..."
         raise ValueError(
             f"`{argument}`: without Spark an expression is made of columns, attributes, their "
             "fields (m.mean), numbers, 'texts', + - * /, comparisons, AND, OR, NOT, BETWEEN, "
-            f"IS NULL and parentheses; got {text!r}: compute anything else in a column of its "
+            f"IS NULL and parentheses; got {shown!r}: compute anything else in a column of its "
             "own before"
         ) from None
 
