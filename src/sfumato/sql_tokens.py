@@ -187,7 +187,8 @@ class _Reader:
 
     def _string(self, opens: int, *, raw: bool) -> None:
         text, quote = self.text, self.text[opens]
-        parts, at = [], opens + 1
+        at = opens + 1
+        parts: list[str] = []
         while at < len(text):
             sign = text[at]
             if sign == quote:
@@ -214,7 +215,8 @@ class _Reader:
             raise TokenError(NO_VARIABLES, variable.start(), variable.end())
 
     def _quoted(self) -> None:
-        text, at, parts = self.text, self.place + 1, []
+        text, at = self.text, self.place + 1
+        parts: list[str] = []
         while (end := text.find("`", at)) >= 0:
             parts.append(text[at:end])
             if text[end + 1 : end + 2] != "`":

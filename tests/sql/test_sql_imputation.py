@@ -252,3 +252,26 @@ def test_what_is_wrong_with_earlier_values_is_pointed_at(tables, bracket, word, 
     with pytest.raises(SqlError, match=reason) as caught:
         sql(tables["s"].sparkSession, f"SELECT * FROM s [{bracket}]")
     assert caught.value.word.startswith(word)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM s IMPUTE (temperature) FROM unreadable BY 'humidity -> temperature : 1 -> 1'",
+        "SELECT * FROM s [ROWS 5] IMPUTE (temperature) FROM unreadable BY "
+        "'humidity -> temperature : 1 -> 1' SIMILARITY JOIN s r ON (temperature) "
+        "WITHIN 1 PROBABILITY 0.5",
+    ],
+)
+def test_a_plan_is_explained_without_reading_the_repository(spark, tables, text):
+    columns = "CAST(raise_error('read') AS double)"
+    frames = {
+        "s": tables["s"],
+        "unreadable": spark.range(3).selectExpr(
+            f"{columns} AS humidity", f"{columns} AS temperature"
+        ),
+    }
+    assert "impute" in explain(spark, text, **frames).lower()
+    assert "impute" in sql(spark, f"EXPLAIN {text}", **frames).collect()[0].plan.lower()
+    with pytest.raises(Exception, match="read"):
+        sql(spark, text, **frames)

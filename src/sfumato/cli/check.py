@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sfumato.cli.pipeline.model import CONSOLE, Pipeline, Sink
 from sfumato.cli.run import define, refuse_static_sinks, written
+from sfumato.spark.model.imputation import without_data
 
 
 def checked(spark: SparkSession, pipeline: Pipeline) -> Iterator[str]:
@@ -13,7 +14,8 @@ def checked(spark: SparkSession, pipeline: Pipeline) -> Iterator[str]:
 
     Raises PipelineError for what Spark or our SQL refuse.
     """
-    defined = define(spark, pipeline)
+    with without_data():
+        defined = define(spark, pipeline)
     refuse_static_sinks(pipeline, defined.frames)
     for source in pipeline.sources:
         kind = "a table" if source.static else "a stream"

@@ -62,20 +62,22 @@ def sql(spark: SparkSession, text: str, **frames: DataFrame) -> DataFrame | list
 def explain(spark: SparkSession, text: str, **frames: DataFrame) -> str:
     """What `sql` would do, in words: operators, keys, windows, state and what is guaranteed.
 
-    A text that notebooks and prompts show as lines. Arguments and errors as for `sql`; nothing is
-    started, and nothing collected but the repository of an IMPUTE.
+    A text that notebooks and prompts show as lines. Arguments and errors as for `sql`. Nothing is
+    started or collected: of the repository of an IMPUTE, only the columns are looked at.
 
     >>> plan = sf.explain(spark, "SELECT id FROM s [WATTR made SLACK 1]", s=readings)
     >>> plan.splitlines()[2].strip()
     'reorder by event time'
     """
+    from sfumato.spark.model.imputation import without_data
     from sfumato.spark.model.outside_text import is_trusted
     from sfumato.sql.explanation.describe import Explanation, explained
     from sfumato.sql.planner.planner import Planner, parsed
 
     _check(spark, text)
     script = parsed(text, trusted=is_trusted(spark))
-    planned = Planner(spark, text, frames=frames).script(script.statements)
+    with without_data():
+        planned = Planner(spark, text, frames=frames).script(script.statements)
     plans = [explained(frame.step) for frame in planned]
     if len(plans) > 1:
         plans = [f"-- query {i}\n{plan}" for i, plan in enumerate(plans, 1)]

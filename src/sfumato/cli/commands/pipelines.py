@@ -94,8 +94,10 @@ def explain(
     console = DiscreetConsole()
     with pipeline_of(file, console, cores, verbose, short=True, trust=trust) as (spark, pipeline):
         from sfumato.cli.run import define
+        from sfumato.spark.model.imputation import without_data
 
-        defined = define(spark, pipeline)
+        with without_data():
+            defined = define(spark, pipeline)
         for name, plan in defined.plans.items():
             console.print(f"[bold]{escape(name)}[/bold]")
             console.print(plan, markup=False, highlight=False, soft_wrap=True)

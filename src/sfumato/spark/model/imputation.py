@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,21 @@ from sfumato.spark.model.names import column
 from sfumato.tables.imputation.arguments import ImputationArguments
 from sfumato.tables.imputation.imputation import ImputationSettings, shared_imputer
 from sfumato.tables.reading.frame import Frame
+
+_WITHOUT_DATA: ContextVar[bool] = ContextVar("without_data", default=False)
+
+
+@contextmanager
+def without_data() -> Iterator[None]:
+    """Plan imputations inside it from the columns of their repositories alone.
+
+    For EXPLAIN and `sfumato check`: nothing is collected, and the frames are not for running.
+    """
+    token = _WITHOUT_DATA.set(True)
+    try:
+        yield
+    finally:
+        _WITHOUT_DATA.reset(token)
 
 
 @checks_call('sf.Imputation("complete.parquet", "a -> b : 0.05 -> 0.1", ["b"])')
@@ -66,6 +83,12 @@ class Imputation(ImputationArguments):
         Raises ValueError or TypeError for a repository that does not have what is needed.
         """
         settings = self.settings
+        if _WITHOUT_DATA.get():
+            SparkFrame(frame_of(self.repository, spark)).require_numbers(
+                "repository", settings.names
+            )
+            two_rows = pa.table({name: [0.0, 1.0] for name in settings.names})
+            return PreparedRepository(settings, settings.make(two_rows).to_bytes(), None, None)
         path = path_of(self.repository)
         version = None if path is None else version_of(path)  # before reading: rather read twice
         known: PreparedRepository | None = self.__dict__.get("_prepared")

@@ -7,12 +7,14 @@ types and functions are therefore Spark's to resolve; we look only at what is un
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from sfumato.spark.model.declared_frame import DeclaredFrame
+from sfumato.spark.model.imputation import without_data
 from sfumato.spark.model.outside_text import is_trusted, query_for_spark
 from sfumato.spark.runtime.made import remember_selected
 from sfumato.sql.constructs.registered import CONSTRUCTS
@@ -76,7 +78,11 @@ class Planner:
             check_is_query(statement.body, self.text)
             if not self._gathered:
                 self.rankings.gather(statement.body, self.text)
-        return [self.statement(statement) for statement in statements]
+        found = []
+        for statement in statements:
+            with without_data() if statement.explain else nullcontext():
+                found.append(self.statement(statement))
+        return found
 
     def answers(self, statements: Sequence[syntax.Statement]) -> list[Frame]:
         """As `script`, but of an EXPLAIN a frame with its plan."""
