@@ -257,7 +257,8 @@ def test_what_is_wrong_with_earlier_values_is_pointed_at(tables, bracket, word, 
 @pytest.mark.parametrize(
     "text",
     [
-        "SELECT * FROM s IMPUTE (temperature) FROM unreadable BY 'humidity -> temperature : 1 -> 1'",
+        "SELECT * FROM s IMPUTE (temperature) FROM unreadable "
+        "BY 'humidity -> temperature : 1 -> 1'",
         "SELECT * FROM s [ROWS 5] IMPUTE (temperature) FROM unreadable BY "
         "'humidity -> temperature : 1 -> 1' SIMILARITY JOIN s r ON (temperature) "
         "WITHIN 1 PROBABILITY 0.5",
