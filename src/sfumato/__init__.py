@@ -6,8 +6,10 @@ only the kernels and operators it runs, does not pay for the rest.
 """
 
 import ast
+import sys
 from importlib import import_module
 from pkgutil import get_data
+from types import ModuleType
 from typing import Any
 
 from sfumato.extras import needed
@@ -40,3 +42,16 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+class _Package(ModuleType):
+    """Binds `sfumato.sql` to the function, whatever imported the package of that name first."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # The import system binds a submodule to its name in the parent once it is loaded.
+        if isinstance(value, ModuleType) and _HOME.get(name) == value.__name__:
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

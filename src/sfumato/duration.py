@@ -43,7 +43,7 @@ def microseconds(argument: str, duration: str | timedelta) -> int:
             f"`{argument}` must be text like '10 seconds' or a timedelta; got {duration!r}"
         )
     if total <= 0:
-        raise ValueError(f"`{argument}` must be longer than nothing; got {duration!r}")
+        raise ValueError(f"`{argument}` must be positive; got {duration!r}")
     return total
 
 

@@ -82,7 +82,7 @@ WRONG = [
     (RIGHT, "DRATIO", "DRATE", "line 1, column"),
     (RIGHT, "SELECT * FROM", "DROP TABLE", "only queries run here"),
     (RIGHT, "DRATIO 1%]", "DRATIO 1%]; SELECT 1", "must be one statement; got 2"),
-    (RIGHT, "FROM readings", "FROM ordered", "ordered is this query itself"),
+    (RIGHT, "FROM readings", "FROM ordered", "ordered cannot read itself"),
     (RIGHT, 'path = "out"', 'path = "out"\nmode = "complete"', "cannot be changed afterwards"),
     (RIGHT, 'path = "out"', "", "`sinks.out.path` is missing"),
     (RIGHT, 'path = "out"', 'path = "./in"', "the folder is what `sources.readings` reads"),

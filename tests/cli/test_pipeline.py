@@ -135,17 +135,17 @@ def test_little_is_needed():
         (SOURCE + "options = { a = [1] }\n" + SINK, "`sources.s.options.a` must be a text"),
         (SOURCE + "options = { Path = '/' }\n" + SINK, "give the path as `sources.s.path`"),
         (SINK, "the file names no source"),
-        (SOURCE, "the file names no sink"),
+        (SOURCE, "no sink is defined"),
         (SOURCE + "[sinks.out]\n", "`sinks.out.query` is missing"),
         (SOURCE + "[queries.near]\nsql = 'x'\n[sinks.out]\nquery = 'nera'\n", "`near`?"),
         (SOURCE + SINK + "mode = 'apend'", "must be append, update, complete; got 'apend'"),
         (SOURCE + SINK + "trigger = 'often'", "sinks.out.trigger"),
-        (SOURCE + SINK + "trigger = '0 seconds'", "longer than nothing"),
+        (SOURCE + SINK + "trigger = '0 seconds'", "must be positive"),
         (SOURCE + SINK + "path = 'x'", "a console has no path"),
         (SOURCE + SINK + "rows = 0", "must lie in 1 to 1000; got 0"),
         (SOURCE + SINK + "rows = 2\nformat = 'csv'", "this sink writes csv"),
         ("checkpoint = 1\n" + SOURCE + SINK, "`checkpoint` must be a text; got 1"),
-        ("sources = [", "is no TOML file"),
+        ("sources = [", "is not valid TOML"),
     ],
 )
 def test_each_mistake_is_told_with_its_place_and_what_would_be_right(text, said):
@@ -156,7 +156,7 @@ def test_a_missing_or_unreadable_file_is_named(tmp_path):
     with pytest.raises(PipelineError, match="there is no file"):
         read_pipeline(tmp_path / "none.toml")
     (tmp_path / "latin.toml").write_bytes(b'checkpoint = "\xe9"')
-    with pytest.raises(PipelineError, match="is no text: byte"):
+    with pytest.raises(PipelineError, match="is not UTF-8 text: byte"):
         read_pipeline(tmp_path / "latin.toml")
 
 

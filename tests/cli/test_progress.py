@@ -141,8 +141,8 @@ def test_a_reorder_that_lets_nothing_out_for_long_says_so_and_for_whom():
     assert said(watch, 0.0, **stuck) == []
     assert said(watch, 59.0, **stuck) == []
     assert said(watch, 61.0) == [
-        "reorder_in has let no row out in order for 61 s and holds 14 rows, the oldest of "
-        "1970-01-01 00:01:00; it waits for berlin (an idle timeout lets them out)"
+        "reorder_in has emitted no in-order rows for 61 s and holds 14 rows, the oldest of "
+        "1970-01-01 00:01:00; it waits for berlin (an idle timeout releases them)"
     ]
     assert said(watch, 90.0, **stuck) == []  # it is not said again at once
     assert len(said(watch, 125.0)) == 1

@@ -212,7 +212,7 @@ def test_operators_chain_and_their_counters_with_them():
 def test_rows_that_take_no_part_are_warned_of_and_counted_with_their_reasons():
     existence = [0.5, 0.0, 2.0, None, 1.0, 1.0]
     table = READINGS_TABLE.set_column(4, "existence", pa.array(existence))
-    said = r"window_aggregate: 3 of 6 rows \(50.0%\) took no part: existence is not a number in"
+    said = r"window_aggregate: 3 of 6 rows \(50.0%\) were skipped as invalid: existence is not a"
     with pytest.warns(sl.InvalidRowsWarning, match=said) as told:
         found = sl.window_aggregate(table, {"n": "count(*)"}, window=sf.Rows(2), order="made")
     assert told[0].filename == __file__
@@ -347,7 +347,7 @@ def test_a_filter_warns_of_the_invalid_rows_that_it_drops():
     kind = pa.list_(pa.struct([("prob", pa.float64()), ("x", pa.float64())]))
     given = [[{"prob": 1.0, "x": 9.0}], None, [{"prob": 1.0, "x": None}], [{"prob": 1.0, "x": 1.0}]]
     table = pa.table({"id": [1, 2, 3, 4], "alternatives": pa.array(given, kind)})
-    said = r"where: 2 of 4 rows \(50.0%\) took no part: no alternatives \(1\)"
+    said = r"where: 2 of 4 rows \(50.0%\) were skipped as invalid: no alternatives \(1\)"
     with pytest.warns(sl.InvalidRowsWarning, match=said) as told:
         found = sl.where(table, "x > 3")
     assert found.column("id").to_pylist() == [1]
@@ -363,3 +363,33 @@ def test_alternatives_of_a_models_matrices_and_of_structs():
     structs = [[{"x": 1, "score": 0.5, "y": 2}]]
     assert sl.alternatives(structs, "score").to_pylist() == [[{"x": 1, "y": 2, "prob": 0.5}]]
     assert sl.alternatives(structs, "score", "y").to_pylist() == [[{"prob": 0.5, "y": 2}]]
+
+
+def test_rejected_gives_all_rows_that_a_join_skips_once_its_columns_are_named():
+    table = pa.table(
+        {
+            "ts": pa.array([1, 2, 3, 4, None], pa.timestamp("s")),
+            "k": ["a", None, "b", "b", "b"],
+            "x": [1.0, 2.0, float("nan"), None, 5.0],
+        }
+    )
+    with pytest.warns(sl.InvalidRowsWarning) as caught:
+        joined = sl.similarity_join(
+            table,
+            table,
+            on="x",
+            within=1.0,
+            probability=0.5,
+            window=sf.Rows(5),
+            order="ts",
+            key="k",
+        )
+    assert not any("rejected" in str(each.message) for each in caught)
+    found = sl.rejected(table, "x", key="k", order="ts")
+    assert found.num_rows == sl.counters(joined)["sfumato_join_1_left"]["invalid"] == 4
+    assert found.column("reason").to_pylist() == [
+        "key is NULL", "x is missing or not finite", "x is missing or not finite", "order is NULL",
+    ]  # fmt: skip
+    assert sl.checked(table, "x", key="k", order="ts").num_rows == 1
+    with pytest.raises(ValueError, match="`key` names a column `q`"):
+        sl.rejected(table, key="q")

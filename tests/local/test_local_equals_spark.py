@@ -189,6 +189,7 @@ PLAIN_CASES = {
         order="at", strategy="sort",
     ),
     "invalid plain rows": lambda sf, p, q: sf.rejected(p, "x"),
+    "rows without key": lambda sf, p, q: sf.rejected(p, key="room", order="at"),
 }  # fmt: skip
 IMPUTED = {
     "imputed": lambda sf, i, r: sf.impute(i, repository=r, dependencies=RULES, attributes="b"),
@@ -359,7 +360,7 @@ def test_what_spark_observes_is_counted(spark):
         sf.reorder(frame, **REORDERED, slack=3, name="first"), TOTALS, window=RANGE, name="n", **AT
     )
     assert found.count() > 0
-    with pytest.warns(sl.InvalidRowsWarning, match="took no part"):
+    with pytest.warns(sl.InvalidRowsWarning, match="were skipped as invalid"):
         table = sl.window_aggregate(
             sl.reorder(A, **REORDERED, slack=3, name="first"), TOTALS, window=RANGE, name="n", **AT
         )

@@ -61,6 +61,17 @@ WRONG = [
     (lambda t: sl.where(t, "zz > 1"), ValueError, "names a column `zz`"),
     (sl.split_late, ValueError, "a column `late` of booleans"),
     (lambda t: sl.rejected(t, "z"), ValueError, "names a column `z`"),
+    (lambda t: sl.quantile(t, "x", 0.5), TypeError, r"quantile\(attribute, q, table\); got Table"),
+    (lambda t: sl.quantile("x", "x", t), TypeError, "`q` must be a number: quantile"),
+    (lambda t: sl.expected(t, "x"), TypeError, r"expected\(attribute, table\); got Table"),
+    (lambda t: sl.stddev(t, "x"), TypeError, r"stddev\(attribute, table\); got Table"),
+    (
+        lambda t: sl.self_join(
+            t, on=["x"], within={"x": 1}, probability=0.5, metric="chebyshev", **WINDOW
+        ),
+        ValueError,
+        "`metric` must be one of euclidean, haversine; got 'chebyshev'",
+    ),
     (sl.existence, ValueError, "must have the column `alternatives`"),
     (lambda t: sl.alternatives([[1]], [1.0]), TypeError, "must be a column of lists"),
     (

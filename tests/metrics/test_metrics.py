@@ -205,7 +205,7 @@ def test_what_takes_long_is_said_in_words():
         waiting.patience = 0.0
     query.look()
     ((_, sentence),) = query.said
-    assert "reorder_1 has let no row out in order" in sentence
+    assert "reorder_1 has emitted no in-order rows" in sentence
     assert "it waits for b" in sentence
 
 

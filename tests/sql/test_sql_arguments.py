@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from importlib import import_module
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
@@ -30,7 +31,7 @@ def tables(spark):
 BRACKETS = [
     ("WATTR ts SLACK 10 DRATIO 1%", "1%", "DRATIO and SLACK exclude each other"),
     ("WATTR ts MAX SLACK 10", "10", "SLACK"),
-    ("WATTR ts MAX_DELAY 0 s", "0 s", "MAX_DELAY must be longer than nothing; got 0 s"),
+    ("WATTR ts MAX_DELAY 0 s", "0 s", "MAX_DELAY must be positive; got 0 s"),
     ("WATTR ts MAX_DELAY 1 min DRATIO 1%", "1%", "DRATIO and MAX_DELAY exclude each other"),
     ("WATTR ts SLACK 1 SOURCE kk", "kk", "no column kk"),
     ("WATTR ts DRATIO 0", "0", "DRATIO must be a share in (0, 0.5]"),
@@ -38,7 +39,7 @@ BRACKETS = [
     ("WATTR ts SLACK -1", "-1", "SLACK must be at least 0"),
     ("WATTR ts SLACK 2.5", "2.5", "SLACK must be a whole number"),
     ("WATTR ts SLACK 1 BSIZE 0", "0", "BSIZE must be at least 1"),
-    ("WATTR ts SLACK 1 IDLE 0 s", "0 s", "IDLE must be longer than nothing"),
+    ("WATTR ts SLACK 1 IDLE 0 s", "0 s", "IDLE must be positive"),
     ("WATTR ts ESTIMATOR normal", "ESTIMATOR normal", "DRATIO"),
     ("WATTR ts DRATIO 1% ESTIMATOR conformel", "conformel", "ESTIMATOR conformel is unknown"),
     ("WATTR alternatives SLACK 1", "WATTR alternatives", "WATTR must be a timestamp"),
@@ -165,7 +166,7 @@ def test_joins_of_extents_forget_as_the_functions(tables, monkeypatch):
         given.append(arguments["forget_after"])
         return sf.extent_join(*frames, **arguments)
 
-    monkeypatch.setattr("sfumato.sql.constructs.extent_join.extent_join", noted)
+    monkeypatch.setattr(import_module("sfumato.sql.constructs.extent_join"), "extent_join", noted)
     window = "hours [RANGE 30 min WATTR arrival SLACK 1 KEY k{}]"
     for forget in ("", " FORGET 3 h"):
         left, right = window.format(forget), window.format(forget and " FORGET 5 h")

@@ -76,13 +76,19 @@ def test_an_error_underlines_the_word_and_names_the_likely_one():
 
 
 @pytest.mark.slow
-def test_sf_sql_is_callable_and_sf_explain_a_function_whatever_was_imported_before():
+def test_sf_sql_and_sf_explain_are_functions_whatever_was_imported_before():
     for first in (
         "sf.SqlError",
         "sf.sql",
+        "sf.explain",
+        "from sfumato.sql import SqlError",
+        "import sfumato.sql as package; assert package.SqlError is sf.SqlError",
         "import sfumato.sql.planner.planner, sfumato.sql.explanation.describe",
     ):
-        code = f"import sfumato as sf; {first}; assert callable(sf.sql) and callable(sf.explain)"
+        code = (
+            f"import sfumato as sf; {first}; assert isfunction(sf.sql) and isfunction(sf.explain)"
+        )
+        code = f"from inspect import isfunction; {code}"
         subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -124,12 +130,12 @@ WINDOWS = [
     ("EARLIER temperature ROWS 4", "ROWS 4", "EARLIER is no window: take it in a subquery first"),
     ("EARLIER temperature SLIDE 4 s", "SLIDE 4 s", "take EARLIER in a subquery first"),
     ("ROWS 4 THRESHOLD 5%", "THRESHOLD 5%", "belongs to a DELTA window"),
-    ("RANGE 0 s WATTR ts", "0 s", "RANGE must be longer than nothing; got 0 s"),
-    ("RANGE -5 s WATTR ts", "-5 s", "RANGE must be longer than nothing; got -5 s"),
-    ("RANGE 1 s SLIDE 0 s WATTR ts", "0 s", "SLIDE must be longer than nothing"),
+    ("RANGE 0 s WATTR ts", "0 s", "RANGE must be positive; got 0 s"),
+    ("RANGE -5 s WATTR ts", "-5 s", "RANGE must be positive; got -5 s"),
+    ("RANGE 1 s SLIDE 0 s WATTR ts", "0 s", "SLIDE must be positive"),
     ("WATTR ts MAX SLIDE 1 s", "SLIDE 1 s", "needs the RANGE"),
-    ("RANGE 300 WATTR ts", "300", "lacks its unit of time"),
-    ("RANGE 1 hour 30 WATTR ts", "1 hour 30", "lacks its unit of time"),
+    ("RANGE 300 WATTR ts", "300", "has no unit of time"),
+    ("RANGE 1 hour 30 WATTR ts", "1 hour 30", "has no unit of time"),
 ]
 
 

@@ -87,7 +87,7 @@ def test_unknown_names_are_pointed_at_with_the_likely_one(tables, text, word, su
         ("SELECT EXPECTED(x + 1) FROM s", "x + 1", "name of an uncertain attribute"),
         ("SELECT QUANTILE(x, 2) FROM s", "2", "from 0 to 1"),
         ("SELECT QUANTILE(x) FROM s", "(x)", "takes 2 arguments"),
-        (f"SELECT * FROM s SIMILARITY JOIN r {NEAR}", "SIMILARITY JOIN", "lacks a window"),
+        (f"SELECT * FROM s SIMILARITY JOIN r {NEAR}", "SIMILARITY JOIN", "has no window"),
         (
             f"SELECT * FROM s [ROWS 5 ORDER ts] SIMILARITY JOIN r [ROWS 6 ORDER id] {NEAR}",
             "[ROWS 6 ORDER id]",

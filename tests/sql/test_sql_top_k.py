@@ -47,6 +47,32 @@ def test_the_words_of_a_ranking_are_read():
     assert words("SELECT top FROM s") is None
 
 
+def test_existence_streams_and_plan_are_options_of_rank_by():
+    found = words(
+        "SELECT TOP 2 * FROM s RANK BY x EXISTENCE s.p STREAMS truck PLAN greedy DESC RULES r "
+        "FREQUENCY 2 minutes"
+    )
+    assert (str(found.existence), str(found.streams), found.plan) == ("s.p", "truck", "greedy")
+    assert (str(found.rules), found.ascending, [str(item) for item in found.by]) == ("r", 0, ["x"])
+    bare = words("SELECT TOP 2 * FROM s RANK BY x")
+    assert (bare.existence, bare.streams, bare.plan) == (None, None, "dp")
+
+
+@pytest.mark.parametrize(
+    "score",
+    [
+        "existence", "x * existence", "s.existence", "plan", "x + plan * 2", "streams - 1",
+        "CASE WHEN x > 1 THEN existence ELSE plan END", "NOT existence", "existence DESC",
+        "x BETWEEN plan AND streams", "EXISTENCE(x)", "x * EXISTENCE(x)", "plan AND x", "x IN (plan, streams)",
+    ],
+)  # fmt: skip
+def test_columns_called_like_options_stay_columns(score):
+    found = words(f"SELECT TOP 2 * FROM s RANK BY {score}")
+    assert (found.existence, found.streams, found.plan) == (None, None, "dp")
+    assert len(found.by) == len(parsed(f"SELECT {score} FROM s").statements[0].body.clauses[0].items
+                                ) - score.endswith("DESC")  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("using", "expected"),
     [
@@ -67,24 +93,30 @@ def test_semantics_are_named_as_the_literature_names_them(using, expected):
     [
         ("SELECT TOP 0 * FROM s", "0", "at least 1", None),
         ("SELECT TOP 2.5 * FROM s", "2.5", "whole number", None),
-        ("SELECT TOP * FROM s RANK BY x", "TOP", "lacks its number", None),
+        ("SELECT TOP * FROM s RANK BY x", "TOP", "has no number", None),
         ("SELECT TOP 3, x FROM s", ",", "column is missing", None),
-        ("SELECT TOP 3 * FROM s RANK BY", "RANK BY", "lacks its score", None),
-        ("SELECT TOP 3 * FROM s RANK BY USING U_TOPK", "RANK BY", "lacks its score", None),
+        ("SELECT TOP 3 * FROM s RANK BY", "RANK BY", "has no score", None),
+        ("SELECT TOP 3 * FROM s RANK BY USING U_TOPK", "RANK BY", "has no score", None),
         ("SELECT TOP 3 * FROM s RANK BY x, y", ",", "one score", None),
         ("SELECT TOP 3 * FROM s RANK BY x DSC", "DSC", "not expected", "DESC"),
         ("SELECT TOP 3 * FROM s RANK BY x DESC USNG U_TOPK", "USNG", "not expected", "USING"),
         ("SELECT TOP 3 * FROM s RANK BY x USING U_TPK", "U_TPK", "unknown", "U_TOPK"),
-        ("SELECT TOP 3 * FROM s RANK BY x USING", "USING", "lacks the semantics", None),
+        ("SELECT TOP 3 * FROM s RANK BY x USING", "USING", "has no semantics", None),
         ("SELECT TOP 3 * FROM s RANK BY x USING PT_K", "PT_K", "takes a number", None),
         ("SELECT TOP 3 * FROM s RANK BY x USING PT_K(2)", "(2)", "at most 1", None),
         ("SELECT TOP 3 * FROM s RANK BY x USING PT_K('a')", "('a')", "expected a number", None),
         ("SELECT TOP 3 * FROM s RANK BY x USING U_TOPK(1)", "(1)", "no number", None),
         ("SELECT TOP 3 * FROM s RANK BY x USING U_TOPK USING U_TOPK", "USING", "twice", None),
-        ("SELECT TOP 3 * FROM s RANK BY x RULES", "RULES", "lacks its column", None),
+        ("SELECT TOP 3 * FROM s RANK BY x RULES", "RULES", "has no column", None),
+        ("SELECT TOP 3 * FROM s RANK BY x EXISTENCE", "EXISTENCE", "EXISTENCE has no column", None),
+        ("SELECT TOP 3 * FROM s RANK BY x * 2 PLAN", "PLAN", "PLAN has no name", None),
+        ("SELECT TOP 3 * FROM s RANK BY x PLAN greedily", "greedily", "no plan greedily", "GREEDY"),
+        ("SELECT TOP 3 * FROM s RANK BY x PLAN dp PLAN dp", "PLAN", "given twice", None),
+        ("SELECT TOP 3 * FROM s RANK BY EXISTENCE p", "RANK BY", "has no score", None),
+        ("SELECT TOP 3 * FROM s RANK BY x EXISTNCE p", "EXISTNCE", "not expected", "EXISTENCE"),
         ("SELECT TOP 3 * FROM s RANK BY x FREQUENCY 2", "2", "unit of time", None),
         ("SELECT TOP 3 * FROM s RANK BY x FREQUENCY 2 mintes", "mintes", "no unit", "minutes"),
-        ("SELECT TOP 3 * FROM s RANK BY x FREQUENCY -2 s", "-2 s", "longer than nothing", None),
+        ("SELECT TOP 3 * FROM s RANK BY x FREQUENCY -2 s", "-2 s", "must be positive", None),
         ("SELECT TOP 3 * FROM s RANK BY x FREQUENCY 2 s s", "s", "longest time", None),
         ("SELECT TOP 3 * FROM s FREQUENCY 2 s RANK BY x FREQUENCY 3 s", "FREQUENCY", "twice", None),
     ],
@@ -213,7 +245,7 @@ def test_rows_windows_hold_the_newest_existing_tuples(tables):
     [
         ("SELECT TOP 2 * FROM readings RANK BY speed", "readings", "of a window"),
         ("SELECT TOP 2 * FROM nowhere [RANGE 1 s WATTR at] RANK BY x", "nowhere", "no stream"),
-        ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at]", "TOP", "lacks RANK BY"),
+        ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at]", "TOP", "has no RANK BY"),
         ("SELECT TOP 2 * FROM readings [RANGE 1 s] RANK BY speed", "[RANGE 1 s]", "event_time"),
         ("SELECT TOP 2 * FROM readings [RANGE 1 s SLIDE 1 s WATTR at] RANK BY speed "
          "FREQUENCY 1 s", "SLIDE 1 s", "keep one"),
@@ -238,3 +270,39 @@ def test_a_ranking_of_what_cannot_be_ranked_says_why(tables, text, word, reason)
         sql(tables, text)
     assert caught.value.word == word, caught.value
     assert reason in caught.value.reason
+
+
+@pytest.mark.spark
+def test_existence_streams_and_plan_of_rank_by_are_those_of_top_k(tables):
+    base = "FROM readings [RANGE 20 minutes WATTR at]"
+    named = base.replace(
+        "readings", "(SELECT * EXCEPT (existence), existence AS p, 1D AS existence FROM readings)"
+    )
+    ranked = "RANK BY speed {} FREQUENCY 2 minutes"
+    expected = sql(tables, f"SELECT TOP 2 * {base} " + ranked.format(""))
+    for option, text in (("EXISTENCE p", named), ("PLAN GREEDY", base), ("PLAN none", base)):
+        found = sql(tables, f"SELECT TOP 2 * {text} " + ranked.format(option))
+        by = ["time", "rank", "id", "probability"]
+        assert found.select(by).collect() == expected.select(by).collect(), option
+    streams = sql(tables, f"SELECT TOP 1 * {base} " + ranked.format("STREAMS location"))
+    assert streams.columns[-2:] == ["answered", "location"]
+    assert {row.location for row in streams.collect()} == {"A", "B"}
+    with pytest.raises(SqlError, match="no column q"):
+        sql(tables, f"SELECT TOP 2 * {base} " + ranked.format("EXISTENCE q"))
+
+
+@pytest.mark.spark
+def test_explain_says_by_which_column_rows_exist(tables):
+    text = (
+        "SELECT TOP 2 id FROM {} [RANGE 20 minutes WATTR at] RANK BY speed {} FREQUENCY 2 minutes"
+    )
+    plain = "(SELECT id, at, speed, existence AS p FROM readings)"
+    assert "every row exists for sure: the table has no column existence" in explain(
+        tables, text.format(plain, "")
+    )
+    assert "with the probability in column p" in explain(tables, text.format(plain, "EXISTENCE p"))
+    assert "with the probability in column existence" in explain(
+        tables, text.format("readings", "")
+    )
+    counted = explain(tables, f"SELECT COUNT(*) FROM {plain} [RANGE 20 minutes WATTR at]")
+    assert "every row exists for sure" in counted

@@ -13,6 +13,7 @@ import sfumato as sf
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.sql import explain, sql
+from sql_readings import error
 
 pytestmark = pytest.mark.spark
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -339,3 +340,17 @@ def test_rows_of_one_time_are_all_in_their_extent(tables):
     )  # fmt: skip
     assert pairs.count() == 48
     spark.catalog.dropTempView("tied")
+
+
+def test_errors_of_aggregates_name_what_the_user_wrote(tables):
+    window = "FROM u [RANGE 1 hour WATTR ts]"
+    for call, reason in (
+        ("SUM(*)", "SUM(*): sum needs an attribute"),
+        ("PERCENTILE(x, 2)", "PERCENTILE(x, 2) must be quantile(expression, share) with"),
+    ):
+        caught = error(tables["spark"], f"SELECT {call} {window}")
+        assert reason in caught.reason
+        assert "aggregate" not in str(caught)
+    with pytest.raises(Exception, match=r"avg\(x\)") as raised:
+        sql(tables["spark"], f"SELECT COUNT(*) {window} HAVING AVG(x) = array(1)")
+    assert "aggregate0" not in str(raised.value)

@@ -22,10 +22,10 @@ def draw(steps: Mapping[str, Step], folder: Path) -> list[Path]:
     drawn: dict[Any, str] = {}
     for name, step in steps.items():
         for ranked in _rankings(step):
-            drawn.setdefault((ranked.queries, ranked.by, ranked.input), name)
+            drawn.setdefault((ranked.queries, ranked.plan, ranked.by, ranked.input), name)
     files = []
-    for (queries, *_), name in drawn.items():
-        shared, _ = timetables(queries)
+    for (queries, plan, *_), name in drawn.items():
+        shared, _ = timetables(queries, plan)
         unit, size = _unit(min(every for *_, every in queries))
         names, against = [each for each, *_ in queries], ("none", "in", "inco")
         chart = timetable_chart(shared, names, unit=unit, size=size, against=against)

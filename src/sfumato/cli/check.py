@@ -30,7 +30,7 @@ def checked(spark: SparkSession, pipeline: Pipeline) -> Iterator[str]:
         written(defined, sink)  # raises what its encoding has wrong
         how = "" if sink.value is None else f" as {sink.value}"
         yield f"sink {sink.name}: {_where(sink)} gets {_rows(sink)}{how}"
-    yield "The file is right."
+    yield "No problems found."
 
 
 def _columns(frame: DataFrame) -> str:

@@ -28,7 +28,7 @@ def _version(asked: bool) -> None:
 def main(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Say the version."),
+        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Continuous queries on Spark over uncertain, incomplete and out-of-order streams."""

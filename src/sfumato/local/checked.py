@@ -9,20 +9,27 @@ import pyarrow as pa
 
 from sfumato.local.model.frame import ArrowFrame, frame_of
 from sfumato.local.model.kind import same_kind
+from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.names import names
 from sfumato.tables.reading.validity import Reasons, why_invalid
 
 
 @same_kind
 def checked(
-    df: Any, attributes: str | Sequence[str] | None = None, *, strict: bool = False
+    df: Any,
+    attributes: str | Sequence[str] | None = None,
+    *,
+    key: str | Sequence[str] | None = None,
+    order: str | Sequence[str] | None = None,
+    strict: bool = False,
 ) -> pa.Table:
     """The rows with valid alternatives, or a valid `existence`, unchanged: see `sfumato.checked`.
 
+    key, order : columns that must not be NULL
     strict : raise ValueError for the first invalid row, instead of leaving it out
     """
     frame = frame_of(df)
-    reasons = _reasons(frame, attributes)
+    reasons = _reasons(frame, attributes, key, order)
     if not reasons.invalid.any():
         return frame.table
     if strict:
@@ -32,18 +39,34 @@ def checked(
 
 
 @same_kind
-def rejected(df: Any, attributes: str | Sequence[str] | None = None) -> pa.Table:
-    """The rows that `checked` leaves out, whole, with a column `reason`: text."""
+def rejected(
+    df: Any,
+    attributes: str | Sequence[str] | None = None,
+    *,
+    key: str | Sequence[str] | None = None,
+    order: str | Sequence[str] | None = None,
+) -> pa.Table:
+    """The rows that `checked` leaves out, whole, with a column `reason`: see `sfumato.rejected`."""
     frame = frame_of(df)
     if "reason" in frame.columns:
         raise ValueError("the table has a column `reason` already: rename it before rejected")
-    reasons = _reasons(frame, attributes)
+    reasons = _reasons(frame, attributes, key, order)
     with_reason = frame.table.append_column("reason", reasons.column())
     return with_reason.filter(pa.array(reasons.invalid))
 
 
-def _reasons(frame: ArrowFrame, attributes: str | Sequence[str] | None) -> Reasons:
+def _reasons(
+    frame: ArrowFrame,
+    attributes: str | Sequence[str] | None,
+    key: str | Sequence[str] | None,
+    order: str | Sequence[str] | None,
+) -> Reasons:
     wanted = names("attributes", attributes)
     if not frame.uncertain:
         wanted = frame.resolved("attributes", wanted)
-    return why_invalid(frame.table, None if attributes is None else wanted)
+    reasons = why_invalid(frame.table, None if attributes is None else wanted)
+    for argument, given in (("key", key), ("order", order)):
+        for name in frame.resolved(argument, given):
+            column = as_array(frame.table.column(name))
+            reasons.add(column.is_null().to_numpy(zero_copy_only=False), f"{argument} is NULL")
+    return reasons

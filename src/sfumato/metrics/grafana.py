@@ -130,7 +130,7 @@ ALERTS = (
         "SfumatoStateGrows",
         "predict_linear(sfumato_state_disk_bytes[6h], 86400) > 50e9",
         "1h",
-        "the state of {{ $labels.query }} will be above 50 GB in a day: does a FORGET lack?",
+        "the state of {{ $labels.query }} will be above 50 GB in a day: is FORGET missing?",
     ),
 )
 

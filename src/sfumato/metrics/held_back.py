@@ -60,8 +60,8 @@ def _sentence(name: str, reorder: _Waiting, silent: float) -> str:
     slowest = reorder.shown.get("slowest")
     waits = "" if slowest is None else f"; it waits for {slowest}"
     return (
-        f"{name} has let no row out in order for {silent:.0f} s{held}, the oldest of {oldest}"
-        f"{waits} (an idle timeout lets them out)"
+        f"{name} has emitted no in-order rows for {silent:.0f} s{held}, the oldest of {oldest}"
+        f"{waits} (an idle timeout releases them)"
     )
 
 

@@ -2,16 +2,23 @@
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.spark.model.entrance import public
+from sfumato.spark.model.frame import SparkFrame
+from sfumato.spark.model.names import column as column_of
 from sfumato.spark.model.validity import invalid_reason
 
 
 @public("sf.checked(df)", "df")
 def checked(
-    df: DataFrame, attributes: str | Sequence[str] | None = None, *, strict: bool = False
+    df: DataFrame,
+    attributes: str | Sequence[str] | None = None,
+    *,
+    key: str | Sequence[str] | None = None,
+    order: str | Sequence[str] | None = None,
+    strict: bool = False,
 ) -> DataFrame:
     """The rows with valid alternatives, or a valid `existence`, unchanged.
 
@@ -21,13 +28,15 @@ def checked(
 
     attributes : the attributes (or value columns) to look at; None: all attributes of the
         alternatives, no value column
+    key, order : columns that must not be NULL, as `key` and `order` of the operator that reads the
+        rows (windows and rankings group NULL keys as any other: leave `key` out for these)
     strict : raise at the first invalid row, when the frame runs, instead of leaving it out
     The rows left out are those of `rejected` with the same arguments.
 
     >>> sf.checked(readings.selectExpr("id", "IF(id = 2, 1.5D, 0.5D) AS existence")).count()
     3
     """
-    reason = invalid_reason(df, attributes)
+    reason = _reason(df, attributes, key, order)
     if strict:
         message = F.concat(F.lit("invalid row: "), reason)
         return df.where(F.when(reason.isNull(), True).otherwise(F.raise_error(message)))
@@ -35,8 +44,18 @@ def checked(
 
 
 @public("sf.rejected(df)", "df")
-def rejected(df: DataFrame, attributes: str | Sequence[str] | None = None) -> DataFrame:
+def rejected(
+    df: DataFrame,
+    attributes: str | Sequence[str] | None = None,
+    *,
+    key: str | Sequence[str] | None = None,
+    order: str | Sequence[str] | None = None,
+) -> DataFrame:
     """The rows that `checked` leaves out, whole, with a column `reason`: text.
+
+    An operator skips the rows with invalid alternatives or existence, and others that it cannot
+    read: name its value columns of a frame without alternatives, its `key` (of a join) and its
+    `order` to find these too.
 
     >>> readings = readings.selectExpr("id", "IF(id = 2, 1.5D, 0.5D) AS existence")
     >>> sf.rejected(readings).collect()
@@ -44,4 +63,21 @@ def rejected(df: DataFrame, attributes: str | Sequence[str] | None = None) -> Da
     """
     if "reason" in df.columns:
         raise ValueError("the frame has a column `reason` already: rename it before sf.rejected")
-    return df.withColumn("reason", invalid_reason(df, attributes)).where("reason is not null")
+    reason = _reason(df, attributes, key, order)
+    return df.withColumn("reason", reason).where("reason is not null")
+
+
+def _reason(
+    df: DataFrame,
+    attributes: str | Sequence[str] | None,
+    key: str | Sequence[str] | None,
+    order: str | Sequence[str] | None,
+) -> Column:
+    """Return why a row is invalid, NULL where it is valid."""
+    frame, reasons = SparkFrame(df), [invalid_reason(df, attributes)]
+    for argument, given in (("key", key), ("order", order)):
+        reasons += [
+            F.when(column_of(name).isNull(), F.lit(f"{argument} is NULL"))
+            for name in frame.resolved(argument, given)
+        ]
+    return F.coalesce(*reasons)

@@ -108,11 +108,11 @@ def similarity_join(
     at which they are read, and every row of theirs is counted as `unaligned`.
 
     Rows with invalid alternatives, without order or key, or beyond 2**60 microseconds of 1970 where
-    `window` goes by time, take no part: they are the rows of
-    ``sf.rejected``, and the observed metrics ``sfumato_join_N_left`` and ``..._right`` count
-    them (`invalid`). ``sfumato_join_N`` counts rows, late, unaligned, pairs, out_of_order (rows
-    whose order is before an earlier micro-batch's; they are processed as they come) and overflow
-    (tuples evicted by `max_tuples`).
+    `window` goes by time, are skipped: ``sf.rejected(df, on, key=..., order=...)`` gives them (of a
+    frame with alternatives without `on`), and the observed metrics ``sfumato_join_N_left`` and
+    ``..._right`` count them (`invalid`). ``sfumato_join_N`` counts rows, late, unaligned, pairs,
+    out_of_order (rows whose order is before an earlier micro-batch's; they are processed as they
+    come) and overflow (tuples evicted by `max_tuples`).
 
     With `impute` the answers are those of ``sf.impute`` on both frames and then this function, but
     only rows that come within reach of another one are imputed in full. `on` are the attributes

@@ -7,8 +7,6 @@ our frames in it (`planner`).
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from sfumato.sql.text.errors import SqlError
@@ -95,17 +93,5 @@ def _check(spark: object, text: object) -> None:
         raise TypeError(f"`text` must be SQL, as text; got {type(text).__name__}")
 
 
-class _CallableModule(ModuleType):
-    """Lets `sfumato.sql(spark, text)` mean the function.
-
-    Importing anything from this package makes Python bind `sfumato.sql` to the package itself, so
-    that which of the two the name means would depend on who imported what first.
-    """
-
-    def __call__(
-        self, spark: SparkSession, text: str, **frames: DataFrame
-    ) -> DataFrame | list[DataFrame]:
-        return sql(spark, text, **frames)
-
-
-sys.modules[__name__].__class__ = _CallableModule
+# `sfumato.sql` is the function also for who imports this package, so it has the other names too.
+sql.SqlError, sql.explain, sql.sql = SqlError, explain, sql  # type: ignore[attr-defined]

@@ -180,7 +180,7 @@ def _unknown(
     name: str, own: str, known: Mapping[str, list[str] | None], later: Mapping[str, str]
 ) -> str:
     if name.lower() == own.lower():
-        return f"{name} is this query itself"
+        return f"{name} cannot read itself"
     if name.lower() in later:
         return f"{name} is a query further below: put it above this one"
     hint = did_you_mean(name, known)

@@ -29,7 +29,7 @@ def read_pipeline(file: Path) -> Pipeline:
     """The pipeline of a TOML file, or of all such files in a folder; relative paths in it start at
     the file's folder.
 
-    Raises PipelineError for a file that is missing, is no TOML, or says something wrong.
+    Raises PipelineError for a file that is missing, is not valid TOML, or has something wrong.
     """
     if not file.is_dir():
         return parse_pipeline(_text(file), file)
@@ -51,7 +51,7 @@ def _text(file: Path) -> str:
         raise PipelineError(f"there is no file {file}") from None
     except UnicodeDecodeError as error:
         where = f"byte {error.start + 1} is none of UTF-8"
-        raise PipelineError(f"{file} is no text: {where}; save the file as UTF-8") from error
+        raise PipelineError(f"{file} is not UTF-8 text: {where}; save the file as UTF-8") from error
     except OSError as error:
         raise PipelineError(f"{file} cannot be read: {error}") from error
 
@@ -60,7 +60,7 @@ def _content(text: str, file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise PipelineError(f"{file} is no TOML file: {error}") from error
+        raise PipelineError(f"{file} is not valid TOML: {error}") from error
 
 
 def _together(contents: Iterable[tuple[Path, dict[str, Any]]]) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def _check_names(pipeline: Pipeline) -> None:
         )
     if not pipeline.sinks:
         raise PipelineError(
-            'the file names no sink: add [sinks.NAME] with query = "...", which shows its rows'
+            'no sink is defined: add [sinks.NAME] with query = "...", which shows its rows'
         )
     places: dict[str, str] = {}
     named = [(f"sources.{source.name}", source.name) for source in pipeline.sources]

@@ -46,7 +46,9 @@ def _late_sink(section: Section, sink: Sink, name: str, sinks: Mapping[str, Sink
         why = f"names a sink of {other.query!r}: it must have the same query, {sink.query!r}"
         raise section.wrong("late", why)
     if other.late is not None:
-        why = f"names {name!r}, which has given its late rows away, or has those of another sink"
+        why = (
+            f"names {name!r}, whose late rows already go to another sink, or which has those of one"
+        )
         raise section.wrong("late", why)
     return other
 

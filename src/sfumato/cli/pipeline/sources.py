@@ -73,7 +73,7 @@ def _avro_schema(section: Section, value: str | None) -> str | None:
             raise ValueError('it is no {"type": "record", "name": ..., "fields": [...]}')
         for field in kind["fields"]:
             if not (isinstance(field, dict) and field.get("name") and "type" in field):
-                raise ValueError(f"a field lacks name or type: {field!r}")
+                raise ValueError(f"a field has no name or type: {field!r}")
     except ValueError as error:
         raise section.wrong("avro_schema", f"is no schema of an Avro record: {error}") from None
     return given

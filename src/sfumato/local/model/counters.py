@@ -82,7 +82,7 @@ def check_name(name: str | None) -> None:
 
 
 def warn_of_invalid(function: str, rows: int, reasons: Mapping[str, int], calls: int) -> None:
-    """Say how many rows took no part, and why; nothing where all did.
+    """Warn how many rows were skipped as invalid, and why; no warning without such rows.
 
     calls : between the user's and this one
     """
@@ -92,7 +92,8 @@ def warn_of_invalid(function: str, rows: int, reasons: Mapping[str, int], calls:
     commonest = sorted(reasons, key=lambda reason: -reasons[reason])[:3]
     why = ", ".join(f"{reason} ({reasons[reason]})" for reason in commonest)
     warnings.warn(
-        f"{function}: {invalid} of {rows} rows ({invalid / rows:.1%}) took no part: {why}",
+        f"{function}: {invalid} of {rows} rows ({invalid / rows:.1%}) were skipped as invalid: "
+        f"{why}",
         InvalidRowsWarning,
         stacklevel=calls + 3,  # between is what makes results of the kind of the tables given
     )

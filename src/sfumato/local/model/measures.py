@@ -30,6 +30,7 @@ def expected(attribute: str, column: Any, *, conditional: bool = False) -> pa.Ar
     column : the alternatives, or a table with the column `alternatives`
     conditional : divide by the existence, which gives the mean given that the tuple exists
     """
+    _check_attribute("expected(attribute, table)", attribute)
     tuples = _tuples(column)
     values = field_of(tuples.flat, attribute)
     mean = _mean(tuples, attribute, _existence(tuples) if conditional else None)
@@ -43,6 +44,7 @@ def stddev(attribute: str, column: Any, *, conditional: bool = False) -> pa.Arra
     column : the alternatives, or a table with the column `alternatives`
     conditional : of the attribute given that the tuple exists
     """
+    _check_attribute("stddev(attribute, table)", attribute)
     tuples = _tuples(column)
     exists = _existence(tuples)
     mean = _mean(tuples, attribute, exists if conditional else None)
@@ -63,6 +65,10 @@ def quantile(attribute: str, q: float, column: Any) -> pa.Array:
     column : the alternatives, or a table with the column `alternatives`
     q : in [0, 1]; 0 gives the smallest value, 1 the largest.  Raises ValueError for q out of range.
     """
+    call = "quantile(attribute, q, table)"
+    _check_attribute(call, attribute)
+    if isinstance(q, bool) or not isinstance(q, int | float | np.number):
+        raise TypeError(f"`q` must be a number: {call}; got {shown(q)}")
     if not 0 <= q <= 1:
         raise ValueError(f"`q` must lie in [0, 1]; got {q!r}")
     tuples = _tuples(column)
@@ -84,6 +90,20 @@ def quantile(attribute: str, q: float, column: Any) -> pa.Array:
         has[of] = np.where(reached, has[of], known[place])
         mass[of] += prob[place]
     return pa.array(found, pa.float64(), mask=~has)
+
+
+def _check_attribute(call: str, attribute: object) -> None:
+    """Raise TypeError for an attribute that is not a name; the table comes last."""
+    if not isinstance(attribute, str):
+        raise TypeError(
+            f"`attribute` must be the name of an attribute: {call}; got {shown(attribute)}"
+        )
+
+
+def shown(given: object) -> str:
+    """Return a value for an error, and the type of what would fill a page."""
+    plain = given is None or isinstance(given, str | int | float)
+    return f"{given!r:.80}" if plain else type(given).__name__
 
 
 def _existence(tuples: Tuples) -> np.ndarray:

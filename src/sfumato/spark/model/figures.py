@@ -31,10 +31,12 @@ def row_bytes(df: DataFrame) -> int:
     return total
 
 
-def timetables(queries: Sequence[tuple[str, int, int]]) -> tuple[Timetable, Timetable]:
-    """The timetable of (name, k, every) that is kept, and the one where every query is alone."""
+def timetables(
+    queries: Sequence[tuple[str, int, int]], plan: str = "dp"
+) -> tuple[Timetable, Timetable]:
+    """Return the timetable of (name, k, every) by a plan, and that with every query alone."""
     asked = [(k, every) for _, k, every in queries]
-    return timetable(asked, "dp"), timetable(asked, "none")
+    return timetable(asked, plan), timetable(asked, "none")
 
 
 def join_sharing(windows: Sequence[JoinWindow]) -> tuple[int, float, int, float] | None:

@@ -1,4 +1,4 @@
-"""Rows that take no part are told of: a warning when a streaming query first has some."""
+"""Warnings about invalid rows, when a streaming query first has some."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ from sfumato.tables.reading.invalid_rows import InvalidRowsWarning
 SETTING = "spark.sfumato.warnInvalid"
 SIDES = ("_input", "_left", "_right")  # ends of the metrics of an operator's inputs
 PREFIX = "sfumato_"
+FIND = (
+    "sf.rejected(df) gives the rows with invalid alternatives or existence; with the operator's "
+    "value columns, key= and order= those with a missing value, key or order too"
+)
 _LISTENING = "_sfumato_listener"  # attribute of a session that has one
 
 
@@ -57,11 +61,10 @@ class InvalidRows(StreamingQueryListener):
 
 
 def said(metric: str, rows: int, invalid: int, why: str | None = None) -> str:
-    """What is said of a micro-batch with invalid rows; `why`: most of them."""
+    """Build the warning about a micro-batch with invalid rows; `why`: the reason of most."""
     commonest = "" if why is None else f" (the commonest reason: {why})"
     return (
         f"{metric.removeprefix(PREFIX)}: {invalid} of {rows} rows ({invalid / rows:.1%}) of a "
-        f"micro-batch took no part, because they are invalid{commonest}: sf.rejected(df) gives "
-        f"them with their reasons; later ones are counted by the metric {metric} and not told of "
-        "again"
+        f"micro-batch were skipped as invalid{commonest}; further rows are only counted, by the "
+        f"metric {metric}. {FIND}"
     )

@@ -19,6 +19,7 @@ class Aggregated(Step):
     order: tuple[str, ...]
     key: tuple[str, ...]
     members: bool
+    existence: str
 
     def title(self) -> str:
         return f"aggregates over windows: {', '.join(self.aggregates)}"
@@ -39,6 +40,7 @@ class Aggregated(Step):
             ]
         return [
             *said,
+            ("existence", self.existence),
             ("order", ", ".join(self.order)),
             ("groups", per_key(self.key, "one, in one task")),
             (

@@ -28,7 +28,7 @@ from sfumato.sql.plan.block import Block
 from sfumato.sql.plan.construct import Answers
 from sfumato.sql.plan.measures import level as level_of
 from sfumato.sql.plan.nodes import at
-from sfumato.sql.plan.sources import Frame, Source, found, free
+from sfumato.sql.plan.sources import Frame, Source, existence_said, found, free
 from sfumato.sql.text.edits import Edits
 from sfumato.sql.text.references import (
     Reference,
@@ -170,11 +170,19 @@ class Aggregation(Answers):
         for items in reference.arguments:
             self.block.unqualify(items, self.source, local)
         inside = local.render(body.start + 1, body.end - 1, braces=False)
-        return Call(reference, f"{function}({inside})", function)
+        text = f"{function}({inside})"
+        try:
+            wanted({"result": text})
+        except (TypeError, ValueError) as error:
+            written = one_line(self.text[reference.start : reference.end])
+            reason = str(error).replace("`aggregates['result']`", written)
+            raise at(self.text, reference.words[0], reason) from None
+        return Call(reference, text, function)
 
     def _name(self, text: str) -> str:
         if text not in self.names:
-            self.names[text] = free(f"aggregate{len(self.names)}", self.source.frame.df.columns)
+            # Spark's errors name the column, so it is called as the user wrote it.
+            self.names[text] = free(one_line(text), self.source.frame.df.columns)
         return self.names[text]
 
     def _field(self, call: Call, field: str | None) -> str:
@@ -265,6 +273,7 @@ class Aggregation(Answers):
             tuple(source.order),
             tuple(self.keys),
             members,
+            existence_said(frame),
             runs=steps_of(df),
             named=keeping.get("name", ""),
         )

@@ -24,6 +24,7 @@ class Joined(Step):
     arguments: Mapping[str, Any]
     imputation: Imputed | None
     pace: str  # what the paces at which two streams are read change; empty for other frames
+    existence: str
 
     def title(self) -> str:
         if self.imputation is None:
@@ -37,6 +38,7 @@ class Joined(Step):
             ("order", ", ".join(self.arguments["order"])),
             ("windows", per_key(key, f"one a side, in {self._tasks()}")),
             *([("pace", self.pace)] if self.pace else []),
+            ("existence", self.existence),
         ]
         if self.imputation is None:
             return lines + self._uncertain()

@@ -24,6 +24,9 @@ class Ranked(Step):
     ascending: bool
     semantics: str
     rules: str | None
+    existence: str
+    streams: str | None
+    plan: str
     order: tuple[str, ...]
     key: tuple[str, ...]
 
@@ -35,7 +38,8 @@ class Ranked(Step):
         window = self.window
         extent = isinstance(window, Range)
         controlled = extent and is_controlled(self.input)
-        shared, alone = timetables(self.queries)
+        streams = self.streams is not None
+        shared, alone = timetables(self.queries, self.plan)
         hour = 3_600_000_000
         cost, most = shared.cost_per_unit * hour, alone.cost_per_unit * hour
         return [
@@ -46,6 +50,8 @@ class Ranked(Step):
             ),
             ("answers", self.semantics),
             ("rules", self.rules or "none: tuples are independent"),
+            ("existence", self.existence),
+            *([("streams", f"ranked by the sums of their tuples' Pr_k: {self.streams}")] * streams),
             (
                 "window",
                 f"the last {span(window.span)} before an instant"

@@ -20,10 +20,10 @@ from sfumato.sql.plan.construct import Answers
 from sfumato.sql.plan.nodes import at
 from sfumato.sql.plan.ranking_groups import RankingGroup
 from sfumato.sql.plan.ranking_words import Asked, asked
-from sfumato.sql.plan.sources import Frame, Source, column, found
+from sfumato.sql.plan.sources import Frame, Source, column, existence_said, found
 from sfumato.sql.text.edits import Edits
 from sfumato.sql.text.references import AGGREGATES, is_measure, is_word, references
-from sfumato.sql.text.syntax import Clause, Relation, SimilarityJoin, end_of, quoted, start_of
+from sfumato.sql.text.syntax import Clause, Name, Relation, SimilarityJoin, end_of, quoted, start_of
 from sfumato.windows import Delta, Range, Rows
 
 SCORE = "score"  # the column or attribute that ranks a stream where there is no RANK BY
@@ -132,7 +132,7 @@ class Ranking(Answers):
             known = [*source.frame.attributes, *source.frame.df.columns]
             score = found(SCORE, known)
             if score is None:
-                reason = f"TOP lacks RANK BY, and the table has no column `{SCORE}`"
+                reason = f"TOP has no RANK BY, and the table has no column `{SCORE}`"
                 raise at(self.text, wish.top[0], reason, expected=("RANK BY column",))
             return quoted(score)
         for reference in references(wish.by):
@@ -144,11 +144,11 @@ class Ranking(Answers):
         self.block.unqualify(wish.by, source, local)
         return local.render(start_of(wish.by[0]), end_of(wish.by[-1]), braces=False)
 
-    def _rules(self) -> str | None:
-        name, columns = self.wish.rules, self.source.frame.df.columns
+    def _column(self, name: Name | None) -> str | None:
+        """The column that an option of RANK BY names, None without one."""
         if name is None:
             return None
-        return column(name, columns, "the table", self.text, qualified=True)
+        return column(name, self.source.frame.df.columns, "the table", self.text, qualified=True)
 
     # ---- answering
 
@@ -182,7 +182,8 @@ class Ranking(Answers):
         """The answers to all queries of a group, flat."""
         source, wish, window = self.source, self.wish, self.window
         frame, columns = source.frame, self._columns()
-        by, rules = self._score(), self._rules()
+        by, rules = self._score(), self._column(wish.rules)
+        existence, streams = self._column(wish.existence), self._column(wish.streams)
         queries = [
             Top(k, None if every is None else timedelta(microseconds=every), name)
             for (k, every), name in group.names().items()
@@ -200,6 +201,9 @@ class Ranking(Answers):
                 order=source.order[0],
                 key=self.key or None,
                 rules=rules,
+                existence=existence,
+                streams=streams,
+                plan=wish.plan,
                 ascending=wish.ascending,
                 **given.arguments(),
                 **options,
@@ -216,17 +220,22 @@ class Ranking(Answers):
             ascending=wish.ascending,
             semantics=wish.using,
             rules=rules,
+            existence=existence_said(frame, existence),
+            streams=streams,
+            plan=wish.plan,
             order=tuple(source.order),
             key=tuple(self.key),
             runs=steps_of(df),
             named=given.arguments().get("name", ""),
         )
-        return Frame(_flat(df, columns), step)
+        return Frame(_flat(df, columns, streams), step)
 
 
-def _flat(df: DataFrame, columns: list[str]) -> DataFrame:
-    """Answers with the tuple's columns beside their own."""
+def _flat(df: DataFrame, columns: list[str], streams: str | None) -> DataFrame:
+    """Return answers with the tuple's columns next to their own; of streams, with the stream."""
     own = [F.col(name).alias(_called(name, columns)) for name in ANSWER]
+    if streams is not None:
+        return df.select(*own, F.col("stream").alias(streams))
     return df.select(*own, *(F.col(f"row.{quoted(name)}").alias(name) for name in columns))
 
 

@@ -16,7 +16,7 @@ from sfumato.sql.plan.bracket import FORGET, NAMED
 from sfumato.sql.plan.construct import Join
 from sfumato.sql.plan.given import Given
 from sfumato.sql.plan.nodes import at
-from sfumato.sql.plan.sources import Frame, Source, called, column, found
+from sfumato.sql.plan.sources import Frame, Source, called, column, existence_said, found
 from sfumato.sql.text.syntax import FromClause, Name, Node, Option, Relation, SimilarityJoin
 from sfumato.sql.text.words import Word
 from sfumato.windows import JoinWindow
@@ -101,7 +101,9 @@ def _planned(
         imputation = imputed(imputing[1], side.frame, called(side.relation), block)
     steps = sides[0].frame.step, sides[1].frame.step
     frames = [side.frame.df for side in sides]
-    step = Joined(*steps, windows, arguments, imputation, pace_of(frames, arguments))
+    exists = [existence_said(side.frame) for side in sides]
+    existence = exists[0] if exists[0] == exists[1] else f"left: {exists[0]}; right: {exists[1]}"
+    step = Joined(*steps, windows, arguments, imputation, pace_of(frames, arguments), existence)
     impute = None if imputation is None else imputation.imputation
     return step, {**arguments, "window": windows, "impute": impute}
 
@@ -148,7 +150,7 @@ def _windows(
         _refuse_name(given.options, block.text)
         brackets.append(given)
     if not brackets:
-        reason = "the join lacks a window after a table's name"
+        reason = "the join has no window after a table's name"
         raise at(block.text, join.keyword, reason, expected=("[ROWS number]", "[SPAN duration]"))
     windows = [join_window(given) for given in brackets]
     orders = [

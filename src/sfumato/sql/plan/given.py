@@ -180,7 +180,7 @@ def duration_of(word: str, measure: Measure, text: str, words: Sequence[str] = (
     words : what may have been meant instead of an unknown unit
     """
     if len(measure.units) < len(measure.numbers):
-        reason = f"{word} lacks its unit of time"
+        reason = f"{word} has no unit of time"
         raise at(text, measure, reason, expected=UNIT_WORDS)
     total = 0.0
     for number, unit in zip(measure.numbers, measure.units, strict=True):

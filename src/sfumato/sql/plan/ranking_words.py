@@ -1,4 +1,4 @@
-"""The words of a ranking, before any table is looked at: TOP, RANK BY, USING, RULES, FREQUENCY."""
+"""The words of a ranking, read before any table: TOP, RANK BY with its options, FREQUENCY."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,16 @@ SEMANTICS = {
     "PRFE": "prfe",
 }
 WITH_NUMBERS = {"pt_k": "PT_K(0.5)", "prf": "PRF(0.9)", "prfe": "PRFE(0.9)"}
-OPTIONS = ("ASC", "DESC", "USING", "RULES")
+PLANS = ("DP", "GREEDY", "NONE")
+COLUMNS = ("RULES", "EXISTENCE", "STREAMS")  # options that name a column
+OPTIONS = ("ASC", "DESC", "USING", *COLUMNS, "PLAN")
+# Words of an expression, next to which EXISTENCE, STREAMS or PLAN is a column.
+BEFORE_OPERAND = (
+    *("AND", "BETWEEN", "BY", "CASE", "DISTINCT", "DIV", "ELSE", "ESCAPE", "FROM", "ILIKE", "IN"),
+    *("LIKE", "NOT", "OR", "REGEXP", "RLIKE", "THEN", "WHEN", "XOR"),
+)
+AFTER_OPERAND = ("AND", "BETWEEN", "DIV", "ELSE", "END", "ESCAPE", "ILIKE", "IN", "IS", "LIKE")
+AFTER_OPERAND += ("NOT", "OR", "REGEXP", "RLIKE", "THEN", "WHEN", "XOR")
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,7 @@ class Asked:
     every : microseconds, or None without FREQUENCY
     by : the expression of RANK BY, empty without one
     semantics : arguments of `sf.top_k`
+    rules, existence, streams : columns, None where they are not named
     """
 
     top: tuple[Token, Token]
@@ -46,6 +56,9 @@ class Asked:
     semantics: tuple[tuple[str, Any], ...]
     using: str
     rules: Name | None
+    existence: Name | None
+    streams: Name | None
+    plan: str
     clauses: tuple[Clause, ...]  # RANK BY and FREQUENCY, as far as they are there
 
 
@@ -68,17 +81,21 @@ def asked(clauses: Sequence[Clause], text: str) -> Asked | None:
     by, options = _split_options(() if rank is None else rank.items)
     if rank is not None:
         _check_score(by, rank, text)
-    ascending, semantics, using, rules = _options(options, text)
+    seen = _options(options, text)
+    semantics, using = seen.get("USING", ((("semantics", "pk_topk"),), "PK_TOPK"))
     return Asked(
         top=(top, number),
         rest=bool(rest),
         k=int(number),
         every=_every(words.get("FREQUENCY"), text),
         by=by,
-        ascending=ascending,
+        ascending=seen.get("ASC", False),
         semantics=semantics,
         using=using,
-        rules=rules,
+        rules=seen.get("RULES"),
+        existence=seen.get("EXISTENCE"),
+        streams=seen.get("STREAMS"),
+        plan=seen.get("PLAN", "dp"),
         clauses=tuple(words[word] for word in ("RANK_BY", "FREQUENCY") if word in words),
     )
 
@@ -97,7 +114,7 @@ def _number(items: tuple[Item, ...], top: Token, text: str) -> tuple[Token, int]
     place = 2 if len(items) > 2 and is_type(items[1], "MINUS") else 1
     number = items[place] if len(items) > place else None
     if not is_type(number, "NUMBER"):
-        raise at(text, top, "TOP lacks its number of rows", expected=("SELECT TOP 3",))
+        raise at(text, top, "TOP has no number of rows", expected=("SELECT TOP 3",))
     value = float(number)
     if not value.is_integer() or not 1 <= value < 2**31 or not number.isdigit():
         raise at(text, number, "the k of TOP is a whole number of at least 1")
@@ -122,7 +139,7 @@ def _every(clause: Clause | None, text: str) -> int | None:
     measure = Measure(start_of(items[0]), end_of(items[-1]), numbers, units, negative)
     every = duration_of("FREQUENCY", measure, text)
     if every <= 0:
-        raise at(text, measure, "FREQUENCY must be longer than nothing")
+        raise at(text, measure, "FREQUENCY must be positive")
     return every
 
 
@@ -136,27 +153,45 @@ def _split_options(items: tuple[Item, ...]) -> tuple[tuple[Item, ...], tuple[Ite
         if is_type(item, "NAME") and i and (
             (is_word(item, "ASC", "DESC") and ends)
             or (is_word(item, "USING", "RULES") and not is_type(items[i - 1], "DOT", "OPERATOR"))
+            or (is_word(item, "EXISTENCE", "STREAMS", "PLAN") and _is_option(items, i))
         ):  # fmt: skip
             return items[:i], items[i:]
     return items, ()
 
 
+def _is_option(items: tuple[Item, ...], i: int) -> bool:
+    """Return whether the word at `i` follows a whole expression, so that it is no column of it."""
+    before, after = items[i - 1], items[i + 1] if i + 1 < len(items) else None
+    whole = isinstance(before, Group) or is_type(before, "NAME", "BACKQUOTED", "NUMBER", "STRING")
+    if not whole or is_word(before, *BEFORE_OPERAND):
+        return False
+    open_cases = sum(is_word(item, "CASE") - is_word(item, "END") for item in items[:i])
+    return open_cases == 0 and (after is None or _is_operand(after))
+
+
+def _is_operand(item: Item | None) -> bool:
+    """Return whether an item is a name, and not a word that goes on with an expression."""
+    return is_name(item) and not is_word(item, *AFTER_OPERAND)
+
+
 def _check_score(by: tuple[Item, ...], rank: Clause, text: str) -> None:
-    if not by or is_word(by[0], "USING", "RULES"):
-        raise at(text, rank.place, "RANK BY lacks its score", expected=("RANK BY column",))
+    first, second = (*by[:2], None, None)[:2]
+    option = is_word(first, "EXISTENCE", "STREAMS", "PLAN") and _is_operand(second)
+    if not by or is_word(by[0], "USING", "RULES") or option:
+        raise at(text, rank.place, "RANK BY has no score", expected=("RANK BY column",))
     for item in by:
         if is_type(item, "COMMA"):
             raise at(text, item, "RANK BY takes one score: combine several in one expression")
     for one, other in pairwise(by):
-        if is_name(one) and is_type(other, "NAME") and (likely := near(other, OPTIONS)):
+        ends = is_name(one) and not is_word(one, *BEFORE_OPERAND)
+        word = is_type(other, "NAME") and _is_operand(other)
+        if ends and word and (likely := near(str(other), OPTIONS)):
             reason = f"{other} is not expected in RANK BY"
             raise at(text, other, reason, expected=OPTIONS, suggestion=likely)
 
 
-def _options(
-    items: tuple[Item, ...], text: str
-) -> tuple[bool, tuple[tuple[str, Any], ...], str, Name | None]:
-    """ascending, the semantics as arguments and as written, and the rules' column."""
+def _options(items: tuple[Item, ...], text: str) -> dict[str, Any]:
+    """Read the options behind the score: by word, ASC for both directions."""
     seen: dict[str, Any] = {}
     i = 0
     while i < len(items):
@@ -173,10 +208,21 @@ def _options(
             seen[place], i = kind == "ASC", i + 1
         elif kind == "USING":
             seen[place], i = _semantics(items, i + 1, word, text)
+        elif kind == "PLAN":
+            seen[place], i = _plan(items, i + 1, word, text)
         else:
-            seen[place], i = _rules(items, i + 1, word, text)
-    semantics, using = seen.get("USING", ((("semantics", "pk_topk"),), "PK_TOPK"))
-    return seen.get("ASC", False), semantics, using, seen.get("RULES")
+            seen[place], i = _column(items, i + 1, word, text)
+    return seen
+
+
+def _plan(items: tuple[Item, ...], i: int, word: Item, text: str) -> tuple[str, int]:
+    name = items[i] if i < len(items) else None
+    if not is_type(name, "NAME"):
+        raise at(text, name or word, "PLAN has no name", expected=PLANS)
+    if not is_word(name, *PLANS):
+        reason = f"there is no plan {name}"
+        raise at(text, name, reason, expected=PLANS, suggestion=near(name, PLANS))
+    return name.lower(), i + 1
 
 
 def _semantics(
@@ -185,7 +231,7 @@ def _semantics(
     name = items[i] if i < len(items) else None
     known = tuple(WITH_NUMBERS.get(s, n) for n, s in SEMANTICS.items())
     if not is_type(name, "NAME"):
-        raise at(text, name or word, "USING lacks the semantics", expected=known)
+        raise at(text, name or word, "USING has no semantics", expected=known)
     semantics = SEMANTICS.get(name.upper())
     if semantics is None:
         likely = near(name, SEMANTICS)
@@ -225,7 +271,7 @@ def _value(items: tuple[Item, ...], call: Group, text: str) -> float:
     return -value if negative else value
 
 
-def _rules(items: tuple[Item, ...], i: int, word: Item, text: str) -> tuple[Name, int]:
+def _column(items: tuple[Item, ...], i: int, word: Item, text: str) -> tuple[Name, int]:
     end, parts = i, []
     while end < len(items) and is_name(part := items[end]):
         parts.append(part)
@@ -235,5 +281,6 @@ def _rules(items: tuple[Item, ...], i: int, word: Item, text: str) -> tuple[Name
         else:
             break
     if not parts or len(parts) > 2:
-        raise at(text, word, "RULES lacks its column", expected=("RULES column",))
+        kind = text[start_of(word) : end_of(word)].upper()
+        raise at(text, word, f"{kind} has no column", expected=(f"{kind} column",))
     return Name(start_of(parts[0]), end_of(parts[-1]), tuple(parts)), end

@@ -114,6 +114,19 @@ def column(
     return match
 
 
+def existence_said(frame: Frame, given: str | None = None) -> str:
+    """Describe for EXPLAIN how probably the rows of a table exist.
+
+    given : the column that EXISTENCE names
+    """
+    if frame.attributes:
+        return "the sum of a row's probabilities"
+    column = found("existence", frame.df.columns) if given is None else given
+    if column is not None:
+        return f"with the probability in column {column}"
+    return "every row exists for sure: the table has no column existence"
+
+
 def called(relation: Relation) -> str:
     """What messages call a relation."""
     return str(relation.head) if isinstance(relation.head, Name) else "the query"

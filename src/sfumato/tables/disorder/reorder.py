@@ -67,8 +67,8 @@ class ReorderTableConfig(TableConfig):
     def __post_init__(self) -> None:
         if self.forget_after is not None and self.sources:
             raise ValueError(
-                "`forget_after` is not for `source`: whether a key is over would hang on the pace "
-                "at which its sources are read; leave it out, or reorder each source by `key`"
+                "`forget_after` is not for `source`: whether a key is over would depend "
+                "on how fast its sources are read; leave it out, or reorder each source by `key`"
             )
 
     def arrival(self, side: int = 0) -> Arrival:
@@ -225,6 +225,6 @@ class TableReorder(TableOperator):
         super().after_loading()
         sources = len(self.operator.controllers)
         if len(self.seen) != sources or len(self.source_index) not in (0, sources):
-            raise ValueError("its sources and controllers are not as many")
+            raise ValueError("the numbers of its sources and controllers differ")
         if len(self.since) > (self.index.size or 1):
             raise ValueError("it cannot know when keys began that it does not know")

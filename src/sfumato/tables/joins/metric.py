@@ -70,6 +70,7 @@ def distance_of(within: Any, attributes: list[str], metric: str) -> tuple[float,
     """The greatest distance, and of what."""
     if not isinstance(within, Mapping):
         return finite("within", within), Metric(metric)
+    one_of("metric", metric, METRICS)
     if metric != "euclidean":
         raise ValueError(f"`within` of `metric`={metric!r} is one number of metres; got {within!r}")
     if set(within) != set(attributes):

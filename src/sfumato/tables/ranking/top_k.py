@@ -77,7 +77,7 @@ class TopKTableConfig(TableConfig):
                 f"length of its sf.Range, {span} microseconds: make it longer"
                 if span is not None
                 else "`forget_after` of a ranking by sf.Rows whose keys share a controller would "
-                "hang on the pace of the other keys: reorder by the same `key`, or leave it out"
+                "depend on the rows of the other keys: reorder by the same `key`, or leave it out"
             )
 
     @property

@@ -1,5 +1,5 @@
-"""The warning about rows that take no part."""
+"""The warning about rows that are skipped as invalid."""
 
 
 class InvalidRowsWarning(UserWarning):
-    """Rows took no part in an operator, because they are invalid."""
+    """An operator skipped rows, because they are invalid."""
