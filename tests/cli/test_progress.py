@@ -10,7 +10,14 @@ from rich.console import Console
 
 from sfumato.cli.log import Log
 from sfumato.metrics.held_back import HeldBack
-from sfumato.metrics.progress import GAUGES, QueryProgress, by_operator
+from sfumato.metrics.progress import (
+    GAUGES,
+    QueryProgress,
+    by_operator,
+    counted,
+    late_and_rows,
+)
+from sfumato.metrics.unordered import Unordered
 from sfumato.reproduce.disorder.waiting import fixed_watermark, least_slack, waiting
 from sfumato.tables.disorder.reorder import ReorderTableConfig
 from sfumato.tables.joins.join import JoinTableConfig
@@ -61,14 +68,14 @@ def test_each_row_is_counted_once_whatever_operators_stand_behind_one_another():
             )
         ]
     )
-    for counted in (progress, batch):
-        assert counted.total("late") == 5
-        assert counted.total("invalid") == 5
-        assert counted.total("out_of_order") == 4
+    for counts in (progress, batch):
+        assert counts.total("late") == 5
+        assert counts.total("invalid") == 5
+        assert counts.total("out_of_order") == 4
     assert by_operator(progress.counters) == {
         "reorder_1": {"rows": 10, "late": 2, "invalid": 1},
         "reorder_berlin": {"rows": 10, "late": 3, "out_of_order": 4},
-        "join_2": {"invalid": 5},
+        "join_2": {"rows": 18, "invalid": 5},
         "window_3": {"rows": 9, "late": 5, "out_of_order": 1},
     }
 
@@ -162,25 +169,81 @@ def test_a_reorder_that_holds_nothing_may_be_silent():
     assert said(watch, 999.0) == []
 
 
-def test_rows_in_and_not_out_of_a_reorder_are_held():
+def test_late_rows_are_a_share_of_the_rows_of_the_operators_that_mark_them():
+    counters = {
+        "sfumato_reorder_a": {"rows": 100, "late": 10},
+        "sfumato_reorder_b": {"rows": 50, "late": 5},
+        "sfumato_join_1": {"rows": 150, "late": 15},
+        "sfumato_window_1_input": {"rows": 9_000, "invalid": 1},
+        "sfumato_window_1": {"rows": 8_999, "late": 40},
+    }
+    assert late_and_rows(counters) == (15, 150)
+    assert counted(counters, "late") == 15
+    without = {name: of for name, of in counters.items() if "reorder" not in name}
+    assert late_and_rows(without) == (40, 8_999)
+    assert late_and_rows({}) == (0, 0)
+
+
+def test_an_operator_keeps_its_name_in_reports_whatever_it_runs_with():
+    counters = {
+        "sfumato_reorder_in__in_window_means": {"rows": 3},
+        "sfumato_reorder_rows_in_window_a": {"rows": 4},
+    }
+    assert by_operator(counters) == {
+        "reorder_in": {"rows": 3},
+        "reorder_rows_in_window_a": {"rows": 4},
+    }
+
+
+def test_metrics_of_a_chain_have_the_names_of_their_operators_where_these_are_free():
+    progress = QueryProgress()
+    (batch,) = progress.take(
+        [
+            report(
+                0,
+                9,
+                sfumato_reorder_in={"rows": 1},
+                sfumato_reorder_in__in_window_means={"rows": 2},
+                sfumato_window_a__in_top_k_b={"rows": 3},
+                sfumato_window_a__in_top_k_b_input={"rows": 4},
+            )
+        ]
+    )
+    assert {name: counts["rows"] for name, counts in batch.counters.items()} == {
+        "sfumato_reorder_in": 1,
+        "sfumato_reorder_in__in_window_means": 2,
+        "sfumato_window_a": 3,
+        "sfumato_window_a_input": 4,
+    }
+
+
+def test_rows_out_of_order_of_arrival_are_told_once_with_cause_and_cure():
+    progress, watch = QueryProgress(), Unordered()
+    orderly = {"rows": 10, "out_of_order": 0}
+    assert list(watch.look(progress.take([report(0, 10, sfumato_reorder_in=orderly)]))) == []
+    late = report(
+        1,
+        10,
+        sfumato_reorder_in={"rows": 10, "out_of_order": 4},
+        sfumato_window_1={"rows": 9, "out_of_order": 9},
+    )
+    (sentence,) = watch.look(progress.take([late]))
+    assert sentence.startswith("reorder_in: 4 of 20 rows so far were read after rows that arrived")
+    assert "likely cause: files" in sentence
+    assert "Cure: give files modification times in order of arrival" in sentence
+    again = report(2, 10, sfumato_reorder_in={"rows": 10, "out_of_order": 4})
+    assert list(watch.look(progress.take([again]))) == []
+    alone = report(3, 10, sfumato_window_2={"rows": 9, "out_of_order": 9})
+    (sentence,) = watch.look(progress.take([alone]))
+    assert sentence.endswith("; reorder the rows first")
+
+
+def test_what_the_operators_count_as_held_is_held():
     progress = QueryProgress()
     assert progress.held is None
-    counted = {"rows": 10, "late": 0}
-    progress.take([report(0, 10, sfumato_reorder_1=counted, sfumato_rows_out={"rows": 7})])
-    assert progress.held == 3
-
-
-def test_what_the_operators_count_as_held_is_believed():
-    progress = QueryProgress()
     for batch, change in enumerate((4, -1)):
         progress.take([report(batch, 10, sfumato_reorder_1={"rows": 10, "held": change})])
     assert progress.held == 3
-
-
-def test_behind_a_join_rows_out_say_nothing_of_what_is_held():
-    progress = QueryProgress()
-    progress.take([report(0, 9, sfumato_reorder_1={"rows": 9}, sfumato_join_1={"rows": 8})])
-    assert progress.held is None
 
 
 # ---- waiting -------------------------------------------------------------------------------------

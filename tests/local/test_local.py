@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from datetime import datetime
 from io import BytesIO
 from itertools import product
 from pathlib import Path
@@ -393,3 +394,37 @@ def test_rejected_gives_all_rows_that_a_join_skips_once_its_columns_are_named():
     assert sl.checked(table, "x", key="k", order="ts").num_rows == 1
     with pytest.raises(ValueError, match="`key` names a column `q`"):
         sl.rejected(table, key="q")
+
+
+def test_reorder_counts_as_late_the_rows_that_come_out_as_late():
+    times = {
+        "t": pa.array([0, None, 2, 9, 1], pa.timestamp("s")),
+        "a": pa.array([1, 2, 3, 4, 5], pa.timestamp("s")),
+    }
+    ordered = sl.reorder(pa.table(times), event_time="t", arrival="a", slack=1, name="in")
+    counts = sl.counters(ordered)["sfumato_reorder_in"]
+    on_time, late = sl.split_late(ordered)
+    assert late.column("t").to_pylist() == [None, datetime(1970, 1, 1, 0, 0, 1)]
+    assert late.column("punctuation").null_count == 1
+    assert (counts["late"], counts["invalid"], counts["held"]) == (late.num_rows, 1, 0)
+    assert counts["rows"] == on_time.num_rows + late.num_rows
+    found = sl.rejected(ordered, order="t")
+    assert found.column("reason").to_pylist() == ["order is NULL"]
+
+
+def test_rows_between_extents_are_outside_and_those_without_a_partner_unmatched():
+    ts = pa.array([0, 30, 90, 130, 250], pa.timestamp("s", "UTC"))
+    gaps = sf.Range("1 minute", slide="2 minutes")
+    windows = sl.window_aggregate(pa.table({"ts": ts}), {"n": "count(*)"}, window=gaps, order="ts")
+    counts = sl.counters(windows)["sfumato_window_1"]
+    held = sum(windows.column("held").to_pylist())
+    assert (counts["rows"], counts["outside"], counts["late"]) == (5, 5 - held, 0)
+
+    def counted(*seconds):
+        table = pa.table({"ts": pa.array(seconds, pa.timestamp("s", "UTC"))})
+        return sl.window_aggregate(
+            table, {"n": "count(*)"}, window=sf.Range("1 minute"), order="ts"
+        )
+
+    joined = sl.extent_join(counted(0, 70), counted(0, 130, 200))
+    assert sl.counters(joined)["sfumato_extents_1"] == {"rows": 5, "pairs": 1, "unmatched": 3}

@@ -158,7 +158,7 @@ def test_json_lines_have_the_same_samples(figures):
 
 
 def test_an_operator_has_the_same_name_whatever_it_runs_with():
-    assert operator_of("sfumato_reorder_intake_in_window_means") == ("reorder_intake", "", False)
+    assert operator_of("sfumato_reorder_intake__in_window_means") == ("reorder_intake", "", False)
     assert operator_of("sfumato_join_near_right") == ("join_near", "right", False)
     assert operator_of("sfumato_top_k_5_answers") == ("top_k_5", "", True)
 
@@ -233,6 +233,14 @@ def test_every_counter_of_every_operator_has_a_meaning():
 
 def test_the_table_of_the_docs_is_generated():
     assert names.page() in (DOCS / "metrics.md").read_text()
+
+
+def test_the_states_of_rows_are_defined_once_and_their_table_is_generated():
+    assert names.states() in (DOCS / "semantics.md").read_text()
+    for state in names.STATES:
+        name = state.name
+        said = names.HELD.about if name in names.GATHERED else names.COUNTED[name]
+        assert said == state.counted
 
 
 def test_the_dashboard_and_the_alerts_lie_in_the_docs_and_use_known_metrics():

@@ -160,3 +160,36 @@ def test_wrong_arguments_are_named(spark, given, message):
     df = spark.createDataFrame([], SCHEMA)
     with pytest.raises((ValueError, TypeError), match=message):
         sf.earlier_values(df, "x", **{"order": "t", "key": "k", **given})
+
+
+def test_the_name_of_an_operator_stays_when_others_run_in_one_step_with_it(spark, tmp_path):
+    columns = ("timestamp_seconds(id) AS ts", "timestamp_seconds(id) AS arrival", "id / 3D AS x")
+    rows = spark.range(40).selectExpr(*columns)
+    rows.coalesce(1).write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "in"))
+
+    def observed(df, folder):
+        writer = df.writeStream.format("noop").trigger(availableNow=True)
+        query = writer.option("checkpointLocation", str(tmp_path / folder)).start()
+        query.awaitTermination()
+        return {name for name in query.lastProgress.observedMetrics if "_input" not in name}
+
+    def mean(df, **more):
+        return sf.window_aggregate(df, {"m": "avg(x)"}, window=sf.Rows(5), order="ts", **more)
+
+    intake = sf.reorder(stream, event_time="ts", arrival="arrival", slack=3, name="intake")
+    assert observed(intake, "a") == {"sfumato_reorder_intake"}
+    means = mean(intake, name="means")
+    both = {"sfumato_reorder_intake", "sfumato_window_means"}
+    assert observed(means, "b") == both
+    best = sf.top_k(
+        means, sf.Top(1, every="5 s"), by="m.mean", window=sf.Rows(3), order="ts", name="best"
+    )
+    counted = {"sfumato_top_k_best", "sfumato_top_k_best_answers"}
+    assert observed(best, "c") == both | counted
+    # A second chain with the same operator may be part of the same query.
+    again = mean(intake, name="again").select("m")
+    assert observed(means.select("m").union(again), "d") == both | {
+        "sfumato_window_again",
+        "sfumato_reorder_intake__in_window_again",
+    }

@@ -63,7 +63,8 @@ def test_existence_streams_and_plan_are_options_of_rank_by():
     [
         "existence", "x * existence", "s.existence", "plan", "x + plan * 2", "streams - 1",
         "CASE WHEN x > 1 THEN existence ELSE plan END", "NOT existence", "existence DESC",
-        "x BETWEEN plan AND streams", "EXISTENCE(x)", "x * EXISTENCE(x)", "plan AND x", "x IN (plan, streams)",
+        "x BETWEEN plan AND streams", "EXISTENCE(x)", "x * EXISTENCE(x)", "plan AND x",
+        "x IN (plan, streams)",
     ],
 )  # fmt: skip
 def test_columns_called_like_options_stay_columns(score):

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sfumato.charts.style import altair, styled, theme_of, time_axis
+from sfumato.metrics.progress import operator_name
 from sfumato.observed import observed
 
 WIDTH, HEIGHT = 560, 150
@@ -82,7 +83,7 @@ def _shares(figures: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, float]]
         for counter in ("late", "invalid"):
             some = counts.get(counter)
             if rows and some is not None and (some or counter == "late"):
-                found.append((f"{counter} in {metric.removeprefix('sfumato_')}", some / rows))
+                found.append((f"{counter} in {operator_name(metric)}", some / rows))
     return found
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
@@ -21,7 +22,8 @@ from sfumato.cli.pipeline.model import Sink
 from sfumato.cli.tables import progress_table, rows_table
 from sfumato.metrics.figures import Figures
 from sfumato.metrics.held_back import HeldBack, how_many
-from sfumato.metrics.progress import MicroBatch, QueryProgress, by_operator
+from sfumato.metrics.progress import MicroBatch, QueryProgress, by_operator, late_and_rows
+from sfumato.metrics.unordered import Unordered
 
 LOOK_EVERY = 0.25  # seconds between two looks at the queries
 ATTEMPTS = 5  # of a sink without a micro-batch in between, until a passing failure is reported
@@ -52,6 +54,7 @@ class Running:
     interrupted: bool = False
     attempts: int = 0
     held_back: HeldBack = field(default_factory=HeldBack)
+    unordered: Unordered = field(default_factory=Unordered)
     again_at: float | None = None  # when a second attempt is made
 
     def start(self) -> None:
@@ -172,7 +175,8 @@ def _look(running: list[Running], console: Console, log: Log | None) -> Running 
         for batch in batches:
             if log is not None:
                 log.batch(sink.name, batch)
-        for sentence in sink.held_back.look(batches, time.monotonic()):
+        sentences = (sink.held_back.look(batches, time.monotonic()), sink.unordered.look(batches))
+        for sentence in chain(*sentences):
             _tell(sink, sentence, console, log)
         if sink.again_at is not None and time.monotonic() >= sink.again_at:
             sink.start()
@@ -231,7 +235,8 @@ def _view(running: list[Running]) -> Group:
 def _report(running: list[Running], console: Console) -> None:
     """Say what has not come out, and all that was counted, so that nothing is lost silently."""
     for sink in running:
-        name, held, late = escape(sink.name), sink.progress.held, sink.progress.total("late")
+        name, held = escape(sink.name), sink.progress.held
+        late, rows = late_and_rows(sink.progress.counters)
         for operator, counts in by_operator(sink.progress.counters).items():
             listed = ", ".join(
                 f"{count:,} {each.replace('_', ' ')}" for each, count in counts.items()
@@ -239,7 +244,9 @@ def _report(running: list[Running], console: Console) -> None:
             if listed:
                 console.print(f"{name}: {escape(operator)}: {listed}", style="dim", highlight=False)
         if late:
-            console.print(f"{name}: {how_many(late)} came too late for a place in order.")
+            console.print(
+                f"{name}: {how_many(late)} came too late ({late / rows:.2%} of {rows:,})."
+            )
         if held and sink.resumed:
             change = "more held back" if held > 0 else "fewer held back"
             console.print(f"{name}: {how_many(abs(held))} {change} than at the start.")

@@ -10,7 +10,7 @@ from typing import Any
 from sfumato.live.oddities import oddities
 from sfumato.metrics.figures import Figures, QueryFigures, operator_of
 from sfumato.metrics.history import Point
-from sfumato.metrics.progress import REORDER, WAITS
+from sfumato.metrics.progress import REORDER, WAITS, late_and_rows
 from sfumato.metrics.waits import QUANTILES, quantile, together
 
 SHOWN = 240  # points of a chart
@@ -61,7 +61,7 @@ def _query(query: QueryFigures, about: About, now: float) -> dict[str, Any]:
         "rows_in": progress.rows_in,
         "rows_out": progress.rows_out,
         "late": progress.total("late"),
-        "late_share": _share(progress.total("late"), progress.total("rows")),
+        "late_share": _share(*late_and_rows(progress.counters)),
         "target": about.target,
         "held": progress.held,
         "lag": _most(query, "lag"),
@@ -181,7 +181,7 @@ def _points(points: Sequence[Point]) -> list[dict[str, Any]]:
                 "at": point.at * 1000,
                 "in": point.rows_in / span if span else 0.0,
                 "out": point.rows_out / span if span else 0.0,
-                "late": _share(point.late, point.rows_in),
+                "late": _share(point.late, point.late_of),
                 "held": point.held,
                 "lag": point.lag,
                 "waits": _quantiles(point.waits),

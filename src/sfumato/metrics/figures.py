@@ -1,6 +1,5 @@
 """The figures of all streaming queries of a session, taken from reports, read by any thread."""
 
-import re
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -9,11 +8,17 @@ from typing import Any, NamedTuple
 
 from sfumato.metrics.held_back import HeldBack
 from sfumato.metrics.history import History
-from sfumato.metrics.progress import PREFIX, SIDE, STAYS, WAITS, MicroBatch, QueryProgress
+from sfumato.metrics.progress import (
+    PREFIX,
+    SIDE,
+    STAYS,
+    WAITS,
+    MicroBatch,
+    QueryProgress,
+    operator_name,
+)
 from sfumato.metrics.waits import RecentWaits
 
-KINDS = "reorder|join|self_join|extents|window|top_k|impute|earlier_values|where"
-IN_STEP = re.compile(rf"_in_({KINDS})_\w+$")  # of one that runs in one step with a later one
 ANSWERS = "_answers"
 
 
@@ -32,7 +37,7 @@ def operator_of(metric: str) -> Operator:
     name = name.removesuffix(ANSWERS)
     found = SIDE.search(name)
     side = "" if found is None else found.group(1)
-    return Operator(IN_STEP.sub("", SIDE.sub("", name)), side, answers)
+    return Operator(operator_name(name), side, answers)
 
 
 @dataclass
@@ -84,7 +89,7 @@ class QueryFigures:
             self.said = [*self.said[-9:], (time.time(), sentence)]
 
     def late_share(self, metric: str) -> float | None:
-        """Late rows over rows of an operator; None while there is no row."""
+        """Late rows over the rows that came into an operator; None while there is no row."""
         counts = self.progress.counters.get(metric, {})
         return counts["late"] / counts["rows"] if counts.get("rows") and "late" in counts else None
 

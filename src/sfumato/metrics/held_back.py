@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sfumato.metrics.progress import PREFIX, REORDER, MicroBatch
+from sfumato.metrics.progress import REORDER, MicroBatch, operator_name
 
 LONG = 60.0  # seconds without a row in order, until it is said; then after twice as long each time
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -38,13 +38,13 @@ class HeldBack:
             silent = now - reorder.since
             if silent >= reorder.patience and reorder.shown.get("oldest") is not None:
                 reorder.patience = 2 * silent
-                yield _sentence(metric.removeprefix(PREFIX), reorder, silent)
+                yield _sentence(operator_name(metric), reorder, silent)
 
     def _take(self, metric: str, counts: dict[str, int], shown: dict[str, Any], now: float) -> None:
         reorder = self._waiting.setdefault(metric, _Waiting(now, self.long))
         reorder.held += counts["held"]
         reorder.shown = shown
-        others = (counts.get(name, 0) for name in ("late", "invalid", "held"))
+        others = (counts.get(name, 0) for name in ("late", "held"))
         if counts["rows"] > sum(others):
             reorder.since, reorder.patience = now, self.long
 
@@ -67,7 +67,7 @@ def _sentence(name: str, reorder: _Waiting, silent: float) -> str:
 
 def in_words(metric: str, held: int, shown: dict[str, Any]) -> str:
     """What a reorder holds, in a few words. held : rows, since the run began"""
-    words = f"{metric.removeprefix(PREFIX)} holds {held:,}"
+    words = f"{operator_name(metric)} holds {held:,}"
     if shown.get("oldest") is not None:
         words += f" from {time_text(shown['oldest'])} on"
     if shown.get("punctuation") is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import reduce
 
-from sfumato.metrics.progress import REORDER, WAITS, MicroBatch
+from sfumato.metrics.progress import REORDER, WAITS, MicroBatch, late_and_rows
 from sfumato.metrics.waits import together
 
 MOST = 1_000  # points that are kept; the older half is thinned when there are more
@@ -16,7 +16,7 @@ class Point:
     """Some micro-batches one after the other.
 
     at : end of the last one, seconds since 1970    busy : seconds that they took together
-    rows, late : of the operators, each row once    held : rows at the end
+    late : late rows, of `late_of` rows: of the operators that count both    held : rows at the end
     lag : seconds, the largest; None without a reorder     parts : seconds by part
     waits : rows that came out of reorders, by how long they had waited; empty without one
     """
@@ -25,6 +25,7 @@ class Point:
     rows_in: int
     rows_out: int
     late: int
+    late_of: int
     busy: float
     held: int
     lag: float | None
@@ -42,6 +43,7 @@ class Point:
             self.rows_in + other.rows_in,
             self.rows_out + other.rows_out,
             self.late + other.late,
+            self.late_of + other.late_of,
             self.busy + other.busy,
             other.held,
             max(lags, default=None),
@@ -61,13 +63,15 @@ class History:
     def add(self, batch: MicroBatch, now: float) -> None:
         """One more micro-batch. now : seconds since 1970"""
         lags = [shown["lag"] for shown in batch.gauges.values() if shown.get("lag") is not None]
+        late, late_of = late_and_rows(batch.counters)
         held = sum(count for metric, count in batch.held.items() if metric.startswith(REORDER))
         self.points.append(
             Point(
                 now,
                 batch.rows_in,
                 batch.rows_out,
-                batch.total("late"),
+                late,
+                late_of,
                 batch.seconds,
                 held,
                 max(lags) / 1e6 if lags else None,

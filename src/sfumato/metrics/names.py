@@ -53,7 +53,68 @@ OF_QUERIES = (
     *(STATE_MEMORY, STATE_DISK, STATE_ROWS),
 )
 
-HELD = _of_operator("reorder_held_rows", "rows held since the query started")
+
+@dataclass(frozen=True)
+class State:
+    """A state of rows: when they are in it, what happens to them, and what counts them."""
+
+    name: str
+    condition: str
+    happens: str
+    counted: str
+
+
+STATES = (
+    State(
+        "late",
+        "the punctuation of the row's source had reached its event time when it arrived; or it is "
+        "`stale`, far in the future or `invalid` for `reorder`, or a full buffer could hold "
+        "nothing else",
+        "`reorder` emits it immediately with `late = true`. A window by time adds it to the extents "
+        "that are still open; windows of rows, joins and rankings leave it out; other operators "
+        "pass it on",
+        "of `reorder`: rows emitted with `late = true`; of other operators: rows left out because "
+        "they came too late",
+    ),
+    State(
+        "invalid",
+        "the operator cannot read the row: no event time, order, key or alternatives, or such as "
+        "cannot be",
+        "left out; `reorder` emits it as late, with `punctuation` NULL, and `earlier_values` "
+        "emits it with nothing known",
+        "rows that the operator could not read",
+    ),
+    State(
+        "held",
+        "a `reorder` has taken the row in and not emitted it yet",
+        "emitted in order once the punctuation has passed it, or when the stream ends",
+        "rows taken in and not emitted yet, since the query started; after a restart the change "
+        "since then",
+    ),
+    State(
+        "forced",
+        "more rows would be held than `max_buffer`",
+        "the punctuation moves up, so that the oldest rows are emitted, in order, before the "
+        "control would emit them",
+        "arrivals at which a full buffer moved the punctuation",
+    ),
+    State(
+        "outside",
+        "the event time lies between two extents, which a `slide` longer than the `length` leaves",
+        "in no extent",
+        "rows between two extents",
+    ),
+    State(
+        "unmatched",
+        "a row of `extent_join` for whose extent and key the other side has no row, and can have "
+        "none any more",
+        "in no pair",
+        "rows of a join of extents without a row of the other side in the same extent and key",
+    ),
+)
+_STATES = {state.name: state.counted for state in STATES}
+
+HELD = _of_operator("reorder_held_rows", _STATES["held"])
 LAG = _of_operator(
     "reorder_lag_seconds",
     "how far the punctuation is behind the newest row held, of the key where this is most",
@@ -63,7 +124,9 @@ PUNCTUATION = _of_operator(
     "reorder_punctuation_timestamp_seconds",
     "least punctuation of the keys that hold rows or just had some",
 )
-LATE_SHARE = _of_operator("late_share", "late rows over rows, since the query started")
+LATE_SHARE = _of_operator(
+    "late_share", "late rows over the rows that came into the operator, since the query started"
+)
 WAIT = _of_operator(
     "reorder_wait_seconds",
     "how long rows were held that came out in order in the last five minutes before the newest "
@@ -91,21 +154,22 @@ DUE = _of_operator(
 )
 OF_OPERATORS = (KEYS, WINDOW_SIZE, WINDOW_ROWS, DUE)
 
+
 # What operators count, by the name of the counter.
 COUNTED = {
     "rows": "rows that came in",
-    "late": "rows behind the punctuation",
+    "late": _STATES["late"],
     "stale": "late rows with an incredibly long delay",
     "after_idle": "rows late only because of an idle timeout",
-    "invalid": "rows without valid times, keys or alternatives",
+    "invalid": _STATES["invalid"],
     "future": "rows with an incredibly early event time",
-    "forced": "rows let out by a full buffer",
+    "forced": _STATES["forced"],
     "out_of_order": "rows whose order is before that of an earlier micro-batch",
-    "outside": "late rows that no open extent could take",
+    "outside": _STATES["outside"],
     "overflow": "tuples left out by the most that a window may hold",
     "unaligned": "rows of two streams joined without punctuations",
     "pairs": "pairs that were answered",
-    "unmatched": "rows of an outer join without a partner",
+    "unmatched": _STATES["unmatched"],
     "complete": "rows that lacked nothing",
     "imputed": "rows whose values were imputed",
     "unimputable": "rows that no dependency could complete",
@@ -145,6 +209,17 @@ def every_metric() -> Iterator[Metric]:
     yield from OF_OPERATORS
     yield from (operator_counter(name) for name in COUNTED)
     yield answers()
+
+
+def states() -> str:
+    """Return the table of the states of rows, for the docs."""
+    lines = ["| state | condition | what happens | counter |", "|---|---|---|---|"]
+    for state in STATES:
+        lines.append(
+            f"| {state.name} | {state.condition} | {state.happens} | "
+            f"`{state.name}`: {state.counted} |"
+        )
+    return "\n".join(lines) + "\n"
 
 
 def page() -> str:

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,9 @@ ROWS_OUT = f"{PREFIX}rows_out"  # observed at the sink
 WHOLE = "triggerExecution"  # the part of a micro-batch that is all of it
 SIDE = re.compile(r"_(left|right|input)$")  # metrics of what goes into an operator
 ENDS = re.compile(r'\{"ends": ?\d+\}')  # the offset of a source of marks, not of rows
+REORDERS = "reorder"  # the kind
+KINDS = "reorder|join|self_join|extents|window|top_k|impute|earlier_values|where"
+IN_STEP = re.compile(rf"__in_({KINDS})_\w+$")  # of one that runs in one step with a later one
 KIND = re.compile(r"sfumato_(reorder|join|extents|window|top_k|impute|earlier_values|[a-z]+)_")
 
 
@@ -124,52 +127,80 @@ class QueryProgress:
     def held(self) -> int | None:
         """Rows that a reorder took in this run and that have not come out; None without reorder.
 
-        Exact where the operators count what they hold. Else rows in less rows out, which also
-        counts what the query left out behind the reorder, and is None where a join stands behind
-        it, for then it says nothing.
+        The sum of what the reorders count as held. After a restart the change since then.
         """
         reorders = [c for name, c in self.counters.items() if name.startswith(REORDER)]
-        if not reorders:
-            return None
-        if all("held" in counts for counts in reorders):
-            return sum(counts["held"] for counts in reorders)
-        if len(reorders) < len(self.counters):
-            return None
-        return reorders[0]["rows"] - self.rows_out if len(reorders) == 1 else None
+        return sum(counts.get("held", 0) for counts in reorders) if reorders else None
 
 
 def counted(counters: dict[str, dict[str, int]], counter: str) -> int:
     """How many rows were counted, each row once.
 
-    Operators of one kind stand beside one another, in most queries, and count different rows;
-    those of different kinds stand behind one another and count the same rows again: what a reorder
-    calls late is late for the window behind it. So the sum over a kind, and the most of the kinds.
+    Operators of one kind stand next to one another, in most queries, and count different rows;
+    those of different kinds follow one another and count the same rows again: what a reorder
+    calls late is late for the window after it. So the sum over a kind, and the most of the kinds;
+    late rows are those of the reorders, where there are any, which the query's sinks get as such.
     """
+    kinds = _by_kind(counters, counter)
+    if counter == "late" and REORDERS in kinds:
+        return kinds[REORDERS]
+    return max(kinds.values(), default=0)
+
+
+def late_and_rows(counters: dict[str, dict[str, int]]) -> tuple[int, int]:
+    """Return the late rows and the rows of which they are a share: of the operators that count both.
+
+    These are the reorders, where there are any; else the kind of operators with most late rows.
+    """
+    late, rows = _by_kind(counters, "late"), _by_kind(counters, "rows")
+    kinds = [REORDERS] if REORDERS in late else sorted(late, key=lambda kind: -late[kind])
+    return (late[kinds[0]], rows.get(kinds[0], 0)) if kinds else (0, 0)
+
+
+def _by_kind(counters: dict[str, dict[str, int]], counter: str) -> dict[str, int]:
+    """Sum a counter over the operators of each kind that have it."""
     kinds: dict[str, int] = {}
     for metric, counts in counters.items():
         found = KIND.match(metric)
         if found is not None and not metric.endswith("_answers"):  # which are named by queries
-            kind = found.group(1)
-            kinds[kind] = kinds.get(kind, 0) + counts.get(counter, 0)
-    return max(kinds.values(), default=0)
+            inner = counter == "rows" and SIDE.search(metric) is not None
+            if counter in counts and not inner:
+                kinds[found.group(1)] = kinds.get(found.group(1), 0) + counts[counter]
+    return kinds
 
 
 def by_operator(counters: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-    """Operator -> counter -> total, without the counters that are 0."""
+    """Operator -> counter -> total, without the counters that are 0.
+
+    Rows are those that came into the operator, the invalid ones that it skips included.
+    """
     operators: dict[str, dict[str, int]] = {}
+    came: dict[str, int] = {}  # rows of operators whose inputs count them
     for metric, counts in counters.items():
         if metric.endswith("_answers"):
             continue
-        totals = operators.setdefault(SIDE.sub("", metric).removeprefix(PREFIX), {})
-        for name, count in counts.items():
-            inner = name == "rows" and SIDE.search(metric) is not None
-            if count and not inner:
-                totals[name] = totals.get(name, 0) + count
+        name = operator_name(metric)
+        totals = operators.setdefault(name, {})
+        for counter, count in counts.items():
+            if counter == "rows" and SIDE.search(metric) is not None:
+                came[name] = came.get(name, 0) + count
+            elif count:
+                totals[counter] = totals.get(counter, 0) + count
+    for name, rows in came.items():
+        if rows:
+            operators[name] = {"rows": max(rows, operators[name].get("rows", 0))} | {
+                n: count for n, count in operators[name].items() if n != "rows"
+            }
     return operators
 
 
+def operator_name(metric: str) -> str:
+    """Return the name of an observed metric's operator: `reorder_intake`."""
+    return IN_STEP.sub("", SIDE.sub("", metric.removeprefix(PREFIX)))
+
+
 def _micro_batch(report: Any) -> MicroBatch:
-    figures = observed(report)
+    figures = _by_own_name(observed(report))
     counters: dict[str, dict[str, int]] = {}
     gauges: dict[str, dict[str, Any]] = {}
     for metric, values in figures.items():
@@ -194,6 +225,18 @@ def _micro_batch(report: Any) -> MicroBatch:
         },
         state=_state(getattr(report, "stateOperators", ())),
     )
+
+
+def _by_own_name(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Call operators that run in one step with others by their own names, where these are free."""
+    found: dict[str, Any] = {}
+    for metric, values in figures.items():
+        side = SIDE.search(metric)
+        own = f"{PREFIX}{operator_name(metric)}{'' if side is None else side[0]}"
+        inner = IN_STEP.search(SIDE.sub("", metric)) is not None
+        free = inner and own not in figures and own not in found
+        found[own if free else metric] = values
+    return found
 
 
 def _state(operators: Iterable[Any]) -> dict[str, int]:

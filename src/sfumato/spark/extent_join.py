@@ -40,7 +40,7 @@ def extent_join(
     forget_after : where the controllers before have a key: once both frames, in whatever keys, have
         gone on by so much, "1 day", since a controller's last rows, those that still wait for the
         other frame go unmatched, and the controller is forgotten. Longer than any key lags, or
-        whether a row still meets them hangs on when they went
+        whether a row still meets them depends on when they went
     name : of the metrics, instead of the number N
 
     Columns: `window` (of the left row), `left` and `right` (structs of all columns of the rows)
@@ -48,7 +48,8 @@ def extent_join(
     filter on these: ``.where("left.speed > right.speed")``. A pair comes out once, in the
     micro-batch in which both rows are there: neither stream overtakes the other, for the rows of
     the one that is ahead wait. The observed metrics ``sfumato_extents_N`` count rows, pairs and
-    unmatched (rows whose extent the other side has gone past).
+    unmatched (rows whose extent the other side has gone past, or that still wait when the frames
+    end, without a row of the same extent and key).
 
     Cost: one shuffle by key; state: the rows of extents that only one side has completed.
     Raises ValueError or TypeError for wrong arguments. Source: C, section 6 (figure 6).

@@ -83,9 +83,10 @@ def reorder(
     A frame that was reordered before may be reordered again, by another key, say: `late` and
     `punctuation` are then those of the second controller.
 
-    The observed metrics ``sfumato_reorder_N`` count rows, late, of them stale and after_idle (too
-    late only because the timeout had let others pass); invalid; future (incredibly early: those
-    far ahead are late, others are held until their time), held (how many more are held than
+    The observed metrics ``sfumato_reorder_N`` count rows, late (all that come out with ``late =
+    true``), of them stale, after_idle (too late only because the timeout had let others pass) and
+    invalid; future (incredibly early: those far ahead are late, others are held until their time),
+    held (how many more are held than
     before the micro-batch), forced (by `max_buffer`) and out_of_order (arrivals before an earlier
     one of their source), and show the event time of the `oldest` row held, the least `punctuation`,
     its `lag` behind the newest row held (microseconds) and the `slowest` source, for which the

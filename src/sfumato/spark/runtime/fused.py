@@ -14,11 +14,13 @@ from pyspark.sql.types import ArrayType, StructType
 from sfumato.spark.crossing.figures import Figures
 from sfumato.spark.model.names import fixed
 from sfumato.spark.runtime.chain_steps import Step, bucket_keys, grown, passing_of
-from sfumato.spark.runtime.made import Made
+from sfumato.spark.runtime.made import GivenName, Made
 from sfumato.spark.runtime.reading import Input, Reader
 from sfumato.tables.chain import ChainConfig, ChainStep, prefix
 from sfumato.tables.link import COUNTED, LATE, Link, Taken
 from sfumato.tables.operator import ROW, TableConfig
+
+IN_STEP_WITH = "__in_"  # between an operator's name and that of the last one of its chain
 
 
 class Fused:
@@ -27,6 +29,7 @@ class Fused:
     def __init__(self, how: Made) -> None:
         self.last = grown(how, bucket_keys(how), {})
         self.steps = self.last.all()
+        self._plain = _first_uses(self.steps)
         self.sources: list[Reader] = []  # how the frames are read
         for number, step in enumerate(self.steps):
             step.number = number
@@ -75,12 +78,15 @@ class Fused:
         return [step.how.metrics for step in self.steps] if len(self.steps) > 1 else []
 
     def _metrics(self, step: Step) -> str:
-        """The name of an operator's metrics: its own alone, else that of the last one behind it.
+        """The name of an operator's metrics: its own, else followed by that of the chain's last one.
 
-        The same frame may be read elsewhere in a query, and Spark wants other names for that.
+        The same frame may be read elsewhere in a query, and Spark wants other names for that. A
+        name that the user gave stays where an operator is taken in one step for the first time.
         """
-        last = self.last.how.metrics.removeprefix("sfumato_")
-        return step.how.metrics if step is self.last else f"{step.how.metrics}_in_{last}"
+        own, last = step.how.metrics, self.last.how.metrics.removeprefix("sfumato_")
+        if step is self.last or (isinstance(own, GivenName) and step in self._plain):
+            return own
+        return f"{own}{IN_STEP_WITH}{last}"
 
     def fingerprint(self) -> dict[str, Any]:
         """What a checkpoint is recognised by: configs and frames, as JSON values."""
@@ -112,6 +118,19 @@ class Fused:
                     of = prefix(number, side)
                     found = [_total(places[f"{of}{count}"]).alias(count) for count in COUNTED]
                     yield f"{self._metrics(step)}_{name}", found
+
+
+def _first_uses(steps: Sequence[Step]) -> set[Step]:
+    """Return the steps that no other chain may have: each is first taken by the next in this one.
+
+    steps : of a chain, a step after those that feed it
+    """
+    found = {steps[-1]}
+    for step in reversed(steps[:-1]):
+        by = [other for other in steps if step in other.below]
+        if all(other in found and step.how.is_first_use(other.how) for other in by):
+            found.add(step)
+    return found
 
 
 def _placed(aggregate: str, places: Mapping[str, str]) -> str:

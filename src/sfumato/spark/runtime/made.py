@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame
@@ -16,6 +17,13 @@ from pyspark.sql.types import DataType, StructType
 from sfumato.spark.runtime.reading import Input
 from sfumato.tables.link import Condition, Path, Taken
 from sfumato.tables.operator import TableConfig
+
+
+class GivenName(str):
+    """The name of an operator's metrics that the user chose."""
+
+    __slots__ = ()
+
 
 NUMBERS = ("mean", "stddev", "existence")  # fields of results, which are never NaN
 
@@ -59,6 +67,7 @@ class Made:
     idle_timeout : microseconds, or None
     passing : what another operator can take; None: nothing
     together : the operators that run in one step with it; apart : why others do not
+    first_use : the `first_use` of the operator that first took the answers in one step with it
     """
 
     inputs: Sequence[Input]
@@ -68,6 +77,13 @@ class Made:
     passing: Passing | None = None
     together: Sequence[str] = ()
     apart: Sequence[str] = field(default=())
+    first_use: list[Any] = field(default_factory=list, repr=False, compare=False)
+
+    def is_first_use(self, by: Made) -> bool:
+        """Return whether `by` is the first operator that takes the answers in one step with it."""
+        if not self.first_use:
+            self.first_use.append(by.first_use)
+        return self.first_use[0] is by.first_use
 
 
 _MADE: WeakKeyDictionary[DataFrame, Made] = WeakKeyDictionary()

@@ -19,7 +19,7 @@ from sfumato.spark.crossing.columns_once import Once
 from sfumato.spark.model.declared_frame import require_known
 from sfumato.spark.runtime.fused import Fused
 from sfumato.spark.runtime.loud import warn_of_invalid_rows
-from sfumato.spark.runtime.made import Made, Passing, remember
+from sfumato.spark.runtime.made import GivenName, Made, Passing, remember
 from sfumato.spark.runtime.reading import Input, projected
 from sfumato.spark.state.buckets import run_buckets
 from sfumato.spark.static.whole_frames import answers_alone, run_whole
@@ -132,7 +132,7 @@ def metrics_name(operator: str, name: str | None = None) -> str:
         raise TypeError(f"`name` must be text; got {name!r}")
     if not re.fullmatch(r"\w+", name):
         raise ValueError(f"`name` must be made of letters, digits and `_`; got {name!r}")
-    return f"sfumato_{operator}_{name}"
+    return GivenName(f"sfumato_{operator}_{name}")
 
 
 @contextmanager

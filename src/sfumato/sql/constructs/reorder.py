@@ -187,7 +187,9 @@ class Reordered(Step):
         if "forget_after" in given:
             after = span(given["forget_after"])
             rows.append(("forgotten", f"a key, after {after} without a row of it"))
-        return [*rows, ("state", self._held(given)), ("guarantee", self._promised(given))]
+        late = "emitted immediately with late = true, rows without valid times too"
+        state, promised = self._held(given), self._promised(given)
+        return [*rows, ("late rows", late), ("state", state), ("guarantee", promised)]
 
     def _controllers(self, given: dict[str, Any]) -> str:
         scope = per_key(self.key, "one, in one task")

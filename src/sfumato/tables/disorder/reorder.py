@@ -203,6 +203,7 @@ class TableReorder(TableOperator):
     def counters(self) -> dict[str, int]:
         counted = self.operator.counters
         own = {name: self.counts[name] for name in ("rows", "invalid")}
+        own["late"] = counted["late"] + own["invalid"]  # as many as come out marked late
         return {name: {**counted, **own}[name] for name in self.config.counters}
 
     def gauges(self) -> dict[str, Any]:

@@ -212,6 +212,14 @@ class TableExtentJoin(TableOperator):
         )
         return [table.add_column(0, "window", one.column("window"))]
 
+    def flush(self) -> list[pa.Table]:
+        """Count the rows that still wait: at the end of the frames no row can meet them."""
+        for side in self.sides:
+            if side.waiting is not None:
+                nothing = np.zeros(len(side.waiting.end), np.bool_)
+                self.counts["unmatched"] += side.keep(nothing)
+        return []
+
     def _drop_passed(self, side: int) -> None:
         """Drop the rows of extents that the other side has gone past."""
         held, newest = self.sides[side].waiting, self.sides[1 - side].newest

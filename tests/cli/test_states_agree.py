@@ -1,0 +1,113 @@
+"""The page, the command line, EXPLAIN, the metrics and the sinks of one run say the same of rows."""
+
+from __future__ import annotations
+
+import io
+
+import pyarrow.dataset as ds
+import pytest
+from rich.console import Console
+
+from pipeline_runs import put
+from sfumato.cli.pipeline.parse import parse_pipeline
+from sfumato.cli.run import run
+from sfumato.cli.shown import Shown
+from sfumato.live.view import view
+from sfumato.metrics.samples import samples
+
+PIPELINE = """
+[sources.readings]
+format = "json"
+path = "in"
+schema = "id int, t timestamp, arrival timestamp, x double"
+
+[queries.ordered]
+sql = "SELECT * FROM readings [WATTR t ARRIVAL arrival SLACK 2 NAMED intake]"
+
+[queries.means]
+sql = "SELECT window.end, COUNT(*) AS n FROM ordered [RANGE 1 minute SLIDE 2 minutes WATTR t NAMED means]"
+
+[sinks.rows]
+query = "ordered"
+format = "parquet"
+path = "rows"
+late = "./late"
+
+[sinks.means]
+query = "means"
+format = "parquet"
+path = "means"
+"""
+
+
+def reading(number, second, arrival):
+    t = None if second is None else f"2024-01-01T00:{second // 60:02}:{second % 60:02}Z"
+    came = f"2024-01-01T01:{arrival // 60:02}:{arrival % 60:02}Z"
+    return {"id": number, "t": t, "arrival": came, "x": 1.0}
+
+
+# In order of arrival; every 10th is 100 seconds late, every 15th has no event time.
+ROWS = [
+    reading(i, None if i % 15 == 7 else 5 * i - 100 * (i % 10 == 9 and i > 20), i)
+    for i in range(120)
+]
+
+
+def numbers(folder):
+    files = [str(file) for file in folder.glob("*.parquet")]
+    return ds.dataset(files).to_table().to_pylist()
+
+
+@pytest.mark.spark
+def test_page_command_line_metrics_explain_and_sinks_agree(spark, tmp_path):
+    put(tmp_path / "in", "a.json", ROWS)
+    console, seen = Console(file=io.StringIO(), width=250), Shown()
+    pipeline = parse_pipeline(PIPELINE, tmp_path / "p.toml")
+    assert run(spark, pipeline, console, once=True, shown=seen) == 0
+    said = console.file.getvalue()
+    late, on_time = numbers(tmp_path / "late"), numbers(tmp_path / "rows")
+    invalid = [row for row in late if row["t"] is None]
+    held = len(ROWS) - len(late) - len(on_time)
+    share = len(late) / len(ROWS)
+    assert (len(late), len(invalid), held) == (18, 8, 2)
+    assert all(row["late"] for row in late)
+    assert all(row["punctuation"] is None for row in invalid)
+
+    # The command line.
+    counted = f"reorder_intake: 120 rows, {len(late)} late, {len(invalid)} invalid"
+    assert said.count(counted) == 2  # of the sinks of ordered together, and of the windows
+    assert f"{len(late)} rows came too late ({share:.2%} of 120)" in said
+    assert f"{held} rows held back" in said
+
+    # The page.
+    queries = {query["name"]: query for query in view(seen.figures, seen.about)["queries"]}
+    queries = {name: query for name, query in queries.items() if query["operators"]}
+    assert len(queries) == 2
+    for query in queries.values():
+        assert (query["late"], query["held"]) == (len(late), held)
+        assert query["late_share"] == pytest.approx(share)
+        (intake,) = (of for of in query["operators"] if of["name"] == "reorder_intake")
+        assert intake["late_share"] == pytest.approx(share)
+        assert query["points"][-1]["late"] == pytest.approx(share)
+
+    # Metrics, of every query under the name that the user gave.
+    found = {(s.metric.name, *s.labels[:2]): s.value for s in samples(seen.figures)}
+    for query in queries:
+        of = (query, "reorder_intake")
+        assert found["sfumato_operator_rows", *of] == 120
+        assert found["sfumato_operator_late", *of] == len(late)
+        assert found["sfumato_operator_invalid", *of] == len(invalid)
+        assert found["sfumato_reorder_held_rows", *of] == held
+        assert found["sfumato_late_share", *of] == pytest.approx(share)
+
+    # The window: rows between extents are outside, none is late for it.
+    means = "means", "window_means"
+    assert found["sfumato_operator_outside", *means] > 0
+    taken = sum(row["n"] for row in numbers(tmp_path / "means"))
+    assert (
+        taken <= found["sfumato_operator_rows", *means] - found["sfumato_operator_outside", *means]
+    )
+
+    # EXPLAIN.
+    plan = seen.about["rows"].plan
+    assert "emitted immediately with late = true, rows without valid times too" in plan
