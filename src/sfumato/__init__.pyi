@@ -51,6 +51,7 @@ from sfumato.sql import explain as explain
 from sfumato.sql import sql as sql
 from sfumato.sql.text.errors import SqlError as SqlError
 from sfumato.tables.reading.invalid_rows import InvalidRowsWarning as InvalidRowsWarning
+from sfumato.tables.reading.shared_rows import IndependenceWarning as IndependenceWarning
 from sfumato.warming.warm_up import warm_up as warm_up
 from sfumato.windows import Delta as Delta
 from sfumato.windows import JoinWindow as JoinWindow

@@ -1,6 +1,12 @@
 """What the operators of a query counted in a micro-batch, as Spark reports it."""
 
+import re
 from typing import Any
+
+PREFIX = "sfumato_"
+SIDE = re.compile(r"_(left|right|input)$")  # metrics of what goes into an operator
+KINDS = "reorder|join|self_join|extents|window|top_k|impute|earlier_values|where"
+IN_STEP = re.compile(rf"__in_({KINDS})_\w+$")  # of one that runs in one step with a later one
 
 
 def observed(report: Any) -> dict[str, dict[str, Any]]:
@@ -12,6 +18,11 @@ def observed(report: Any) -> dict[str, dict[str, Any]]:
     with_name = hasattr(report, "observedMetrics")
     found = report.observedMetrics if with_name else report.get("observedMetrics")
     return {metric: _by_name(row) for metric, row in (found or {}).items()}
+
+
+def operator_name(metric: str) -> str:
+    """Return the name of an observed metric's operator: `reorder_intake`."""
+    return IN_STEP.sub("", SIDE.sub("", metric.removeprefix(PREFIX)))
 
 
 def _by_name(row: Any) -> dict[str, Any]:

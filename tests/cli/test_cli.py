@@ -17,6 +17,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from pipeline_runs import put, ran
+from sfumato.cli.check import checked
 from sfumato.cli.main import app
 from sfumato.cli.pipeline.parse import parse_pipeline
 from sfumato.cli.pipeline.section import PipelineError
@@ -207,7 +208,27 @@ def test_what_spark_or_our_sql_refuse_is_told_with_its_place(spark, tmp_path, ol
         ran(spark, tmp_path, PIPELINE.replace(old, new))
     assert said in str(caught.value)
     assert "\tat " not in str(caught.value)
+    pipeline = parse_pipeline(PIPELINE.replace(old, new), tmp_path / "p.toml")
+    with pytest.raises(PipelineError) as refused:
+        list(checked(spark, pipeline))
+    assert str(refused.value) == str(caught.value)
     assert not spark.streams.active
+
+
+def test_check_refuses_late_rows_that_no_file_can_have_and_leaves_nothing(spark, tmp_path):
+    put(tmp_path / "in", "a.json", FIRST)
+    text = PIPELINE.replace("SELECT id, late", "SELECT id, late, INTERVAL '1' DAY AS day")
+    text = text.replace('path = "out"', 'path = "out"\nlate = "./late"')
+    for attempt in (ran, list_checked):
+        with pytest.raises(PipelineError, match="which no file can have"):
+            attempt(spark, tmp_path, text)
+    assert "No problems found." in list_checked(spark, tmp_path, PIPELINE)
+    assert not spark.streams.active
+    assert {each.name for each in tmp_path.iterdir()} <= {"in", "state"}
+
+
+def list_checked(spark, folder, text):
+    return list(checked(spark, parse_pipeline(text, folder / "p.toml")))
 
 
 def test_a_sink_that_would_write_static_rows_is_refused(spark, tmp_path):

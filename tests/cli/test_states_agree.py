@@ -1,4 +1,4 @@
-"""The page, the command line, EXPLAIN, the metrics and the sinks of one run say the same of rows."""
+"""The page, the command line, EXPLAIN, the metrics and the sinks of one run agree."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sfumato.cli.shown import Shown
 from sfumato.live.view import view
 from sfumato.metrics.samples import samples
 
-PIPELINE = """
+PIPELINE = '''
 [sources.readings]
 format = "json"
 path = "in"
@@ -25,7 +25,9 @@ schema = "id int, t timestamp, arrival timestamp, x double"
 sql = "SELECT * FROM readings [WATTR t ARRIVAL arrival SLACK 2 NAMED intake]"
 
 [queries.means]
-sql = "SELECT window.end, COUNT(*) AS n FROM ordered [RANGE 1 minute SLIDE 2 minutes WATTR t NAMED means]"
+sql = """
+SELECT window.end, COUNT(*) AS n FROM ordered [RANGE 1 minute SLIDE 2 minutes WATTR t NAMED means]
+"""
 
 [sinks.rows]
 query = "ordered"
@@ -37,7 +39,7 @@ late = "./late"
 query = "means"
 format = "parquet"
 path = "means"
-"""
+'''
 
 
 def reading(number, second, arrival):

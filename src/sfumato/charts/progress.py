@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sfumato.charts.style import altair, styled, theme_of, time_axis
-from sfumato.metrics.progress import operator_name
-from sfumato.observed import observed
+from sfumato.observed import observed, operator_name
 
 WIDTH, HEIGHT = 560, 150
 COUNTED = re.compile(r"sfumato_(?!rows_out)\w+(?<!_answers)(?<!_input)(?<!_left)(?<!_right)")

@@ -1,21 +1,35 @@
 """`sfumato check`: what a pipeline reads, does and writes, once Spark has resolved all of it."""
 
+import tempfile
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 from pyspark.sql import DataFrame, SparkSession
 
 from sfumato.cli.pipeline.model import CONSOLE, Pipeline, Sink
-from sfumato.cli.run import define, refuse_static_sinks, written
+from sfumato.cli.run import define, refuse_static_sinks, try_start, written
+from sfumato.cli.shared_run import SharedRuns
 from sfumato.spark.model.imputation import without_data
+from sfumato.spark.run_to_end import ending
 
 
 def checked(spark: SparkSession, pipeline: Pipeline) -> Iterator[str]:
-    """Lines about sources, queries and sinks. No data is read but what Spark needs for columns.
+    """Describe sources, queries and sinks, once Spark has checked all of it.
 
+    The queries are planned as `run` plans them, without the data of repositories, and each stream
+    is started without its sink and stopped at once, so that what `run` refuses is refused here.
+    No data is read but what Spark needs for columns and offsets.
     Raises PipelineError for what Spark or our SQL refuse.
     """
-    with without_data():
-        defined = define(spark, pipeline)
+    with tempfile.TemporaryDirectory(prefix="sfumato-") as folder:
+        yield from _checked(spark, pipeline, folder)
+
+
+def _checked(spark: SparkSession, pipeline: Pipeline, folder: str) -> Iterator[str]:
+    shared = SharedRuns(spark, folder)
+    ends = ending(spark, last=False) if pipeline.flush else nullcontext()
+    with ends, without_data():
+        defined = define(spark, pipeline, shared)
     refuse_static_sinks(pipeline, defined.frames)
     for source in pipeline.sources:
         kind = "a table" if source.static else "a stream"
@@ -27,7 +41,9 @@ def checked(spark: SparkSession, pipeline: Pipeline) -> Iterator[str]:
         yield f"query {name}: {_columns(defined.frames[name])}"
         yield "\n".join(f"  {line}" for line in plan.splitlines())
     for sink in pipeline.sinks:
-        written(defined, sink)  # raises what its encoding has wrong
+        rows = written(defined, sink)  # raises what its encoding has wrong
+        if rows.isStreaming:
+            try_start(sink, rows, folder)
         how = "" if sink.value is None else f" as {sink.value}"
         yield f"sink {sink.name}: {_where(sink)} gets {_rows(sink)}{how}"
     yield "No problems found."

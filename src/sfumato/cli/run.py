@@ -244,9 +244,37 @@ def start(running: Running, *, folder: str, once: bool) -> StreamingQuery:
         else:
             query = writer.start(sink.path) if sink.path else writer.start()
     except SPARK_ERRORS as error:
-        why = f"`sinks.{sink.name}`: {first_cause(error)}{_way_out(error, sink)}{_connector(error)}"
-        raise PipelineError(why) from error
+        raise _refused(error, sink) from error
     return query
+
+
+def try_start(sink: Sink, rows: DataFrame, folder: str) -> None:
+    """Start a sink's stream and stop it at once, so that Spark checks it; no row is read.
+
+    Its micro-batches are left alone. Files are written, of nothing, to `folder`, which also has the
+    checkpoints.
+    Raises PipelineError for what Spark refuses: a format, an output mode, an operation on streams.
+    """
+    place = f"{folder}/{sink.name}"
+    writers: list[Any] = [rows.writeStream.foreachBatch(lambda batch, number: None)]
+    if sink.format != CONSOLE and sink.path is not None:
+        Path(f"{place}/nothing").mkdir(parents=True)
+        nothing = rows.sparkSession.readStream.schema(rows.schema).parquet(f"{place}/nothing")
+        files = nothing.writeStream.format(sink.format).options(**sink.options)
+        writers.append(files.option("path", f"{place}/files"))
+    for number, writer in enumerate(writers):
+        named = writer.outputMode(sink.mode).queryName(sink.name).trigger(availableNow=True)
+        try:
+            query = named.option("checkpointLocation", f"{place}/checkpoint{number}").start()
+        except SPARK_ERRORS as error:
+            raise _refused(error, sink) from error
+        query.stop()
+
+
+def _refused(error: Exception, sink: Sink) -> PipelineError:
+    """Build the error about a sink that Spark does not start."""
+    why = f"`sinks.{sink.name}`: {first_cause(error)}{_way_out(error, sink)}{_connector(error)}"
+    return PipelineError(why)
 
 
 def _way_out(error: Exception, sink: Sink) -> str:

@@ -25,9 +25,11 @@ from sfumato.local.top_k import top_k
 from sfumato.local.where import where
 from sfumato.local.window_aggregate import window_aggregate
 from sfumato.tables.reading.invalid_rows import InvalidRowsWarning
+from sfumato.tables.reading.shared_rows import IndependenceWarning
 
 __all__ = [
     "Imputation",
+    "IndependenceWarning",
     "InvalidRowsWarning",
     "alternatives",
     "checked",

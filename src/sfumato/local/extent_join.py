@@ -16,6 +16,7 @@ from sfumato.tables.joins.extent_query import ExtentJoinQuery
 from sfumato.tables.joins.join import ALTERNATIVES
 from sfumato.tables.reading.input import Alternatives, Cells, Column, Reading
 from sfumato.tables.reading.naming import Shown
+from sfumato.tables.reading.shared_rows import PAIRS, SHARED
 
 
 @same_kind
@@ -50,8 +51,9 @@ def extent_join(
         columns.append(Shown((side,), pa.field(side, struct_of(frame.columns, frame))))
     if query.attributes:
         pairs = pairs_type(*(_fields(frame, side) for side, frame in query.frames.items()))
-        columns.append(Shown((ALTERNATIVES,), pa.field(ALTERNATIVES, pairs)))
-        columns.append(Shown(("probability",), pa.field("probability", pa.float64())))
+        kinds = {ALTERNATIVES: pairs, "probability": pa.float64()}
+        for name, kind in kinds.items():
+            columns.append(Shown((name,), pa.field(name, kind, metadata={SHARED: PAIRS})))
     job = Job("extent_join", "extents", name)
     return run(job, inputs, query.config(forget_after), columns)
 

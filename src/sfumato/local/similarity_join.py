@@ -18,6 +18,7 @@ from sfumato.tables.joins.join import ALTERNATIVES
 from sfumato.tables.joins.query import JoinQuery
 from sfumato.tables.joins.sharing import tasks_of
 from sfumato.tables.reading.naming import Shown
+from sfumato.tables.reading.shared_rows import PAIRS, SHARED
 
 
 @same_kind
@@ -59,16 +60,19 @@ def similarity_join(
     return run(Job("similarity_join", "join", name), given, config, columns)
 
 
+SAID = {SHARED: PAIRS}  # metadata of probabilities
+
+
 def shown_of(sides: Sequence[Side], output: str, alternatives: bool = True) -> list[Shown]:
     """The columns of the result."""
     columns = [
         Shown((side.name,), pa.field(side.name, struct_of(side.passed, side.frame)))
         for side in sides
     ]
-    columns.append(Shown(("probability",), pa.field("probability", pa.float64())))
+    columns.append(Shown(("probability",), pa.field("probability", pa.float64(), metadata=SAID)))
     if alternatives:
         pairs = pairs_type(*(side.fields for side in sides))
-        columns.append(Shown((ALTERNATIVES,), pa.field(ALTERNATIVES, pairs)))
+        columns.append(Shown((ALTERNATIVES,), pa.field(ALTERNATIVES, pairs, metadata=SAID)))
     if output == "changes":
         columns.append(Shown(("change",), pa.field("change", pa.string())))
     return columns

@@ -18,6 +18,7 @@ from sfumato.queries import Top
 from sfumato.tables.operator import ROW
 from sfumato.tables.ranking.query import ANSWER, Columns, RankingQuery
 from sfumato.tables.reading.naming import Shown
+from sfumato.tables.reading.shared_rows import RANKED, SHARED
 from sfumato.windows import Range, Rows
 
 
@@ -73,7 +74,9 @@ class Ranking(WindowPlan, RankingQuery):
         }  # fmt: skip
         if "stream" in self.others:
             kinds["stream"] = self.frame.type(self.others["stream"])
+        said = {"probability": {SHARED: RANKED}}
         for name in ANSWER:
             if name in kinds:
-                found.append(Shown((ROW if name == "row" else name,), pa.field(name, kinds[name])))
+                field = pa.field(name, kinds[name], metadata=said.get(name))
+                found.append(Shown((ROW if name == "row" else name,), field))
         return found

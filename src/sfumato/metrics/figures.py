@@ -8,16 +8,9 @@ from typing import Any, NamedTuple
 
 from sfumato.metrics.held_back import HeldBack
 from sfumato.metrics.history import History
-from sfumato.metrics.progress import (
-    PREFIX,
-    SIDE,
-    STAYS,
-    WAITS,
-    MicroBatch,
-    QueryProgress,
-    operator_name,
-)
+from sfumato.metrics.progress import STAYS, WAITS, MicroBatch, QueryProgress
 from sfumato.metrics.waits import RecentWaits
+from sfumato.observed import PREFIX, SIDE, operator_name
 
 ANSWERS = "_answers"
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sfumato.metrics.progress import REORDER, MicroBatch, operator_name
+from sfumato.metrics.progress import REORDER, MicroBatch
+from sfumato.observed import operator_name
 
 LONG = 60.0  # seconds without a row in order, until it is said; then after twice as long each time
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -70,9 +70,9 @@ STATES = (
         "the punctuation of the row's source had reached its event time when it arrived; or it is "
         "`stale`, far in the future or `invalid` for `reorder`, or a full buffer could hold "
         "nothing else",
-        "`reorder` emits it immediately with `late = true`. A window by time adds it to the extents "
-        "that are still open; windows of rows, joins and rankings leave it out; other operators "
-        "pass it on",
+        "`reorder` emits it immediately with `late = true`. A window by time adds it to the "
+        "extents that are still open; windows of rows, joins and rankings leave it out; other "
+        "operators pass it on",
         "of `reorder`: rows emitted with `late = true`; of other operators: rows left out because "
         "they came too late",
     ),

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sfumato.observed import observed
+from sfumato.observed import IN_STEP, PREFIX, SIDE, observed, operator_name
 
-PREFIX = "sfumato_"
 REORDER = f"{PREFIX}reorder_"
 REASON = "reason"  # the commonest one of invalid rows, text: no counter
 # What operators show at the end of a micro-batch, where they show it, and of the micro-batch.
@@ -20,11 +19,8 @@ WAITS = "waits"
 GAUGES = (*STANDS, *STAYS, *ADDED, WAITS)
 ROWS_OUT = f"{PREFIX}rows_out"  # observed at the sink
 WHOLE = "triggerExecution"  # the part of a micro-batch that is all of it
-SIDE = re.compile(r"_(left|right|input)$")  # metrics of what goes into an operator
 ENDS = re.compile(r'\{"ends": ?\d+\}')  # the offset of a source of marks, not of rows
 REORDERS = "reorder"  # the kind
-KINDS = "reorder|join|self_join|extents|window|top_k|impute|earlier_values|where"
-IN_STEP = re.compile(rf"__in_({KINDS})_\w+$")  # of one that runs in one step with a later one
 KIND = re.compile(r"sfumato_(reorder|join|extents|window|top_k|impute|earlier_values|[a-z]+)_")
 
 
@@ -148,7 +144,7 @@ def counted(counters: dict[str, dict[str, int]], counter: str) -> int:
 
 
 def late_and_rows(counters: dict[str, dict[str, int]]) -> tuple[int, int]:
-    """Return the late rows and the rows of which they are a share: of the operators that count both.
+    """Return the late rows and the rows of which they are a share, of operators with both.
 
     These are the reorders, where there are any; else the kind of operators with most late rows.
     """
@@ -192,11 +188,6 @@ def by_operator(counters: dict[str, dict[str, int]]) -> dict[str, dict[str, int]
                 n: count for n, count in operators[name].items() if n != "rows"
             }
     return operators
-
-
-def operator_name(metric: str) -> str:
-    """Return the name of an observed metric's operator: `reorder_intake`."""
-    return IN_STEP.sub("", SIDE.sub("", metric.removeprefix(PREFIX)))
 
 
 def _micro_batch(report: Any) -> MicroBatch:

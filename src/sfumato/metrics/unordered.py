@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from sfumato.metrics.progress import REORDER, SIDE, MicroBatch, operator_name
+from sfumato.metrics.progress import REORDER, MicroBatch
+from sfumato.observed import SIDE, operator_name
 
 CAUSE = (
     "likely cause: files that are not read in the order in which they were written; Spark reads "

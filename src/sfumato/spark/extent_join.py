@@ -15,6 +15,7 @@ from sfumato.spark.model.names import Passed, named
 from sfumato.spark.runtime.reading import Input
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
 from sfumato.tables.joins.extent_query import ExtentJoinQuery
+from sfumato.tables.reading.shared_rows import PAIRS, SHARED
 
 
 @public('sf.extent_join(left, right, key="road")', "left", "right")
@@ -76,7 +77,8 @@ def extent_join(
     if query.attributes:
         pairs = pairs_type(*(_fields(f, side) for side, f in query.frames.items()))
         answers = answers.add("probability", DoubleType()).add(ALTERNATIVES, pairs)
-        columns += [F.col(ALTERNATIVES), F.col("probability")]
+        said = {SHARED: PAIRS}
+        columns += [named(F.col(name), name, said) for name in (ALTERNATIVES, "probability")]
     return run_operator(inputs, config, answers, columns, metrics=metrics_name("extents", name))
 
 

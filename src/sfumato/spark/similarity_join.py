@@ -16,11 +16,13 @@ from sfumato.spark.model.entrance import public
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.imputation import Imputation
 from sfumato.spark.model.join_side import Side, pairs_type
+from sfumato.spark.model.names import named as named_column
 from sfumato.spark.model.names import renamed
 from sfumato.spark.runtime.reading import Input
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
 from sfumato.tables.joins.query import JoinQuery
 from sfumato.tables.reading.controlled import MARKS
+from sfumato.tables.reading.shared_rows import PAIRS, SHARED
 
 
 @public(
@@ -168,11 +170,11 @@ def answers_of(
         answers = answers.add(side.name, side.row.type)
     answers = answers.add("probability", DoubleType())
     columns = [side.row.renamed(side.name) for side in sides]
-    columns.append(F.col("probability"))
+    columns.append(named_column(F.col("probability"), "probability", {SHARED: PAIRS}))
     if alternatives:
         fixed, named = (pairs_type(*(s.fields(fixed=of) for s in sides)) for of in (True, False))
         answers = answers.add(ALTERNATIVES, fixed)
-        columns.append(renamed(ALTERNATIVES, ALTERNATIVES, named))
+        columns.append(renamed(ALTERNATIVES, ALTERNATIVES, named, {SHARED: PAIRS}))
     if output == "changes":
         answers = answers.add("change", StringType())
         columns.append(F.col("change"))

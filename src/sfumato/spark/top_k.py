@@ -14,13 +14,14 @@ from sfumato.operators.ranking.semantics import semantics_of
 from sfumato.queries import Top
 from sfumato.spark.model.entrance import public
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.spark.model.names import Passed
+from sfumato.spark.model.names import Passed, named
 from sfumato.spark.model.validity import some_missing
 from sfumato.spark.model.window_plan import WindowPlan
 from sfumato.spark.runtime.made import made, remember
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
 from sfumato.spark.window_aggregate import window_input
 from sfumato.tables.ranking.query import ANSWER, Columns, RankingQuery
+from sfumato.tables.reading.shared_rows import RANKED, SHARED
 from sfumato.windows import Range, Rows
 
 MOST_COUNTED = 100  # queries whose answers are counted one by one: each is a column of a metric
@@ -166,4 +167,6 @@ class Ranking(WindowPlan, RankingQuery):
         keys = Passed(self.frame.schema, self.keys).columns(prefix="key")
         names = [name for name in ANSWER if name != "stream" or self.streams is not None]
         row = self.row_passed().renamed("row")
-        return [*keys, *(row if name == "row" else F.col(name) for name in names)]
+        own = {name: F.col(name) for name in names} | {"row": row}
+        own["probability"] = named(F.col("probability"), "probability", {SHARED: RANKED})
+        return [*keys, *(own[name] for name in names)]

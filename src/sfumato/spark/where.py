@@ -5,6 +5,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.entrance import public
+from sfumato.spark.model.names import named
 from sfumato.spark.model.outside_text import check_expression, for_spark
 from sfumato.spark.model.per_alternative import kept, mentioned
 from sfumato.spark.model.validity import invalid_reason
@@ -58,4 +59,5 @@ def where(df: DataFrame, condition: str, *, name: str | None = None) -> DataFram
         )
     )
     some = counted.where(left)
-    return some.withColumn(ALTERNATIVES, F.col(LEFT)).drop(LEFT, REASON)
+    said = df.schema[ALTERNATIVES].metadata
+    return some.withColumn(ALTERNATIVES, named(F.col(LEFT), ALTERNATIVES, said)).drop(LEFT, REASON)

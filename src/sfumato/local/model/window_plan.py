@@ -79,7 +79,8 @@ class WindowPlan(WindowQuery):
                 found.append(Shown((name,), pa.field(name, kind, metadata=said.get(name))))
         for i, w in enumerate(self.wanted):
             kind = self._result(self.field(w), settings)
-            found.append(Shown((f"result{i}",), pa.field(w.name, kind, metadata=BY_US)))
+            own: dict[Any, Any] = {**BY_US, **self.said_of_results}
+            found.append(Shown((f"result{i}",), pa.field(w.name, kind, metadata=own)))
         if self.distribution is not None:
             parts = pa.struct([("moved", NUMBER), ("error", NUMBER)])
             accuracy = pa.struct([(w.name, parts) for w in self.wanted])

@@ -165,8 +165,9 @@ class WindowPlan(WindowQuery):
         fixed["held"] = named(fixed["held"], "held", said)
         if "window" in fixed:
             fixed["window"] = named(fixed["window"], "window", controlled_by(self.in_order_within))
+        of_results = {**said, **self.said_of_results}
         results = [
-            renamed(f"result{i}", w.name, self._result(self.field(w), settings), said)
+            renamed(f"result{i}", w.name, self._result(self.field(w), settings), of_results)
             for i, w in enumerate(self.wanted)
         ]
         if "accuracy" not in added:

@@ -78,7 +78,7 @@ class Fused:
         return [step.how.metrics for step in self.steps] if len(self.steps) > 1 else []
 
     def _metrics(self, step: Step) -> str:
-        """The name of an operator's metrics: its own, else followed by that of the chain's last one.
+        """The name of an operator's metrics: its own, or followed by that of the last one.
 
         The same frame may be read elsewhere in a query, and Spark wants other names for that. A
         name that the user gave stays where an operator is taken in one step for the first time.

@@ -119,11 +119,13 @@ def existence_said(frame: Frame, given: str | None = None) -> str:
 
     given : the column that EXISTENCE names
     """
-    if frame.attributes:
-        return "the sum of a row's probabilities"
     column = found("existence", frame.df.columns) if given is None else given
+    said = SparkFrame(frame.df).independence(column)
+    shared = "" if said is None else f"; {said}"
+    if frame.attributes:
+        return f"the sum of a row's probabilities{shared}"
     if column is not None:
-        return f"with the probability in column {column}"
+        return f"with the probability in column {column}{shared}"
     return "every row exists for sure: the table has no column existence"
 
 

@@ -21,6 +21,7 @@ from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
 from sfumato.tables.reading.forgetting import forget_after_of
 from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.names import names
+from sfumato.tables.reading.shared_rows import warn_of_shared
 
 S = TypeVar("S", bound=JoinSide)
 
@@ -60,6 +61,8 @@ class JoinQuery:
         timed = any(window.span is not None for window in self.windows)
         how = {"alone": len(frames) == 1, "timed": timed, "imputed": imputed}
         given = (self.attributes, self.order, self.key)
+        for frame in frames:
+            warn_of_shared("self_join" if len(frames) == 1 else "similarity_join", frame.shared())
         return [make(frames[i % len(frames)], side, *given, **how) for i, side in enumerate(SIDES)]
 
     def config(

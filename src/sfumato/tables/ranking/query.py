@@ -64,6 +64,10 @@ class RankingQuery(WindowQuery):
         given = (order, key, existence, None, rules, streams, named, ascending)
         return cls(frame, [Wanted("", "sum", by)], window, *given)
 
+    @property
+    def called(self) -> str:
+        return "top_k"
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.orders) != 1 or not self.frame.is_time(self.orders[0]):

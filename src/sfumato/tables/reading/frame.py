@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from sfumato.tables.reading.controlled import Order
 from sfumato.tables.reading.names import meant
+from sfumato.tables.reading.shared_rows import SHARED, independence
 from sfumato.tables.reading.tuples import ALTERNATIVES
 
 TIMES = ("timestamp", "timestamp_ntz", "whole")
@@ -62,6 +63,19 @@ class Frame(Order):
     def uncertain(self) -> bool:
         """Whether rows have alternatives."""
         return ALTERNATIVES in self.columns
+
+    def shared(self, existence: str | None = "existence") -> str | None:
+        """Return what rows are that may share tuples, in words; None where nothing says so.
+
+        existence : of a frame without alternatives the column of probabilities, if it has it
+        """
+        column = ALTERNATIVES if self.uncertain else existence
+        return self._of(column).get(SHARED) if column is not None else None
+
+    def independence(self, existence: str | None = "existence") -> str | None:
+        """Describe that rows which may share tuples are taken as independent; None: they do not."""
+        rows = self.shared(existence)
+        return None if rows is None else independence(rows)
 
     def is_time(self, name: str) -> bool:
         """Whether a column has event times: timestamps, or whole microseconds."""

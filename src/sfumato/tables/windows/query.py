@@ -10,6 +10,7 @@ from typing import Any
 from sfumato.tables.reading.controlled import MARKS
 from sfumato.tables.reading.forgetting import forget_after_of
 from sfumato.tables.reading.frame import Frame
+from sfumato.tables.reading.shared_rows import SHARED, WINDOWS, warn_of_shared
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.scope import check_order, scope_of
 from sfumato.tables.windows.extents import ExtentTableConfig
@@ -54,6 +55,7 @@ class WindowQuery(ABC):
         if isinstance(self.window, Delta) and self.window.on not in frame.attributes:
             frame.one("window.on", self.window.on)
         self._check_results(members=False)
+        warn_of_shared(self.called, self.shared)
 
     @abstractmethod
     def check_expressions(self) -> None:
@@ -79,6 +81,24 @@ class WindowQuery(ABC):
                     f"`aggregates` names a result `{w.name}`, but the answer has a column of that "
                     "name already: choose another"
                 )
+
+    @property
+    def called(self) -> str:
+        """The function, as messages call it."""
+        return "window_aggregate"
+
+    @cached_property
+    def shared(self) -> str | None:
+        """What the rows are, in words, if they may share tuples."""
+        return self.frame.shared(self.existence_column)
+
+    @property
+    def said_of_results(self) -> dict[str, str]:
+        """Metadata of the results: whether answers may share tuples."""
+        window = self.window
+        apart = isinstance(window, Range) and window.every >= window.span
+        rows = self.shared if apart else WINDOWS
+        return {} if rows is None else {SHARED: rows}
 
     @cached_property
     def orders(self) -> list[str]:
