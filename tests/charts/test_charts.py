@@ -32,7 +32,7 @@ def test_every_answer_of_the_timetable_is_drawn_in_its_unit_and_no_other():
     assert totals["DP, least cost"] == 4 * 4 + 3 * 5
     assert totals["NS, each query alone"] == 7 * 3 + 7 * 2 + 4 * 4 + 2 * 3 + 2 * 5 + 2 * 2
     said = chart.to_dict()
-    assert "2.25 (sum of k) a minute, 2.54 times less" in said["title"]["subtitle"][0]
+    assert "2.25 (sum of k) per minute, 2.54 times less" in said["title"]["subtitle"][0]
     titles = [part["encoding"]["x"]["title"] for part in said["vconcat"]]
     assert titles == ["time (minutes)"] * 2
 

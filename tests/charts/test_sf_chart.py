@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +15,7 @@ import sfumato as sf
 import sfumato.local as sl
 from chart_data import data_of
 from sfumato.charts import save
+from sfumato.charts.style import number_text
 
 LAW = [{"prob": 0.25, "n": 1.0}, {"prob": 0.5, "n": 3.0}, {"prob": 0.125, "n": 1.0}]
 ROWS = pa.Table.from_pylist(
@@ -41,6 +43,83 @@ def test_many_values_are_put_into_bins_without_losing_probability():
     bars, _ = data_of(sf.chart([{"prob": 1 / 5000, "x": v} for v in values]))
     assert len(bars) == 60
     assert sum(bar["prob"] for bar in bars) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        LAW,
+        [{"prob": 0.7, "n": 3.0}],
+        [{"prob": 1 / 7, "n": n} for n in (0.0, 1.0, 2.0, 3.0, 10.0, 20.0, 200.0)],
+        [{"prob": p, "n": float(n)} for n, p in enumerate(np.full(20, 0.05))],
+        [{"prob": p, "n": n**1.5} for n, p in enumerate(np.linspace(0.01, 0.07, 25))],
+        [{"prob": 1 / 400, "n": v} for v in np.random.default_rng(1).normal(size=400)],
+    ],
+    ids=["few", "one", "far apart", "equal distances", "merged", "many"],
+)
+def test_the_areas_of_a_distribution_are_its_probabilities(law):
+    bars, _ = data_of(chart := sf.chart(law))
+    encoding = chart.to_dict()["layer"][0]["encoding"]
+    high = encoding["y"]["field"].split(":")[0]
+    areas = [(bar["high"] - bar["low"]) * bar[high] for bar in bars]
+    assert areas == pytest.approx([bar["prob"] for bar in bars])
+    assert sum(areas) == pytest.approx(sum(a["prob"] for a in law))
+    mean = sum(a * (bar["low"] + bar["high"]) / 2 for a, bar in zip(areas, bars, strict=True))
+    step = max(bar["high"] - bar["low"] for bar in bars)
+    assert mean == pytest.approx(sum(a["prob"] * a["n"] for a in law), abs=step)
+    one_width = len({round(bar["high"] - bar["low"], 6) for bar in bars}) == 1
+    assert encoding["y"]["title"] == ("probability" if one_width else "probability per unit of n")
+
+
+def test_a_merged_distribution_has_no_notch_that_the_distribution_has_not():
+    readings = pd.DataFrame(
+        {
+            "t": range(20),
+            "alternatives": sl.samples([20.0] * 20, 0.4, 5, attributes="x").to_pylist(),
+        }
+    )
+    found = sl.window_aggregate(
+        readings, {"total": "sum(x)"}, window=sf.Rows(20), order="t", distribution=32
+    )
+    bars, [mean] = data_of(sf.chart(found["total"].iloc[-1]))
+    rising = [bar["density"] for bar in bars if bar["high"] <= mean["mean"] + 1e-9]
+    falling = [bar["density"] for bar in bars if bar["low"] >= mean["mean"] - 1e-9]
+    assert np.all(np.diff(rising) > -1e-3)
+    assert np.all(np.diff(falling) < 1e-3)
+
+
+def test_no_line_or_band_is_drawn_where_windows_are_missing():
+    seconds = [*range(10), *range(40, 60)]
+    rows = ROWS.take(pa.array(range(30))).set_column(
+        0, "ts", pa.array(seconds, pa.timestamp("s", "UTC"))
+    )
+    found = sl.window_aggregate(rows, {"m": "avg(x)"}, **WINDOW)
+    drawn, *_ = data_of(sf.chart(found, "m"))
+    assert [row["part"] for row in drawn] == [0, 1, 1]
+
+
+def test_certain_results_have_no_band_and_none_is_named():
+    certain = pa.table({"ts": ROWS["ts"], "x": [1.0 * i for i in range(40)]})
+    found = sl.window_aggregate(certain, {"m": "avg(x)"}, **WINDOW)
+    chart = sf.chart(found, "m").to_dict()
+    assert chart["title"]["subtitle"] == ["mean; the results are certain"]
+    assert [layer["mark"]["type"] for layer in chart["layer"]] == ["line"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (4.5e8, "450,000,000"), (-82070.0, "-82,070"), (0.25, "0.25"), (3.2e-5, "0.000032"),
+        (1234.5, "1234"), (12.0, "12"), (0.0, "0"),
+    ],
+)  # fmt: skip
+def test_numbers_are_written_without_exponents(value, text):
+    assert number_text(value) == text
+
+
+def test_axes_of_the_page_have_no_exponents():
+    page = Path(sf.__file__).parent / "live" / "page" / "page.js"
+    assert "~g" not in page.read_text()
 
 
 @pytest.mark.parametrize("give", [pa.Table.to_pandas, pa.Table.to_pylist, lambda table: table])

@@ -1,15 +1,19 @@
-"""Pictures of results: one distribution as bars, the results of a window as bands over time."""
+"""Pictures of results: a distribution as a histogram, a window's results as bands over time."""
 
+import math
+from collections import Counter
 from datetime import UTC, datetime
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
 
 from sfumato.charts.results import bands_of, distribution_of, fields_of
-from sfumato.charts.style import altair, styled, theme_of, time_axis
+from sfumato.charts.style import altair, number_text, styled, theme_of, time_axis
 
 WIDTH, HEIGHT = 560, 260
 MOST_BARS = 60  # values drawn one by one; more are put into as many bins
+MOST_APART = 8  # values that are narrow bars, however far they are from each other
 MOST_KEYS = 8
 
 
@@ -17,8 +21,12 @@ def distribution_chart(law: Any, *, title: str | None = None, theme: str = "ligh
     """An Altair chart of one distribution: how probable each value is.
 
     law : structs <prob, VALUE>, as `distribution=m` of `sf.window_aggregate` or `alternatives` give
-    them. Above 60 values are put into 60 bins of equal width. What the probabilities lack to 1 is
-    said: with that probability there is nothing. Raises TypeError for anything else.
+    them. The area of a bar is a probability. Up to eight values, and values at equal distances,
+    have bars of one width, one for each value. Values at other distances, as merging leaves them,
+    have a bar from one to the next, with half the probability of each. Above 60 values are put into
+    60 bins of equal width.
+    If the probabilities sum to less than 1, the subtitle says with which there is nothing.
+    Raises TypeError for anything else.
     """
     alt, colours = altair(), theme_of(theme)
     found = distribution_of(law)
@@ -28,15 +36,17 @@ def distribution_chart(law: Any, *, title: str | None = None, theme: str = "ligh
     exists = min(float(prob.sum()), 1.0)
     mean = float((values * prob).sum() / prob.sum())
     spread = float(np.sqrt(((values - mean) ** 2 * prob).sum() / prob.sum()))
-    below, bars, gap = _bars(values, prob)
-    y = alt.Y("prob:Q", title="probability", axis=alt.Axis(format="%"))
+    bars = _bars(values, prob)
+    first, last = bars[0]["low"], bars[-1]["high"]
+    gap = (0.02 if len(values) > 1 else 1.0) * (last - first)
+    y = _heights(alt, bars, name)
     drawn = (
         alt.Chart(alt.Data(values=bars), width=WIDTH, height=HEIGHT)
         .mark_rect(color=colours.main, opacity=0.85)
         .encode(
             x=alt.X(
                 "low:Q", title=name,
-                scale=alt.Scale(domain=[below - gap, bars[-1]["high"] + gap], nice=False),
+                scale=alt.Scale(domain=[first - gap, last + gap], nice=False),
             ),
             x2="high:Q",
             y=y,
@@ -49,34 +59,70 @@ def distribution_chart(law: Any, *, title: str | None = None, theme: str = "ligh
         .mark_rule(color=colours.second, strokeWidth=2, strokeDash=[5, 3])
         .encode(x="mean:Q")
     )
-    said = f"mean {mean:.4g} (dashed), standard deviation {spread:.3g}; {len(values):,} values"
+    said = f"mean {number_text(mean)} (dashed), standard deviation {number_text(spread, 3)}; "
+    said += f"{len(values):,} value{'' if len(values) == 1 else 's'}"
     under = [said]
     if exists < 1.0 - 1e-9:
         under.append(f"there is one with probability {exists:.4g}; with {1 - exists:.2g} nothing")
     return styled(drawn + rule, title or f"How probable each {name} is", *under, theme=theme)
 
 
-def _bars(values: np.ndarray, prob: np.ndarray) -> tuple[float, list[dict[str, Any]], float]:
-    """(where the first begins, the bars, a margin): one a value, or one a bin of many."""
+def _bars(values: np.ndarray, prob: np.ndarray) -> list[dict[str, Any]]:
+    """Return the bars of ascending values: from `low` to `high`, as high as `density`.
+
+    The area of a bar is its probability.
+    """
     if len(values) > MOST_BARS:
         edges = np.linspace(values[0], values[-1], MOST_BARS + 1)
         place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, MOST_BARS - 1)
         mass = np.bincount(place, prob, MOST_BARS)
-        ends = zip(edges[:-1], edges[1:], mass, strict=True)
-        bars = [
-            {"low": float(a), "high": float(b), "prob": float(p), "at": f"{a:.5g} to {b:.5g}"}
-            for a, b, p in ends
-        ]
-        return float(edges[0]), bars, float(edges[1] - edges[0])
+        texts = [f"{number_text(a, 5)} to {number_text(b, 5)}" for a, b in pairwise(edges.tolist())]
+        return _of_edges(edges[:-1], edges[1:], mass, texts)
+    texts = [number_text(v, 6) for v in values.tolist()]
     gaps = np.diff(values)
-    half = 0.4 * float(gaps.min()) if len(gaps) else 0.4
-    if len(gaps):  # values close together among others far apart would have bars of no width
-        half = max(half, 0.002 * float(values[-1] - values[0]))
-    bars = [
-        {"low": float(v - half), "high": float(v + half), "prob": float(p), "at": f"{v:.6g}"}
-        for v, p in zip(values, prob, strict=True)
+    if not len(gaps):
+        return _of_edges(values - 0.5, values + 0.5, prob, texts)
+    equal, span = bool(np.ptp(gaps) <= 1e-6 * gaps.max()), float(gaps.sum())
+    if len(values) <= MOST_APART:
+        half = 0.5 * max(min(0.8 * float(gaps.min()), 0.08 * span), 0.004 * span)
+        return _of_edges(values - half, values + half, prob, texts)
+    if equal:
+        half = 0.5 * float(gaps.mean())
+        return _of_edges(values - half, values + half, prob, texts)
+    # Where a value stands for several, these lie around it: half of them on either side.
+    ends = np.minimum(0.5 * gaps[[0, -1]], np.median(gaps))
+    edges = np.concatenate([[values[0] - ends[0]], values, [values[-1] + ends[1]]])
+    mass = 0.5 * (np.append(prob, 0.0) + np.append(0.0, prob))
+    texts = [f"{number_text(a, 5)} to {number_text(b, 5)}" for a, b in pairwise(edges.tolist())]
+    return _of_edges(edges[:-1], edges[1:], mass, texts)
+
+
+def _of_edges(
+    low: np.ndarray, high: np.ndarray, mass: np.ndarray, texts: list[str]
+) -> list[dict[str, Any]]:
+    ends = zip(low.tolist(), high.tolist(), mass.tolist(), texts, strict=True)
+    return [
+        {"low": a, "high": b, "prob": p, "density": p / (b - a), "at": text}
+        for a, b, p, text in ends
     ]
-    return float(values[0] - half), bars, half
+
+
+def _heights(alt: Any, bars: list[dict[str, Any]], name: str) -> Any:
+    """Return the vertical axis: probabilities where all bars have one width, else densities."""
+    widths = np.array([bar["high"] - bar["low"] for bar in bars])
+    if np.ptp(widths) > 1e-6 * widths.max():
+        title = f"probability per unit of {name}"
+        return alt.Y("density:Q", title=title, axis=alt.Axis(tickCount=6))
+    width = float(widths.mean())
+    top = max(bar["prob"] for bar in bars)
+    step = 10.0 ** math.floor(math.log10(top))
+    step *= next(f for f in (0.2, 0.5, 1.0, 2.0) if top / (step * f) <= 6)
+    ticks = [i * step / width for i in range(math.ceil(top / step * 0.999999) + 1)]
+    decimals = max(0, -math.floor(math.log10(100 * step) + 1e-9))
+    label = f"format(datum.value * {width!r}, '.{decimals}%')"
+    axis = alt.Axis(values=ticks, labelExpr=label)
+    scale = alt.Scale(domain=[0, ticks[-1]], nice=False)
+    return alt.Y("density:Q", title="probability", axis=axis, scale=scale)
 
 
 def results_chart(
@@ -112,7 +158,7 @@ def results_chart(
         {"at": at, "key": k, **bands_of(value)}
         for at, k, value in zip(places, keys, columns[result], strict=True)
     ]
-    rows = [row for row in rows if row.get("mean") is not None]
+    rows = _parted(rows, _window_ends(columns) if x is None else None)
     if not rows:
         raise ValueError(f"`{result}` has no result that could be drawn")
     along = alt.X(
@@ -128,7 +174,9 @@ def results_chart(
         if key
         else alt.value(colours.main)
     )
-    base = alt.Chart(alt.Data(values=rows), width=WIDTH, height=HEIGHT).encode(x=along)
+    base = alt.Chart(alt.Data(values=rows), width=WIDTH, height=HEIGHT).encode(
+        x=along, detail="part:N"
+    )
     up = alt.Y("mean:Q", title=result, scale=alt.Scale(zero=False))
     bands = [("q05", "q95", 0.18), ("q25", "q75", 0.3), ("low", "high", 0.25)]
     layers = [
@@ -138,9 +186,11 @@ def results_chart(
             color=colour,
         )
         for low, high, opacity in bands
-        if all(low in row and high in row for row in rows)
+        if _has_band(rows, low, high)
     ]
-    line = base.mark_line(strokeWidth=2, point=len(rows) <= 60).encode(
+    parts = Counter(row["part"] for row in rows)
+    alone = min(parts.values()) == 1  # a line of one point is not seen
+    line = base.mark_line(strokeWidth=2, point=alone or len(rows) <= 60).encode(
         y=up, color=colour, tooltip=["at:N", "mean:Q", "existence:Q"]
     )
     drawn = alt.layer(*layers, line)
@@ -155,12 +205,59 @@ def results_chart(
     return styled(drawn, title or f"{result}, window by window", _said(rows), theme=theme)
 
 
+def _has_band(rows: list[dict[str, Any]], low: str, high: str) -> bool:
+    """Return whether all rows have a range, and some one that is more than a line."""
+    known = all(row.get(low) is not None and row.get(high) is not None for row in rows)
+    return known and any(row[high] > row[low] for row in rows)
+
+
+def _parted(rows: list[dict[str, Any]], ends: list[Any] | None) -> list[dict[str, Any]]:
+    """Return the rows with a result, with the number of the `part` of the line that each is in.
+
+    A line ends where a row has no result, and where windows are missing: no band is drawn over
+    what is not there.
+
+    ends : of the windows of the rows, if they are drawn over these
+    """
+    last: dict[str, Any] = {}  # by key: the end of its last window
+    steps = []
+    for row, end in zip(rows, ends or (), strict=False):
+        if row["key"] in last and end > last[row["key"]]:
+            steps.append(end - last[row["key"]])
+        last[row["key"]] = end
+    longest = None if not steps else 1.5 * min(steps)
+    found, part = [], dict[str, int]()
+    last, numbers = {}, count()
+    for i, row in enumerate(rows):
+        key = row["key"]
+        if row.get("mean") is None:
+            part.pop(key, None)
+            continue
+        if longest is not None and ends is not None:
+            if key in last and ends[i] - last[key] > longest:
+                part.pop(key, None)
+            last[key] = ends[i]
+        if key not in part:
+            part[key] = next(numbers)
+        found.append({**row, "part": part[key]})
+    return found
+
+
+def _window_ends(columns: dict[str, list[Any]]) -> list[Any] | None:
+    """Return the ends of the windows of the rows; None where they have no windows in order."""
+    fields = [fields_of(cell) for cell in columns.get("window", [])]
+    ends = [None if field is None else field.get("end") for field in fields]
+    return None if not ends or any(end is None for end in ends) else ends
+
+
 def _said(rows: list[dict[str, Any]]) -> str:
-    if all("q05" in row and "q95" in row for row in rows):
-        inner = "50% and " if all("q25" in row and "q75" in row for row in rows) else ""
+    if _has_band(rows, "q05", "q95"):
+        inner = "50% and " if _has_band(rows, "q25", "q75") else ""
         return f"mean, and the ranges that hold {inner}90% of the possible worlds"
-    if all("low" in row for row in rows):
+    if _has_band(rows, "low", "high"):
         return "mean, and one standard deviation on either side"
+    if all(row.get("low") == row["mean"] == row.get("high") for row in rows):
+        return "mean; the results are certain"
     return "mean"
 
 

@@ -47,7 +47,7 @@ def progress_chart(query: Any, *, title: str | None = None, theme: str = "light"
         .mark_line(color=colours.main, strokeWidth=2, point=alt.OverlayMarkDef(color=colours.main))
         .encode(
             x=along,
-            y=alt.Y("rate:Q", title="rows a second"),
+            y=alt.Y("rate:Q", title="rows per second"),
             tooltip=["batch:Q", "rows:Q", alt.Tooltip("rate:Q", format=",.0f")],
         )
     )
@@ -59,7 +59,9 @@ def progress_chart(query: Any, *, title: str | None = None, theme: str = "light"
             .mark_line(strokeWidth=2, point=True)
             .encode(
                 x=along,
-                y=alt.Y("share:Q", title="share of the rows", axis=alt.Axis(format=".1%")),
+                y=alt.Y(
+                    "share:Q", title="share of the rows", axis=alt.Axis(format="%", tickCount=5)
+                ),
                 color=alt.Color("what:N", title=None, scale=inks),
                 tooltip=["batch:Q", "what:N", alt.Tooltip("share:Q", format=".3%")],
             )

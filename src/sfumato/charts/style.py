@@ -1,5 +1,6 @@
 """What all pictures have in common: colours that colour-blind readers can tell apart, and fonts."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -56,6 +57,19 @@ def theme_of(name: str) -> Theme:
     return THEMES[name]
 
 
+def number_text(value: float, digits: int = 4) -> str:
+    """Return a number of so many significant digits, without an exponent where people read it."""
+    short = f"{value:.{digits}g}"
+    if "e" not in short and abs(value) < 1e4:
+        return short
+    size = abs(value)
+    if not 1e-6 <= size < 1e15:
+        return short
+    decimals = max(0, digits - 1 - math.floor(math.log10(size)))
+    text = f"{float(short):,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if decimals else text
+
+
 def time_axis(times: Sequence[str]) -> Any:
     """An axis of times, ISO texts: hours of 24, and dates where they cover days."""
     span = datetime.fromisoformat(max(times)) - datetime.fromisoformat(min(times))
@@ -87,6 +101,7 @@ def styled(chart: Any, title: str, *under: str, theme: str = "light") -> Any:
     return (
         chart.properties(title=text, padding=16)
         .configure_view(stroke=None)
-        .configure_axis(**axis, labelLimit=320, maxExtent=360)
-        .configure_legend(labelLimit=320, **legend)
+        .configure_axis(**axis, labelLimit=480, maxExtent=520)
+        .configure_legend(labelLimit=480, titleLimit=480, **legend)
+        .configure_title(limit=0)
     )

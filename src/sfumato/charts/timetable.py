@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sfumato.charts.style import altair, styled, theme_of
+from sfumato.charts.style import altair, number_text, styled, theme_of
 from sfumato.operators.ranking.timetable import Timetable, first_runs, timetable
 
 WIDTH = 640
@@ -42,7 +42,10 @@ def timetable_chart(
     if len(names) != len(asked):
         raise ValueError(f"`names` must be {len(asked)}, as there are queries; got {len(names)}")
     order = sorted(range(len(asked)), key=lambda i: (asked[i][1], -asked[i][0], i))[:MOST_QUERIES]
-    labels = {i: f"{names[i]}: k = {asked[i][0]}, every {asked[i][1] / size:g}" for i in order}
+    labels = {
+        i: f"{names[i]}: k = {asked[i][0]}, every {number_text(asked[i][1] / size, 6)}"
+        for i in order
+    }
     runs, end = _shown(table)
     answers = [
         {"time": time / size, "query": labels[i], "run": _cost(table, group)}
@@ -94,10 +97,16 @@ def timetable_chart(
     return styled(
         both,
         f"When {len(asked)} queries are answered" if len(asked) > 1 else "When a query is answered",
-        f"{table.cost_per_unit * size:.4g} (sum of k) a {unit}, "
-        f"{saving:.3g} times less than each query alone",
+        f"{number_text(table.cost_per_unit * size)} (sum of k) per {unit}, {_compared(saving)}",
         theme=theme,
     )
+
+
+def _compared(saving: float) -> str:
+    """Describe a cost next to that of each query alone."""
+    if saving < 1.005:
+        return "as much as with each query alone"
+    return f"{number_text(saving, 3)} times less than with each query alone"
 
 
 def _shown(table: Timetable) -> tuple[list[tuple[int, int]], int]:

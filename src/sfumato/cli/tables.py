@@ -18,10 +18,10 @@ LONGEST = 3  # elements of an array that are shown
 def progress_table(progress: Mapping[str, QueryProgress]) -> Table:
     """One line a sink: what went in, what came out, what was late, invalid or is held back."""
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("sink")
+    table.add_column("sink", overflow="fold")
     numbers = "micro-batches,rows in,rows/s,rows out,late,invalid,out of order,held"
     for title in numbers.split(","):
-        table.add_column(title, justify="right")
+        table.add_column(title, justify="right", overflow="fold")
     for name, query in progress.items():
         counts = [query.batches, query.rows_in, query.rate, query.rows_out]
         counts += [query.total(counter) for counter in ("late", "invalid", "out_of_order")]
@@ -35,7 +35,7 @@ def rows_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
     table = Table(header_style="dim")
     for index, name in enumerate(columns):
         numeric = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
-        table.add_column(escape(name), justify="right" if numeric else "left")
+        table.add_column(escape(name), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(escape(cell(value)) for value in row))
     return Group(Text(title, style="bold"), table)

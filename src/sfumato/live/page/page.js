@@ -188,7 +188,7 @@ const charts = {
   late: {
     spec: (query) => spec({
       layer: [
-        lines(".1~%", false),
+        lines("~%", false),
         ...(query.target === null ? [] : [{
           mark: { type: "rule", strokeDash: [4, 3], color: colour("--second") },
           encoding: { y: { datum: query.target } },
@@ -199,12 +199,12 @@ const charts = {
     shown: (query) => query.late > 0 || query.target !== null,
   },
   lag: {
-    spec: () => spec(lines("~g", false)),
+    spec: () => spec(lines("~r", false)),
     data: (query) => query.points.filter((p) => p.lag !== null).map((p) => ({ at: p.at, value: p.lag / unit(query, lag)[0] })),
     title: (query) => `Punctuation behind the newest row held, ${unit(query, lag)[1]}`,
   },
   wait: {
-    spec: () => spec(lines("~g", true)),
+    spec: () => spec(lines("~r", true)),
     data: (query) => {
       const [size] = unit(query, longest);
       return query.points.filter((p) => p.waits[0] !== null).flatMap((p) => [
@@ -217,7 +217,7 @@ const charts = {
     spec: () => spec({
       mark: { type: "area", interpolate: "step-after" },
       encoding: {
-        x: at, y: { ...amount("~g"), stack: "zero" },
+        x: at, y: { ...amount("~r"), stack: "zero" },
         color: { field: "name", type: "nominal", sort: null, legend: { symbolType: "square", columns: 3 } },
       },
     }),

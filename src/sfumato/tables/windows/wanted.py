@@ -41,7 +41,14 @@ def wanted(aggregates: Mapping[str, str]) -> list[Wanted]:
 HINTS = {  # what those have that are something else here
     "median": ": write quantile(x, 0.5)",
     "percentile": ": write quantile(x, 0.9)",
-    "stddev": ": every result has `stddev` beside its mean, of its own law",
+    **dict.fromkeys(
+        ("stddev", "stddev_samp", "stdev", "std", "variance", "var", "var_samp"),
+        ": the spread of values is not an aggregate, and the field `stddev` of a result is the "
+        "uncertainty of that result, 0 over certain rows. Over certain rows take m of avg(x), q of "
+        "avg(x * x) and n of count(x): the sample standard deviation is sqrt((q - m * m) * n / (n "
+        "- 1)), with x less a constant near its values if these are large next to it. Over "
+        "uncertain rows the distribution of the spread is not offered",
+    ),
 }
 
 
