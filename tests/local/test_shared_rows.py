@@ -68,7 +68,6 @@ SHARING = {
         lambda: windows(sf.Range("4 s", slide="2 s")),
         "answers of overlapping windows",
     ),
-    "extents of pairs": (lambda: windows_of_pairs(), "pairs of a join"),
     "filtered pairs": (lambda: sl.where(pairs(), "left_x > 0.1"), "pairs of a join"),
     "reordered pairs": (
         lambda: sl.reorder(
@@ -84,6 +83,9 @@ def windows_of_pairs():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IndependenceWarning)
         return windows(sf.Range("2 s"), pairs(), "left_x")
+
+
+SHARING["extents of pairs"] = windows_of_pairs, "pairs of a join"
 
 
 @pytest.mark.parametrize("name", SHARING)

@@ -262,7 +262,7 @@ def try_start(sink: Sink, rows: DataFrame, folder: str) -> None:
         nothing = rows.sparkSession.readStream.schema(rows.schema).parquet(f"{place}/nothing")
         files = nothing.writeStream.format(sink.format).options(**sink.options)
         writers.append(files.option("path", f"{place}/files"))
-    for number, writer in enumerate(writers):
+    for number, writer in enumerate(reversed(writers)):  # Spark looks at the sink first
         named = writer.outputMode(sink.mode).queryName(sink.name).trigger(availableNow=True)
         try:
             query = named.option("checkpointLocation", f"{place}/checkpoint{number}").start()

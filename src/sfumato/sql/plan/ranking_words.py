@@ -32,8 +32,10 @@ BEFORE_OPERAND = (
     *("AND", "BETWEEN", "BY", "CASE", "DISTINCT", "DIV", "ELSE", "ESCAPE", "FROM", "ILIKE", "IN"),
     *("LIKE", "NOT", "OR", "REGEXP", "RLIKE", "THEN", "WHEN", "XOR"),
 )
-AFTER_OPERAND = ("AND", "BETWEEN", "DIV", "ELSE", "END", "ESCAPE", "ILIKE", "IN", "IS", "LIKE")
-AFTER_OPERAND += ("NOT", "OR", "REGEXP", "RLIKE", "THEN", "WHEN", "XOR")
+AFTER_OPERAND = (
+    *("AND", "BETWEEN", "DIV", "ELSE", "END", "ESCAPE", "ILIKE", "IN", "IS", "LIKE", "NOT", "OR"),
+    *("REGEXP", "RLIKE", "THEN", "WHEN", "XOR"),
+)
 
 
 @dataclass(frozen=True)
