@@ -183,7 +183,8 @@ def tell_flights(console: Console, data: DemoData, answers: DataFrame, query: Ru
         "lost. A wait is the time, on the flights' own clock, from a departure to the departure "
         "that let it out, computed in memory by the controller that ran on Spark, where as many "
         f"rows were late: {agree}. A fixed watermark stays so far behind the newest scheduled "
-        "time; the first is the shortest that lets no more rows come late, which only hindsight knows."
+        "time; the first is the shortest that lets no more rows come late, which only hindsight "
+        "knows."
     )
 
 
