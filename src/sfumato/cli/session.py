@@ -72,6 +72,7 @@ def session(
         **({} if short or not local else heap()),
         "spark.driver.extraJavaOptions": f"{QUIET} {SHORT_RUN}" if short else QUIET,
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.variable.substitute": "false",  # ${env:NAME} in a query is text
         **connectors(part),
         **redactions(part),
         **part.settings,
@@ -145,6 +146,8 @@ def command_session(
         from sfumato.spark.model.expression_text import TRUST
 
         spark.conf.set(TRUST, "true")
+    else:  # no table is a path, whatever the text says
+        spark.conf.set("spark.sql.runSQLOnFiles", "false")
     with _interrupts():
         try:
             yield spark

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from sfumato.cli.pipeline.environment import DiscreetConsole
     from sfumato.cli.pipeline.model import Pipeline
+    from sfumato.cli.pipeline.permissions import Permissions
 
 FAILED, USAGE = 1, 2
 
@@ -42,18 +43,29 @@ def session_for(
 
 @contextmanager
 def pipeline_of(
-    file: Path, console: DiscreetConsole, cores: int | None, verbose: bool, **options: bool
+    file: Path,
+    console: DiscreetConsole,
+    cores: int | None,
+    verbose: bool,
+    allowed: Permissions,
+    **options: bool,
 ) -> Iterator[tuple[SparkSession, Pipeline]]:
-    """A session and a file's pipeline, what is wrong with which is the user's to mend."""
+    """Start a session for the pipeline of a file; the command fails for a file that is wrong.
+
+    allowed : what the command line lets the file do
+    """
     from sfumato.cli.pipeline.checks import check_before_spark
     from sfumato.cli.pipeline.parse import read_pipeline
+    from sfumato.cli.pipeline.permissions import check_code, check_settings
     from sfumato.cli.pipeline.section import PipelineError
 
     environment = None
     try:
         pipeline = read_pipeline(file)
         console.environment = environment = pipeline.environment
+        check_settings(pipeline.spark, allowed)
         check_before_spark(pipeline)
+        check_code(pipeline, allowed)
         with session_for(console, cores, verbose, part=pipeline.spark, **options) as spark:
             yield spark, pipeline
     except PipelineError as error:
