@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any
 
 from sfumato.live.oddities import oddities
-from sfumato.metrics.figures import Figures, QueryFigures, operator_of
+from sfumato.metrics.figures import Figures, QueryFigures, hidden_in, operator_of
 from sfumato.metrics.history import Point
 from sfumato.metrics.progress import REORDER, WAITS
 from sfumato.metrics.waits import QUANTILES, quantile, together
@@ -47,7 +47,8 @@ def view(figures: Figures, about: Mapping[str, About], now: float | None = None)
         for query in figures.queries():
             query.look()
             queries.append(_query(query, about.get(query.name, About()), now))
-    return {"now": now, "queries": queries}
+    shown: dict[str, Any] = hidden_in({"now": now, "queries": queries}, figures.hide)
+    return shown
 
 
 def _query(query: QueryFigures, about: About, now: float) -> dict[str, Any]:

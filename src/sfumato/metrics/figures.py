@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any, NamedTuple
@@ -89,10 +89,22 @@ class QueryFigures:
         return counts["late"] / counts["rows"] if counts.get("rows") and "late" in counts else None
 
 
+def hidden_in(tree: Any, hide: Callable[[str], str]) -> Any:
+    """Return a JSON value with each of its texts, names included, as `hide` gives it."""
+    if isinstance(tree, str):
+        return hide(tree)
+    if isinstance(tree, dict):
+        return {hidden_in(name, hide): hidden_in(value, hide) for name, value in tree.items()}
+    if type(tree) in (list, tuple):
+        return [hidden_in(value, hide) for value in tree]
+    return tree
+
+
 class Figures:
     """Queries by name; what is read in `with figures.locked()` belongs together."""
 
     def __init__(self) -> None:
+        self.hide: Callable[[str], str] = str  # takes secrets out of texts that others see
         self._lock = RLock()
         self._queries: dict[str, QueryFigures] = {}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -55,6 +57,7 @@ def pipeline_of(
     allowed : what the command line lets the file do
     """
     from sfumato.cli.pipeline.checks import check_before_spark
+    from sfumato.cli.pipeline.environment import discreet_streams
     from sfumato.cli.pipeline.parse import read_pipeline
     from sfumato.cli.pipeline.permissions import check_code, check_settings
     from sfumato.cli.pipeline.section import PipelineError
@@ -66,11 +69,21 @@ def pipeline_of(
         check_settings(pipeline.spark, allowed)
         check_before_spark(pipeline)
         check_code(pipeline, allowed)
-        with session_for(console, cores, verbose, part=pipeline.spark, **options) as spark:
+        options["page"] = options.get("page", False) and not environment.used
+        started = session_for(
+            console, cores, verbose, part=pipeline.spark, environment=environment, **options
+        )
+        with discreet_streams(environment), started as spark:
             yield spark, pipeline
     except PipelineError as error:
         said = str(error)
         raise failed(environment.hidden(said) if environment else said, USAGE) from None
+    except Exception as error:
+        if environment is None or not environment.used or isinstance(error, typer.Exit):
+            raise
+        trace = "".join(traceback.format_exception(error))
+        sys.stderr.write(environment.hidden(trace))
+        raise typer.Exit(FAILED) from None
 
 
 def failed(error: Exception | str, code: int = FAILED) -> typer.Exit:
