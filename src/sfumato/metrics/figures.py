@@ -40,6 +40,7 @@ class QueryFigures:
     """What is known of one query.
 
     newest : its newest micro-batch     reported : when it was, seconds since 1970
+    heard : the same, seconds of a clock that is never set
     said : what is out of the ordinary, in words     waits : of each reorder
     """
 
@@ -48,6 +49,7 @@ class QueryFigures:
     newest: MicroBatch | None = None
     gauges: dict[str, dict[str, Any]] = field(default_factory=dict)
     reported: float | None = None
+    heard: float = 0.0
     busy: float = 0.0
     active: bool = True
     error: str | None = None
@@ -60,19 +62,19 @@ class QueryFigures:
         """Take in what is new in some reports."""
         batches = self.progress.take(reports)
         for batch in batches:
-            self.newest, self.reported = batch, time.time()
+            self.newest, self.reported, self.heard = batch, time.time(), time.monotonic()
             self.busy += batch.seconds
             for metric, shown in batch.gauges.items():
-                self._show(metric, shown, self.reported)
+                self._show(metric, shown)
             self.history.add(batch, self.reported)
         self._watch(batches)
 
-    def _show(self, metric: str, shown: dict[str, Any], now: float) -> None:
+    def _show(self, metric: str, shown: dict[str, Any]) -> None:
         before = self.gauges.get(metric, {})
         stays = {n: before[n] for n in STAYS if n in before and shown.get(n) is None}
         self.gauges[metric] = shown | stays
         if any(shown.get(WAITS) or ()):
-            self.waits.setdefault(metric, RecentWaits()).add(shown[WAITS], now)
+            self.waits.setdefault(metric, RecentWaits()).add(shown[WAITS], time.monotonic())
 
     def look(self) -> None:
         """Say what takes long by now."""
