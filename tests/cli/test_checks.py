@@ -274,12 +274,11 @@ def test_variables_are_used_and_never_printed(monkeypatch, capsys):
 
 
 def test_a_dollar_may_be_meant():
-    environment = Environment({"A": "1"})
-    assert environment.filled("$x $${A} ${A} $") == "$x ${A} 1 $"
+    environment = Environment({"A": "1000"})
+    assert environment.filled("$x $${A} ${A} $") == "$x ${A} 1000 $"
     for text in ("${", "${}", "${a b}", "${A"):
         with pytest.raises(ValueError, match="a variable is written"):
             environment.filled(text)
-    assert environment.hidden("1 + 1") == "1 + 1"  # too short to be a secret
 
 
 def test_sql_is_taken_as_it_is_written():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 
 import httpx
 import pytest
@@ -48,6 +49,8 @@ def test_with_the_token_all_is_given_and_nothing_comes_from_elsewhere(server):
     cookie = opened.headers["set-cookie"].lower()
     assert "httponly" in cookie
     assert "samesite=strict" in cookie
+    assert token not in cookie
+    assert cookie.startswith(f"sfumato-{server.port}=")
     with httpx.Client(base_url=address, headers={"authorization": f"Bearer {token}"}) as client:
         for path in ("/", "/page.js", "/page.css", "/charts.js"):
             answer = client.get(path)
@@ -64,6 +67,37 @@ def test_with_the_token_all_is_given_and_nothing_comes_from_elsewhere(server):
         with client.stream("GET", "/events") as events:
             first = next(events.iter_lines())
         assert json.loads(first.removeprefix("data: "))["queries"][0]["late"] == 1
+
+
+def test_a_cookie_which_other_ports_see_gives_no_data_and_no_token(server):
+    address, token = server.url.split("/?token=")
+    with httpx.Client(base_url=address) as browser:
+        first = browser.get(f"/?token={token}", follow_redirects=True)
+        assert f'<meta name="token" content="{token}">' in first.text
+        assert list(browser.cookies) == [f"sfumato-{server.port}"]
+        stolen = browser.cookies[f"sfumato-{server.port}"]
+    cookies = {f"sfumato-{server.port}": stolen}
+    for path in ("/figures", "/events", "/metrics"):
+        with httpx.stream("GET", address + path, headers={"cookie": _cookie(cookies)}) as answer:
+            assert answer.status_code == 403
+    for path in ("/", "/page.js", "/page.css"):
+        answer = httpx.get(address + path, headers={"cookie": _cookie(cookies)})
+        assert answer.status_code == 200
+        assert token not in answer.text
+    assert httpx.get(address, headers={"cookie": f"sfumato-{server.port}={token}"}).is_error
+    assert httpx.get(address, headers={"cookie": f"sfumato={stolen}"}).is_error
+
+
+def _cookie(values):
+    return "; ".join(f"{name}={value}" for name, value in values.items())
+
+
+def test_every_opening_gets_the_token_once(server):
+    address, token = server.url.split("/?token=")
+    for _ in range(2):
+        with httpx.Client(base_url=address) as browser:
+            assert token in browser.get(f"/?token={token}", follow_redirects=True).text
+            assert token not in browser.get("/").text
 
 
 def test_another_host_name_is_refused_whatever_it_has(server):
@@ -104,6 +138,13 @@ def test_a_long_run_is_shown_in_few_points_that_lose_no_row():
     assert len(query["points"]) <= SHOWN
     assert query["rows_in"] == 9000
     assert all(point["in"] >= 0 for point in query["points"])
+
+
+def test_a_clock_that_is_set_forward_is_no_silence(figures, monkeypatch):
+    later = time.time() + 3_600
+    monkeypatch.setattr("sfumato.live.view.time.time", lambda: later)
+    (shown,) = view(figures, {})["queries"]
+    assert shown["said"] == []
 
 
 def test_silence_and_failures_are_said_in_words(figures):

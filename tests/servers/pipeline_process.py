@@ -12,7 +12,15 @@ from pathlib import Path
 def started(file: Path, *options: str) -> subprocess.Popen[bytes]:
     """The command at work; what it says goes to a file beside the pipeline's."""
     said = (file.parent / "said.txt").open("ab")
-    command = [sys.executable, "-m", "sfumato.cli.main", "run", str(file), *options]
+    command = [
+        sys.executable,
+        "-m",
+        "sfumato.cli.main",
+        "run",
+        str(file),
+        "--allow-packages",
+        *options,
+    ]
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     return subprocess.Popen(
         command, stdout=said, stderr=said, env=environment, start_new_session=True

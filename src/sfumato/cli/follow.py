@@ -18,6 +18,7 @@ from rich.markup import escape
 
 from sfumato.cli.failures import first_cause, is_passing
 from sfumato.cli.log import Log
+from sfumato.cli.pipeline.environment import DiscreetConsole
 from sfumato.cli.pipeline.model import Sink
 from sfumato.cli.tables import progress_table, rows_table
 from sfumato.metrics.figures import Figures
@@ -152,7 +153,7 @@ def follow(phases: Sequence[Sequence[Running]], console: Console, log: Log | Non
                             running[-1].start()
                     failed = _look(running, console, log)
                     if live is not None:
-                        live.update(_view(running))
+                        live.update(_discreet(console, _view(running)))
                     time.sleep(LOOK_EVERY)
                 failed = failed or _look(running, console, log)
     except KeyboardInterrupt:
@@ -220,6 +221,11 @@ def _end(running: list[Running], failed: Running | None, console: Console, log: 
     _report(running, console)
     if failed is not None:
         console.print(f"[red]Failed:[/red] sink {escape(failed.name)}: {escape(cause)}")
+
+
+def _discreet(console: Console, view: Group) -> Any:
+    """The view without secrets, where the console knows some."""
+    return console.hidden(view) if isinstance(console, DiscreetConsole) else view
 
 
 def _view(running: list[Running]) -> Group:

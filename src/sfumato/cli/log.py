@@ -6,6 +6,8 @@ from typing import Any
 
 from rich.console import Console
 
+from sfumato.cli.pipeline.environment import DiscreetConsole
+from sfumato.metrics.figures import hidden_in
 from sfumato.metrics.held_back import in_words
 from sfumato.metrics.progress import REORDER, MicroBatch
 
@@ -57,6 +59,8 @@ class Log:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def _json(self, **fields: Any) -> None:
+        if isinstance(self.console, DiscreetConsole) and self.console.environment is not None:
+            fields = hidden_in(fields, self.console.environment.hidden)
         self._line(json.dumps(fields, default=_plain))
 
 

@@ -8,12 +8,13 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.cli.configure import ELSEWHERE, quiet_children
 from sfumato.cli.java import use_java
+from sfumato.cli.pipeline.environment import Environment, discreet_children
 from sfumato.cli.pipeline.model import SparkPart
 from sfumato.cli.pipeline.section import PipelineError
 from sfumato.spark.settings import settings
@@ -72,6 +73,7 @@ def session(
         **({} if short or not local else heap()),
         "spark.driver.extraJavaOptions": f"{QUIET} {SHORT_RUN}" if short else QUIET,
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.variable.substitute": "false",  # ${env:NAME} in a query is text
         **connectors(part),
         **redactions(part),
         **part.settings,
@@ -128,13 +130,15 @@ def command_session(
     page: bool = False,
     trust: bool = False,
     part: SparkPart = LOCAL,
+    environment: Environment | None = None,
 ) -> Iterator[SparkSession]:
     """A session for one command of the command line, stopped behind it; see `session`.
 
     verbose : with Spark's own messages    trust : texts may do all that Spark can
+    environment : whose values these messages must not show
     """
     _use_utc()
-    with console.status("Starting Spark"), nullcontext() if verbose else quiet_children():
+    with console.status("Starting Spark"), _children(verbose, environment):
         spark = _started(part, cores=cores, short=short, page=page)
     if not verbose:  # we report errors ourselves, in a line
         spark.sparkContext.setLogLevel("OFF")
@@ -145,11 +149,20 @@ def command_session(
         from sfumato.spark.model.outside_text import TRUST
 
         spark.conf.set(TRUST, "true")
+    else:  # no table is a path, whatever the text says
+        spark.conf.set("spark.sql.runSQLOnFiles", "false")
     with _interrupts():
         try:
             yield spark
         finally:
             spark.stop()
+
+
+def _children(verbose: bool, environment: Environment | None) -> AbstractContextManager[None]:
+    """How processes that start in here write to standard error."""
+    if not verbose:
+        return quiet_children()
+    return discreet_children(environment) if environment and environment.used else nullcontext()
 
 
 def _started(part: SparkPart, **options: Any) -> SparkSession:

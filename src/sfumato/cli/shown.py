@@ -46,7 +46,7 @@ class Shown:
     def tell(self, pipeline: Pipeline, plans: Mapping[str, str], sinks: Sequence[Running]) -> None:
         """Take down the texts, plans and newest rows of a pipeline's sinks."""
         texts = {query.name: query.sql for query in pipeline.queries}
-        hidden = pipeline.environment.hidden
+        hidden = self.figures.hide = pipeline.environment.hidden
         for running in sinks:
             name = running.sink.query
             self.about[running.name] = About(

@@ -27,6 +27,8 @@ from sfumato.metrics.figures import Figures
 
 EVERY = 1.0  # seconds between two looks at the figures
 PAGE = {"page.html": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
+NO_TOKEN = '<meta name="token" content="">'  # in the page's text
+MAX_OPENED = 64  # cookies that are valid at once
 HEADERS = {
     # Charts are compiled in the browser, which needs 'unsafe-eval'; nothing comes from elsewhere.
     "content-security-policy": (
@@ -40,14 +42,21 @@ HEADERS = {
 }
 
 
-class TokenMiddleware:
-    """Lets a request pass whose cookie, bearer token or query has the token; 403 for any other.
+DATA = ("/events", "/figures", "/metrics")
 
-    A page opened with ``?token=`` keeps the token in a cookie and leaves the address without it.
+
+class TokenMiddleware:
+    """Checks who asks; the answer to anybody else is 403.
+
+    Data are given for the token in the header ``Authorization: Bearer`` and for nothing else. A
+    browser sends the cookies of a host to all of its ports, so that other users' servers see them:
+    the cookie opens the page's files, which hold no data, and is not the token. A page that is
+    opened with ``?token=`` leaves that address at once, and gets the token in its text, once.
     """
 
-    def __init__(self, app: ASGIApp, token: str, cookie: str) -> None:
-        self.app, self.token, self.cookie = app, token, cookie
+    def __init__(self, app: ASGIApp, token: str, cookie: str, opened: list[str]) -> None:
+        self.app, self.token, self.cookie, self.opened = app, token, cookie, opened
+        self.known: list[str] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -55,12 +64,18 @@ class TokenMiddleware:
             return
         request = Request(scope)
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+        has_cookie = request.cookies.get(self.cookie, "") in self.known
         answer: ASGIApp = self.app
         if self._fits(request.query_params.get("token")) and request.url.path == "/":
+            value = secrets.token_urlsafe(24)
+            self.known[:-MAX_OPENED] = []
+            self.known.append(value)
+            self.opened[:-MAX_OPENED] = []
+            self.opened.append(value)
             opened = RedirectResponse("/", status_code=303, headers=HEADERS)
-            opened.set_cookie(self.cookie, self.token, httponly=True, samesite="strict")
+            opened.set_cookie(self.cookie, value, httponly=True, samesite="strict")
             answer = opened
-        elif not (self._fits(request.cookies.get(self.cookie)) or self._fits(bearer)):
+        elif not (self._fits(bearer) or (has_cookie and request.url.path not in DATA)):
             why = "The address that was printed has a token, which is missing here.\n"
             answer = PlainTextResponse(why, status_code=403, headers=HEADERS)
         await answer(scope, receive, send)
@@ -78,12 +93,17 @@ def application(
     over: Callable[[], bool] = lambda: False,
 ) -> Starlette:
     """The application. over : whether the server is about to stop, which ends streams of events"""
+    opened: list[str] = []  # cookies whose page has not come for the token yet
 
     async def page(request: Request) -> Response:
         name = request.path_params.get("name", "page.html")
         if name not in PAGE:
             return PlainTextResponse("not here\n", status_code=404, headers=HEADERS)
         text = (files("sfumato.live") / "page" / name).read_text(encoding="utf-8")
+        value = request.cookies.get(cookie, "")
+        if name == "page.html" and value in opened:
+            opened.remove(value)
+            text = text.replace(NO_TOKEN, NO_TOKEN.replace('""', f'"{token}"'))
         return Response(text, media_type=PAGE[name], headers=HEADERS)
 
     async def charts(_: Request) -> Response:
@@ -115,7 +135,7 @@ def application(
         ],
         middleware=[
             Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"]),
-            Middleware(TokenMiddleware, token=token, cookie=cookie),
+            Middleware(TokenMiddleware, token=token, cookie=cookie, opened=opened),
         ],
     )
 

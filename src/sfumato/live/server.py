@@ -1,5 +1,7 @@
 """The page's server: a thread of this process, on loopback only."""
 
+import asyncio
+import logging
 import secrets
 import socket
 import time
@@ -9,11 +11,22 @@ from threading import Thread
 import uvicorn
 
 from sfumato.live.app import application
+from sfumato.live.limits import MAX_ACCEPTED, MAX_QUEUED, LimitedProtocol
 from sfumato.live.view import About
 from sfumato.metrics.figures import Figures
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = 10.0  # seconds for a start or stop
+
+
+class _QuietServer(uvicorn.Server):
+    """A server that leaves it to its clients to see what went wrong."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        await super().startup(sockets)
+        for listening in sockets or ():  # asyncio accepts as many at once as it lets queue
+            listening.listen(MAX_QUEUED)
 
 
 class Server:
@@ -41,9 +54,18 @@ class Server:
             over=lambda: self._server.should_exit,
         )
         config = uvicorn.Config(
-            app, log_level="error", access_log=False, lifespan="off", timeout_graceful_shutdown=2
+            app,
+            loop="asyncio",
+            http=LimitedProtocol,
+            ws="none",
+            backlog=MAX_ACCEPTED,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=2,
         )
-        self._server = uvicorn.Server(config)
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        self._server = _QuietServer(config)
         self._thread = Thread(
             target=self._server.run, args=([self._socket],), name="sfumato watch", daemon=True
         )

@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any
 
 from sfumato.live.oddities import oddities
-from sfumato.metrics.figures import Figures, QueryFigures, operator_of
+from sfumato.metrics.figures import Figures, QueryFigures, hidden_in, operator_of
 from sfumato.metrics.history import Point
 from sfumato.metrics.progress import REORDER, WAITS, late_and_rows
 from sfumato.metrics.waits import QUANTILES, quantile, together
@@ -40,17 +40,18 @@ class About:
 
 
 def view(figures: Figures, about: Mapping[str, About], now: float | None = None) -> dict[str, Any]:
-    """All queries as they are. now : seconds since 1970"""
-    now = time.time() if now is None else now
+    """All queries as they are. now : seconds since 1970; None: the clock's"""
+    passed, now = now, time.time() if now is None else now
     with figures.locked():
         queries = []
         for query in figures.queries():
             query.look()
-            queries.append(_query(query, about.get(query.name, About()), now))
-    return {"now": now, "queries": queries}
+            queries.append(_query(query, about.get(query.name, About()), now, passed))
+    shown: dict[str, Any] = hidden_in({"now": now, "queries": queries}, figures.hide)
+    return shown
 
 
-def _query(query: QueryFigures, about: About, now: float) -> dict[str, Any]:
+def _query(query: QueryFigures, about: About, now: float, passed: float | None) -> dict[str, Any]:
     progress, newest = query.progress, query.newest
     answers = about.answers()
     return {
@@ -72,7 +73,7 @@ def _query(query: QueryFigures, about: About, now: float) -> dict[str, Any]:
         "busy": query.busy,
         "state": {} if newest is None else newest.state,
         "reported": query.reported,
-        "said": _said(query, about.target, now),
+        "said": _said(query, about.target, now, passed),
         "operators": _operators(query),
         "points": _points(query.history.points),
         "answers": {
@@ -108,14 +109,18 @@ def _quantiles(waits: Sequence[int]) -> list[float | None]:
     return [quantile(waits, share) for share in QUANTILES]
 
 
-def _said(query: QueryFigures, target: float | None, now: float) -> list[dict[str, Any]]:
+def _said(
+    query: QueryFigures, target: float | None, now: float, passed: float | None
+) -> list[dict[str, Any]]:
     """What is out of the ordinary, the newest first."""
     at_last = query.reported or now
     said = [{"at": at_last, "text": t} for t in oddities(query.progress.counters, target)]
     said += [{"at": at, "text": text} for at, text in reversed(query.said)]
     if query.error is not None:
         said.insert(0, {"at": now, "text": f"failed: {query.error}"})
-    silent = now - query.reported if query.reported is not None and query.active else 0.0
+    silent = 0.0
+    if query.reported is not None and query.active:  # the machine's clock may have been set since
+        silent = time.monotonic() - query.heard if passed is None else passed - query.reported
     if silent > SILENT:
         text = f"no micro-batch for {_long(silent)}: no source has had rows"
         said.insert(0, {"at": now, "text": text})

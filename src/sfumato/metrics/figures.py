@@ -1,7 +1,7 @@
 """The figures of all streaming queries of a session, taken from reports, read by any thread."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any, NamedTuple
@@ -38,6 +38,7 @@ class QueryFigures:
     """What is known of one query.
 
     newest : its newest micro-batch     reported : when it was, seconds since 1970
+    heard : the same, seconds of a clock that is never set
     said : what is out of the ordinary, in words     waits : of each reorder
     """
 
@@ -46,6 +47,7 @@ class QueryFigures:
     newest: MicroBatch | None = None
     gauges: dict[str, dict[str, Any]] = field(default_factory=dict)
     reported: float | None = None
+    heard: float = 0.0
     busy: float = 0.0
     active: bool = True
     error: str | None = None
@@ -58,19 +60,19 @@ class QueryFigures:
         """Take in what is new in some reports."""
         batches = self.progress.take(reports)
         for batch in batches:
-            self.newest, self.reported = batch, time.time()
+            self.newest, self.reported, self.heard = batch, time.time(), time.monotonic()
             self.busy += batch.seconds
             for metric, shown in batch.gauges.items():
-                self._show(metric, shown, self.reported)
+                self._show(metric, shown)
             self.history.add(batch, self.reported)
         self._watch(batches)
 
-    def _show(self, metric: str, shown: dict[str, Any], now: float) -> None:
+    def _show(self, metric: str, shown: dict[str, Any]) -> None:
         before = self.gauges.get(metric, {})
         stays = {n: before[n] for n in STAYS if n in before and shown.get(n) is None}
         self.gauges[metric] = shown | stays
         if any(shown.get(WAITS) or ()):
-            self.waits.setdefault(metric, RecentWaits()).add(shown[WAITS], now)
+            self.waits.setdefault(metric, RecentWaits()).add(shown[WAITS], time.monotonic())
 
     def look(self) -> None:
         """Say what takes long by now."""
@@ -87,10 +89,22 @@ class QueryFigures:
         return counts["late"] / counts["rows"] if counts.get("rows") and "late" in counts else None
 
 
+def hidden_in(tree: Any, hide: Callable[[str], str]) -> Any:
+    """Return a JSON value with each of its texts, names included, as `hide` gives it."""
+    if isinstance(tree, str):
+        return hide(tree)
+    if isinstance(tree, dict):
+        return {hidden_in(name, hide): hidden_in(value, hide) for name, value in tree.items()}
+    if type(tree) in (list, tuple):
+        return [hidden_in(value, hide) for value in tree]
+    return tree
+
+
 class Figures:
     """Queries by name; what is read in `with figures.locked()` belongs together."""
 
     def __init__(self) -> None:
+        self.hide: Callable[[str], str] = str  # takes secrets out of texts that others see
         self._lock = RLock()
         self._queries: dict[str, QueryFigures] = {}
 

@@ -21,7 +21,8 @@ class Sample(NamedTuple):
 def samples(figures: Figures) -> list[Sample]:
     """All figures as they are now, taken together."""
     with figures.locked():
-        return [sample for query in figures.queries() for sample in _of_query(query)]
+        found = [sample for query in figures.queries() for sample in _of_query(query)]
+    return [s._replace(labels=tuple(map(figures.hide, s.labels))) for s in found]
 
 
 def _of_query(query: QueryFigures) -> Iterator[Sample]:

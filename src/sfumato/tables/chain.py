@@ -126,6 +126,11 @@ class Chain(Stateful):
         for operator in self.steps:
             operator.begin()
 
+    def set_clock(self, now: int) -> None:
+        """Take the processing time of a call, see `TableOperator.set_clock`."""
+        for operator in self.steps:
+            operator.set_clock(now)
+
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         """Answers of the last step to the rows of a micro-batch: (frame, rows) pairs."""
         return self._run(batch, now)

@@ -117,6 +117,7 @@ class TableOperator(Stateful, ABC):
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         """Answers to the rows of a micro-batch: (side, rows) pairs; `now` in milliseconds."""
+        self.set_clock(now)
         rows = joined([table for _, table in batch]).combine_chunks()
         self.counts["rows"] += rows.num_rows
         outputs = []
@@ -181,6 +182,15 @@ class TableOperator(Stateful, ABC):
     def forget(self, codes: np.ndarray) -> None:
         """Drop what is held of these keys (int64[]): the codes will be those of other keys."""
         raise NotImplementedError(f"{type(self).__name__} does not forget keys")
+
+    def set_clock(self, now: int) -> None:
+        """Take the processing time of a call, in milliseconds.
+
+        The machine's clock may have stepped back, or a restart may have moved the state to a
+        machine whose clock is behind. An operator with an idle timeout then replaces each saved
+        processing time that is after `now` by `now`, so that a silence lasts at most one timeout
+        longer. Calls that pass no rows to the operator count too.
+        """
 
     def idle(self, now: int) -> list[pa.Table]:
         """What comes out because no row came for so long; `now` in milliseconds."""

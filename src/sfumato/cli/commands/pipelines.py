@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from sfumato.cli.commands.shared import USAGE, Cores, Verbose, failed, pipeline_of
 from sfumato.cli.pipeline.environment import DiscreetConsole
+from sfumato.cli.pipeline.permissions import Permissions
 
 
 class LogForm(StrEnum):
@@ -30,7 +31,23 @@ PipelineFile = Annotated[
 Trust = Annotated[
     bool,
     typer.Option(
-        "--trust", help="Let the file's SQL do all that Spark can: call Java, read paths."
+        "--trust",
+        help="Let the file do all that Spark can: call Java, read paths, and what the options "
+        "--allow-packages and --allow-settings allow.",
+    ),
+]
+AllowPackages = Annotated[
+    bool,
+    typer.Option(
+        "--allow-packages",
+        help="Let the file bring code: packages, jars, classes of catalogs and formats, JDBC.",
+    ),
+]
+AllowSettings = Annotated[
+    bool,
+    typer.Option(
+        "--allow-settings",
+        help="Let the file set any setting of Spark's and any option, and name a cluster.",
     ),
 ]
 
@@ -59,6 +76,8 @@ def run(
         typer.Option(dir_okay=False, help="Metrics in a file *.prom or *.jsonl, every 10 seconds."),
     ] = None,
     trust: Trust = False,
+    allow_packages: AllowPackages = False,
+    allow_settings: AllowSettings = False,
     cores: Cores = None,
     verbose: Verbose = False,
 ) -> None:
@@ -68,7 +87,8 @@ def run(
     console = DiscreetConsole()
     lines = None if log is None else Log(console, machines=log is LogForm.json)
     options = {"short": once, "page": not console.is_terminal, "trust": trust}
-    with pipeline_of(file, console, cores, verbose, **options) as (spark, pipeline):
+    allowed = _allowed(trust, allow_packages, allow_settings)
+    with pipeline_of(file, console, cores, verbose, allowed, **options) as (spark, pipeline):
         from sfumato.cli.run import run as run_pipeline
         from sfumato.cli.shown import Places, shown
 
@@ -87,12 +107,16 @@ def explain(
         typer.Option(metavar="FOLDER", help="Draw the timetables of TOP queries into this folder."),
     ] = None,
     trust: Trust = False,
+    allow_packages: AllowPackages = False,
+    allow_settings: AllowSettings = False,
     cores: Cores = None,
     verbose: Verbose = False,
 ) -> None:
     """Say what the queries of the pipeline FILE will do; run nothing."""
     console = DiscreetConsole()
-    with pipeline_of(file, console, cores, verbose, short=True, trust=trust) as (spark, pipeline):
+    allowed = _allowed(trust, allow_packages, allow_settings)
+    opened = pipeline_of(file, console, cores, verbose, allowed, short=True, trust=trust)
+    with opened as (spark, pipeline):
         from sfumato.cli.run import define
         from sfumato.spark.model.imputation import without_data
 
@@ -114,6 +138,8 @@ def check(
         bool, typer.Option("--schema", help="Print the JSON schema of pipeline files, for editors.")
     ] = False,
     trust: Trust = False,
+    allow_packages: AllowPackages = False,
+    allow_settings: AllowSettings = False,
     cores: Cores = None,
     verbose: Verbose = False,
 ) -> None:
@@ -126,7 +152,9 @@ def check(
     if file is None:
         raise failed("`sfumato check` needs a FILE, or --schema", USAGE)
     console = DiscreetConsole()
-    with pipeline_of(file, console, cores, verbose, short=True, trust=trust) as (spark, pipeline):
+    allowed = _allowed(trust, allow_packages, allow_settings)
+    opened = pipeline_of(file, console, cores, verbose, allowed, short=True, trust=trust)
+    with opened as (spark, pipeline):
         from sfumato.cli.check import checked
 
         for line in checked(spark, pipeline):
@@ -155,7 +183,12 @@ def init(
     except PipelineError as error:
         raise failed(error, USAGE) from None
     console = Console()
-    console.print(f"{file} written; look at it, then: sfumato check {file}", soft_wrap=True)
+    option = " --allow-packages" if place.startswith("kafka:") else ""  # of its connector
+    console.print(f"{file} written; look at it, then: sfumato check {file}{option}", soft_wrap=True)
+
+
+def _allowed(trust: bool, packages: bool, settings: bool) -> Permissions:
+    return Permissions(packages=packages or trust, settings=settings or trust)
 
 
 def _draw(console: Console, steps: Any, folder: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
     from sfumato.cli.pipeline.environment import DiscreetConsole
     from sfumato.cli.pipeline.model import Pipeline
+    from sfumato.cli.pipeline.permissions import Permissions
 
 FAILED, USAGE = 1, 2
 
@@ -42,23 +45,45 @@ def session_for(
 
 @contextmanager
 def pipeline_of(
-    file: Path, console: DiscreetConsole, cores: int | None, verbose: bool, **options: bool
+    file: Path,
+    console: DiscreetConsole,
+    cores: int | None,
+    verbose: bool,
+    allowed: Permissions,
+    **options: bool,
 ) -> Iterator[tuple[SparkSession, Pipeline]]:
-    """A session and a file's pipeline, what is wrong with which is the user's to mend."""
+    """Start a session for the pipeline of a file; the command fails for a file that is wrong.
+
+    allowed : what the command line lets the file do
+    """
     from sfumato.cli.pipeline.checks import check_before_spark
+    from sfumato.cli.pipeline.environment import discreet_streams
     from sfumato.cli.pipeline.parse import read_pipeline
+    from sfumato.cli.pipeline.permissions import check_code, check_settings
     from sfumato.cli.pipeline.section import PipelineError
 
     environment = None
     try:
         pipeline = read_pipeline(file)
         console.environment = environment = pipeline.environment
+        check_settings(pipeline.spark, allowed)
         check_before_spark(pipeline, trusted=options.get("trust", False))
-        with session_for(console, cores, verbose, part=pipeline.spark, **options) as spark:
+        check_code(pipeline, allowed)
+        options["page"] = options.get("page", False) and not environment.used
+        started = session_for(
+            console, cores, verbose, part=pipeline.spark, environment=environment, **options
+        )
+        with discreet_streams(environment), started as spark:
             yield spark, pipeline
     except PipelineError as error:
         said = str(error)
         raise failed(environment.hidden(said) if environment else said, USAGE) from None
+    except Exception as error:
+        if environment is None or not environment.used or isinstance(error, typer.Exit):
+            raise
+        trace = "".join(traceback.format_exception(error))
+        sys.stderr.write(environment.hidden(trace))
+        raise typer.Exit(FAILED) from None
 
 
 def failed(error: Exception | str, code: int = FAILED) -> typer.Exit:

@@ -52,7 +52,8 @@ def advice(form: str) -> str:
     if packages is None:
         hint = did_you_mean(form, (*OWN, *CONNECTORS))
         why = f"names {form!r}, which is no format of Spark's{hint}"
-        return why + ("" if hint else "; add its connector: [spark] packages = [...]")
+        add = "; add its connector, [spark] packages = [...], and run with --allow-packages"
+        return why + ("" if hint else add)
     wanted, here = RUNS_WITH.get(form.lower()), pyspark.__version__
     other = (
         ""
@@ -61,7 +62,7 @@ def advice(form: str) -> str:
     )
     return (
         f"names {form!r}, whose connector does not come with Spark: add [spark] and "
-        f'packages = ["{packages}"] to the file{other}'
+        f'packages = ["{packages}"] to the file, and run with --allow-packages{other}'
     )
 
 

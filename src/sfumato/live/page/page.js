@@ -294,12 +294,47 @@ function fill(query, now) {
   section.busy = section.busy.then(() => draw(section, section.query));
 }
 
-const events = new EventSource("events");
-events.onmessage = (event) => {
-  const { now, queries } = JSON.parse(event.data);
+// ---- events -------------------------------------------------------------------------------------
+
+// The token comes once, in the page's text; storage of the tab, for this port alone, keeps it for
+// reloads. Cookies are sent to all ports of the host, so data are not given for them.
+const given = document.querySelector("meta[name=token]").content;
+if (given) sessionStorage.setItem("token", given);
+const token = given || sessionStorage.getItem("token");
+const AGAIN = 3000; // milliseconds before the next try
+
+function show({ now, queries }) {
   empty.hidden = queries.length > 0;
   for (const query of queries) fill(query, now);
   state.textContent = `as of ${new Date(now * 1000).toLocaleTimeString()}`;
   document.body.dataset.ready = "yes";
-};
-events.onerror = () => { state.textContent = "the run has ended, or cannot be reached"; };
+}
+
+async function listen() {
+  const headers = { authorization: `Bearer ${token}` };
+  const answer = await fetch("events", { headers, cache: "no-store" });
+  if (!answer.ok) throw new Error(answer.statusText);
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const events = (text + value).split("\n\n");
+    text = events.pop();
+    for (const event of events) {
+      // Apart, so that what goes wrong there is not taken for a lost connection.
+      if (event.startsWith("data: ")) setTimeout(show, 0, JSON.parse(event.slice(6)));
+    }
+  }
+}
+
+async function listenAgainAndAgain() {
+  for (;;) {
+    await listen().catch(() => {});
+    state.textContent = "the run has ended, or cannot be reached";
+    await new Promise((resolve) => { setTimeout(resolve, AGAIN); });
+  }
+}
+
+if (token) listenAgainAndAgain();
+else state.textContent = "open the address that was printed: its token is missing in this tab";

@@ -122,6 +122,8 @@ def _read(name: str, hint: Any, value: Any) -> Any:
         return value
     elif hint is float and type(value) in (int, float):
         return float(value)
+    elif hint is int and type(value) is int and not -(2**63) <= value < 2**64:
+        pass  # no array and no kernel takes it
     elif isinstance(hint, type) and type(value) is hint:
         return value
     raise SnapshotError(f"the setting `{name}` cannot be {value!r:.80}")

@@ -19,6 +19,13 @@ import numpy as np
 MAGIC = b"SFUM"
 PREFIX = struct.Struct("<4sII")
 ALLOWED_KINDS = "biuf"  # bool, signed, unsigned, float: nothing that could hold an object
+HEADER_TYPES = {"kind": str, "version": int, "values": dict, "parts": dict}
+PART_TYPES = {"offset": int, "length": int, "dtype": str, "shape": list}
+DAMAGE = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError,
+    TypeError, ValueError,
+)  # fmt: skip
+"""Errors that forged bytes can cause where they are read; each is reported as SnapshotError."""
 
 
 class SnapshotError(ValueError):
@@ -67,8 +74,9 @@ def pack(kind: str, version: int, snapshot: Snapshot) -> bytes:
 def unpack(data: bytes, kind: str, version: int) -> Snapshot:
     """The snapshot in `data`; arrays are fresh and writable.
 
-    Raises SnapshotError when the bytes are cut, damaged, or of another kind or version, whatever
-    the damage: a header that is no JSON, parts that overlap, lack bytes or leave some over.
+    Raises SnapshotError when the bytes are cut, damaged, or of another kind or version. Every
+    damage is covered: a header that is not valid JSON or has another structure, and parts that
+    overlap, are too short or leave bytes over.
     """
     if len(data) < PREFIX.size or data[:4] != MAGIC:
         raise SnapshotError(f"expected a sfumato snapshot of `{kind}`; got {len(data)} other bytes")
@@ -78,14 +86,15 @@ def unpack(data: bytes, kind: str, version: int) -> Snapshot:
         raise SnapshotError(f"the snapshot of `{kind}` is damaged: its checksum does not match")
     try:
         header = json.loads(bytes(view[:header_length]))
-        wrote = header["kind"], header["version"]
-        if wrote == (kind, version):
+        _check_keys("header", header, HEADER_TYPES)
+        found_kind, found_version = header["kind"], header["version"]
+        if (found_kind, found_version) == (kind, version):
             return _read(header["values"], header["parts"], view[header_length:])
-    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+    except DAMAGE as error:
         raise SnapshotError(f"the snapshot of `{kind}` is damaged: {error}") from error
     raise SnapshotError(
         f"expected a snapshot of `{kind}` version {version}; "
-        f"got `{wrote[0]}` version {wrote[1]}: "
+        f"got `{found_kind:.80}` version {found_version}: "
         "start from an empty checkpoint, or use the release that wrote it"
     )
 
@@ -117,14 +126,22 @@ def cut(data: bytes, size: int) -> list[memoryview]:
     return [piece for piece in pieces if len(piece)]
 
 
-def _read(values: Any, places: Any, body: memoryview) -> Snapshot:
-    if not isinstance(values, dict):
-        raise ValueError("its values have no names")
+def _check_keys(what: str, found: Any, types: Mapping[str, type]) -> None:
+    """Raise ValueError unless `found` is a JSON object with these keys and types."""
+    if type(found) is not dict or found.keys() != types.keys():
+        raise ValueError(f"its {what} is not an object with the keys {', '.join(types)}")
+    for key, kind in types.items():
+        if type(found[key]) is not kind:
+            raise ValueError(f"`{key}` of its {what} is not of type {kind.__name__}")
+
+
+def _read(values: dict[str, Any], places: dict[str, dict[str, Any]], body: memoryview) -> Snapshot:
     arrays: dict[str, np.ndarray] = {}
     expected = 0
     for name, place in places.items():
+        _check_keys(f"part `{name:.80}`", place, PART_TYPES)
         offset, length = place["offset"], place["length"]
-        if type(length) is not int or offset != expected or not 0 <= length <= len(body) - offset:
+        if offset != expected or not 0 <= length <= len(body) - offset:
             raise ValueError(f"the part `{name}` is not where it should be")
         part = body[offset : offset + length]
         expected = offset + length + -length % 8
@@ -136,7 +153,7 @@ def _read(values: Any, places: Any, body: memoryview) -> Snapshot:
 
 def _array(name: str, part: memoryview, kind: str, shape: list[int]) -> np.ndarray:
     dtype = np.dtype(kind)
-    if dtype.kind not in ALLOWED_KINDS or dtype.itemsize == 0 or type(kind) is not str:
+    if dtype.kind not in ALLOWED_KINDS or dtype.itemsize == 0:
         raise ValueError(f"the array `{name}` is of {kind!r}")
     whole = all(type(length) is int and length >= 0 for length in shape)
     if not whole or math.prod(shape) * dtype.itemsize != len(part):

@@ -10,11 +10,6 @@ from sfumato.operators.state.config import as_json, from_json
 from sfumato.operators.state.declared import Declaration, Saved, Sizes, sizes_of
 from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
 
-DAMAGE = (
-    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, TypeError,
-    ValueError,
-)  # fmt: skip
-
 
 class Stateful:
     """Something whose state is some of its attributes, declared in `state`.
@@ -126,12 +121,12 @@ class Operator(Stateful):
 
 @contextmanager
 def damage_in(kind: str) -> Iterator[None]:
-    """Any error of what is built from a snapshot says that the snapshot is damaged."""
+    """Report any error of what is built from a snapshot as SnapshotError."""
     try:
         yield
-    except SnapshotError:
+    except (SnapshotError, ImportError, OSError):  # the latter two are of this installation
         raise
-    except DAMAGE as error:
+    except Exception as error:  # whatever a constructor, a check or a kernel raises
         raise SnapshotError(f"the snapshot of `{kind}` is damaged: {error}") from error
 
 

@@ -217,11 +217,12 @@ class BucketProcessor(StatefulProcessor):
         return b"" if pieces else snapshot
 
     def _keep_timer(self, header: Header, batch: Entries, now: int) -> None:
-        # One timer a bucket: when it fires early, because rows came since, it is set again.
+        # One timer per bucket: when it fires early, because rows came since, it is set again.
+        # After a step back of the clock the timer that is set fires too late: another one is set.
         assert self.idle_timeout is not None
-        if any(side >= 0 for side, _ in batch):
-            header.seen = now
+        rows_came = any(side >= 0 for side, _ in batch)
+        header.seen = now if rows_came else min(header.seen, now)
         due = header.seen + self.idle_timeout
-        if header.timer <= now < due:
+        if now < due and not now < header.timer <= due:
             self.handle.registerTimer(due)
             header.timer = due

@@ -60,6 +60,7 @@ def advanced(operator: TableOperator | Chain, batch: Entries, now: int, snapshot
 
 def step(operator: TableOperator | Chain, batch: Entries, now: int) -> list[pa.Table]:
     """What comes out because of some entries: rows first, then a timeout, or the stream's end."""
+    operator.set_clock(now)
     rows = list(_tables(batch))
     outputs = operator.process(rows, now) if rows else []
     sides = {side for side, _ in batch}

@@ -189,8 +189,14 @@ class TableReorder(TableOperator):
         late = pa.array(out.late)
         return [pa.table({ROW: out.rows.column(ROW), "late": late, "punctuation": punctuation})]
 
+    def set_clock(self, now: int) -> None:
+        if self.config.idle_timeout is not None:
+            np.minimum(self.seen, now, out=self.seen)
+            np.minimum(self.since, now, out=self.since)
+
     def idle(self, now: int) -> list[pa.Table]:
         assert self.config.idle_timeout is not None
+        self.set_clock(now)
         before = now - self.config.idle_timeout
         silent = np.flatnonzero(self.seen <= before)
         self.held.anew()

@@ -152,6 +152,12 @@ class AlignedSides(Stateful):
         mine.keep(piece.where(~gone) if gone.any() else piece)
         return int(late.sum() + gone.sum()), behind
 
+    def set_clock(self, now: int) -> None:
+        """Take the processing time of a call, see `TableOperator.set_clock`."""
+        if self.idle_timeout is not None:
+            for side in self.sides:
+                side.seen = None if side.seen is None else min(side.seen, now)
+
     def ready(self, now: int) -> list[tuple[int, pa.Table]]:
         """(side, rows) whose turn has come."""
         if self.idle_timeout is not None:
@@ -182,6 +188,7 @@ class AlignedSides(Stateful):
 
     def _pass_idle(self, now: int, timeout: int) -> None:
         """Let pass what only silent sides hold back."""
+        self.set_clock(now)
         first = min((side.seen for side in self.sides if side.seen is not None), default=now)
         idle = [now - (first if side.seen is None else side.seen) >= timeout for side in self.sides]
         for side, other in zip(self.sides, reversed(idle), strict=True):

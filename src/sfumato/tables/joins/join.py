@@ -145,7 +145,12 @@ class TableJoin(TableOperator):
         sample : int32[sum of lengths], the sample of this side in each pair
         """
 
+    def set_clock(self, now: int) -> None:
+        if self.sides is not None:
+            self.sides.set_clock(now)
+
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
+        self.set_clock(now)
         rows = sum(table.num_rows for _, table in batch)
         self.counts["rows"] += rows
         if self.sides is None:

@@ -274,10 +274,16 @@ class TableTopK(TableOperator):
             else self.scopes.steps.known(scope, time, answered)
         )
 
+    def set_clock(self, now: int) -> None:
+        window = self.config.window
+        if isinstance(window, Range) and window.timeout is not None:
+            np.minimum(self.scopes.seen, max(now, 0), out=self.scopes.seen)
+
     def idle(self, now: int) -> list[pa.Table]:
         window = self.config.window
         assert isinstance(window, Range)
         assert window.timeout is not None
+        self.set_clock(now)
         quiet = self.scopes.seen <= now - window.timeout // 1000
         return self._closed(np.flatnonzero(quiet[self.windows.scope]))
 

@@ -143,9 +143,14 @@ class TableExtents(TableOperator):
         self.index.forget(codes)
         self._many = 2 * len(self.index) + FEW
 
+    def set_clock(self, now: int) -> None:
+        if self.config.window.timeout is not None:
+            np.minimum(self.seen, max(now, 0), out=self.seen)
+
     def idle(self, now: int) -> list[pa.Table]:
         timeout = self.config.window.timeout
         assert timeout is not None
+        self.set_clock(now)
         quiet = np.flatnonzero(self.seen <= now - timeout // 1000)
         return self._tables(self.operator.idle(quiet))
 

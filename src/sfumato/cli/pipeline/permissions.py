@@ -1,0 +1,254 @@
+"""What a pipeline file may decide by itself, and what only the command line may allow.
+
+A file is text of somebody else: it may tune Spark, but it may not choose code. Everything that is
+not known to be harmless needs an option of the command line; the lists below are lists of what is
+allowed. `--allow-packages` lets the file bring code (packages, jars, classes of catalogs and
+formats, JDBC drivers), `--allow-settings` lets it set everything else, `--trust` is both of them
+and trusted SQL. No option lets a file say that its SQL is trusted.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sfumato.cli.pipeline.connectors import CONNECTORS, OWN
+from sfumato.cli.pipeline.model import Pipeline, SparkPart
+from sfumato.cli.pipeline.section import PipelineError
+
+PACKAGES, SETTINGS, TRUST = "--allow-packages", "--allow-settings", "--trust"
+
+
+@dataclass(frozen=True)
+class Permissions:
+    """What the command line allows a file: to bring code, to set any setting or option."""
+
+    packages: bool = False
+    settings: bool = False
+
+
+# Values of settings. None of these names a class (which has a dot between words), a path or a URL,
+# unless the setting is one whose value is not executed.
+PLAIN = re.compile(r"-?\d+(\.\d+)?\s?[A-Za-z%]{0,12}|[A-Za-z][A-Za-z0-9_-]*|")
+NAME = re.compile(r"[A-Za-z0-9_+:/,. -]*")
+TEXT = re.compile(r"[^\x00-\x1f\x7f]*")
+
+# Settings of Spark's that have these beginnings and a plain value, and such with these names.
+TUNING_PREFIXES = (
+    "spark.dynamicAllocation.",
+    "spark.memory.",
+    "spark.sfumato.",
+    "spark.speculation.",
+    "spark.sql.adaptive.",
+    "spark.sql.autoBroadcastJoinThreshold",
+    "spark.sql.execution.arrow.",
+    "spark.sql.files.",
+    "spark.sql.orc.",
+    "spark.sql.parquet.",
+    "spark.sql.streaming.fileSource.",
+    "spark.sql.streaming.stateStore.",
+)
+TUNING_NAMES = frozenset(
+    {
+        *(f"spark.driver.{name}" for name in ("cores", "maxResultSize", "memory")),
+        *("spark.driver.memoryOverhead", "spark.driver.memoryOverheadFactor"),
+        *(f"spark.executor.{name}" for name in ("cores", "heartbeatInterval", "instances")),
+        *("spark.executor.memory", "spark.executor.memoryOverhead"),
+        *("spark.executor.memoryOverheadFactor", "spark.executor.pyspark.memory"),
+        *("spark.cores.max", "spark.default.parallelism", "spark.task.cpus"),
+        *("spark.task.maxFailures", "spark.locality.wait", "spark.network.timeout"),
+        *("spark.rpc.askTimeout", "spark.scheduler.mode", "spark.speculation"),
+        *("spark.io.compression.codec", "spark.rdd.compress", "spark.reducer.maxSizeInFlight"),
+        *("spark.shuffle.compress", "spark.shuffle.file.buffer", "spark.shuffle.spill.compress"),
+        *("spark.python.worker.memory", "spark.python.worker.reuse", "spark.yarn.queue"),
+        *("spark.python.unix.domain.socket.enabled", "spark.ui.enabled"),
+        *("spark.ui.showConsoleProgress", "spark.ui.retainedJobs", "spark.ui.retainedStages"),
+        *("spark.sql.ansi.enabled", "spark.sql.broadcastTimeout", "spark.sql.caseSensitive"),
+        *("spark.sql.constraintPropagation.enabled", "spark.sql.cbo.enabled"),
+        *("spark.sql.shuffle.partitions", "spark.sql.maxSinglePartitionBytes"),
+        *("spark.sql.sources.partitionOverwriteMode", "spark.sql.storeAssignmentPolicy"),
+        *("spark.sql.streaming.metricsEnabled", "spark.sql.streaming.minBatchesToRetain"),
+        *("spark.sql.streaming.noDataMicroBatches.enabled", "spark.sql.ui.retainedExecutions"),
+        *("spark.sql.streaming.numRecentProgressUpdates", "spark.sql.streaming.pollingDelay"),
+        *("spark.sql.streaming.stopTimeout", "spark.sql.streaming.schemaInference"),
+    }
+)
+# Settings with other values. Those of `known` have one of the classes that Spark itself brings.
+OTHER_SETTINGS: Mapping[str, re.Pattern[str]] = {
+    "spark.app.name": TEXT,
+    "spark.local.dir": NAME,
+    "spark.sql.warehouse.dir": NAME,
+    "spark.sql.session.timeZone": re.compile(r"[A-Za-z0-9_+:/-]+"),
+    "spark.sql.streaming.stateStore.providerClass": re.compile(
+        r"org\.apache\.spark\.sql\.execution\.streaming\.state\.(RocksDB|HDFSBacked)StateStoreProvider"
+    ),
+    "spark.sql.streaming.checkpointFileManagerClass": re.compile(
+        r"org\.apache\.spark\.sql\.execution\.streaming\.(checkpointing\.)?"
+        r"(FileSystem|FileContext)BasedCheckpointFileManager"
+    ),
+}
+# Places and credentials of object stores, as a setting `spark.hadoop.NAME` or as an option `NAME`.
+S3 = r"fs\.s3a\.(bucket\.[a-z0-9.-]+?\.)?"
+STORES: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = (
+    (re.compile(rf"{S3}(access\.key|secret\.key|session\.token|encryption\.key)"), TEXT),
+    (re.compile(rf"{S3}(endpoint|endpoint\.region)"), NAME),
+    (
+        re.compile(
+            rf"{S3}(path\.style\.access|connection\.[a-z.]+|threads\.[a-z.]+|multipart\.[a-z.]+"
+            r"|fast\.upload(\.[a-z.]+)?|block\.size|readahead\.range|retry\.[a-z.]+"
+            r"|attempts\.maximum|encryption\.algorithm|experimental\.input\.fadvise)"
+        ),
+        PLAIN,
+    ),
+    (re.compile(rf"{S3}impl"), re.compile(r"org\.apache\.hadoop\.fs\.s3a\.S3AFileSystem")),
+    (
+        re.compile(rf"{S3}aws\.credentials\.provider"),
+        re.compile(
+            r"org\.apache\.hadoop\.fs\.s3a\."
+            r"(Simple|Temporary|Anonymous)AWSCredentialsProvider"
+            r"|(org\.apache\.hadoop\.fs\.s3a\.auth\.IAMInstanceCredentialsProvider)"
+            r"|software\.amazon\.awssdk\.auth\.credentials\."
+            r"(EnvironmentVariable|InstanceProfile|Container|Default|Anonymous)CredentialsProvider"
+        ),
+    ),
+    (re.compile(r"fs\.azure\.account\.(key|auth\.type)\.[a-z0-9.]+"), TEXT),
+    (re.compile(r"fs\.azure\.account\.oauth2\.client\.(id|secret|endpoint)\.[a-z0-9.]+"), TEXT),
+    (re.compile(r"fs\.azure\.sas\.fixed\.token\.[a-z0-9.-]+"), TEXT),
+)
+HADOOP = "spark.hadoop."
+# Settings of connectors: they name classes that packages bring.
+OF_CONNECTORS = re.compile(
+    r"spark\.(sql\.(extensions|defaultCatalog|catalog\.[\w.-]+)|databricks\.delta\.[\w.-]+)",
+    re.ASCII,
+)
+
+# Options of formats: a name without a dot is the format's own. Names with dots go to Hadoop or to
+# a client, which may load classes for them: those below are let through.
+OWN_OPTION = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+OPENS_FILES = ("avroschemaurl", "rowvalidationxsdpath")  # places that are no source's path
+KAFKA_CLIENT = frozenset(
+    f"kafka.{name}"
+    for name in (
+        *("bootstrap.servers", "security.protocol", "sasl.mechanism", "sasl.jaas.config"),
+        *("sasl.kerberos.service.name", "ssl.truststore.location", "ssl.truststore.password"),
+        *("ssl.truststore.type", "ssl.truststore.certificates", "ssl.keystore.location"),
+        *("ssl.keystore.password", "ssl.keystore.type", "ssl.keystore.key"),
+        *("ssl.keystore.certificate.chain", "ssl.key.password", "ssl.protocol"),
+        *("ssl.endpoint.identification.algorithm", "ssl.enabled.protocols", "ssl.cipher.suites"),
+        *("acks", "batch.size", "buffer.memory", "compression.type", "delivery.timeout.ms"),
+        *("enable.idempotence", "linger.ms", "max.block.ms", "max.request.size", "retries"),
+        *("max.in.flight.requests.per.connection", "request.timeout.ms", "retry.backoff.ms"),
+        *("retry.backoff.max.ms", "client.id", "client.rack", "client.dns.lookup", "group.id"),
+        *("connections.max.idle.ms", "default.api.timeout.ms", "fetch.max.bytes"),
+        *("fetch.max.wait.ms", "fetch.min.bytes", "max.partition.fetch.bytes"),
+        *("max.poll.records", "max.poll.interval.ms", "session.timeout.ms"),
+        *("heartbeat.interval.ms", "isolation.level", "metadata.max.age.ms", "check.crcs"),
+        *("receive.buffer.bytes", "send.buffer.bytes", "reconnect.backoff.ms"),
+        *("reconnect.backoff.max.ms", "allow.auto.create.topics"),
+    )
+)
+JAAS = re.compile(
+    r"\s*org\.apache\.kafka\.common\.security\."
+    r"(plain\.PlainLoginModule|scram\.ScramLoginModule|oauthbearer\.OAuthBearerLoginModule)"
+    r"\s+required(\s+\w+\s*=\s*(\"[^\"\\]*\"|'[^'\\]*'|[\w.@+/=-]+))*\s*;\s*"
+)
+
+
+def check_settings(spark: SparkPart, allowed: Permissions) -> None:
+    """Raise PipelineError for the first setting that the command line does not allow the file."""
+    for name, value in spark.settings.items():
+        _check_setting(name, value, allowed)
+    if spark.master is not None and not spark.master.startswith("local") and not allowed.settings:
+        why = ": a file runs on this machine; to let it name a cluster, whose code then runs here, "
+        raise PipelineError.at("spark.master", f"{why}write {SETTINGS} or {TRUST}")
+
+
+def check_code(pipeline: Pipeline, allowed: Permissions) -> None:
+    """Raise PipelineError for the first code that the command line does not allow the file: in
+    packages, jars, formats and options."""
+    spark = pipeline.spark
+    if not allowed.packages:
+        for key, names in (("packages", spark.packages), ("jars", spark.jars)):
+            if names:
+                why = f": a file cannot bring code, such as {names[0]}; if you trust it, "
+                raise PipelineError.at(f"spark.{key}", f"{why}write {PACKAGES} or {TRUST}")
+    for kind, parts in (("sources", pipeline.sources), ("sinks", pipeline.sinks)):
+        for part in parts:
+            place = f"{kind}.{part.name}"
+            _check_format(f"{place}.format", part.format, allowed)
+            _check_options(f"{place}.options", part.options, allowed)
+
+
+def _check_setting(name: str, value: str, allowed: Permissions) -> None:
+    place = f"spark.settings.{name}"
+    plain = "".join(name.lower().split())
+    if plain.startswith("sfumato.") or "trusttext" in plain:
+        why = f": a file cannot trust itself; if you trust it, leave this out and write {TRUST}"
+        raise PipelineError.at(place, why)
+    if allowed.settings or _is_tuning(name, value):
+        return
+    if OF_CONNECTORS.fullmatch(name):
+        if allowed.packages:
+            return
+        why = f": it configures code; if you trust the file, write {PACKAGES} or {TRUST}"
+        raise PipelineError.at(place, why)
+    what = "with this value is" if _pattern(name) is not None else "is"
+    why = f"{what} not among the settings that a file may set by itself; if you trust the file,"
+    raise PipelineError.at(place, f"{why} write {SETTINGS} or {TRUST}")
+
+
+def _is_tuning(name: str, value: str) -> bool:
+    if "${" in value:  # which Spark would replace
+        return False
+    pattern = _pattern(name)
+    return pattern is not None and pattern.fullmatch(value) is not None
+
+
+def _pattern(name: str) -> re.Pattern[str] | None:
+    """What a setting may be, None for one that a file may not set by itself."""
+    if name in OTHER_SETTINGS:
+        return OTHER_SETTINGS[name]
+    if name in TUNING_NAMES:
+        return PLAIN
+    if name.startswith(TUNING_PREFIXES) and re.fullmatch(r"[\w.-]+", name, re.ASCII):
+        return PLAIN
+    return _store(name.removeprefix(HADOOP)) if name.startswith(HADOOP) else None
+
+
+def _store(name: str) -> re.Pattern[str] | None:
+    return next((value for names, value in STORES if names.fullmatch(name)), None)
+
+
+def _check_format(place: str, form: str, allowed: Permissions) -> None:
+    if allowed.packages:
+        return
+    if form.lower() == "jdbc":
+        why = "is jdbc, whose driver runs what its URL and options say; if you trust the file,"
+        raise PipelineError.at(place, f"{why} write {PACKAGES} or {TRUST}")
+    if form.lower() not in (*OWN, *CONNECTORS):
+        why = f"names {form!r}, which is none of Spark's formats: it may be a class; if you trust "
+        raise PipelineError.at(place, f"{why}the file, write {PACKAGES} or {TRUST}")
+
+
+def _check_options(place: str, options: Mapping[str, str], allowed: Permissions) -> None:
+    if allowed.settings:
+        return
+    for name, value in options.items():
+        if not _is_harmless_option(name, value):
+            why = "is not among the options that a file may have by itself"
+            if name.lower() == "kafka.sasl.jaas.config":
+                why = "must be one login module of Kafka's: PlainLoginModule, ScramLoginModule or "
+                why += "OAuthBearerLoginModule, with its options"
+            why += f"; if you trust the file, write {SETTINGS} or {TRUST}"
+            raise PipelineError.at(f"{place}.{name}", why)
+
+
+def _is_harmless_option(name: str, value: str) -> bool:
+    plain = name.lower()
+    if plain == "kafka.sasl.jaas.config":
+        return JAAS.fullmatch(value) is not None
+    if plain in KAFKA_CLIENT:
+        return "${" not in value
+    if "." in name:
+        store = _store(name)
+        return store is not None and store.fullmatch(value) is not None
+    return OWN_OPTION.fullmatch(name) is not None and plain not in OPENS_FILES

@@ -1,0 +1,31 @@
+"""A process of few files that serves a page and metrics: says how many files it can still open."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from contextlib import ExitStack
+
+from sfumato.live.server import Server
+from sfumato.metrics.figures import Figures
+from sfumato.metrics.serve import served
+
+
+def opened() -> int:
+    """Count the files of 200 that can be opened."""
+    with ExitStack() as stack:
+        for count in range(200):
+            try:
+                stack.enter_context(open(os.devnull))
+            except OSError:
+                return count
+    return 200
+
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (1024, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+with served(Figures(), port=0) as port:
+    server = Server(Figures(), {})
+    print(server.url, port, flush=True)
+    for _ in sys.stdin:
+        print(opened(), len(os.listdir("/proc/self/fd")), flush=True)

@@ -1,0 +1,118 @@
+"""Snapshots whose header is damaged, with a correct checksum, are refused with a SnapshotError."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from contextlib import suppress
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import table_subjects
+from operator_subjects import SUBJECTS
+from seeds import examples
+from sfumato.operators.state.snapshot import MAGIC, PREFIX, Snapshot, SnapshotError, pack, unpack
+
+EVERY = SUBJECTS | table_subjects.TABLES
+VALUES = (
+    *(None, True, False, 0, 1, -1, 7, 2**31, 2**63, 10**400, 1.5, -0.0, 1e308),
+    *("", "x", "<f8", "object", "V8", "f8,f8", [], [1], [[]], [None, "x"], {}, {"x": 1}, {"": []}),
+)
+
+
+def nodes(tree, path=()):
+    """The paths of all values of a JSON tree, its root included."""
+    yield path
+    if isinstance(tree, dict | list):
+        names = tree if isinstance(tree, dict) else range(len(tree))
+        for name in names:
+            yield from nodes(tree[name], (*path, name))
+
+
+def replaced(tree, path, value):
+    if not path:
+        return value
+    copied = dict(tree) if isinstance(tree, dict) else list(tree)
+    copied[path[0]] = replaced(tree[path[0]], path[1:], value)
+    return copied
+
+
+def taken_apart(data):
+    length = PREFIX.unpack_from(data)[2]
+    return json.loads(data[PREFIX.size : PREFIX.size + length]), data[PREFIX.size + length :]
+
+
+def forged(header, parts):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    text += b" " * (-(PREFIX.size + len(text)) % 8)
+    return PREFIX.pack(MAGIC, zlib.crc32(text + parts), len(text)) + text + parts
+
+
+@cache
+def saved(name):
+    subject = EVERY[name]
+    operator, rows = subject.make(), subject.rows(np.random.default_rng(3), 30)
+    subject.feed(operator, rows, np.arange(20))
+    return operator, rows, operator.snapshot()
+
+
+def opened(name, data):
+    """Restore a forged snapshot: refused with a SnapshotError, or an operator that runs."""
+    operator, rows, _ = saved(name)
+    try:
+        one = EVERY[name].restore(operator, data)
+    except SnapshotError:
+        return False
+    with suppress(ValueError):
+        EVERY[name].feed(one, rows, np.arange(20, 30))
+        one.snapshot()
+    return True
+
+
+@examples(200)
+@given(st.data())
+@pytest.mark.parametrize("name", EVERY)
+def test_any_value_of_a_header_replaced_by_another_is_refused_or_gives_an_operator(name, data):
+    header, parts = taken_apart(saved(name)[2])
+    path = data.draw(st.sampled_from(list(nodes(header))))
+    opened(name, forged(replaced(header, path, data.draw(st.sampled_from(VALUES))), parts))
+
+
+@pytest.mark.parametrize("key", ["kind", "version", "values", "parts", None])
+def test_a_header_of_another_structure_is_refused(key):
+    header, parts = taken_apart(pack("window", 8, Snapshot({"n": 1}, {"p": np.arange(3.0)})))
+    for value in VALUES:
+        if key == "values" and isinstance(value, dict):
+            continue  # what a snapshot's values are is for its operator to check
+        with pytest.raises(SnapshotError):
+            unpack(forged(value if key is None else header | {key: value}, parts), "window", 8)
+
+
+@pytest.mark.parametrize("key", ["offset", "length", "dtype", "shape"])
+def test_a_part_described_by_values_of_other_types_is_refused(key):
+    header, parts = taken_apart(pack("window", 1, Snapshot({}, {"p": np.arange(3.0)})))
+    place = header["parts"]["p"]
+    for value in VALUES:
+        if type(value) is type(place[key]) and value == place[key]:
+            continue
+        damaged = header | {"parts": {"p": place | {key: value}}}
+        with pytest.raises(SnapshotError):
+            unpack(forged(damaged, parts), "window", 1)
+    with pytest.raises(SnapshotError):
+        unpack(forged(header | {"parts": {"p": place | {"more": 1}}}, parts), "window", 1)
+
+
+@pytest.mark.parametrize("text", [b"", b"[" * 100_000, b"\xff\xfe", b"1" * 10_000, b"NaN", b"{"])
+def test_a_header_that_is_not_valid_json_is_refused(text):
+    with pytest.raises(SnapshotError):
+        unpack(forged(text, b""), "window", 1)
+
+
+@given(st.binary(max_size=60))
+def test_a_header_of_any_bytes_is_refused(text):
+    with pytest.raises(SnapshotError):
+        unpack(forged(text, b""), "window", 1)

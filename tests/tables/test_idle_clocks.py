@@ -1,0 +1,194 @@
+"""The idle timeout under a clock that steps back: it ends one timeout later, not when the clock
+has caught up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from bucket_worker import Entries, Handle, KeptConfig
+from ranked_tables import PLAIN
+from ranked_tables import table as ranked
+from sfumato.operators.disorder.control import DisorderControl
+from sfumato.spark.crossing import chunks
+from sfumato.spark.state.bucket_state import BucketProcessor
+from sfumato.tables.chain import ChainConfig, ChainStep
+from sfumato.tables.disorder.reorder import ReorderTableConfig
+from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
+from sfumato.tables.operator import ROW, TIE, TableConfig
+from sfumato.tables.windows.extents import ExtentTableConfig
+from sfumato.windows import JoinWindow, Range
+
+TIMEOUT, HOUR, START = 30_000, 3_600_000, 1_800_000_000_000
+SOURCES = ReorderTableConfig(
+    control=DisorderControl(slack=0), sources=1, expected_sources=2, idle_timeout=TIMEOUT
+)
+
+
+def times(values):
+    return pa.array(np.array(values, "int64")).cast(pa.timestamp("us", "UTC"))
+
+
+def reordered(source, first):
+    at, number = times([first, first + 1]), np.arange(first, first + 2)
+    row = pa.StructArray.from_arrays([pa.array(number)], ["id"])
+    columns = {"source0": pa.array([source] * 2), "event": at, "order0": at, TIE: number}
+    return pa.table({ROW: row, **columns})
+
+
+def held_by_a_source(operator, now):
+    operator.process([(0, reordered("silent", 0)), (0, reordered("busy", 2))], now)
+    operator.process([(0, reordered("busy", 10))], now)
+
+
+def joined(operator, now):
+    kind = pa.list_(pa.struct([("prob", pa.float64()), ("x", pa.float64())]))
+    for side in (0, 1):
+        count = 1 if side else 9
+        rows = {
+            ROW: pa.array([{"id": i} for i in range(count)]),
+            "order0": times(range(1, count + 1)),
+            "late": pa.array([False] * count),
+            "punctuation": times(range(1, count + 1)),
+            TIE: np.arange(count),
+            "alternatives": pa.array([[{"prob": 1.0, "x": 1.0}]] * count, kind),
+        }
+        operator.process([(side, pa.table(rows))], now)
+
+
+def in_extents(operator, now):
+    rows = {
+        ROW: pa.array([{"id": 1}]), "key0": ["k"], "order0": [5], TIE: [0],
+        "prob": pa.array([[1.0]]), "value0": pa.array([[2.0]]), "late": [False],
+        "punctuation": [5],
+    }  # fmt: skip
+    operator.process([(0, pa.table(rows))], now)
+
+
+def in_a_ranking(operator, now):
+    tuples = [
+        {"id": i, "key": "k", "time": i, "score": [1.0], "prob": [0.5], "rule": None}
+        for i in range(3)
+    ]
+    operator.process([(0, ranked(tuples))], now)
+
+
+@dataclass
+class Case:
+    config: TableConfig
+    feed: Any
+
+
+WINDOW = Range("8 us", idle_timeout="30 s")
+EXTENTS = ExtentTableConfig(
+    window=WINDOW, keys=1, key_names=("key",), scope=(0,), time="long", attributes=1,
+    results=(("total", "sum", 0, None),), fields=("total",),
+)  # fmt: skip
+JOIN = SimilarityJoinTableConfig(
+    within=1.0, probability=0.3, windows=(JoinWindow(4), JoinWindow(4)), on=("x",),
+    aligned=((), ()), idle_timeout=TIMEOUT,
+)  # fmt: skip
+CASES = {
+    "a controller with sources": Case(SOURCES, held_by_a_source),
+    "a join of two sides": Case(JOIN, joined),
+    "extents": Case(EXTENTS, in_extents),
+    "a ranking": Case(replace(PLAIN, window=WINDOW, queries=(("q", 2, 4),)), in_a_ranking),
+}
+
+
+def held(operator):
+    """Whatever shows that rows are still held: the state without its clocks."""
+    sides = getattr(operator, "sides", None)
+    return None if sides is None else sides.waiting
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_after_a_step_back_rows_are_released_one_timeout_later(name, restarts):
+    case = CASES[name]
+    operator = case.config.make()
+    case.feed(operator, START)
+    if restarts:  # on a machine whose clock is an hour behind
+        operator = case.config.restore(operator.snapshot())
+    back, before = START - HOUR, held(operator)
+    assert not sum(t.num_rows for t in operator.idle(back))
+    assert not sum(t.num_rows for t in operator.idle(back + TIMEOUT - 1))
+    assert held(operator) == before
+    released = sum(t.num_rows for t in operator.idle(back + TIMEOUT))
+    assert released if before is None else held(operator) < before
+
+
+def test_rows_of_a_busy_source_do_not_wait_until_the_clock_has_caught_up():
+    operator = SOURCES.make()
+    held_by_a_source(operator, START)
+    back, first, out = START - HOUR, 20, []
+    for now in range(back, back + 2 * TIMEOUT, 10_000):
+        out += operator.process([(0, reordered("busy", first))], now)
+        out += operator.idle(now)
+        first += 2
+    released = {row["id"] for t in out for row in t.column(ROW).to_pylist()}
+    assert set(range(20, first)) <= released
+
+
+def test_a_chain_passes_the_clock_to_steps_that_get_no_rows():
+    control = ReorderTableConfig(
+        control=DisorderControl(slack=5), keys=1, sources=0, idle_timeout=TIMEOUT
+    )
+    chain = ChainConfig((ChainStep(control, (0,), idles=True),)).make()
+    rows = reordered("k", 0).rename_columns([ROW, "key0", "event", "order0", TIE])
+    chain.process([(0, rows)], START)
+    chain.set_clock(START - HOUR)
+    assert chain.idle(START - HOUR + TIMEOUT)
+
+
+class Clock:
+    def __init__(self, now):
+        self.now = now
+
+    def getCurrentProcessingTimeInMs(self):  # noqa: N802
+        return self.now
+
+
+class TimedHandle(Handle):
+    def __init__(self, entries):
+        super().__init__(entries)
+        self.timers = []
+
+    def registerTimer(self, due):  # noqa: N802
+        self.timers.append(due)
+
+
+@pytest.mark.parametrize("step", [0, -HOUR, HOUR])
+def test_a_bucket_has_a_timer_one_timeout_after_its_newest_row_whatever_the_clock_did(step):
+    config = KeptConfig()
+    processor = BucketProcessor(config, config.fingerprint(), TIMEOUT)
+    handle = TimedHandle(Entries())
+    processor.init(handle)
+
+    def rows_at(now):
+        rows = pa.table({ROW: [0.0], "order0": [1.0], TIE: [0]})
+        chunk = {"side": 0, "chunk": chunks.to_bytes(rows)}
+        list(processor.handleInputRows((3,), iter([chunk]), Clock(now)))
+
+    rows_at(START)
+    assert handle.timers == [START + TIMEOUT]
+    now = START + step + 1_000
+    rows_at(now)
+    fired, at = 0, now
+    while fired < 9:  # timers as Spark fires them: those that are due by the clock
+        due = [timer for timer in handle.timers if timer <= at]
+        if due:
+            fired += 1
+            handle.timers = [timer for timer in handle.timers if timer > at]
+            list(processor.handleExpiredTimer((3,), Clock(at), None))
+        if at >= now + TIMEOUT:
+            break
+        at = min([timer for timer in handle.timers if timer > at], default=now + TIMEOUT)
+        at = min(at, now + TIMEOUT)
+    assert fired
+    assert due
+    assert at == now + TIMEOUT
