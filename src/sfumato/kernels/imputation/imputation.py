@@ -17,6 +17,7 @@ from sfumato.kernels.imputation.joint_values import write_joint
 from sfumato.kernels.imputation.level_values import keep_levels
 from sfumato.kernels.imputation.merge_nearest import merge_nearest
 from sfumato.kernels.imputation.repository import new_scratch, scale
+from sfumato.kernels.signals import after_signals
 
 # Alternatives of an object with several independent missing attributes: of all donors, and of the
 # nearest, which are a sample of a few dozen as it is.
@@ -25,6 +26,8 @@ UNLIMITED, MOST_UNASKED = 2**62, 10_000  # no limit is given; alternatives of an
 # Values of each that independent attributes need, where the nearest donors lend: fewer do not have
 # the range of probability 90% any more (`level_values`).
 ENOUGH = 10
+
+STEPS_PER_OBJECT = 10_000  # about
 
 
 @lean
@@ -206,7 +209,9 @@ def impute_batch(repository, completion, objects, chosen, reason):
     offsets, joined = np.zeros(n + 1, np.int64), np.zeros(n, np.bool_)
     account = Account(np.zeros((n, trees), np.int64), np.zeros((n, trees)), np.zeros((n, trees)))
     out, at = AlternativeRows(np.empty(2 * n + 16), np.empty((2 * n + 16, trees))), 0
+    steps = np.int64(0)
     for i in range(n):
+        steps = after_signals(steps + STEPS_PER_OBJECT + 8 * repository.rows.shape[1])
         if reason[i] <= IMPUTED:
             scale(repository, objects[i], scratch.scaled)
             own = Account(account.donors[i], account.spread[i], account.error[i])

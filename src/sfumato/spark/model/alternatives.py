@@ -41,8 +41,8 @@ def samples(
     NULL where a reading or its sd is NULL, so that `rejected` shows it. The column is called
     `alternatives`, unless an alias says otherwise.
 
-    Raises ValueError for n < 1 or above the bound on alternatives per row (`sfumato.maxAlternatives`
-    of the session), an unknown distribution, or lists of different lengths.
+    Raises ValueError for n < 1, for n above the bound on alternatives per row (the session's
+    `sfumato.maxAlternatives`), for an unknown distribution, or for lists of different lengths.
 
     >>> readings.limit(1).select(sf.samples("celsius", 0.5, 2, attributes="celsius")).first()[0]
     [Row(prob=0.5, celsius=19.66275512490196), Row(prob=0.5, celsius=20.33724487509804)]

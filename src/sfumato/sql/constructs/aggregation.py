@@ -7,8 +7,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from sfumato.near_misses import near
 from sfumato.limits import HOW_TO_RAISE
+from sfumato.near_misses import near
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.uncertain_time import by_extent, true_extents
 from sfumato.spark.model.window_plan import WindowPlan, quantile_name
