@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any
 
 MAX_ALTERNATIVES = 10_000  # of a row, where no setting says otherwise
 MAX_EXTENTS = 10_000  # of a `Range`, that one row may be in
+MAX_PLACED = 100_000_000  # looks at alternatives of a row: see `most_placed`
 SETTING = "sfumato.maxAlternatives"  # of a Spark session
 VARIABLE = "SFUMATO_MAX_ALTERNATIVES"  # of the environment, for tables in memory
 HOW_TO_RAISE = f"{SETTING} on Spark, {VARIABLE} in memory"
@@ -49,16 +51,33 @@ def check_alternatives(argument: str, asked: int | None, bound: int) -> None:
         )
 
 
-def check_extents(length: int, slide: int) -> None:
+def most_placed(extents: int) -> int:
+    """Return how many alternatives a row with an uncertain event time may have.
+
+    extents : how many extents each of them may be in
+    Every alternative is looked at for every extent that the row may be in: `MAX_PLACED` times.
+    """
+    return math.isqrt(MAX_PLACED // extents)
+
+
+def why_not_placed(extents: int) -> str:
+    """Return why a row with an uncertain event time may be invalid; `extents` as above."""
+    return (
+        "a time of its alternatives is missing or beyond 2**60 microseconds of 1970, or they are "
+        f"more than {most_placed(extents)}, each in up to {extents} extents"
+    )
+
+
+def check_extents(length: int, slide: int, called: str = "slide") -> None:
     """Raise ValueError for extents of which one row may be in more than `MAX_EXTENTS`.
 
-    length, slide : microseconds
+    length, slide : microseconds    called : the argument that gives the slide
     """
     extents = -(-length // slide)
     if extents > MAX_EXTENTS:
         least = -(-length // MAX_EXTENTS)
         raise ValueError(
-            f"`slide` of {slide} microseconds puts each row into {extents} extents of `length` "
-            f"{length} microseconds, more than {MAX_EXTENTS}: write a slide of at least {least} "
-            "microseconds, or a shorter length"
+            f"`{called}` of {slide} microseconds puts each row into {extents} extents of `length` "
+            f"{length} microseconds, more than {MAX_EXTENTS}: write `{called}` of at least "
+            f'"{least} us", or a shorter `length`'
         )

@@ -258,7 +258,7 @@ class Aggregation(Answers):
                 plan = WindowPlan(
                     SparkFrame(df), asked, tumbling, order, self.keys, None, self.most
                 )
-                return true_extents(aggregated(plan, **how), window)
+                return true_extents(aggregated(plan, placed=window, **how), window)
             plan = WindowPlan(rows, asked, window, source.order, self.keys, None, self.most)
             return aggregated(plan, members=members, **how)
 

@@ -231,6 +231,11 @@ class WindowQuery(ABC):
         )
 
 
+def extents_per_row(window: Range) -> int:
+    """Return how many extents a row may be in."""
+    return -(-window.span // window.every)
+
+
 def tumbling(window: Range) -> Range:
     """The window over tuples each of which comes once for every extent it may be in: their event
     time is uncertain. Raises ValueError for one whose extents do not touch."""
