@@ -7,6 +7,7 @@ from typing import Any
 
 from sfumato.calls import checks_call
 from sfumato.duration import microseconds
+from sfumato.limits import check_extents
 
 LONGEST = 2**60  # microseconds, some 36,000 years: sums of two stay within int64
 
@@ -55,7 +56,8 @@ class Range:
 
     length : "5 minutes" or a timedelta, > 0 ("5 us" where event times are whole microseconds)
     slide : as `length`; None: as long as `length` (extents tumble). Shorter than `length`:
-        extents overlap; longer: tuples between two extents are in none
+        extents overlap, and a row may be in at most 10,000 of them; longer: tuples between two
+        extents are in none
     idle_timeout : processing time without arrivals after which the open extents are completed
         (None: never); tuples of them that come later are late
     empty : whether a group's extents without a tuple, between two that have one, come out too
@@ -79,6 +81,7 @@ class Range:
                 span_of(name, value)
         if not isinstance(self.empty, bool):
             raise TypeError(f"`empty` must be True or False; got {self.empty!r}")
+        check_extents(self.span, self.every)
 
     @staticmethod
     def upgraded(saved: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,8 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 # A layer may import itself and what is listed. `windows` (configurations), `queries` (those
 # registered), `duration` (lengths of time as text), `near_misses` (likely words), `calls`
 # (whether arguments fit a function or class), `listening` (to a session's queries), `observed`
-# (what they counted) and `error_points` (a distribution's points) are open to those above, `extras`
+# (what they counted), `error_points` (a distribution's points) and `limits` (bounds on the work of
+# one row, and their settings) are open to those above, `extras`
 # (what brings a missing package) to the package itself, which loads names lazily, by text, and
 # imports them for type checkers only.
 MAY_IMPORT = {
@@ -26,16 +27,35 @@ MAY_IMPORT = {
     "sql_tokens": set(),
     "calls": {"near_misses"},
     "error_points": set(),
-    "windows": {"calls", "duration"},
+    "limits": set(),
+    "windows": {"calls", "duration", "limits"},
     "queries": {"calls", "windows"},
-    "operators": {"duration", "kernels", "windows"},
-    "tables": {"duration", "near_misses", "operators", "queries", "sql_tokens", "windows"},
+    "operators": {"duration", "kernels", "limits", "windows"},
+    "tables": {
+        "duration",
+        "limits",
+        "near_misses",
+        "operators",
+        "queries",
+        "sql_tokens",
+        "windows",
+    },
     "charts": {"observed", "operators"},
-    "local": {"calls", "duration", "error_points", "operators", "queries", "tables", "windows"},
+    "local": {
+        "calls",
+        "duration",
+        "error_points",
+        "limits",
+        "operators",
+        "queries",
+        "tables",
+        "windows",
+    },
     "spark": {
         "calls",
         "duration",
         "error_points",
+        "limits",
         "listening",
         "near_misses",
         "observed",
@@ -45,7 +65,15 @@ MAY_IMPORT = {
         "tables",
         "windows",
     },
-    "sql": {"duration", "near_misses", "queries", "spark", "sql_tokens", "windows"},
+    "sql": {
+        "duration",
+        "limits",
+        "near_misses",
+        "queries",
+        "spark",
+        "sql_tokens",
+        "windows",
+    },
     "reproduce": {"charts", "kernels", "operators", "windows"},
     "warming": {"kernels", "operators", "windows"},
     "metrics": {"observed"},

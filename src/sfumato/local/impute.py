@@ -46,7 +46,9 @@ def impute(
     check_name(name)
     how = (joint, max_alternatives, fallback, scaling, method, least_donors)
     imputation = Imputation(repository, dependencies, attributes, *how)
-    frame, settings = frame_of(df), imputation.settings
+    frame = frame_of(df)
+    imputation = imputation.bounded(frame.max_alternatives)
+    settings = imputation.settings
     imputation.check(frame)
     wanted = frame.resolved("attributes", list(settings.names))
     values = np.stack([_numbers(frame, column) for column in wanted], axis=1)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
 
+from sfumato.limits import why_not_placed
 from sfumato.local.model.frame import frame_of
 from sfumato.local.model.kind import same_kind
 from sfumato.local.model.run import Input, Job, run
 from sfumato.local.model.uncertain_time import by_extent, true_extents
 from sfumato.local.model.window_plan import WindowPlan
+from sfumato.tables.windows.query import extents_per_row
 from sfumato.tables.windows.wanted import wanted
 from sfumato.windows import Delta, Range, Rows, window_of
 
@@ -51,7 +54,11 @@ def window_aggregate(
         frame, order, window = by_extent(frame, str(order), extents)
     plan = WindowPlan(frame, wanted(aggregates), window, order, key, existence, distribution)
     settings = plan.settings(members, forget_after, quantiles, seed=seed, samples=samples)
-    given = Input(frame, plan.reading(members))
+    reading = plan.reading(members)
+    if isinstance(extents, Range) and uncertain:
+        why = why_not_placed(extents_per_row(extents))
+        reading = replace(reading, rule=replace(reading.rule, without_order=why))
+    given = Input(frame, reading)
     job = Job("window_aggregate", "window", name)
     found = run(job, [given], settings, plan.columns(settings))
     return true_extents(found, extents) if isinstance(extents, Range) and uncertain else found

@@ -91,7 +91,9 @@ def impute(
 
 def impute_frame(df: DataFrame, imputation: Imputation, name: str | None = None) -> DataFrame:
     """`impute` with its arguments as one."""
-    frame, settings = SparkFrame(df), imputation.settings
+    frame = SparkFrame(df)
+    imputation = imputation.bounded(frame.max_alternatives)
+    settings = imputation.settings
     imputation.check(frame)
     prepared = imputation.prepare(df.sparkSession)
     wanted = [column(n).cast("double") for n in frame.resolved("attributes", settings.names)]

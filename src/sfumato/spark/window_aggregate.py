@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from sfumato.limits import why_not_placed
 from sfumato.spark.model.entrance import public
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.uncertain_time import by_extent, true_extents
@@ -15,6 +16,7 @@ from sfumato.spark.model.window_plan import WindowPlan
 from sfumato.spark.runtime.made import Passing
 from sfumato.spark.runtime.reading import Input
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
+from sfumato.tables.windows.query import extents_per_row
 from sfumato.tables.windows.wanted import wanted
 from sfumato.windows import Delta, Range, Rows, window_of
 
@@ -114,8 +116,10 @@ def window_aggregate(
     asked = (wanted(aggregates), window, order, key, existence, distribution)
     laws: dict[str, Any] = {"quantiles": quantiles, "seed": seed, "samples": samples}
     plan = WindowPlan(SparkFrame(df), *asked)
-    found = aggregated(plan, members=members, forget_after=forget_after, name=name, **laws)
-    return true_extents(found, extents) if isinstance(extents, Range) and uncertain else found
+    placed = extents if isinstance(extents, Range) and uncertain else None
+    laws |= {"forget_after": forget_after, "placed": placed}
+    found = aggregated(plan, members=members, name=name, **laws)
+    return found if placed is None else true_extents(found, placed)
 
 
 def aggregated(
@@ -123,18 +127,20 @@ def aggregated(
     *,
     members: bool = False,
     name: str | None = None,
+    placed: Range | None = None,
     **laws: Any,
 ) -> DataFrame:
     """`window_aggregate`; with `whole`, a result is one struct that has everything asked for.
 
     Its distribution is then the field `alternatives`, of struct<prob, value>, beside `moved`.
+    placed : the extents that are meant, where the rows are those of `by_extent`
     laws : what else `WindowQuery.settings` takes
     """
     window = plan.window
     settings = plan.settings(members, **laws)
     settings.make()  # raises here, on the driver, what the settings have wrong
     return run_operator(
-        [window_input(plan, members)],
+        [window_input(plan, members, placed)],
         settings,
         plan.answers(settings),
         plan.columns(settings),
@@ -149,8 +155,11 @@ def _passing(plan: WindowPlan, members: bool) -> Passing:
     return Passing(added, names, order=() if isinstance(plan.window, Range) else plan.orders)
 
 
-def window_input(plan: WindowPlan, members: bool = False) -> Input:
-    """A frame as the operator of a window reads it."""
+def window_input(plan: WindowPlan, members: bool = False, placed: Range | None = None) -> Input:
+    """A frame as the operator of a window reads it; `placed` : as for `aggregated`."""
+    lacking = "its order is missing"
+    if placed is not None:
+        lacking = why_not_placed(extents_per_row(placed))
     return Input(
         plan.frame.df,
         plan.row_passed(members),
@@ -161,7 +170,7 @@ def window_input(plan: WindowPlan, members: bool = False) -> Input:
         bucket=plan.scope,
         invalid=plan.invalid(),
         reason=plan.reason(),
-        lacking="its order is missing, or a value is not finite",
+        lacking=f"{lacking}, or a value is not finite",
         about={"values": plan.expressions},
         same=plan.same,
     )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled_ieee, lean
+from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
 from sfumato.kernels.imputation.alternative_rows import AlternativeRows, room_for
 from sfumato.kernels.imputation.attribute_law import attribute_law, calibrated_law
 from sfumato.kernels.imputation.calibration import deviation_of, rank_of
@@ -17,13 +17,17 @@ from sfumato.kernels.imputation.joint_values import write_joint
 from sfumato.kernels.imputation.level_values import keep_levels
 from sfumato.kernels.imputation.merge_nearest import merge_nearest
 from sfumato.kernels.imputation.repository import new_scratch, scale
+from sfumato.kernels.signals import after_signals
 
 # Alternatives of an object with several independent missing attributes: of all donors, and of the
 # nearest, which are a sample of a few dozen as it is.
 MOST_PRODUCTS, MOST_NEAREST_PRODUCTS = 65_536, 1_024
+UNLIMITED, MOST_UNASKED = 2**62, 10_000  # no limit is given; alternatives of an object then
 # Values of each that independent attributes need, where the nearest donors lend: fewer do not have
 # the range of probability 90% any more (`level_values`).
 ENOUGH = 10
+
+STEPS_PER_OBJECT = 10_000  # about
 
 
 @lean
@@ -84,11 +88,17 @@ def write_product(repository, raw, scratch, out, at):
 
 class Completion(NamedTuple):
     """joint : bool, take several missing attributes from the same rows, where there are any
-    most : int >= 1, alternatives an object may have
+    most : int >= 1, alternatives an object may have; UNLIMITED stands for MOST_UNASKED
     """
 
     joint: bool
     most: int
+
+
+@lean_inline
+def most_values(completion):
+    """How many alternatives an object may have."""
+    return completion.most if completion.most < UNLIMITED else MOST_UNASKED
 
 
 @lean
@@ -151,7 +161,7 @@ def independent_laws(repository, completion, scratch, chosen, account):
             account.spread[t] = scratch.about[t].spread
             product *= sizes[t]
             g += 1
-    most, nearest = completion.most, repository.choice.most_donors > 0
+    most, nearest = most_values(completion), repository.choice.most_donors > 0
     if g > 1:
         most = min(most, MOST_NEAREST_PRODUCTS if nearest else MOST_PRODUCTS)
     if product > most:
@@ -177,7 +187,8 @@ def impute_object(repository, completion, scratch, raw, chosen, account, out, at
     if taken_jointly(repository, completion, chosen):
         begin = at
         account.donors[:], account.spread[:], account.error[:] = 0, 0.0, 0.0
-        out, at = write_joint(repository, completion.most, scratch, raw, chosen, account, out, at)
+        most = most_values(completion)
+        out, at = write_joint(repository, most, scratch, raw, chosen, account, out, at)
         if at > begin:
             return out, at, True
     needed = independent_laws(repository, completion, scratch, chosen, account)
@@ -198,7 +209,9 @@ def impute_batch(repository, completion, objects, chosen, reason):
     offsets, joined = np.zeros(n + 1, np.int64), np.zeros(n, np.bool_)
     account = Account(np.zeros((n, trees), np.int64), np.zeros((n, trees)), np.zeros((n, trees)))
     out, at = AlternativeRows(np.empty(2 * n + 16), np.empty((2 * n + 16, trees))), 0
+    steps = np.int64(0)
     for i in range(n):
+        steps = after_signals(steps + STEPS_PER_OBJECT + 8 * repository.rows.shape[1])
         if reason[i] <= IMPUTED:
             scale(repository, objects[i], scratch.scaled)
             own = Account(account.donors[i], account.spread[i], account.error[i])

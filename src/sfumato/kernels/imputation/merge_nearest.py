@@ -4,6 +4,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import sort_slots
 from sfumato.kernels.compile import compiled_ieee
+from sfumato.kernels.signals import after_signals
 
 
 @compiled_ieee
@@ -92,9 +93,10 @@ def merge_nearest(points, weight, n, most, span, moved):
     low, high = np.empty(most), np.empty(most)
     end[0] = n
     extent[0], axis[0], low[0], high[0] = _widest(points, order, 0, n, span)
-    heap[0] = 0
+    heap[0], steps = 0, np.int64(0)
     for group in range(1, most):
         widest = _pop(heap, group, extent, begin)
+        steps = after_signals(steps + 8 * (end[widest] - begin[widest]))
         begin[group] = _split(
             points, order, begin[widest], end[widest], axis[widest],
             low[widest], high[widest], aside,

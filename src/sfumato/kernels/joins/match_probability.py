@@ -6,12 +6,15 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee, lean, lean_inline, lean_sum
+from sfumato.kernels.joins.near_sums import sorted_sum
 from sfumato.kernels.joins.tuple_store import LANES, padded
+from sfumato.kernels.signals import after_signals
 
 # Fast sums and pruning bounds may round differently from the defining sum. They decide alone
 # only when they are farther than this from the threshold, relatively.
 SLACK = 1e-9
 FEW_PAIRS = 9  # of samples: up to here the defining sum is also the fastest
+MANY_PAIRS = 1 << 22  # of samples in one dimension: beyond, the sum is taken by sorting
 OPEN = -3.0  # in place of a probability: to be found
 
 
@@ -62,8 +65,9 @@ def defining_sum(tuples, u, v, criterion):
     blocks, d, limit = tuples.blocks, criterion.d, criterion.limit
     x, x_count, y, y_count = tuples.at[u], tuples.samples[u], tuples.at[v], tuples.samples[v]
     x_length, y_length = padded(x_count), padded(y_count)
-    total = 0.0
+    total, steps = 0.0, np.int64(0)
     for k in range(x, x + x_count):
+        steps = after_signals(steps + y_count)
         for j in range(y, y + y_count):
             if d == 1:
                 near = abs(blocks[k + x_length] - blocks[j + y_length]) <= limit
@@ -129,9 +133,11 @@ def _sum_of_numbers(tuples, slot, other_slot, limit):
 @lean_sum
 def _sum_2(u, v, limit, least, known):
     (p, x, y), (q, a, b), (total, open_mass, other) = u, v, known
+    steps = np.int64(0)
     for k in range(p.size):
         if total + open_mass * other < least:
             return -1.0
+        steps = after_signals(steps + q.size)
         mass = 0.0
         for j in range(q.size):
             mass += q[j] if _near_2(x[k], a[j], y[k], b[j], limit) else 0.0
@@ -143,9 +149,11 @@ def _sum_2(u, v, limit, least, known):
 @lean_sum
 def _sum_3(u, v, limit, least, known):
     (p, x, y, z), (q, a, b, c), (total, open_mass, other) = u, v, known
+    steps = np.int64(0)
     for k in range(p.size):
         if total + open_mass * other < least:
             return -1.0
+        steps = after_signals(steps + q.size)
         mass = 0.0
         for j in range(q.size):
             mass += q[j] if _near_3(x[k], a[j], y[k], b[j], z[k], c[j], limit) else 0.0
@@ -157,10 +165,11 @@ def _sum_3(u, v, limit, least, known):
 @compiled_ieee
 def _sum_any(u, v, d, limit, least, known):
     (us, u_count, u_length), (vs, _, v_length), (total, open_mass, other) = u, v, known
-    squared = np.empty(v_length)
+    squared, steps = np.empty(v_length), np.int64(0)
     for k in range(u_count):
         if total + open_mass * other < least:
             return -1.0
+        steps = after_signals(steps + d * v_length)
         squared[:] = 0.0
         for a in range(1, d + 1):
             x, row = us[a * u_length + k], vs[a * v_length : (a + 1) * v_length]
@@ -211,7 +220,7 @@ def quick_probability(tuples, u, v, criterion):
     if tuples.samples[u] * tuples.samples[v] <= FEW_PAIRS:
         total = defining_sum(tuples, u, v, criterion)
         return total if total >= criterion.probability else -1.0
-    if criterion.d == 1:
+    if criterion.d == 1 and tuples.samples[u] * tuples.samples[v] <= MANY_PAIRS:
         total = _sum_of_numbers(tuples, u, v, criterion.limit)
         return -1.0 if total < criterion.least else decided(tuples, u, v, criterion, total)
     return -1.0 if tuples.existence[u] * tuples.existence[v] < criterion.least else OPEN
@@ -222,15 +231,20 @@ def match_probability(tuples, u, v, criterion):
     """Pr(match) without T_j if it is at least the criterion's probability, else -1.
 
     tuples : `Tuples`    u, v : slots of the arriving and the held tuple
-    Cost: O(samples of u * samples of v * d), in SIMD; less where the mass left cannot suffice.
+    Cost: O(samples of u * samples of v * d), in SIMD; less where the mass left cannot suffice. In
+    one dimension beyond MANY_PAIRS pairs of samples: O(samples log samples), by `sorted_sum`.
     Error: the decision is that of `defining_sum`, which is asked within SLACK of the threshold;
-    elsewhere the value may round differently, by at most the number of samples * 2**-52.
+    elsewhere the value may round differently, by at most the number of samples * 2**-52. Beyond
+    MANY_PAIRS the decision is that of `sorted_sum`, which rounds less than the definition.
     Source: as `defining_sum`.
     """
     total = quick_probability(tuples, u, v, criterion)
     if total != OPEN:
         return total
     u_count, v_count = tuples.samples[u], tuples.samples[v]
+    if criterion.d == 1:
+        total = sorted_sum(tuples, u, v, criterion.limit)
+        return total if total >= criterion.probability else -1.0
     us = tuples.blocks[tuples.at[u] :], u_count, padded(u_count)
     vs = tuples.blocks[tuples.at[v] :], v_count, padded(v_count)
     known = 0.0, tuples.existence[u], tuples.existence[v]
@@ -240,7 +254,8 @@ def match_probability(tuples, u, v, criterion):
 @compiled_ieee
 def match_probabilities(tuples, one, other, criterion):
     """`match_probability` of pairs of slots, int64[n] each: float64[n]."""
-    result = np.empty(one.size)
+    result, steps = np.empty(one.size), np.int64(0)
     for i in range(one.size):
+        steps = after_signals(steps + tuples.samples[one[i]] * tuples.samples[other[i]])
         result[i] = match_probability(tuples, one[i], other[i], criterion)
     return result

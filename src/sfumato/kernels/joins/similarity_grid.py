@@ -18,6 +18,7 @@ from sfumato.kernels.joins.pair_probability import pair_probability
 from sfumato.kernels.joins.regions import prunes
 from sfumato.kernels.joins.similarity_nested import FOUND, add_found
 from sfumato.kernels.joins.tuple_store import first_in_time, widest_window, write_owned
+from sfumato.kernels.signals import after_signals
 
 
 class Work(NamedTuple):
@@ -120,12 +121,15 @@ def join_grid(store, grid, batch, criterion, counts):
     # Arrays taken out of the tuples once: each time costs two atomic reference counts an array.
     tuples, tail, code, slots = store.tuples, store.windows.tail, batch.code, batch.slots
     found, n, i, extent = np.empty(64, FOUND), 0, 0, np.empty(d)
+    steps = np.int64(0)
     while i < code.size:
         reached, stop = _visit(grid, store, batch, i, criterion, work)
         for j in range(i, stop):
             left = _candidates(store, batch, j, reached, criterion, work, counts)
+            steps += reached
             for c in range(left):
                 v = candidates[c]
+                steps = after_signals(steps + tuples.samples[slots[j]] * tuples.samples[v])
                 total = quick_probability(tuples, slots[j], v, criterion)
                 if total == OPEN:
                     total = pair_probability(tuples, slots[j], v, criterion)

@@ -6,6 +6,7 @@ from sfumato.kernels.arrays import integers
 from sfumato.kernels.compile import compiled_ieee, lean_inline
 from sfumato.kernels.joins.match_probability import match_probability
 from sfumato.kernels.joins.tuple_store import first_in_time, owned
+from sfumato.kernels.signals import after_signals
 
 # pairs of an arrival and a tuple held opposite it; those of them looked at one by one; those left
 # after pruning, whose samples were paired.
@@ -84,11 +85,13 @@ def join_nested(store, batch, criterion, counts):
     Source: A, section 5 (baseline); B, WoP.
     """
     found, n, tuples, slots = np.empty(64, FOUND), 0, store.tuples, batch.slots
+    steps = np.int64(0)
     for i in range(slots.size):
         begin, end = opposite(store, batch, i)
         for v in range(begin, end):
             if not owned(store, v):
                 continue
+            steps = after_signals(steps + tuples.samples[slots[i]] * tuples.samples[v])
             total = match_probability(tuples, slots[i], v, criterion)
             if total >= 0.0:
                 found = add_found(found, n, i, batch.code[i] ^ 1, v, end, total)

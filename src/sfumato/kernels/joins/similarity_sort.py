@@ -15,6 +15,7 @@ from sfumato.kernels.joins.match_probability import match_probability
 from sfumato.kernels.joins.similarity_nested import FOUND, add_found, enter, forget_before
 from sfumato.kernels.joins.store_room import move_window
 from sfumato.kernels.joins.tuple_store import first_in_time, owned, padded, widest_window
+from sfumato.kernels.signals import after_signals
 
 NONE = -1
 DEEPEST = 512  # the expected height is below 3 log2(n); 512 cannot be exceeded by chance
@@ -181,8 +182,9 @@ def _add_matches(trees, store, u, o, within, work):
     tuples, begin, n, visited = store.tuples, store.windows.head[o], 0, 0
     value, left, right, owner = trees.value, trees.left, trees.right, trees.owner
     blocks, mass, stack = tuples.blocks, work.mass, work.stack
-    at, length = tuples.at[u], padded(tuples.samples[u])
+    at, length, steps = tuples.at[u], padded(tuples.samples[u]), np.int64(0)
     for k in range(at, at + tuples.samples[u]):
+        steps = after_signals(steps + 64)
         x, weight = blocks[k + length], blocks[k]
         depth, here = 0, trees.root[o]
         while here != NONE or depth > 0:
@@ -201,6 +203,7 @@ def _add_matches(trees, store, u, o, within, work):
             if value[here] - x > within:
                 break  # in order of value: all others are larger
             visited += 1
+            steps += 8
             place = owner[here] - begin
             if mass[place] < 0.0:
                 mass[place] = 0.0
@@ -257,7 +260,7 @@ def join_sorted(store, trees, batch, criterion, counts):
     work = Work(mass, touched, np.empty(DEEPEST, np.int64))
     # Arrays taken out of the tuples once: each time costs two atomic reference counts an array.
     tuples, head, tail, slots = store.tuples, store.windows.head, store.windows.tail, batch.slots
-    found, n, code = np.empty(64, FOUND), 0, batch.code
+    found, n, code, steps = np.empty(64, FOUND), 0, batch.code, np.int64(0)
     for i in range(code.size):
         o = code[i] ^ 1
         _pass_time(trees, store, batch, i)
@@ -268,6 +271,7 @@ def join_sorted(store, trees, batch, criterion, counts):
         counts[0].candidates += likely
         for j in range(likely):
             v = head[o] + touched[j]
+            steps = after_signals(steps + tuples.samples[slots[i]] * tuples.samples[v])
             total = match_probability(tuples, slots[i], v, criterion)
             if total >= 0.0:
                 found = add_found(found, n, i, o, v, tail[o], total)

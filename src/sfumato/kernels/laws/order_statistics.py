@@ -9,9 +9,11 @@ import numpy as np
 
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.laws.existence import existence_of, value_parts
+from sfumato.kernels.signals import after_signals
 
 NEGLIGIBLE = 1e-20  # entries at a law's ends below this are dropped
 ROUNDING = 1e-15  # a smaller share of what it was taken from is no outcome but a rounding
+FEW_VALUES = 64  # distinct ones: up to here comparing them with each other is quicker than sorting
 
 
 @compiled
@@ -50,8 +52,9 @@ def value_existences(tuples, heads, begin, w):
     the newest
     Returns float64[k].  Cost: O(tuples until no world is likely to be without a value * band).
     """
-    out, law = np.empty(heads.size), np.empty(w + 2)
+    out, law, steps = np.empty(heads.size), np.empty(w + 2), np.int64(0)
     for t in range(heads.size):
+        steps = after_signals(steps + w + tuples.offsets[begin + t + 1] - tuples.offsets[heads[t]])
         out[t] = _valued(tuples, heads[t], begin + t + 1, w, law)
     return out
 
@@ -87,7 +90,7 @@ def _of_certain(tuples, head, end, w, share):
 def quantile_is_small(tuples, head, end, w, most):
     """Whether `order_statistic_law` takes at most `most` updates of cells.
 
-    O(alternatives * distinct values), where there are few enough of these.
+    O(alternatives), and sorting them where many distinct values are few enough.
     """
     if _certain(tuples, head, end, w):
         return True
@@ -101,6 +104,10 @@ def quantile_is_small(tuples, head, end, w, most):
     if missing and held > w:
         cells *= counts
     room = min(last - begin, np.int64(most / max(cells, 1.0)))
+    if last - begin <= room:
+        return True
+    if room > FEW_VALUES:
+        return _distinct(tuples.value[begin:last]) <= room
     distinct, found = np.empty(room), 0
     for a in range(begin, last):
         x, known = tuples.value[a], np.isnan(tuples.value[a])
@@ -115,10 +122,24 @@ def quantile_is_small(tuples, head, end, w, most):
 
 
 @compiled
+def _distinct(value):
+    """How many different values there are, NaN not counted.  O(n log n)."""
+    ordered, found = np.sort(value), 0
+    for k in range(ordered.size):
+        if np.isnan(ordered[k]):
+            break
+        found += k == 0 or ordered[k] != ordered[k - 1]
+    return found
+
+
+@compiled
 def small_quantiles(tuples, heads, begin, w, most):
     """`quantile_is_small` after each arrival, bool[k]; arguments as of `value_existences`."""
-    out = np.empty(heads.size, np.bool_)
+    out, steps = np.empty(heads.size, np.bool_), np.int64(0)
     for t in range(heads.size):
+        steps = after_signals(
+            steps + 64 * (tuples.offsets[begin + t + 1] - tuples.offsets[heads[t]])
+        )
         out[t] = quantile_is_small(tuples, heads[t], begin + t + 1, w, most)
     return out
 
@@ -130,43 +151,70 @@ def order_statistic_law(tuples, head, end, w, share):
     tuples : Tuples    share : float64 in [0, 1]; the quantile is the smallest inside value v such
     that at least share * k of the k inside values are <= v
     Returns (probabilities, values), ascending; the rest to 1: there is no value.
-    Cost: O(values * held * w**2), with a NaN among more than w held O(values * held * w**3); O(w)
-    where all is certain.
+    Cost: O(values * held * w**2), with a NaN among more than w held O(values * held * w**3), and
+    sorting the alternatives; O(w) where all is certain.
     """
     if _certain(tuples, head, end, w):
         return _of_certain(tuples, head, end, w, share)
     first, last = tuples.offsets[head], tuples.offsets[end]
-    candidates = np.unique(tuples.value[first:last])
-    missing = candidates.size > 0 and np.isnan(candidates[-1])
-    while candidates.size > 0 and np.isnan(candidates[-1]):
-        candidates = candidates[:-1]
+    value, prob = tuples.value[first:last], tuples.prob[first:last]
+    order, owner = np.argsort(value, kind="mergesort"), np.empty(last - first, np.int64)
+    for i in range(head, end):
+        owner[tuples.offsets[i] - first : tuples.offsets[i + 1] - first] = i - head
+    size, missing = last - first, False
+    while size > 0 and np.isnan(value[order[size - 1]]):
+        size -= 1
+        missing = True
     # Where all held tuples are inside, one without a value is like one that does not exist.
     kinds = w + 1 if missing and end - head > w else 1
-    probs, parts = np.zeros(candidates.size), np.empty((end - head, 4))
-    before = 0.0
-    for c in range(candidates.size):
-        for i in range(head, end):
-            _split(tuples, i, candidates[c], kinds == 1, parts[i - head])
+    over, none = _sums_above(prob, owner, order, size, end - head)
+    existence, low, above = np.empty(end - head), np.zeros(end - head), np.zeros(end - head)
+    for i in range(end - head):
+        existence[i] = existence_of(tuples.offsets, tuples.prob, head + i)
+    for r in range(size - 1, -1, -1):
+        above[owner[order[r]]] = over[r] + prob[order[r]]
+    parts, before, found, steps = np.empty((end - head, 4)), 0.0, 0, np.int64(0)
+    for i in range(end - head):
+        _split(low[i], above[i], none[i], existence[i], kinds == 1, parts[i])
+    probs, candidates, r = np.zeros(size), np.empty(size), 0
+    work = (end - head) * min(w, end - head) ** 2 * kinds
+    while r < size:
+        x = value[order[r]]
+        while r < size and value[order[r]] == x:
+            i = owner[order[r]]
+            low[i] += prob[order[r]]
+            _split(low[i], over[r], none[i], existence[i], kinds == 1, parts[i])
+            r += 1
+        steps = after_signals(steps + work)
         below = _at_most(parts, w, share, kinds)
+        candidates[found] = x
         if below - before > ROUNDING * below:
-            probs[c] = below - before
+            probs[found] = below - before
             before = below
-    return probs, candidates
+        found += 1
+    return probs[:found], candidates[:found]
 
 
 @compiled
-def _split(tuples, i, x, absent, to):
-    """Probabilities that tuple i is <= x, > x, without a value (if `absent`, as not existing), or
-    absent."""
-    low, over, none = 0.0, 0.0, 0.0
-    for a in range(tuples.offsets[i], tuples.offsets[i + 1]):
-        if np.isnan(tuples.value[a]):
-            none += tuples.prob[a]
-        elif tuples.value[a] <= x:
-            low += tuples.prob[a]
-        else:
-            over += tuples.prob[a]
-    existence = existence_of(tuples.offsets, tuples.prob, i)
+def _sums_above(prob, owner, order, size, n):
+    """Of sorted alternatives, what their tuple's later ones sum to, and of tuples, those without
+    value: float64[size], float64[n].
+
+    order : int64[m], alternatives by value; those from `size` on have none    owner : int64[m]
+    """
+    over, above, none = np.empty(size), np.zeros(n), np.zeros(n)
+    for r in range(size, order.size):
+        none[owner[order[r]]] += prob[order[r]]
+    for r in range(size - 1, -1, -1):
+        over[r] = above[owner[order[r]]]
+        above[owner[order[r]]] += prob[order[r]]
+    return over, none
+
+
+@compiled
+def _split(low, over, none, existence, absent, to):
+    """Write the probabilities that a tuple is low, over, without a value (if `absent`, as not
+    existing), or absent."""
     if over == none == 0.0:
         low = existence
     elif low == none == 0.0:

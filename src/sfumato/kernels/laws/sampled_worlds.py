@@ -7,6 +7,7 @@ import numpy as np
 from sfumato.kernels.compile import compiled, lean
 from sfumato.kernels.laws.order_statistics import rank_of
 from sfumato.kernels.laws.tuples import Tuples
+from sfumato.kernels.signals import after_signals
 
 SUM, AVERAGE, QUANTILE = 0, 1, 2
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -123,7 +124,9 @@ def sample_set(tuples, hashes, function, share, samples):
     """
     n = tuples.offsets.size - 1
     result, there, places = np.empty(samples), np.empty(n), np.empty(n, np.int64)
+    steps = np.int64(0)
     for s in range(samples):
+        steps = after_signals(steps + tuples.prob.size + 16 * n)
         take_all(tuples, hashes, 0, n, s, places)
         total, values = 0.0, 0
         for a in places:

@@ -4,6 +4,7 @@ import numpy as np
 
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.laws.existence import existence_of
+from sfumato.kernels.signals import after_signals
 
 NEGLIGIBLE = 1e-19  # less likely states are dropped
 ROUNDING = 2.0**-52  # of the sum of the absolute values, for each of them: sums as close are one
@@ -104,7 +105,7 @@ def sum_law(tuples, head, end, w, average, most):
     near = _near(tuples, head, end)
     now, aside, spare = _room(most), _room(most), _room(most)
     now[0][0], now[1][0], now[2][0] = 0, 0.0, 1.0
-    states, stride = 1, w + 1  # key: count * stride + number of values
+    states, stride, steps = 1, w + 1, np.int64(0)  # key: count * stride + number of values
     one = stride if end - head > w else 0
     for i in range(end - 1, head - 1, -1):
         movable = states  # not those that are full
@@ -122,6 +123,7 @@ def sum_law(tuples, head, end, w, average, most):
             continue
         old = now
         for a in range(begin, last):
+            steps = after_signals(steps + 8 * states)
             none = np.isnan(tuples.value[a])
             key = one + (1 if average and not none else 0)
             step = key, 0.0 if none else tuples.value[a], tuples.prob[a]

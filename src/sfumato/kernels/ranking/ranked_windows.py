@@ -15,6 +15,7 @@ from sfumato.kernels.ranking.top_k_probability import (
     sum_by_tuple,
     top_k_tails,
 )
+from sfumato.kernels.signals import after_signals
 
 
 class Tuples(NamedTuple):
@@ -135,8 +136,9 @@ def rank_windows(tuples, windows, asked, skips):
         np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64),
         np.empty(room, np.int64), np.empty(room), np.empty(room),
     )  # fmt: skip
-    sizes, at = np.full(windows.time.size, -1), 0
+    sizes, at, steps = np.full(windows.time.size, -1), 0, np.int64(0)
     for r in range(windows.time.size):
+        steps = after_signals(steps + 256 * max(windows.last[r] - windows.first[r], 0))
         places, a = inside(tuples, windows, r), windows.asked[r]
         if skips and not places.size:
             continue

@@ -7,6 +7,7 @@ import numpy as np
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.laws.poisson_binomial import MARGIN
 from sfumato.kernels.ranking.rank_tree import LEVELS, enter, plant
+from sfumato.kernels.signals import after_signals
 
 BLOCK = 32
 MANY = 8  # from so many k on, a row of them is added up at once
@@ -158,8 +159,9 @@ def top_k_tails(factors, begin, end, block, tails):
     )
     waiting = np.empty((LEVELS, 3), dtype=np.int64)
     waiting[0] = (begin, end, 1)
-    top = 1
+    top, steps = 1, np.int64(0)
     while top:
+        steps = after_signals(steps + 64 * (most + block * block))
         top -= 1
         a, b, depth = waiting[top, 0], waiting[top, 1], waiting[top, 2]
         enter(tree, depth, a, b, factors, most)

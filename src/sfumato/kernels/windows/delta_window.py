@@ -12,7 +12,11 @@ from sfumato.kernels.laws.existence import SURE
 from sfumato.kernels.laws.extreme_law import Passed, extreme_law
 from sfumato.kernels.laws.finite_law import law_moments
 from sfumato.kernels.laws.mergeable_moments import add_tuple, measure, one_set
+from sfumato.kernels.signals import after_signals
 from sfumato.kernels.windows.two_stacks import merge_parts, turn_over
+
+FEW_PAIRS = 1 << 14  # of alternatives: up to here they are compared one by one
+FEW = 32  # alternatives: up to here they are inserted into a list one by one
 
 
 class DeltaRule(NamedTuple):
@@ -40,29 +44,83 @@ def near_enough(held, k, i, rule):
     return 0.0 if rest < SURE else rest
 
 
+@compiled_ieee
+def _outlast_many(held, i, rule):
+    """`_outlast_one` for many alternatives, by sorting those of tuple i.  O(l log l)."""
+    begin, end = held.offsets[i], held.offsets[i + 1]
+    value, prob = held.values[rule.on, begin:end], held.prob[begin:end]
+    order, n = np.argsort(value, kind="mergesort"), end - begin
+    while n > 0 and np.isnan(value[order[n - 1]]):
+        n -= 1
+    ordered, below, above = np.empty(n), np.zeros(n + 1), np.zeros(n + 1)
+    for x in range(n):
+        ordered[x] = value[order[x]]
+        below[x + 1] = below[x] + prob[order[x]]
+    for x in range(n - 1, -1, -1):
+        above[x] = above[x + 1] + prob[order[x]]
+    head, delta = held.marks[0].head, rule.delta
+    first = held.offsets[head]
+    for k in range(first, held.offsets[head + 1]):
+        centre = held.values[rule.on, k]
+        if np.isnan(centre):
+            continue
+        low, high = np.int64(0), n  # a difference rounds monotonically
+        while low < high:
+            half = (low + high) // 2
+            if centre - ordered[half] > delta:
+                low = half + 1
+            else:
+                high = half
+        near, high = low, n
+        while low < high:
+            half = (low + high) // 2
+            if ordered[half] - centre <= delta:
+                low = half + 1
+            else:
+                high = half
+        rest = 1.0 - (below[near] + above[low])
+        held.survival[k - first] *= 0.0 if rest < SURE else rest
+
+
+@lean
+def _outlast_one(held, i, rule):
+    """Multiply the survival of the oldest by the chance that tuple i is near enough.
+
+    O(l**2) for few alternatives, else O(l log l).
+    """
+    head, survival = held.marks[0].head, held.survival
+    begin, end = held.offsets[head], held.offsets[head + 1]
+    if (end - begin) * (held.offsets[i + 1] - held.offsets[i]) > FEW_PAIRS:
+        _outlast_many(held, i, rule)
+        return
+    for k in range(begin, end):
+        survival[k - begin] *= near_enough(held, k, i, rule)
+
+
 @lean
 def begin_survival(held, rule):
-    """The survival of the oldest, anew.  O(held * l**2)."""
-    survival = held.survival
+    """The survival of the oldest, anew.  O(held * l log l)."""
     head, tail = held.marks[0].head, held.marks[0].tail
-    begin = held.offsets[head]
-    for k in range(begin, held.offsets[head + 1]):
-        chance = 1.0
-        for i in range(head + 1, tail):
-            chance *= near_enough(held, k, i, rule)
-        survival[k - begin] = chance
+    for k in range(held.offsets[head + 1] - held.offsets[head]):
+        held.survival[k] = 1.0
+    steps = np.int64(0)
+    for i in range(head + 1, tail):
+        steps = after_signals(steps + FEW_PAIRS)
+        _outlast_one(held, i, rule)
 
 
 @lean
 def outlast(held, i, rule):
-    """Update the survival of the oldest by arrival i, which may be the oldest itself.  O(l**2)."""
-    head, survival = held.marks[0].head, held.survival
-    begin = held.offsets[head]
-    for k in range(begin, held.offsets[head + 1]):
-        if head == i:
-            survival[k - begin] = 1.0
-        else:
-            survival[k - begin] *= near_enough(held, k, i, rule)
+    """Update the survival of the oldest by arrival i, which may be the oldest itself.
+
+    O(l log l).
+    """
+    head = held.marks[0].head
+    if head != i:
+        _outlast_one(held, i, rule)
+        return
+    for k in range(held.offsets[i + 1] - held.offsets[i]):
+        held.survival[k] = 1.0
 
 
 @lean
@@ -77,9 +135,35 @@ def broken(held):
     return lost / total
 
 
+@compiled_ieee
+def _merge_alternatives(held, i, measures):
+    """`list_alternatives` for many of them: sorted first.  O(held + l log l)."""
+    begin, end = held.offsets[i], held.offsets[i + 1]
+    for x in range(measures.sign.size):
+        order, sign = held.order[x], measures.sign[x]
+        values = held.values[measures.attribute[x]]
+        fresh = np.argsort(-sign * values[begin:end], kind="mergesort")  # NaN at the end
+        many, old = fresh.size, held.listed[x]
+        while many > 0 and np.isnan(values[begin + fresh[many - 1]]):
+            many -= 1
+        held.listed[x] = at = old + many
+        while many > 0:
+            at -= 1
+            k = begin + fresh[many - 1]
+            if old > 0 and sign * values[order[old - 1]] < sign * values[k]:
+                old -= 1
+                order[at] = order[old]
+            else:
+                many -= 1
+                order[at] = k
+
+
 @lean
 def list_alternatives(held, i, measures):
     """Insert tuple i's alternatives into the sorted lists, after equal ones.  O(held) moves."""
+    if held.offsets[i + 1] - held.offsets[i] > FEW:
+        _merge_alternatives(held, i, measures)
+        return
     for x in range(measures.sign.size):
         order, sign = held.order[x], measures.sign[x]
         values = held.values[measures.attribute[x]]
@@ -139,13 +223,14 @@ def slide_delta(held, stacks, enters, rule, measures, bounds, answers):
     enters : bool[n]; those that do not enter (and are not written) are only answered
     bounds : int64[2, n], written: where the window began and ended
     answers : float64[r, 3, n], written
-    Cost: O(l) an arrival and O(held * l**2) an eviction; O(held) moves for MIN and MAX.
+    Cost: O(l log l) an arrival and O(held * l log l) an eviction; O(held) moves for MIN and MAX.
     """
     marks, what, extreme = held.marks[0], measures.what, measures.extreme
     total = one_set(stacks.back)
     room = held.order.shape[1] if extreme.size else 0
-    law, chance = np.empty(room), np.empty(room)
+    law, chance, steps = np.empty(room), np.empty(room), np.int64(0)
     for n in range(enters.size):
+        steps = after_signals(steps + FEW_PAIRS)
         if enters[n]:
             i = marks.tail
             marks.tail += 1

@@ -19,6 +19,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import integers
 from sfumato.kernels.compile import compiled
+from sfumato.kernels.signals import after_signals
 from sfumato.kernels.windows.extents import NEVER
 
 # An extent: its number, its first pane, the end of its panes (the first again if it has none), and
@@ -134,8 +135,9 @@ def late_of_extents(extents, starts, first, last, found):
     first, last : int64[], the extents that take each late row
     found : int64[k], written: places of late rows, in their order; or int64[0] to count only
     """
-    begins, done = np.zeros(extents.size + 1, np.int64), 0
+    begins, done, steps = np.zeros(extents.size + 1, np.int64), 0, np.int64(0)
     for x in range(extents.size):
+        steps = after_signals(steps + starts[x, 1] - starts[x, 0])
         for i in range(starts[x, 0], starts[x, 1]):
             if first[i] <= extents[x].number <= last[i]:
                 if found.size:

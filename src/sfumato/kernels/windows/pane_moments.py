@@ -29,6 +29,7 @@ from sfumato.kernels.laws.mergeable_moments import (
     merge_set,
     one_set,
 )
+from sfumato.kernels.signals import after_signals
 
 
 class Panes(NamedTuple):
@@ -181,7 +182,9 @@ def answer_extremes(extents, panes, late, sign, ranked, to):
     law, chance = np.empty(most), np.empty(most)
     of = Passed(ranked.values, ranked.prob, ranked.owner, ranked.rest)
     begins, counts = np.empty(lists, np.int64), np.empty(lists, np.int64)
+    steps = np.int64(0)
     for x in range(extents.size):
+        steps = after_signals(steps + 64 * lists)
         size = 0
         for i in range(extents[x].low, extents[x].high):
             begins[size], counts[size] = ranked.begins[i], kept[panes.slot[i]]

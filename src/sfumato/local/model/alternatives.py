@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.error_points import standard_points
+from sfumato.limits import alternatives_bound_in_memory, check_alternatives
 from sfumato.local.model.columns import array_of, field_of, folded, lists_of
 from sfumato.operators.arrays import offsets_of
 from sfumato.tables.arrow import as_array, fields_of
@@ -157,6 +158,8 @@ def samples(
             "`mean`, `sd` and `attributes` must be of one length; "
             f"got {len(means)}, {len(sds)} and {len(named)}"
         )
+    if isinstance(n, int):
+        check_alternatives("n", n, alternatives_bound_in_memory())
     scores = standard_points(n, len(named), distribution)
     centres = [floats_of(as_doubles(array_of("mean", m), "`mean`")) for m in means]
     rows = len(centres[0])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sfumato.limits import alternatives_bound_in_memory
 from sfumato.local.model.kind import is_pandas, is_polars, said_of, with_said
 from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.frame import Frame
@@ -42,6 +43,10 @@ class ArrowFrame(Frame):
     @property
     def attributes(self) -> list[str]:
         return attributes_in(self.schema)
+
+    @property
+    def max_alternatives(self) -> int:
+        return alternatives_bound_in_memory()
 
     def attribute_type(self, name: str) -> pa.DataType:
         """The type of an attribute of the alternatives."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from sfumato.limits import most_placed
 from sfumato.local.model.frame import ArrowFrame
 from sfumato.operators.arrays import Ints, offsets_of
 from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
 from sfumato.tables.reading.validity import why_invalid
-from sfumato.tables.windows.query import tumbling
+from sfumato.tables.windows.query import extents_per_row, tumbling
 from sfumato.windows import LONGEST, Range
 
 
@@ -36,6 +37,7 @@ def by_extent(frame: ArrowFrame, order: str, window: Range) -> tuple[ArrowFrame,
     time = times.fill_null(0).to_numpy()
     known &= (time >= -LONGEST) & (time <= LONGEST)
     valid = ~why_invalid(frame.table, []).invalid
+    valid &= tuples.lengths <= most_placed(extents_per_row(window))
     valid[tuples.owner[~known]] = False
     row, extent, chosen, lengths = _spread(tuples, np.where(known, time, 0), valid, window)
     last = pa.array(extent * window.every + window.every - 1, pa.int64(), mask=~valid[row])

@@ -10,6 +10,7 @@ from sfumato.kernels.joins.matching_pairs import Pairs, matching_pairs
 from sfumato.kernels.joins.tuple_store import Batch, expired
 from sfumato.kernels.laws.existence import existences
 from sfumato.kernels.windows.position import positions
+from sfumato.limits import MAX_ALTERNATIVES
 from sfumato.operators.arrays import Floats, Ints, Records, grouped, longer, running_maximum
 from sfumato.operators.joins.answer_set import Answers, AnswerSet
 from sfumato.operators.joins.arrivals import Numbers
@@ -43,6 +44,7 @@ class PairJoin(Operator):
     """
 
     _counts: Records
+    most_pairs = MAX_ALTERNATIVES  # of samples that come with an answer, see `matching_pairs`
     state = {
         "answer_set": Part(),
         "given": Part(),
@@ -200,7 +202,7 @@ class PairJoin(Operator):
         pairs = Pairs(none.prob, none.left_sample, none.right_sample)
         if self.alternatives:
             offsets, pairs = matching_pairs(
-                tuples, arriving, held, -on_right, inside, self.criterion
+                tuples, arriving, held, -on_right, inside, self.criterion, self.most_pairs
             )
         return Answers(
             arrival=arrival,

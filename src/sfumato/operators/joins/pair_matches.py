@@ -10,6 +10,7 @@ from sfumato.kernels.joins.match_probability import criterion, match_probabiliti
 from sfumato.kernels.joins.matching_pairs import matching_pairs
 from sfumato.kernels.joins.tuple_store import lone_tuples
 from sfumato.kernels.laws.existence import existences
+from sfumato.limits import MAX_ALTERNATIVES
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.state.columns import Columns
 
@@ -39,11 +40,18 @@ class Matches(NamedTuple):
 
 
 def pair_matches(
-    left: Tuples, right: Tuples, pairs: tuple[Ints, Ints], within: float, probability: float
+    left: Tuples,
+    right: Tuples,
+    pairs: tuple[Ints, Ints],
+    within: float,
+    probability: float,
+    most: int = MAX_ALTERNATIVES,
 ) -> Matches:
     """Those of the pairs (places in left, places in right) whose match is probable enough.
 
-    Pr(match) is that of `SimilarityJoin` with T_j = 1. O(samples of both, multiplied) a pair.
+    most : pairs of samples that one match has at most, see `matching_pairs`
+    Pr(match) is that of `SimilarityJoin` with T_j = 1. O(samples of both, multiplied) a pair; in
+    one dimension, for many samples, O(samples log samples).
     """
     about = criterion(left.points.shape[1], within, probability)
     both = Tuples.joined([left, right])
@@ -54,6 +62,6 @@ def pair_matches(
     place = np.flatnonzero(total >= 0.0)
     nothing = np.zeros(place.size, np.int64)
     begins, found = matching_pairs(
-        tuples, one[place], other[place], nothing, np.ones(place.size), about
+        tuples, one[place], other[place], nothing, np.ones(place.size), about, most
     )
     return Matches(place, total[place], begins, found.prob, found.left, found.right)

@@ -6,6 +6,7 @@ import numpy as np
 
 from sfumato.kernels.windows import extents as kernel
 from sfumato.kernels.windows.extent_lists import EXTENT, Groups, PaneGrid, list_extents
+from sfumato.limits import check_extents
 from sfumato.operators.arrays import Ints, running_maximum
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.laws.finite_laws import LawOptions
@@ -35,7 +36,7 @@ class ExtentConfig:
 
     def __post_init__(self) -> None:
         microseconds("length", self.length)
-        microseconds("slide", self.slide)
+        check_extents(self.length, microseconds("slide", self.slide))
 
 
 class ExtentTuples:

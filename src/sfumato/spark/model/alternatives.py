@@ -9,10 +9,11 @@ probability; what their probabilities lack to 1 is the probability that the tupl
 from collections.abc import Sequence
 from typing import Any
 
-from pyspark.sql import Column
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.error_points import standard_points
+from sfumato.limits import SETTING, alternatives_bound, check_alternatives
 
 ALTERNATIVES = "alternatives"
 PROB = "prob"
@@ -40,7 +41,8 @@ def samples(
     NULL where a reading or its sd is NULL, so that `rejected` shows it. The column is called
     `alternatives`, unless an alias says otherwise.
 
-    Raises ValueError for n < 1, an unknown distribution, or lists of different lengths.
+    Raises ValueError for n < 1, for n above the bound on alternatives per row (the session's
+    `sfumato.maxAlternatives`), for an unknown distribution, or for lists of different lengths.
 
     >>> readings.limit(1).select(sf.samples("celsius", 0.5, 2, attributes="celsius")).first()[0]
     [Row(prob=0.5, celsius=19.66275512490196), Row(prob=0.5, celsius=20.33724487509804)]
@@ -58,6 +60,8 @@ def samples(
         raise ValueError(
             f"`sd` must be at least 0, as a standard deviation is; got {negative[0]!r}"
         )
+    if isinstance(n, int):
+        check_alternatives("n", n, _bound_of_session())
     scores = standard_points(n, len(names), distribution)
     centres = [column_of(m).cast("double") for m in means]
     widths = [(F.lit(float(s)) if isinstance(s, int | float) else column_of(s)) for s in sds]
@@ -71,6 +75,12 @@ def samples(
         return F.struct(F.lit(1.0 / n).alias("prob"), *cells)
 
     return F.when(~missing, F.transform(points, alternative)).alias(ALTERNATIVES)
+
+
+def _bound_of_session() -> int:
+    """Return the bound on alternatives per row in the active session."""
+    session = SparkSession.getActiveSession()
+    return alternatives_bound(SETTING, None if session is None else session.conf.get(SETTING, ""))
 
 
 def existence(column: str | Column = ALTERNATIVES) -> Column:

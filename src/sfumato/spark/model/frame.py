@@ -20,6 +20,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from sfumato.limits import SETTING, alternatives_bound
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.tables.reading.controlled import MARKS
 from sfumato.tables.reading.frame import Frame
@@ -87,6 +88,10 @@ class SparkFrame(Frame):
 
     def is_groupable(self, name: str) -> bool:
         return _groupable(self.type(name))
+
+    @property
+    def max_alternatives(self) -> int:
+        return alternatives_bound(SETTING, self.df.sparkSession.conf.get(SETTING, ""))
 
     def tells_case_apart(self) -> bool:
         return self.df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"

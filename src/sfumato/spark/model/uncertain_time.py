@@ -13,11 +13,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType, TimestampType
 
+from sfumato.limits import most_placed
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.frame import SparkFrame, kind_of
 from sfumato.spark.model.names import column, named
 from sfumato.spark.model.validity import invalid_reason
-from sfumato.tables.windows.query import tumbling
+from sfumato.tables.windows.query import extents_per_row, tumbling
 from sfumato.windows import LONGEST, Range
 
 
@@ -49,12 +50,16 @@ def by_extent(df: DataFrame, order: str, window: Range) -> tuple[DataFrame, str,
     extents = F.flatten(F.transform(given, lambda a: _extents_of(microseconds(a), window)))
     lacking = F.exists(given, lambda a: microseconds(a).isNull())
     valid = invalid_reason(df, []).isNull() & ~F.coalesce(lacking, F.lit(True))
+    valid &= F.size(given) <= most_placed(extents_per_row(window))
     at = frame.free_name("__extent_time")
     spread = df.select("*", F.explode_outer(F.when(valid, F.array_distinct(extents))).alias(at))
     extent = F.col(at)
-    inside = F.filter(
-        given, lambda a: F.array_contains(_extents_of(microseconds(a), window), extent)
-    )
+
+    def holds(alternative: Column) -> Column:
+        first, last = _span_of(microseconds(alternative), window)
+        return extent.between(first, last)
+
+    inside = F.filter(given, holds)
     last = extent * F.lit(window.every) + F.lit(window.every - 1)  # its last microsecond
     rows = spread.withColumns(
         {
@@ -67,8 +72,13 @@ def by_extent(df: DataFrame, order: str, window: Range) -> tuple[DataFrame, str,
 
 def _extents_of(time: Column, window: Range) -> Column:
     """Numbers of the extents that a time lies in: extent i ends at (i + 1) * slide."""
+    return F.sequence(*_span_of(time, window))
+
+
+def _span_of(time: Column, window: Range) -> tuple[Column, Column]:
+    """The first and the last of these numbers."""
     slide = F.lit(window.every)
-    return F.sequence(_floor(time, slide), _floor(time + F.lit(window.span), slide) - 1)
+    return _floor(time, slide), _floor(time + F.lit(window.span), slide) - 1
 
 
 def _floor(time: Column, slide: Column) -> Column:

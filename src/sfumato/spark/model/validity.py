@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import NumericType
 
+from sfumato.limits import too_many
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import column as column_of
@@ -42,7 +43,11 @@ def invalid_reason(df: DataFrame, attributes: str | Sequence[str] | None = None)
 def _reason_of_alternatives(frame: SparkFrame, attributes: list[str]) -> Column:
     column = F.col(ALTERNATIVES)
     total = F.aggregate(column, F.lit(0.0), lambda acc, a: acc + a["prob"])
-    reason = F.when(_are_valid(frame, attributes), F.lit(None).cast("string"))
+    bound = frame.max_alternatives
+    crowded = F.size(column) > bound
+    many = F.concat(F.size(column).cast("string"), F.lit(too_many(bound)))
+    valid = _are_valid(frame, attributes)
+    reason = F.when(crowded, many).when(valid, F.lit(None).cast("string"))
     reason = reason.when(column.isNull() | (F.size(column) == 0), "no alternatives")
     reason = reason.when(F.exists(column, lambda a: a.isNull()), "an alternative is NULL")
     reason = reason.when(

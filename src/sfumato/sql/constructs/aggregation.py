@@ -7,6 +7,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from sfumato.limits import HOW_TO_RAISE
 from sfumato.near_misses import near
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.uncertain_time import by_extent, true_extents
@@ -201,7 +202,13 @@ class Aggregation(Answers):
             return  # a measure of an attribute
         call = self._call(inner[0])
         if word == "DISTRIBUTION":
-            self.most = max(self.most or 0, most_values(given, self.text))
+            asked = most_values(given, self.text)
+            bound = SparkFrame(self.source.frame.df).max_alternatives
+            if asked > bound:
+                reason = f"DISTRIBUTION of {asked} values, more than {bound} ({HOW_TO_RAISE})"
+                expected = (f"at most {bound}",)
+                raise at(self.text, given[1][0], reason, expected=expected)
+            self.most = max(self.most or 0, asked)
             by = f"{self._field(call, None)}.alternatives"
         elif word == "QUANTILE":
             level = level_of(given[1] if len(given) > 1 else (), self.text)
@@ -259,7 +266,7 @@ class Aggregation(Answers):
                 plan = WindowPlan(
                     SparkFrame(df), asked, tumbling, order, self.keys, None, self.most
                 )
-                return true_extents(aggregated(plan, **how), window)
+                return true_extents(aggregated(plan, placed=window, **how), window)
             plan = WindowPlan(rows, asked, window, source.order, self.keys, None, self.most)
             return aggregated(plan, members=members, **how)
 

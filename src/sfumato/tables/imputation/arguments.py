@@ -2,9 +2,10 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
+from sfumato.limits import MAX_ALTERNATIVES, check_alternatives
 from sfumato.operators.arguments import one_of, whole
 from sfumato.operators.imputation.dependency import Dependency, as_dependencies
 from sfumato.operators.imputation.imputer_settings import FALLBACKS, METHODS
@@ -81,6 +82,17 @@ class ImputationArguments(ABC):
     @abstractmethod
     def prepared(self, frame: Frame) -> bytes:
         """The imputer of the repository, which is read; for the rows of a frame."""
+
+    def bounded(self, bound: int) -> Self:
+        """Return these arguments, for rows of at most `bound` alternatives.
+
+        Raises ValueError for a `max_alternatives` above that. None is lowered to the bound where
+        that is below what None stands for.
+        """
+        check_alternatives("max_alternatives", self.max_alternatives, bound)
+        if self.max_alternatives is None and bound < MAX_ALTERNATIVES:
+            return replace(self, max_alternatives=bound)
+        return self
 
     def check(self, frame: Frame) -> None:
         """Raise ValueError or TypeError for a frame that cannot be imputed."""

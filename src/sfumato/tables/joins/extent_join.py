@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.limits import MAX_ALTERNATIVES
 from sfumato.operators.arguments import distance, share
 from sfumato.operators.arrays import longer, spans
 from sfumato.operators.joins.pair_matches import pair_matches
+from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Array, Declaration, Optional, Part, Record
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrival_order import Arrival
@@ -31,12 +33,14 @@ class ExtentJoinTableConfig(TableConfig):
     on : the attributes that span the distance of a match; none: every pair of rows is one
     within, probability : as for `SimilarityJoin`; None without `on`
     forget_after : microseconds; the rows of a scope that is over, see `Scopes`, go unmatched
+    max_alternatives : pairs of alternatives that one answer has at most, see `matching_pairs`
     """
 
     scope: tuple[int, ...] = ()
     on: tuple[str, ...] = ()
     within: float | None = None
     probability: float | None = None
+    max_alternatives: int = field(default=MAX_ALTERNATIVES, metadata=CHANGEABLE)
 
     kind, version = "extent join table", 3
     counters = ("rows", "pairs", "unmatched")
@@ -198,7 +202,12 @@ class TableExtentJoin(TableOperator):
         assert self.config.probability is not None
         left, right = (samples_of(table, self.config.on) for table in sides)
         found = pair_matches(
-            left, right, (at[0], at[1]), self.config.within, self.config.probability
+            left,
+            right,
+            (at[0], at[1]),
+            self.config.within,
+            self.config.probability,
+            self.config.max_alternatives,
         )
         self.counts["pairs"] += found.place.size
         if not found.place.size:

@@ -65,4 +65,5 @@ class ExtentJoinQuery(Generic[F]):
             within=self.within,
             probability=self.probability,
             forget_after=forgotten,
+            max_alternatives=self.frames["left"].max_alternatives,
         )

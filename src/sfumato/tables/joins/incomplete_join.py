@@ -55,6 +55,7 @@ class TableIncompleteJoin(TableJoin):
             output=config.output,
             alternatives=config.alternatives,
         )
+        self.operator.most_pairs = config.max_alternatives
         self.kept = tuple(f"value{i}" for i in range(len(self.operator.imputer.names)))
 
     def join(self, arriving: Arriving) -> Answers:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sfumato.limits import MAX_ALTERNATIVES
 from sfumato.operators.arrays import Ints
 from sfumato.operators.joins.answer_set import Answers
 from sfumato.operators.joins.pair_join import PairJoin
@@ -39,6 +40,7 @@ class JoinTableConfig(TableConfig):
         before it: rows wait for the slower side, see `AlignedSides`; None: rows as they come
     idle_timeout : milliseconds, of aligned sides
     pace_matters : two streams without punctuations: their rows are counted as `unaligned`
+    max_alternatives : pairs of alternatives that one answer has at most, see `matching_pairs`
     """
 
     within: float
@@ -50,6 +52,7 @@ class JoinTableConfig(TableConfig):
     aligned: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     idle_timeout: int | None = field(default=None, metadata=CHANGEABLE)
     pace_matters: bool = field(default=False, metadata=CHANGEABLE)
+    max_alternatives: int = field(default=MAX_ALTERNATIVES, metadata=CHANGEABLE)
 
     gauges: ClassVar[Mapping[str, tuple[str, str]]] = {
         **TableConfig.gauges,

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from sfumato.duration import microseconds
+from sfumato.limits import MAX_ALTERNATIVES
 from sfumato.operators.arguments import flag
 from sfumato.operators.joins.join_window import Window, pair_of
 from sfumato.tables.imputation.arguments import ImputationArguments
@@ -43,6 +44,7 @@ class JoinQuery:
     forget_after: str | timedelta | float | None
     tasks: int | None
     imputation: ImputationArguments | None = None
+    max_alternatives = MAX_ALTERNATIVES  # of a row: that of the frames, see `sides`
 
     def __post_init__(self) -> None:
         self.attributes = names("on", self.on)
@@ -57,6 +59,9 @@ class JoinQuery:
 
     def sides(self, make: Callable[..., S], *frames: Frame) -> list[S]:
         """Both sides, of two frames, or of one that is joined with itself."""
+        self.max_alternatives = frames[0].max_alternatives
+        if self.imputation is not None:
+            self.imputation = self.imputation.bounded(self.max_alternatives)
         imputed = None if self.imputation is None else self.imputation.settings.names
         timed = any(window.span is not None for window in self.windows)
         how = {"alone": len(frames) == 1, "timed": timed, "imputed": imputed}
@@ -115,6 +120,7 @@ class JoinQuery:
             "windows": self.windows,
             "output": self.output,
             "alternatives": flag("alternatives", self.alternatives),
+            "max_alternatives": self.max_alternatives,
             "orders": len(side.orders),
             "keys": len(keys),
             "forget_after": forget_after_of(side.frame, order, keys, self.forget_after),

@@ -65,6 +65,7 @@ class TableSimilarityJoin(TableJoin):
             alternatives=config.alternatives,
             task=Task(config.task, config.tasks),
         )
+        self.operator.most_pairs = config.max_alternatives
 
     def join(self, arriving: Arriving) -> Answers:
         samples = [samples_of(table, self.config.on) for table in arriving.tables]

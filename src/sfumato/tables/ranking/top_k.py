@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from sfumato.limits import check_extents
 from sfumato.operators.arrays import chosen, grouped
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.ranking.top_k_window import TopKWindow
@@ -71,6 +72,9 @@ class TopKTableConfig(TableConfig):
 
     def __post_init__(self) -> None:
         span = self.window.span if isinstance(self.window, Range) else None
+        for *_, every in self.queries if span is not None else ():
+            if every > 0:  # else the window says what is wrong
+                check_extents(span or 0, every, "every")
         if self.forget_after is not None and self.shared and (span or LONGEST) > self.forget_after:
             raise ValueError(
                 "`forget_after` of a ranking whose keys share a controller must be at least the "

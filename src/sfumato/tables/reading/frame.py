@@ -60,6 +60,11 @@ class Frame(Order):
         return False
 
     @property
+    @abstractmethod
+    def max_alternatives(self) -> int:
+        """The bound on the alternatives of a row."""
+
+    @property
     def uncertain(self) -> bool:
         """Whether rows have alternatives."""
         return ALTERNATIVES in self.columns

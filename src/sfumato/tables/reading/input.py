@@ -115,6 +115,7 @@ class Rule:
     scored : and none of whose values may be NULL either
     timed : order0 is a time, which may not lie beyond 2**60 microseconds of 1970
     unless_late : rows marked late need not be valid
+    without_order : why a row has no order, where that is not that a column is NULL
     """
 
     probabilities: bool = False
@@ -125,6 +126,7 @@ class Rule:
     scored: bool = False
     timed: bool = False
     unless_late: bool = False
+    without_order: str = ""
 
     @property
     def checks(self) -> bool:
@@ -142,7 +144,9 @@ class Rule:
         reasons = Reasons(rows.num_rows)
         for name in self.complete:
             lacking = as_array(rows.column(name)).is_null().to_numpy(zero_copy_only=False)
-            reasons.add(lacking, f"{name.rstrip('0123456789')} is NULL")
+            column = name.rstrip("0123456789")
+            given = self.without_order if column == "order" else ""
+            reasons.add(lacking, given or f"{column} is NULL")
         if self.timed:
             far = beyond(rows.column("order0"))
             reasons.add(far, "order is beyond 2**60 microseconds of 1970")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from sfumato.limits import alternatives_bound_in_memory, too_many
 from sfumato.near_misses import did_you_mean
 from sfumato.operators.arrays import Bools
 from sfumato.operators.laws.poisson_binomial import EXCESS
@@ -81,6 +82,10 @@ def why_invalid(
 
 def _add_of_alternatives(tuples: Tuples, attributes: Sequence[str], reasons: Reasons) -> None:
     rows, owner = tuples.table.num_rows, tuples.owner
+    bound = alternatives_bound_in_memory()
+    crowded = tuples.lengths > bound
+    for many in np.unique(tuples.lengths[crowded]).tolist():
+        reasons.add(crowded & (tuples.lengths == many), f"{many}{too_many(bound)}")
     reasons.add(tuples.lengths == 0, "no alternatives")
 
     def some(wrong: Bools) -> Bools:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
+from sfumato.limits import check_alternatives
 from sfumato.tables.reading.controlled import MARKS
 from sfumato.tables.reading.forgetting import forget_after_of
 from sfumato.tables.reading.frame import Frame
@@ -217,6 +218,8 @@ class WindowQuery(ABC):
         The arguments, in `laws` seed, samples and whole, are those of `window_aggregate`.
         Raises ValueError or TypeError for what does not go together.
         """
+        if not laws.get("whole"):
+            check_alternatives("distribution", self.distribution, self.frame.max_alternatives)
         if members and not isinstance(self.window, Range):
             raise ValueError("`members` are those of an extent: it needs window=sf.Range(...)")
         if members:
@@ -246,6 +249,11 @@ class WindowQuery(ABC):
         return RowWindowTableConfig(
             window=self.window, on_attribute=on, controlled=self.marks_late, **common
         )
+
+
+def extents_per_row(window: Range) -> int:
+    """Return how many extents a row may be in."""
+    return -(-window.span // window.every)
 
 
 def tumbling(window: Range) -> Range:

@@ -24,10 +24,12 @@ from sfumato.kernels.joins.incomplete.pair_refinement import prune, refine
 from sfumato.kernels.joins.match_probability import OPEN
 from sfumato.kernels.joins.similarity_nested import FOUND, add_found, enter, forget_before
 from sfumato.kernels.joins.tuple_store import first_in_time, widest_window
+from sfumato.kernels.signals import after_signals
 
 # Pairs of an arrival and an object held opposite; those whose boxes are within reach; those
 # accepted for certain by their boxes; those whose samples were paired; objects that were imputed.
 COUNTS = integers("pairs candidates certain refined completed")
+STEPS_PER_PAIR = 10_000  # about: pairs of samples, and of objects that are imputed
 
 
 class Work(NamedTuple):
@@ -155,7 +157,7 @@ def join_incomplete(store, objects, nearness, batch, whole, imputing, counts):
     heads, work = store.windows.head.copy(), _new_work(store, counts)
     head, tail, streams = store.windows.head, store.windows.tail, store.span.size
     found, n, near, totals = np.empty(64, FOUND), 0, work.near, work.totals
-    room = new_room(64, objects.low.shape[0])
+    room, steps = new_room(64, objects.low.shape[0]), np.int64(0)
     for i in range(batch.code.size):
         w, u = batch.code[i], batch.slots[i]
         _advance(store, batch, i)
@@ -169,6 +171,7 @@ def join_incomplete(store, objects, nearness, batch, whole, imputing, counts):
             reached = Reached(near, _scan(objects, nearness, u, begin, held, work), totals)
             certain = certain_pairs(work.farthest, begin, nearness.sure, reached)
             counts[0].pairs += held
+            steps = after_signals(steps + held + STEPS_PER_PAIR * reached.number)
             counts[0].candidates += reached.number
             counts[0].certain += certain
             if certain < reached.number:

@@ -8,6 +8,8 @@ import numpy as np
 from sfumato.kernels.compile import compiled, lean_fused
 from sfumato.kernels.windows.count.extremes_state import LAST, NEGLIGIBLE, SPARE, mix, unlikely
 
+FEW = 32  # alternatives: up to here they are inserted one by one
+
 
 @compiled
 def largest(tuples, i, sign):
@@ -46,8 +48,35 @@ def _choose_floor(tuples, existence, head, end, sign, want):
 
 
 @compiled
+def _merge(state, tuples, i, slot):
+    """`_insert` for many alternatives: sorted first.  O(outcomes + k log k) for k of them."""
+    outcomes, owner, marks = state.outcomes, state.owner, state.marks[0]
+    begin, end = tuples.offsets[i], tuples.offsets[i + 1]
+    value = state.sign * tuples.value[begin:end]
+    order, many = np.argsort(-value, kind="mergesort"), 0  # NaN at the end
+    while many < order.size and value[order[many]] >= state.reals[0].floor:
+        many += 1
+    at = marks.outcomes + many
+    marks.outcomes, old = at, marks.outcomes
+    while many > 0:
+        at -= 1
+        a = order[many - 1]
+        if old > 0 and outcomes[old - 1].value < value[a]:
+            old -= 1
+            outcomes[at].value, outcomes[at].prob = outcomes[old].value, outcomes[old].prob
+            owner[at] = owner[old]
+        else:
+            many -= 1
+            outcomes[at].value, outcomes[at].prob = value[a], tuples.prob[begin + a]
+            owner[at] = slot
+
+
+@compiled
 def _insert(state, tuples, i, slot):
     """Sort tuple i's outcomes in, equal values after those there.  O(outcomes)."""
+    if tuples.offsets[i + 1] - tuples.offsets[i] > FEW:
+        _merge(state, tuples, i, slot)
+        return
     outcomes, owner, marks, prob = state.outcomes, state.owner, state.marks[0], tuples.prob
     for a in range(tuples.offsets[i], tuples.offsets[i + 1]):
         x = state.sign * tuples.value[a]

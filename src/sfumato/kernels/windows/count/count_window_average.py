@@ -22,6 +22,7 @@ value is missing, the window is computed anew (`window_average`).
 import numpy as np
 
 from sfumato.kernels.compile import compiled, lean, lean_dot
+from sfumato.kernels.signals import after_signals
 from sfumato.kernels.windows.count.average_state import (
     LEAD,
     build,
@@ -131,8 +132,9 @@ def slide_average(state, tuples, heads, done, w, missing, moved, out):
     Source: (count; moments) recursion over A, section 4; the rest this project.
     """
     marks, short, first = state.marks[0], np.empty(7), tuples.first
-    begin = tuples.offsets.size - 1 - heads.size
+    begin, steps = tuples.offsets.size - 1 - heads.size, np.int64(0)
     for t in range(done, heads.size):
+        steps = after_signals(steps + 16 * w)
         i, head, mid = begin + t, heads[t], moved[t].middle - first
         reference = moved[t].reference
         stale = marks.built == 0 or marks.mid != first + mid

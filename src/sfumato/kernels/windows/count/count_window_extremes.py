@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.compile import compiled, lean
+from sfumato.kernels.signals import after_signals
 from sfumato.kernels.windows.count.candidates import build, enter, evict
 from sfumato.kernels.windows.count.deep_candidates import (
     add_deep_terms,
@@ -133,9 +134,10 @@ def slide_extremes(state, tuples, existence, heads, done, w, limit, laws):
     marks, work, room = state.marks[0], np.empty((2, 2, w + 2)), state.owner.size
     stages = Stages(np.empty(room, np.int64), np.empty(room), np.empty(room))
     offsets, first, places = tuples.offsets, tuples.first, laws.places
-    begin = offsets.size - 1 - heads.size
+    begin, steps = offsets.size - 1 - heads.size, np.int64(0)
     for t in range(done, heads.size):
         i, head = begin + t, heads[t]
+        steps = after_signals(steps + 64 * marks.outcomes + 8 * w)
         if marks.built == 1:
             evict(state, first + head, w)
         last, size = np.int64(-1), places[t]

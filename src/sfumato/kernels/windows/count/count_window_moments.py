@@ -34,6 +34,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.compile import compiled, lean, lean_dot, lean_fused
+from sfumato.kernels.signals import after_signals
 from sfumato.kernels.windows.count.count_law import write_count_law
 from sfumato.kernels.windows.count.moments_state import (
     LEAD,
@@ -233,8 +234,11 @@ def slide_moments(state, tuples, heads, done, w, limit, out, laws):
     """
     marks, places, first = state.marks[0], laws.places, tuples.first
     begin = tuples.offsets.size - 1 - heads.size
-    newer = np.empty(w + 1 if places.size > 0 else 0)
+    newer, steps = np.empty(w + 1 if places.size > 0 else 0), np.int64(0)
     for t in range(done, heads.size):
+        steps = after_signals(
+            steps + 8 * w + tuples.offsets[begin + t + 1] - tuples.offsets[begin + t]
+        )
         if places.size > 0 and places[t] + w + 1 > laws.prob.size:
             return t
         i, head, mid = begin + t, heads[t], marks.mid - first

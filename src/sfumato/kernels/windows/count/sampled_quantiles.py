@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.arrays import integers
-from sfumato.kernels.compile import compiled
+from sfumato.kernels.compile import compiled, lean
 from sfumato.kernels.laws.order_statistics import rank_of
 from sfumato.kernels.laws.sampled_worlds import take_all, taken
+from sfumato.kernels.signals import after_signals
 
 # head : stream index from which on all that exists is inside; count, values : of inside tuples,
 # and of those with a value; below : inside values before the quantile; owner, which : the
@@ -31,14 +32,31 @@ class Ranked(NamedTuple):
     owner: np.ndarray
 
 
+class Seen(NamedTuple):
+    """What tuples were seen to take: the world in which each was looked at last, and the
+    alternative it takes there; int64[tuples] each."""
+
+    world: np.ndarray
+    place: np.ndarray
+
+
+@lean
+def _taken(drawn, seen, i, s):
+    """`taken`, found once for all alternatives of a tuple that are passed in a world."""
+    if seen.world[i] != s:
+        seen.world[i] = s
+        seen.place[i] = taken(drawn.tuples, drawn.hashes, i, s)
+    return seen.place[i]
+
+
 @compiled
-def _next_inside(drawn, ranked, r, step, span, s):
+def _next_inside(drawn, ranked, r, step, span, s, seen):
     """Rank of the next inside alternative from rank r on (step 1), or of the one before (-1)."""
     head, newest = span
     r += step
     while True:
         i = ranked.owner[r]
-        if head <= i <= newest and taken(drawn.tuples, drawn.hashes, i, s) == ranked.order[r]:
+        if head <= i <= newest and _taken(drawn, seen, i, s) == ranked.order[r]:
             return r
         r += step
 
@@ -57,7 +75,10 @@ def slide_quantiles(state, drawn, ranked, arriving, share, out):
     rank, places = np.full(value.size, -1), np.empty(heads.size, np.int64)
     for r in range(order.size):
         rank[order[r]] = r
+    seen = Seen(np.full(offsets.size - 1, -1), np.empty(offsets.size - 1, np.int64))
+    own, steps = value.size - offsets[arriving.begin], np.int64(0)
     for s in range(state.size):
+        steps = after_signals(steps + own + 64 * heads.size)
         world = state[s]
         head, count, values, below = world.head - first, world.count, world.values, world.below
         at = np.int64(0)
@@ -88,12 +109,12 @@ def slide_quantiles(state, drawn, ranked, arriving, share, out):
                 elif rank[a] == at and values > 0:
                     step = 1 if below < values else -1
                     below -= step < 0
-                    at = _next_inside(drawn, ranked, at, step, (head, i), s)
+                    at = _next_inside(drawn, ranked, at, step, (head, i), s, seen)
             if values > 0:
                 wanted = rank_of(share, values) - 1
                 while below != wanted:
                     step = 1 if below < wanted else -1
-                    at = _next_inside(drawn, ranked, at, step, (head, i), s)
+                    at = _next_inside(drawn, ranked, at, step, (head, i), s, seen)
                     below += step
             if out.shape[0] > 0:
                 out[t, s] = value[order[at]] if values > 0 else np.nan

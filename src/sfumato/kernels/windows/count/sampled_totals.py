@@ -18,6 +18,7 @@ import numpy as np
 
 from sfumato.kernels.compile import compiled, lean
 from sfumato.kernels.laws.sampled_worlds import take_all, taken
+from sfumato.kernels.signals import after_signals
 
 # head : stream index from which on all that exists is inside; count, values : of inside tuples,
 # and of those with a value; block : the one `rest` is of; middle, newest : sums of the blocks
@@ -102,10 +103,12 @@ def slide_totals(state, drawn, arriving, average, out):
     """
     size, cells = state.rest.shape[1] - 1, state.blocks.shape[1] - 1
     first, value, heads, w = drawn.first, drawn.tuples.value, arriving.heads, arriving.rows
-    shift, places = np.int64(0), np.empty(heads.size, np.int64)
+    shift, places, steps = np.int64(0), np.empty(heads.size, np.int64), np.int64(0)
+    own = value.size - drawn.tuples.offsets[arriving.begin]
     while 1 << shift < size:
         shift += 1
     for s in range(state.worlds.size):
+        steps = after_signals(steps + own + 64 * heads.size)
         world, blocks = state.worlds[s], state.blocks[s]
         rest, following = state.rest[s], state.following[s]
         head, count, values, block = world.head - first, world.count, world.values, world.block

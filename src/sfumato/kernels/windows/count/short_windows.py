@@ -11,6 +11,7 @@ import numpy as np
 
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.laws.existence import existence_of
+from sfumato.kernels.signals import after_signals
 from sfumato.kernels.windows.count.average_state import AverageState
 from sfumato.kernels.windows.count.count_window import slide
 from sfumato.kernels.windows.count.count_window_average import resume_average, slide_average
@@ -255,8 +256,9 @@ def move_windows(scratch, asked, arrivals, old, new, answers, first):
     and of building the laws of all tuples held before: O(held * band) for each of them.
     Error, source: theirs; the answers are the same to the last bit.
     """
-    groups, overflow = arrivals.begin.size - 1, 0
+    groups, overflow, steps = arrivals.begin.size - 1, 0, np.int64(0)
     for j in range(first, groups):
+        steps = after_signals(steps + 4096)
         group = unpacked(old.array[old.begin[j] : old.begin[j + 1]])
         before, begin = group.indices.size, arrivals.begin[j]
         offsets, prob, values = _joined(group, arrivals, j)

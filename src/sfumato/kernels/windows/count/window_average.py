@@ -15,6 +15,7 @@ from sfumato.kernels.compile import compiled_ieee
 from sfumato.kernels.laws.existence import existence_of
 from sfumato.kernels.laws.order_statistics import NEGLIGIBLE
 from sfumato.kernels.laws.value_moments import value_moments
+from sfumato.kernels.signals import after_signals
 
 LEAST = 5e-324  # the smallest number above 0
 
@@ -110,8 +111,9 @@ def _with_missing(offsets, prob, value, head, end, w):
         np.zeros((w + 1, w + 1)),
     )
     law[0, 0] = 1.0
-    least, gaps = 0, 0  # gaps : tuples so far that may have no value
+    least, gaps, steps = 0, 0, np.int64(0)  # gaps : tuples so far that may have no value
     for i in range(end - 1, head - 1, -1):
+        steps = after_signals(steps + 16 * min(end - i, w) * (gaps + 1))
         existence = existence_of(offsets, prob, i)
         p, m, v = value_moments(offsets, prob, value, existence, i)
         empty = max(existence - p, 0.0)

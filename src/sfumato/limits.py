@@ -1,0 +1,83 @@
+"""Bounds on the work that one row may cause, and the settings that raise them."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+MAX_ALTERNATIVES = 10_000  # of a row, where no setting says otherwise
+MAX_EXTENTS = 10_000  # of a `Range`, that one row may be in
+MAX_PLACED = 100_000_000  # looks at alternatives of a row: see `most_placed`
+SETTING = "sfumato.maxAlternatives"  # of a Spark session
+VARIABLE = "SFUMATO_MAX_ALTERNATIVES"  # of the environment, for tables in memory
+HOW_TO_RAISE = f"{SETTING} on Spark, {VARIABLE} in memory"
+LARGEST_BOUND = 100_000_000  # lists of alternatives have 32-bit offsets
+
+
+def alternatives_bound(name: str, given: Any) -> int:
+    """Return the bound that a setting gives, `MAX_ALTERNATIVES` for None or an empty text.
+
+    Raises ValueError for anything but a whole number from 1 to `LARGEST_BOUND`.
+    """
+    text = str("" if given is None else given).strip()
+    if not text:
+        return MAX_ALTERNATIVES
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:12]) <= LARGEST_BOUND):
+        raise ValueError(
+            f"`{name}`, the bound on a row's alternatives, must be a whole number from 1 to "
+            f"{LARGEST_BOUND}; got {text[:40]!r}"
+        )
+    return int(text)
+
+
+def alternatives_bound_in_memory() -> int:
+    """Return the bound for tables in memory: that of the environment variable."""
+    return alternatives_bound(VARIABLE, os.environ.get(VARIABLE))
+
+
+def too_many(bound: int) -> str:
+    """Return what follows the number of alternatives in the reason of a row that has too many."""
+    return f" alternatives, more than the bound of {bound} ({HOW_TO_RAISE})"
+
+
+def check_alternatives(argument: str, asked: int | None, bound: int) -> None:
+    """Raise ValueError for an argument that asks for more alternatives per row than the bound."""
+    if asked is not None and asked > bound:
+        raise ValueError(
+            f"`{argument}` asks for up to {asked} alternatives per row, more than the bound of "
+            f"{bound}, so that every operator downstream would reject such rows: ask for at most "
+            f"{bound}, or raise the bound ({HOW_TO_RAISE})"
+        )
+
+
+def most_placed(extents: int) -> int:
+    """Return how many alternatives a row with an uncertain event time may have.
+
+    extents : how many extents each of them may be in
+    Every alternative is looked at for every extent that the row may be in: `MAX_PLACED` times.
+    """
+    return math.isqrt(MAX_PLACED // extents)
+
+
+def why_not_placed(extents: int) -> str:
+    """Return why a row with an uncertain event time may be invalid; `extents` as above."""
+    return (
+        "a time of its alternatives is missing or beyond 2**60 microseconds of 1970, or they are "
+        f"more than {most_placed(extents)}, each in up to {extents} extents"
+    )
+
+
+def check_extents(length: int, slide: int, called: str = "slide") -> None:
+    """Raise ValueError for extents of which one row may be in more than `MAX_EXTENTS`.
+
+    length, slide : microseconds    called : the argument that gives the slide
+    """
+    extents = -(-length // slide)
+    if extents > MAX_EXTENTS:
+        least = -(-length // MAX_EXTENTS)
+        raise ValueError(
+            f"`{called}` of {slide} microseconds puts each row into {extents} extents of `length` "
+            f"{length} microseconds, more than {MAX_EXTENTS}: write `{called}` of at least "
+            f'"{least} us", or a shorter `length`'
+        )
