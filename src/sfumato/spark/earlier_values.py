@@ -13,9 +13,11 @@ from sfumato.spark.model.same import Whole
 from sfumato.spark.runtime.made import Passing
 from sfumato.spark.runtime.reading import Input
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
+from sfumato.tables.disorder.released import ARRIVAL
 from sfumato.tables.imputation.query import EarlierValuesQuery
 from sfumato.tables.link import Taken
 from sfumato.tables.operator import ROW
+from sfumato.tables.reading.controlled import MARKS
 
 
 @public('sf.earlier_values(df, ["celsius"], order="ts", key="sensor")', "df")
@@ -64,12 +66,19 @@ def earlier_values(
     passed, about = Passed(df.schema, df.columns), {"attributes": query.attributes}
     values = {f"value{i}": column(a).cast("double") for i, a in enumerate(query.attributes)}
     same = {f"value{i}": Whole(a) for i, a in enumerate(query.attributes)}
+    if query.arrival is not None:
+        values[ARRIVAL], same[ARRIVAL] = column(query.arrival), Whole(query.arrival)
     results = [renamed(at, shown, metadata={ADDED: "true"}) for at, shown in added.items()]
     answers = StructType().add(ROW, passed.type)
     for fixed in added:
         answers = answers.add(fixed, DoubleType())
     return run_operator(
-        [Input(df, passed, orders, query.keys, values, about=about, same=same)],
+        [
+            Input(
+                df, passed, orders, query.keys, values, MARKS if query.controlled else (),
+                about=about, same=same,
+            )
+        ],
         config,
         answers,
         [*passed.columns(ROW), *results],

@@ -113,7 +113,7 @@ def window_aggregate(
         df, order, window = by_extent(df, str(order), extents)
     asked = (wanted(aggregates), window, order, key, existence, distribution)
     laws: dict[str, Any] = {"quantiles": quantiles, "seed": seed, "samples": samples}
-    plan = WindowPlan(SparkFrame(df), *asked)
+    plan = WindowPlan(SparkFrame(df), *asked, by_extent=uncertain)
     found = aggregated(plan, members=members, forget_after=forget_after, name=name, **laws)
     return true_extents(found, extents) if isinstance(extents, Range) and uncertain else found
 
