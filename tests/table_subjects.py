@@ -326,11 +326,24 @@ TABLES = {
         if by == "by key" or not sides
     },
     "chain of a controller and a window": chain(
-        (RowWindowTableConfig(window=Rows(4, 0.9), keys=1, controlled=True, **RESULTS), MARKED)
+        (
+            RowWindowTableConfig(window=Rows(4, 0.9), keys=1, controlled=True, **ONE, **RESULTS),
+            MARKED,
+        )
+    ),
+    "chain of a controller and a top-k": chain(
+        (
+            TopKTableConfig(
+                queries=(("quick", 1, 4), ("wide", 3, 10)), window=Range("30 us"), plan="dp",
+                semantics=Semantics("pk_topk"), ascending=False, rules=False, streams=False, keys=1,
+                scope=(0,), time="long", **ONE,
+            ),
+            MARKED,
+        )
     ),
     "chain of a controller, extents and their join": chain(
-        (extents_of(40, 20), MARKED),
-        (extents_of(20, 20), MARKED),
+        (extents_of(40, 20, **ONE), MARKED),
+        (extents_of(20, 20, **ONE), MARKED),
         (
             ExtentJoinTableConfig(keys=1, scope=(0,)),
             Link(1, "", RESULT),

@@ -120,7 +120,7 @@ class Order(ABC):
                 f"`{argument}` must begin with `{known[0]}`, the event time by which "
                 f"{self.prefix}reorder put the rows in order; got `{orders[0]}`: rows do not come "
                 "in order of another column, and would be lost from their windows. Write "
-                f'{argument}="{known[0]}" (windows of local days or hours are not offered yet: '
+                f'order="{known[0]}" (windows of local days or hours are not offered yet: '
                 f"they are those of the event time, in UTC), {without}"
             )
         name = self._of("punctuation").get(EVENT_TIME)
