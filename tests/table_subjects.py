@@ -107,10 +107,10 @@ def released(by, rng, n, sides=False):
     marked = pa.concat_tables(out).take(pa.array(np.argsort(turns, kind="stable")[:n]))
     places = marked.column("row.number").to_numpy()
     table = table.take(pa.array(places))
-    times = {"arrival": table.column("order0"), "order0": table.column("event"),
-             "late": marked.column("late"), "punctuation": marked.column("punctuation")}  # fmt: skip
+    columns = {"arrival": table.column("order0"), "order0": table.column("event")}
+    columns |= {name: marked.column(name) for name in ("late", "punctuation")}
     table = table.drop_columns(["order0"])
-    for name, column in times.items():
+    for name, column in columns.items():
         table = table.append_column(name, column)
     return {"table": table, "key": found["key"][places], "side": side[places]}
 
@@ -120,10 +120,8 @@ def distinct(times):
     one micro-batch, whatever the cuts."""
     taken, found = set(), []
     for time in times.tolist():
-        while time in taken:
-            time -= 1
-        taken.add(time)
-        found.append(time)
+        found.append(next(t for t in range(time, -1000 * len(times), -1) if t not in taken))
+        taken.add(found[-1])
     return np.array(found)
 
 
@@ -214,7 +212,9 @@ ONE = {"one_controller": True}  # rows in order that come behind are an error
 # name -> the config, given whether late rows are of sources; what it reads; whether of two sides
 RELEASED = {
     "rows window": (
-        lambda _: RowWindowTableConfig(window=Rows(4, 0.9), keys=1, controlled=True, **ONE, **RESULTS),
+        lambda _: RowWindowTableConfig(
+            window=Rows(4, 0.9), keys=1, controlled=True, **ONE, **RESULTS
+        ),
         OF_WINDOW, False,
     ),
     "delta window": (
@@ -225,7 +225,8 @@ RELEASED = {
     ),
     "extents": (lambda by_source: extents_of(40, 20, by_source=by_source, **ONE), OF_WINDOW, False),
     "extents with members": (
-        lambda by_source: extents_of(40, 20, by_source=by_source, members=True, **ONE), OF_WINDOW, False,
+        lambda by_source: extents_of(40, 20, by_source=by_source, members=True, **ONE),
+        OF_WINDOW, False,
     ),
     "top-k": (
         lambda _: TopKTableConfig(

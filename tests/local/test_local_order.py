@@ -69,7 +69,7 @@ def test_an_order_that_is_not_the_event_time_of_the_controller_is_refused(query)
     table = ordered(readings([12], 15))
     table["local"] = table["made"] - pd.Timedelta("4h")
     for order in ("local", "arrival"):
-        with pytest.raises(ValueError, match='must begin with `made`.*Write order="made"'):
+        with pytest.raises(ValueError, match=r'must begin with `made`.*Write order="made"'):
             QUERIES[query](table, order)
     with pytest.raises(ValueError, match="column `made`; the table does not have it any more"):
         QUERIES[query](table.drop(columns="made"), "local")

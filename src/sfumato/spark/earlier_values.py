@@ -80,8 +80,14 @@ def earlier_values(
     return run_operator(
         [
             Input(
-                df, passed, orders, query.keys, values, MARKS if query.controlled else (),
-                about=about, same=same,
+                df,
+                passed,
+                orders,
+                query.keys,
+                values,
+                MARKS if query.controlled else (),
+                about=about,
+                same=same,
             )
         ],
         config,

@@ -74,7 +74,8 @@ def window_aggregate(
 
     Range gives, per extent and key, the key columns, `window` (start, end), `held`, `punctuation`
     (that completed it), `late` (rows of the key that lie in the extent but came too late for it,
-    and before it was emitted) and the results. After sf.reorder, whose columns `late` and `punctuation` must be there, extents
+    and before it was emitted) and the results. After sf.reorder, whose event time `order` must be
+    and whose columns `late` and `punctuation` must be there, extents
     are complete by its punctuations, and a late row is part of every extent that contains it and
     ends after its own punctuation; `key` must contain the key of the controller. Otherwise rows are
     taken to come in order of event time for each key. On a static frame, and after

@@ -76,7 +76,9 @@ class JoinQuery:
         """The configuration of the join of a frame with itself."""
         chosen = self._chosen(side) | self._compared(side)
         never_behind = side.frame.never_behind(side.orders, [])
-        return SelfJoinTableConfig(**chosen, marks_late=side.marks_late, one_controller=never_behind)
+        return SelfJoinTableConfig(
+            **chosen, marks_late=side.marks_late, one_controller=never_behind
+        )
 
     def _check_imputation(self, imputation: ImputationArguments) -> None:
         """Raise ValueError for arguments that do not go with `impute`."""
