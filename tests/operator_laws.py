@@ -28,6 +28,7 @@ class Subject:
     restore : (operator, snapshot) to the operator that was saved
     any_key_first : answers to different keys come in any order
     gaps : name of a law to why it does not apply
+    released : rows come from a disorder controller, and carry what their order depends on
     """
 
     make: Callable[[], Any]
@@ -38,6 +39,7 @@ class Subject:
     restore: Callable[[Any, bytes], Any] = lambda operator, data: type(operator).restore(data)
     any_key_first: bool = False
     gaps: Mapping[str, str] = field(default_factory=dict)
+    released: bool = False
 
 
 def answers_to(subject, rows, order, cuts=(), restarts=()):
@@ -120,6 +122,20 @@ def goes_on_after_the_end(subject, rng, n=80):
     assert once[0]
     assert ended((0,)) == once
     assert ended((0, 1)) == once
+
+
+def any_order_of_released_rows(subject, rng, n=80):
+    """The rows of a controller may be shuffled on the way: those of a static frame all, those of a
+    stream within each micro-batch. The answers are those of the rows as they were released."""
+    rows = subject.rows(rng, n)
+    n = len(rows["key"])
+    whole = answers_to(subject, rows, np.arange(n))
+    assert whole[0]
+    for _ in range(3):
+        assert answers_to(subject, rows, rng.permutation(n)) == whole
+        cuts = np.sort(rng.integers(0, n, rng.integers(1, 9)))
+        order = np.concatenate([rng.permutation(p) for p in np.split(np.arange(n), cuts)])
+        assert answers_to(subject, rows, order, cuts) == whole
 
 
 def damage_is_refused(subject, rng, n=80):

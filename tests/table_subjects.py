@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import marshal
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -70,6 +71,60 @@ def rows(rng, n):
     return {"table": table.append_column("source0", sources), "key": key, "side": side}
 
 
+CONTROLS = {
+    "by key": DisorderControl(slack=3, guard=False),
+    "by source": DisorderControl(slack=2, guard=False),
+}
+
+
+def released(by, rng, n, sides=False):
+    """`rows` as a controller releases them, with their lateness, punctuation and arrival.
+
+    by : "by key" or "by source"    sides : each of two sides has a controller, which releases one
+        row at a time: those that it releases together come in one micro-batch, whatever the cuts
+    """
+    most = n + 40 if sides else n
+    found = rows(rng, most)
+    table, side = found["table"], found["side"]
+    event = distinct(
+        table.column("order0").to_numpy() - rng.choice([0, 20, 120], most, p=[0.6, 0.2, 0.2])
+    )
+    event = event * most + np.arange(most) if sides else event
+    table = table.set_column(table.column_names.index("event"), "event", pa.array(event))
+    sources = by == "by source"
+    config = ReorderTableConfig(control=CONTROLS[by], keys=1, sources=int(sources))
+    out = []
+    for number in (0, 1) if sides else (0,):
+        given = table.append_column("number", pa.array(np.arange(most)))
+        given = given.filter(pa.array(side == number)) if sides else given
+        passed = given.select(["number", "key0"]).to_struct_array().combine_chunks()
+        names = ["key0", "order0", "event", "__tie", *(["source0"] if sources else [])]
+        operator = config.make()
+        answers = operator.process([(0, given.select(names).append_column("row", passed))], 0)
+        answers += [] if sides else operator.flush()
+        out.append(pa.concat_tables(answers).flatten())
+    turns = np.concatenate([np.arange(part.num_rows) for part in out])  # side by side
+    marked = pa.concat_tables(out).take(pa.array(np.argsort(turns, kind="stable")[:n]))
+    places = marked.column("row.number").to_numpy()
+    table = table.take(pa.array(places))
+    columns = {"arrival": table.column("order0"), "order0": table.column("event")}
+    columns |= {name: marked.column(name) for name in ("late", "punctuation")}
+    table = table.drop_columns(["order0"])
+    for name, column in columns.items():
+        table = table.append_column(name, column)
+    return {"table": table, "key": found["key"][places], "side": side[places]}
+
+
+def distinct(times):
+    """The times, each moved back to the next one that no earlier row has: rows of one time come in
+    one micro-batch, whatever the cuts."""
+    taken, found = set(), []
+    for time in times.tolist():
+        found.append(next(t for t in range(time, -1000 * len(times), -1) if t not in taken))
+        taken.add(found[-1])
+    return np.array(found)
+
+
 def fed(*columns, sides=False, values="value"):
     """How an operator gets rows of these columns, of one input or of two; readings as `values`."""
     chosen = ["row", "key0", "order0", "__tie", *columns]
@@ -101,7 +156,7 @@ def key_of(row):
     return row["key"]
 
 
-def subject(config, feed, **more):
+def subject(config, feed, rows=rows, **more):
     return Subject(
         config.make, rows, feed,
         finish=lambda operator: answers(operator.flush()),
@@ -140,10 +195,10 @@ def taken(**paths):
     return {name.replace("__", "."): Taken(tuple(path.split("."))) for name, path in paths.items()}
 
 
-def extents_of(length, slide):
+def extents_of(length, slide, **more):
     window = Range(f"{length} us", f"{slide} us")
     return ExtentTableConfig(
-        window=window, keys=1, key_names=("key",), scope=(0,), time="long", **RESULTS
+        window=window, keys=1, key_names=("key",), scope=(0,), time="long", **RESULTS, **more
     )
 
 
@@ -152,6 +207,52 @@ MARKED = Link(
 )
 RESULT = taken(key0="key", window="window", row__key="key", row__total="total.mean")
 WINDOW = fed("prob", "value0")
+OF_WINDOW = ("prob", "value0")
+ONE = {"one_controller": True}  # rows in order that come behind are an error
+# name -> the config, given whether late rows are of sources; what it reads; whether of two sides
+RELEASED = {
+    "rows window": (
+        lambda _: RowWindowTableConfig(
+            window=Rows(4, 0.9), keys=1, controlled=True, **ONE, **RESULTS
+        ),
+        OF_WINDOW, False,
+    ),
+    "delta window": (
+        lambda _: RowWindowTableConfig(
+            window=Delta(2.0, "value0"), keys=1, controlled=True, **ONE, **RESULTS
+        ),
+        OF_WINDOW, False,
+    ),
+    "extents": (lambda by_source: extents_of(40, 20, by_source=by_source, **ONE), OF_WINDOW, False),
+    "extents with members": (
+        lambda by_source: extents_of(40, 20, by_source=by_source, members=True, **ONE),
+        OF_WINDOW, False,
+    ),
+    "top-k": (
+        lambda _: TopKTableConfig(
+            queries=(("quick", 1, 4), ("wide", 3, 10)), window=Range("30 us"), plan="dp",
+            semantics=Semantics("pk_topk"), ascending=False, rules=True, streams=False, keys=1,
+            scope=(0,), time="long", **ONE,
+        ),
+        (*OF_WINDOW, "rule"), False,
+    ),
+    "earlier values": (
+        lambda by_source: EarlierValuesTableConfig(
+            keys=1, attributes=2, scope=(0,), by_source=by_source
+        ),
+        ("reading0", "reading1", "arrival"), False,
+    ),
+    "similarity join": (
+        lambda _: SimilarityJoinTableConfig(
+            output="changes", on=("x",), aligned=((0,), (0,)), **ONE, **PAIRS
+        ),
+        ("alternatives",), True,
+    ),
+    "self join": (
+        lambda _: SelfJoinTableConfig(output="changes", on=("x",), marks_late=True, **PAIRS),
+        ("alternatives",), False,
+    ),
+}  # fmt: skip
 TABLES = {
     "rows window": subject(RowWindowTableConfig(window=Rows(4, 0.9), keys=1, **RESULTS), WINDOW),
     "delta window": subject(
@@ -215,12 +316,35 @@ TABLES = {
         ExtentJoinTableConfig(keys=1), fed("window", sides=True),
         gaps=LACKS_KEYS | {"any_split": "a side's extents come whole"},
     ),
+    **{
+        f"{name} of rows released {by}": subject(
+            make(by == "by source"), fed(*columns, "late", "punctuation", sides=sides),
+            partial(released, by, sides=sides), released=True,
+            gaps=LACKS_KEYS if sides else {},
+        )
+        for by in CONTROLS
+        for name, (make, columns, sides) in RELEASED.items()
+        if by == "by key" or not sides
+    },
     "chain of a controller and a window": chain(
-        (RowWindowTableConfig(window=Rows(4, 0.9), keys=1, controlled=True, **RESULTS), MARKED)
+        (
+            RowWindowTableConfig(window=Rows(4, 0.9), keys=1, controlled=True, **ONE, **RESULTS),
+            MARKED,
+        )
+    ),
+    "chain of a controller and a top-k": chain(
+        (
+            TopKTableConfig(
+                queries=(("quick", 1, 4), ("wide", 3, 10)), window=Range("30 us"), plan="dp",
+                semantics=Semantics("pk_topk"), ascending=False, rules=False, streams=False, keys=1,
+                scope=(0,), time="long", **ONE,
+            ),
+            MARKED,
+        )
     ),
     "chain of a controller, extents and their join": chain(
-        (extents_of(40, 20), MARKED),
-        (extents_of(20, 20), MARKED),
+        (extents_of(40, 20, **ONE), MARKED),
+        (extents_of(20, 20, **ONE), MARKED),
         (
             ExtentJoinTableConfig(keys=1, scope=(0,)),
             Link(1, "", RESULT),

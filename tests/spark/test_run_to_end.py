@@ -89,3 +89,72 @@ def test_a_frame_that_was_made_before_is_refused_because_its_operators_would_not
     with pytest.raises(ValueError, match="`start` must make the frame itself"):
         sf.run_to_end(spark, start)
     assert not spark.streams.active
+
+
+def test_a_query_whose_operators_hold_nothing_is_run_once(spark, tmp_path):
+    put(tmp_path / "in", 0, source(1)[:20])
+    runs = []
+
+    def start():
+        rows = spark.readStream.schema(SCHEMA).json(str(tmp_path / "in"))
+        some = sf.where(rows, "x >= 0")
+        writer = some.writeStream.option("checkpointLocation", str(tmp_path / "state"))
+        writer = writer.format("parquet").trigger(availableNow=True)
+        runs.append(writer.start(str(tmp_path / "out")))
+        return runs[-1]
+
+    for night in (1, 2):
+        assert sf.run_to_end(spark, start) is runs[-1]
+        assert len(runs) == night
+        assert spark.read.parquet(str(tmp_path / "out")).count() == 20 * night
+        put(tmp_path / "in", night, source(1)[20 * night : 20 * night + 20])
+
+
+def nights(spark, folder, made, query):
+    """Run a query to its end once per night; return its runs, and the sink's rows per night.
+
+    made : minutes of the rows of each night
+    """
+    found, runs = [], []
+
+    def start():
+        rows = spark.readStream.schema("made timestamp, arrival timestamp, id int")
+        rows = rows.parquet(str(folder / "in"))
+        ordered = sf.reorder(rows, event_time="made", arrival="arrival", max_delay="5 minutes")
+        writer = query(ordered).writeStream.option("checkpointLocation", str(folder / "state"))
+        writer = writer.format("parquet").trigger(availableNow=True)
+        runs.append(writer.start(str(folder / "out")))
+        return runs[-1]
+
+    for minutes in made:
+        rows = spark.createDataFrame([(m,) for m in minutes], "id int").selectExpr(
+            "timestamp_seconds(id * 60) AS made", "timestamp_seconds(id * 60 + 5) AS arrival", "id"
+        )
+        rows.coalesce(1).write.mode("append").parquet(str(folder / "in"))
+        sf.run_to_end(spark, start)
+        found.append(spark.read.parquet(str(folder / "out")).collect())
+    return runs, found
+
+
+def test_each_night_adds_its_rows_and_a_window_open_at_an_end_is_emitted_once(spark, tmp_path):
+    def hours(ordered):
+        window = sf.Range("1 hour")
+        return sf.window_aggregate(
+            ordered, {"n": "count(*)"}, window=window, order="made", name="hours"
+        )
+
+    made = [range(0, 150), range(150, 300), range(300, 450)]
+    runs, found = nights(spark, tmp_path, made, hours)
+    shown = [
+        sorted((f"{row.window.start:%H:%M}", row.n.mean, row.late) for row in rows)
+        for rows in found
+    ]
+    first = [("00:00", 60.0, 0), ("01:00", 60.0, 0), ("02:00", 30.0, 0)]
+    second = [("03:00", 60.0, 0), ("04:00", 60.0, 0)]
+    third = [("05:00", 60.0, 0), ("06:00", 60.0, 0), ("07:00", 30.0, 0)]
+    assert shown == [first, first + second, first + second + third]
+    late = [
+        sum(p.observedMetrics["sfumato_window_hours"].late for p in run.recentProgress)
+        for run in runs
+    ]
+    assert late == [0, 0, 30, 0, 0, 0]  # minutes 150 to 179, of the hour emitted the night before

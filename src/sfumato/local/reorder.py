@@ -17,6 +17,7 @@ from sfumato.operators.disorder.control import DisorderControl
 from sfumato.tables.disorder.query import ReorderQuery, require_marked
 from sfumato.tables.disorder.reorder import EVENT
 from sfumato.tables.operator import ROW
+from sfumato.tables.reading.controlled import with_roles
 from sfumato.tables.reading.input import Cells, Column, Reading
 from sfumato.tables.reading.naming import Shown
 
@@ -57,10 +58,17 @@ def reorder(
     reading = Reading(tuple(names), (query.arrival,), tuple(query.keys), tuple(values))
     kinds = {"late": pa.bool_(), "punctuation": frame.type(query.event)}
     said = {"punctuation": query.said(config)}
-    columns = passed(names, frame, names, ROW)
+    columns = [_read(query, column) for column in passed(names, frame, names, ROW)]
     for of, kind in kinds.items():
         columns.append(Shown((of,), pa.field(of, kind, metadata=said.get(of))))
     return run(Job("reorder", "reorder", name), [Input(frame, reading)], config, columns)
+
+
+def _read(query: ReorderQuery, column: Shown) -> Shown:
+    """The column, with what the controller reads of it in its metadata."""
+    field = column.field
+    said = {k.decode(): v.decode() for k, v in (field.metadata or {}).items()}
+    return Shown(column.source, field.with_metadata(with_roles(said, query.roles(field.name))))
 
 
 @same_kind

@@ -56,7 +56,8 @@ def similarity_join(
     sides = query.sides(Side, frame_of(left, "left"), frame_of(right, "right"))
     config = query.config(sides, idle_timeout)
     columns = shown_of(sides, output, alternatives)
-    given = [Input(side.frame, side.reading(config.aligned is not None)) for side in sides]
+    aligned = config.aligned is not None
+    given = [Input(side.frame, side.reading(aligned or side.marks_late)) for side in sides]
     return run(Job("similarity_join", "join", name), given, config, columns)
 
 

@@ -52,7 +52,8 @@ def window_aggregate(
         if members:
             raise ValueError("`members` of extents have certain event times: `order` is uncertain")
         frame, order, window = by_extent(frame, str(order), extents)
-    plan = WindowPlan(frame, wanted(aggregates), window, order, key, existence, distribution)
+    asked = (wanted(aggregates), window, order, key, existence, distribution)
+    plan = WindowPlan(frame, *asked, by_extent=uncertain)
     settings = plan.settings(members, forget_after, quantiles, seed=seed, samples=samples)
     reading = plan.reading(members)
     if isinstance(extents, Range) and uncertain:

@@ -13,9 +13,11 @@ from sfumato.spark.model.same import Whole
 from sfumato.spark.runtime.made import Passing
 from sfumato.spark.runtime.reading import Input
 from sfumato.spark.runtime.run_operator import metrics_name, run_operator
+from sfumato.tables.disorder.released import ARRIVAL
 from sfumato.tables.imputation.query import EarlierValuesQuery
 from sfumato.tables.link import Taken
 from sfumato.tables.operator import ROW
+from sfumato.tables.reading.controlled import MARKS
 
 
 @public('sf.earlier_values(df, ["celsius"], order="ts", key="sensor")', "df")
@@ -33,8 +35,8 @@ def earlier_values(
     attributes : column(s) of numbers, in which NULL (NaN, infinite) is a missing value
     order : the column by which rows follow each other, a timestamp or a number; simultaneous rows
         are in an order of their contents. On streams it must not decrease from one micro-batch to
-        the next (``sf.reorder`` sees to that, but for late rows): a row that comes after later
-        ones sees what is known by then, with a negative age, and replaces nothing
+        the next (``sf.reorder`` sees to that): a row that comes after later ones sees what is known
+        by then, with a negative age, and replaces no newer value
     key : the column(s) that tell one sensor, device or stream from another
     forget_after : a key whose next row comes later than this after its last one, "1 day", begins
         anew; its state goes soon after that. Where `order` is a number, a number in its unit
@@ -45,6 +47,11 @@ def earlier_values(
     its unit. Both are NULL before the first known value, and in rows without order or key, which
     are not remembered either. One row out for each row in. The observed metrics
     ``sfumato_earlier_values_N`` count rows, invalid (no order or no key) and out_of_order.
+
+    After sf.reorder, `order` must be its event time, and its columns `late`, `punctuation` and
+    arrival must be there. A late row takes its place after the rows that its punctuation had
+    released: these did not know it, in a static frame neither. `key` must contain the key of the
+    controller.
 
     A sensor that read 20.5 a minute ago reads about that now; how far that holds is a dependency:
     "earlier_temperature, age_temperature -> temperature : 0.01, 0.1 -> 0.02". The repository needs
@@ -64,12 +71,25 @@ def earlier_values(
     passed, about = Passed(df.schema, df.columns), {"attributes": query.attributes}
     values = {f"value{i}": column(a).cast("double") for i, a in enumerate(query.attributes)}
     same = {f"value{i}": Whole(a) for i, a in enumerate(query.attributes)}
+    if query.arrival is not None:
+        values[ARRIVAL], same[ARRIVAL] = column(query.arrival), Whole(query.arrival)
     results = [renamed(at, shown, metadata={ADDED: "true"}) for at, shown in added.items()]
     answers = StructType().add(ROW, passed.type)
     for fixed in added:
         answers = answers.add(fixed, DoubleType())
     return run_operator(
-        [Input(df, passed, orders, query.keys, values, about=about, same=same)],
+        [
+            Input(
+                df,
+                passed,
+                orders,
+                query.keys,
+                values,
+                MARKS if query.controlled else (),
+                about=about,
+                same=same,
+            )
+        ],
         config,
         answers,
         [*passed.columns(ROW), *results],

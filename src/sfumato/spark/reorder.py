@@ -22,7 +22,7 @@ from sfumato.tables.disorder.query import ReorderQuery, require_marked
 from sfumato.tables.disorder.reorder import EVENT
 from sfumato.tables.link import Taken
 from sfumato.tables.operator import ROW
-from sfumato.tables.reading.controlled import MARKS
+from sfumato.tables.reading.controlled import MARKS, with_roles
 
 
 @public('sf.reorder(df, event_time="ts", arrival="arrival", drop_ratio=0.01)', "df")
@@ -106,7 +106,7 @@ def reorder(
     control = DisorderControl(drop_ratio, slack, estimator, max_buffer, max_delay=delay)
     config = query.config(control, expected_sources, idle_timeout, forget_after)
     config.make()  # raises here, on the driver, what the config has wrong
-    passed, event = Passed(df.schema, query.passed), query.event
+    passed, event = _passed(df, query), query.event
     read = {EVENT: event} | {f"source{i}": of for i, of in enumerate(query.sources)}
     values = {fixed: column(of) for fixed, of in read.items()}
     same = {fixed: Whole(of) for fixed, of in read.items()}
@@ -125,6 +125,14 @@ def reorder(
             {name: Taken((name,)) for name in MARKS}, passed.names, order=[event], late=True
         ),
     )
+
+
+def _passed(df: DataFrame, query: ReorderQuery) -> Passed:
+    """The columns that pass through, with what the controller reads of them in their metadata."""
+    passed = Passed(df.schema, query.passed)
+    for field in passed.fields:
+        field.metadata = with_roles(field.metadata, query.roles(field.name))
+    return passed
 
 
 @public("sf.split_late(reordered)", "df")

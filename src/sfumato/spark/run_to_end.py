@@ -1,4 +1,4 @@
-"""A streaming query over what there is now, and then its end: what operators hold comes out."""
+"""A streaming query over what there is now, and then its end: operators emit what they hold."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ from pyspark.sql.streaming import StreamingQuery
 
 from sfumato.spark.runtime.run_operator import ENDS_SETTING, THAT_END, same_numbers_again
 
+OPERATOR = "transformWithState"  # what Spark calls an operator of sfumato begins so
+
 
 def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> StreamingQuery:
-    """Run a query until its sources have nothing new, then let out all that its operators hold.
+    """Run a query until its sources have nothing new, then emit all that its operators hold.
 
+    Parameters
+    ----------
     start : makes the frame, starts it with ``trigger(availableNow=True)`` and a checkpoint, and
-        returns the query. It is called twice, with the same checkpoint
+        returns the query. It is called twice, with the same checkpoint; once, if the query has no
+        operator that keeps state (``sf.where``, ``sf.impute``), which holds nothing
 
         def start():
             rows = sf.reorder(spark.readStream..., event_time="ts", arrival="at", drop_ratio=0.01)
@@ -24,15 +29,24 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
 
         sf.run_to_end(spark, start)
 
-    All rows are processed first. A second run then ends every operator of the query, one behind the
-    other, in one micro-batch: the sinks have what they would have of the same rows as a static
-    frame. The query may go on later, by this function, with new rows: those that are older than
-    what came out now are late. Its checkpoint is not one of a query started in another way: Spark
-    refuses to go on with another number of sources.
+    All rows are processed first. A second run then ends every operator of the query, upstream ones
+    first, in one micro-batch: the sinks have what they would have of the same rows as a static
+    frame. The query may go on later, by this function, with new rows, night after night. What was
+    emitted at an end is not emitted again: rows that are older than those emitted by a reorder are
+    late, and rows of a window that was open at an end, and was emitted then, are late for it. Both
+    are counted as `late`. The checkpoint cannot be shared with a query started in another way:
+    Spark refuses to go on with another number of sources.
 
-    Returns the query of the second run, which has ended. Raises what the query raises, TypeError if
-    `start` returns none, and ValueError if it makes no operator: one that was made before it is not
-    told of the end. Needs PySpark 4.2. Cost: a second start of the query.
+    Returns
+    -------
+    The query of the last run, which has ended.
+
+    Raises
+    ------
+    What the query raises; TypeError if `start` returns no query; ValueError if the query has an
+    operator with state that was made before `start` was called, and so does not learn of the end.
+
+    Needs PySpark 4.2 where an operator keeps state. Cost: a second start of the query.
     """
     if not callable(start):
         raise TypeError(
@@ -48,14 +62,22 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
                 "`start` must return the streaming query that it started; "
                 f"got {type(query).__name__}"
             )
-        if THAT_END["made"] == before:
-            query.stop()
-            raise ValueError(
-                "`start` must make the frame itself, from `spark.readStream` on: it called no "
-                "operator of sfumato, and one that was made before it would not end"
-            )
         query.awaitTermination()
+        if THAT_END["made"] == before:
+            _require_stateless(query)
+            return query
     return query
+
+
+def _require_stateless(query: StreamingQuery) -> None:
+    """Raise ValueError for a query with an operator of sfumato that was made before it started."""
+    for progress in query.recentProgress:
+        if any(of.operatorName.startswith(OPERATOR) for of in progress.stateOperators):
+            raise ValueError(
+                "`start` must make the frame itself, from `spark.readStream` on: the query has an "
+                "operator of sfumato that was made before, and what it holds was not emitted. Make "
+                "the frame in `start`, and begin with a new checkpoint folder"
+            )
 
 
 @contextmanager

@@ -152,7 +152,7 @@ def similarity_join(
     config.make()  # raises here, on the driver, what the config has wrong
     answers, columns = answers_of(sides, output, alternatives)
     return run_operator(
-        [input_of(side, config.aligned is not None) for side in sides],
+        [input_of(side, config.aligned is not None or side.marks_late) for side in sides],
         config,
         answers,
         columns,

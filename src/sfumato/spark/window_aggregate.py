@@ -75,8 +75,9 @@ def window_aggregate(
     sources and no cut changes an answer.
 
     Range gives, per extent and key, the key columns, `window` (start, end), `held`, `punctuation`
-    (that completed it), `late` (rows of the key that lie in the extent but came too late for it)
-    and the results. After sf.reorder, whose columns `late` and `punctuation` must be there, extents
+    (that completed it), `late` (rows of the key that lie in the extent but came too late for it,
+    and before it was emitted) and the results. After sf.reorder, whose event time `order` must be
+    and whose columns `late` and `punctuation` must be there, extents
     are complete by its punctuations, and a late row is part of every extent that contains it and
     ends after its own punctuation; `key` must contain the key of the controller. Otherwise rows are
     taken to come in order of event time for each key. On a static frame, and after
@@ -115,7 +116,7 @@ def window_aggregate(
         df, order, window = by_extent(df, str(order), extents)
     asked = (wanted(aggregates), window, order, key, existence, distribution)
     laws: dict[str, Any] = {"quantiles": quantiles, "seed": seed, "samples": samples}
-    plan = WindowPlan(SparkFrame(df), *asked)
+    plan = WindowPlan(SparkFrame(df), *asked, by_extent=uncertain)
     placed = extents if isinstance(extents, Range) and uncertain else None
     laws |= {"forget_after": forget_after, "placed": placed}
     found = aggregated(plan, members=members, name=name, **laws)

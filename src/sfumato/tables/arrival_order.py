@@ -12,15 +12,14 @@ class Arrival:
     then left before right, then by their tie.
 
     columns : names of columns, or of fields as "window.end", the most important first; NULL first
-    scope : rows come first by how far event time had come in their scope, these key columns, as
-        the columns `late` and `punctuation` and the order of the table say; None: they do not
+    of_late : those of `columns` that count for rows marked late only; of others they are NULL
     needed : rows that lack one of these, NULL or NaN, come before all others, as they are
     within : so do rows whose whole number or time (microseconds) in `needed` is not within +-this
     tied : whether ties tell simultaneous rows apart; otherwise they stay as they are
     """
 
     columns: tuple[str, ...]
-    scope: tuple[str, ...] | None = None
+    of_late: tuple[str, ...] = ()
     needed: tuple[str, ...] = ()
     within: int | None = None
     tied: bool = True

@@ -125,11 +125,19 @@ class TableOperator(Stateful, ABC):
         if not valid.all():
             outputs = self.invalid(rows.filter(pa.array(~valid)))
             rows = rows.filter(pa.array(valid))
-        if rows.num_rows:
-            rows = taken(rows, self.arrange(rows))
-            outputs += self.answers(rows, now)
-            self.forget_expired()
+        return outputs + self.arranged(self.settled(rows) if rows.num_rows else rows, now)
+
+    def arranged(self, rows: pa.Table, now: int) -> list[pa.Table]:
+        """Return the answers to usable rows, which are brought into order of arrival."""
+        if not rows.num_rows:
+            return []
+        outputs = self.answers(taken(rows, self.arrange(rows)), now)
+        self.forget_expired()
         return outputs
+
+    def settled(self, rows: pa.Table) -> pa.Table:
+        """Return the rows whose place in the order is known, those that waited for it included."""
+        return rows
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
         """What comes out because of some rows, at least one, in order of arrival."""

@@ -7,17 +7,20 @@ its rows, so that these keys must contain those of the controller.
 from collections.abc import Sequence
 
 
-def scope_of(keys: Sequence[str], controlled_by: Sequence[str]) -> tuple[int, ...]:
+def scope_of(
+    keys: Sequence[str], controlled_by: Sequence[str], wrong: str = "extents cannot be complete"
+) -> tuple[int, ...]:
     """Numbers of the keys that share a punctuation.
 
     keys : names of the keys of what is aggregated    controlled_by : those of the controller
+    wrong : what cannot be for other keys, in words
     Raises ValueError where groups reach across the controller's keys.
     """
     lacking = [name for name in controlled_by if name not in keys]
     if lacking:
         raise ValueError(
-            f"the rows were reordered for each {', '.join(controlled_by)}, so extents "
-            f"cannot be complete for groups across them: add {', '.join(lacking)} to `key`, or "
+            f"the rows were reordered for each {', '.join(controlled_by)}, so {wrong} for groups "
+            f"across them: add {', '.join(lacking)} to `key`, or "
             "reorder without key"
         )
     return tuple(keys.index(name) for name in controlled_by)

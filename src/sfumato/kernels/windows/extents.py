@@ -58,14 +58,16 @@ def last_complete(punctuation, slide):
 
 
 @compiled
-def _close(scopes, c, up_to, row, closings, found):
-    """Note that a scope's extents up to number `up_to` are complete; the number of notes."""
+def _close(scopes, c, up_to, row, at, closings, found):
+    """Note that the extents of a scope up to number `up_to` are complete by the punctuation `at`.
+
+    Returns the number of notes.
+    """
     scope = scopes[c]
     if up_to <= scope.closed:
         return found
     note = closings[found]
-    note.row, note.scope, note.after, note.up_to = row, c, scope.closed, up_to
-    note.at = scope.punctuation
+    note.row, note.scope, note.after, note.up_to, note.at = row, c, scope.closed, up_to, at
     scope.closed = up_to
     return found + 1
 
@@ -90,12 +92,12 @@ def sweep(rows, length, slide, scopes, judged, closings):
             if p > scope.punctuation:
                 # All rows that the punctuation before let out have come.
                 done = last_complete(scope.punctuation, slide)
-                found = _close(scopes, c, done, i, closings, found)
+                found = _close(scopes, c, done, i, scope.punctuation, closings, found)
                 scope.before, scope.punctuation = scope.punctuation, p
             excluded = not ordered and (p < scope.punctuation or time <= scope.before)
             # Rows let out together come in order of time: none before this one follows.
             done = min(j, last_complete(scope.punctuation, slide))
-            found = _close(scopes, c, done, i, closings, found)
+            found = _close(scopes, c, done, i, scope.punctuation, closings, found)
             first = scope.closed + 1
         of = judged[i]
         of.first, of.last, of.closed, of.out_of_order = first, last, scope.closed, excluded
@@ -116,20 +118,18 @@ def sweep(rows, length, slide, scopes, judged, closings):
 def close_all(wanted, length, slide, scopes, closings):
     """Note all extents of some scopes that hold a row; how many notes.
 
-    wanted : int64[], scopes. Their punctuation is then at least the last extent's end - 1.
+    wanted : int64[], scopes. These extents miss later rows; the punctuation of the scope, by which
+    later rows are judged, stays as it is.
     """
     found = 0
     for c in wanted:
         scope = scopes[c]
-        done = last_complete(scope.punctuation, slide)
-        found = _close(scopes, c, done, 0, closings, found)
+        at = scope.punctuation
+        found = _close(scopes, c, last_complete(at, slide), 0, at, closings, found)
         if scope.newest == NEVER:
             continue
         up_to = (scope.newest + length) // slide
-        if up_to > scope.closed:
-            if up_to * slide - 1 > scope.punctuation:
-                scope.before, scope.punctuation = scope.punctuation, up_to * slide - 1
-            found = _close(scopes, c, up_to, 0, closings, found)
+        found = _close(scopes, c, up_to, 0, max(at, up_to * slide - 1), closings, found)
     return found
 
 

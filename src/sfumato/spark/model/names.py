@@ -5,6 +5,7 @@ get their names, types and metadata again.
 """
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -42,7 +43,7 @@ class Passed:
     """
 
     def __init__(self, schema: StructType, names: Sequence[str]) -> None:
-        self.fields = [schema[name] for name in names]
+        self.fields = [copy(schema[name]) for name in names]
 
     @property
     def names(self) -> list[str]:

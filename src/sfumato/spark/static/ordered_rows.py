@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.spark.crossing.chunks import BUCKET
 from sfumato.spark.crossing.columns_once import Once, marked, put_together
-from sfumato.spark.crossing.even_partitions import PARTITION, evenly
+from sfumato.spark.crossing.even_partitions import evenly
 from sfumato.spark.static.sort_keys import placed, sort_keys
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
@@ -57,11 +57,10 @@ def in_order(
     parts = [Part(*of) for of in zip(_shared(frames), [one.layout for one in sides], strict=True)]
     if len(frames) == 1:
         rows = evenly(placed(frames[0]), partitions)
-        rows, keys = sort_keys(rows, sides[0], config.arrival(), [PARTITION, BUCKET])
-        rows = rows.sortWithinPartitions(*together, *keys)
+        rows = rows.sortWithinPartitions(*together, *sort_keys(sides[0], config.arrival()))
         return rows.select(BUCKET, *_cells(parts[0])), parts
     known = [
-        sort_keys(placed(frame), once, config.arrival(side), [BUCKET])
+        (placed(frame), sort_keys(once, config.arrival(side)))
         for side, (frame, once) in enumerate(zip(frames, sides, strict=True))
     ]
     most = max(len(keys) for _, keys in known)

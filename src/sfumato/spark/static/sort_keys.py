@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
 from functools import reduce
 from typing import Any, cast
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import (
     BooleanType,
@@ -26,7 +25,6 @@ from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.operator import TIE
 
 PLACE = "__place"  # of a row in the frame, as it is
-PROGRESS = "__progress"  # how far event time had come in a row's scope
 
 
 def placed(frame: DataFrame) -> DataFrame:
@@ -34,35 +32,23 @@ def placed(frame: DataFrame) -> DataFrame:
     return frame.withColumn(PLACE, F.monotonically_increasing_id())
 
 
-def sort_keys(
-    rows: DataFrame, once: Once, arrival: Arrival, together: Sequence[str]
-) -> tuple[DataFrame, list[Column]]:
-    """(rows, keys): in order of these keys they come as `arrival` says.
+def sort_keys(once: Once, arrival: Arrival) -> list[Column]:
+    """The keys by which the rows of `once`, with a PLACE, are sorted so that they come as `arrival`
+    says.
 
-    rows : those of `once`, with a PLACE
-    together : columns of which rows that share an operator have the same values
-    The rows may get a column more. The last two keys are the tie and the place; where several
-    sides are sorted together, the side comes before these.
+    The last two keys are the tie and the place; where several sides are sorted together, the side
+    comes before these.
     """
     keys = [_number(once.column(name), _kind(once, name)) for name in arrival.columns]
-    if arrival.scope is not None:
-        scope = [*map(F.col, together), *map(once.column, arrival.scope)]
-        rows = rows.withColumn(PROGRESS, _progress(once, scope))
-        keys.insert(0, _number(F.col(PROGRESS), _kind(once, "punctuation")))
+    for i, name in enumerate(arrival.columns):
+        if name in arrival.of_late:
+            keys[i] = F.when(once.column("late"), keys[i])
     keys.append(once.column(TIE) if arrival.tied else F.lit(0))
     if arrival.needed:
         lacks = [_lacks(once, name, arrival.within) for name in arrival.needed]
         lacking = reduce(lambda a, b: a | b, lacks)
         keys = [F.when(~lacking, key) for key in keys]  # NULL comes first
-    return rows, [*keys, F.col(PLACE)]
-
-
-def _progress(once: Once, scope: Sequence[Column]) -> Column:
-    """What `progress_of` computes of a table: the punctuation of a row in order; of a late row that
-    of the rows in order of its scope before it, the greatest."""
-    known = F.when(~once.column("late"), once.column("punctuation"))
-    before = Window.partitionBy(*scope).orderBy(PLACE)
-    return F.coalesce(known, F.max(known).over(before.rowsBetween(Window.unboundedPreceding, 0)))
+    return [*keys, F.col(PLACE)]
 
 
 def _kind(once: Once, name: str) -> DataType:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from sfumato.duration import microseconds
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.tables.disorder.reorder import ReorderTableConfig
-from sfumato.tables.reading.controlled import MARKS, controlled_by
+from sfumato.tables.reading.controlled import ARRIVED, MARKS, ORDERED, controlled_by
 from sfumato.tables.reading.forgetting import forget_after_of
 from sfumato.tables.reading.frame import Frame
 
@@ -64,7 +64,13 @@ class ReorderQuery:
 
     def said(self, config: ReorderTableConfig) -> dict[str, str]:
         """What the column `punctuation` says of the order of the rows."""
-        return controlled_by(self.keys, self.event, config.forget_after is not None)
+        forgets = config.forget_after is not None
+        return controlled_by(self.keys, self.event, forgets, bool(self.sources))
+
+    def roles(self, name: str) -> list[str]:
+        """The roles in which the controller reads a column: see `with_roles`."""
+        read = {ORDERED: self.event, ARRIVED: self.arrival}
+        return [role for role, column in read.items() if column == name]
 
 
 def require_marked(frame: Frame) -> None:

@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from sfumato.operators.arrays import Floats
 from sfumato.operators.imputation.earlier_values import EarlierValues
-from sfumato.operators.state.declared import Part
+from sfumato.operators.state.declared import Optional, Part
 from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.arrow import as_numbers
+from sfumato.tables.disorder.released import ARRIVAL, RELEASED, LateRowBuffer, release_order
 from sfumato.tables.imputation.imputation import numbers_of
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
 
@@ -20,15 +21,23 @@ MICROSECONDS = 1e6  # in a second
 
 @dataclass(frozen=True, kw_only=True)
 class EarlierValuesTableConfig(TableConfig):
-    """attributes : how many columns value0.. there are."""
+    """attributes : how many columns value0.. there are
+    scope : numbers of the keys of the disorder controller before; None: there is none
+    by_source : late rows have the punctuation of a source, see `LateRowBuffer`
+    """
 
     attributes: int
+    scope: tuple[int, ...] | None = None
+    by_source: bool = False
 
-    kind, version = "earlier values", 2
+    kind, version = "earlier values", 3
 
     def arrival(self, side: int = 0) -> Arrival:
-        keys = [f"key{i}" for i in range(self.keys)]
-        return Arrival(("order0",), needed=("order0", *keys))
+        needed = ("order0", *(f"key{i}" for i in range(self.keys)))
+        if self.scope is None:
+            return Arrival(("order0",), needed=needed)
+        *first, order = RELEASED
+        return Arrival((*first, ARRIVAL, order), of_late=(ARRIVAL,), needed=needed)
 
     def make(self) -> TableEarlierValues:
         return TableEarlierValues(self)
@@ -39,14 +48,31 @@ class TableEarlierValues(TableOperator):
 
     Answers have `row` and, of each attribute, earlier0.. and age0.., in seconds where the order is
     a timestamp. Rows without order or key come out with nothing known, and are not remembered.
+    With a scope rows have the columns late, punctuation and arrival of a controller as well, and
+    come in the order of their release: what was released before a late row did not know it.
     """
 
     config: EarlierValuesTableConfig
-    state = {"operator": Part()}
+    state = {"operator": Part(), "late_rows": Optional(Part("_new_buffer"))}
 
     def __init__(self, config: EarlierValuesTableConfig) -> None:
         super().__init__(config)
         self.operator = EarlierValues(config.attributes)
+        buffered = config.scope is not None and config.by_source
+        self.late_rows = self._new_buffer() if buffered else None
+
+    def _new_buffer(self) -> LateRowBuffer:
+        return LateRowBuffer(self.config.scope or ())
+
+    def settled(self, rows: pa.Table) -> pa.Table:
+        return rows if self.late_rows is None else self.late_rows.settled(rows)
+
+    def arrange(self, rows: pa.Table) -> np.ndarray:
+        return super().arrange(rows) if self.config.scope is None else release_order(rows)
+
+    def flush(self) -> list[pa.Table]:
+        rest = None if self.late_rows is None else self.late_rows.rest()
+        return [] if rest is None else self.arranged(rest, 0)
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
         earlier, age = self.operator.process(

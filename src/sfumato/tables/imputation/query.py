@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
+from sfumato.tables.disorder.released import ARRIVAL
 from sfumato.tables.imputation.earlier_values import EarlierValuesTableConfig
+from sfumato.tables.reading.controlled import ARRIVED, MARKS
 from sfumato.tables.reading.forgetting import forget_after_of
 from sfumato.tables.reading.frame import NUMBERS, Frame
 from sfumato.tables.reading.names import names
+from sfumato.tables.scope import scope_of
 
 
 class EarlierValuesQuery:
@@ -39,12 +42,38 @@ class EarlierValuesQuery:
         for i, attribute in enumerate(self.attributes):
             self.added |= {f"earlier{i}": f"earlier_{attribute}", f"age{i}": f"age_{attribute}"}
         frame.require_free([*self.added.values()])
+        frame.require_late()
+        frame.require_event_time("order", [self.order])
+        self.controlled = frame.marks_late([self.order])
+        known = frame.says("punctuation") or []
+        self.scope = scope_of(self.keys, known, "values cannot be known") if self.controlled else ()
+        self.arrival = self._arrival() if self.controlled else None
+
+    def _arrival(self) -> str:
+        """The column by which the controller took the rows. Raises ValueError where it is gone."""
+        found = self.frame.with_role(ARRIVED)
+        if found:
+            return found[0]
+        raise ValueError(
+            f"the rows were reordered, but the {self.frame.noun} does not have the column of their "
+            "arrival any more, in whose order late rows become known: keep it, or leave the late "
+            "rows out and drop `late` and `punctuation`"
+        )
+
+    @property
+    def marks(self) -> dict[str, str]:
+        """What it reads of a controller: fixed name -> column."""
+        if self.arrival is None:
+            return {}
+        return {**{name: name for name in MARKS}, ARRIVAL: self.arrival}
 
     def config(self, forget_after: str | timedelta | float | None) -> EarlierValuesTableConfig:
         """The operator's configuration."""
         return EarlierValuesTableConfig(
             attributes=len(self.attributes),
             keys=len(self.keys),
+            scope=self.scope if self.controlled else None,
+            by_source=self.controlled and self.frame.by_source,
             forget_after=forget_after_of(self.frame, self.order, self.keys, forget_after),
         )
 

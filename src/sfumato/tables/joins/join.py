@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.limits import MAX_ALTERNATIVES
 from sfumato.operators.arrays import Ints
@@ -18,7 +19,7 @@ from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Optional, Part
 from sfumato.tables.arrival_order import arrival_order
 from sfumato.tables.arrow import as_numbers, joined
-from sfumato.tables.joins.aligned_sides import AlignedSides
+from sfumato.tables.joins.aligned_sides import LATE, AlignedSides
 from sfumato.tables.joins.alternatives import ALTERNATIVES
 from sfumato.tables.operator import ROW, TIE, TableConfig, TableOperator
 from sfumato.tables.row_store import RowStore
@@ -158,7 +159,7 @@ class TableJoin(TableOperator):
         self.counts["rows"] += rows
         if self.sides is None:
             self.counts["unaligned"] += rows if self.config.pace_matters else 0
-            return self._joined(batch)
+            return self._joined(self._without_late(batch))
         for side, table in batch:
             late, behind = self.sides.add(side, table, now)
             self.require_one_controller(behind)
@@ -171,6 +172,18 @@ class TableJoin(TableOperator):
 
     def flush(self) -> list[pa.Table]:
         return [] if self.sides is None else self._joined(self.sides.rest())
+
+    def _without_late(self, batch: Sequence[tuple[int, pa.Table]]) -> list[tuple[int, pa.Table]]:
+        """The rows without those that the controller of one side, or of both, has marked late."""
+        found = []
+        for side, table in batch:
+            rows = table
+            if LATE in table.column_names:
+                rows = table.filter(pc.invert(pc.fill_null(table.column(LATE), False)))
+                self.counts["late"] += table.num_rows - rows.num_rows
+            if rows.num_rows:
+                found.append((side, rows))
+        return found
 
     def _joined(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
         if not batch:

@@ -83,9 +83,10 @@ class JoinQuery:
     def config_alone(self, side: JoinSide) -> SelfJoinTableConfig:
         """The configuration of the join of a frame with itself."""
         chosen = self._chosen(side) | self._compared(side)
-        late = side.frame.marks_late(side.orders)
         never_behind = side.frame.never_behind(side.orders, [])
-        return SelfJoinTableConfig(**chosen, marks_late=late, one_controller=never_behind)
+        return SelfJoinTableConfig(
+            **chosen, marks_late=side.marks_late, one_controller=never_behind
+        )
 
     def _check_imputation(self, imputation: ImputationArguments) -> None:
         """Raise ValueError for arguments that do not go with `impute`."""

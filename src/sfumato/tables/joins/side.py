@@ -39,6 +39,7 @@ class JoinSide:
         self.orders = frame.resolved(f"order{of}", order)
         self.keys = frame.keys(f"key{of}", key)
         frame.require_orders(f"order{of}", self.orders)
+        frame.require_event_time(f"order{of}", self.orders)
         self.attributes = frame.attributes if frame.uncertain else self.on
         lacking = [a for a in self.on if a not in self.attributes]
         if lacking:
@@ -71,6 +72,11 @@ class JoinSide:
                     f"rows take rows that exist, with plain values: drop it, or use "
                     f"{self.frame.prefix}impute before the join"
                 )
+
+    @property
+    def marks_late(self) -> bool:
+        """Whether a controller marks the rows that came too late: these take no part."""
+        return self.frame.marks_late(self.orders)
 
     @property
     def never_behind(self) -> bool:

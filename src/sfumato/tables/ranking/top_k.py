@@ -21,13 +21,14 @@ from sfumato.operators.state.tuple_batch import EXCESS
 from sfumato.tables.arrival_order import Arrival, arrival_order
 from sfumato.tables.arrow import as_numbers
 from sfumato.tables.declared import Table
+from sfumato.tables.disorder.released import RELEASED, punctuations_of, release_order
 from sfumato.tables.operator import ROW, TIE, TableConfig, TableOperator
 from sfumato.tables.ranking.key_windows import KeyWindows
 from sfumato.tables.ranking.numbered_answers import NumberedAnswers, counted
 from sfumato.tables.ranking.scope_clocks import ScopeClocks
 from sfumato.tables.ranking.stream_numbers import StreamNumbers
 from sfumato.tables.window_sizes import SIZES, sizes
-from sfumato.tables.windows.columns import TIMES, alternatives_of, punctuations_of
+from sfumato.tables.windows.columns import TIMES, alternatives_of
 from sfumato.windows import LONGEST, Range, Rows
 
 UPCOMING = 6  # runs of a timetable that are shown
@@ -92,8 +93,7 @@ class TopKTableConfig(TableConfig):
     def arrival(self, side: int = 0) -> Arrival:
         if self.scope is None:
             return super().arrival(side)
-        # Late rows of a punctuation came after the rows that it let out.
-        return Arrival(("punctuation", "late", "order0"))
+        return Arrival(RELEASED)
 
     def make(self) -> TableTopK:
         self.one_window()  # raises what the config has wrong
@@ -173,10 +173,9 @@ class TableTopK(TableOperator):
 
     def arrange(self, rows: pa.Table) -> np.ndarray:
         """Rows as they arrived, or as the disorder controller let them out."""
-        columns = [as_numbers(rows.column("order0"))]
         if self.config.scope is not None:
-            columns = [punctuations_of(rows), as_numbers(rows.column("late")), *columns]
-        return arrival_order(columns, [as_numbers(rows.column(TIE))])
+            return release_order(rows)
+        return arrival_order([as_numbers(rows.column("order0"))], [as_numbers(rows.column(TIE))])
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
         self.like = rows.select([ROW]).slice(0, 0)

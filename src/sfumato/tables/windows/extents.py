@@ -9,15 +9,21 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.operators.arrays import longer
-from sfumato.operators.state.declared import Array, Part
+from sfumato.operators.state.declared import Array, Optional, Part
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from sfumato.operators.windows.extents import LONGEST, Extents
-from sfumato.tables.arrival_order import Arrival, arrival_order
+from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.arrow import as_numbers, as_times, fields_of
+from sfumato.tables.disorder.released import (
+    RELEASED,
+    LateRowBuffer,
+    punctuations_of,
+    release_order,
+)
 from sfumato.tables.keys import KeyIndex
-from sfumato.tables.operator import ROW, TIE, TableOperator
+from sfumato.tables.operator import ROW, TableOperator
 from sfumato.tables.row_store import RowStore
-from sfumato.tables.windows.columns import TIMES, alternatives_of, progress_of, punctuations_of
+from sfumato.tables.windows.columns import TIMES, alternatives_of
 from sfumato.tables.windows.window_aggregate import WindowTableConfig
 from sfumato.windows import Range
 
@@ -29,6 +35,7 @@ class ExtentTableConfig(WindowTableConfig):
     """Settings of extents over tables.
 
     scope : numbers of the keys that share a punctuation; None: no punctuations, rows in order
+    by_source : late rows have the punctuation of a source, see `LateRowBuffer`
     members : the rows of the extents come out, with the results of each
     time : what the order is: "timestamp", "timestamp_ntz" or "long"
     key_names : of the columns key0.. in the answers
@@ -36,11 +43,12 @@ class ExtentTableConfig(WindowTableConfig):
 
     window: Range
     scope: tuple[int, ...] | None
+    by_source: bool = False
     members: bool = False
     time: str = "long"
     key_names: tuple[str, ...] = ()
 
-    kind, version = "extents", 4
+    kind, version = "extents", 5
 
     def __post_init__(self) -> None:
         if self.shared:  # keys go by themselves, see `forget_expired`
@@ -54,8 +62,7 @@ class ExtentTableConfig(WindowTableConfig):
     def arrival(self, side: int = 0) -> Arrival:
         if self.scope is None:
             return super().arrival(side)
-        # Late rows of a punctuation came after the rows that it let out.
-        return Arrival(("late", "order0"), scope=tuple(f"key{i}" for i in self.scope))
+        return Arrival(RELEASED)
 
     def make(self) -> TableExtents:
         return TableExtents(self)
@@ -76,6 +83,7 @@ class TableExtents(TableOperator):
         "seen": Array(int, "scopes", low=0),
         "operator": Part(),
         "rows": Part(),
+        "late_rows": Optional(Part("_new_buffer")),
     }
 
     def __init__(self, config: ExtentTableConfig) -> None:
@@ -89,6 +97,14 @@ class TableExtents(TableOperator):
             **config.options,
         )  # fmt: skip
         self.rows = RowStore()  # of members, by the numbers of the operator
+        buffered = config.scope is not None and config.by_source
+        self.late_rows = self._new_buffer() if buffered else None
+
+    def _new_buffer(self) -> LateRowBuffer:
+        return LateRowBuffer(self.config.scope or ())
+
+    def settled(self, rows: pa.Table) -> pa.Table:
+        return rows if self.late_rows is None else self.late_rows.settled(rows)
 
     def usable(self, rows: pa.Table) -> np.ndarray:
         known = super().usable(rows)
@@ -100,11 +116,7 @@ class TableExtents(TableOperator):
         """Rows as they arrived, or as the disorder controller let them out."""
         if self.config.scope is None:
             return super().arrange(rows)
-        late = as_numbers(rows.column("late"))
-        scope = self._scope(rows)
-        progress = progress_of(scope, punctuations_of(rows), late != 0)
-        columns = [as_numbers(rows.column(name)) for name in self.config.arrival().columns]
-        return arrival_order([progress, *columns], [as_numbers(rows.column(TIE))])
+        return release_order(rows)
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
         group = scope = self.codes(rows)
@@ -155,7 +167,9 @@ class TableExtents(TableOperator):
         return self._tables(self.operator.idle(quiet))
 
     def flush(self) -> list[pa.Table]:
-        return self._tables(self.operator.flush())
+        rest = None if self.late_rows is None else self.late_rows.rest()
+        before = [] if rest is None else self.arranged(rest, 0)
+        return [*before, *self._tables(self.operator.flush())]
 
     def counters(self) -> dict[str, int]:
         own, counts = self.operator.counters, super().counters()

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
 from typing import Any
@@ -25,6 +25,7 @@ class WindowQuery(ABC):
     """The query over a frame; checks what the arguments name.
 
     wanted : the aggregates    the others : see `window_aggregate`
+    by_extent : rows are tuples per extent that they may be in, and `order` is in the extent
     """
 
     frame: Frame
@@ -34,6 +35,7 @@ class WindowQuery(ABC):
     key: str | Sequence[str] | None
     existence: str | None
     distribution: int | None
+    by_extent: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         frame = self.frame
@@ -51,6 +53,8 @@ class WindowQuery(ABC):
                     "probabilities: leave it out"
                 )
         frame.require_orders("order", self.orders)
+        if not self.by_extent:
+            frame.require_event_time("order", self.orders)
         if isinstance(self.window, Range):
             self._check_time()
         if isinstance(self.window, Delta) and self.window.on not in frame.attributes:
@@ -243,7 +247,7 @@ class WindowQuery(ABC):
             names = tuple(f"key{i}" for i in range(len(self.keys)))
             return ExtentTableConfig(
                 window=self.window, scope=self.scope, members=members, time=self.time,
-                key_names=names, **common,
+                by_source=self.controlled and self.frame.by_source, key_names=names, **common,
             )  # fmt: skip
         on = self.number_of(self.window.on) if isinstance(self.window, Delta) else 0
         return RowWindowTableConfig(

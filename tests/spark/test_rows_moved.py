@@ -1,0 +1,100 @@
+"""What moves the rows of a controller, on their way to another operator, changes no answer."""
+
+from __future__ import annotations
+
+import pytest
+
+import sfumato as sf
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def readings(spark):
+    """One row per second; every third one arrives after more than the controller waits."""
+    return spark.range(240).selectExpr(
+        "id", "id % 5 AS device", "timestamp_seconds(id) AS made",
+        "timestamp_seconds(id + IF(id % 3 = 0, 12, 1)) AS arrival",
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def devices(spark):
+    return spark.range(5).selectExpr("id AS device", "id % 2 AS site")
+
+
+def ordered(rows):
+    return sf.reorder(rows, event_time="made", arrival="arrival", max_delay="10 seconds")
+
+
+def counted(rows):
+    window = sf.Range("5 seconds")
+    found = sf.window_aggregate(rows, {"n": "count(*)"}, window=window, order="made")
+    return found.selectExpr("window.start", "n.mean AS n", "late")
+
+
+def earlier(rows):
+    found = sf.earlier_values(rows, "id", order="made", key="device")
+    return found.select("id", "late", "earlier_id", "age_id")
+
+
+def ranked(rows):
+    found = sf.top_k(rows, 2, by="id", window=sf.Range("7 seconds"), order="made")
+    return found.selectExpr("time", "rank", "score", "row.id")
+
+
+def tuples(frame):
+    return sorted(map(tuple, frame.collect()))
+
+
+def shuffled(rows, devices):
+    return rows.hint("merge").join(devices, "device")
+
+
+@pytest.mark.parametrize("query", [counted, earlier, ranked], ids=lambda query: query.__name__)
+def test_a_join_a_repartition_a_sort_and_a_file_between_change_no_answer(
+    spark, readings, devices, tmp_path, query
+):
+    rows = ordered(readings)
+    expected = tuples(query(rows))
+    assert len(expected) > 40
+    assert tuples(query(shuffled(rows, devices))) == expected
+    assert tuples(query(rows.repartition(4))) == expected
+    assert tuples(query(rows.orderBy("device", "id", ascending=False))) == expected
+    rows.repartition(3).write.parquet(str(tmp_path / "rows"))
+    assert tuples(query(spark.read.parquet(str(tmp_path / "rows")))) == expected
+
+
+def test_a_join_between_that_shuffles_a_stream_changes_no_answer(
+    spark, readings, devices, tmp_path
+):
+    for number in range(3):  # three micro-batches
+        part = readings.where(f"id DIV 80 = {number}").orderBy("arrival")
+        part.coalesce(1).write.mode("append").parquet(str(tmp_path / "in"))
+
+    def start():
+        reader = spark.readStream.schema(readings.schema).option("maxFilesPerTrigger", 1)
+        rows = shuffled(ordered(reader.parquet(str(tmp_path / "in"))), devices)
+        writer = counted(rows).writeStream.option("checkpointLocation", str(tmp_path / "state"))
+        writer = writer.format("parquet").trigger(availableNow=True)
+        return writer.start(str(tmp_path / "out"))
+
+    sf.run_to_end(spark, start)
+    expected = tuples(counted(ordered(readings)))
+    assert sum(row[1] for row in expected) == 240
+    assert tuples(spark.read.parquet(str(tmp_path / "out"))) == expected
+
+
+def test_an_order_that_is_not_the_event_time_is_refused_and_a_new_name_of_it_is_not(readings):
+    rows = ordered(readings)
+    renamed = rows.withColumnRenamed("made", "at")
+    window = {"window": sf.Range("5 seconds"), "order": "at"}
+    found = sf.window_aggregate(renamed, {"n": "count(*)"}, **window)
+    assert found.selectExpr("sum(n.mean)").first()[0] == 240
+    moved = rows.selectExpr("*", "made - INTERVAL 4 HOURS AS local")
+    for order in ("local", "arrival"):
+        with pytest.raises(ValueError, match='Write order="made"'):
+            sf.window_aggregate(moved, {"n": "count(*)"}, window=sf.Range("1 day"), order=order)
+    converted = rows.selectExpr("id", "made - INTERVAL 4 HOURS AS made", "late", "punctuation")
+    with pytest.raises(ValueError, match="does not have it any more as it was"):
+        sf.window_aggregate(converted, {"n": "count(*)"}, window=sf.Range("1 day"), order="made")
