@@ -32,6 +32,7 @@ class NamedQueries:
         self.spark, self.texts = spark, texts
         self.rankings = RankingGroups(fold=folds_case(spark), share=share)
         scripts = {name: _readable(text) for name, text in texts.items()}
+        self._scripts = scripts
         needed = _needed(scripts, wanted)
         for name, script in scripts.items():
             if script is not None and name in needed:
@@ -46,6 +47,10 @@ class NamedQueries:
         text = self.texts[name]
         with operators_of(name):
             return Planner(self.spark, text, self.rankings).answers(parsed(text).statements)
+
+    def read_by(self, name: str) -> set[str]:
+        """The names of the queries that are read for one of them, itself among them."""
+        return _needed(self._scripts, [name])
 
     def with_(self, name: str) -> list[str]:
         """The names of the queries that are answered with one, itself among them; or none."""
