@@ -238,3 +238,91 @@ def test_a_wrong_place_for_late_rows_is_named(tmp_path, text, said):
         parse_pipeline(text, tmp_path / "p.toml")
     assert said in str(error.value)
     assert re.match(r"`sinks.(on_time|behind).late`", str(error.value))
+
+
+CHANGES = {
+    "the first goes": (["a", "b", "c"], ["b", "c"]),
+    "another comes first": (["a", "b"], ["z", "a", "b"]),
+    "one becomes two": (["a"], ["a", "b"]),
+    "two become one": (["a", "b"], ["b"]),
+    "one of equal k comes": (["a"], ["d", "a"]),
+    "one is called otherwise": (["a", "b"], ["e", "b"]),
+    "all others come": (["a", "b"], ["c"]),
+}
+ASKED = {"a": (3, 2), "b": (2, 3), "c": (4, 5), "d": (3, 4), "e": (3, 2), "z": (5, 1)}
+
+
+def pipeline_of(names):
+    text = 'checkpoint = "state"\n[sources.S]\nformat = "json"\npath = "in"\n'
+    text += 'schema = "t timestamp, x double"\n'
+    for name in names:
+        k, every = ASKED[name]
+        text += f'[queries.{name}]\nsql = "SELECT TOP {k} x, time, rank FROM S '
+        text += f'[RANGE 20 minutes WATTR t] RANK BY x FREQUENCY {every} minutes"\n'
+        text += f'[sinks.{name}]\nquery = "{name}"\nformat = "parquet"\npath = "out/{name}"\n'
+    return text
+
+
+def values(first, last):
+    return [(START + timedelta(seconds=s), float(s * 7919 % 101)) for s in range(first, last, 10)]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("change", CHANGES)
+def test_queries_of_a_ranking_come_and_go(spark, tmp_path, change):
+    """Each answer is right, none is given twice, and none is late; a query that stays has all."""
+    before, after = CHANGES[change]
+    bounds = [0, 1500, 3000, 4500]
+    seen = {}
+    for part, names in enumerate([before, after, before]):
+        given = values(*bounds[part : part + 2])
+        content = [{"t": at.isoformat(), "x": x} for at, x in given]
+        put(tmp_path / "in", f"{part}.json", content)
+        os.utime(tmp_path / "in" / f"{part}.json", (part + 1, part + 1))
+        text = pipeline_of(names)
+        code, said = ran(spark, tmp_path, text, width=200)
+        assert code == 0, said
+        drop_views(spark, parse_pipeline(text, tmp_path / "p.toml"))
+        for name in names:
+            seen.setdefault(name, []).append((bounds[part], bounds[part + 1] - 10))
+    rows_of = values(0, bounds[-1])
+    for name, runs in seen.items():
+        (k, every), folder = ASKED[name], tmp_path / "out" / name
+        table = ds.dataset(list(map(str, folder.glob("*.parquet")))).to_table()
+        answers = {}
+        for row in table.to_pylist():
+            at = row["time"].replace(tzinfo=UTC)
+            assert row["rank"] not in answers.setdefault(at, {}), "an answer came twice"
+            answers[at][row["rank"]] = row["x"]
+        for at, ranked in answers.items():
+            held = [x for t, x in rows_of if at - timedelta(minutes=20) <= t < at]
+            best = sorted(held, reverse=True)[:k]
+            assert [ranked[i + 1] for i in range(len(ranked))] == best
+        bound = timedelta(minutes=every)
+        for first, last in _stretches(runs):
+            begin, end = (START + timedelta(seconds=s) for s in (first, last))
+            times = sorted(at for at in answers if begin <= at <= end)
+            gaps = zip([begin, *times], [*times, end], strict=True)
+            assert all(b - a <= bound for a, b in gaps), "an answer is missing"
+
+
+def _stretches(runs):
+    """Times from where on to where a query is there, of runs that follow each other."""
+    found = [list(runs[0])]
+    for first, last in runs[1:]:
+        if first - found[-1][1] <= 10:
+            found[-1][1] = last
+        else:
+            found.append([first, last])
+    return found
+
+
+@pytest.mark.spark
+def test_a_sink_that_has_written_answers_of_another_ranking_is_refused(spark, tmp_path):
+    put(tmp_path / "in", "0.json", [{"t": at.isoformat(), "x": x} for at, x in values(0, 600)])
+    text = pipeline_of(["a", "b"])
+    assert ran(spark, tmp_path, text)[0] == 0
+    drop_views(spark, parse_pipeline(text, tmp_path / "p.toml"))
+    with pytest.raises(PipelineError, match=r"sinks\.a.*what is ranked has changed.*another name"):
+        ran(spark, tmp_path, text.replace("RANK BY x", "RANK BY -x"))
+    drop_views(spark, parse_pipeline(text, tmp_path / "p.toml"))

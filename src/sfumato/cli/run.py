@@ -61,12 +61,13 @@ def run(
         folder = pipeline.checkpoint
         if folder is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sfumato-"))
-        shared = SharedRuns(spark, folder)
+        shared = SharedRuns(spark, folder, kept=pipeline.checkpoint is not None)
         with ending(spark, last=False) if pipeline.flush else nullcontext():
             defined = define(spark, pipeline, shared)
         frames = defined.frames
         streams = [sink for sink in pipeline.sinks if frames[sink.query].isStreaming]
         refuse_static_sinks(pipeline, frames)
+        shared.check(streams, defined.read_by)
         if streams and pipeline.checkpoint is None and not (log and log.machines):
             console.print("No checkpoint folder: the next run begins anew.", style="dim")
         for sink in pipeline.sinks:
@@ -84,7 +85,7 @@ def run(
         if shown is not None:
             shown.tell(pipeline, defined.plans, after)
         if once and pipeline.flush:
-            last = SharedRuns(spark, folder)
+            last = SharedRuns(spark, folder, kept=shared.kept)
             with ending(spark, last=True):
                 ended = define(spark, pipeline, last)
             for sink_at_work, shared_run in zip(before, last.runs, strict=True):
@@ -128,11 +129,13 @@ class Defined:
     """The frames of a pipeline's sources and queries, and what its queries do, also in words.
 
     parted : by query, the rows that several sinks share, late ones and others
+    read_by : the names of the queries that are read for one of them
     """
 
     frames: dict[str, DataFrame]
     plans: dict[str, str]
     steps: dict[str, Step]
+    read_by: Callable[[str], set[str]]
     parted: dict[str, DataFrame] = field(default_factory=dict)
 
     def rows_of(self, sink: Sink) -> DataFrame:
@@ -148,19 +151,19 @@ def define(spark: SparkSession, pipeline: Pipeline, shared: SharedRuns | None = 
 
     shared : takes down the TOP queries that are answered by one run; None: they are not
     """
-    defined = Defined({}, {}, {})
-    for source in pipeline.sources:
-        names = [name for name in (source.name, source.dead_letters) if name is not None]
-        made = _built(f"sources.{source.name}", partial(_source, spark, source))
-        for name, table in zip(names, made, strict=True):
-            table.df.createOrReplaceTempView(name)
-            defined.frames[name] = table.df
     queries = NamedQueries(
         spark,
         {query.name: query.sql for query in pipeline.queries},
         [sink.query for sink in pipeline.sinks],
         None if shared is None else shared.share,
     )
+    defined = Defined({}, {}, {}, queries.read_by)
+    for source in pipeline.sources:
+        names = [name for name in (source.name, source.dead_letters) if name is not None]
+        made = _built(f"sources.{source.name}", partial(_source, spark, source))
+        for name, table in zip(names, made, strict=True):
+            table.df.createOrReplaceTempView(name)
+            defined.frames[name] = table.df
     for query in pipeline.queries:
         planned = _built(f"queries.{query.name}.sql", partial(queries.frames, query.name))
         if len(planned) != 1:

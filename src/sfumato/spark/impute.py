@@ -13,7 +13,7 @@ from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.entrance import public
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.imputation import Imputation, PreparedRepository
-from sfumato.spark.model.names import Passed, column, under_fixed_names
+from sfumato.spark.model.names import Passed, column, under_fixed_names, without_constraints
 from sfumato.spark.runtime.run_operator import metrics_name
 from sfumato.tables.imputation.arguments import BEYOND, IMPUTED_BY
 from sfumato.tables.imputation.imputation import UNIMPUTABLE, impute_table, numbers_of
@@ -102,7 +102,8 @@ def impute_frame(df: DataFrame, imputation: Imputation, name: str | None = None)
     passed, own = Passed(df.schema, df.columns), len(df.columns)
     answers = passed.named().add(ALTERNATIVES, _alternatives(settings.attributes))
     answers = answers.add(IMPUTED_BY, StringType()).add(BEYOND, BooleanType())
-    done = under_fixed_names(df.select("*", *wanted)).mapInArrow(_worker(prepared, own), answers)
+    read = without_constraints(under_fixed_names(df.select("*", *wanted)))
+    done = read.mapInArrow(_worker(prepared, own), answers)
     observed = _observed(done, metrics_name("impute", name))
     return observed.select(*passed.columns(), ALTERNATIVES, IMPUTED_BY)
 

@@ -162,6 +162,20 @@ class Schedule(Operator):
             cycle = self.table.cycle
             self._switch = self.origin + ((now - self.origin) // cycle + 1) * cycle
 
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Call queries by other names; when each is answered stays.
+
+        names : old name -> new name. A name that the running timetable knows already stays free for
+        the query that it means there: the one to be called so keeps its own.
+        """
+        taken = {*self.queries, *self.waiting, *self._planned}
+        names = {old: new for old, new in names.items() if new not in taken}
+        for known in (self.queries, self.waiting, self._planned):
+            renamed = {names.get(name, name): query for name, query in known.items()}
+            known.clear()
+            known.update(renamed)
+        self._live.clear()
+
     @property
     def course(self) -> dict[str, Any]:
         """What is saved: the queries, where their timetable began, and how far it was taken."""

@@ -153,6 +153,14 @@ class TopKWindow(ScheduledWindow, Operator):
         else:
             del self.unstarted[name]
 
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Call queries by other names, old -> new (see Schedule.rename)."""
+        if self.schedule is not None:
+            self.schedule.rename(names)
+        else:
+            known = self.unstarted
+            self.unstarted = {names.get(name, name): query for name, query in known.items()}
+
     @property
     def queries(self) -> dict[str, Query]:
         """The queries that are registered, name -> (k, every)."""

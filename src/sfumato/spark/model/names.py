@@ -103,3 +103,17 @@ def renamed(
 def under_fixed_names(df: DataFrame) -> DataFrame:
     """The frame with columns c0, c1, ... by position."""
     return df.toDF(*(fixed(i) for i in range(len(df.columns))))
+
+
+def without_constraints(df: DataFrame) -> DataFrame:
+    """The same rows and columns, of which Spark derives nothing from how they are computed.
+
+    Spark keeps conditions that hold for rows, such as `tie = xxhash64(c0, ..., c99)`, and writes
+    each one again for every column that gets another name: twice as many per column, 2**100 here.
+    An Expand, which a table of values in rows is made by, passes no condition on; one with one
+    value per row gives the rows as they are.
+
+    df : its columns have names without dots, and none is called `__value` or `__name`
+    """
+    valued = df.select("*", F.lit(0).alias("__value"))
+    return valued.unpivot(df.columns, ["__value"], "__name", "__value").select(*df.columns)

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from sfumato.spark.crossing import chunks
 from sfumato.spark.crossing.columns_once import Cells
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.spark.model.names import Passed, column, fixed
+from sfumato.spark.model.names import Passed, column, fixed, without_constraints
 from sfumato.spark.model.same import Constant, Whole
 from sfumato.tables.link import INVALID, LATE
 from sfumato.tables.operator import ROW, TIE
@@ -154,10 +154,19 @@ class Reader:
         """The same by names that are this reader's own."""
         return {f"{self.name}_{name}": found for name, found in self.computed.items()}
 
+    @property
+    def tie(self) -> str:
+        """The name under which `ties` of this reader's own are computed."""
+        return f"{self.name}_{TIE}"
+
+    def ties(self, names: Sequence[str]) -> dict[str, Column]:
+        """What distinguishes rows where the operator takes them in an order, by `tie`."""
+        return {self.tie: self.input.tie(names)} if self.input.ordered else {}
+
     def read(self, rows: DataFrame, names: Sequence[str]) -> tuple[DataFrame, list[str]]:
         """`rows` and behind them the columns that the operator reads, but `row`; their names.
 
-        names : those of the columns c0, c1, ... of `rows`, which has `values` too
+        names : those of the columns c0, c1, ... of `rows`, which has `values` and `ties` too
         """
         one = self.input
         columns = {
@@ -167,7 +176,7 @@ class Reader:
         }
         columns |= {name: F.col(f"{self.name}_{name}") for name in self.computed}
         if one.ordered:
-            columns[TIE] = one.tie(names)
+            columns[TIE] = F.col(self.tie)
         found = rows.select("*", *(cells.alias(name) for name, cells in columns.items()))
         if not one.validated:
             return found, list(columns)
@@ -214,6 +223,10 @@ def projected(reader: Reader, buckets: int) -> tuple[DataFrame, Cells]:
     values = {name: of for one in reader.all() for name, of in one.values.items()}
     given = [*(fixed(i) for i in range(len(names))), *values]
     rows = frame.select("*", *values.values()).toDF(*given)
+    ties = {name: of for one in reader.all() for name, of in one.ties(names).items()}
+    given += ties
+    # Below this everything that is computed of many columns, above it names are given to them.
+    rows = without_constraints(rows.select("*", *(of.alias(name) for name, of in ties.items())))
     riders: dict[str, Cells] = {}
     for rider in reader.all():
         rows, own = rider.read(rows, names)

@@ -159,11 +159,14 @@ class Ranking(Answers):
         group = rankings.group_of(wish, self.text)
         if group.frame is None:
             group.frame = rankings.shared(group, self._answers(group))
-        name = group.names()[wish.k, wish.every]
+        wanted = wish.k, wish.every
+        name, label = group.names()[wanted], group.labels()[wanted]
         step = group.frame.step
         assert isinstance(step, Ranked)
         column = _called("query", self._columns())
-        df = group.frame.df.where(F.col(quoted(column)) == F.lit(name))
+        df = group.frame.df.where(F.col(quoted(column)) == F.lit(label))
+        if name != label:
+            df = df.withColumn(column, F.lit(name))
         source.frame, source.changed = Frame(df, replace(step, name=name)), True
         top, number = wish.top
         edits.replace(start_of(top), end_of(number), "" if wish.rest else "*")
@@ -185,8 +188,8 @@ class Ranking(Answers):
         by, rules = self._score(), self._column(wish.rules)
         existence, streams = self._column(wish.existence), self._column(wish.streams)
         queries = [
-            Top(k, None if every is None else timedelta(microseconds=every), name)
-            for (k, every), name in group.names().items()
+            Top(k, None if every is None else timedelta(microseconds=every), label)
+            for (k, every), label in group.labels().items()
         ]
         options: dict[str, Any] = dict(wish.semantics)
         place = wish.clauses[0] if wish.clauses else source.node
@@ -214,7 +217,10 @@ class Ranking(Answers):
         step = Ranked(
             input=frame.step,
             window=window,
-            queries=tuple((q.label, q.k, q.interval or otherwise) for q in queries),
+            queries=tuple(
+                (name, q.k, q.interval or otherwise)
+                for name, q in zip(group.names().values(), queries, strict=True)
+            ),
             name="",
             by=by,
             ascending=wish.ascending,

@@ -15,12 +15,20 @@ class RankingGroup:
     """TOP queries over the same table, window, filter and ranking, and what answers them.
 
     wanted : (k, FREQUENCY in microseconds or None) of each;  members : the names of their
-    statements, one a query, where these have names
+    statements, one a query, where these have names;  key : the words that say what is ranked
     """
 
     wanted: list[tuple[int, int | None]] = field(default_factory=list)
     members: list[str] = field(default_factory=list)
+    key: tuple[str, ...] = ()
     frame: Frame | None = None
+
+    def labels(self) -> dict[tuple[int, int | None], str]:
+        """What each query is called in state and in files: the same whichever others there are."""
+        return {
+            (k, every): f"top_{k}" + (f" every {spelled(every)}" if every else "")
+            for k, every in self.wanted
+        }
 
     def names(self) -> dict[tuple[int, int | None], str]:
         """What the queries are called: top_3, and `top_3 every 2 min` to tell two apart."""
@@ -39,7 +47,7 @@ class RankingGroups:
     ) -> None:
         """fold : whether names that differ in case only are the same
         share : given a group's answers, what its queries are to read instead, so that a run whose
-            parts go different ways need not be repeated; called once a group of several"""
+            parts go different ways need not be repeated; called once per group of named queries"""
         self.fold, self._share = fold, share
         self._groups: dict[tuple[str, ...], RankingGroup] = {}
         self._of: dict[
@@ -54,7 +62,8 @@ class RankingGroups:
         for block in body.blocks():
             wish = asked([clause for clause in block if isinstance(clause, Clause)], text)
             if wish is not None:
-                group = self._groups.setdefault(self._signature(block, text), RankingGroup())
+                key = self._signature(block, text)
+                group = self._groups.setdefault(key, RankingGroup(key=key))
                 self._add(group, wish, text, name)
 
     def group_of(self, wish: Asked, text: str) -> RankingGroup:
@@ -66,7 +75,7 @@ class RankingGroups:
 
     def shared(self, group: RankingGroup, answers: Frame) -> Frame:
         """What the queries of a group read as the answers to all of them."""
-        if self._share is None or len(group.members) < 2:
+        if self._share is None or not any(group.members):
             return answers
         return self._share(group, answers)
 

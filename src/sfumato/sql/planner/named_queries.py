@@ -34,6 +34,7 @@ class NamedQueries:
         self.rankings = RankingGroups(fold=folds_case(spark), share=share)
         trusted = is_trusted(spark)
         scripts = {name: _readable(text, trusted) for name, text in texts.items()}
+        self._scripts = scripts
         needed = _needed(scripts, wanted)
         for name, script in scripts.items():
             if script is not None and name in needed:
@@ -49,6 +50,10 @@ class NamedQueries:
         with operators_of(name):
             statements = parsed(text, trusted=is_trusted(self.spark)).statements
             return Planner(self.spark, text, self.rankings).answers(statements)
+
+    def read_by(self, name: str) -> set[str]:
+        """The names of the queries that are read for one of them, itself among them."""
+        return _needed(self._scripts, [name])
 
     def with_(self, name: str) -> list[str]:
         """The names of the queries that are answered with one, itself among them; or none."""

@@ -1,6 +1,6 @@
 """The top-k windows of keys, and the rows and rules that they still need."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -234,8 +234,12 @@ class KeyWindows(Stateful):
             self.rules.keep(np.concatenate([window.held_tuples.rule for window in self.windows]))
 
     def register(self, queries: dict[str, tuple[int, int]]) -> None:
-        """Let all windows answer just these queries (see `Schedule`: no bound is missed)."""
+        """Let all windows answer just these queries (see `Schedule`: no bound is missed).
+
+        A query that only has another name now goes on as it was.
+        """
         for key, window in enumerate(self.windows):
+            window.rename(_renamed(window.queries, queries))
             known = window.queries
             for name in [name for name in queries if name not in known]:
                 window.add(name, *queries[name])
@@ -271,3 +275,17 @@ class KeyWindows(Stateful):
     def numbers(self) -> Ints:
         """int64[]: numbers of the rows of all that windows hold."""
         return np.concatenate([np.empty(0, np.int64), *(held.number for held in self.held)])
+
+
+def _renamed(
+    known: Mapping[str, tuple[int, int]], queries: Mapping[str, tuple[int, int]]
+) -> dict[str, str]:
+    """Old and new names of the queries that ask the same as before under another name."""
+    fresh = [name for name in queries if name not in known]
+    found = {}
+    for old, query in known.items():
+        same = next((name for name in fresh if queries[name] == query), None)
+        if old not in queries and same is not None:
+            found[old] = same
+            fresh.remove(same)
+    return found
