@@ -20,6 +20,7 @@ LOADERS = (
     datasets.gas,
     datasets.geolife,
     datasets.iceberg_sightings,
+    datasets.out_of_order_sessions,
 )
 
 

@@ -87,9 +87,10 @@ def test_within_the_distance_of_a_selectivity_that_share_of_pairs_match():
 
 
 @pytest.mark.parametrize("kind", [PlainNestedJoin, IndexMatchJoin])
-def test_the_papers_joins_give_the_answers_of_the_library(kind):
-    arrivals = pair(3)
-    options = {"within": 0.6, "probability": 0.3, "window": Rows(20, 0.9)}
+@pytest.mark.parametrize(("samples", "rows", "within"), [(4, 20, 0.6), (30, 60, 0.3)])
+def test_the_papers_joins_give_the_answers_of_the_library(kind, samples, rows, within):
+    arrivals = pair(3, n=200 if rows > 20 else 60, samples=samples)
+    options = {"within": within, "probability": 0.3, "window": Rows(rows, 0.9)}
     ours, theirs = SimilarityJoin(1, **options), kind(1, **options, strategy="nested")
     expected, got = ours.process(arrivals), theirs.process(arrivals)
     assert len(expected) > 20
@@ -98,6 +99,25 @@ def test_the_papers_joins_give_the_answers_of_the_library(kind):
     np.testing.assert_allclose(got.probability, expected.probability, rtol=1e-12)
     if kind is IndexMatchJoin:
         assert theirs.counters["candidates"] < theirs.counters["pairs"]
+
+
+def test_index_match_rules_out_tuples_whose_regions_overlap():
+    # Nine samples of ten lie far apart; the tenth of each lies with those of the other tuple.
+    values = np.array([[0.0] * 9 + [10.0], [10.0] * 9 + [0.0]])
+    arrivals = Arrivals(
+        side=np.array([0, 1], np.uint8),
+        key=np.zeros(2, np.int64),
+        offsets=np.array([0, 10, 20]),
+        prob=np.full(20, 0.1),
+        points=values.reshape(-1, 1),
+    )
+    options = {"within": 1.0, "window": Rows(5, 0.9), "strategy": "nested"}
+    candidates = []
+    for probability in (0.1, 0.5):
+        join = IndexMatchJoin(1, probability=probability, **options)
+        join.process(arrivals)
+        candidates.append(join.counters["candidates"])
+    assert candidates == [1, 0]  # Pr(match) is 2 * 0.9 * 0.1 = 0.18, at most 1 - 0.8 * 0.8
 
 
 def test_a_join_continued_by_another_strategy_goes_on_where_the_first_stood():

@@ -15,6 +15,7 @@ _MODULES = (
     "disorder.drops",
     "disorder.bursts",
     "multi_top_k.plan_loads",
+    "multi_top_k.real_loads",
     "multi_top_k.planning",
     "incomplete_joins.pairs_found",
 )

@@ -169,6 +169,17 @@ def iceberg_sightings(folder: Path) -> pd.DataFrame:
     return pd.concat([_season(path) for path in paths], ignore_index=True)
 
 
+def out_of_order_sessions(folder: Path) -> pd.DataFrame:
+    """Sessions of the OoO-Dataset over UMTS: session, event_time, arrival_time (UTC).
+
+    Rows are in order of session and arrival. `ooo_dataset_d.parquet`: sessions d-1 to d-5.
+    """
+    table = _parquet(folder, "ooo_dataset_d.parquet")[["session", "event_time", "arrival_time"]]
+    for name in ("event_time", "arrival_time"):
+        table[name] = pd.to_datetime(table[name]).dt.tz_localize(None).astype("datetime64[us]")
+    return table.sort_values(["session", "arrival_time"], kind="stable", ignore_index=True)
+
+
 def scaled(values: Floats) -> Floats:
     """Every column to [0, 1]."""
     low, high = values.min(axis=0), values.max(axis=0)

@@ -47,13 +47,15 @@ class Experiment:
     against the claim.
     """
 
-    name: str  # the paper's letter and the figure's number: A10; a table is DT9
+    name: str  # the paper's letter and the figure's number: A10; a table is DT9, a variant C7R
     title: str
     claim: str  # what the paper reports, in our words, with its numbers
     source: str  # paper, section, figure
     measure: Callable[[Setting], pd.DataFrame]
     draw: Callable[[pd.DataFrame], Any]
     judge: Callable[[pd.DataFrame], Verdict]
+    # Data, sizes and parameters that differ from the paper's, one sentence each.
+    substitutions: tuple[str, ...] = ()
 
     def chart(self, rows: pd.DataFrame, note: str = "") -> Any:
         """The chart with its title, and a note below it."""

@@ -78,8 +78,13 @@ def page(experiments: Iterable[Experiment], folder: Path, charts: str) -> str:
 PAGE = """\
 # Results: the papers' figures, measured again
 
-Written by `sfumato reproduce --all --page`; every number comes from the Parquet files
-beside the charts in `{charts}`.
+Written by `sfumato reproduce --all --page`. Every number and every verdict is computed from the
+Parquet files next to the charts in `{charts}`.
+
+A verdict compares the measured rows with what the text of the paper states: `reproduced` if every
+part of the claim holds, `refuted` if its main part is contradicted, `differs` otherwise, with the
+parts that do not hold. "Substitutions" lists the data, sizes and parameters that are not the
+paper's. [Errata of the papers](research/errata.md) lists misprints found on the way.
 
 | experiment | what | verdict |
 |---|---|---|
@@ -91,7 +96,7 @@ SECTION = """
 **{0.title}** ({0.source})
 
 - Claim: {0.claim}
-- Verdict: **{1.status}**. {1.because}{note}
+- Verdict: **{1.status}**. {1.because}{substitutions}{note}
 
 ![{0.title}]({charts}/{0.name}.svg)"""
 
@@ -99,4 +104,11 @@ SECTION = """
 def _section(experiment: Experiment, result: Result, charts: str) -> str:
     note = provenance(result)
     note = f"\n- Note: {note}." if note else ""
-    return SECTION.format(experiment, experiment.judge(result.rows), note=note, charts=charts)
+    listed = "".join(f"\n  - {sentence}" for sentence in experiment.substitutions)
+    return SECTION.format(
+        experiment,
+        experiment.judge(result.rows),
+        substitutions=f"\n- Substitutions:{listed}" if listed else "\n- Substitutions: none known.",
+        note=note,
+        charts=charts,
+    )

@@ -162,6 +162,23 @@ def iceberg_sightings() -> pd.DataFrame:
     return table.sort_values(["iceberg_number", "ts"], kind="stable", ignore_index=True)
 
 
+def out_of_order_sessions() -> pd.DataFrame:
+    """Five sessions of ten minutes, 14 to 18 rows per second, delays with a heavy tail."""
+    rng = np.random.default_rng(9)
+    parts = []
+    for number, rate in enumerate((16, 18, 16, 14, 14), 1):
+        rows = 600 * rate
+        event = np.sort(rng.uniform(0, 600e6, rows)).astype(np.int64)
+        delay = (1e5 * rng.lognormal(0, 0.5, rows) + 1e4 * rng.pareto(1.5, rows)).astype(np.int64)
+        part = pd.DataFrame({"session": f"d-{number}"}, range(rows))
+        part["event_time"] = START + event.astype("timedelta64[us]")
+        part["arrival_time"] = part.event_time + np.minimum(delay, 5_000_000) * np.timedelta64(
+            1, "us"
+        )
+        parts.append(part.sort_values("arrival_time", kind="stable"))
+    return pd.concat(parts, ignore_index=True)
+
+
 SETS: dict[str, tuple[Callable[..., Any], Callable[[], Any]]] = {
     "UCR archive": (datasets.ucr, ucr),
     "Intel lab": (datasets.intel_lab, intel_lab),
@@ -171,6 +188,7 @@ SETS: dict[str, tuple[Callable[..., Any], Callable[[], Any]]] = {
     "gas": (datasets.gas, gas),
     "GeoLife": (datasets.geolife, geolife),
     "Iceberg Patrol": (datasets.iceberg_sightings, iceberg_sightings),
+    "OoO-Dataset": (datasets.out_of_order_sessions, out_of_order_sessions),
 }
 
 

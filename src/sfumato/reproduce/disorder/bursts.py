@@ -10,6 +10,7 @@ from sfumato.reproduce.experiment import Experiment, Setting, Verdict, verdict
 from sfumato.reproduce.repeats import means
 
 LENGTH = 1_000  # seconds of a set
+STEADY = 1.1  # growth that counts as none
 
 
 def cost_of_a_burst(setting: Setting) -> pd.DataFrame:
@@ -25,7 +26,7 @@ def cost_of_a_burst(setting: Setting) -> pd.DataFrame:
 
 
 def judge_burst(measured: pd.DataFrame) -> Verdict:
-    """MAX's waiting and buffer grow with the burst; DRATIO's grow by less than a quarter."""
+    """MAX's waiting and buffer at least double with the burst; DRATIO's grow by a tenth at most."""
     growth = {}
     for measure in MEASURES:
         part = measured[measured.measure == measure].set_index("disorder")
@@ -38,9 +39,17 @@ def judge_burst(measured: pd.DataFrame) -> Verdict:
         f"{name} {of['waiting']:.2f} and {of['buffer']:.2f}" for name, of in growth.items()
     )
     grows = min(growth[MAX].values()) > 2
-    steady = max(growth[DRATIO].values()) < 1.25
-    allowing = "Up to 1.25 counts as no growth."
-    return verdict(f"{said}.", met=grows and steady, refuted=not grows, allowing=allowing)
+    steady = max(growth[DRATIO].values()) <= STEADY
+    return verdict(
+        f"{said}.",
+        met=grows and steady,
+        refuted=not grows,
+        because=f"DRATIO grows by more than the {STEADY - 1:.0%} that count as no growth, MAX by "
+        "far more."
+        if grows
+        else "MAX does not double.",
+        allowing=f"Up to {STEADY:g} counts as no growth.",
+    )
 
 
 def draw_burst(rows: pd.DataFrame) -> Any:
@@ -49,7 +58,7 @@ def draw_burst(rows: pd.DataFrame) -> Any:
     for name, title, unit in (("buffer", "buffer", "tuples"), ("waiting", "waiting time", "s")):
         titles = Titles("size of the early disorder (s)", f"mean {title} ({unit})", "measure")
         panels.append((title, Lines("disorder", name, "measure", titles)(rows)))
-    return side_by_side(panels)
+    return side_by_side(panels, columns=2)
 
 
 EXPERIMENTS = (
@@ -62,5 +71,10 @@ EXPERIMENTS = (
         measure=cost_of_a_burst,
         draw=draw_burst,
         judge=judge_burst,
+        substitutions=(
+            "C gives neither the place nor the number nor the size of its early disorder: here 10 "
+            "tuples after the first 100 are up to 60 s late, in sets of 18 sensors and 1,000 s "
+            "with drawn delays as in C7.",
+        ),
     ),
 )

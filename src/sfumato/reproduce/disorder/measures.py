@@ -1,24 +1,36 @@
 """C's readings with normal delays, and what each measure of disorder does to them."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from sfumato.operators.arrays import Ints
 from sfumato.operators.disorder.punctuator import Punctuator
+from sfumato.reproduce.disorder.plain_max import plain_max
 from sfumato.reproduce.disorder.waiting import waiting
 
 SECOND = 1_000_000
-# The paper names neither the length of its sets nor their delays. These make MAX drop in short sets
-# what it reports.
+# The paper gives neither the length of its sets nor the parameters of their delays.
 MEAN_DELAY, SD_DELAY = 2.0, 0.7
 
-DRATIO, MAX, AVERAGED, OURS = "DRATIO 1% (paper)", "MAX", "MAX, averaged", "conformal 1% (ours)"
-MEASURES: dict[str, dict[str, Any]] = {
-    DRATIO: {"drop_ratio": 0.01, "estimator": "normal", "rounding": "floor"},
-    MAX: {"estimator": "max"},
-    AVERAGED: {"estimator": "max", "averaged": True},
-    OURS: {"drop_ratio": 0.01, "estimator": "conformal"},
+DRATIO, MAX, AVERAGED = "DRATIO 1% (paper)", "MAX (paper)", "MAX, averaged (paper)"
+GUARDED, OURS = "MAX behind the clock guard (ours)", "conformal 1% (ours)"
+Punctuations = Callable[[Ints, Ints], Ints]
+
+
+def by_punctuator(**options: Any) -> Punctuations:
+    """Return the punctuations of the library's `Punctuator` with these options."""
+    return lambda event, arrival: Punctuator(**options).extend(event, arrival)
+
+
+# The paper's measures run without the guard against wrong clocks, which the paper does not have.
+MEASURES: dict[str, Punctuations] = {
+    DRATIO: by_punctuator(drop_ratio=0.01, estimator="normal", rounding="floor", guard=False),
+    MAX: plain_max,
+    AVERAGED: by_punctuator(estimator="max", averaged=True, guard=False),
+    GUARDED: by_punctuator(estimator="max"),
+    OURS: by_punctuator(drop_ratio=0.01, estimator="conformal"),
 }
 
 
@@ -37,8 +49,7 @@ def judged(event: Ints, delay: Ints, measure: str) -> dict[str, float]:
     """What a measure does to readings: dropped (%), mean waiting time (s), mean buffer (tuples)."""
     order = np.argsort(event + delay, kind="stable")
     event, arrival = event[order], (event + delay)[order]
-    punctuation = Punctuator(**MEASURES[measure]).extend(event, arrival)
-    found = waiting(event, arrival, punctuation)
+    found = waiting(event, arrival, MEASURES[measure](event, arrival))
     return {
         "dropped": 100 * found.drop_ratio,
         "waiting": found.mean / SECOND,

@@ -1,9 +1,11 @@
 """A set of repeated queries on one machine that runs one at a time: work, answers, lateness."""
 
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heapify, heapreplace
 from itertools import repeat
+from typing import Protocol
 
 from sfumato.operators.ranking.timetable import Timetable
 
@@ -34,8 +36,88 @@ def demand(table: Timetable, seconds: Callable[[int], float]) -> float:
     return sum(seconds(k) / f for k, f in zip(table.ks, table.bounds, strict=True))
 
 
+class Machine(Protocol):
+    """Carries out one run after the other. Times are in units of the timetable."""
+
+    def start(self, due: float) -> float:
+        """Wait until the machine is free and the run is due; return the time."""
+
+    def run(self, k: int) -> None:
+        """Compute the top k."""
+
+
+@dataclass
+class SimulatedMachine:
+    """A machine whose runs take the given seconds for their k, without running anything."""
+
+    seconds: Callable[[int], float]
+    _free: float = 0.0
+
+    def start(self, due: float) -> float:
+        self._free = max(due, self._free)
+        return self._free
+
+    def run(self, k: int) -> None:
+        self._free += self.seconds(k)
+
+
+@dataclass
+class RealMachine:
+    """A machine that computes every run, on a clock of this computer.
+
+    compute : of a run for a greatest k    unit : seconds per unit of time of the timetable
+    wall : True: the clock on the wall, waiting included. False: processor time of this thread,
+        where a wait takes no time; other programs then do not disturb the clock
+    """
+
+    compute: Callable[[int], object]
+    unit: float
+    wall: bool
+    busy: float = field(default=0.0, init=False)  # seconds of the clock, within runs
+    processor: float = field(default=0.0, init=False)  # seconds of the processor, within runs
+    _skipped: float = field(default=0.0, init=False)  # seconds of waiting that were passed over
+    _began: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        self._began = self._clock()
+
+    def start(self, due: float) -> float:
+        wait = due * self.unit - self._now()
+        if wait > 0 and self.wall:
+            time.sleep(wait)
+        elif wait > 0:
+            self._skipped += wait
+        return self._now() / self.unit
+
+    def run(self, k: int) -> None:
+        begin, spent = self._now(), time.thread_time()
+        self.compute(k)
+        self.busy += self._now() - begin
+        self.processor += time.thread_time() - spent
+
+    @property
+    def slowed(self) -> float:
+        """How many times longer the runs took on the clock than on the processor."""
+        return self.busy / self.processor if self.processor else 1.0
+
+    def _clock(self) -> float:
+        return time.monotonic() if self.wall else time.thread_time()
+
+    def _now(self) -> float:
+        return self._clock() - self._began + self._skipped
+
+
 def carried_out(table: Timetable, seconds: Callable[[int], float], horizon: float) -> Load:
-    """Run a timetable for `horizon` seconds, its unit of time.
+    """Simulate a timetable for `horizon` seconds, its unit of time.
+
+    seconds : of a run for a greatest k
+    """
+    answers, lateness = carry_out(table, SimulatedMachine(seconds), horizon)
+    return Load(demand(table, seconds), answers, lateness)
+
+
+def carry_out(table: Timetable, machine: Machine, horizon: float) -> tuple[float, float]:
+    """Run a timetable for `horizon` units of time; return answers per unit and lateness per query.
 
     A run starts when it is due and the machine is free, of several the one due first; the next of
     its kind is due the planned time after this start. The lateness of a query is the time by which
@@ -47,13 +129,13 @@ def carried_out(table: Timetable, seconds: Callable[[int], float], horizon: floa
     steps = _steps(table)
     pending = [(step[0], i, step) for i, step in enumerate(next(each) for each in steps)]
     heapify(pending)
-    free, answers = 0.0, 0
+    answers = 0
     while True:
         due, chain, (_, k, queries) = pending[0]
-        start = max(due, free)
+        start = machine.start(min(due, horizon))
         if start >= horizon:
             break
-        free = start + seconds(k)
+        machine.run(k)
         for query in queries:
             late[query] += max(0.0, start - last[query] - bounds[query])
             last[query] = start
@@ -62,7 +144,7 @@ def carried_out(table: Timetable, seconds: Callable[[int], float], horizon: floa
         heapreplace(pending, (start + step[0], chain, step))
     for query, bound in enumerate(bounds):
         late[query] += max(0.0, horizon - last[query] - bound)
-    return Load(demand(table, seconds), answers / horizon, sum(late) / len(late))
+    return answers / horizon, sum(late) / len(late)
 
 
 def _steps(table: Timetable) -> list[Iterator[Step]]:
@@ -78,6 +160,6 @@ def _steps(table: Timetable) -> list[Iterator[Step]]:
 def _chain(table: Timetable) -> Iterator[Step]:
     answered = {group: table.answers(group) for group in range(1, len(table.groups) + 1)}
     before = 0
-    for time, group in table.after(0):
-        yield float(time - before), table.ks[group - 1], answered[group]
-        before = time
+    for at, group in table.after(0):
+        yield float(at - before), table.ks[group - 1], answered[group]
+        before = at

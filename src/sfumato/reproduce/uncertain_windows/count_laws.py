@@ -20,6 +20,7 @@ WAYS = {
     plain_count_laws.REFINED_NORMAL: "refined normal",
     plain_count_laws.BANDED: "banded law (ours, exact)",
 }
+WAY_ORDER = tuple(WAYS)
 
 
 def error_of_approximations(setting: Setting) -> pd.DataFrame:
@@ -76,28 +77,43 @@ def _slope(table: pd.DataFrame, way: str) -> float:
 
 
 def judge_costs(measured: pd.DataFrame) -> Verdict:
-    """RF1 grows quadratically, the others linearly; refined normal about 100 times cheaper."""
+    """Judge the shapes, which do not depend on the machine; of the factor, half of 100 counts.
+
+    RF1 grows quadratically and the approximations linearly, Poisson is the dearest of these, and
+    normal and refined normal cost about the same.
+    """
     table = measured.pivot(index="n", columns="way", values="cdf_seconds")
-    rf1, refined, ours = WAYS[0], WAYS[3], WAYS[4]
+    rf1, poisson, normal, refined, ours = (WAYS[way] for way in WAY_ORDER)
     slopes = {way: _slope(table, way) for way in WAYS.values()}
-    ratio = float(table[rf1][1_000] / table[refined][1_000])
-    gain = float(table[rf1][1_000] / table[ours][1_000])
+    last = table.loc[1_000]
+    ratio, gain = float(last[rf1] / last[refined]), float(last[rf1] / last[ours])
+    quadratic = 1.5 < slopes[rf1] < 2.5
+    linear = all(0.5 < slopes[way] < 1.5 for way in (poisson, normal, refined))
+    dearest = last[poisson] > max(last[normal], last[refined])
+    alike = 0.8 < last[normal] / last[refined] < 1.25
     said = (
-        f"From n = 200 to 1,000 RF1 grows as n^{slopes[rf1]:.1f}, refined normal as "
-        f"n^{slopes[refined]:.1f}; at 1,000 RF1 takes {ratio:.0f} times as long as refined normal "
-        f"({table[rf1][1_000] * 1e6:.0f} against {table[refined][1_000] * 1e6:.1f} microseconds). "
-        f"Our exact law is {gain:.0f} times faster than RF1 there."
+        f"From n = 200 to 1,000 RF1 grows as n^{slopes[rf1]:.1f}, Poisson as "
+        f"n^{slopes[poisson]:.1f}, normal as n^{slopes[normal]:.1f} and refined normal as "
+        f"n^{slopes[refined]:.1f}. At 1,000 they take {last[rf1] * 1e6:.0f}, "
+        f"{last[poisson] * 1e6:.1f}, {last[normal] * 1e6:.1f} and {last[refined] * 1e6:.1f} "
+        f"microseconds (the paper: all below 3 ms): refined normal is {ratio:.0f} times faster "
+        f"than RF1. Our exact law is {gain:.0f} times faster than RF1 there."
     )
-    shapes = slopes[rf1] > 1.5 and all(slopes[WAYS[way]] < 1.5 for way in (1, 2, 3))
+    parts = {
+        "RF1 does not grow quadratically": quadratic,
+        "the approximations do not grow linearly": linear,
+        "Poisson is not the dearest approximation": dearest,
+        "normal and refined normal do not cost the same": alike,
+        "refined normal is less than 50 times faster than RF1": ratio >= 50,
+    }
+    differs = [text for text, holds in parts.items() if not holds]
     return verdict(
         said,
-        met=shapes and 20 <= ratio <= 500,
+        met=not differs,
         refuted=ratio < 5,
-        because="Both are faster than in the paper (RF1 below 3 ms there), the approximations more "
-        "so."
-        if shapes
-        else "The exponents are not those of quadratic and linear growth.",
-        allowing="A ratio within five times the reported one counts.",
+        because=f"Parts that differ: {'; '.join(differs)}.",
+        allowing="The shapes decide. The factor depends on the machine: half of the reported one, "
+        "or more, counts.",
     )
 
 
@@ -115,12 +131,17 @@ EXPERIMENTS = (
             log_y=True,
         ),
         judge=judge_errors,
+        substitutions=(
+            "Existence is 1 - |N(0, 0.1)|: A draws from a normal distribution and rejects what is "
+            "outside of (0, 1), without its mean.",
+        ),
     ),
     Experiment(
         name="A5",
         title="Time for one value of the count's distribution function",
-        claim="RF1 grows quadratically with the window, the approximations linearly; refined "
-        "normal is nearly 100 times faster than RF1 at 1,000 tuples.",
+        claim="RF1 grows quadratically with the window, the approximations linearly; Poisson is "
+        "the dearest of these, normal and refined normal cost the same; refined normal is nearly "
+        "100 times faster than RF1 at 1,000 tuples.",
         source="A, section 7.2.2, Figure 5",
         measure=cost_of_approximations,
         draw=Lines(
@@ -129,5 +150,8 @@ EXPERIMENTS = (
             log_x=True, log_y=True, microseconds=True, interval=False,
         ),
         judge=judge_costs,
+        substitutions=(
+            "All methods are in Python compiled by Numba, A's are in C++ on a 2.13 GHz Xeon.",
+        ),
     ),
 )  # fmt: skip

@@ -11,6 +11,15 @@ Law = Literal["uniform", "normal"]
 
 LENGTH, EXISTENCE_SD, VALUE_SD, SAMPLES = 2_000, 0.1, 0.5, 10
 SHORTEST = 30  # values of a subsequence
+# Substitutions of every experiment on the UCR archive.
+UCR_SUBSTITUTIONS = (
+    "The series are those of the archive's release of 2018, where every set is z-normalised.",
+    f"A does not give the lengths of its random subsequences: from {SHORTEST} values to all.",
+)
+EXISTENCE_SUBSTITUTION = (
+    "A gives existence a uniform distribution in (0, 1) and its standard deviation, not its mean: "
+    "here it lies below 1, 1 - U(0, sd √12)."
+)
 
 
 def existence(rng: np.random.Generator, n: int, sd: float, law: Law = "uniform") -> Floats:

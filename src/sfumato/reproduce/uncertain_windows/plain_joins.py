@@ -1,72 +1,186 @@
-"""A's own joins, in plain loops: nested, and Index-Match by the regions of all samples."""
+"""A's own joins in one dimension: plain nested loops, and Index-Match by balls in a grid."""
 
 from typing import Any
 
 import numpy as np
 
+from sfumato.kernels.arrays import sort_pairs, sort_slots
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.joins.match_probability import defining_sum
+from sfumato.kernels.joins.grid_index import (
+    AXES,
+    cells_around,
+    empty_indexed,
+    enter_indexed,
+    move_indexed,
+    new_grid,
+    rebuild_all,
+    search,
+)
+from sfumato.kernels.joins.match_probability import SLACK, defining_sum
 from sfumato.kernels.joins.similarity_nested import FOUND, add_found, enter_behind, opposite
-from sfumato.kernels.joins.tuple_store import Batch, Store, padded
-from sfumato.operators.joins.join_strategy import Nested, Records
+from sfumato.kernels.joins.tuple_store import Batch, Store, first_in_time, padded, widest_window
+from sfumato.operators.arrays import Ints, Records
+from sfumato.operators.joins.join_strategy import Nested
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 
-
-@compiled
-def bound(tuples: Any, slots: Any) -> None:
-    """Write the least and the greatest sample of each slot to its summary."""
-    for s in slots:
-        length = padded(tuples.samples[s])
-        values = tuples.blocks[tuples.at[s] + length : tuples.at[s] + length + tuples.samples[s]]
-        tuples.summary[s, 0], tuples.summary[s, 1] = values.min(), values.max()
+MOST_SAMPLES = 50  # per tuple, the most of A's Table 2
+# Columns of a tuple's summary. The first four are those that the grid reads.
+CENTRE, RADIUS, LOWEST, HIGHEST = range(4)
+RADII = 4  # distances of the samples to the centre, rising
+MASSES = RADII + MOST_SAMPLES  # probability within each of these distances
 
 
 @compiled
-def join_plainly(store: Any, batch: Any, criterion: Any, bounded: bool, counts: Any) -> Any:
-    """As `join_nested` in one dimension, by plain loops over the pairs of samples.
+def join_plainly(store: Any, batch: Any, criterion: Any, counts: Any) -> Any:
+    """Join as `join_nested` in one dimension, by plain loops over the pairs of samples.
 
-    bounded : whether tuples whose regions are farther apart than `within` are passed over. In one
-        dimension a region is the interval of all samples; a scan of the intervals stands for the
-        paper's grid: the pairs of samples cost far more.
-    Source: A, section 5 (the baseline) and 6.2.1 (Index-Match).
+    Source: A, section 5 (the baseline).
     """
-    found, n, tuples, within = np.empty(64, FOUND), 0, store.tuples, criterion.within
-    summary = tuples.summary
+    found, n, tuples = np.empty(64, FOUND), 0, store.tuples
     for i in range(batch.code.size):
         u = batch.slots[i]
         begin, end = opposite(store, batch, i)
-        low, high = summary[u, 0] - within, summary[u, 1] + within
         for v in range(begin, end):
-            if bounded and (summary[v, 0] > high or summary[v, 1] < low):
-                continue
-            counts[0].candidates += 1
             total = defining_sum(tuples, u, v, criterion)
             if total >= criterion.probability:
                 found = add_found(found, n, i, batch.code[i] ^ 1, v, end, total)
                 n += 1
+        counts[0].candidates += end - begin
         counts[0].pairs += end - begin
         counts[0].visited += end - begin
         enter_behind(store, batch, i)
     return found[:n]
 
 
+@compiled
+def write_balls(tuples: Any, slots: Any) -> None:
+    """Write centroid, extremes, and the balls around the centroid, to each slot's summary.
+
+    Source: B, section 5: the ball of radius r holds the samples within r of the centroid.
+    """
+    value, mass = np.empty(MOST_SAMPLES), np.empty(MOST_SAMPLES)
+    for s in slots:
+        at, count, line = tuples.at[s], tuples.samples[s], tuples.summary[s]
+        row = at + padded(count)
+        values = tuples.blocks[row : row + count]
+        centre = values.mean()
+        for k in range(count):
+            value[k], mass[k] = abs(values[k] - centre), tuples.blocks[at + k]
+        sort_pairs(value, mass, count)
+        inside = 0.0
+        for k in range(count):
+            inside += mass[k]
+            line[RADII + k], line[MASSES + k] = value[k], inside
+        line[CENTRE], line[RADIUS] = centre, value[count - 1]
+        line[LOWEST], line[HIGHEST] = values.min(), values.max()
+
+
+@compiled
+def balls_prune(tuples: Any, u: Any, v: Any, criterion: Any) -> Any:
+    """Return whether Lemma 5.1 or, for some pair of balls, Lemma 5.2 rules out a match.
+
+    Two balls farther apart than the distance leave at most the mass outside of one of them.
+    Cost: O(samples).  Source: B, Lemmas 5.1 to 5.4; A, section 6.2.1.
+    """
+    one, other = tuples.summary[u], tuples.summary[v]
+    apart = abs(one[CENTRE] - other[CENTRE]) - criterion.within
+    slack = SLACK * (abs(apart) + criterion.within + one[RADIUS] + other[RADIUS])
+    if apart > one[RADIUS] + other[RADIUS] + slack:
+        return True
+    x_last, y = tuples.samples[u] - 1, tuples.samples[v] - 1
+    whole = one[MASSES + x_last] * other[MASSES + y]
+    for x in range(x_last + 1):
+        while y >= 0 and apart - one[RADII + x] - other[RADII + y] <= slack:
+            y -= 1
+        if y < 0:
+            return False
+        if whole - one[MASSES + x] * other[MASSES + y] < criterion.least:
+            return True
+    return False
+
+
+@compiled
+def join_by_balls(store: Any, grid: Any, batch: Any, criterion: Any, counts: Any) -> Any:
+    """Join as `join_plainly`, only with the tuples that the grid and the balls leave.
+
+    The grid is the library's; its cells hold the tuples by their centroids.
+    Source: A, section 6.2.1 (Index-Match); B, sections 5 and 6 (Grid, r_max).
+    """
+    found, n, tuples = np.empty(64, FOUND), 0, store.tuples
+    summary, windows = tuples.summary, store.windows
+    visited, box = np.empty(widest_window(windows), np.int64), np.empty((AXES, 2), np.int64)
+    extent = np.empty(1)
+    for i in range(batch.code.size):
+        u, o = batch.slots[i], batch.code[i] ^ 1
+        begin, end = first_in_time(store, o, batch.time[i]), windows.tail[o]
+        reached = -1
+        if grid.side[o] > 0.0 and grid.front[o] < grid.back[o]:
+            largest = summary[grid.queue[grid.front[o]], RADIUS]
+            reach = criterion.within + summary[u, RADIUS] + largest
+            if cells_around(grid, o, summary[u], 1, reach, box) < end - begin:
+                reached = search(grid, o, windows, box, visited)
+        if reached < 0:
+            reached = end - begin
+            for k in range(reached):
+                visited[k] = begin + k
+        left = 0
+        for k in range(reached):
+            if visited[k] >= begin and not balls_prune(tuples, u, visited[k], criterion):
+                visited[left] = visited[k]
+                left += 1
+        sort_slots(visited, left)
+        for k in range(left):
+            if k > 0 and visited[k] == visited[k - 1]:
+                continue  # two cells may share a bucket, whose tuples are then found twice
+            total = defining_sum(tuples, u, visited[k], criterion)
+            if total >= criterion.probability:
+                found = add_found(found, n, i, o, visited[k], end, total)
+                n += 1
+        counts[0].pairs += end - begin
+        counts[0].visited += reached
+        counts[0].candidates += left
+        enter_indexed(grid, store, batch, i, criterion, extent)
+    return found[:n]
+
+
 class _Plain(Nested):
-    columns, bounded = 2, False
-
-    def written(self, store: Store, batch: Batch) -> None:
-        bound(store.tuples, batch.slots)
-
     def join(self, store: Store, batch: Batch, counts: Records) -> Records:
-        found: Records = join_plainly(store, batch, self.criterion, self.bounded, counts)
+        found: Records = join_plainly(store, batch, self.criterion, counts)
         return found
 
 
-class _Bounded(_Plain):
-    bounded = True
+class _Balls(Nested):
+    columns = MASSES + MOST_SAMPLES
+
+    def __init__(self, criterion: Any) -> None:
+        super().__init__(criterion)
+        self.grid = new_grid(0, 0)
+
+    def rebuild(self, store: Store) -> None:
+        self.grid = new_grid(store.tuples.at.size, store.windows.head.size)
+        rebuild_all(self.grid, store, 1, self.criterion.within)
+
+    def move(self, store: Store, moves: Records) -> None:
+        move_indexed(self.grid, store, moves, 1, self.criterion.within)
+
+    def empty(self, store: Store, windows: Ints) -> None:
+        empty_indexed(self.grid, store, windows)
+
+    def written(self, store: Store, batch: Batch) -> None:
+        most = int(store.tuples.samples[batch.slots].max(initial=0))
+        if most > MOST_SAMPLES:
+            raise ValueError(
+                f"Index-Match takes up to {MOST_SAMPLES} samples per tuple; got {most}"
+            )
+        write_balls(store.tuples, batch.slots)
+
+    def join(self, store: Store, batch: Batch, counts: Records) -> Records:
+        found: Records = join_by_balls(store, self.grid, batch, self.criterion, counts)
+        return found
 
 
 class PlainNestedJoin(SimilarityJoin):
-    """`SimilarityJoin` in one dimension whose arrivals are held against every tuple, pair by pair.
+    """`SimilarityJoin` in one dimension that compares arrivals with every tuple, pair by pair.
 
     The library's own "nested" does the same four samples at a time.
     """
@@ -75,9 +189,9 @@ class PlainNestedJoin(SimilarityJoin):
 
 
 class IndexMatchJoin(SimilarityJoin):
-    """The same, but for tuples whose region of all samples is too far away.
+    """The same, but for the tuples that a grid and balls around part of the samples rule out.
 
     The library's own "index" prunes by quantiles of the samples instead.
     """
 
-    strategies = {"nested": _Bounded}
+    strategies = {"nested": _Balls}

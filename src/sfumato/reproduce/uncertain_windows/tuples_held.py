@@ -11,7 +11,12 @@ from sfumato.operators.windows.uncertain_window import UncertainWindow
 from sfumato.reproduce.drawing import Lines, Titles
 from sfumato.reproduce.experiment import Experiment, Setting, Verdict, verdict
 from sfumato.reproduce.repeats import means
-from sfumato.reproduce.uncertain_windows.perturbed_streams import EXISTENCE_SD, LENGTH, existence
+from sfumato.reproduce.uncertain_windows.perturbed_streams import (
+    EXISTENCE_SD,
+    EXISTENCE_SUBSTITUTION,
+    LENGTH,
+    existence,
+)
 
 CONFIDENCE, ROWS = 0.95, 500
 CONFIDENCES = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 1.0]
@@ -147,6 +152,11 @@ EXPERIMENTS = (
         measure=held_by_noise,
         draw=_draw_held,
         judge=judge_held,
+        substitutions=(
+            EXISTENCE_SUBSTITUTION,
+            "A does not give the w over which it averages: 100 to 1,000.",
+            "Windows are decided by the exact law, A's by refined normal.",
+        ),
     ),
     Experiment(
         name="A11",
@@ -157,6 +167,7 @@ EXPERIMENTS = (
         measure=held_by_confidence,
         draw=_over_confidence("held", "sd", "tuples held w' (mean), w = 500", "sd of existence"),
         judge=judge_confidence,
+        substitutions=(EXISTENCE_SUBSTITUTION,),
     ),
     Experiment(
         name="A12",
@@ -168,5 +179,6 @@ EXPERIMENTS = (
             "ratio", "beta", "tuples held, with β over without, w = 500", "reported from β"
         ),
         judge=judge_policy,
+        substitutions=(EXISTENCE_SUBSTITUTION,),
     ),
 )

@@ -10,8 +10,10 @@ from sfumato.reproduce.experiment import Experiment, Setting, Verdict, verdict
 from sfumato.reproduce.stand_ins import load
 from sfumato.reproduce.uncertain_windows.perturbed_streams import (
     EXISTENCE_SD,
+    EXISTENCE_SUBSTITUTION,
     LENGTH,
     SAMPLES,
+    UCR_SUBSTITUTIONS,
     VALUE_SD,
     existence,
     subsequences,
@@ -94,5 +96,10 @@ EXPERIMENTS = (
             log_y=True,
         ),
         judge=judge_sums,
+        substitutions=(
+            "The chart shows the median and the quartiles of the runs; A shows their mean.",
+            *UCR_SUBSTITUTIONS,
+            EXISTENCE_SUBSTITUTION,
+        ),
     ),
 )  # fmt: skip
