@@ -116,4 +116,4 @@ def without_constraints(df: DataFrame) -> DataFrame:
     df : its columns have names without dots, and none is called `__value` or `__name`
     """
     valued = df.select("*", F.lit(0).alias("__value"))
-    return valued.unpivot(df.columns, ["__value"], "__name", "__value").select(*df.columns)
+    return valued.unpivot([*df.columns], ["__value"], "__name", "__value").select(*df.columns)
