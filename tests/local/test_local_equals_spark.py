@@ -60,7 +60,7 @@ def plain(seed: int) -> pa.Table:
     """Rows of plain columns with an existence, some of them invalid, times as whole numbers."""
     random = np.random.default_rng(seed)
     existence = random.choice([0.25, 0.5, 1.0], ROWS)
-    existence[4] = 0.0
+    existence[4], existence[5] = 0.0, 1.5
     x = random.integers(0, 40, ROWS) / 8
     x[6] = np.nan
     return pa.table(

@@ -52,7 +52,9 @@ def impute(
     imputation.check(frame)
     wanted = frame.resolved("attributes", list(settings.names))
     values = np.stack([_numbers(frame, column) for column in wanted], axis=1)
-    existence = _numbers(frame, "existence") if "existence" in frame.columns else None
+    existence = None
+    if "existence" in frame.columns:
+        existence = np.minimum(_numbers(frame, "existence"), 1.0)
     alternative = [("prob", pa.float64()), *((of, pa.float64()) for of in settings.attributes)]
     empty = pa.schema(
         [

@@ -16,6 +16,7 @@ from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.expressions import Name, field_at, found, names_in, truths
 from sfumato.tables.reading.parse import parsed
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
+from sfumato.tables.reading.types import as_doubles, floats_of, is_number
 from sfumato.tables.reading.validity import why_invalid
 
 
@@ -27,9 +28,8 @@ def where(df: Any, condition: str, *, name: str | None = None) -> pa.Table:
         fields of structs (m.mean), numbers, 'texts', + - * /, comparisons, AND, OR, NOT, BETWEEN,
         IS NULL and parentheses
     As `sfumato.where`: a tuple left without alternatives disappears, a comparison with NULL is not
-    satisfied, and a table whose attributes are not mentioned is filtered by rows. Invalid rows that
-    disappear are warned of and counted. Raises TypeError
-    or ValueError for what is no condition.
+    satisfied, and a table whose attributes are not mentioned is filtered by rows. Invalid rows are
+    left out, with a warning, and counted. Raises TypeError or ValueError for what is no condition.
     """
     if not isinstance(condition, str):
         raise TypeError(f"`condition` must be text; got {type(condition).__name__}")
@@ -47,15 +47,34 @@ def where(df: Any, condition: str, *, name: str | None = None) -> pa.Table:
     kept = pc.fill_null(holds, False).to_numpy(zero_copy_only=False)
     lengths = np.bincount(tuples.owner, kept, frame.table.num_rows).astype(np.int64)
     meant = (found(one.parts[0], tuples.attributes) for one in names_in(asked))
-    reasons = why_invalid(frame.table, [one for one in meant if one is not None]).column()
-    dropped = pc.drop_null(reasons.filter(pa.array(lengths == 0)))
-    counted = {row["values"]: row["counts"] for row in dropped.value_counts().to_pylist()}
+    attributes = list(dict.fromkeys(one for one in meant if one is not None))
+    reasons = why_invalid(frame.table, [])
+    for (
+        attribute
+    ) in attributes:  # NULL in alternatives that the condition leaves out does not matter
+        text = f"an alternative's {attribute} is missing or not finite"
+        reasons.add(_infinite(tuples, attribute), text)
+    emptied = why_invalid(frame.table, attributes)
+    for i, text in enumerate(emptied.texts):
+        reasons.add((emptied.number == i) & (lengths == 0), text)
+    lengths[reasons.invalid] = 0
+    kept &= (lengths > 0)[tuples.owner]
+    counted = reasons.counts()
     warn_of_invalid("where", frame.table.num_rows, counted, 1)
     offsets = pa.array(offsets_of(lengths), pa.int32())
     place = frame.columns.index(ALTERNATIVES)
     field = frame.schema.field(place)
     flat = tuples.flat.filter(pa.array(kept))
     left = pa.ListArray.from_arrays(offsets, flat, type=field.type)
-    counts = {"rows": frame.table.num_rows, "invalid": len(dropped), "reasons": counted}
+    counts = {"rows": frame.table.num_rows, "invalid": sum(counted.values()), "reasons": counted}
     result = frame.table.set_column(place, field, left).filter(pa.array(lengths > 0))
     return with_record(result, [frame.table], "where", name, {"_input": counts})
+
+
+def _infinite(tuples: Tuples, name: str) -> np.ndarray:
+    """bool[n]: rows with an alternative whose attribute is NaN or infinite."""
+    values, rows = tuples.fields[name], np.zeros(tuples.table.num_rows, np.bool_)
+    if is_number(values.type):
+        wrong = ~np.isfinite(floats_of(as_doubles(values, f"`{name}`")))
+        rows[tuples.owner[wrong & values.is_valid().to_numpy(zero_copy_only=False)]] = True
+    return rows

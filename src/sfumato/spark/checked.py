@@ -24,7 +24,7 @@ def checked(
 
     Valid: at least one alternative; every prob finite, > 0 and ≤ 1; their sum ≤ 1 + 1e-9; every
     attribute present and, if a number, finite. A frame without alternatives: `existence`, where
-    there is such a column, in (0, 1], and the named value columns present and finite.
+    there is such a column, in [0, 1 + 1e-6], and the named value columns present and finite.
 
     attributes : the attributes (or value columns) to look at; None: all attributes of the
         alternatives, no value column
@@ -59,7 +59,7 @@ def rejected(
 
     >>> readings = readings.selectExpr("id", "IF(id = 2, 1.5D, 0.5D) AS existence")
     >>> sf.rejected(readings).collect()
-    [Row(id=2, existence=1.5, reason='existence is not a number in (0, 1]')]
+    [Row(id=2, existence=1.5, reason='existence is not a number in [0, 1]')]
     """
     if "reason" in df.columns:
         raise ValueError("the frame has a column `reason` already: rename it before sf.rejected")

@@ -14,6 +14,7 @@ from sfumato.spark.model.entrance import public
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.imputation import Imputation, PreparedRepository
 from sfumato.spark.model.names import Passed, column, under_fixed_names, without_constraints
+from sfumato.spark.model.validity import clipped
 from sfumato.spark.runtime.run_operator import metrics_name
 from sfumato.tables.imputation.arguments import BEYOND, IMPUTED_BY
 from sfumato.tables.imputation.imputation import UNIMPUTABLE, impute_table, numbers_of
@@ -98,7 +99,7 @@ def impute_frame(df: DataFrame, imputation: Imputation, name: str | None = None)
     prepared = imputation.prepare(df.sparkSession)
     wanted = [column(n).cast("double") for n in frame.resolved("attributes", settings.names)]
     if "existence" in df.columns:
-        wanted.append(column("existence").cast("double"))
+        wanted.append(clipped(column("existence")))
     passed, own = Passed(df.schema, df.columns), len(df.columns)
     answers = passed.named().add(ALTERNATIVES, _alternatives(settings.attributes))
     answers = answers.add(IMPUTED_BY, StringType()).add(BEYOND, BooleanType())

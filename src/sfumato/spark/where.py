@@ -1,14 +1,16 @@
 """The filter operator: keep the alternatives that satisfy a condition."""
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import NumericType
 
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.entrance import public
+from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import named
 from sfumato.spark.model.outside_text import check_expression, for_spark
-from sfumato.spark.model.per_alternative import kept, mentioned
-from sfumato.spark.model.validity import invalid_reason
+from sfumato.spark.model.per_alternative import attribute, kept, mentioned
+from sfumato.spark.model.validity import invalid_reason, largest
 from sfumato.spark.runtime.loud import warn_of_invalid_rows
 from sfumato.spark.runtime.reading import REASON, counted_invalid
 from sfumato.spark.runtime.run_operator import metrics_name
@@ -24,10 +26,11 @@ def where(df: DataFrame, condition: str, *, name: str | None = None) -> DataFram
         and the frame's other columns. Where both have a name, the attribute is meant.
     name : of the metrics, instead of the number N
     A tuple left without alternatives disappears; one left with fewer exists with less
-    probability. A comparison with NULL is not satisfied, so that rows whose alternatives, or all
-    values of them, are NULL disappear too: the observed metrics ``sfumato_where_N_input`` count
-    rows, and such invalid ones that disappear (`invalid`), and ``sf.rejected`` of the frame before
-    gives them. A frame without alternatives is filtered as by ``DataFrame.where``.
+    probability. A comparison with NULL is not satisfied. Invalid rows are left out, whatever the
+    condition keeps of them: rows whose probabilities are invalid, or where an attribute that the
+    condition mentions is not finite, or NULL in all alternatives. The observed metrics
+    ``sfumato_where_N_input`` count rows and invalid rows (`invalid`), and ``sf.rejected`` of the
+    frame upstream gives them. A frame without alternatives is filtered as by ``DataFrame.where``.
 
     Runs in the JVM, as a higher-order function. Source: A, section 3, filter f_c(U).
     Raises TypeError for a condition that is no text, ValueError for one that is not one expression
@@ -47,7 +50,8 @@ def where(df: DataFrame, condition: str, *, name: str | None = None) -> DataFram
     if not attributes:
         return df.where(condition)
     left = F.coalesce(F.size(LEFT), F.lit(0)) > 0
-    reason = F.when(~left, invalid_reason(df, attributes))
+    reason = F.when(left, _reason_where_kept(df, attributes))
+    reason = reason.otherwise(invalid_reason(df, attributes))
     if df.isStreaming:
         warn_of_invalid_rows(df.sparkSession)
     counted = (
@@ -58,6 +62,20 @@ def where(df: DataFrame, condition: str, *, name: str | None = None) -> DataFram
             *counted_invalid(F.col(REASON).isNotNull(), F.col(REASON)),
         )
     )
-    some = counted.where(left)
+    some = counted.where(left & F.col(REASON).isNull())
     said = df.schema[ALTERNATIVES].metadata
     return some.withColumn(ALTERNATIVES, named(F.col(LEFT), ALTERNATIVES, said)).drop(LEFT, REASON)
+
+
+def _reason_where_kept(df: DataFrame, attributes: list[str]) -> Column:
+    """Why a row of which the condition keeps alternatives is invalid; NULL where it is valid.
+
+    An attribute that is NULL in other alternatives does not matter: the condition left those out.
+    """
+    frame, reason = SparkFrame(df), invalid_reason(df, [])
+    for name in attributes:
+        if isinstance(frame.attribute_type(name), NumericType):
+            infinite = largest(attribute(df, name)) >= float("inf")  # NaN is greater still
+            text = f"an alternative's {name} is missing or not finite"
+            reason = F.coalesce(reason, F.when(infinite, text))
+    return reason

@@ -182,8 +182,8 @@ class Chain(Stateful):
     def _taking_part(self, number: int, side: int, link: Link, rows: pa.Table) -> pa.Table:
         if not link.validated:
             return rows
-        valid = link.valid(rows)
-        for name, count in zip(COUNTED, (len(valid), int((~valid).sum())), strict=True):
+        valid, invalid = link.valid(rows)
+        for name, count in zip(COUNTED, (len(valid), invalid), strict=True):
             self.counts[prefix(number, side) + name] += count
         rows = rows.drop_columns([INVALID])
         return rows if valid.all() else rows.filter(pa.array(valid))

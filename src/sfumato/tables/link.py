@@ -55,7 +55,8 @@ class Link:
     where : which answers go on
     fields : for a column of lists of structs among them, what the fields are called
     validated : whether the carried columns say, in `__invalid`, which rows take no part; these are
-        counted. spares_late : but rows that are late need not be valid
+        counted, unless it is NULL: the row is absent, with existence 0
+    spares_late : rows that are late need not be valid
     """
 
     step: int
@@ -83,12 +84,13 @@ class Link:
             columns[ROW] = _struct(before | parts)
         return pa.table(columns)
 
-    def valid(self, rows: pa.Table) -> np.ndarray:
-        """bool[n]: which rows take part."""
+    def valid(self, rows: pa.Table) -> tuple[np.ndarray, int]:
+        """bool[n]: which rows are included; and how many others are invalid."""
         invalid = rows.column(INVALID)
         if self.spares_late:
             invalid = pc.and_not(invalid, rows.column(LATE))
-        return ~invalid.to_numpy()
+        valid = pc.fill_null(pc.invert(invalid), False).to_numpy()
+        return valid, pc.sum(invalid).as_py() or 0
 
 
 def _found(answers: pa.Table, path: Path) -> pa.Array:

@@ -12,12 +12,11 @@ from sfumato.error_points import standard_points
 from sfumato.limits import alternatives_bound_in_memory, check_alternatives
 from sfumato.local.model.columns import array_of, field_of, folded, lists_of
 from sfumato.operators.arrays import offsets_of
+from sfumato.operators.laws.poisson_binomial import ROUNDED
 from sfumato.tables.arrow import as_array, fields_of
 from sfumato.tables.reading.expressions import found
 from sfumato.tables.reading.types import as_doubles, floats_of, is_list, lengths_of
 from sfumato.tables.reading.wanted_values import WANTED_PROB, wanted_values
-
-ROUNDED = 1e-6  # a sum of single-precision probabilities may pass 1 by so much
 
 
 def alternatives(
@@ -147,7 +146,8 @@ def samples(
     """`n` equally likely alternatives of a reading whose error is known, see `sfumato.samples`.
 
     mean : the reading, a column; for several attributes a list of columns
-    sd : a number or a column; for several attributes one for each, or one for all
+    sd : a number or a column; for several attributes one for each, or one for all. A row whose sd
+        is negative has no alternatives and is invalid
     """
     named = [attributes] if isinstance(attributes, str) else list(attributes)
     several = not isinstance(attributes, str)
@@ -165,6 +165,8 @@ def samples(
     rows = len(centres[0])
     widths = [_number_or_column(s, rows) for s in sds]
     lacking = np.zeros(rows, np.bool_)
+    for width in widths:
+        lacking |= width < 0.0
     for column, of in [*zip(means, centres, strict=True), *zip(sds, widths, strict=True)]:
         if not isinstance(column, int | float):
             lacking |= array_of("mean", column).is_null().to_numpy(False)

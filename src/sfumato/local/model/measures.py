@@ -10,6 +10,7 @@ import pyarrow as pa
 from sfumato.local.model.columns import array_of, field_of, folded
 from sfumato.local.model.frame import frame_of
 from sfumato.operators.arrays import offsets_of
+from sfumato.operators.laws.poisson_binomial import EXCESS
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
 from sfumato.tables.reading.types import as_doubles, floats_of
 
@@ -18,10 +19,12 @@ def existence(column: Any) -> pa.Array:
     """Probability that the tuple exists: Σ prob over its alternatives, at most 1.
 
     column : the alternatives, or a table with the column `alternatives`
-    The rule of all operators, see `sfumato.existence`; NULL where the alternatives are NULL.
+    The rule of all operators, see `sfumato.existence`; NULL where the alternatives are NULL or
+    their probabilities invalid.
     """
     tuples = _tuples(column)
-    return _nullable(_existence(tuples), tuples, tuples.fields["prob"])
+    exists = _existence(tuples)
+    return _nullable(exists, tuples, tuples.fields["prob"], lacking=np.isnan(exists))
 
 
 def expected(attribute: str, column: Any, *, conditional: bool = False) -> pa.Array:
@@ -34,7 +37,7 @@ def expected(attribute: str, column: Any, *, conditional: bool = False) -> pa.Ar
     tuples = _tuples(column)
     values = field_of(tuples.flat, attribute)
     mean = _mean(tuples, attribute, _existence(tuples) if conditional else None)
-    lacking = _existence(tuples) == 0.0 if conditional else None
+    lacking = ~(_existence(tuples) > 0.0) if conditional else None
     return _nullable(mean, tuples, tuples.fields["prob"], values, lacking=lacking)
 
 
@@ -54,7 +57,7 @@ def stddev(attribute: str, column: Any, *, conditional: bool = False) -> pa.Arra
         spread = np.bincount(tuples.owner, prob * off * off, len(mean))
         variance = spread / exists if conditional else spread + (1.0 - exists) * mean * mean
         deviation = np.sqrt(variance)
-    lacking = exists == 0.0 if conditional else None
+    lacking = ~(exists > 0.0) if conditional else np.isnan(exists)
     of = field_of(tuples.flat, attribute)
     return _nullable(deviation, tuples, tuples.fields["prob"], of, lacking=lacking)
 
@@ -89,7 +92,7 @@ def quantile(attribute: str, q: float, column: Any) -> pa.Array:
         found[of] = np.where(reached, found[of], numbers[place])
         has[of] = np.where(reached, has[of], known[place])
         mass[of] += prob[place]
-    return pa.array(found, pa.float64(), mask=~has)
+    return pa.array(found, pa.float64(), mask=~has | np.isnan(level))
 
 
 def _check_attribute(call: str, attribute: object) -> None:
@@ -107,8 +110,11 @@ def shown(given: object) -> str:
 
 
 def _existence(tuples: Tuples) -> np.ndarray:
-    total, lost = folded(tuples.lengths, _doubles(tuples, "prob"))
+    """The existence of each tuple; NaN where its probabilities are invalid."""
+    prob = _doubles(tuples, "prob")
+    total, lost = folded(tuples.lengths, np.where((prob >= 0.0) & (prob <= 1.0), prob, np.nan))
     total, terms = total + lost, tuples.lengths
+    total[total > 1.0 + EXCESS] = np.nan
     certain = (total > 1.0) | ((terms > 1) & (total >= 1.0 - terms * 2.0**-52))
     return np.where(certain, 1.0, total)
 

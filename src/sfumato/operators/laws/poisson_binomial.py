@@ -20,6 +20,7 @@ METHODS = {"exact": 0, "poisson": POISSON, "normal": NORMAL, "refined_normal": R
 NEGLIGIBLE = 1e-25  # what the first, narrow law leaves out at each end, a tuple
 UNDERFLOW = 1e-300  # what the wide law leaves out
 EXCESS = 1e-9  # a sum of alternatives may exceed 1 by this much rounding
+ROUNDED = 1e-6  # and an existence, or a sum that is scaled, by single precision's rounding
 
 
 def checked_existence(existence: npt.ArrayLike) -> Floats:

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.error_points import standard_points
 from sfumato.limits import SETTING, alternatives_bound, check_alternatives
+from sfumato.operators.laws.poisson_binomial import EXCESS
 
 ALTERNATIVES = "alternatives"
 PROB = "prob"
@@ -31,21 +32,27 @@ def samples(
     mean : the reading, a column; for several attributes a list of columns
     sd : standard deviation of the error, a number or a column, in the reading's unit; for
         several attributes one for each, or one for all
-    n : number of alternatives, at least 1; each gets probability 1/n
+    n : number of alternatives, at least 1; each gets probability 1/n. Several attributes need more
+        alternatives than attributes, else a warning says that their errors are correlated
     distribution : of the error, with mean zero: "normal", "uniform" or "exponential"
     attributes : the name of the attribute, or one name for each
 
-    The points are fixed, not drawn: for one attribute the quantiles at (i + ½)/n, for several
-    (independent errors) the quantiles of the first n points of Halton's sequence. Few points
-    understate the spread: for n = 10 normal quantiles have 0.94 of the standard deviation.
-    NULL where a reading or its sd is NULL, so that `rejected` shows it. The column is called
-    `alternatives`, unless an alias says otherwise.
+    The points are fixed, not drawn. Every attribute has exactly its mean and sd (one sample: the
+    mean alone): the quantiles at (i + ½)/n, scaled. Errors of several attributes are independent:
+    uncorrelated (some errors that are not normal: correlated by at most 0.05). Of normal and
+    uniform errors the mirror image of a point, the sign of one error changed, is a point too, where
+    n is at least 4 (two attributes), 8 (three) or 2^(d + 2) (d attributes); for smaller n of at
+    least 2d the image with all signs changed is. Few uniform or exponential samples of several
+    attributes may lie beyond the bounds of the error.
+    NULL where a reading or its sd is NULL, or the sd negative ("unknown"), so that operators count
+    the row as invalid and `rejected` shows it. The column is called `alternatives`, unless an alias
+    says otherwise.
 
     Raises ValueError for n < 1, for n above the bound on alternatives per row (the session's
     `sfumato.maxAlternatives`), for an unknown distribution, or for lists of different lengths.
 
     >>> readings.limit(1).select(sf.samples("celsius", 0.5, 2, attributes="celsius")).first()[0]
-    [Row(prob=0.5, celsius=19.66275512490196), Row(prob=0.5, celsius=20.33724487509804)]
+    [Row(prob=0.5, celsius=19.5), Row(prob=0.5, celsius=20.5)]
     """
     names = attribute_names(attributes)
     means: list[Any] = list(mean) if isinstance(mean, list | tuple) else [mean]
@@ -55,11 +62,6 @@ def samples(
             "`mean`, `sd` and `attributes` must be of one length; "
             f"got {len(means)}, {len(sds)} and {len(names)}"
         )
-    negative = [s for s in sds if isinstance(s, int | float) and not s >= 0]
-    if negative:
-        raise ValueError(
-            f"`sd` must be at least 0, as a standard deviation is; got {negative[0]!r}"
-        )
     if isinstance(n, int):
         check_alternatives("n", n, _bound_of_session())
     scores = standard_points(n, len(names), distribution)
@@ -68,6 +70,8 @@ def samples(
     missing = F.lit(False)
     for column in [*centres, *widths]:
         missing = missing | column.isNull()
+    for column in widths:
+        missing = missing | (column < 0.0)
     points = F.array(*(F.array(*(F.lit(float(z)) for z in row)) for row in scores))
 
     def alternative(point: Column) -> Column:
@@ -87,9 +91,10 @@ def existence(column: str | Column = ALTERNATIVES) -> Column:
     """Probability that the tuple exists: Σ prob over its alternatives, at most 1.
 
     The rule of all operators: summed with compensation; sums up to 1 + 1e-9 are rounding and
-    clipped to 1 (greater ones are invalid, see `rejected`); a sum of several that misses 1 by no
-    more than the roundings of its terms (2⁻⁵² each) is 1, so that ten tenths are certain. NULL
-    where the alternatives are NULL. Source: A, section 3; Neumaier (1974) for the compensation.
+    clipped to 1; a sum of several that misses 1 by no more than the roundings of its terms (2⁻⁵²
+    each) is 1, so that ten tenths are certain. NULL where the alternatives are NULL, and where
+    their probabilities are invalid: not numbers in [0, 1], or with a greater sum.
+    Source: A, section 3; Neumaier (1974) for the compensation.
 
     >>> [round(row[0], 6) for row in uncertain.select(sf.existence()).collect()]
     [1.0, 1.0, 1.0, 1.0]
@@ -99,11 +104,16 @@ def existence(column: str | Column = ALTERNATIVES) -> Column:
     terms = F.size(alternatives_)
 
     def rule(acc: Column) -> Column:
-        total = acc["total"] + acc["lost"]
+        total = F.nanvl(acc["total"] + acc["lost"], F.lit(None).cast("double"))
+        total = F.when(total <= 1.0 + EXCESS, total)
         certain = (total > 1.0) | ((terms > 1) & (total >= F.lit(1.0) - terms * F.lit(2.0**-52)))
         return F.when(certain, 1.0).otherwise(total)
 
-    return F.aggregate(alternatives_, start, compensated, rule).alias("existence")
+    def step(acc: Column, a: Column) -> Column:
+        term = a["prob"].cast("double")
+        return compensated(acc, F.when((term >= 0.0) & (term <= 1.0), term))
+
+    return F.aggregate(alternatives_, start, step, rule).alias("existence")
 
 
 def expected(
@@ -181,12 +191,13 @@ def quantile(attribute: str, q: float, column: str | Column = ALTERNATIVES) -> C
         )
 
     found = F.aggregate(ordered, start, step, lambda acc: acc["v"])
+    found = F.when(level.isNotNull(), found)
     return found.alias(f"quantile_{attribute}")
 
 
-def compensated(acc: Column, a: Column) -> Column:
+def compensated(acc: Column, term: Column) -> Column:
     """One more probability in a sum with compensation (Neumaier), a step of `F.aggregate`."""
-    term, total = a["prob"].cast("double"), acc["total"]
+    total = acc["total"]
     larger = total + term
     lost = F.when(total >= term, (total - larger) + term).otherwise((term - larger) + total)
     return F.struct(larger.alias("total"), (acc["lost"] + lost).alias("lost"))

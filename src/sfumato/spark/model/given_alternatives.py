@@ -7,6 +7,7 @@ from functools import reduce
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
+from sfumato.operators.laws.poisson_binomial import ROUNDED
 from sfumato.spark.model.alternatives import (
     ALTERNATIVES,
     PROB,
@@ -15,8 +16,6 @@ from sfumato.spark.model.alternatives import (
     compensated,
 )
 from sfumato.tables.reading.wanted_values import WANTED_PROB, wanted_values
-
-ROUNDED = 1e-6  # a sum of single-precision probabilities may pass 1 by so much
 
 
 def alternatives(
@@ -139,7 +138,11 @@ def _once(value: Column, of: Callable[[Column], Column]) -> Column:
 def _total(alternatives_: Column) -> Column:
     """The sum of the probabilities, with compensation."""
     start = F.struct(F.lit(0.0).alias("total"), F.lit(0.0).alias("lost"))
-    return F.aggregate(alternatives_, start, compensated, lambda acc: acc["total"] + acc["lost"])
+
+    def step(acc: Column, a: Column) -> Column:
+        return compensated(acc, a["prob"].cast("double"))
+
+    return F.aggregate(alternatives_, start, step, lambda acc: acc["total"] + acc["lost"])
 
 
 def _part(place: int | str) -> Callable[[Column], Column]:

@@ -20,7 +20,7 @@ from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import Passed, column
 from sfumato.spark.model.same import Constant, Single, Whole
-from sfumato.spark.model.validity import invalid_reason
+from sfumato.spark.model.validity import absent_or, clipped, invalid_reason
 from sfumato.tables.joins.side import JoinSide
 from sfumato.windows import LONGEST
 
@@ -68,7 +68,11 @@ class Side(JoinSide):
 
     def reason(self) -> Column | None:
         """Why a row is invalid by columns of the frame; else NULL."""
-        return invalid_reason(self.frame.df, self.points) if self.imputed is None else None
+        if self.imputed is not None:
+            return None
+        exists = "existence" in self.frame.columns and not self.frame.uncertain
+        reason = invalid_reason(self.frame.df, self.points)
+        return absent_or(reason, "existence" if exists else None)
 
     def invalid(self) -> Column:
         """Rows without order or key, or with a time beyond what windows take."""
@@ -83,9 +87,10 @@ class Side(JoinSide):
     def _alternatives(self) -> Column:
         if self.frame.uncertain:
             return self._renamed()
-        prob = column("existence") if "existence" in self.frame.columns else F.lit(1.0)
+        certain = "existence" not in self.frame.columns
+        prob = F.lit(1.0) if certain else clipped(column("existence"))
         values = [column(n).cast("double").alias(f"on{i}") for i, n in enumerate(self.points)]
-        return F.array(F.struct(prob.cast("double").alias("prob"), *values))
+        return F.array(F.struct(prob.alias("prob"), *values))
 
     def _renamed(self) -> Column:
         """The alternatives with their attributes under fixed names."""

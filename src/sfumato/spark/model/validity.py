@@ -12,12 +12,15 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import NumericType
 
 from sfumato.limits import too_many
+from sfumato.operators.laws.poisson_binomial import ROUNDED
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import column as column_of
 from sfumato.spark.model.per_alternative import attribute
 from sfumato.tables.reading.names import names
+from sfumato.tables.reading.validity import NO_EXISTENCE
 
+ABSENT = ""  # the reason of rows of existence 0, which are valid and have no effect
 SUM_TOLERANCE = 1e-9  # sums of probabilities may pass 1 by so much: rounding, clipped to 1
 FEW = 8  # alternatives, of which sums are written out
 
@@ -97,15 +100,31 @@ def largest(values: Column) -> Column:
 def _reason_of_columns(frame: SparkFrame, attributes: list[str]) -> Column:
     reason = F.when(F.lit(False), F.lit(None).cast("string"))
     if "existence" in frame.columns:
-        reason = reason.when(
-            ~_is_probability(F.col("existence")), "existence is not a number in (0, 1]"
-        )
+        reason = reason.when(~is_existence(F.col("existence")), NO_EXISTENCE)
     for name in attributes:
         numeric = isinstance(frame.type(name), NumericType)
         reason = reason.when(
             _is_missing(column_of(name), numeric), f"{name} is missing or not finite"
         )
     return reason
+
+
+def absent_or(reason: Column, existence: str | None) -> Column:
+    """A reason why rows are invalid; ABSENT where there is none and their `existence` is 0."""
+    if existence is None:
+        return reason
+    return F.coalesce(reason, F.when(column_of(existence) == 0, ABSENT))
+
+
+def is_existence(given: Column) -> Column:
+    """Whether a number is a probability that a row exists, but for rounding; 0: it is absent."""
+    return F.coalesce((given >= 0) & (given <= 1.0 + ROUNDED), F.lit(False))
+
+
+def clipped(existence: Column) -> Column:
+    """The probability that a row exists, at most 1."""
+    given = existence.cast("double")
+    return F.when(given > 1.0, 1.0).otherwise(given)
 
 
 def _lacks(attribute: str, numeric: bool) -> Callable[[Column], Column]:

@@ -22,9 +22,16 @@ from sfumato.spark.model.names import Passed, column, named, renamed, unquoted
 from sfumato.spark.model.outside_text import check_expression, for_spark
 from sfumato.spark.model.per_alternative import attribute, evaluated
 from sfumato.spark.model.same import Constant, Field, Single, Whole
-from sfumato.spark.model.validity import invalid_reason, largest
+from sfumato.spark.model.validity import (
+    absent_or,
+    clipped,
+    invalid_reason,
+    is_existence,
+    largest,
+)
 from sfumato.tables.link import Taken
 from sfumato.tables.reading.controlled import controlled_by
+from sfumato.tables.reading.validity import NO_EXISTENCE
 from sfumato.tables.windows.extents import ExtentTableConfig
 from sfumato.tables.windows.query import WindowQuery
 from sfumato.tables.windows.results import quantile_name
@@ -111,15 +118,14 @@ class WindowPlan(WindowQuery):
             return invalid_reason(self.frame.df, [])
         if self.existence_column is None:
             return F.lit(None).cast("string")
-        given = column(self.existence_column)
-        valid = F.coalesce((given > 0) & (given <= 1), F.lit(False))
-        return F.when(~valid, "existence is not a number in (0, 1]")
+        invalid = ~is_existence(column(self.existence_column))
+        return absent_or(F.when(invalid, NO_EXISTENCE), self.existence_column)
 
     def _prob(self) -> Column:
         if self.frame.uncertain:
             return attribute(self.frame.df, "prob")
-        given = F.lit(1.0) if self.existence_column is None else column(self.existence_column)
-        return F.array(given.cast("double"))
+        given = self.existence_column
+        return F.array(F.lit(1.0) if given is None else clipped(column(given)))
 
     def _values(self, expression: str) -> Column:
         if self.frame.uncertain:

@@ -20,6 +20,7 @@ from sfumato.spark.crossing.columns_once import Cells
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import Passed, column, fixed, without_constraints
 from sfumato.spark.model.same import Constant, Whole
+from sfumato.spark.model.validity import ABSENT
 from sfumato.tables.link import INVALID, LATE
 from sfumato.tables.operator import ROW, TIE
 
@@ -39,8 +40,8 @@ class Input:
     bucket : numbers of the keys that decide which rows share an operator; None: all
     light : the operator does so little that it may as well run in coarser buckets
     invalid : which rows take no part and are counted beside the operator, by the fixed names;
-        reason : the same by columns of the frame: why one does not, text, else NULL; None, both:
-        every row takes part. lacking : why not by the fixed names, in words
+        reason : the same by columns of the frame: why a row is not used, else NULL; ABSENT for a
+        row of existence 0, which is valid and has no effect; None, both: every row is used. lacking : why not by the fixed names, in words
     ordered : whether the operator takes rows in an order of arrival
     about : what of the query the config does not say, for the fingerprint: JSON values
     same : what some of `values` are, see `Once`: equal for all inputs that compute the same of a
@@ -92,11 +93,20 @@ class Input:
         return self.invalid is not None or self.reason is not None
 
     def is_invalid(self, *, late_known: bool) -> Column:
-        """Which rows take no part, by the fixed names; without regard to `late` if not known."""
+        """Which rows take no part, by the fixed names; without regard to `late` if not known.
+
+        NULL for absent rows, which are not counted as invalid.
+        """
         conditions = [] if self.reason is None else [F.col(REASON).isNotNull()]
         conditions += [] if self.invalid is None else [self.invalid]
         found = reduce(lambda a, b: a | b, conditions)
-        return found & ~F.col(LATE) if self.spares_late and late_known else found
+        if self.spares_late and late_known:
+            found &= ~F.col(LATE)
+        return (
+            found
+            if self.reason is None
+            else F.when(F.col(REASON) != ABSENT, found).when(F.col(REASON).isNull(), found)
+        )
 
     def tie(self, names: Sequence[str]) -> Column:
         """What distinguishes rows: a 64-bit hash of all columns that can be hashed, but for those

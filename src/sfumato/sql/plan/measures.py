@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.near_misses import near
 from sfumato.spark.model import alternatives as model
+from sfumato.spark.model.validity import clipped
 from sfumato.sql.plan.nodes import at
 from sfumato.sql.plan.sources import ALTERNATIVES, Frame, Source, found, free
 from sfumato.sql.text.edits import Edits
@@ -249,9 +250,9 @@ def _column(wanted: Wanted, source: Source) -> Column:
     column: Any = ALTERNATIVES
     if not frame.attributes:
         existence = found("existence", frame.df.columns)
-        prob = F.lit(1.0) if existence is None else F.col(quoted(existence))
+        prob = F.lit(1.0) if existence is None else clipped(F.col(quoted(existence)))
         values = [] if attribute is None else [F.col(quoted(attribute)).alias(attribute)]
-        column = F.array(F.struct(prob.cast("double").alias("prob"), *values))
+        column = F.array(F.struct(prob.alias("prob"), *values))
     if attribute is None:
         return model.existence(column)
     if wanted.function == "distribution":

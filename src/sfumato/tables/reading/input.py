@@ -139,6 +139,12 @@ class Rule:
             return Reasons(table.num_rows)
         return why_invalid(table, self.attributes, self.existence)
 
+    def absent(self, table: pa.Table) -> np.ndarray:
+        """bool[n]: rows of existence 0, which are valid and have no effect."""
+        if not self.probabilities:
+            return np.zeros(table.num_rows, np.bool_)
+        return Tuples(table).absent(self.existence)
+
     def read(self, rows: pa.Table) -> Reasons:
         """What is wrong by what the operator reads."""
         reasons = Reasons(rows.num_rows)
@@ -201,7 +207,8 @@ class Reading:
         """
         wrong = self.rule.known(table)
         counts = self._left_out(table, wrong)
-        taken = _without(table, wrong)
+        out = wrong.invalid | self.rule.absent(table)
+        taken = table.filter(pa.array(~out)) if out.any() else table
         rows = self._projected(taken)
         wrong = self.rule.read(rows)
         for reason, count in self._left_out(rows, wrong).items():

@@ -7,12 +7,13 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.near_misses import did_you_mean
-from sfumato.operators.arrays import Ints, offsets_of
+from sfumato.operators.arrays import Bools, Ints, offsets_of
 from sfumato.tables.arrow import as_array, fields_of
 from sfumato.tables.reading.expressions import Expression, Name, doubles, field_at, found, names_in
-from sfumato.tables.reading.types import as_doubles, is_list, lengths_of
+from sfumato.tables.reading.types import as_doubles, floats_of, is_list, lengths_of
 
 ALTERNATIVES = "alternatives"
 
@@ -76,7 +77,15 @@ class Tuples:
             return self.lists(as_doubles(self.fields["prob"], "`prob` of the alternatives"))
         if existence is None:
             return self.lists(pa.array(np.ones(self.table.num_rows)))
-        return self.lists(as_doubles(self.table.column(existence), f"`{existence}`"))
+        given = as_doubles(self.table.column(existence), f"`{existence}`")
+        return self.lists(pc.min_element_wise(given, 1.0, skip_nulls=False))
+
+    def absent(self, existence: str | None) -> Bools:
+        """bool[n]: rows without alternatives whose column `existence` says that they are not."""
+        if self.uncertain or existence not in self.table.column_names:
+            return np.zeros(self.table.num_rows, np.bool_)
+        found: Bools = floats_of(as_doubles(self.table.column(existence), f"`{existence}`")) == 0.0
+        return found
 
     def values(self, expression: Expression) -> pa.Array:
         """list<double>: the values of an expression for every alternative."""

@@ -10,10 +10,12 @@ import pyarrow as pa
 from sfumato.limits import alternatives_bound_in_memory, too_many
 from sfumato.near_misses import did_you_mean
 from sfumato.operators.arrays import Bools
-from sfumato.operators.laws.poisson_binomial import EXCESS
+from sfumato.operators.laws.poisson_binomial import EXCESS, ROUNDED
 from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.tuples import Tuples
 from sfumato.tables.reading.types import as_doubles, floats_of, is_number
+
+NO_EXISTENCE = "existence is not a number in [0, 1]"
 
 
 class Reasons:
@@ -73,7 +75,7 @@ def why_invalid(
         return reasons
     if existence is not None and existence in table.column_names:
         exists = floats_of(as_doubles(table.column(existence), f"`{existence}`"))
-        reasons.add(~_is_probability(exists), "existence is not a number in (0, 1]")
+        reasons.add(~_is_existence(exists), NO_EXISTENCE)
     for name in attributes or ():
         text = f"{name} is missing or not finite"
         reasons.add(_missing(as_array(table.column(name))), text)
@@ -104,6 +106,10 @@ def _add_of_alternatives(tuples: Tuples, attributes: Sequence[str], reasons: Rea
     above = total > 1.0 + EXCESS
     for value in np.unique(total[above]).tolist():
         reasons.add(above & (total == value), f"the probabilities sum to {java_text(value)}")
+
+
+def _is_existence(given: np.ndarray) -> Bools:
+    return (given >= 0.0) & (given <= 1.0 + ROUNDED)  # 0: the row is absent
 
 
 def _is_probability(given: np.ndarray) -> Bools:
