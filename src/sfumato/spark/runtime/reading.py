@@ -41,7 +41,8 @@ class Input:
     light : the operator does so little that it may as well run in coarser buckets
     invalid : which rows take no part and are counted beside the operator, by the fixed names;
         reason : the same by columns of the frame: why a row is not used, else NULL; ABSENT for a
-        row of existence 0, which is valid and has no effect; None, both: every row is used. lacking : why not by the fixed names, in words
+        row of existence 0, which is valid and has no effect; None, both: every row is used
+    lacking : why not by the fixed names, in words
     ordered : whether the operator takes rows in an order of arrival
     about : what of the query the config does not say, for the fingerprint: JSON values
     same : what some of `values` are, see `Once`: equal for all inputs that compute the same of a
