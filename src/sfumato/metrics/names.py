@@ -53,7 +53,10 @@ OF_QUERIES = (
     *(STATE_MEMORY, STATE_DISK, STATE_ROWS),
 )
 
-HELD = _of_operator("reorder_held_rows", "rows held since the query started")
+HELD = _of_operator(
+    "reorder_held_rows",
+    "rows held now, in the buckets of keys that had rows since the query started",
+)
 LAG = _of_operator(
     "reorder_lag_seconds",
     "how far the punctuation is behind the newest row held, of the key where this is most",

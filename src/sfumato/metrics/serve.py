@@ -91,7 +91,7 @@ def _http(figures: Figures, port: int) -> Iterator[int]:
 
     from sfumato.metrics.prometheus import registry
 
-    handler = MetricsHandler.factory(registry(figures))  # type: ignore[arg-type]
+    handler = MetricsHandler.factory(registry(figures))
     server = MetricsServer(port, handler)
     thread = Thread(target=server.serve_forever, name="sfumato metrics port", daemon=True)
     thread.start()
