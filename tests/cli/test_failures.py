@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 from types import SimpleNamespace
 
 from pyspark.errors import StreamingQueryException
 from rich.console import Console
 
-from sfumato.cli.failures import first_cause
+from sfumato.cli.failures import first_cause, folder_trouble
 from sfumato.cli.follow import Running, follow
 from sfumato.cli.log import Log
 from sfumato.cli.pipeline.model import Sink
@@ -146,3 +148,87 @@ def test_cells_are_short():
     assert cell(0.1 + 0.2) == "0.3"
     assert len(cell("x" * 100)) == WIDEST
     assert cell(list(range(LONGEST + 1))).endswith("4 in all]")
+
+
+def test_what_a_task_said_is_the_cause_where_spark_only_says_that_it_failed():
+    text = (
+        "Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure:"
+        " Lost task 0.3 in stage 1.0 (TID 4) (localhost executor driver): java.io.IOException: "
+        "Mkdirs failed to create file:/data/out (exists=false, cwd=file:/)\nDriver stacktrace:\n"
+        "=== Streaming Query ===\nIdentifier: o [id = 1, runId = 2]\n"
+        "Current Committed Offsets: {}\nThread State: RUNNABLE"
+    )
+    assert first_cause(RuntimeError(text)).startswith("Mkdirs failed to create file:/data/out")
+
+
+# ---- folders -------------------------------------------------------------------------------------
+
+
+def test_the_folder_that_cannot_be_written_to_is_named_with_the_reason(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    folders = {"the sink's folder": str(tmp_path), "the checkpoint folder": str(tmp_path / "a/b")}
+    assert folder_trouble(folders) is None
+    below = {**folders, "the sink's folder": str(tmp_path / "file" / "out")}
+    assert folder_trouble(below) == (
+        f"the sink's folder {tmp_path}/file/out cannot be written to "
+        f"({tmp_path}/file is not a folder)"
+    )
+    for number in (errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EDQUOT):
+
+        def refuse(*_, number=number, **__):
+            raise OSError(number, os.strerror(number))
+
+        with monkeypatch.context() as patch:
+            patch.setattr("sfumato.cli.failures.tempfile.TemporaryFile", refuse)
+            said = folder_trouble({"the checkpoint folder": str(tmp_path / "a")})
+            assert said == (
+                f"the checkpoint folder {tmp_path}/a cannot be written to ({os.strerror(number)})"
+            )
+            assert folder_trouble({"the checkpoint folder": "s3://bucket/state"}) is None
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+def test_a_run_that_fails_names_the_folder(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    error = RuntimeError("Task failed while writing rows")
+    console = Console(file=io.StringIO(), width=400)
+    sink = Running(
+        Sink("out", "q", "parquet", str(tmp_path / "file" / "out")),
+        "out",
+        SimpleNamespace(columns=[]),
+        lambda _: EndedQuery(error),
+    )
+    sink.checkpoint = str(tmp_path / "state")
+    assert follow([[sink]], console, Log(console)) == 1
+    said = console.file.getvalue()
+    assert "Failed: sink out: Task failed while writing rows: the sink's folder" in said
+    assert "file is not a folder" in said
+
+
+def test_a_checkpoint_that_is_deleted_while_the_query_runs_ends_the_run(tmp_path):
+    mark = tmp_path / "state" / "out" / "metadata"
+    mark.parent.mkdir(parents=True)
+    mark.write_text("{}")
+    looks = []
+
+    class Alive(EndedQuery):
+        lastProgress = object()  # noqa: N815
+
+        @property
+        def isActive(self):  # noqa: N802
+            looks.append(1)
+            if len(looks) == 5:
+                mark.unlink()
+            return not self.over
+
+        def stop(self):
+            self.over = True
+
+    console = Console(file=io.StringIO(), width=400)
+    frame = SimpleNamespace(columns=[])
+    sink = Running(Sink("out", "q"), "out", frame, lambda _: Alive(None))
+    sink.marks["the checkpoint folder"] = mark
+    assert follow([[sink]], console, Log(console)) == 1
+    said = console.file.getvalue()
+    assert f"the checkpoint folder {mark.parent} was deleted" in said
+    assert "start with a new checkpoint" in said

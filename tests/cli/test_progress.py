@@ -246,6 +246,18 @@ def test_what_the_operators_count_as_held_is_held():
     assert progress.held == 3
 
 
+def test_what_is_held_is_counted_from_the_start_of_a_run():
+    progress, watch = QueryProgress(), HeldBack()
+    for number, (run, change) in enumerate([("a", 7), ("a", -2), ("b", 6), ("b", 1)]):
+        one = report(number, 10, sfumato_reorder_1={"rows": 10, "held": change, **SHOWN})
+        one.runId = run
+        list(watch.look(progress.take([one]), 0.0))
+    assert progress.held == 7
+    assert progress.counters["sfumato_reorder_1"]["rows"] == 40
+    (sentence,) = watch.look([], 1000.0)
+    assert "holds 7 rows" in sentence
+
+
 # ---- waiting -------------------------------------------------------------------------------------
 
 

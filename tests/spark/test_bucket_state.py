@@ -8,12 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucket_worker import Entries, KeptConfig, feed, worker
+from bucket_worker import Entries, Handle, KeptConfig, feed, worker
 from seeds import examples
+from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.state.snapshot import Snapshot, cut, pack
 from sfumato.spark.crossing import chunks
 from sfumato.spark.state import bucket_state, operator_cache
 from sfumato.spark.state.operator_cache import OperatorCache
+from sfumato.tables.chain import ChainConfig, ChainStep
+from sfumato.tables.disorder.reorder import ReorderTableConfig
+from sfumato.tables.operator import ROW, TIE
 
 
 @examples(25)
@@ -110,3 +114,27 @@ def test_operators_may_take_a_quarter_of_the_memory_and_a_gigabyte_at_least(tmp_
     for text, memory in [("max\n", physical), ("123456\n", 123456), (f"{1 << 62}\n", physical)]:
         limit.write_text(text)
         assert operator_cache.memory_here() == memory
+
+
+@pytest.mark.parametrize("in_a_chain", [False, True])
+def test_in_each_run_what_a_bucket_holds_is_counted_from_its_start(monkeypatch, in_a_chain):
+    config = ReorderTableConfig(control=DisorderControl(slack=10), keys=1)
+    if in_a_chain:
+        config = ChainConfig((ChainStep(config, (0,)),))
+    entries, runs, held = Entries(), iter("aabbc"), []
+    name = "step0_held" if in_a_chain else "held"
+    processor = None
+    for number in range(5):
+        run = next(runs)
+        monkeypatch.setattr(bucket_state, "_run", lambda run=run: run)
+        if processor is None or number % 2:  # in the same worker, or another
+            processor = bucket_state.BucketProcessor(config, "fingerprint", None)
+            processor.init(Handle(entries))
+        at = np.arange(4 * number, 4 * number + 4)
+        columns = {"key0": ["k"] * 4, "event": at, "order0": at, TIE: at}
+        row = pa.StructArray.from_arrays([pa.array(at)], ["id"])
+        chunk = {"side": 0, "chunk": chunks.to_bytes(pa.table({ROW: row, **columns}))}
+        answers = list(processor.handleInputRows((3,), iter([chunk]), None))
+        place = processor.figures.names["long"].index(name)
+        held.append(answers[0].asDict()["numbers"][place])
+    assert held == [4, 4, 10, 0, 10]

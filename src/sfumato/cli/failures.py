@@ -1,16 +1,26 @@
 """Errors as a reader wants them: the cause in one or two lines, no traces."""
 
+import os
 import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from sfumato.cli.pipeline.section import WITH_SCHEME
 
 TRACEBACK = "Traceback (most recent call last):"
 ERROR_LINE = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt|Exit))(?:: (.*))?$")
 JAVA_CLASS = re.compile(r"^(?:[a-z_]\w*\.)+[A-Z][\w$]*(?:: |$)")
 CONDITION = re.compile(r"^\[[A-Z_.0-9]+\] ?")
+IN_A_TASK = re.compile(r"Lost task .*? \([^()]*executor [^()]*\): (?P<why>.+)")
 SQLSTATE = re.compile(r"\s*SQLSTATE: \w+\s*")
 UNHELPFUL = (
     "...",
     "at ",
     "===",
+    "Identifier: ",
+    "Current ",
+    "Thread State: ",
     "An error occurred while calling",
     "Driver stacktrace",
     "Exception thrown in awaitResult",
@@ -29,7 +39,10 @@ def first_cause(error: BaseException) -> str:
     text = str(error)
     if TRACEBACK in text and (why := _python_error(text)):
         return why
-    for line in map(_plain, text.splitlines()):
+    # What the task said is in the line that says how often the task failed.
+    lines = text.splitlines()
+    in_a_task = [found["why"] for line in lines if (found := IN_A_TASK.search(line))]
+    for line in map(_plain, [*in_a_task, *lines]):
         if line and not line.startswith(UNHELPFUL):
             return line
     return SQLSTATE.sub(" ", text.splitlines()[0]).strip() if text else type(error).__name__
@@ -47,6 +60,36 @@ def _python_error(text: str) -> str | None:
         match = ERROR_LINE.match(line.strip())
         if match:
             return match.group(2) or match.group(1)
+    return None
+
+
+class LostFolderError(Exception):
+    """A folder that a run needs has gone while it ran."""
+
+
+PROBE = 1 << 20  # bytes
+
+
+def folder_trouble(folders: Mapping[str, str]) -> str | None:
+    """Say which of some folders cannot be written to, and why; None where all can be.
+
+    folders : what each is for, and its path; those with a scheme are not looked at
+    """
+    for what, path in folders.items():
+        if WITH_SCHEME.match(path):
+            continue
+        there = Path(path)
+        while not there.exists() and there != there.parent:
+            there = there.parent
+        try:
+            if not there.is_dir():
+                raise NotADirectoryError(0, f"{there} is not a folder")
+            with tempfile.TemporaryFile(dir=there) as probe:
+                probe.write(bytes(PROBE))
+                probe.flush()
+                os.fsync(probe.fileno())
+        except OSError as error:
+            return f"{what} {path} cannot be written to ({error.strerror})"
     return None
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
@@ -16,7 +18,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.markup import escape
 
-from sfumato.cli.failures import first_cause, is_passing
+from sfumato.cli.failures import LostFolderError, first_cause, folder_trouble, is_passing
 from sfumato.cli.log import Log
 from sfumato.cli.pipeline.environment import DiscreetConsole
 from sfumato.cli.pipeline.model import Sink
@@ -39,6 +41,8 @@ class Running:
     then : the same frame once more, which is started when this one has ended, to flush it
     figures : takes what it reports, for others to see
     interrupted : by Ctrl-C, before its end
+    checkpoint : its folder
+    marks : of each folder that it needs a file that stays there once it has been seen
     rows : the newest rows of a console sink
     """
 
@@ -51,12 +55,15 @@ class Running:
     progress: QueryProgress = field(default_factory=QueryProgress)
     rows: list[Any] = field(default_factory=list)
     figures: Figures | None = None
-    resumed: bool = False
     interrupted: bool = False
     attempts: int = 0
     held_back: HeldBack = field(default_factory=HeldBack)
     unordered: Unordered = field(default_factory=Unordered)
     again_at: float | None = None  # when a second attempt is made
+    checkpoint: str | None = None
+    marks: dict[str, Path] = field(default_factory=dict)
+    seen: set[Path] = field(default_factory=set)
+    lost: LostFolderError | None = None
 
     def start(self) -> None:
         """Start it, or start it again."""
@@ -87,7 +94,7 @@ class Running:
             self.figures.take(self.name, reports)
             if not active and self.progress.ended is None:
                 error = self.query.exception()
-                self.figures.ended(self.name, None if error is None else first_cause(error))
+                self.figures.ended(self.name, None if error is None else self.cause(error))
         if new:
             self.attempts = 1
         if not active and self.again_at is None and self.progress.ended is None:
@@ -117,9 +124,30 @@ class Running:
             return True
         return str(self.query.status["message"]).startswith("Waiting")
 
+    def cause(self, error: BaseException) -> str:
+        """Say what went wrong, and in which folder if it cannot be written to."""
+        why = first_cause(error)
+        folders = {"the checkpoint folder": self.checkpoint, "the sink's folder": self.sink.path}
+        folders["the folder for temporary files"] = tempfile.gettempdir()
+        found = folder_trouble({what: path for what, path in folders.items() if path})
+        return why if found is None else f"{why}: {found}"
+
+    def check_folders(self) -> None:
+        """Stop it where a folder has gone that it needs: Spark would make another, empty one."""
+        for what, mark in self.marks.items():
+            if mark.exists():
+                self.seen.add(mark)
+            elif mark in self.seen and self.lost is None and self.query is not None:
+                why = f"{what} {mark.parent} was deleted, or emptied, while the query ran: bring "
+                why += "it back as it was, or start with a new checkpoint and a new sink"
+                self.lost = LostFolderError(why)
+                self.query.stop()
+
     @property
     def error(self) -> BaseException | None:
         """What ended it, unless it is to start again."""
+        if self.lost is not None:
+            return self.lost
         return None if self.query is None or self.again_at is not None else self.query.exception()
 
     def retry(self) -> float | None:
@@ -172,6 +200,7 @@ def follow(phases: Sequence[Sequence[Running]], console: Console, log: Log | Non
 def _look(running: list[Running], console: Console, log: Log | None) -> Running | None:
     """Look at every sink, start again what is due; the first that has failed for good."""
     for sink in running:
+        sink.check_folders()
         batches = sink.look()
         for batch in batches:
             if log is not None:
@@ -188,7 +217,7 @@ def _look(running: list[Running], console: Console, log: Log | None) -> Running 
         wait = sink.retry()
         if wait is None:
             return sink
-        reason = f"{first_cause(error)}; attempt {sink.attempts + 1} of {ATTEMPTS} in {wait:g} s"
+        reason = f"{sink.cause(error)}; attempt {sink.attempts + 1} of {ATTEMPTS} in {wait:g} s"
         _tell(sink, reason, console, log)
     return None
 
@@ -207,7 +236,7 @@ def _say(console: Console, log: Log | None, sentence: str) -> None:
 
 def _end(running: list[Running], failed: Running | None, console: Console, log: Log | None) -> None:
     """What the run has come to."""
-    cause = "" if failed is None or failed.error is None else first_cause(failed.error)
+    cause = "" if failed is None or failed.error is None else failed.cause(failed.error)
     if log is not None and log.machines:
         for sink in running:
             for row in sink.rows:
@@ -253,8 +282,5 @@ def _report(running: list[Running], console: Console) -> None:
             console.print(
                 f"{name}: {how_many(late)} came too late ({late / rows:.2%} of {rows:,})."
             )
-        if held and sink.resumed:
-            change = "more held back" if held > 0 else "fewer held back"
-            console.print(f"{name}: {how_many(abs(held))} {change} than at the start.")
-        elif held:
+        if held and held > 0:
             console.print(f"{name}: {how_many(held)} held back, until later rows come.")

@@ -22,7 +22,7 @@ from rich.console import Console
 from sfumato.cli.failures import first_cause
 from sfumato.cli.follow import Running, follow
 from sfumato.cli.log import Log
-from sfumato.cli.pipeline.connectors import advice
+from sfumato.cli.pipeline.connectors import OF_FILES, advice
 from sfumato.cli.pipeline.frames import encoded, read
 from sfumato.cli.pipeline.model import CONSOLE, Pipeline, Sink, Source
 from sfumato.cli.pipeline.section import WITH_SCHEME, PipelineError
@@ -238,8 +238,7 @@ def start(running: Running, *, folder: str, once: bool) -> StreamingQuery:
         writer = writer.trigger(availableNow=True)
     elif sink.trigger is not None:
         writer = writer.trigger(processingTime=sink.trigger)
-    if not WITH_SCHEME.match(checkpoint) and running.query is None:
-        running.resumed = (Path(checkpoint) / "commits").is_dir()
+    running.checkpoint = checkpoint
     try:
         query: StreamingQuery
         if sink.table is not None:
@@ -247,7 +246,12 @@ def start(running: Running, *, folder: str, once: bool) -> StreamingQuery:
         else:
             query = writer.start(sink.path) if sink.path else writer.start()
     except SPARK_ERRORS as error:
-        raise _refused(error, sink) from error
+        raise _refused(error, sink, running.cause(error)) from error
+    # What Spark writes once, and would not write again into a folder that it makes anew.
+    if not WITH_SCHEME.match(checkpoint):
+        running.marks["the checkpoint folder"] = Path(checkpoint) / "metadata"
+    if sink.format.lower() in OF_FILES and sink.path and not WITH_SCHEME.match(sink.path):
+        running.marks["the sink's folder"] = Path(sink.path) / "_spark_metadata"
     return query
 
 
@@ -274,9 +278,9 @@ def try_start(sink: Sink, rows: DataFrame, folder: str) -> None:
         query.stop()
 
 
-def _refused(error: Exception, sink: Sink) -> PipelineError:
+def _refused(error: Exception, sink: Sink, cause: str | None = None) -> PipelineError:
     """Build the error about a sink that Spark does not start."""
-    why = f"`sinks.{sink.name}`: {first_cause(error)}{_way_out(error, sink)}{_connector(error)}"
+    why = f"`sinks.{sink.name}`: {cause or first_cause(error)}{_way_out(error, sink)}{_connector(error)}"
     return PipelineError(why)
 
 

@@ -19,6 +19,7 @@ class _Waiting:
     since: float
     patience: float
     held: int = 0
+    run: Any = None
     shown: dict[str, Any] = field(default_factory=dict)
 
 
@@ -34,17 +35,19 @@ class HeldBack:
         for batch in batches:
             for metric, counts in batch.counters.items():
                 if metric.startswith(REORDER) and "held" in counts:
-                    self._take(metric, counts, batch.gauges.get(metric, {}), now)
+                    self._take(metric, batch, now)
         for metric, reorder in self._waiting.items():
             silent = now - reorder.since
             if silent >= reorder.patience and reorder.shown.get("oldest") is not None:
                 reorder.patience = 2 * silent
                 yield _sentence(operator_name(metric), reorder, silent)
 
-    def _take(self, metric: str, counts: dict[str, int], shown: dict[str, Any], now: float) -> None:
+    def _take(self, metric: str, batch: MicroBatch, now: float) -> None:
+        counts = batch.counters[metric]
         reorder = self._waiting.setdefault(metric, _Waiting(now, self.long))
-        reorder.held += counts["held"]
-        reorder.shown = shown
+        reorder.held = counts["held"] + (reorder.held if batch.run == reorder.run else 0)
+        reorder.run = batch.run
+        reorder.shown = batch.gauges.get(metric, {})
         others = (counts.get(name, 0) for name in ("late", "held"))
         if counts["rows"] > sum(others):
             reorder.since, reorder.patience = now, self.long
@@ -67,7 +70,7 @@ def _sentence(name: str, reorder: _Waiting, silent: float) -> str:
 
 
 def in_words(metric: str, held: int, shown: dict[str, Any]) -> str:
-    """What a reorder holds, in a few words. held : rows, since the run began"""
+    """What a reorder holds, in a few words. held : rows"""
     words = f"{operator_name(metric)} holds {held:,}"
     if shown.get("oldest") is not None:
         words += f" from {time_text(shown['oldest'])} on"

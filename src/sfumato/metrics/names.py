@@ -88,8 +88,7 @@ STATES = (
         "held",
         "a `reorder` has taken the row in and not emitted it yet",
         "emitted in order once the punctuation has passed it, or when the stream ends",
-        "rows taken in and not emitted yet, since the query started; after a restart the change "
-        "since then",
+        "rows held now, in the buckets of keys that had rows since the query started",
     ),
     State(
         "forced",

@@ -29,9 +29,10 @@ class MicroBatch:
     """One micro-batch: rows read, rows that reached the sink, seconds, and what was observed.
 
     counters : how much was counted in it     gauges : how things stood at its end, by metric
-    held : rows that each reorder had taken in by its end, since the run began, and still holds
+    held : rows that each reorder holds at its end, in the buckets that had rows in this run
     parts : seconds of its parts, as Spark names them
     state : of all its operators: bytes in memory and on disk, and rows where Spark counts them
+    run : the run of the query, from its start to its end
     """
 
     number: int
@@ -44,6 +45,7 @@ class MicroBatch:
     held: dict[str, int] = field(default_factory=dict)
     parts: dict[str, float] = field(default_factory=dict)
     state: dict[str, int] = field(default_factory=dict)
+    run: Any = None
 
     @property
     def metrics(self) -> dict[str, dict[str, Any]]:
@@ -75,6 +77,7 @@ class QueryProgress:
     started: float = field(default_factory=time.monotonic)
     ended: float | None = None
     _seen: set[tuple[int, str]] = field(default_factory=set)
+    _run: Any = None
 
     def take(self, reports: Iterable[Any]) -> list[MicroBatch]:
         """Add what is new in a query's ``recentProgress``; the new micro-batches."""
@@ -84,6 +87,7 @@ class QueryProgress:
             if key in self._seen:
                 continue
             self._seen.add(key)
+            self._begin_run(getattr(report, "runId", None))
             if "addBatch" not in report.durationMs:
                 continue  # it only looked for rows
             new.append(batch := _micro_batch(report))
@@ -98,6 +102,14 @@ class QueryProgress:
             for metric, shown in batch.gauges.items():
                 self._add(metric, shown)
         return new
+
+    def _begin_run(self, run: Any) -> None:
+        """Forget what is held where a run of the query begins: it counts that from the start."""
+        if run != self._run:
+            self._run = run
+            for totals in self.counters.values():
+                if "held" in totals:
+                    totals["held"] = 0
 
     def _add(self, metric: str, shown: dict[str, Any]) -> None:
         totals = self.added.setdefault(metric, {})
@@ -121,9 +133,10 @@ class QueryProgress:
 
     @property
     def held(self) -> int | None:
-        """Rows that a reorder took in this run and that have not come out; None without reorder.
+        """Rows that the reorders hold; None without reorder.
 
-        The sum of what the reorders count as held. After a restart the change since then.
+        The sum of what the reorders count as held, in the buckets of keys that have had rows since
+        the query started.
         """
         reorders = [c for name, c in self.counters.items() if name.startswith(REORDER)]
         return sum(counts.get("held", 0) for counts in reorders) if reorders else None
@@ -215,6 +228,7 @@ def _micro_batch(report: Any) -> MicroBatch:
             if name != WHOLE
         },
         state=_state(getattr(report, "stateOperators", ())),
+        run=getattr(report, "runId", None),
     )
 
 

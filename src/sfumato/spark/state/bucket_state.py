@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, LongType, StructType
@@ -63,6 +64,7 @@ class Header:
     logged, log_bytes : entries of the log that count, and the size of their chunks
     pieces : of the snapshot, unless it is beside the header: (hash of its bytes, its entry)
     seen, timer : processing time of the newest row, and the one the timer is set for; ms
+    run : the run of the query that wrote it
     """
 
     fingerprint: str
@@ -74,6 +76,13 @@ class Header:
     pieces: list[tuple[str, int]] = field(default_factory=list)
     seen: int = 0
     timer: int = 0
+    run: str = ""
+
+
+def _run() -> str:
+    """Name the run of the streaming query that this task belongs to; "" where nobody says."""
+    context = TaskContext.get()
+    return "" if context is None else context.getLocalProperty("spark.jobGroup.id") or ""
 
 
 class BucketProcessor(StatefulProcessor):
@@ -127,6 +136,11 @@ class BucketProcessor(StatefulProcessor):
             done = taken_by(self._rebuilt(bucket, header, beside), turn, batch)
             header.home = home()
         header.nonce = nonce
+        run = _run() or self.identity
+        if header.run != run:  # what is held is counted from the start of a run
+            header.run = run
+            for name, count in done.held.items():
+                done.changes[name] += count
         if done.snapshot is None:
             self._log(header, batch, now)
         else:

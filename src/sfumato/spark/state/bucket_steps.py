@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # a process beside the driver imports this, and must not impo
 
 IDLE = -1  # as an entry's side: no rows came, the idle timeout passed
 END = -2  # as a chunk's side: the stream ends behind the rows of this micro-batch
+HELD = "held"  # the counter of what a reorder holds; of a step of a chain `step0_held`
 Entries = Sequence[tuple[int, bytes]]  # (side, chunk)
 
 
@@ -30,12 +31,14 @@ class Done:
 
     chunks : answers    changes : of its counters    gauges : as they are now
     snapshot : of the operator behind it, if it was asked for
+    held : how many rows its reorders held before, those that held some
     """
 
     chunks: list[bytes]
     changes: dict[str, int]
     gauges: dict[str, Any]
     snapshot: bytes | None
+    held: dict[str, int] = field(default_factory=dict)
 
     def rows(self, figures: Figures) -> Iterator[dict[str, Any]]:
         """Rows (chunk, figures): these come once, with the first chunk or without any."""
@@ -53,9 +56,9 @@ def advanced(operator: TableOperator | Chain, batch: Entries, now: int, snapshot
     before = operator.counters()
     tables = step(operator, batch, now)
     changes = difference(before, operator.counters())
-    return Done(
-        list(encoded(tables)), changes, operator.gauges(), operator.snapshot() if snapshot else None
-    )
+    held = {name: n for name, n in before.items() if n and name.rpartition("_")[2] == HELD}
+    saved = operator.snapshot() if snapshot else None
+    return Done(list(encoded(tables)), changes, operator.gauges(), saved, held)
 
 
 def step(operator: TableOperator | Chain, batch: Entries, now: int) -> list[pa.Table]:

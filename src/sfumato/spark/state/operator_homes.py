@@ -106,8 +106,8 @@ def taken_at(name: str, turn: Turn, batch: Entries) -> Done | None:
     reply = siblings.ask(name, request)
     if not reply:
         return None
-    whole, changes, gauges = json.loads(reply[0])
-    return Done(reply[1 + whole :], changes, gauges, reply[1] if whole else None)
+    whole, changes, gauges, held = json.loads(reply[0])
+    return Done(reply[1 + whole :], changes, gauges, reply[1] if whole else None, held)
 
 
 def _answered(request: Sequence[bytes]) -> list[bytes]:
@@ -127,5 +127,5 @@ def _answered(request: Sequence[bytes]) -> list[bytes]:
     if done is None:
         return []
     snapshot = [] if done.snapshot is None else [done.snapshot]
-    first = json.dumps([len(snapshot), done.changes, done.gauges]).encode()
+    first = json.dumps([len(snapshot), done.changes, done.gauges, done.held]).encode()
     return [first, *snapshot, *done.chunks]
