@@ -140,6 +140,7 @@ FOREIGN = {  # packages that a layer must do without
 # Numba is behind the decorators, files behind the folders of compiled kernels.
 EXCEPT = {
     "sfumato.kernels.compile": {"numba"},
+    "sfumato.kernels.signals": {"numba"},
     "sfumato.kernels.compile_store": {"os", "pathlib", "time"},
 }
 LARGEST_FOLDER = 20
