@@ -280,8 +280,8 @@ def try_start(sink: Sink, rows: DataFrame, folder: str) -> None:
 
 def _refused(error: Exception, sink: Sink, cause: str | None = None) -> PipelineError:
     """Build the error about a sink that Spark does not start."""
-    why = f"`sinks.{sink.name}`: {cause or first_cause(error)}{_way_out(error, sink)}{_connector(error)}"
-    return PipelineError(why)
+    what = cause or first_cause(error)
+    return PipelineError(f"`sinks.{sink.name}`: {what}{_way_out(error, sink)}{_connector(error)}")
 
 
 def _way_out(error: Exception, sink: Sink) -> str:
