@@ -102,6 +102,7 @@ COUNTED = {
     "forced": "rows let out by a full buffer",
     "out_of_order": "rows whose order is before that of an earlier micro-batch",
     "outside": "late rows that no open extent could take",
+    "skipped": "extents without a row that are not in the answers, in gaps of over a million",
     "overflow": "tuples left out by the most that a window may hold",
     "unaligned": "rows of two streams joined without punctuations",
     "pairs": "pairs that were answered",
