@@ -35,8 +35,7 @@ def checked(
 def rejected(df: Any, attributes: str | Sequence[str] | None = None) -> pa.Table:
     """The rows that `checked` leaves out, whole, with a column `reason`: text."""
     frame = frame_of(df)
-    if "reason" in frame.columns:
-        raise ValueError("the table has a column `reason` already: rename it before rejected")
+    frame.require_free(["reason"])
     reasons = _reasons(frame, attributes)
     with_reason = frame.table.append_column("reason", reasons.column())
     return with_reason.filter(pa.array(reasons.invalid))
@@ -44,6 +43,7 @@ def rejected(df: Any, attributes: str | Sequence[str] | None = None) -> pa.Table
 
 def _reasons(frame: ArrowFrame, attributes: str | Sequence[str] | None) -> Reasons:
     wanted = names("attributes", attributes)
+    frame.require_tuples()
     if not frame.uncertain:
         wanted = frame.resolved("attributes", wanted)
     return why_invalid(frame.table, None if attributes is None else wanted)

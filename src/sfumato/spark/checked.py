@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.spark.model.entrance import public
+from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.validity import invalid_reason
 
 
@@ -42,6 +43,5 @@ def rejected(df: DataFrame, attributes: str | Sequence[str] | None = None) -> Da
     >>> sf.rejected(readings).collect()
     [Row(id=2, existence=1.5, reason='existence is not a number in (0, 1]')]
     """
-    if "reason" in df.columns:
-        raise ValueError("the frame has a column `reason` already: rename it before sf.rejected")
+    SparkFrame(df).require_free(["reason"])
     return df.withColumn("reason", invalid_reason(df, attributes)).where("reason is not null")

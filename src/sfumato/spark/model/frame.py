@@ -88,6 +88,10 @@ class SparkFrame(Frame):
     def is_groupable(self, name: str) -> bool:
         return _groupable(self.type(name))
 
+    def collation(self, name: str) -> str | None:
+        found = re.search(r"\bcollate (\w+)", self.shown(name))
+        return None if found is None or found[1] == "UTF8_BINARY" else found[1]
+
     def tells_case_apart(self) -> bool:
         return self.df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
 
