@@ -7,11 +7,15 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.cli.pipeline.connectors import CONNECTORS
 from sfumato.cli.pipeline.section import PipelineError
 
 SUFFIXES = {".json": "json", ".jsonl": "json", ".csv": "csv", ".parquet": "parquet"}
+ISO_TIME = (
+    r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?$"  # a time of a day
+)
 BLOCK = 1 << 20  # bytes of a text file that its columns are told from
 TYPES = (
     (pa.types.is_boolean, "boolean"),
@@ -90,16 +94,32 @@ def _schema(file: Path, form: str) -> pa.Schema:
 
         return pq.read_schema(file)
     if form == "csv":
-        import pyarrow.csv as pc
+        from pyarrow.csv import open_csv
 
-        with pc.open_csv(file) as reader:
-            return reader.schema
+        with open_csv(file) as reader:
+            first = next(iter(reader), None)
+            return reader.schema if first is None else _with_times(pa.table(first))
     import pyarrow.json as pj
 
     with file.open("rb") as text:
         head = text.read(BLOCK)
     whole = head if len(head) < BLOCK else head[: head.rfind(b"\n") + 1]
-    return pj.read_json(pa.BufferReader(whole)).schema
+    return _with_times(pj.read_json(pa.BufferReader(whole)))
+
+
+def _with_times(table: pa.Table) -> pa.Schema:
+    """The schema, with times where all texts of a column are times as ISO 8601 writes them.
+
+    Arrow takes those without a fraction of a second only.
+    """
+    schema = table.schema
+    for i, field in enumerate(schema):
+        if pa.types.is_string(field.type):
+            texts = table.column(i).drop_null()
+            like = pc.match_substring_regex(texts, ISO_TIME)
+            if len(texts) and pc.all(like).as_py():
+                schema = schema.set(i, field.with_type(pa.timestamp("us")))
+    return schema
 
 
 def _type(kind: pa.DataType) -> str:

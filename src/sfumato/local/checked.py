@@ -48,8 +48,7 @@ def rejected(
 ) -> pa.Table:
     """The rows that `checked` leaves out, whole, with a column `reason`: see `sfumato.rejected`."""
     frame = frame_of(df)
-    if "reason" in frame.columns:
-        raise ValueError("the table has a column `reason` already: rename it before rejected")
+    frame.require_free(["reason"])
     reasons = _reasons(frame, attributes, key, order)
     with_reason = frame.table.append_column("reason", reasons.column())
     return with_reason.filter(pa.array(reasons.invalid))
@@ -62,6 +61,7 @@ def _reasons(
     order: str | Sequence[str] | None,
 ) -> Reasons:
     wanted = names("attributes", attributes)
+    frame.require_tuples()
     if not frame.uncertain:
         wanted = frame.resolved("attributes", wanted)
     reasons = why_invalid(frame.table, None if attributes is None else wanted)

@@ -165,6 +165,7 @@ COUNTED = {
     "forced": _STATES["forced"],
     "out_of_order": "rows whose order is before that of an earlier micro-batch",
     "outside": _STATES["outside"],
+    "skipped": "extents without a row that are not in the answers, in gaps of over a million",
     "overflow": "tuples left out by the most that a window may hold",
     "unaligned": "rows of two streams joined without punctuations",
     "pairs": "pairs that were answered",

@@ -61,8 +61,7 @@ def rejected(
     >>> sf.rejected(readings).collect()
     [Row(id=2, existence=1.5, reason='existence is not a number in [0, 1]')]
     """
-    if "reason" in df.columns:
-        raise ValueError("the frame has a column `reason` already: rename it before sf.rejected")
+    SparkFrame(df).require_free(["reason"])
     reason = _reason(df, attributes, key, order)
     return df.withColumn("reason", reason).where("reason is not null")
 

@@ -123,13 +123,22 @@ def test_a_gap_too_long_for_empty_extents_leaves_none():
     found = window.flush()
     assert found.end.tolist() == [10**15 + 1]
     assert window.counters["held"] == 0
+    assert window.counters["skipped"] == 10**15 - 6
+
+
+def test_a_gap_counts_as_skipped_from_one_extent_too_many_on():
+    for most, skipped, ends in [(3, 0, [1, 2, 3, 4, 5]), (2, 3, [1, 5])]:
+        window = ExtentAggregate(1, 1, COUNT, empty=True, most_empty=most)
+        assert [*feed(window, [0, 4, 5]).end, *window.flush().end][: len(ends)] == ends
+        assert window.counters["skipped"] == skipped
 
 
 def test_rows_between_extents_are_outside_and_not_stored():
     window = ExtentAggregate(2, 10, COUNT)  # extents hold 8 and 9, -2 and -1, ...
     feed(window, np.arange(-3, 8))
     assert window.counters == {
-        "rows": 11, "late": 0, "outside": 9, "absent": 0, "out_of_order": 0, "held": 0,
+        "rows": 11, "late": 0, "outside": 9, "absent": 0, "out_of_order": 0, "skipped": 0,
+        "held": 0,
     }  # fmt: skip
     assert ExtentAggregate(2, 10, COUNT).flush().end.size == 0
 

@@ -43,7 +43,8 @@ class Groups(NamedTuple):
         the last ones of the group's late rows up to this one
     begins : int64[g], where the closings of its scope begin, -1: there are none
     previous : int64[g], number of its last extent so far
-    most : int, extents without a tuple between two with one come out if they are at most so many
+    most : int, extents without a tuple between two with one are listed if they are at most so
+        many, else none of them is; -1: none is wanted
     """
 
     starts: np.ndarray
@@ -65,7 +66,11 @@ def _note(fill, found, number, low, high, closing):
 
 @compiled
 def _of_group(groups, g, grid, closings, fill):
-    """The extents of group g that some closings complete: how many; `fill` says where they go."""
+    """The extents of group g that some closings complete: how many; `fill` says where they go.
+
+    And how many without a tuple lie in gaps that are too long for them to be listed.
+    """
+    skipped = 0
     begin, width, per_slide = groups.begins[g], grid.width, grid.per_slide
     panes, last = groups.panes, groups.starts[g + 1]
     late, late_end = groups.late_starts[g], groups.late_starts[g + 1]
@@ -100,31 +105,36 @@ def _of_group(groups, g, grid, closings, fill):
             if low == high and not covered:
                 continue
             missing = j - previous - 1 if previous > NEVER else 0
-            for k in range(missing if missing <= groups.most else 0):
+            if missing > groups.most:
+                skipped += missing if groups.most >= 0 else 0
+                missing = 0
+            for k in range(missing):
                 _note(fill, found, previous + 1 + k, low, low, c)
                 found += 1
             _note(fill, found, j, low, high, c)
             found += 1
             previous = j
             j += 1
-    return found
+    return found, skipped
 
 
 @compiled
 def list_extents(groups, grid, closings, fill):
-    """The extents that some closings complete: how many each group has.
+    """The extents that some closings complete: how many each group has, and how many without a
+    tuple are in gaps that are too long, see `Groups.most`.
 
     closings : CLOSING[], those of a scope together, ascending
     fill : EXTENT[m], written one group after the other, or EXTENT[0] to count only
     """
     counts = np.zeros(groups.begins.size, np.int64)
-    done = 0
+    done, skipped = 0, 0
     for g in range(groups.begins.size):
         if groups.begins[g] >= 0:
-            counts[g] = _of_group(groups, g, grid, closings, fill[done:])
+            counts[g], more = _of_group(groups, g, grid, closings, fill[done:])
+            skipped += more
         if fill.size:
             done += counts[g]
-    return counts
+    return counts, skipped
 
 
 @compiled

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.limits import alternatives_bound_in_memory
 from sfumato.local.model.kind import is_pandas, is_polars, said_of, with_said
@@ -17,6 +19,7 @@ from sfumato.tables.reading.tuples import ALTERNATIVES, attributes_in
 from sfumato.tables.reading.types import Kind, kind_of, spark_type
 
 BY_US = {ADDED: b"true"}  # metadata of a column that an operator added
+CALENDAR = (946_684_800, 4_102_444_800)  # 2000-01-01 and 2100-01-01, seconds since 1970
 PANDAS = b"pandas"  # metadata of a schema: how pandas had it
 
 
@@ -71,6 +74,22 @@ class ArrowFrame(Frame):
 
     def is_groupable(self, name: str) -> bool:
         return _groupable(self.type(name))
+
+    def look_at_time(self, argument: str, name: str) -> None:
+        if self.kind(name) != "whole":
+            return
+        seen = pc.min_max(self.table.column(name)).as_py()
+        for unit, per_second in (("seconds", 1), ("milliseconds", 1_000)):
+            first, last = (time * per_second for time in CALENDAR)
+            if seen["min"] is not None and first <= seen["min"] <= seen["max"] < last:
+                factor = 1_000_000 // per_second
+                warnings.warn(
+                    f"`{argument}`: column `{name}` is read as microseconds since 1970, and its "
+                    f"values look like {unit}, from 2000 to 2100: multiply it by {factor:,}, or "
+                    "make timestamps of it",
+                    UserWarning,
+                    stacklevel=2,
+                )
 
     def require_late(self) -> None:
         """As for all frames; and raise ValueError for the marks of a controller of which nobody

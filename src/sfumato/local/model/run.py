@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 
 from sfumato.local.model.counters import check_name, warn_of_invalid, with_record
 from sfumato.local.model.frame import ArrowFrame
+from sfumato.operators.windows.extent_aggregate import MOST_EMPTY
 from sfumato.tables.operator import TableConfig
 from sfumato.tables.reading.input import Reading
 from sfumato.tables.reading.naming import Shown, shown
@@ -60,9 +62,23 @@ def run(
             batch.append((number, read.rows))
     answers = [*operator.process(batch, 0), *operator.flush()] if batch else []
     counts[""] = operator.counters()
+    _warn_of_counted(job, counts[""])
     result = shown(answers, columns)
     given = [one.frame.table for one in inputs]
     return with_record(result, given, job.operator, job.name, counts)
+
+
+def _warn_of_counted(job: Job, counts: Mapping[str, int]) -> None:
+    """Warn of what only the operator finds: rows out of range, extents that are not emitted."""
+    out_of_range = {"its order or its time is missing or out of range": counts.get("invalid", 0)}
+    warn_of_invalid(job.function, counts["rows"], {k: n for k, n in out_of_range.items() if n}, 3)
+    if counts.get("skipped"):
+        warnings.warn(
+            f"{job.function}: {counts['skipped']} extents without a row are not in the answers: "
+            f"a gap has more than {MOST_EMPTY:,} of them; look for a row with a wrong time",
+            UserWarning,
+            stacklevel=6,
+        )
 
 
 def passed(

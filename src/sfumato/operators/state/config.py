@@ -18,6 +18,7 @@ from sfumato.operators.state.snapshot import SnapshotError
 
 # A field with this metadata may change while a checkpoint goes on: `field(metadata=CHANGEABLE)`.
 CHANGEABLE = {"fingerprint": False}
+COLUMN_ORDER = "column order"  # in fingerprints; state holds the cells of rows by position
 
 
 def as_json(config: Any) -> dict[str, Any]:
@@ -51,6 +52,16 @@ def fingerprint(kind: str, config: Any) -> str:
     return json.dumps({"operator": kind, **known}, sort_keys=True)
 
 
+def continues(before: str, now: str) -> bool:
+    """Whether a query goes on from the checkpoint of another fingerprint.
+
+    Fingerprints once said nothing of the order of columns.
+    """
+    then, new = _flat(json.loads(before)), _flat(json.loads(now))
+    unsaid = {name for name in new if name.endswith(COLUMN_ORDER) and name not in then}
+    return then == {name: value for name, value in new.items() if name not in unsaid}
+
+
 def differences(before: str, now: str) -> str:
     """One sentence on what differs between the fingerprint of a checkpoint and a query's."""
     then, new = _flat(json.loads(before)), _flat(json.loads(now))
@@ -64,6 +75,8 @@ def differences(before: str, now: str) -> str:
         for name in dict.fromkeys([*then, *new])
         if then.get(name, ()) != new.get(name, ())
     ]
+    if len(parts) == 1 and COLUMN_ORDER in parts[0]:
+        parts[0] += " (select the columns in the order that they had)"
     return "; ".join(parts) if parts else "nothing differs"
 
 

@@ -26,7 +26,8 @@ from sfumato.operators.windows.extents import LONGEST, Extents, check_codes, mic
 from sfumato.operators.windows.missed_rows import MissedRows
 
 VERDICTS = (kernel.LATE, kernel.OUTSIDE, kernel.ABSENT)
-COUNTERS = ("late", "outside", "absent", "out_of_order")
+COUNTERS = ("late", "outside", "absent", "out_of_order", "skipped")
+MOST_EMPTY = 1_000_000  # some 200 bytes each while they are made
 
 
 class ExtentAggregate(Operator):
@@ -36,7 +37,8 @@ class ExtentAggregate(Operator):
     aggregates : what is measured
     empty : a group's extents without a tuple between two that hold one come out too. They are known
         to be between only when the later one is complete: they come out just before that, with
-        its punctuation and late count; a gap of more than `most_empty` of them is left out whole
+        its punctuation and late count; a gap of more than `most_empty` of them is left out, and
+        its extents are counted as `skipped`
     members : the extents' tuples come out too, by number
     attributes : columns of `values` (None: as many as the aggregates need)
     options : quantiles, distribution, seed, samples, see `LawOptions`
@@ -76,7 +78,7 @@ class ExtentAggregate(Operator):
     ([0], [2], [4.0])
     """
 
-    kind, version = "extent_aggregate", 3
+    kind, version = "extent_aggregate", 4
     spread = ("options",)
     config: ExtentConfig
     state = {
@@ -96,7 +98,7 @@ class ExtentAggregate(Operator):
         aggregates: Sequence[Aggregate],
         *,
         empty: bool = False,
-        most_empty: int = 10_000,
+        most_empty: int = MOST_EMPTY,
         members: bool = False,
         attributes: int | None = None,
         **options: Any,
@@ -151,7 +153,7 @@ class ExtentAggregate(Operator):
         closings = np.empty(2 * n, kernel.CLOSING)
         found = kernel.sweep(rows, self.length, self.slide, self.groups.scopes, judged, closings)
         kinds = np.bincount(judged["verdict"], minlength=kernel.ABSENT + 1)
-        self.counts += [*kinds[[*VERDICTS]], judged["out_of_order"].sum()]
+        self.counts += [*kinds[[*VERDICTS]], judged["out_of_order"].sum(), 0]
         if kinds[kernel.JOINED] or kinds[kernel.LATE]:
             some = np.flatnonzero(np.isin(judged["verdict"], (kernel.JOINED, kernel.LATE)))
             self.missed.add(group[some], judged["missed_from"][some], judged["missed_to"][some])
@@ -205,7 +207,8 @@ class ExtentAggregate(Operator):
 
     @property
     def counters(self) -> dict[str, int]:
-        """rows; late, outside, absent: in no extent; out_of_order; held: tuples stored now."""
+        """rows; late, outside, absent: in no extent; out_of_order; skipped: extents without a
+        tuple that are not in the answers; held: tuples stored now."""
         counts = {name: int(n) for name, n in zip(COUNTERS, self.counts, strict=True)}
         return {"rows": self.next, **counts, "held": self._held.size}
 
@@ -249,7 +252,9 @@ class ExtentAggregate(Operator):
             return self._nothing
         self._held.wake(closings["scope"])
         self._held.move_complete()
-        found, groups = self._held.extents_of(closings, self.most_empty if self.empty else -1)
+        most = self.most_empty if self.empty else -1
+        found, groups, skipped = self._held.extents_of(closings, most)
+        self.counts[COUNTERS.index("skipped")] += skipped
         answers, held = panes.answer(found, groups, len(self.aggregates))
         turn = np.zeros(len(found)) if at_once else found["closing"]
         order = np.lexsort((groups, found["number"], turn))

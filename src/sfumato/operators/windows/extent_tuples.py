@@ -89,10 +89,11 @@ class ExtentTuples:
             stored = stored.take(np.flatnonzero(~joined_late))
         self.add(stored)
 
-    def extents_of(self, closings: np.ndarray, most_empty: int) -> tuple[np.ndarray, Ints]:
-        """(EXTENT[m], with rows of `closings`; int64[m], their groups): complete now.
+    def extents_of(self, closings: np.ndarray, most_empty: int) -> tuple[np.ndarray, Ints, int]:
+        """(EXTENT[m], with rows of `closings`; int64[m], their groups; number): complete now.
 
-        most_empty : extents without a tuple in a gap that come out too; -1: none
+        most_empty : extents without a tuple in a gap that come out too; -1: none. The number is
+            that of extents in longer gaps
         """
         panes, late, grid = self.panes.panes, self.panes.late, self.panes.grid
         groups = np.union1d(panes.group, late.group)
@@ -114,14 +115,14 @@ class ExtentTuples:
             previous=self.groups.previous[groups],
             most=most_empty,
         )
-        counts = list_extents(asked, grid, ordered, np.empty(0, EXTENT))
+        counts, skipped = list_extents(asked, grid, ordered, np.empty(0, EXTENT))
         found = np.empty(int(counts.sum()), EXTENT)
         if len(found):
             list_extents(asked, grid, ordered, found)
         last = np.cumsum(counts)[counts > 0] - 1
         self.groups.previous[groups[counts > 0]] = found["number"][last]
         found["closing"] = by_scope[found["closing"]]
-        return found, np.repeat(groups, counts)
+        return found, np.repeat(groups, counts), int(skipped)
 
     def forget(self) -> None:
         """Drop panes and late tuples that no further extent holds."""

@@ -93,6 +93,10 @@ class SparkFrame(Frame):
     def max_alternatives(self) -> int:
         return alternatives_bound(SETTING, self.df.sparkSession.conf.get(SETTING, ""))
 
+    def collation(self, name: str) -> str | None:
+        found = re.search(r"\bcollate (\w+)", self.shown(name))
+        return None if found is None or found[1] == "UTF8_BINARY" else found[1]
+
     def tells_case_apart(self) -> bool:
         return self.df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
 

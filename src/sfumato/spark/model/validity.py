@@ -31,6 +31,7 @@ def invalid_reason(df: DataFrame, attributes: str | Sequence[str] | None = None)
     attributes : as for `checked`; an empty list: only the probabilities count
     """
     frame, wanted = SparkFrame(df), names("attributes", attributes)
+    frame.require_tuples()
     if frame.uncertain:
         known = frame.attributes
         for name in wanted:

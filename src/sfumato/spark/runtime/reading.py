@@ -15,6 +15,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from sfumato.operators.state.config import COLUMN_ORDER
 from sfumato.spark.crossing import chunks
 from sfumato.spark.crossing.columns_once import Cells
 from sfumato.spark.model.frame import SparkFrame
@@ -69,7 +70,8 @@ class Input:
     def described(self) -> dict[str, Any]:
         """What a checkpoint is recognised by."""
         columns = {f.name: f.dataType.simpleString() for f in self.frame.schema.fields}
-        return {"columns": columns, "order": [*self.order], "key": [*self.key], **self.about}
+        known = {"columns": columns, COLUMN_ORDER: [*columns]}
+        return {**known, "order": [*self.order], "key": [*self.key], **self.about}
 
     @property
     def bucket_key(self) -> list[str]:

@@ -26,7 +26,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, LongType, StructType
 
-from sfumato.operators.state.config import differences
+from sfumato.operators.state.config import continues, differences
 from sfumato.operators.state.snapshot import SnapshotError, cut
 from sfumato.spark.crossing import chunks
 from sfumato.spark.crossing.even_partitions import murmur3
@@ -176,7 +176,7 @@ class BucketProcessor(StatefulProcessor):
         _SEEN.add((self.identity, bucket))
         text, _, snapshot = held.partition(b"\n")
         header = Header(**json.loads(text))
-        if header.fingerprint != expected:
+        if header.fingerprint != expected and not continues(header.fingerprint, expected):
             raise ValueError(
                 "the checkpoint belongs to another query: "
                 f"{differences(header.fingerprint, expected)}: use a new checkpoint folder, or the "

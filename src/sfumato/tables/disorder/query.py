@@ -35,9 +35,11 @@ class ReorderQuery:
         )
         again = frame.says("punctuation") is not None
         for added in MARKS:
-            if added in frame.columns and not again:
+            found = frame.same_as(added)
+            if found is not None and not (again and found == added):
+                as_added = "" if found == added else f", the same name as `{added}`"
                 raise ValueError(
-                    f"the {frame.noun} has a column `{added}` already: rename it before "
+                    f"the {frame.noun} has a column `{found}` already{as_added}: rename it before "
                     f"{frame.prefix}reorder"
                 )
         self.passed = [name for name in frame.columns if name not in MARKS]

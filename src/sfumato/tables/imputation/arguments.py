@@ -97,6 +97,7 @@ class ImputationArguments(ABC):
     def check(self, frame: Frame) -> None:
         """Raise ValueError or TypeError for a frame that cannot be imputed."""
         frame.require_free([ALTERNATIVES, IMPUTED_BY])
+        frame.require_tuples()
         names, wanted = self.settings.names, self.settings.attributes
         frame.require_numbers("attributes", wanted)
         frame.require_numbers("dependencies", names[len(wanted) :])

@@ -36,6 +36,7 @@ class JoinSide:
         if imputed is not None:
             self._require_plain(called)
         frame.require_late()
+        frame.require_tuples()
         self.orders = frame.resolved(f"order{of}", order)
         self.keys = frame.keys(f"key{of}", key)
         frame.require_orders(f"order{of}", self.orders)
@@ -55,6 +56,8 @@ class JoinSide:
                 "`order` must be one timestamp, or whole microseconds, where `window` goes by "
                 f"time; {'got' if alone else f'{called} has'} {kinds}"
             )
+        if timed:
+            frame.look_at_time("order", self.orders[0])
         self.imputed = None
         if imputed is not None:
             frame.require_numbers(f"impute, for {called}", imputed)

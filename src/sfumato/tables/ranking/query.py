@@ -75,6 +75,7 @@ class RankingQuery(WindowQuery):
                 "`order` must be the one column of the event time, a timestamp or whole "
                 f"microseconds; got {self.orders} ({self.frame.shown(self.orders[0])})"
             )
+        self.frame.look_at_time("order", self.orders[0])
         assert self.others is not None  # or it has raised
         taken = [name for name in self.keys if name in ANSWER]
         if taken:

@@ -28,7 +28,7 @@ from sfumato.tables.ranking.numbered_answers import NumberedAnswers, counted
 from sfumato.tables.ranking.scope_clocks import ScopeClocks
 from sfumato.tables.ranking.stream_numbers import StreamNumbers
 from sfumato.tables.window_sizes import SIZES, sizes
-from sfumato.tables.windows.columns import TIMES, alternatives_of
+from sfumato.tables.windows.columns import EARLIEST, LATEST, TIMES, alternatives_of
 from sfumato.windows import LONGEST, Range, Rows
 
 UPCOMING = 6  # runs of a timetable that are shown
@@ -140,6 +140,9 @@ class TableTopK(TableOperator):
         self.windows = KeyWindows(config.one_window, self.counts, self._known)
         self.places = {name: i for i, (name, *_) in enumerate(config.queries)}
         self.every = np.array([every for *_, every in config.queries], np.int64)
+        # The last answer that a tuple calls for is about an instant so far behind it, at most.
+        span = config.window.span if isinstance(config.window, Range) else 0
+        self._stays = min(LONGEST, span + int(self.every.max(initial=0)))
         self.like: pa.Table | None = None  # no row, of the rows' type
 
     def begin(self) -> None:
@@ -159,7 +162,8 @@ class TableTopK(TableOperator):
 
     def usable(self, rows: pa.Table) -> np.ndarray:
         """bool[n]: rows with a time within 2**60 microseconds of 1970, finite scores, and
-        probabilities above 0 that sum to at most 1."""
+        probabilities above 0 that sum to at most 1; of timestamps those that are in answers about
+        instants of the calendar only."""
         fine = super().usable(rows)
         time = np.zeros(rows.num_rows, np.int64)
         time[fine] = as_numbers(rows.column("order0").filter(pa.array(fine)))
@@ -169,7 +173,10 @@ class TableTopK(TableOperator):
         fine &= np.bincount(owner, good, rows.num_rows) == np.diff(offsets)
         existence = np.bincount(owner, np.where(good, prob, 0.0), rows.num_rows)
         fine &= (existence > 0.0) & (existence <= 1.0 + EXCESS)
-        return fine & (np.abs(time) <= LONGEST)
+        fine &= np.abs(time) <= LONGEST
+        if self.config.time != "long":
+            fine &= (time >= EARLIEST) & (time <= LATEST - self._stays)
+        return fine
 
     def arrange(self, rows: pa.Table) -> np.ndarray:
         """Rows as they arrived, or as the disorder controller let them out."""

@@ -13,6 +13,11 @@ from sfumato.tables.reading.tuples import ALTERNATIVES
 
 TIMES = ("timestamp", "timestamp_ntz", "whole")
 NUMBERS = ("whole", "number")
+EXISTENCE = "existence"
+MEANINGS = {
+    ALTERNATIVES: "the possible values of a row, an array of structs with a field `prob`",
+    EXISTENCE: "the probability that a row exists, a number",
+}
 
 
 class Frame(Order):
@@ -54,6 +59,10 @@ class Frame(Order):
     @abstractmethod
     def is_groupable(self, name: str) -> bool:
         """Whether rows can be grouped by a column."""
+
+    def collation(self, name: str) -> str | None:
+        """The collation of a column of texts, or of texts in it; None: texts are their bytes."""
+        return None
 
     def tells_case_apart(self) -> bool:
         """Whether names that differ in case alone are different ones."""
@@ -110,6 +119,13 @@ class Frame(Order):
         """The key columns. Raises TypeError for a type by which rows cannot be grouped."""
         found = self.resolved(argument, given)
         for name in found:
+            collated = self.collation(name)
+            if collated is not None:
+                raise TypeError(
+                    f"`{argument}`: column `{name}` has the collation {collated}, by which texts "
+                    "with other bytes may be equal: take a column of equal texts instead, as "
+                    f"collate(lower({name}), 'UTF8_BINARY') where case does not count"
+                )
             if not self.is_groupable(name):
                 said = self.ungroupable.format(f"`{name}`, which is {self.shown(name)}")
                 raise TypeError(f"`{argument}`: {said}")
@@ -123,6 +139,10 @@ class Frame(Order):
                 f"`{argument}` must be a timestamp or whole microseconds{where}; "
                 f"`{name}` is {self.shown(name)}{hint}"
             )
+        self.look_at_time(argument, name)
+
+    def look_at_time(self, argument: str, name: str) -> None:
+        """Warn of whole numbers that look like seconds or milliseconds, where there are rows."""
 
     def require_orders(self, argument: str, names: Sequence[str]) -> None:
         """Raise TypeError for columns by which rows cannot follow each other."""
@@ -144,10 +164,45 @@ class Frame(Order):
     def require_free(self, names: Sequence[str]) -> None:
         """Raise ValueError for names of columns to be added that the frame has already."""
         for name in names:
-            if name in self.columns:
+            found = self.same_as(name)
+            if found is not None:
                 raise ValueError(
-                    f"the {self.noun} has a column `{name}` already: rename or drop it first"
+                    f"the {self.noun} has a column `{found}` already{self._of_case(found, name)}: "
+                    "rename or drop it first"
                 )
+
+    def same_as(self, name: str) -> str | None:
+        """The column that this name means, which may differ in case; None where there is none."""
+        if self.tells_case_apart():
+            return name if name in self.columns else None
+        return next((of for of in self.columns if of.lower() == name.lower()), None)
+
+    def _of_case(self, found: str, name: str) -> str:
+        return "" if found == name else f" (as `{name}`: case does not tell names apart)"
+
+    def require_tuples(self, existence: str | None = None) -> None:
+        """Raise TypeError or ValueError for columns that are called as those of uncertain tuples
+        are, `alternatives` and `existence`, and are something else.
+
+        existence : the column that has the probabilities, where an argument names one
+        """
+        for name in (ALTERNATIVES, EXISTENCE):
+            found = self.same_as(name)
+            if found is not None and found != name and found != existence:
+                raise ValueError(
+                    f"the {self.noun} has a column `{found}`, and `{name}` is the name of "
+                    f"{MEANINGS[name]}: rename it, to `{name}` if that is what it has"
+                )
+        if self.uncertain:
+            _ = self.attributes  # raises for something else
+        elif (
+            existence is None and EXISTENCE in self.columns and self.kind(EXISTENCE) not in NUMBERS
+        ):
+            raise TypeError(
+                f"the {self.noun} has a column `{EXISTENCE}` of {self.shown(EXISTENCE)}, and that "
+                f"is the name of {MEANINGS[EXISTENCE]}: rename it if it is something else, or make "
+                "numbers in (0, 1] of it"
+            )
 
     def free_name(self, wanted: str) -> str:
         """A name that no column has, whatever the case: the wanted one, or one like it."""

@@ -8,6 +8,8 @@ TIMES = {
     "timestamp_ntz": pa.timestamp("us"),
     "long": pa.int64(),
 }
+# 0001-01-02 and 9999-12-31, in UTC: what Python and pandas can show, in any time zone.
+EARLIEST, LATEST = -62_135_510_400_000_000, 253_402_214_400_000_000
 
 
 def alternatives_of(rows: pa.Table, attributes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

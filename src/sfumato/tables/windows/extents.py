@@ -23,7 +23,7 @@ from sfumato.tables.disorder.released import (
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, TableOperator
 from sfumato.tables.row_store import RowStore
-from sfumato.tables.windows.columns import TIMES, alternatives_of
+from sfumato.tables.windows.columns import EARLIEST, LATEST, TIMES, alternatives_of
 from sfumato.tables.windows.window_aggregate import WindowTableConfig
 from sfumato.windows import Range
 
@@ -49,6 +49,7 @@ class ExtentTableConfig(WindowTableConfig):
     key_names: tuple[str, ...] = ()
 
     kind, version = "extents", 5
+    counters = (*WindowTableConfig.counters, "skipped")
 
     def __post_init__(self) -> None:
         if self.shared:  # keys go by themselves, see `forget_expired`
@@ -109,7 +110,13 @@ class TableExtents(TableOperator):
     def usable(self, rows: pa.Table) -> np.ndarray:
         known = super().usable(rows)
         time = as_numbers(rows.column("order0").filter(pa.array(known)))
-        known[known] = (time >= -LONGEST) & (time <= LONGEST)
+        fine = (time >= -LONGEST) & (time <= LONGEST)
+        if self.config.time != "long":
+            window, inside = self.config.window, time[fine]
+            begin = (inside // window.every + 1) * window.every - window.span
+            end = (inside + window.span) // window.every * window.every
+            fine[fine] = (begin >= EARLIEST) & (end <= LATEST)
+        known[known] = fine
         return known
 
     def arrange(self, rows: pa.Table) -> np.ndarray:
@@ -174,7 +181,7 @@ class TableExtents(TableOperator):
     def counters(self) -> dict[str, int]:
         own, counts = self.operator.counters, super().counters()
         counts["out_of_order"] += own["out_of_order"]
-        return counts | {name: own[name] for name in ("late", "outside")}
+        return counts | {name: own[name] for name in ("late", "outside", "skipped")}
 
     def before_saving(self) -> None:
         if self.config.members:

@@ -40,6 +40,7 @@ class WindowQuery(ABC):
     def __post_init__(self) -> None:
         frame = self.frame
         frame.require_late()
+        frame.require_tuples(self.existence)
         self.check_expressions()
         if not isinstance(self.window, Rows | Range | Delta):
             raise TypeError(f"`window` must be sf.Rows, sf.Range or sf.Delta; got {self.window!r}")
@@ -80,8 +81,10 @@ class WindowQuery(ABC):
     def _check_results(self, members: bool) -> None:
         """Raise ValueError for a result with the name of another column of the answer."""
         taken = [*self.passed(members), *self.added]
+        if not self.frame.tells_case_apart():
+            taken = [name.lower() for name in taken]
         for w in self.wanted:
-            if w.name in taken:
+            if (w.name if self.frame.tells_case_apart() else w.name.lower()) in taken:
                 raise ValueError(
                     f"`aggregates` names a result `{w.name}`, but the answer has a column of that "
                     "name already: choose another"

@@ -1,0 +1,106 @@
+"""Columns whose names, types or order mean more than a user thinks: said in a sentence."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+import sfumato as sf
+
+HOUR = sf.Range("1 hour")
+
+
+@pytest.fixture(scope="module")
+def rows(spark):
+    return spark.range(6).selectExpr(
+        "id", "timestamp_seconds(id) AS made", "timestamp_seconds(id) AS arrival", "double(id) AS x"
+    )
+
+
+def counts(df, **more):
+    return sf.window_aggregate(df, {"n": "count(*)"}, window=HOUR, order="made", **more)
+
+
+@pytest.mark.parametrize("name", ["Late", "LATE", "Punctuation", "late"])
+def test_a_column_called_as_a_mark_of_reorder_is_refused_whatever_its_case(rows, name):
+    named = rows.withColumn(name, F.lit(1))
+    with pytest.raises(ValueError, match=f"has a column `{name}` already.*rename it before"):
+        sf.reorder(named, event_time="made", arrival="arrival", slack=0)
+
+
+def test_where_spark_tells_case_apart_the_column_is_another_one(spark, rows):
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        named = rows.withColumn("Late", F.lit(1))
+        found = sf.reorder(named, event_time="made", arrival="arrival", slack=0)
+        assert found.where("NOT late").count() == 6
+    finally:
+        spark.conf.set("spark.sql.caseSensitive", "false")
+
+
+@pytest.mark.parametrize("name", ["Reason", "reason"])
+def test_rejected_refuses_a_column_reason_whatever_its_case(rows, name):
+    with pytest.raises(ValueError, match=f"column `{name}` already"):
+        sf.rejected(rows.withColumn(name, F.lit("")), "x")
+
+
+@pytest.mark.parametrize("name", ["Window", "HELD"])
+def test_a_result_called_as_a_column_of_the_answers_is_refused_whatever_its_case(rows, name):
+    with pytest.raises(ValueError, match=f"names a result `{name}`"):
+        sf.window_aggregate(rows, {name: "count(*)"}, window=HOUR, order="made")
+
+
+@pytest.mark.parametrize("value", ["'bus, train'", "array(1)", "2"])
+def test_alternatives_of_another_kind_are_refused_in_a_sentence(rows, value):
+    with pytest.raises(TypeError, match="column `alternatives` must be array<struct<prob"):
+        counts(rows.withColumn("alternatives", F.expr(value)))
+
+
+@pytest.mark.parametrize("value", ["true", "'yes'", "current_timestamp()"])
+def test_an_existence_of_another_kind_is_refused_in_a_sentence(rows, value):
+    named = rows.withColumn("existence", F.expr(value))
+    pairs = {"on": "x", "within": 1, "probability": 0.5, "window": HOUR, "order": "made"}
+    for function in (
+        lambda: counts(named),
+        lambda: sf.self_join(named, **pairs),
+        lambda: sf.checked(named),
+        lambda: sf.top_k(named, 1, by="x", window=HOUR, order="made"),
+    ):
+        with pytest.raises(TypeError, match="the probability that a row exists, a number"):
+            function()
+
+
+def test_an_existence_in_another_case_is_refused_and_not_ignored(rows):
+    with pytest.raises(ValueError, match="a column `Existence`, and `existence` is the name of"):
+        counts(rows.withColumn("Existence", F.lit(0.5)))
+    found = counts(rows.withColumn("Existence", F.lit(0.5)), existence="Existence")
+    assert [row.n.mean for row in found.collect()] == [3.0]
+
+
+def test_a_key_with_a_collation_is_refused_with_what_to_write(spark, rows):
+    collated = rows.selectExpr("*", "CAST(IF(id % 2 = 0, 'A', 'a') AS STRING COLLATE UTF8_LCASE) k")
+    with pytest.raises(TypeError, match=r"`key`: column `k` has the collation UTF8_LCASE.*collate"):
+        counts(collated, key="k")
+    inside = collated.withColumn("s", F.struct("k"))
+    with pytest.raises(TypeError, match="collation UTF8_LCASE"):
+        counts(inside, key="s")
+    plain = collated.withColumn("k", F.expr("collate(lower(k), 'UTF8_BINARY')"))
+    assert [row.n.mean for row in counts(plain, key="k").collect()] == [6.0]
+
+
+def test_columns_in_another_order_after_a_restart_are_refused_in_a_sentence(rows, tmp_path):
+    spark = rows.sparkSession
+
+    def run(*columns):
+        stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "in"))
+        found = sf.reorder(stream.select(*columns), event_time="made", arrival="arrival", slack=1)
+        writer = found.writeStream.format("parquet").trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", str(tmp_path / "state"))
+        writer.start(str(tmp_path / "out")).awaitTermination()
+
+    rows.write.parquet(str(tmp_path / "in"))
+    run("id", "made", "arrival", "x")
+    rows.write.mode("append").parquet(str(tmp_path / "in"))
+    with pytest.raises(Exception, match="select the columns in the order that they had"):
+        run("id", "x", "made", "arrival")
+    run("id", "made", "arrival", "x")
