@@ -130,8 +130,8 @@ def _scores(rows: pd.DataFrame, score: pd.DataFrame) -> str:
         beaten = [f"{name} at {_points(score[name] - score[FUSED])[0]}" for name in worse]
         said += (
             f" Better than DDs, of {_count(score)} points: {', '.join(beaten)}. An object with "
-            "many donors spreads its probability over values of which few lie on the true side of ε, "
-            "and rows that follow each other hardly differ, which DDs do not use; interpolation "
+            "many donors spreads its probability over values of which few lie on the true side of "
+            "ε, and rows that follow each other hardly differ, which DDs do not use; interpolation "
             "even waits for the next row, as no join can."
         )
     return said
