@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.kernels.arrays import sort_pairs, sort_slots
-from sfumato.kernels.compile import compiled
+from sfumato.kernels.compile import compiled, lean_inline
 from sfumato.kernels.joins.grid_index import (
     AXES,
     cells_around,
@@ -75,28 +75,30 @@ def write_balls(tuples: Any, slots: Any) -> None:
         line[LOWEST], line[HIGHEST] = values.min(), values.max()
 
 
-@compiled
+@lean_inline
 def balls_prune(tuples: Any, u: Any, v: Any, criterion: Any) -> Any:
     """Return whether Lemma 5.1 or, for some pair of balls, Lemma 5.2 rules out a match.
 
     Two balls farther apart than the distance leave at most the mass outside of one of them.
     Cost: O(samples).  Source: B, Lemmas 5.1 to 5.4; A, section 6.2.1.
     """
-    one, other = tuples.summary[u], tuples.summary[v]
-    apart = abs(one[CENTRE] - other[CENTRE]) - criterion.within
-    slack = SLACK * (abs(apart) + criterion.within + one[RADIUS] + other[RADIUS])
-    if apart > one[RADIUS] + other[RADIUS] + slack:
-        return True
-    x_last, y = tuples.samples[u] - 1, tuples.samples[v] - 1
-    whole = one[MASSES + x_last] * other[MASSES + y]
-    for x in range(x_last + 1):
-        while y >= 0 and apart - one[RADII + x] - other[RADII + y] <= slack:
-            y -= 1
-        if y < 0:
-            return False
-        if whole - one[MASSES + x] * other[MASSES + y] < criterion.least:
-            return True
-    return False
+    summary = tuples.summary
+    apart = abs(summary[u, CENTRE] - summary[v, CENTRE]) - criterion.within
+    radii = summary[u, RADIUS] + summary[v, RADIUS]
+    slack = SLACK * (abs(apart) + criterion.within + radii)
+    pruned = apart > radii + slack
+    if not pruned:
+        x, x_last, y = 0, tuples.samples[u] - 1, tuples.samples[v] - 1
+        whole = summary[u, MASSES + x_last] * summary[v, MASSES + y]
+        while x <= x_last and not pruned:
+            far = apart - slack - summary[u, RADII + x]
+            while y >= 0 and summary[v, RADII + y] >= far:
+                y -= 1
+            if y < 0:
+                break
+            pruned = whole - summary[u, MASSES + x] * summary[v, MASSES + y] < criterion.least
+            x += 1
+    return pruned
 
 
 @compiled
