@@ -85,6 +85,19 @@ def test_a_join_between_that_shuffles_a_stream_changes_no_answer(
     assert tuples(spark.read.parquet(str(tmp_path / "out"))) == expected
 
 
+def test_rows_that_lost_what_describes_them_are_refused_where_late_ones_have_no_part(readings):
+    rows = ordered(readings)
+    bare = rows.sparkSession.createDataFrame(rows.rdd, rows.schema.simpleString()[7:-1])
+    assert tuples(counted(bare)) == tuples(counted(rows))  # extents take late rows too
+    with pytest.raises(ValueError, match="lost the metadata that describes them"):
+        earlier(bare)
+    with pytest.raises(ValueError, match="lost the metadata that describes them"):
+        sf.window_aggregate(bare, {"n": "count(*)"}, window=sf.Rows(3), order="made")
+    pairs = {"on": "id", "within": 1.0, "probability": 0.5, "window": sf.Rows(3)}
+    with pytest.raises(ValueError, match="lost the metadata that describes them"):
+        sf.similarity_join(bare, rows, order="made", **pairs)
+
+
 def test_an_order_that_is_not_the_event_time_is_refused_and_a_new_name_of_it_is_not(readings):
     rows = ordered(readings)
     renamed = rows.withColumnRenamed("made", "at")

@@ -43,6 +43,7 @@ class EarlierValuesQuery:
             self.added |= {f"earlier{i}": f"earlier_{attribute}", f"age{i}": f"age_{attribute}"}
         frame.require_free([*self.added.values()])
         frame.require_late()
+        frame.require_described()
         frame.require_event_time("order", [self.order])
         self.controlled = frame.marks_late([self.order])
         known = frame.says("punctuation") or []

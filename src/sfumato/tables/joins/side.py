@@ -37,6 +37,7 @@ class JoinSide:
             self._require_plain(called)
         frame.require_late()
         frame.require_tuples()
+        frame.require_described()
         self.orders = frame.resolved(f"order{of}", order)
         self.keys = frame.keys(f"key{of}", key)
         frame.require_orders(f"order{of}", self.orders)

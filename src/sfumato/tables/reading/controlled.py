@@ -100,6 +100,20 @@ class Order(ABC):
             return [n for n in self.columns if role == ORDERED and n == said[EVENT_TIME]]
         return [n for n in self.columns if role in json.loads(self._of(n).get(ROLE, "[]"))]
 
+    def require_described(self) -> None:
+        """Raise ValueError for the marks of a controller without the metadata that describes it.
+
+        Operators that leave late rows out, or give them a place of their own, would take them as
+        rows in order.
+        """
+        if self.has_punctuations and not self.is_controlled:
+            raise ValueError(
+                "the rows have the columns `late` and `punctuation` of "
+                f"{self.prefix}reorder, but the {self.noun} lost the metadata that describes them, "
+                "as it does on the way through CSV or JSON: keep the rows in Parquet, or give the "
+                "schema of the reordered rows to the reader, or drop both columns"
+            )
+
     def require_event_time(self, argument: str, orders: Sequence[str]) -> None:
         """Raise ValueError for rows of a controller that are not taken in its event-time order.
 

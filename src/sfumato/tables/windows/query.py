@@ -41,6 +41,8 @@ class WindowQuery(ABC):
         frame = self.frame
         frame.require_late()
         frame.require_tuples(self.existence)
+        if not isinstance(self.window, Range):
+            frame.require_described()
         self.check_expressions()
         if not isinstance(self.window, Rows | Range | Delta):
             raise TypeError(f"`window` must be sf.Rows, sf.Range or sf.Delta; got {self.window!r}")
