@@ -201,7 +201,6 @@ def test_a_filter_counts_the_invalid_rows_that_it_drops(spark, tmp_path):
         (lambda d, w: sf.sql(d, "SELECT 1"), TypeError, "`spark` must be a SparkSession"),
         (lambda d, w: sf.sql(d.sparkSession, 3), TypeError, "`text` must be SQL, as text"),
         (lambda d, w: sf.settings("2"), ValueError, "`cores` must be a whole number"),
-        (lambda d, w: sf.samples("v", -1, 5), ValueError, "`sd` must be at least 0"),
         (lambda d, w: sf.samples("v", 1, 5, attributes=3), TypeError, "`attributes` must be"),
         (lambda d, w: sf.samples("v", 1, 5, attributes="prob"), ValueError, "none is `prob`"),
         (lambda d, w: sf.alternatives(None, "p"), TypeError, "a column is needed"),

@@ -143,7 +143,7 @@ def stddev(
     Computed from deviations, not from a difference of large squares.
 
     >>> [round(row[0], 2) for row in uncertain.select(sf.stddev("celsius")).collect()]
-    [0.42, 0.42, 0.42, 0.42]
+    [0.5, 0.5, 0.5, 0.5]
     """
     mean = expected(attribute, column, conditional=conditional)
     alternatives_ = column_of(column)
@@ -168,7 +168,7 @@ def quantile(attribute: str, q: float, column: str | Column = ALTERNATIVES) -> C
     Raises ValueError for q out of range.
 
     >>> [round(row[0], 2) for row in uncertain.select(sf.quantile("celsius", 0.5)).collect()]
-    [19.84, 20.84, 22.84, 21.84]
+    [19.81, 20.81, 22.81, 21.81]
     """
     _check_attribute(attribute)
     if not isinstance(q, int | float) or not 0 <= q <= 1:
