@@ -190,13 +190,13 @@ def counted(metrics):
     gave itself is never run, and asking for its metrics would wait for ever.
     """
     last = re.sub("_(input|left|right|answers)$", "", [*metrics][-1]).removeprefix("sfumato_")
-    together = {name for name in metrics if f"_in_{last}" in name}
-    parts = {name.partition("_in_")[0] for name in together}
+    together = {name for name in metrics if f"__in_{last}" in name}
+    parts = {name.partition("__in_")[0] for name in together}
     found = [
         (re.sub(r"_\d+", "", name), {n: v for n, v in of.get.items() if n not in OF_A_BATCH})
         for name, of in metrics.items()
         if name in together
-        or re.sub("(_in_.*|_input|_left|_right|_answers)$", "", name) not in parts
+        or re.sub("(__in_.*|_input|_left|_right|_answers)$", "", name) not in parts
     ]
     metrics.clear()
     return found
