@@ -12,7 +12,7 @@ JAVA_17 := $(shell version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&
 # What Python compiles is kept: without, each of the many processes of a run compiles all of it anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo check fast test warm fetched lint docs bench chaos soak static cluster dist release matrix conda clean
+.PHONY: demo check fast test warm fetched lint docs reproduce bench chaos soak static cluster dist release matrix conda clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/demo.stamp
@@ -49,6 +49,10 @@ lint: $(VENV)/dev.stamp
 docs: $(VENV)/dev.stamp
 	$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet --jobs 2 docs build/site
 	@echo "Open build/site/index.html"
+
+# The papers' figures, measured again: `make reproduce`, `make reproduce ARGS="A10 --quick"`; no ARGS lists them.
+reproduce: $(VENV)/dev.stamp
+	$(BIN)/python -m experiments $(ARGS)
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
@@ -91,7 +95,7 @@ cluster: $(VENV)/dev.stamp
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info spark-warehouse metastore_db derby.log
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+	find src tests experiments benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed; found none on the PATH"; exit 1; }

@@ -21,6 +21,9 @@ from typer import Argument, BadParameter, Exit, Option, run
 
 from page import TEXTS, columns_of, keep, plain, shown, written
 
+# Suites of imputation compare with the baselines of `experiments`, at the root of the repository.
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
 SUITES = (
     "windows",
     "window_aggregate",

@@ -33,6 +33,14 @@ from typing import Any
 
 import numpy as np
 
+from experiments.incomplete_joins import baselines
+from experiments.incomplete_joins.earlier_dependencies import (
+    Discovery,
+    discovered,
+    imputer_of,
+    with_gaps,
+)
+from experiments.incomplete_joins.pairs import f_score
 from imputation_quality import (
     ALPHA,
     KINDS,
@@ -49,14 +57,6 @@ from imputation_quality import (
 from sfumato.operators.imputation.imputed import Imputed
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.operators.imputation.imputer_settings import METHODS
-from sfumato.reproduce.incomplete_joins import baselines
-from sfumato.reproduce.incomplete_joins.earlier_dependencies import (
-    Discovery,
-    discovered,
-    imputer_of,
-    with_gaps,
-)
-from sfumato.reproduce.incomplete_joins.pairs import f_score
 
 DESIGN = {
     **SETS,

@@ -32,22 +32,22 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from sfumato.operators.imputation.imputer import Imputer
-from sfumato.reproduce.incomplete_joins import baselines
-from sfumato.reproduce.incomplete_joins.baselines import BASELINES
-from sfumato.reproduce.incomplete_joins.earlier_dependencies import (
+from experiments.incomplete_joins import baselines
+from experiments.incomplete_joins.baselines import BASELINES
+from experiments.incomplete_joins.earlier_dependencies import (
     Discovery,
     imputer_of,
     with_gaps,
     with_history,
 )
-from sfumato.reproduce.incomplete_joins.pairs import (
+from experiments.incomplete_joins.pairs import (
     Pairs,
     certain_join,
     f_score,
     found,
     fused_join,
 )
+from sfumato.operators.imputation.imputer import Imputer
 
 SETS = {
     "Intel lab": ("intel_lab_9motes", "ts", ["temperature", "humidity", "light", "voltage"]),

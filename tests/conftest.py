@@ -77,7 +77,7 @@ def nothing_is_compiled(request, warm):
     Kernels called by themselves, and those of experiments, are not queries'.
     """
     room = request.path.relative_to(ROOT / "tests").parts[0]
-    if not warm or room in ("kernels", "reproduce"):
+    if not warm or room in ("kernels", "experiments"):
         yield
         return
     from sfumato.kernels.compile import done

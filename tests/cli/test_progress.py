@@ -1,4 +1,4 @@
-"""What a run says of itself: counted rows, lines of the log, what is held, waits."""
+"""What a run says of itself: counted rows, lines of the log, what is held."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from sfumato.metrics.progress import (
     late_and_rows,
 )
 from sfumato.metrics.unordered import Unordered
-from sfumato.reproduce.disorder.waiting import fixed_watermark, least_slack, waiting
 from sfumato.tables.disorder.reorder import ReorderTableConfig
 from sfumato.tables.joins.join import JoinTableConfig
 from sfumato.tables.ranking.top_k import TopKTableConfig
@@ -256,32 +255,3 @@ def test_what_is_held_is_counted_from_the_start_of_a_run():
     assert progress.counters["sfumato_reorder_1"]["rows"] == 40
     (sentence,) = watch.look([], 1000.0)
     assert "holds 7 rows" in sentence
-
-
-# ---- waiting -------------------------------------------------------------------------------------
-
-
-def test_waits_are_from_arrival_to_the_arrival_that_lets_the_row_out():
-    import numpy as np
-
-    #        event     1 4 2 9    a watermark 2 behind the newest: -1 2 2 7
-    #        arrival   1 5 7 9    row 1 waits until 5, row 4 until 9; row 2 is late; row 9 waits
-    event, arrival = np.array([1, 4, 2, 9]), np.array([1, 5, 7, 9])
-    punctuation = fixed_watermark(event, 2)
-    assert punctuation.tolist() == [-1, 2, 2, 7]
-    result = waiting(event, arrival, punctuation)
-    assert (result.rows, result.late, result.waiting) == (4, 1, 1)
-    assert result.mean == (4 + 4) / 2
-
-
-def test_the_least_slack_lets_just_so_many_rows_be_late():
-    import numpy as np
-
-    rng = np.random.default_rng(5)
-    event = np.sort(rng.integers(0, 10_000, 500)) - rng.integers(0, 300, 500)
-    arrival = np.arange(500)
-    for late in (0, 1, 7, 50):
-        slack = least_slack(event, late)
-        assert waiting(event, arrival, fixed_watermark(event, slack)).late <= late
-        if slack:
-            assert waiting(event, arrival, fixed_watermark(event, slack - 1)).late > late

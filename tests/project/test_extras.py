@@ -184,7 +184,6 @@ def test_every_extra_that_a_sentence_names_is_there_and_all_has_each():
         "dev",
         "dist",
         "docs",
-        "reproduce",
     }
 
 

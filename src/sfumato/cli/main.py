@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.commands.demos import demo, watch
-from sfumato.cli.commands.machine import reproduce, warm_up
+from sfumato.cli.commands.machine import warm_up
 from sfumato.cli.commands.pipelines import check, explain, init, run
 
 app = typer.Typer(
@@ -34,7 +34,7 @@ def main(
     """Continuous queries on Spark over uncertain, incomplete and out-of-order streams."""
 
 
-for command in (demo, watch, run, explain, check, init, reproduce, warm_up):
+for command in (demo, watch, run, explain, check, init, warm_up):
     app.command()(command)
 
 

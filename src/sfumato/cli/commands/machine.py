@@ -1,59 +1,11 @@
-"""The commands without streams: `reproduce` measures, `warm-up` compiles."""
+"""The command without streams: `warm-up` compiles kernels."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from sfumato.cli.commands.shared import FAILED, USAGE, failed
-
-
-def reproduce(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="A10, DT9, ..., or a letter for all of a paper."),
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every experiment.")] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Smaller sizes and fewer repetitions.")
-    ] = False,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            file_okay=False,
-            exists=True,
-            help="Folder of the public data sets; without it stand-ins are used, and said.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path, typer.Option(file_okay=False, help="Folder for raw numbers and charts.")
-    ] = Path("reproduced"),
-    page: Annotated[
-        Path | None, typer.Option(dir_okay=False, help="Write a Markdown page of all results.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 1,
-) -> None:
-    """Measure the papers' figures again; without NAME, list them (or write the page of --out)."""
-    try:
-        from sfumato.cli import reproduce as command
-    except ImportError as error:
-        raise failed(f"{error}; install the extra: pip install 'sfumato[reproduce]'") from None
-    from sfumato.reproduce.experiment import Setting
-
-    console = Console()
-    if not names and not everything and page is None:
-        command.list_experiments(console)
-        return
-    try:
-        wanted = command.chosen(names or [])
-    except command.UnknownExperimentError as error:
-        raise failed(error, USAGE) from None
-    if everything:
-        wanted = list(command.experiments().values())
-    setting = Setting(quick=quick, data=data, seed=seed)
-    if lacking := command.reproduce(wanted, setting, out, console, page):
-        raise failed(f"failed: {', '.join(lacking)}")
+from sfumato.cli.commands.shared import FAILED
 
 
 def warm_up(

@@ -1,0 +1,57 @@
+"""C's readings with normal delays, and what each measure of disorder does to them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from experiments.disorder.plain_max import plain_max
+from experiments.disorder.waiting import waiting
+from sfumato.operators.arrays import Ints
+from sfumato.operators.disorder.punctuator import Punctuator
+
+SECOND = 1_000_000
+# The paper gives neither the length of its sets nor the parameters of their delays.
+MEAN_DELAY, SD_DELAY = 2.0, 0.7
+
+DRATIO, MAX, AVERAGED = "DRATIO 1% (paper)", "MAX (paper)", "MAX, averaged (paper)"
+GUARDED, OURS = "MAX behind the clock guard (ours)", "conformal 1% (ours)"
+Punctuations = Callable[[Ints, Ints], Ints]
+
+
+def by_punctuator(**options: Any) -> Punctuations:
+    """Return the punctuations of the library's `Punctuator` with these options."""
+    return lambda event, arrival: Punctuator(**options).extend(event, arrival)
+
+
+# The paper's measures run without the guard against wrong clocks, which the paper does not have.
+MEASURES: dict[str, Punctuations] = {
+    DRATIO: by_punctuator(drop_ratio=0.01, estimator="normal", rounding="floor", guard=False),
+    MAX: plain_max,
+    AVERAGED: by_punctuator(estimator="max", averaged=True, guard=False),
+    GUARDED: by_punctuator(estimator="max"),
+    OURS: by_punctuator(drop_ratio=0.01, estimator="conformal"),
+}
+
+
+def readings(rng: np.random.Generator, sensors: int, seconds: int) -> tuple[Ints, Ints]:
+    """(event time, delay) in microseconds: a reading of each sensor in each second, normal delays.
+
+    Source: C, section 7.
+    """
+    event = np.repeat(np.arange(seconds), sensors) + rng.random(sensors * seconds)
+    delay = np.maximum(rng.normal(MEAN_DELAY, SD_DELAY, event.size), 0.0)
+    order = np.argsort(event, kind="stable")
+    return (event[order] * SECOND).astype(np.int64), (delay * SECOND).astype(np.int64)
+
+
+def judged(event: Ints, delay: Ints, measure: str) -> dict[str, float]:
+    """What a measure does to readings: dropped (%), mean waiting time (s), mean buffer (tuples)."""
+    order = np.argsort(event + delay, kind="stable")
+    event, arrival = event[order], (event + delay)[order]
+    found = waiting(event, arrival, MEASURES[measure](event, arrival))
+    return {
+        "dropped": 100 * found.drop_ratio,
+        "waiting": found.mean / SECOND,
+        "buffer": found.buffer,
+    }

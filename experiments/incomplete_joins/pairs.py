@@ -1,0 +1,103 @@
+"""Joins of objects that lacked attributes, imputed in some way, and how many pairs they find."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from experiments.continuation import continued
+from experiments.repeats import timed
+from sfumato.operators.arrays import Floats, Ints
+from sfumato.operators.imputation.imputer import Imputer
+from sfumato.operators.joins.incomplete_join import IncompleteArrivals, IncompleteJoin
+from sfumato.operators.joins.similarity_join import Answers, Arrivals, SimilarityJoin
+from sfumato.windows import Rows
+
+Sides = npt.NDArray[np.uint8]
+Pairs = Ints  # a number for each pair, rising
+NARROW = 1e-9  # a distance within which hardly anything lies
+WARM = 20  # arrivals matched before time is taken
+
+
+@dataclass
+class Join:
+    """A join whose windows are first filled, then matched with arrivals that follow.
+
+    Both take places of some of the arrivals, one part after the other.
+    """
+
+    fill: Callable[[slice], object]
+    match: Callable[[slice], Answers]
+
+
+def certain_join(sides: Sides, values: Floats, within: float, rows: int) -> Join:
+    """The join of objects that have one value each: float64[n, d]."""
+
+    def arrivals(part: slice) -> Arrivals:
+        points = np.ascontiguousarray(values[part])
+        n = len(points)
+        return Arrivals(sides[part], np.zeros(n, np.int64), np.arange(n + 1), np.ones(n), points)
+
+    return _join(arrivals, values.shape[1], within, 0.5, rows)
+
+
+def separate_join(
+    imputer: Imputer, sides: Sides, objects: Floats, within: float, alpha: float, rows: int
+) -> Join:
+    """The join of objects that are imputed in full before: float64[n, D], NaN is missing."""
+
+    def arrivals(part: slice) -> Arrivals:
+        done = imputer.impute(objects[part])
+        n = len(done.offsets) - 1
+        return Arrivals(sides[part], np.zeros(n, np.int64), done.offsets, done.prob, done.values)
+
+    return _join(arrivals, len(imputer.attributes), within, alpha, rows)
+
+
+def _join(
+    arrivals: Callable[[slice], Arrivals], d: int, within: float, alpha: float, rows: int
+) -> Join:
+    # What fills the windows need not be matched with each other, which would take most of the time.
+    join = SimilarityJoin(d, NARROW, 1.0, Rows(rows, 1.0), alternatives=False)
+
+    def fill(part: slice) -> None:
+        nonlocal join
+        join.process(arrivals(part))
+        join = continued(join, SimilarityJoin, within=within, probability=alpha)
+
+    return Join(fill, lambda part: join.process(arrivals(part)))
+
+
+def fused_join(
+    imputer: Imputer, sides: Sides, objects: Floats, within: float, alpha: float, rows: int
+) -> Join:
+    """The join that imputes only what comes near; what it imputed while it was filled, it keeps."""
+    join = IncompleteJoin(imputer, within, alpha, Rows(rows))
+
+    def match(part: slice) -> Answers:
+        values = objects[part].copy()
+        keys = np.zeros(len(values), np.int64)
+        return join.process(IncompleteArrivals(sides[part], keys, values))[0]
+
+    return Join(match, match)
+
+
+def found(join: Join, first: int, n: int) -> tuple[Pairs, float]:
+    """Pairs of the arrivals from `first` on, and seconds for each; those before fill the windows.
+
+    n : int, arrivals in all    Seconds are processor time.
+    """
+    warm = max(first - WARM, 0)
+    join.fill(slice(0, warm))
+    join.match(slice(warm, first))
+    answers, spent = timed(lambda: join.match(slice(first, n)))
+    return np.sort(answers.left * 2**31 + answers.right), spent / (n - first)
+
+
+def f_score(found: Pairs, true: Pairs) -> float:
+    """2 precision recall / (precision + recall) = 2 both / (found + true); of nothing, 1."""
+    if not found.size + true.size:
+        return 1.0
+    both = np.intersect1d(found, true, assume_unique=True).size
+    return 2.0 * both / (found.size + true.size)

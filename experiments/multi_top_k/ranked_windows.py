@@ -1,0 +1,76 @@
+"""D's windows of uncertain tuples and its random sets of top-k queries."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from experiments.experiment import Setting
+from experiments.stand_ins import load
+from sfumato.operators.ranking.timetable import Query
+
+LONGEST = 40  # of a query's bound, in seconds
+QUERIES, TUPLES, MOST_K, MOST_K_OF_STREAMS = 20, 10_000, 100, 20
+# D gives visibility as .8, .7, ..., .3, .2; the methods of sighting in order of their trust.
+VISIBILITY = {"R/V": 0.8, "VIS": 0.7, "RAD": 0.6, "SAT-HIGH": 0.5, "SAT-MED": 0.4, "SAT-LOW": 0.3}
+
+Data = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a figure: so many queries, k from 2 to `most_k`, over a window of n tuples.
+
+    kind : "synthetic", "icebergs" or "streams"    streams : how many, for the last
+    """
+
+    kind: str
+    x: int = QUERIES
+    n: int = TUPLES
+    most_k: int = MOST_K
+    streams: int = 100
+
+
+def window(setting: Setting, point: Point) -> Data:
+    """Scores, probabilities and rules of a window's tuples, and their streams if there are any."""
+    rng = setting.rng(1, point.n)
+    if point.kind == "icebergs":
+        return icebergs(setting, rng, point.n)
+    score, prob, alone = rng.random(point.n), 1.0 - rng.random(point.n), np.arange(point.n)
+    if point.kind == "streams":
+        return score, prob, alone, rng.permutation(point.n) % point.streams
+    return score, prob, alone, None
+
+
+def icebergs(setting: Setting, rng: np.random.Generator, n: int) -> Data:
+    """Sightings drawn at random: days since the berg's first sighting, trust in the method.
+
+    The days drifted that D ranks by are not in the files of these years. Rules are consecutive
+    tuples drawn at random, where their probabilities sum to at most 1.
+    """
+    table = load(setting, "Iceberg Patrol")
+    first = table.groupby(["iceberg_year", "iceberg_number"]).ts.transform("min")
+    days = ((table.ts - first) / pd.Timedelta(days=1)).to_numpy()
+    trust = table.method.map(VISIBILITY).fillna(0.2).to_numpy(np.float64)
+    drawn = rng.integers(0, len(table), n)
+    prob, rule = trust[drawn], np.arange(n)
+    begin = np.flatnonzero((prob[:-1] + prob[1:] <= 1.0) & (rng.random(n - 1) < 0.5))
+    begin = begin[np.diff(begin, prepend=-2) > 1]
+    rule[begin + 1] = rule[begin]
+    return days[drawn], prob, rule, None
+
+
+def queries(rng: np.random.Generator, family: str, x: int, ks: tuple[int, int]) -> list[Query]:
+    """x queries (k, f), f and k each uniform (u) or Gaussian (g), as in D, section 10.1.
+
+    ks : the least and the greatest k of the uniform law; the Gaussian one has mean 100 and
+        deviation 10, or the middle and a sixth of a range that ends before 100
+    """
+    f = rng.integers(1, LONGEST + 1, x) if family[0] == "u" else np.rint(rng.normal(40, 5, x))
+    if family[1] == "u":
+        k = rng.integers(ks[0], ks[1] + 1, x)
+    else:
+        mean, sd = (100, 10) if ks[1] >= 100 else (sum(ks) / 2, (ks[1] - ks[0]) / 6)
+        k = np.rint(rng.normal(mean, sd, x))
+    f, k = np.maximum(f, 1).astype(np.int64), np.maximum(k, 1).astype(np.int64)
+    return list(zip(k.tolist(), f.tolist(), strict=True))

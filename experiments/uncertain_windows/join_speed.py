@@ -1,0 +1,226 @@
+"""A's experiments on the time of a similarity join: nested loops, Index-Match, Sort-Match, ours."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from experiments.continuation import continued
+from experiments.drawing import Lines, Titles
+from experiments.experiment import Experiment, Setting, Verdict, verdict
+from experiments.repeats import means, seconds
+from experiments.stand_ins import load
+from experiments.uncertain_windows.perturbed_streams import (
+    EXISTENCE_SUBSTITUTION,
+    SAMPLES,
+    UCR_SUBSTITUTIONS,
+    distance_of_selectivity,
+    uncertain_pair,
+)
+from experiments.uncertain_windows.plain_joins import IndexMatchJoin, PlainNestedJoin
+from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
+from sfumato.windows import Rows
+
+CONFIDENCE, PROBABILITY, ROWS = 0.95, 0.5, 500
+NESTED, INDEX, SORT = "nested (paper)", "Index-Match (paper)", "Sort-Match (paper)"
+WIDE, OURS = "nested, SIMD (ours)", "index (ours)"
+WAYS: dict[str, tuple[type[SimilarityJoin], str]] = {
+    NESTED: (PlainNestedJoin, "nested"),
+    INDEX: (IndexMatchJoin, "nested"),
+    SORT: (SimilarityJoin, "sort"),
+    WIDE: (SimilarityJoin, "nested"),
+    OURS: (SimilarityJoin, "index"),
+}
+WARM, TIMED, CHUNK = 20, 120, 40  # arrivals after the windows are full
+
+
+def times(arrivals: Arrivals, within: float, rows: int) -> dict[str, float]:
+    """Seconds an arriving tuple under each strategy, once the windows are full.
+
+    Raises AssertionError if the answers differ.
+    """
+    fill = arrivals.side.size - WARM - TIMED
+    filled = SimilarityJoin(1, within, PROBABILITY, Rows(rows, CONFIDENCE), alternatives=False)
+    filled.process(arrivals.part(0, fill))
+    begins = range(fill + WARM, arrivals.side.size, CHUNK)
+    chunks = [arrivals.part(begin, begin + CHUNK) for begin in begins]
+    spent, answers = {}, set()
+    for name, (kind, strategy) in WAYS.items():
+        join = continued(filled, kind, strategy=strategy)
+        join.process(arrivals.part(fill, fill + WARM))
+        took = [seconds(partial(join.process, chunk)) for chunk in chunks]
+        spent[name] = float(np.median(took)) / CHUNK  # other programs disturb some of the chunks
+        answers.add(join.counters["answers"])
+    if len(answers) > 1:
+        raise AssertionError(f"strategies found different answers: {answers}")
+    return spent
+
+
+def overlap(arrivals: Arrivals, within: float) -> tuple[float, float]:
+    """Shares of the pairs of samples, and of the pairs of tuples' regions, within the distance.
+
+    Over all pairs of the first 100 tuples of both streams.
+    """
+    values = arrivals.points.reshape(arrivals.side.size, -1)
+    left, right = values[:200:2], values[1:200:2]
+    near = np.abs(left[:, None, :, None] - right[None, :, None, :]) <= within
+    gap = np.maximum(
+        left.min(axis=1)[:, None] - right.max(axis=1), right.min(axis=1) - left.max(axis=1)[:, None]
+    )
+    return float(near.mean()), float((gap <= within).mean())
+
+
+def times_over(
+    setting: Setting, over: str, values: Sequence[Any] | None = None, least: int = 2
+) -> pd.DataFrame:
+    """A row a point and strategy.
+
+    over : "rows", "samples" or "dataset", with its values (None: data sets)
+    least : runs of a quick measurement
+    """
+    sets = load(setting, "UCR archive")
+    values = list(sets)[:: setting.pick(4, 1)] if values is None else values
+    points: list[dict[str, Any]]
+    points = [{"rows": ROWS, "samples": SAMPLES, "dataset": "Coffee", over: v} for v in values]
+    runs, shares = [], []
+    times(uncertain_pair(setting.rng(0), sets["Coffee"], n=150), 0.1, 10)  # compiled by now
+    for i, point in enumerate(setting.steps(points)):
+        shared = []
+        for run in range(setting.pick(least, 15)):
+            rng = setting.rng(i, run)
+            n = point["rows"] * 5 // 4 + WARM + TIMED  # a window holds some 1.22 w tuples
+            arrivals = uncertain_pair(rng, sets[point["dataset"]], point["samples"], n)
+            within = distance_of_selectivity(rng, arrivals, PROBABILITY, pairs=20_000, closest=0.25)
+            for name, spent in times(arrivals, within, point["rows"]).items():
+                runs.append({**point, "way": name, "tuple_seconds": spent})
+            shared.append(overlap(arrivals, within))
+        near, overlapping = np.mean(shared, axis=0)
+        shares.append({over: point[over], "near": near, "overlapping": overlapping})
+    return means(runs, "tuple_seconds").merge(pd.DataFrame(shares), on=over)
+
+
+def _table(measured: pd.DataFrame, x: str) -> pd.DataFrame:
+    """Microseconds, a column a strategy."""
+    return measured.pivot(index=x, columns="way", values="tuple_seconds") * 1e6
+
+
+def judge_windows(measured: pd.DataFrame) -> Verdict:
+    """Nested slowest, then Index-Match, then Sort-Match, at every w."""
+    table = _table(measured, "rows")
+    return _ranking(measured, table, f"At w = {table.index[-1]:,}", table.iloc[-1])
+
+
+def judge_datasets(measured: pd.DataFrame) -> Verdict:
+    """As `judge_windows`, on average and for all sets; 32.72, 32.13 and 27.51 ms."""
+    table = _table(measured, "dataset")
+    return _ranking(measured, table, f"On average over {len(table)} sets", table.mean())
+
+
+def _ranking(measured: pd.DataFrame, table: pd.DataFrame, where: str, at: pd.Series) -> Verdict:
+    paper = table[[NESTED, INDEX, SORT]]
+    first = int((paper.idxmin(axis=1) == SORT).sum())
+    said = (
+        f"{where}, {at[NESTED]:.1f} (nested), {at[INDEX]:.1f} (Index-Match) and {at[SORT]:.1f} "
+        "(Sort-Match) microseconds a tuple; Sort-Match is the fastest of the three at "
+        f"{first} of {len(table)} points. Our index takes {at[OURS]:.1f}, "
+        f"{paper.min(axis=1).mean() / table[OURS].mean():.1f} times less than the best of the "
+        f"three over all points; nested loops by SIMD take {at[WIDE]:.1f}."
+    )
+    met = at[SORT] < at[INDEX] <= 1.05 * at[NESTED] and first >= 0.8 * len(table)
+    why = (
+        "That is the paper's order, though not its milliseconds (nested up to 5% "
+        "faster than Index-Match, and four points in five, count as it)."
+    )
+    refuted = at[SORT] > at[INDEX] and first == 0
+    return verdict(f"{said} {why if met else _why(measured)}", met=met, refuted=refuted)
+
+
+def _why(measured: pd.DataFrame) -> str:
+    return (
+        f"With this noise {measured.overlapping.mean():.0%} of the pairs of tuples have regions "
+        "within the distance, so that Index-Match spares little, and "
+        f"{measured.near.mean():.0%} of the pairs of samples are near: Sort-Match visits these one "
+        "by one through a tree, nested loops visit all of them in the order of memory."
+    )
+
+
+def judge_samples(measured: pd.DataFrame) -> Verdict:
+    """Sort-Match ahead for few samples, Index-Match for many, by more than the 95% intervals."""
+    table = _table(measured, "samples")
+    low = measured.pivot(index="samples", columns="way", values="low_seconds")
+    high = measured.pivot(index="samples", columns="way", values="high_seconds")
+    ahead, behind = high[SORT] < low[INDEX], high[INDEX] < low[SORT]
+    ratio = table[INDEX] / table[SORT]
+    best = table[[NESTED, INDEX, SORT]].min(axis=1) / table[OURS]
+    few, many = table.index[0], table.index[-1]
+    said = (
+        f"Index-Match takes {ratio[few]:.2f} times as long as Sort-Match at {few} samples, "
+        f"{ratio[16]:.2f} times at 16 and {ratio[many]:.2f} times at {many}. The best of the "
+        f"paper's takes {best[few]:.1f} times as long as our index at {few} samples, "
+        f"{best[many]:.1f} times at {many}."
+    )
+    level = [str(n) for n in table.index[~ahead & ~behind]]
+    return verdict(
+        said,
+        met=ahead[few] and behind[many],
+        refuted=behind.all() or ahead[many],
+        because="Index-Match is the better one for many samples, as reported; for few the two are "
+        f"level within the 95% intervals (at {', '.join(level)} samples). {_why(measured)}",
+    )
+
+
+def _over(x: str, x_title: str, named: bool = False) -> Lines:
+    titles = Titles(x_title, "time per arriving tuple (microseconds)", "strategy")
+    return Lines(x, "tuple_seconds", "way", titles, named=named, log_y=True, microseconds=True)
+
+
+SUBSTITUTIONS = (
+    "Index-Match has balls about the centroid over part of the samples (B, Lemmas 5.1 and 5.2) in "
+    "the library's grid: A, section 6.2.1, names an approximated minimum enclosing ball of a "
+    "subset without the subset.",
+    f"Times are those of {TIMED} arrivals once the windows are full; A takes streams of 2,000.",
+    *UCR_SUBSTITUTIONS,
+    EXISTENCE_SUBSTITUTION,
+    "The distance is found on random pairs, for a selectivity of 0.05%.",
+)
+EXPERIMENTS = (
+    Experiment(
+        name="A13",
+        title="Time per tuple of a similarity join for growing windows",
+        claim="On Coffee nested loops are slowest, then Index-Match, then Sort-Match, at every w "
+        "from 100 to 1,000.",
+        source="A, section 7.4.3, Figure 13",
+        measure=lambda setting: times_over(
+            setting, "rows", setting.pick((100, 500, 1_000), (100, 250, 500, 750, 1_000))
+        ),
+        draw=_over("rows", "window size w (tuples), of 10 samples"),
+        judge=judge_windows,
+        substitutions=SUBSTITUTIONS,
+    ),
+    Experiment(
+        name="A14",
+        title="Time per tuple of a similarity join for growing numbers of samples",
+        claim="Sort-Match beats Index-Match for few samples (by up to 20% at 16), Index-Match is "
+        "the better one for many.",
+        source="A, section 7.4.3, Figure 14",
+        measure=lambda setting: times_over(
+            setting, "samples", setting.pick((2, 8, 16, 30), (2, 5, 10, 16, 20, 30))
+        ),
+        draw=_over("samples", "samples per tuple, w = 500"),
+        judge=judge_samples,
+        substitutions=SUBSTITUTIONS,
+    ),
+    Experiment(
+        name="A15",
+        title="Time per tuple of a similarity join on every data set",
+        claim="On average 32.72 ms (nested), 32.13 ms (Index-Match), 27.51 ms (Sort-Match); "
+        "Sort-Match is the fastest on every set, by 16% on average.",
+        source="A, section 7.4.3, Figure 15",
+        measure=lambda setting: times_over(setting, "dataset", least=1),
+        draw=_over("dataset", "data set, w = 500, 10 samples", named=True),
+        judge=judge_datasets,
+        substitutions=SUBSTITUTIONS,
+    ),
+)

@@ -1,0 +1,89 @@
+"""The baselines do what their names say; present values are never touched."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from experiments.incomplete_joins.baselines import (
+    impute_mean,
+    impute_nearest,
+    interpolate_stream,
+)
+
+nan = np.nan
+ROWS = np.array([[0.0, 10.0, 1.0], [1.0, 20.0, 2.0], [2.0, 60.0, 6.0]])
+
+
+def with_gaps(n, seed=0):
+    rng = np.random.default_rng(seed)
+    values = rng.random((n, 3)) * [2.0, 50.0, 5.0] + [0.0, 10.0, 1.0]
+    values[rng.random((n, 3)) < 0.3] = nan
+    return values
+
+
+def test_the_mean_of_the_repository():
+    done = impute_mean(ROWS, [[nan, 5.0, nan]])
+    assert done.tolist() == [[1.0, 5.0, 3.0]]
+
+
+def test_the_nearest_rows_by_what_is_present():
+    done = impute_nearest(ROWS, [[0.9, nan, 2.0], [nan, 60.0, nan], [nan] * 3], neighbours=1)
+    assert done.tolist() == [[0.9, 20.0, 2.0], [2.0, 60.0, 6.0], [1.0, 30.0, 3.0]]
+    two = impute_nearest(ROWS, [[0.4, nan, 1.5]], neighbours=2)
+    assert two.tolist() == [[0.4, 15.0, 1.5]]
+
+
+def test_of_rows_equally_near_the_earlier_ones_count():
+    rng = np.random.default_rng(1)
+    repository = np.column_stack([rng.integers(0, 4, 200) / 4, np.arange(200.0)])
+    for wanted in (0.0, 0.25, 0.5, 0.75):
+        nearest = np.flatnonzero(repository[:, 0] == wanted)[:5]
+        [done] = impute_nearest(repository, [[wanted, np.nan]])
+        assert done[1] == nearest.mean()
+
+
+def test_it_agrees_with_the_maintained_one():
+    impute = pytest.importorskip("sklearn.impute")
+    rng = np.random.default_rng(1)
+    rows = rng.random((200, 3)) * [2.0, 50.0, 5.0]
+    values = with_gaps(60)
+    low, extent = rows.min(axis=0), np.ptp(rows, axis=0)
+    fitted = impute.KNNImputer(n_neighbors=5, keep_empty_features=True).fit((rows - low) / extent)
+    maintained = fitted.transform((values - low) / extent) * extent + low
+    maintained = np.where(np.isnan(values), maintained, values)
+    np.testing.assert_allclose(impute_nearest(rows, values), maintained, rtol=1e-9)
+
+
+def test_interpolation_between_neighbours_in_the_stream():
+    values = [[nan, 1.0], [0.0, nan], [nan, nan], [6.0, 4.0], [nan, nan]]
+    done = interpolate_stream(values)
+    assert done.tolist() == [[0.0, 1.0], [0.0, 2.0], [3.0, 3.0], [6.0, 4.0], [6.0, 4.0]]
+    timed = interpolate_stream(values, order=[0, 1, 2, 11, 12])
+    assert timed[2, 0] == pytest.approx(0.6)
+
+
+def test_the_last_value_repeated_never_looks_ahead():
+    values = np.array([[nan], [2.0], [nan], [3.0], [nan]])
+    done = interpolate_stream(values, ahead=False)
+    np.testing.assert_array_equal(done, [[nan], [2.0], [2.0], [3.0], [3.0]])
+    assert np.isnan(interpolate_stream([[nan], [nan]])).all()
+
+
+@pytest.mark.parametrize("impute", [impute_mean, impute_nearest])
+def test_present_values_and_inputs_stay(impute):
+    values = with_gaps(30)
+    before = values.copy()
+    done = impute(ROWS, values)
+    np.testing.assert_array_equal(values, before)
+    np.testing.assert_array_equal(done[~np.isnan(values)], values[~np.isnan(values)])
+    assert np.isfinite(done).all()
+
+
+def test_wrong_arguments_are_named():
+    with pytest.raises(ValueError, match="must have the repository's 3 attributes"):
+        impute_mean(ROWS, [[1.0]])
+    with pytest.raises(ValueError, match="`order` must be 2 numbers"):
+        interpolate_stream([[1.0], [2.0]], order=[2.0, 1.0])
+    with pytest.raises(ValueError, match="`neighbours` must be at least 1"):
+        impute_nearest(ROWS, [[nan, 1.0, 1.0]], neighbours=0)
