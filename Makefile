@@ -15,8 +15,9 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: demo check fast test warm fetched lint docs reproduce bench chaos soak static cluster dist release matrix conda clean
 .DEFAULT_GOAL := demo
 
+# `make demo ARGS="--rows 5000"` plays a part of the year.
 demo: $(VENV)/demo.stamp
-	$(BIN)/sfumato demo
+	$(BIN)/python -m examples.demo $(ARGS)
 
 # The linters and the fast tests, while one works; `make test` runs all.
 check: $(VENV)/dev.stamp

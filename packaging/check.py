@@ -3,7 +3,7 @@
 1. `pip install sfumato`: local functions answer without PySpark, the import is quick, and what
    needs more says so in a sentence.
 2. Beside `pyspark-client`, the thin client of Spark Connect, every public name is there.
-3. `sfumato[demo]`: the README's example and the demo.
+3. `sfumato[demo]`: the README's example, and the demo of `examples` with the installed package.
 4. Uninstalled, nothing is left of it.
 5. The source distribution builds the same wheel.
 """
@@ -63,7 +63,7 @@ def bare(wheel: Path) -> None:
     told("installs without Spark", environment.install(str(wheel)))
     said = told("answers without Spark", environment.run(["python", "-c", BARE])).text
     expected("says what is missing", "pip install 'sfumato[spark]'" in said, said)
-    command = environment.run(["sfumato", "demo"])
+    command = environment.run(["sfumato", "run"])
     as_wanted = command.code == 1 and "pip install 'sfumato[cli]'" in command.text
     expected("the command says what is missing", as_wanted, command.text)
     times = [float(environment.run(["python", "-c", TIMED]).text) for _ in range(5)]

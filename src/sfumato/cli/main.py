@@ -4,9 +4,8 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.commands.demos import demo, watch
 from sfumato.cli.commands.machine import warm_up
-from sfumato.cli.commands.pipelines import check, explain, init, run
+from sfumato.cli.commands.pipelines import check, explain, init, run, watch
 
 app = typer.Typer(
     help="Continuous queries on Spark over uncertain, incomplete and out-of-order streams.",
@@ -34,7 +33,7 @@ def main(
     """Continuous queries on Spark over uncertain, incomplete and out-of-order streams."""
 
 
-for command in (demo, watch, run, explain, check, init, warm_up):
+for command in (run, watch, explain, check, init, warm_up):
     app.command()(command)
 
 

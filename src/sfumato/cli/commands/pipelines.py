@@ -1,4 +1,4 @@
-"""The commands of pipeline files: `run`, `explain`, `check` and `init`."""
+"""The commands of pipeline files: `run`, `watch`, `explain`, `check` and `init`."""
 
 import json
 from enum import StrEnum
@@ -98,6 +98,16 @@ def run(
         with shown(told, places) as seen:
             code = run_pipeline(spark, pipeline, console, once=once, log=lines, shown=seen)
     raise typer.Exit(code)
+
+
+def watch(
+    file: PipelineFile,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the page; 0: a free one.")] = 0,
+    cores: Cores = None,
+    verbose: Verbose = False,
+) -> None:
+    """Run the pipeline FILE with a live page in the browser: short for `run FILE --watch`."""
+    run(file, watch=True, watch_port=port, cores=cores, verbose=verbose)
 
 
 def explain(

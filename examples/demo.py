@@ -1,23 +1,36 @@
-"""The demo: flights put in order of their timetable, and frost at two airports."""
+"""Late flights put in order of their timetable, and frost at two airports: real streams on Spark.
+
+    make demo                        sets everything up first
+    python -m examples.demo          from the root of the repository; needs sfumato[demo]
+    python -m examples.demo --watch  also on a page in the browser, live; needs sfumato[watch]
+
+It runs both streams to their end and prints what came of them: rows that came too late and how
+long the others waited, compared with fixed watermarks, and the pairs of hours that are alike.
+"""
 
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
 
+import typer
 from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 from rich.table import Table
 
 import sfumato as sf
-from sfumato.cli.demo_data import AIRPORTS, HOURS, DemoData, write_data
+from examples.demo_data import AIRPORTS, HOURS, DemoData, NoDataError, write_data
+from experiments.disorder.waiting import Waiting, fixed_watermark, least_slack, waiting
+from sfumato.cli.commands.shared import Cores, Verbose, failed, session_for
 from sfumato.cli.follow import Running, follow
 from sfumato.cli.log import Log
 from sfumato.cli.pipeline.model import Sink
+from sfumato.cli.pipeline.section import PipelineError
 from sfumato.cli.run import start
-from sfumato.cli.shown import Shown
+from sfumato.cli.shown import Places, Shown, shown, until_interrupted
 from sfumato.live.view import About
-from sfumato.reproduce.disorder.waiting import Waiting, fixed_watermark, least_slack, waiting
 
 DROP_RATIO = 0.01
 BY_TIMETABLE = """
@@ -40,6 +53,35 @@ SHOWN = 5
 COMPILED = ("disorder", "similarity join")  # the operators that are used
 
 
+def main(
+    rows: Annotated[
+        int | None, typer.Option(min=1000, help="Play only so many flights; default: the year.")
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show both on a page in the browser; Ctrl-C ends it.")
+    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the page; 0: a free one.")] = 0,
+    cores: Cores = None,
+    verbose: Verbose = False,
+) -> None:
+    """Late flights put in order, and frost at two airports: real streams through Spark."""
+    console = Console()
+    places = Places(page=port if watch else None)
+    with TemporaryDirectory(prefix="sfumato-demo-") as folder:
+        prepared = prepare(Path(folder), rows)
+        try:
+            with (
+                session_for(console, cores, verbose, short=True) as spark,
+                shown(console, places) as seen,
+            ):
+                code = run_demo(spark, console, Path(folder), prepared, seen)
+                if seen is not None and not seen.interrupted:
+                    until_interrupted(console)
+        except (NoDataError, PipelineError) as error:
+            raise failed(error) from None
+    raise typer.Exit(code)
+
+
 def prepare(folder: Path, rows: int | None) -> Future[DemoData]:
     """Write the data and compile the kernels in the background, while Spark starts."""
 
@@ -59,26 +101,26 @@ def run_demo(
     console: Console,
     folder: Path,
     prepared: Future[DemoData],
-    shown: Shown | None = None,
+    seen: Shown | None = None,
 ) -> int:
     """Run both streams through Spark at once, then say what came of it; the exit code.
 
-    shown : takes the figures of both, for others to see
+    seen : takes the figures of both, for the page
     """
     began = time.monotonic()
     with console.status("Writing the year's flights and weather; compiling, the first time"):
         data = prepared.result()
     _introduce(console, data)
-    running = start_streams(spark, data, folder, 1 if shown is None else WATCHED)
-    if shown is not None:
-        shown.about[running[0].name] = About(BY_TIMETABLE.strip(), target=DROP_RATIO)
+    running = start_streams(spark, data, folder, 1 if seen is None else WATCHED)
+    if seen is not None:
+        seen.about[running[0].name] = About(BY_TIMETABLE.strip(), target=DROP_RATIO)
     for query in running:
-        query.figures = None if shown is None else shown.figures
+        query.figures = None if seen is None else seen.figures
     for query in running:  # at once: the second need not wait for the first
         query.start()
     code = follow([running], console, None if console.is_terminal else Log(console))
-    if shown is not None and any(query.interrupted for query in running):
-        shown.interrupted = True
+    if seen is not None and any(query.interrupted for query in running):
+        seen.interrupted = True
     elif code == 0:
         flights, weather = running
         tell_flights(console, data, spark.read.parquet(str(folder / flights.name)), flights)
@@ -239,3 +281,7 @@ def _absent(data: DemoData) -> str:
 
 def minutes(microseconds: float) -> str:
     return f"{microseconds / 60e6:,.0f} min"
+
+
+if __name__ == "__main__":
+    typer.run(main)
