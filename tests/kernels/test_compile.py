@@ -298,6 +298,13 @@ def test_a_folder_that_others_can_write_is_not_read(place, package, mode):
     assert sorted(place.iterdir()) == before
 
 
+def test_kernels_of_a_user_without_a_home_lie_in_no_relative_folder(monkeypatch):
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    assert compile_store.user_folder() is None
+    assert all(folder.is_absolute() for folder in compile_store.places())
+
+
 @pytest.mark.skipif(os.name != "posix", reason="modes of files")
 def test_a_file_that_others_can_write_is_not_read(place, package):
     called(fresh())

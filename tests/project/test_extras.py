@@ -179,7 +179,7 @@ def test_spark_is_an_extra_of_its_own():
 
 def test_every_package_that_the_source_imports_is_known():
     """A new dependency is either always installed or has an extra with a sentence."""
-    always = {"lark", "numba", "llvmlite", "numpy", "pyarrow", "scipy"}
+    always = {"lark", "numba", "llvmlite", "numpy", "platformdirs", "pyarrow", "scipy"}
     found = set()
     for path in sorted(Path(sf.__file__).parent.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):

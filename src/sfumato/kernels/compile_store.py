@@ -4,7 +4,7 @@ In order, the first of these that can be written takes new files, and all are re
 
     1. $SFUMATO_KERNEL_CACHE, if set
     2. var/cache/sfumato/kernels below the Python environment: serves all users of it
-    3. sfumato/kernels in the user's cache folder ($XDG_CACHE_HOME, else ~/.cache)
+    3. sfumato/kernels in the user's cache folder (on Linux $XDG_CACHE_HOME, else ~/.cache)
     4. a folder of the user's own in the folder of temporary files
 
 A file holds a pickle, and reading a pickle runs what it says. So a folder or file counts only if
@@ -22,6 +22,8 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from platformdirs import user_cache_path
 
 VARIABLE = "SFUMATO_KERNEL_CACHE"
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
@@ -48,11 +50,19 @@ def places() -> list[Path]:
     found = [Path(sys.prefix, "var", "cache", "sfumato", "kernels")]
     if chosen := os.environ.get(VARIABLE):
         found.insert(0, Path(chosen).expanduser().absolute())
-    user = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
-    if user.is_absolute():  # without a home, `~` stays as it is
-        found.append(user / "sfumato" / "kernels")
+    if (user := user_folder()) is not None:
+        found.append(user / "kernels")
     temporary = _temporary()
     return found if temporary is None else [*found, temporary]
+
+
+def user_folder() -> Path | None:
+    """Return `sfumato` in the user's cache folder; None for a user without a home folder."""
+    try:
+        folder = user_cache_path("sfumato", appauthor=False)
+    except RuntimeError:  # newer releases of platformdirs; with older ones `~` stays as it is
+        return None
+    return folder if folder.is_absolute() else None
 
 
 def read(file: File) -> bytes | None:
