@@ -33,6 +33,7 @@ class Lines:
     interval : 95% intervals are drawn as bars, where the rows have columns `low` and `high` (or
         `low_seconds`, `Y_low` and so on) of them
     order : of the series, which then keep their colours where some are not among the rows
+    wanted : a value of y at which a dashed line is drawn
     """
 
     x: str
@@ -45,6 +46,7 @@ class Lines:
     microseconds: bool = False
     interval: bool = True
     order: list[str] | None = None
+    wanted: float | None = None
 
     def __call__(self, rows: pd.DataFrame) -> Any:
         """The chart of some rows, without a title."""
@@ -58,6 +60,9 @@ class Lines:
         shape = alt.Shape(f"{self.series}:N", legend=None)
         points = base.mark_point(filled=True, size=70 if self.named else 45, opacity=1)
         layers = [] if self.named else [base.mark_line().encode(y=up)]
+        if self.wanted is not None:
+            rule = alt.Chart(rows).mark_rule(strokeDash=[4, 3])
+            layers.insert(0, rule.encode(y=alt.datum(self.wanted)))
         layers.append(points.encode(y=up, shape=shape))
         if self.interval and ends[0] in rows:
             low, high = (f"{end}:Q" for end in ends)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from statistics import NormalDist
 from typing import Any
 
-import altair as alt
 import pandas as pd
 
 from experiments.disorder.measures import (
@@ -21,7 +20,7 @@ from experiments.disorder.measures import (
     judged,
     readings,
 )
-from experiments.drawing import PALETTE
+from experiments.drawing import Lines, Titles, side_by_side
 from experiments.experiment import Experiment, Setting, Verdict, verdict
 from experiments.stand_ins import load
 from sfumato.operators.arrays import Ints
@@ -158,63 +157,34 @@ def judge_sessions(measured: pd.DataFrame) -> Verdict:
 
 def draw_drops(rows: pd.DataFrame) -> Any:
     """Drops of each set per length, with the 1% wanted; waits and buffers of the middle length."""
-    middle = LENGTHS[1]
-    drops = [
-        _sets(rows, length, "dropped", "tuples dropped (%), 1% wanted", wanted=1)
-        for length in LENGTHS
-    ]
-    return alt.concat(
-        *drops,
-        _sets(rows, middle, "waiting", "mean waiting time (s)"),
-        _sets(rows, middle, "buffer", "mean buffer (tuples)"),
+    middle, x = LENGTHS[1], ("set", "data set (16 to 20 sensors, four sets each)")
+    shown = [(length, PANELS[0]) for length in LENGTHS] + [(middle, panel) for panel in PANELS[1:]]
+    return side_by_side(
+        [
+            (f"sets of {length} s", _points(*x, panel)(rows[rows.length == length]))
+            for length, panel in shown
+        ],
         columns=2,
     )
 
 
 def draw_sessions(rows: pd.DataFrame) -> Any:
     """Drops, waits and buffers of each session."""
-    panels = [
-        ("dropped", "tuples dropped (%), 1% wanted", 1.0),
-        ("waiting", "mean waiting time (s)", None),
-        ("buffer", "mean buffer (tuples)", None),
-    ]
-    return alt.concat(
-        *(
-            _points(rows, "session:N", "session", y, title, wanted).properties(
-                width=260, height=180, title=title
-            )
-            for y, title, wanted in panels
-        ),
-        columns=2,
-    )
+    panels = [(panel[1], _points("session", "session", panel)(rows)) for panel in PANELS]
+    return side_by_side(panels, columns=2)
 
 
-def _sets(
-    rows: pd.DataFrame, length: int, y: str, y_title: str, wanted: float | None = None
-) -> Any:
-    own, x_title = rows[rows.length == length], "data set (16 to 20 sensors, four sets each)"
-    drawn = _points(own, "set:Q", x_title, y, y_title, wanted)
-    return drawn.properties(width=300, height=180, title=f"sets of {length} s")
+def _points(x: str, x_title: str, panel: tuple[str, str, float | None]) -> Lines:
+    y, y_title, wanted = panel
+    titles = Titles(x_title, y_title, "measure")
+    return Lines(x, y, "measure", titles, named=True, order=list(MEASURES), wanted=wanted)
 
 
-def _points(
-    rows: pd.DataFrame, x: str, x_title: str, y: str, y_title: str, wanted: float | None
-) -> Any:
-    base = alt.Chart(rows)
-    scale = alt.Scale(range=PALETTE, domain=list(MEASURES))
-    axis = alt.Axis(labelAngle=0) if x.endswith(":N") else alt.Axis()
-    points = base.mark_point(filled=True, size=45, opacity=1).encode(
-        x=alt.X(x, title=x_title, axis=axis),
-        y=alt.Y(f"{y}:Q", title=y_title),
-        color=alt.Color("measure:N", title="measure", scale=scale, legend=alt.Legend(labelLimit=0)),
-        shape=alt.Shape("measure:N", title="measure", scale=alt.Scale(domain=list(MEASURES))),
-    )
-    layers = [points]
-    if wanted is not None:
-        layers.insert(0, base.mark_rule(strokeDash=[4, 3]).encode(y=alt.datum(wanted)))
-    return alt.layer(*layers)
-
-
+PANELS: tuple[tuple[str, str, float | None], ...] = (
+    ("dropped", "tuples dropped (%), 1% wanted", 1.0),
+    ("waiting", "mean waiting time (s)", None),
+    ("buffer", "mean buffer (tuples)", None),
+)
 CLAIM = (
     "Over 20 sets DRATIO 1% drops 0.51% on average and never above 1%; the largest difference of "
     "delays (MAX) drops 1.10%, above 1% in 13 sets, with buffers and waiting times a little "

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from experiments.disorder.plain_max import plain_max
 from experiments.disorder.waiting import waiting
 from sfumato.operators.arrays import Ints
 from sfumato.operators.disorder.punctuator import Punctuator
@@ -22,6 +21,17 @@ Punctuations = Callable[[Ints, Ints], Ints]
 def by_punctuator(**options: Any) -> Punctuations:
     """Return the punctuations of the library's `Punctuator` with these options."""
     return lambda event, arrival: Punctuator(**options).extend(event, arrival)
+
+
+def plain_max(event_time: Ints, arrival: Ints) -> Ints:
+    """Return C's MAX: the punctuation trails the clock by the largest delay seen so far.
+
+    event_time, arrival : int64[n] microseconds, in order of arrival; one punctuation per arrival
+    No guard against wrong clocks and no warm-up: the first row already sets a punctuation.
+    Source: C, section 7 (the measure of its reference 12).
+    """
+    largest_delay = np.maximum.accumulate(arrival - event_time)
+    return np.asarray(np.maximum.accumulate(arrival - largest_delay))
 
 
 # The paper's measures run without the guard against wrong clocks, which the paper does not have.

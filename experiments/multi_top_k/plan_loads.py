@@ -1,7 +1,6 @@
 """D's experiments: many top-k queries over one window, and what their sharing saves."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,8 +23,10 @@ from experiments.multi_top_k.query_load import carried_out
 from experiments.multi_top_k.ranked_windows import (
     MOST_K,
     MOST_K_OF_STREAMS,
+    PLANS,
     Data,
     Point,
+    by_rank,
     queries,
     window,
 )
@@ -39,7 +40,6 @@ XS = (20, 40, 60, 80, 100)
 NS = (2_000, 4_000, 6_000, 8_000, 10_000)
 KS = (200, 400, 600, 800, 1_000)
 STREAM_KS = (20, 40, 60, 80, 100)
-PLANS = {"NS": "none", "IN": "in", "INCO": "inco", "GA": "greedy", "DP": "dp"}
 FASTEST = 1e-9
 
 Price = Callable[[int], float]
@@ -53,8 +53,7 @@ def prices(data: Data, most_k: int, sampled: int) -> tuple[Price, Price]:
     """
     score, prob, rule, streams = data
     ks = np.unique(np.linspace(2, most_k, 4).astype(np.int64))
-    order = np.argsort(-score, kind="stable")
-    ranked, ranked_rule = prob[order], rule[order]
+    ranked, ranked_rule = by_rank(data)
     step = max(1, score.size // sampled)
     top_k_from_scratch(ranked[:4], np.arange(4), 2, 0, 1)
     times = []
@@ -137,14 +136,6 @@ def draw_loads(axis: str, x_title: str) -> Callable[[pd.DataFrame], Any]:
     return draw
 
 
-def moved(base: Point, axis: str, value: int) -> Point:
-    """The point with another value on an axis; a window of streams has 100 tuples of each."""
-    if axis in ("x", "n", "k"):
-        changed: dict[str, Any] = {"most_k" if axis == "k" else axis: value}
-        return replace(base, **changed)
-    return replace(base, n=100 * value, streams=value if axis == "streams" else base.streams)
-
-
 ORDER_CLAIM = (
     "The costs of DP and GA are almost the same and below INCO's, which are below those of IN and "
     "NS; the throughputs are in the opposite order; DP and GA are less late than INCO, INCO less "
@@ -215,7 +206,7 @@ def swept(
         claim=claim.format(over),
         source=f"D, section 10.2, Figure {name[1:]}",
         measure=lambda setting: figure(
-            setting, axis, {v: moved(base, axis, v) for v in few(setting, values)}
+            setting, axis, {v: base.moved(axis, v) for v in few(setting, values)}
         ),
         draw=draw_loads(axis, x_title),
         judge=lambda rows: judge_loads(rows, axis, checks),

@@ -1,6 +1,7 @@
 """D's windows of uncertain tuples and its random sets of top-k queries."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,9 @@ LONGEST = 40  # of a query's bound, in seconds
 QUERIES, TUPLES, MOST_K, MOST_K_OF_STREAMS = 20, 10_000, 100, 20
 # D gives visibility as .8, .7, ..., .3, .2; the methods of sighting in order of their trust.
 VISIBILITY = {"R/V": 0.8, "VIS": 0.7, "RAD": 0.6, "SAT-HIGH": 0.5, "SAT-MED": 0.4, "SAT-LOW": 0.3}
+
+# The plans by their names in D, and in the library.
+PLANS = {"NS": "none", "IN": "in", "INCO": "inco", "GA": "greedy", "DP": "dp"}
 
 Data = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]
 
@@ -30,6 +34,17 @@ class Point:
     most_k: int = MOST_K
     streams: int = 100
 
+    def moved(self, axis: str, value: int) -> "Point":
+        """Return the point with another value on an axis: "x", "n", "k", "streams", "tuples".
+
+        A window of streams has 100 tuples of each.
+        """
+        if axis in ("streams", "tuples"):
+            streams = value if axis == "streams" else self.streams
+            return replace(self, n=100 * value, streams=streams)
+        changed: dict[str, Any] = {"most_k" if axis == "k" else axis: value}
+        return replace(self, **changed)
+
 
 def window(setting: Setting, point: Point) -> Data:
     """Scores, probabilities and rules of a window's tuples, and their streams if there are any."""
@@ -40,6 +55,12 @@ def window(setting: Setting, point: Point) -> Data:
     if point.kind == "streams":
         return score, prob, alone, rng.permutation(point.n) % point.streams
     return score, prob, alone, None
+
+
+def by_rank(data: Data) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities and rules of a window's tuples, the highest score first."""
+    order = np.argsort(-data[0], kind="stable")
+    return data[1][order], data[2][order]
 
 
 def icebergs(setting: Setting, rng: np.random.Generator, n: int) -> Data:

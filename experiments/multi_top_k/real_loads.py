@@ -1,10 +1,8 @@
 """D's throughput and latency with every run computed, at a smaller size than D's (D7R)."""
 
-from functools import partial
 from itertools import product
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from experiments.drawing import Lines, Titles, side_by_side
@@ -18,10 +16,9 @@ from experiments.multi_top_k.loads_judged import (
 )
 from experiments.multi_top_k.plain_top_k import top_k_from_scratch
 from experiments.multi_top_k.query_load import RealMachine, carry_out
-from experiments.multi_top_k.ranked_windows import MOST_K, QUERIES, Point, queries, window
+from experiments.multi_top_k.ranked_windows import PLANS, Point, by_rank, queries, window
 from sfumato.operators.ranking.timetable import timetable
 
-PLANS = {"NS": "none", "IN": "in", "INCO": "inco", "GA": "greedy", "DP": "dp"}
 SMALLER = 5  # times fewer tuples than D's
 # A run costs n**2 k: with fewer tuples and shorter units the machine is as busy as in D.
 UNIT = 1.0 / SMALLER**2  # seconds per unit of time
@@ -47,9 +44,7 @@ def real_loads(setting: Setting) -> pd.DataFrame:
     ]
     todo = list(product(range(setting.pick(1, 3)), points))
     for repeat, (axis, value) in setting.steps(todo):
-        point = Point(
-            "synthetic", **{"x": QUERIES, "n": TUPLES, "most_k": MOST_K, **_of(axis, value)}
-        )
+        point = Point("synthetic", n=TUPLES).moved(axis, value)
         compute = _run_of(setting, point)
         drawn = queries(setting.rng(5, repeat), "uu", point.x, (2, point.most_k))
         clocks = (PROCESSOR, WALL) if repeat == 0 else (PROCESSOR,)
@@ -76,22 +71,15 @@ def real_loads(setting: Setting) -> pd.DataFrame:
     )
 
 
-def _of(axis: str, value: int) -> dict[str, int]:
-    return {"most_k" if axis == "k" else axis: value}
-
-
 def _run_of(setting: Setting, point: Point) -> Any:
     """D's algorithm over a window, for a greatest k."""
-    score, prob, rule, _ = window(setting, point)
-    order = np.argsort(-score, kind="stable")
-    ranked, ranked_rule = prob[order], rule[order]
-    compute = partial(_compute, ranked, ranked_rule)
+    prob, rule = by_rank(window(setting, point))
+
+    def compute(k: int) -> None:
+        top_k_from_scratch(prob, rule, k, 0, 1)
+
     compute(2)  # compiled by now
     return compute
-
-
-def _compute(prob: np.ndarray, rule: np.ndarray, k: int) -> None:
-    top_k_from_scratch(prob, rule, k, 0, 1)
 
 
 def judge_real(rows: pd.DataFrame) -> Verdict:
