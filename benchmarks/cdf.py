@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 from scipy import stats
 
+from harness import fastest, row
 from sfumato import PoissonBinomial
 
 # n: goal
@@ -17,7 +16,7 @@ REPEATS = 30
 
 def run() -> list[dict]:
     """One row a comparison: name, setting, ours, peer, ratio, goal, met."""
-    return [row for n in SETTINGS for row in compare(n)]
+    return [found for n in SETTINGS for found in compare(n)]
 
 
 def compare(n: int) -> list[dict]:
@@ -30,28 +29,12 @@ def compare(n: int) -> list[dict]:
         return stats.poisson_binom.cdf(k, p)
 
     error = max(np.abs(ours() - peer()).max(), np.abs(ours() - plain_recursion(p)).max())
-    ours_us, peer_us = microseconds(ours, REPEATS), microseconds(peer, 5)
-    ratio, goal = peer_us / ours_us, SETTINGS[n]
-    setting = f"n = {n:,}"
+    mine, theirs = 1e6 * fastest(ours, REPEATS), 1e6 * fastest(peer, 5)
+    setting, times = f"n = {n:,}", (f"{mine:,.1f} us", f"{theirs:,.1f} us")
+    errors = f"{error:.1e}", f"{MOST_ERROR:.0e}"
     return [
-        {
-            "name": "full CDF / scipy",
-            "setting": setting,
-            "ours": f"{ours_us:,.1f} us",
-            "peer": f"{peer_us:,.1f} us",
-            "ratio": ratio,
-            "goal": f">= {goal}" if goal else "",
-            "met": goal is None or ratio >= goal,
-        },
-        {
-            "name": "full CDF, error",
-            "setting": setting,
-            "ours": f"{error:.1e}",
-            "peer": f"{MOST_ERROR:.0e}",
-            "ratio": error / MOST_ERROR,
-            "goal": "<= 1",
-            "met": error <= MOST_ERROR,
-        },
+        row("full CDF / scipy", setting, *times, theirs / mine, least=SETTINGS[n]),
+        row("full CDF, error", setting, *errors, error / MOST_ERROR, most=1),
     ]
 
 
@@ -63,13 +46,3 @@ def plain_recursion(p: np.ndarray) -> np.ndarray:
         law[1:] = law[1:] * (1 - x) + law[:-1] * x
         law[0] *= 1 - x
     return np.cumsum(law)
-
-
-def microseconds(work, repeats: int) -> float:
-    """The best of some runs."""
-    times = []
-    for _ in range(repeats):
-        begin = time.thread_time()
-        work()
-        times.append(time.thread_time() - begin)
-    return min(times) * 1e6

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from harness import timed
 from imputation_quality import SETS, load
 from sfumato.operators.imputation.discovery import discover_dependencies
 from sfumato.operators.imputation.imputer import Imputer
@@ -58,13 +59,10 @@ def desbordantes(rows: np.ndarray) -> Texts:
     return texts
 
 
-def timed(search: Callable[[np.ndarray], Texts], rows: np.ndarray) -> tuple[Texts, float]:
-    best, found = np.inf, []
-    for _ in range(3):
-        begin = time.perf_counter()
-        found = search(rows)
-        best = min(best, time.perf_counter() - begin)
-    return found, best * 1e3
+def milliseconds(search: Callable[[np.ndarray], Texts], rows: np.ndarray) -> tuple[Texts, float]:
+    """Return what a search finds, and the fastest of three runs."""
+    runs = [timed(lambda: search(rows), time.perf_counter) for _ in range(3)]
+    return runs[-1][1], 1e3 * min(spent for spent, _ in runs)
 
 
 def inferred(
@@ -88,12 +86,12 @@ def row_of(name: str, values: np.ndarray) -> dict[str, Any]:
     repository = values[order[SEEN + JUDGED :][:LENT]]
     gaps = judged.copy()
     gaps[np.arange(len(gaps)), rng.integers(0, gaps.shape[1], len(gaps))] = np.nan
-    found, spent = timed(ours, seen)
+    found, spent = milliseconds(ours, seen)
     error, share = inferred(found, repository, judged, gaps)
     row: dict[str, Any] = {"name": name, "setting": f"{SEEN:,} rows", "ours": spent}
     row |= {"dependencies": len(found), "error": error, "imputed": share}
     try:
-        exact, exact_spent = timed(desbordantes, seen)
+        exact, exact_spent = milliseconds(desbordantes, seen)
     except ImportError:
         return row
     exact_error, exact_share = inferred(exact, repository, judged, gaps)
@@ -110,8 +108,3 @@ def row_of(name: str, values: np.ndarray) -> dict[str, Any]:
 def run() -> list[dict[str, Any]]:
     found = [row_of(name, values) for name in SETS if (values := load(name)) is not None]
     return found or [{"name": "no data sets", "setting": "set SFUMATO_DATA to their folder"}]
-
-
-if __name__ == "__main__":
-    for row in run():
-        print(row)

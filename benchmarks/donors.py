@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
+from harness import fastest, row
 from sfumato.operators.imputation.donor_index import DonorIndex
 
 ROWS, QUERIES, REPEATS = 50_000, 400, 5
@@ -42,13 +43,8 @@ def reach_for(points: np.ndarray, centres: np.ndarray, share: float) -> np.ndarr
 
 
 def timed(call: Callable[[], Any]) -> float:
-    """Shortest of some runs, in microseconds a query."""
-    best = np.inf
-    for _ in range(REPEATS):
-        begin = time.perf_counter()
-        call()
-        best = min(best, time.perf_counter() - begin)
-    return best / QUERIES * 1e6
+    """Return the shortest of some runs, in microseconds per query."""
+    return fastest(call, REPEATS, time.perf_counter) / QUERIES * 1e6
 
 
 def bulk_rtree(points: np.ndarray) -> Any:
@@ -75,12 +71,7 @@ def same_rows(mine: tuple[np.ndarray, np.ndarray], others: list[np.ndarray]) -> 
 
 
 def line(name: str, setting: str, ours: float, peer: float, goal: float | None) -> dict[str, Any]:
-    ratio = peer / ours
-    met = None if goal is None else ratio >= goal
-    return {
-        "name": name, "setting": setting, "ours": ours, "peer": peer,
-        "ratio": ratio, "goal": goal, "met": met,
-    }  # fmt: skip
+    return row(name, setting, ours, peer, peer / ours, least=goal)
 
 
 def scan(points: np.ndarray, centres: np.ndarray, reach: np.ndarray) -> list[np.ndarray]:
@@ -132,12 +123,4 @@ def case(d: int, share: float) -> list[dict[str, Any]]:
 
 
 def run() -> list[dict[str, Any]]:
-    return [row for d, share in CASES for row in case(d, share)]
-
-
-if __name__ == "__main__":
-    from rich.console import Console
-
-    from all import show
-
-    show(Console(width=140), "donors", run())
+    return [found for d, share in CASES for found in case(d, share)]

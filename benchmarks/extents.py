@@ -12,10 +12,10 @@ import ctypes
 
 import numpy as np
 
+from harness import in_turns, nanoseconds, row
 from peers.build import load
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
-from windows import min_time
 
 ROWS = 200_000
 IN_EXTENT = 1_000  # rows
@@ -70,41 +70,31 @@ def moments(parts: list) -> np.ndarray:
 
 
 def overlap_row(function: str, certain: bool, groups: int) -> dict:
-    data, best = stream(certain), {1: np.inf, 10: np.inf}
-    for _ in range(REPEATS):
-        for overlap in best:
-            best[overlap], _ = min_time(
-                best[overlap], ROWS, lambda o=overlap: ours(function, o, data, ROWS, groups)
-            )
-    ratio = best[10] / best[1]
-    kind = "certain" if certain else "existence near 1"
-    return {
-        "name": "extents, 10 x overlap / tumbling",
-        "setting": f"{function}, {kind}, {groups} group{'s' if groups > 1 else ''}",
-        "ours": f"{best[10]:,.0f} ns",
-        "peer": f"{best[1]:,.0f} ns",
-        "ratio": ratio,
-        "goal": "<= 2",
-        "met": ratio <= 2.0,
+    data = stream(certain)
+    calls = {
+        "tumbling": lambda _: ours(function, 1, data, ROWS, groups),
+        "overlapping": lambda _: ours(function, 10, data, ROWS, groups),
     }
+    seconds, _ = in_turns(calls, REPEATS)
+    mine, theirs = seconds["overlapping"] / ROWS, seconds["tumbling"] / ROWS
+    kind = "certain" if certain else "existence near 1"
+    setting = f"{function}, {kind}, {groups} group{'s' if groups > 1 else ''}"
+    times = nanoseconds(mine), nanoseconds(theirs)
+    return row("extents, 10 x overlap / tumbling", setting, *times, mine / theirs, most=2)
 
 
 def recompute_row(function: str, overlap: int, goal: float | None) -> dict:
     data, rows = stream(False), PEER_ROWS[function]
-    mine = theirs = np.inf
-    for _ in range(REPEATS):
-        mine, parts = min_time(mine, rows, lambda: ours(function, overlap, data, rows))
-        theirs, expected = min_time(theirs, rows, lambda: recomputed(function, overlap, data, rows))
-    np.testing.assert_allclose(moments(parts), expected, rtol=1e-7)
-    return {
-        "name": "extents / C++ each extent anew",
-        "setting": f"{function}, existence near 1, {overlap} x overlap",
-        "ours": f"{mine:,.0f} ns",
-        "peer": f"{theirs:,.0f} ns",
-        "ratio": theirs / mine,
-        "goal": None if goal is None else f">= {goal:g}",
-        "met": None if goal is None else theirs / mine >= goal,
+    calls = {
+        "ours": lambda _: ours(function, overlap, data, rows),
+        "peer": lambda _: recomputed(function, overlap, data, rows),
     }
+    seconds, found = in_turns(calls, REPEATS)
+    np.testing.assert_allclose(moments(found["ours"]), found["peer"], rtol=1e-7)
+    mine, theirs = seconds["ours"] / rows, seconds["peer"] / rows
+    setting = f"{function}, existence near 1, {overlap} x overlap"
+    times = nanoseconds(mine), nanoseconds(theirs)
+    return row("extents / C++ each extent anew", setting, *times, theirs / mine, least=goal)
 
 
 def run() -> list[dict]:

@@ -193,10 +193,3 @@ def run() -> list[dict[str, Any]]:
     if not rows:
         return [{"name": "no data sets", "setting": "set SFUMATO_DATA to their folder"}]
     return [*rows, *summary(rows, "design"), *summary(rows, "check")]
-
-
-if __name__ == "__main__":
-    began = time.perf_counter()
-    for row in run():
-        print({k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()})
-    print(f"{time.perf_counter() - began:.1f} s")

@@ -25,7 +25,6 @@ Every way knows the stream's own rows, the repository and the time of each row, 
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -172,10 +171,3 @@ def run() -> list[dict[str, Any]]:
     if not rows:
         return [{"name": "no data sets", "setting": "set SFUMATO_DATA to their folder"}]
     return rows + [averaged(rows, kind, within) for kind in KINDS for within in WITHIN]
-
-
-if __name__ == "__main__":
-    began = time.perf_counter()
-    for row in run():
-        print({k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()})
-    print(f"{time.perf_counter() - began:.1f} s")

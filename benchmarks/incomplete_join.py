@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
+from harness import fastest, row
 from peers.build import load
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.operators.joins.incomplete_join import IncompleteArrivals, IncompleteJoin
@@ -116,13 +116,7 @@ def imputer_of(setting: Setting) -> Imputer:
 
 def timed(prepare: Callable[[], Callable[[], Any]], count: int) -> float:
     """Shortest of some runs, processor's microseconds an arrival; `prepare` is not timed."""
-    best = np.inf
-    for _ in range(REPEATS):
-        call = prepare()
-        begin = time.thread_time()
-        call()
-        best = min(best, time.thread_time() - begin)
-    return best / count * 1e6
+    return min(fastest(prepare(), 1) for _ in range(REPEATS)) / count * 1e6
 
 
 class Peer:
@@ -244,22 +238,10 @@ def case(setting: Setting) -> list[dict[str, Any]]:
         ("own imputer alone", alone, None),
     ]
     return [
-        {
-            "name": name, "setting": f"{setting.name}: us", "ours": ours, "peer": cost,
-            "ratio": cost / ours, "goal": goal,
-            "met": None if goal is None else cost / ours >= goal, **about,
-        }
+        row(name, f"{setting.name}: us", ours, cost, cost / ours, least=goal, **about)
         for name, cost, goal in rows
-    ]  # fmt: skip
+    ]
 
 
 def run() -> list[dict[str, Any]]:
-    return [row for setting in settings() for row in case(setting)]
-
-
-if __name__ == "__main__":
-    from rich.console import Console
-
-    from all import show
-
-    show(Console(width=160), "incomplete join", run())
+    return [found for setting in settings() for found in case(setting)]

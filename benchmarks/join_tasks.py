@@ -204,8 +204,3 @@ def run() -> list[dict[str, Any]]:
             results.append(found)
         results.append(two_at_once(setting, rows, name))
     return results
-
-
-if __name__ == "__main__":
-    for result in run():
-        print(result)

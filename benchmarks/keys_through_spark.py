@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from harness import row
 from spark_path import STAMP, later, stream_of, times_of
 
 FEW, MANY = 1_000, 1_000_000
@@ -91,20 +92,14 @@ def run() -> list[dict[str, Any]]:
                 shutil.rmtree(folder, ignore_errors=True)
         ratio = seconds[MANY] / seconds[FEW]
         results.append(
-            {
-                "name": f"{name}, {MANY:,} keys held / {FEW:,}",
-                "setting": f"{ROWS} rows of known keys a micro-batch",
-                "ours": f"{seconds[MANY] * 1e3:.0f} ms",
-                "peer": f"{seconds[FEW] * 1e3:.0f} ms",
-                "ratio": ratio,
-                "goal": f"<= {GOAL:g}",
-                "met": ratio <= GOAL,
-            }
+            row(
+                f"{name}, {MANY:,} keys held / {FEW:,}",
+                f"{ROWS} rows of known keys a micro-batch",
+                f"{seconds[MANY] * 1e3:.0f} ms",
+                f"{seconds[FEW] * 1e3:.0f} ms",
+                ratio,
+                most=GOAL,
+            )
         )
     spark.stop()
     return results
-
-
-if __name__ == "__main__":
-    for result in run():
-        print(result)

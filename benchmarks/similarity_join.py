@@ -7,13 +7,13 @@ anything is timed, both sides' answers are compared.
 from __future__ import annotations
 
 import ctypes
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from harness import fastest, row
 from peers.build import load
 from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
 from sfumato.windows import Rows
@@ -154,19 +154,12 @@ def part(arrivals: Arrivals, begin: int, end: int) -> Arrivals:
     )
 
 
-def seconds(call: Callable[[], Any]) -> float:
-    """Processor time of one call: other processes on the machine do not count."""
-    begin = time.thread_time()
-    call()
-    return time.thread_time() - begin
-
-
 def our_time(setting: Setting, n: int, samples: bool = False, strategy: str = "auto") -> float:
     """Seconds an arrival, the best of some runs, all in one batch."""
     times = []
     for _ in range(REPEATS):
         join, arrivals = ours(setting, n, samples, strategy)
-        times.append(seconds(lambda join=join, arrivals=arrivals: join.process(arrivals)))
+        times.append(fastest(lambda join=join, arrivals=arrivals: join.process(arrivals), 1))
     return min(times) / (n - setting.warm_up)
 
 
@@ -175,7 +168,7 @@ def peer_time(setting: Setting, kind: int, n: int, samples: bool = False) -> flo
     repeats = 1 if kind in SLOW else REPEATS
     whole = peer(setting, kind, part(setting.arrivals, 0, n), samples)
     warm = peer(setting, kind, part(setting.arrivals, 0, setting.warm_up), samples)
-    times = [min(seconds(call) for _ in range(repeats)) for call in (whole, warm)]
+    times = [fastest(call, repeats) for call in (whole, warm)]
     return (times[0] - times[1]) / (n - setting.warm_up)
 
 
@@ -204,18 +197,15 @@ def compare(setting: Setting, samples: bool) -> list[dict[str, Any]]:
         before = our_time(setting, whole, samples)
         theirs = peer_time(setting, kind, n, samples)
         mine = min(before, our_time(setting, whole, samples))
-        ratio = theirs / mine
-        aim = None if samples else goal  # the goals are for pairs and their probabilities
         rows.append(
-            {
-                "name": "similarity join" + (", with sample pairs" if samples else ""),
-                "setting": f"{setting.name}, {answers:.2f} answers an arrival",
-                "ours": f"{mine * 1e6:.2f} µs",
-                "peer": f"{PEERS[kind]} {theirs * 1e6:.2f} µs",
-                "ratio": ratio,
-                "goal": aim,
-                "met": None if aim is None else ratio >= aim,
-            }
+            row(
+                "similarity join" + (", with sample pairs" if samples else ""),
+                f"{setting.name}, {answers:.2f} answers an arrival",
+                f"{mine * 1e6:.2f} µs",
+                f"{PEERS[kind]} {theirs * 1e6:.2f} µs",
+                theirs / mine,
+                least=None if samples else goal,  # the goals are for pairs and probabilities
+            )
         )
     return rows
 
@@ -223,21 +213,8 @@ def compare(setting: Setting, samples: bool) -> list[dict[str, Any]]:
 def run() -> list[dict[str, Any]]:
     """Rows (name, setting, ours, peer, ratio, goal, met); times are per arrival."""
     return [
-        row
+        found
         for samples in (False, True)
         for setting in settings()
-        for row in compare(setting, samples)
+        for found in compare(setting, samples)
     ]
-
-
-def main() -> None:
-    """Print the rows."""
-    for row in run():
-        verdict = "" if row["goal"] is None else "met" if row["met"] else "NOT met"
-        goal = "" if row["goal"] is None else f"goal {row['goal']:g}: {verdict}"
-        print(f"{row['name']}: {row['setting']}")
-        print(f"    {row['ours']:>10} | {row['peer']:<32} | {row['ratio']:8.1f} x  {goal}")
-
-
-if __name__ == "__main__":
-    main()

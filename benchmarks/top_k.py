@@ -8,10 +8,12 @@ the tuples in no order and rank them themselves.
 from __future__ import annotations
 
 import ctypes
-import time
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
+from harness import fastest, row, timed
 from peers.build import load
 from sfumato import timetable, top_k_probabilities
 from sfumato.operators.ranking.ranked_items import RankedItems
@@ -82,25 +84,14 @@ def compare(peers: ctypes.CDLL, n: int, k: int) -> list[dict]:
     error = max(np.abs(ours() - each).max() for each in out.values())
     setting = f"n = {n:,}, k = {k:,}"
 
-    def row(name: str, other: str, ratio: float, goal: float | None) -> dict:
-        met, text = goal is None or ratio >= goal, f">= {goal:,}" if goal else ""
-        return line(name, setting, milliseconds(ours_s), other, ratio, text, met)
-
-    every, ten = milliseconds(every_s), milliseconds(some_s)
+    one, every, ten, plain, cut = map(milliseconds, (ours_s, every_s, some_s, plain_s, cut_s))
+    errors = f"{error:.1e}", f"{MOST_ERROR:.0e}"
     return [
-        row("Pr_k / C++ n^2 k", milliseconds(plain_s), plain_s / ours_s, plain_goal),
-        row("Pr_k / C++ with the cut", milliseconds(cut_s), cut_s / ours_s, cut_goal),
-        line("10 of the k' <= k, times one k", setting, ten, milliseconds(ours_s), some_s / ours_s),
-        line("all k' <= k, times one k", setting, every, milliseconds(ours_s), every_s / ours_s),
-        line(
-            "Pr_k, error",
-            setting,
-            f"{error:.1e}",
-            f"{MOST_ERROR:.0e}",
-            error / MOST_ERROR,
-            "<= 1",
-            error <= MOST_ERROR,
-        ),
+        row("Pr_k / C++ n^2 k", setting, one, plain, plain_s / ours_s, least=plain_goal),
+        row("Pr_k / C++ with the cut", setting, one, cut, cut_s / ours_s, least=cut_goal),
+        row("10 of the k' <= k, times one k", setting, ten, one, some_s / ours_s),
+        row("all k' <= k, times one k", setting, every, one, every_s / ours_s),
+        row("Pr_k, error", setting, *errors, error / MOST_ERROR, most=1),
     ]
 
 
@@ -120,14 +111,13 @@ def plan(peers: ctypes.CDLL, longest: int) -> list[dict]:
     assert optimum <= greedy <= 2 * optimum
     dp_s, ga_s = best(lambda: planned("dp"), 3), best(lambda: planned("greedy"), 3)
     setting = f"20 queries, f to {longest:,}"
-    rows = [line("plan DP / plan GA", setting, milliseconds(dp_s), milliseconds(ga_s), ga_s / dp_s)]
+    rows = [row("plan DP / plan GA", setting, milliseconds(dp_s), milliseconds(ga_s), ga_s / dp_s)]
     if longest <= PEER_PLANS:
-        begin = time.thread_time()
-        assert abs(peers.dynamic_program(f, k, f.size) - optimum) < 1e-9
-        peer_s = time.thread_time() - begin
+        peer_s, found = timed(lambda: peers.dynamic_program(f, k, f.size))
+        assert abs(found - optimum) < 1e-9
         ours = milliseconds(dp_s)
         rows.append(
-            line("plan DP / C++ Algorithm 1", setting, ours, milliseconds(peer_s), peer_s / dp_s)
+            row("plan DP / C++ Algorithm 1", setting, ours, milliseconds(peer_s), peer_s / dp_s)
         )
     return rows
 
@@ -151,8 +141,8 @@ def running_queries() -> list[dict]:
     ratios = " ".join(f"{x:.1f}" for x in each)
     return [
         *rows,
-        line("running, times forecast, all", setting, ours, price, over, "<= 1.2", over <= 1.2),
-        line("running DP / NS, mean", setting, ratios, "", saved, ">= 8", saved >= 8),
+        row("running, times forecast, all", setting, ours, price, over, most=1.2),
+        row("running DP / NS, mean", setting, ratios, "", saved, least=8),
     ]
 
 
@@ -181,9 +171,9 @@ def running_family(family: str) -> tuple[list[dict], tuple[float, float, float]]
         for now in (slice(TUPLES), slice(TUPLES, 2 * TUPLES), slice(2 * TUPLES, 6 * TUPLES)):
             # the last part is timed, on a full window
             rest = {"scores": score[now], "prob": prob[now], "rules": rule[now]}
-            before, begin = (window.executions, window.cost), time.thread_time()
-            window.extend(np.arange(6 * TUPLES)[now], **rest)
-            passed = time.thread_time() - begin
+            before = window.executions, window.cost
+            order = np.arange(6 * TUPLES)[now]
+            passed, _ = timed(partial(window.extend, order, **rest))
         seconds[name] = min(seconds[name], passed)
         runs[name], cost[name] = window.executions - before[0], window.cost - before[1]
     forecast = price_of_a_run(k.tolist(), score, prob, rule) * cost["dp"] / k.max()
@@ -193,9 +183,9 @@ def running_family(family: str) -> tuple[list[dict], tuple[float, float, float]]
     own, other = (f"{cost[name]:,} in {runs[name]} runs" for name in ("dp", "none"))
     price = milliseconds(forecast)
     rows = [
-        line("running, times forecast", setting, ours, price, dp_s / forecast),
-        line("running DP / running NS", setting, ours, peer, ns_s / dp_s),
-        line("sum of k, DP / NS", setting, own, other, cost["none"] / cost["dp"]),
+        row("running, times forecast", setting, ours, price, dp_s / forecast),
+        row("running DP / running NS", setting, ours, peer, ns_s / dp_s),
+        row("sum of k, DP / NS", setting, own, other, cost["none"] / cost["dp"]),
     ]
     return rows, (dp_s, ns_s, forecast)
 
@@ -209,35 +199,14 @@ def price_of_a_run(ks: list[int], score: np.ndarray, prob: np.ndarray, rule: np.
     some, times = slice(TUPLES), []
     window.extend(np.arange(TUPLES), scores=score[some], prob=prob[some], rules=rule[some])
     for run in range(1, 100):  # nothing arrives: the window stays the same
-        begin = time.thread_time()
-        window.advance(run * TUPLES)
-        times.append(time.thread_time() - begin)
+        times.append(timed(lambda run=run: window.advance(run * TUPLES))[0])
     return float(np.median(times))
 
 
-def line(
-    name: str, setting: str, ours: str, peer: str, ratio: float, goal: str = "", met: bool = True
-) -> dict:
-    return {
-        "name": name,
-        "setting": setting,
-        "ours": ours,
-        "peer": peer,
-        "ratio": ratio,
-        "goal": goal,
-        "met": met,
-    }
-
-
-def best(work, repeats: int) -> float:
-    """Seconds of the best of some runs."""
+def best(work: Callable[[], object], repeats: int) -> float:
+    """Seconds of the best of some runs, after one that compiles."""
     work()
-    times = []
-    for _ in range(repeats):
-        begin = time.thread_time()
-        work()
-        times.append(time.thread_time() - begin)
-    return min(times)
+    return fastest(work, repeats)
 
 
 def milliseconds(seconds: float) -> str:

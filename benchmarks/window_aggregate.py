@@ -12,10 +12,11 @@ import ctypes
 
 import numpy as np
 
+from harness import in_turns, nanoseconds, row
 from peers.build import load
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
-from windows import CONFIDENCE, FLOATS, INTS, existences, min_time
+from windows import CONFIDENCE, FLOATS, INTS, existences
 
 REPEATS = 5
 BATCH = 10_000
@@ -39,7 +40,8 @@ PEERS = {
 
 def run() -> list[dict]:
     """Two rows a setting: tuples a second, and the peer's time over ours."""
-    return [row for of in SETTINGS for kind in ("near 1", "uniform") for row in compare(*of, kind)]
+    kinds = ("near 1", "uniform")
+    return [found for of in SETTINGS for kind in kinds for found in compare(*of, kind)]
 
 
 def compare(function: str, w: int, kind: str) -> list[dict]:
@@ -47,29 +49,32 @@ def compare(function: str, w: int, kind: str) -> list[dict]:
     warm, existence, value = stream(w, kind, many)
     window = CountWindowAggregate(w, CONFIDENCE, [Aggregate(function, 0)])
     held = [take(window, existence, value, 0, warm)[0]]
-    snapshot, ours_ns, peer_ns = window.snapshot(), np.inf, np.inf
-    first = warm - held[0][-1]
+    snapshot, first = window.snapshot(), warm - held[0][-1]
+    starts = np.zeros(existence.size, np.int64)
 
-    def ours() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def ours(copy: CountWindowAggregate) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         parts = [
             take(copy, existence, value, begin, min(begin + BATCH, warm + many))
             for begin in range(warm, warm + many, BATCH)
         ]
         return tuple(np.concatenate(part) for part in zip(*parts, strict=True))  # type: ignore
 
-    for _ in range(REPEATS):  # taken in turns, so that a busy moment hits all alike
-        copy = CountWindowAggregate.restore(snapshot)
-        ours_ns, (counts, mean, stddev) = min_time(ours_ns, many, ours)
-        starts = np.zeros(existence.size, np.int64)
-        starts[warm:] = np.arange(warm, warm + many) + 1 - counts
-        peer_ns, expected = min_time(
-            peer_ns, few, lambda s=starts: peer(function, existence, value, s, warm, warm + few, w)
-        )
+    counts, mean, stddev = ours(CountWindowAggregate.restore(snapshot))
+    starts[warm:] = np.arange(warm, warm + many) + 1 - counts
+    calls = {
+        "ours": ours,
+        "peer": lambda _: peer(function, existence, value, starts, warm, warm + few, w),
+    }
+    seconds, found = in_turns(
+        calls, REPEATS, prepare=lambda: CountWindowAggregate.restore(snapshot)
+    )
+    expected = found["peer"]
     assert (starts[warm:] >= first).all()
     np.testing.assert_allclose(mean[:few], expected[:, 0], rtol=1e-10)
     np.testing.assert_allclose(stddev[:few], np.sqrt(expected[:, 1]), rtol=1e-6)
     setting = f"w = {w:,}, existence {kind}"
-    return rows_of(f"window {function}", setting, ours_ns, peer_ns, rate_goal, ratio_goal)
+    mine, theirs = seconds["ours"] / many, seconds["peer"] / few
+    return rows_of(f"window {function}", setting, mine, theirs, rate_goal, ratio_goal)
 
 
 def stream(w: int, kind: str, many: int) -> tuple[int, np.ndarray, np.ndarray]:
@@ -79,26 +84,13 @@ def stream(w: int, kind: str, many: int) -> tuple[int, np.ndarray, np.ndarray]:
 
 
 def rows_of(
-    name: str, setting: str, ours_ns: float, peer_ns: float, rate_goal: float, ratio_goal: float
+    name: str, setting: str, ours: float, peer: float, rate_goal: float, ratio_goal: float
 ) -> list[dict]:
-    """The peer's time over ours, and tuples a second."""
-    rate, faster = 1e9 / ours_ns, peer_ns / ours_ns
-    common = {"setting": setting, "ours": f"{ours_ns:,.0f} ns", "peer": f"{peer_ns:,.0f} ns"}
+    """Return the peer's time over ours, and tuples per second; times are seconds per tuple."""
+    times = nanoseconds(ours), nanoseconds(peer)
     return [
-        {
-            "name": f"{name} / recomputation in C++",
-            **common,
-            "ratio": faster,
-            "goal": f">= {ratio_goal:,}",
-            "met": faster >= ratio_goal,
-        },
-        {
-            "name": f"{name}, tuples a second",
-            **common,
-            "ratio": rate,
-            "goal": f">= {rate_goal:,}",
-            "met": rate >= rate_goal,
-        },
+        row(f"{name} / recomputation in C++", setting, *times, peer / ours, least=ratio_goal),
+        row(f"{name}, tuples a second", setting, *times, 1 / ours, least=rate_goal),
     ]
 
 

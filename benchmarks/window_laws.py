@@ -13,6 +13,7 @@ import ctypes
 
 import numpy as np
 
+from harness import in_turns
 from peers.build import load
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.windows.count.count_window_aggregate import (
@@ -20,7 +21,7 @@ from sfumato.operators.windows.count.count_window_aggregate import (
     WindowAnswers,
 )
 from window_aggregate import rows_of, stream
-from windows import CONFIDENCE, FLOATS, INTS, min_time
+from windows import CONFIDENCE, FLOATS, INTS
 
 REPEATS = 3
 SHARES = np.array([0.1, 0.5, 0.9])
@@ -61,23 +62,30 @@ def compare(function: str, w: int, kind: str) -> list[dict]:
         w, CONFIDENCE, [AGGREGATES[function]], quantiles=SHARES.tolist(), samples=SAMPLES
     )
     take(window, existence[:warm], value[:warm])
-    snapshot, ours_ns, peer_ns = window.snapshot(), np.inf, np.inf
-    for _ in range(REPEATS):  # taken in turns, so that a busy moment hits all alike
+    snapshot, starts = window.snapshot(), np.zeros(existence.size, np.int64)
+
+    def begun() -> tuple[CountWindowAggregate, WindowAnswers]:
+        """Return the window after the first arrival, which begins the worlds, and its answer."""
         copy = CountWindowAggregate.restore(snapshot)
-        first = take(copy, existence[warm : warm + 1], value[warm : warm + 1])  # begins the worlds
-        ours_ns, answers = min_time(
-            ours_ns, many - 1, lambda c=copy: take(c, existence[warm + 1 :], value[warm + 1 :])
-        )
-        held = np.concatenate([first.held, answers.held])
-        starts = np.zeros(existence.size, np.int64)
-        starts[warm:] = np.arange(warm, warm + many) + 1 - held
-        peer_ns, expected = min_time(
-            peer_ns, few, lambda s=starts: peer(function, existence, value, s, warm, few, w)
-        )
+        return copy, take(copy, existence[warm : warm + 1], value[warm : warm + 1])
+
+    def ours(of: tuple[CountWindowAggregate, WindowAnswers]) -> WindowAnswers:
+        return take(of[0], existence[warm + 1 :], value[warm + 1 :])
+
+    copy, first = begun()
+    answers = ours((copy, first))
+    held = np.concatenate([first.held, answers.held])
+    starts[warm:] = np.arange(warm, warm + many) + 1 - held
+    calls = {
+        "ours": ours,
+        "peer": lambda _: peer(function, existence, value, starts, warm, few, w),
+    }
+    seconds, found = in_turns(calls, REPEATS, prepare=begun)
     quantiles = np.concatenate([first.results[0].quantiles, answers.results[0].quantiles])
-    np.testing.assert_allclose(quantiles[:few], expected, rtol=1e-10)
+    np.testing.assert_allclose(quantiles[:few], found["peer"], rtol=1e-10)
     setting = f"w = {w:,}, existence {kind}"
-    return rows_of(f"law of {function}", setting, ours_ns, peer_ns, rate_goal, ratio_goal)
+    mine, theirs = seconds["ours"] / (many - 1), seconds["peer"] / few
+    return rows_of(f"law of {function}", setting, mine, theirs, rate_goal, ratio_goal)
 
 
 def take(window: CountWindowAggregate, existence: np.ndarray, value: np.ndarray) -> WindowAnswers:

@@ -8,10 +8,10 @@ changes some boundaries by a tuple or two; ours makes the exact peer's decisions
 from __future__ import annotations
 
 import ctypes
-import time
 
 import numpy as np
 
+from harness import in_turns, nanoseconds, row
 from peers.build import load
 from sfumato import UncertainWindow
 
@@ -51,43 +51,35 @@ def compare(w: int, kind: str) -> list[dict]:
     first = int(window.extend(existence[:warm])[-1])
     peer, setting = Peers(w, existence, warm, first), f"w = {w:,}, existence {kind}"
 
-    ours_ns, rf1_ns, refined_ns = np.inf, np.inf, np.inf
-    for _ in range(REPEATS):  # taken in turns, so that a busy moment hits all alike
-        copy = UncertainWindow.restore(window.snapshot())
-        ours_ns, starts = min_time(ours_ns, many, lambda copy=copy: copy.extend(existence[warm:]))
-        rf1_ns, expected = min_time(rf1_ns, few, lambda: peer.rf1(few))
-        refined_ns, approximate = min_time(refined_ns, many, peer.refined_normal)
-    np.testing.assert_array_equal(starts[:few], expected)
-    assert np.abs(approximate - starts).max() <= 3, "the refined normal peer is not near the truth"
+    calls = {
+        "ours": lambda copy: copy.extend(existence[warm:]),
+        "rf1": lambda _: peer.rf1(few),
+        "refined": lambda _: peer.refined_normal(),
+    }
+    seconds, found = in_turns(
+        calls, REPEATS, prepare=lambda: UncertainWindow.restore(window.snapshot())
+    )
+    starts = found["ours"]
+    np.testing.assert_array_equal(starts[:few], found["rf1"])
+    near = np.abs(found["refined"] - starts).max() <= 3
+    assert near, "the refined normal peer is not near the truth"
+    mine, rf1, refined = seconds["ours"] / many, seconds["rf1"] / few, seconds["refined"] / many
 
-    def row(name: str, ours: str, other: str, ratio: float, goal: str, met: bool) -> dict:
-        return {
-            "name": name,
-            "setting": setting,
-            "ours": ours,
-            "peer": other,
-            "ratio": ratio,
-            "goal": goal,
-            "met": met,
-        }
-
-    ours = f"{ours_ns:,.0f} ns"
-    faster, times = rf1_ns / ours_ns, ours_ns / refined_ns
+    ours = nanoseconds(mine)
     result = [
-        row("window / C++ RF1", ours, f"{rf1_ns:,.0f} ns", faster, f">= {goal:,}", faster >= goal),
+        row("window / C++ RF1", setting, ours, nanoseconds(rf1), rf1 / mine, least=goal),
         row(
             "window, time of C++ refined normal",
+            setting,
             ours,
-            f"{refined_ns:,.0f} ns",
-            times,
-            f"<= {MOST_REFINED}",
-            times <= MOST_REFINED,
+            nanoseconds(refined),
+            mine / refined,
+            most=MOST_REFINED,
         ),
     ]
     if w == 5_000:
-        share, met = window.nbytes / MOST_BYTES, window.nbytes <= MOST_BYTES
-        memory = f"{window.nbytes / 1e6:.2f} MB"
-        result.append(row("window, memory", memory, "5 MB", share, "<= 1", met))
+        memory, share = f"{window.nbytes / 1e6:.2f} MB", window.nbytes / MOST_BYTES
+        result.append(row("window, memory", setting, memory, "5 MB", share, most=1))
     return result
 
 
@@ -113,10 +105,3 @@ class Peers:
         end = self.warm + arrivals
         function(self.existence, end, self.w, CONFIDENCE, self.first, self.warm, starts)
         return starts[self.warm : end]
-
-
-def min_time(best: float, arrivals: int, work) -> tuple[float, np.ndarray]:
-    """The better of `best` and this run's nanoseconds an arrival, and the run's result."""
-    begin = time.thread_time()  # other processes' turns are nobody's merit
-    result = work()
-    return min(best, (time.thread_time() - begin) / arrivals * 1e9), result

@@ -39,8 +39,10 @@ def readme(environment: Environment, kernels: Path) -> Outcome:
 
 def demo(environment: Environment, kernels: Path) -> Outcome:
     """The demo, of a part of the year; it is in the source tree, not in the package."""
-    command = ["python", "-m", "examples.demo", "--rows", ROWS]
-    return environment.run(command, inside=ROOT, variables=_of(kernels))
+    variables = {**_of(kernels), "PYTHONPATH": str(ROOT)}
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["python", "-m", "examples.demo", "--rows", ROWS]
+        return environment.run(command, inside=Path(folder), variables=variables)
 
 
 def tests(environment: Environment, kernels: Path) -> Outcome:

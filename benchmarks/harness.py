@@ -1,0 +1,80 @@
+"""What suites share: times of repeated turns, taken in alternation, and the rows of comparisons.
+
+A row has name, setting, ours, peer, ratio, goal and met; `page` makes the tables of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+
+def timed(
+    call: Callable[[], Any], clock: Callable[[], float] = time.thread_time
+) -> tuple[float, Any]:
+    """Seconds of one call, and its result.
+
+    clock : by default processor time of this thread, which other processes do not disturb
+    """
+    begin = clock()
+    result = call()
+    return clock() - begin, result
+
+
+def fastest(
+    call: Callable[[], Any], repeats: int, clock: Callable[[], float] = time.thread_time
+) -> float:
+    """Seconds of the fastest of some calls."""
+    return min(timed(call, clock)[0] for _ in range(repeats))
+
+
+def in_turns(
+    calls: Mapping[str, Callable[[Any], Any]],
+    repeats: int,
+    prepare: Callable[[], Any] = lambda: None,
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """Seconds of the fastest run of each call, and the last results.
+
+    The calls take turns, so that a busy moment hits all alike.
+
+    prepare : makes, before each turn and outside of its time, what every call of the turn gets
+    """
+    best, results = dict.fromkeys(calls, float("inf")), dict[str, Any]()
+    for _ in range(repeats):
+        prepared = prepare()
+        for name, call in calls.items():
+            spent, results[name] = timed(partial(call, prepared))
+            best[name] = min(best[name], spent)
+    return best, results
+
+
+def row(
+    name: str,
+    setting: str,
+    ours: Any,
+    peer: Any,
+    ratio: float,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    **about: Any,
+) -> dict[str, Any]:
+    """Return the row of one comparison.
+
+    least, most : the goal of the ratio; without one the row has none, and is neither met nor missed
+    about : further columns
+    """
+    goal, met = None, None
+    if least is not None:
+        goal, met = f">= {least:,g}", bool(ratio >= least)
+    elif most is not None:
+        goal, met = f"<= {most:,g}", bool(ratio <= most)
+    compared = {"name": name, "setting": setting, "ours": ours, "peer": peer, "ratio": ratio}
+    return {**compared, "goal": goal, "met": met, **about}
+
+
+def nanoseconds(seconds: float) -> str:
+    """A time as the tables have it."""
+    return f"{seconds * 1e9:,.0f} ns"
