@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import time
+from functools import partial
 
 import httpx
 import pytest
@@ -13,6 +14,10 @@ from sfumato.live.server import Server
 from sfumato.live.view import SHOWN, About, view
 from sfumato.metrics.figures import Figures
 from spark_reports import reorder, report
+
+PATIENCE = 60.0  # seconds, on a busy machine
+get, stream = partial(httpx.get, timeout=PATIENCE), partial(httpx.stream, timeout=PATIENCE)
+Client = partial(httpx.Client, timeout=PATIENCE)
 
 
 @pytest.fixture
@@ -32,18 +37,18 @@ def server(figures):
 def test_nothing_is_given_without_the_token(server):
     address, token = server.url.split("/?token=")
     for path in ("/", "/page.js", "/charts.js", "/events", "/figures", "/metrics", "/none"):
-        assert httpx.get(address + path).status_code == 403
-        assert httpx.get(address + path, headers={"authorization": "Bearer x"}).status_code == 403
-        wrong = httpx.get(address + path, params={"token": token[:-1]})
+        assert get(address + path).status_code == 403
+        assert get(address + path, headers={"authorization": "Bearer x"}).status_code == 403
+        wrong = get(address + path, params={"token": token[:-1]})
         assert wrong.status_code == 403
         assert b"sfumato_rows" not in wrong.content
     for path in ("/page.js", "/figures"):  # the token in an address opens the page alone
-        assert httpx.get(address + path, params={"token": token}).status_code == 403
+        assert get(address + path, params={"token": token}).status_code == 403
 
 
 def test_with_the_token_all_is_given_and_nothing_comes_from_elsewhere(server):
     address, token = server.url.split("/?token=")
-    opened = httpx.get(server.url)
+    opened = get(server.url)
     assert opened.status_code == 303
     assert opened.headers["location"] == "/"
     cookie = opened.headers["set-cookie"].lower()
@@ -51,7 +56,7 @@ def test_with_the_token_all_is_given_and_nothing_comes_from_elsewhere(server):
     assert "samesite=strict" in cookie
     assert token not in cookie
     assert cookie.startswith(f"sfumato-{server.port}=")
-    with httpx.Client(base_url=address, headers={"authorization": f"Bearer {token}"}) as client:
+    with Client(base_url=address, headers={"authorization": f"Bearer {token}"}) as client:
         for path in ("/", "/page.js", "/page.css", "/charts.js"):
             answer = client.get(path)
             assert answer.status_code == 200
@@ -71,21 +76,21 @@ def test_with_the_token_all_is_given_and_nothing_comes_from_elsewhere(server):
 
 def test_a_cookie_which_other_ports_see_gives_no_data_and_no_token(server):
     address, token = server.url.split("/?token=")
-    with httpx.Client(base_url=address) as browser:
+    with Client(base_url=address) as browser:
         first = browser.get(f"/?token={token}", follow_redirects=True)
         assert f'<meta name="token" content="{token}">' in first.text
         assert list(browser.cookies) == [f"sfumato-{server.port}"]
         stolen = browser.cookies[f"sfumato-{server.port}"]
     cookies = {f"sfumato-{server.port}": stolen}
     for path in ("/figures", "/events", "/metrics"):
-        with httpx.stream("GET", address + path, headers={"cookie": _cookie(cookies)}) as answer:
+        with stream("GET", address + path, headers={"cookie": _cookie(cookies)}) as answer:
             assert answer.status_code == 403
     for path in ("/", "/page.js", "/page.css"):
-        answer = httpx.get(address + path, headers={"cookie": _cookie(cookies)})
+        answer = get(address + path, headers={"cookie": _cookie(cookies)})
         assert answer.status_code == 200
         assert token not in answer.text
-    assert httpx.get(address, headers={"cookie": f"sfumato-{server.port}={token}"}).is_error
-    assert httpx.get(address, headers={"cookie": f"sfumato={stolen}"}).is_error
+    assert get(address, headers={"cookie": f"sfumato-{server.port}={token}"}).is_error
+    assert get(address, headers={"cookie": f"sfumato={stolen}"}).is_error
 
 
 def _cookie(values):
@@ -95,7 +100,7 @@ def _cookie(values):
 def test_every_opening_gets_the_token_once(server):
     address, token = server.url.split("/?token=")
     for _ in range(2):
-        with httpx.Client(base_url=address) as browser:
+        with Client(base_url=address) as browser:
             assert token in browser.get(f"/?token={token}", follow_redirects=True).text
             assert token not in browser.get("/").text
 
@@ -103,7 +108,7 @@ def test_every_opening_gets_the_token_once(server):
 def test_another_host_name_is_refused_whatever_it_has(server):
     address, token = server.url.split("/?token=")
     headers = {"host": "evil.example", "authorization": f"Bearer {token}"}
-    assert httpx.get(f"{address}/figures", headers=headers).status_code == 400
+    assert get(f"{address}/figures", headers=headers).status_code == 400
 
 
 def test_it_listens_on_loopback_only_and_ends_with_open_pages(figures):
@@ -111,7 +116,7 @@ def test_it_listens_on_loopback_only_and_ends_with_open_pages(figures):
     assert server._socket.getsockname()[0] == "127.0.0.1"
     address, token = server.url.split("/?token=")
     headers = {"authorization": f"Bearer {token}"}
-    with httpx.stream("GET", f"{address}/events", headers=headers) as events:
+    with stream("GET", f"{address}/events", headers=headers) as events:
         next(events.iter_lines())
         server.stop()
         assert not server._thread.is_alive()

@@ -41,7 +41,7 @@ rows = 3
 def figures_of(url):
     address, token = url.split("/?token=")
     headers = {"authorization": f"Bearer {token}"}
-    return httpx.get(f"{address}/figures", headers=headers).json()["queries"]
+    return httpx.get(f"{address}/figures", headers=headers, timeout=60.0).json()["queries"]
 
 
 def awaited(url, name, rows):
