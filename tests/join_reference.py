@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from itertools import pairwise
 
 from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
@@ -15,6 +16,16 @@ def join_of(dimensions, within, probability, rows, confidence, max_tuples=None, 
     """The join with one count window for both sides."""
     window = JoinWindow(rows, confidence, max_tuples)
     return SimilarityJoin(dimensions, within, probability, window, **options)
+
+
+def near_on_paper(x, y, within):
+    """Whether points are within a distance, all numbers being the decimals they are written as."""
+    squared = sum((a - b) ** 2 for a, b in zip(x, y, strict=True))
+    if abs(math.sqrt(squared) - within) > 1e-6 * within:
+        return squared <= within * within
+    x, y = ([Fraction(repr(float(a))) for a in point] for point in (x, y))
+    exact = sum((a - b) ** 2 for a, b in zip(x, y, strict=True))
+    return exact <= Fraction(repr(float(within))) ** 2
 
 
 def with_one_more(law, p):
@@ -65,7 +76,7 @@ def brute_force(stream, within, probability, rows, confidence, max_tuples=None):
                 ((k, m) if side == 0 else (m, k)): p * q
                 for k, (p, x) in enumerate(samples)
                 for m, (q, y) in enumerate(theirs)
-                if math.sqrt(sum((a - b) ** 2 for a, b in zip(x, y, strict=True))) <= within
+                if near_on_paper(x, y, within)
             }
             match = inside * sum(pairs.values())
             if match >= probability:

@@ -9,6 +9,7 @@ from sfumato.spark.model.entrance import public
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import column as column_of
 from sfumato.spark.model.validity import invalid_reason
+from sfumato.tables.joins.metric import bounds_of
 
 
 @public("sf.checked(df)", "df")
@@ -18,6 +19,7 @@ def checked(
     *,
     key: str | Sequence[str] | None = None,
     order: str | Sequence[str] | None = None,
+    metric: str = "euclidean",
     strict: bool = False,
 ) -> DataFrame:
     """The rows with valid alternatives, or a valid `existence`, unchanged.
@@ -30,13 +32,15 @@ def checked(
         alternatives, no value column
     key, order : columns that must not be NULL, as `key` and `order` of the operator that reads the
         rows (windows and rankings group NULL keys as any other: leave `key` out for these)
+    metric : "haversine" for rows that a join with this metric reads: `attributes` are its longitude
+        and latitude, which must lie from -180 to 180 and from -90 to 90
     strict : raise at the first invalid row, when the frame runs, instead of leaving it out
     The rows left out are those of `rejected` with the same arguments.
 
     >>> sf.checked(readings.selectExpr("id", "IF(id = 2, 1.5D, 0.5D) AS existence")).count()
     3
     """
-    reason = _reason(df, attributes, key, order)
+    reason = _reason(df, attributes, key, order, metric)
     if strict:
         message = F.concat(F.lit("invalid row: "), reason)
         return df.where(F.when(reason.isNull(), True).otherwise(F.raise_error(message)))
@@ -50,19 +54,20 @@ def rejected(
     *,
     key: str | Sequence[str] | None = None,
     order: str | Sequence[str] | None = None,
+    metric: str = "euclidean",
 ) -> DataFrame:
     """The rows that `checked` leaves out, whole, with a column `reason`: text.
 
     An operator skips the rows with invalid alternatives or existence, and others that it cannot
     read: name its value columns of a frame without alternatives, its `key` (of a join) and its
-    `order` to find these too.
+    `order` to find these too. `metric` is that of `checked`.
 
     >>> readings = readings.selectExpr("id", "IF(id = 2, 1.5D, 0.5D) AS existence")
     >>> sf.rejected(readings).collect()
     [Row(id=2, existence=1.5, reason='existence is not a number in [0, 1]')]
     """
     SparkFrame(df).require_free(["reason"])
-    reason = _reason(df, attributes, key, order)
+    reason = _reason(df, attributes, key, order, metric)
     return df.withColumn("reason", reason).where("reason is not null")
 
 
@@ -71,9 +76,11 @@ def _reason(
     attributes: str | Sequence[str] | None,
     key: str | Sequence[str] | None,
     order: str | Sequence[str] | None,
+    metric: str,
 ) -> Column:
     """Return why a row is invalid, NULL where it is valid."""
-    frame, reasons = SparkFrame(df), [invalid_reason(df, attributes)]
+    frame = SparkFrame(df)
+    reasons = [invalid_reason(df, attributes, bounds_of(metric, attributes))]
     for argument, given in (("key", key), ("order", order)):
         reasons += [
             F.when(column_of(name).isNull(), F.lit(f"{argument} is NULL"))

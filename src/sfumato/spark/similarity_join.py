@@ -62,10 +62,11 @@ def similarity_join(
     on : the attributes that span the distance (Euclidean), of the alternatives of both frames.
         A frame without alternatives is taken by its plain columns: each row one alternative,
         with probability `existence` where it has such a column, else 1
-    within : greatest distance, inclusive, > 0, in the attributes' unit; or for each attribute the
+    within : greatest distance, inclusive (for numbers as written in decimals: 0.8 is within 0.1 of
+        0.7), > 0, in the attributes' unit; or for each attribute the
         distance at which it alone reaches the limit, {"celsius": 0.5, "humidity": 2.0}: a match is
         sqrt(Σ (difference_i / within_i)²) ≤ 1, of values divided by these first
-    probability : least probability of a pair, in (0, 1]
+    probability : least probability of a pair, in (0, 1]; what misses 1 by at most 1e-12 is 1
     window : sf.Rows or sf.Range(length), for each side and key, or a pair for left and right. In a
         window by time are the tuples of the last `length` by `order`: one that is as old as that,
         or older, when a tuple of its key comes from either side is gone. Both bounds at once:
@@ -81,7 +82,8 @@ def similarity_join(
     alternatives : False leaves out the column of this name: where rows have a hundred, a pair
         has up to 10,000, which cost more than to find it
     metric : "euclidean", or "haversine": `on` = [longitude, latitude] in degrees, `within` in
-        metres along the surface of a sphere with Earth's mean radius, 6,371,008.8 m
+        metres along the surface of a sphere with Earth's mean radius, 6,371,008.8 m. A row with a
+        longitude beyond ±180 or a latitude beyond ±90 is invalid
     idle_timeout : for streams with punctuations: a side silent for so long ("10 seconds") holds the
         other back no longer; what it then brings too late takes no part and is counted as late
     impute : `sfumato.Imputation`, or its arguments as a dict: both frames have plain columns in
@@ -111,7 +113,7 @@ def similarity_join(
 
     Rows with invalid alternatives, without order or key, or beyond 2**60 microseconds of 1970 where
     `window` goes by time, are skipped: ``sf.rejected(df, on, key=..., order=...)`` gives them (of a
-    frame with alternatives without `on`), and the observed metrics ``sfumato_join_N_left`` and
+    frame with alternatives without `on`; with `metric` where that is "haversine"), and the observed metrics ``sfumato_join_N_left`` and
     ``..._right`` count them (`invalid`). ``sfumato_join_N`` counts rows, late, unaligned, pairs,
     out_of_order (rows whose order is before an earlier micro-batch's; they are processed as they
     come) and overflow (tuples evicted by `max_tuples`).

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from join_reference import near_on_paper
 from seeds import examples
 from sfumato.operators.imputation.imputed import REASONS
 from sfumato.operators.imputation.imputer import Imputer
@@ -85,7 +86,7 @@ def answers_by_definition(imputer, arrivals, within, probability, rows):
                 done.prob[k] * done.prob[m]
                 for k in mine
                 for m in theirs
-                if np.sqrt(np.sum((done.values[k] - done.values[m]) ** 2)) <= within
+                if near_on_paper(done.values[k], done.values[m], within)
             )
             if pr >= probability:
                 found[(number, other) if side == 0 else (other, number)] = pr

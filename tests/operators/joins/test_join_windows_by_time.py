@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from join_cases import random_stream
-from join_reference import assert_same, at_least, held, in_parts, strategies_for
+from join_reference import (
+    assert_same,
+    at_least,
+    held,
+    in_parts,
+    near_on_paper,
+    strategies_for,
+)
 from seeds import examples
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.windows import JoinWindow, Range
@@ -40,7 +46,7 @@ def timed_brute_force(stream, within, probability, windows):
                 ((k, m) if side == 0 else (m, k)): p * q
                 for k, (p, x) in enumerate(samples)
                 for m, (q, y) in enumerate(theirs)
-                if math.sqrt(sum((a - b) ** 2 for a, b in zip(x, y, strict=True))) <= within
+                if near_on_paper(x, y, within)
             }
             if sum(pairs.values()) >= probability:
                 left, right = (number, opposite) if side == 0 else (opposite, number)

@@ -26,6 +26,7 @@ from join_reference import (
     held,
     in_parts,
     join_of,
+    near_on_paper,
     strategies_for,
 )
 from seeds import examples
@@ -164,7 +165,7 @@ def test_distance_and_probability_are_inclusive_and_ties_are_decided_by_the_plai
             plain, p = 0.0, 1 / count
             for x in v:
                 for y in u:
-                    if abs(x - y) <= 1.0:
+                    if near_on_paper([x], [y], 1.0):
                         plain += p * p
             if not 0 < plain <= 1:
                 continue

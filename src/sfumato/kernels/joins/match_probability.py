@@ -7,7 +7,8 @@ import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee, lean, lean_inline, lean_sum
 from sfumato.kernels.joins.near_sums import sorted_sum
-from sfumato.kernels.joins.tuple_store import LANES, padded
+from sfumato.kernels.joins.tuple_store import LANES, ULP, padded
+from sfumato.kernels.laws.existence import CERTAIN
 from sfumato.kernels.signals import after_signals
 
 # Fast sums and pruning bounds may round differently from the defining sum. They decide alone
@@ -15,6 +16,7 @@ from sfumato.kernels.signals import after_signals
 SLACK = 1e-9
 FEW_PAIRS = 9  # of samples: up to here the defining sum is also the fastest
 MANY_PAIRS = 1 << 22  # of samples in one dimension: beyond, the sum is taken by sorting
+FINITE = float(np.finfo(np.float64).max)
 OPEN = -3.0  # in place of a probability: to be found
 
 
@@ -54,15 +56,53 @@ def distance_limit(within: float, dimensions: int) -> float:
     return limit
 
 
+@lean_inline
+def widest_reach(within, rounding):
+    """The distance at which floats may lie whose decimals are `within` apart.
+
+    rounding : that of both tuples, or at least that (see `rounding_of`). Without any the distance
+    itself: whole numbers are compared exactly. So 0.8 is within 0.1 of 0.7, as it is on paper.
+    """
+    return within if rounding == 0.0 else within * (1.0 + 4.0 * ULP) + rounding
+
+
+@lean_inline
+def reach_of(tuples, u, v, criterion):
+    """The distance up to which samples of two tuples are near."""
+    return widest_reach(criterion.within, tuples.rounding[u] + tuples.rounding[v])
+
+
+@lean_inline
+def limit_of_reach(criterion, reach):
+    """`reach` as the number that is compared, see `distance_limit`."""
+    if reach == criterion.within:
+        return criterion.limit
+    if criterion.d == 1:
+        return reach
+    return min(reach * reach * (1.0 + 4.0 * ULP), FINITE)
+
+
+@lean_inline
+def limit_of(tuples, u, v, criterion):
+    """The number that differences (1-D) or squared distances of two tuples are compared with."""
+    return limit_of_reach(criterion, reach_of(tuples, u, v, criterion))
+
+
 @lean
 def defining_sum(tuples, u, v, criterion):
-    """Sum of Pr(u_k) Pr(v_l) over the near pairs of samples, k outer and l inner, one by one.
+    """Sum of Pr(u_k) Pr(v_l) over the near pairs of samples, k outer and l inner, one by one."""
+    return _sum_of_pairs(tuples, u, v, criterion, True)
+
+
+@lean
+def _sum_of_pairs(tuples, u, v, criterion, wanted):
+    """Sum over the pairs of samples that are near (`wanted` : True), or over the others.
 
     u, v : slots of the arriving and of the held tuple
     The definition, and the judge where rounding decides. O(pairs * d), a serial addition a pair.
     Source: A, equations (20), (21); B, equation (2).
     """
-    blocks, d, limit = tuples.blocks, criterion.d, criterion.limit
+    blocks, d, limit = tuples.blocks, criterion.d, limit_of(tuples, u, v, criterion)
     x, x_count, y, y_count = tuples.at[u], tuples.samples[u], tuples.at[v], tuples.samples[v]
     x_length, y_length = padded(x_count), padded(y_count)
     total, steps = 0.0, np.int64(0)
@@ -77,7 +117,7 @@ def defining_sum(tuples, u, v, criterion):
                     difference = blocks[k + a * x_length] - blocks[j + a * y_length]
                     squared += difference * difference
                 near = squared <= limit
-            if near:
+            if near == wanted:
                 total += blocks[k] * blocks[j]
     return total
 
@@ -184,15 +224,15 @@ def _sum_any(u, v, d, limit, least, known):
 
 
 @compiled_ieee
-def sum_near(u, v, criterion, known):
+def sum_near(u, v, criterion, limit, known):
     """The sum over near pairs of two blocks and what is known, d > 1; -1 if surely below `least`.
 
     u, v : array in which the block is the first, number of samples, length of its rows
-    known : (the sum so far; the blocks' probabilities, whose product bounds what is to come)
+    limit : of `limit_of`    known : (the sum so far; the blocks' probabilities, whose product bounds what is to come)
     O(samples of u * length of v * d), in SIMD over v. Added in any order.
     """
     (us, u_count, n), (vs, _, m) = u, v
-    d, limit, least = criterion.d, criterion.limit, criterion.least
+    d, least = criterion.d, criterion.least
     if d > 3:
         return _sum_any(u, v, d, limit, least, known)
     # Columns are slices made once a pair of tuples: a slice costs two atomic reference counts.
@@ -206,22 +246,35 @@ def sum_near(u, v, criterion, known):
 
 
 @lean
+def judged(tuples, u, v, criterion, total):
+    """A sum as the answer, 1 where it misses 1 by roundings alone, or -1: below the threshold.
+
+    By the rule of `reaches`: of what is near 1 the rest is summed, which has no roundings to hide
+    in.
+    """
+    if total >= criterion.probability:
+        return min(total, 1.0)
+    if total < 1.0 - SLACK or tuples.existence[u] * tuples.existence[v] < 1.0 - CERTAIN:
+        return -1.0
+    return 1.0 if _sum_of_pairs(tuples, u, v, criterion, False) <= CERTAIN else -1.0
+
+
+@lean
 def decided(tuples, u, v, criterion, total):
     """A sum as the answer, -1 if it is below the threshold; the definition decides near it."""
     probability = criterion.probability
     if abs(total - probability) <= 2.0 * SLACK * probability:
         total = defining_sum(tuples, u, v, criterion)
-    return total if total >= probability else -1.0
+    return judged(tuples, u, v, criterion, total)
 
 
 @lean_inline
 def quick_probability(tuples, u, v, criterion):
     """`match_probability` where that is quick or plain, else OPEN."""
     if tuples.samples[u] * tuples.samples[v] <= FEW_PAIRS:
-        total = defining_sum(tuples, u, v, criterion)
-        return total if total >= criterion.probability else -1.0
+        return judged(tuples, u, v, criterion, defining_sum(tuples, u, v, criterion))
     if criterion.d == 1 and tuples.samples[u] * tuples.samples[v] <= MANY_PAIRS:
-        total = _sum_of_numbers(tuples, u, v, criterion.limit)
+        total = _sum_of_numbers(tuples, u, v, limit_of(tuples, u, v, criterion))
         return -1.0 if total < criterion.least else decided(tuples, u, v, criterion, total)
     return -1.0 if tuples.existence[u] * tuples.existence[v] < criterion.least else OPEN
 
@@ -243,12 +296,13 @@ def match_probability(tuples, u, v, criterion):
         return total
     u_count, v_count = tuples.samples[u], tuples.samples[v]
     if criterion.d == 1:
-        total = sorted_sum(tuples, u, v, criterion.limit)
+        total = sorted_sum(tuples, u, v, limit_of(tuples, u, v, criterion))
         return total if total >= criterion.probability else -1.0
     us = tuples.blocks[tuples.at[u] :], u_count, padded(u_count)
     vs = tuples.blocks[tuples.at[v] :], v_count, padded(v_count)
     known = 0.0, tuples.existence[u], tuples.existence[v]
-    return decided(tuples, u, v, criterion, sum_near(us, vs, criterion, known))
+    total = sum_near(us, vs, criterion, limit_of(tuples, u, v, criterion), known)
+    return decided(tuples, u, v, criterion, total)
 
 
 @compiled_ieee

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
-from sfumato.kernels.joins.match_probability import MANY_PAIRS
+from sfumato.kernels.joins.match_probability import MANY_PAIRS, limit_of
 from sfumato.kernels.joins.near_sums import mass_between, near_ranges, sorted_samples
 from sfumato.kernels.joins.tuple_store import padded
 from sfumato.kernels.signals import after_signals
@@ -137,7 +137,8 @@ def _pairs_of_points(tuples, match, criterion, most, n, pairs, work):
 
     work : (near uint8[...], squared float64[...])    With no room at all they are only counted.
     """
-    blocks, limit, (near, squared) = tuples.blocks, criterion.limit, work
+    blocks, (near, squared) = tuples.blocks, work
+    limit = limit_of(tuples, match.u, match.v, criterion)
     x, y, y_count = tuples.at[match.u], tuples.at[match.v], tuples.samples[match.v]
     x_length, y_length = padded(tuples.samples[match.u]), padded(y_count)
     columns = blocks[y + y_length : y + (criterion.d + 1) * y_length]
@@ -162,7 +163,8 @@ def _pairs_of_points(tuples, match, criterion, most, n, pairs, work):
 def _few_of_points(tuples, match, criterion, total, most, n, pairs, work):
     """`most` of the near pairs of two tuples that have more, as representatives; `total` : the
     probability of all of them, without the factor."""
-    blocks, limit, (near, squared) = tuples.blocks, criterion.limit, work
+    blocks, (near, squared) = tuples.blocks, work
+    limit = limit_of(tuples, match.u, match.v, criterion)
     x, y, y_count = tuples.at[match.u], tuples.at[match.v], tuples.samples[match.v]
     x_length, y_length = padded(tuples.samples[match.u]), padded(y_count)
     columns = blocks[y + y_length : y + (criterion.d + 1) * y_length]
@@ -190,7 +192,8 @@ def _few_of_points(tuples, match, criterion, total, most, n, pairs, work):
 @compiled_ieee
 def _mass_of_points(tuples, match, criterion, work):
     """(how many near pairs two tuples have, their probability without the factor)."""
-    blocks, limit, (near, squared) = tuples.blocks, criterion.limit, work
+    blocks, (near, squared) = tuples.blocks, work
+    limit = limit_of(tuples, match.u, match.v, criterion)
     x, y, y_count = tuples.at[match.u], tuples.at[match.v], tuples.samples[match.v]
     x_length, y_length = padded(tuples.samples[match.u]), padded(y_count)
     columns = blocks[y + y_length : y + (criterion.d + 1) * y_length]
@@ -209,9 +212,10 @@ def _pairs_of(tuples, match, criterion, most, n, pairs, work):
     """The near pairs of two tuples, at most `most`, from place n on; the place after them."""
     product = tuples.samples[match.u] * tuples.samples[match.v]
     if criterion.d == 1:
+        limit = limit_of(tuples, match.u, match.v, criterion)
         if product > min(MANY_PAIRS, most):
-            return _pairs_by_sorting(tuples, match, criterion.limit, most, n, pairs)
-        return _pairs_of_numbers(tuples, match, criterion.limit, n, pairs)
+            return _pairs_by_sorting(tuples, match, limit, most, n, pairs)
+        return _pairs_of_numbers(tuples, match, limit, n, pairs)
     if product > most and pairs.prob.size > 0:
         found, total = _mass_of_points(tuples, match, criterion, work)
         if found > most:

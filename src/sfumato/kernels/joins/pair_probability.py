@@ -3,7 +3,14 @@
 import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee
-from sfumato.kernels.joins.match_probability import SLACK, decided, match_probability, sum_near
+from sfumato.kernels.joins.match_probability import (
+    SLACK,
+    decided,
+    limit_of,
+    match_probability,
+    reach_of,
+    sum_near,
+)
 from sfumato.kernels.joins.tuple_store import padded
 
 MANY = 24  # samples: from here on it pays to sift them before they are paired
@@ -20,7 +27,7 @@ def _sift(tuples, s, other, other_radius, criterion, out):
     blocks, at, count, d = tuples.blocks, tuples.at[s], tuples.samples[s], criterion.d
     centre, length = tuples.summary[other], padded(count)
     inner = criterion.within - other_radius
-    outer = (criterion.within + other_radius) * (1.0 + SLACK)
+    outer = (reach_of(tuples, s, other, criterion) + other_radius) * (1.0 + SLACK)
     inner, outer = max(inner, 0.0) * inner * (1.0 - 3.0 * SLACK), outer * outer
     squared = np.zeros(length)
     for a in range(d):
@@ -62,7 +69,8 @@ def _match_probability_in_balls(tuples, u, v, criterion):
         return -1.0
     m, v_mass, certain = _sift(tuples, v, u, summary[u, d + 1], criterion, vs)
     known = total + u_mass * certain, u_mass, v_mass
-    total = sum_near((us, n, padded(n)), (vs, m, padded(m)), criterion, known)
+    limit = limit_of(tuples, u, v, criterion)
+    total = sum_near((us, n, padded(n)), (vs, m, padded(m)), criterion, limit, known)
     return decided(tuples, u, v, criterion, total)
 
 

@@ -13,7 +13,12 @@ from sfumato.kernels.arrays import sort_slots
 from sfumato.kernels.compile import compiled_ieee, lean_inline
 from sfumato.kernels.joins.arrival_groups import arrival_group, ball_of
 from sfumato.kernels.joins.grid_index import AXES, cells_around, enter_indexed, leave, search
-from sfumato.kernels.joins.match_probability import OPEN, quick_probability
+from sfumato.kernels.joins.match_probability import (
+    OPEN,
+    quick_probability,
+    reach_of,
+    widest_reach,
+)
 from sfumato.kernels.joins.pair_probability import pair_probability
 from sfumato.kernels.joins.regions import prunes
 from sfumato.kernels.joins.similarity_nested import FOUND, add_found
@@ -36,12 +41,15 @@ class Work(NamedTuple):
 
 
 @lean_inline
-def _filter(summary, u, work, n, begin, d, within):
+def _filter(tuples, u, work, n, begin, criterion):
     """Candidates of work.visited[:n]: since `begin`, not pruned, ascending, once each; how many."""
-    visited, candidates, m = work.visited, work.candidates, 0
+    visited, candidates, summary, m = work.visited, work.candidates, tuples.summary, 0
     for i in range(n):
-        if visited[i] >= begin and not prunes(summary, u, visited[i], d, within):
-            candidates[m] = visited[i]
+        v = visited[i]
+        if v < begin:
+            continue
+        if not prunes(summary, u, v, criterion.d, reach_of(tuples, u, v, criterion)):
+            candidates[m] = v
             m += 1
     sort_slots(candidates, m)
     distinct = min(m, 1)
@@ -64,7 +72,9 @@ def _visit(grid, store, batch, i, criterion, work):
     begin, end = store.windows.head[o], store.windows.tail[o]
     if grid.front[o] == grid.back[o]:
         return 0, stop
-    margin = criterion.within + summary[grid.queue[grid.front[o]], d]
+    # Of all arrivals that may share the visit: the bound of their window.
+    rounding = store.rounding[w] + store.rounding[o]
+    margin = widest_reach(criterion.within, rounding) + summary[grid.queue[grid.front[o]], d]
     if stop == batch.code.size or batch.code[stop] != w:
         radius = ball_of(summary, batch.slots[i], d, work.centre)
     else:
@@ -87,8 +97,7 @@ def _candidates(store, batch, i, reached, criterion, work, counts):
     begin = first_in_time(store, o, batch.time[i])
     counts[0].pairs += store.windows.tail[o] - begin
     counts[0].visited += reached
-    u, summary = batch.slots[i], store.tuples.summary
-    left = _filter(summary, u, work, reached, begin, criterion.d, criterion.within)
+    left = _filter(store.tuples, batch.slots[i], work, reached, begin, criterion)
     counts[0].candidates += left
     return left
 

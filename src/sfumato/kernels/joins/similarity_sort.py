@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import sort_slots
 from sfumato.kernels.compile import compiled_ieee, lean
-from sfumato.kernels.joins.match_probability import match_probability
+from sfumato.kernels.joins.match_probability import match_probability, widest_reach
 from sfumato.kernels.joins.similarity_nested import FOUND, add_found, enter, forget_before
 from sfumato.kernels.joins.store_room import move_window
 from sfumato.kernels.joins.tuple_store import first_in_time, owned, padded, widest_window
@@ -264,7 +264,9 @@ def join_sorted(store, trees, batch, criterion, counts):
     for i in range(code.size):
         o = code[i] ^ 1
         _pass_time(trees, store, batch, i)
-        reached, samples = _add_matches(trees, store, slots[i], o, criterion.within, work)
+        rounding = tuples.rounding[slots[i]] + store.rounding[o]
+        within = widest_reach(criterion.within, rounding)
+        reached, samples = _add_matches(trees, store, slots[i], o, within, work)
         likely = _likely(work, reached, criterion.least)
         counts[0].visited += samples
         counts[0].pairs += tail[o] - head[o]

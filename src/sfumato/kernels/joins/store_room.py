@@ -28,7 +28,7 @@ def copy_tuple(source, s, target, t):
     """Copy the line of slot s to slot t (not its block)."""
     target.at[t], target.samples[t] = source.at[s], source.samples[s]
     target.existence[t], target.number[t] = source.existence[s], source.number[s]
-    target.time[t] = source.time[s]
+    target.time[t], target.rounding[t] = source.time[s], source.rounding[s]
     for c in range(source.summary.shape[1]):
         target.summary[t, c] = source.summary[s, c]
 
@@ -72,7 +72,9 @@ def move_window(store, move):
     """Move one window as `plan_moves` says. O(tuples moved)."""
     windows, w, base = store.windows, move.window, move.base
     shift = base - windows.head[w]  # copies down, or to room of its own: never onto its rest
+    store.rounding[w] = 0.0
     for s in range(windows.head[w], windows.tail[w]):
+        store.rounding[w] = max(store.rounding[w], store.tuples.rounding[s])
         copy_tuple(store.tuples, s, store.tuples, s + shift)
     windows.head[w] += shift
     windows.tail[w] += shift

@@ -24,6 +24,7 @@ import numpy as np
 from sfumato.kernels.arrays import integers
 from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
 
+ULP = 2.0**-52
 LANES = 4  # samples are padded to a multiple of this, so that SIMD needs no remainder
 FOREVER = 2**62  # a span that no two times are apart
 
@@ -40,6 +41,7 @@ class Tuples(NamedTuple):
     number : int64[slots], running number of the tuple in its stream
     time : int64[slots], not falling in a window
     summary : float64[slots, columns], see `regions`
+    rounding : float64[slots], see `rounding_of`
     """
 
     blocks: np.ndarray
@@ -49,6 +51,7 @@ class Tuples(NamedTuple):
     number: np.ndarray
     time: np.ndarray
     summary: np.ndarray
+    rounding: np.ndarray
 
 
 class Windows(NamedTuple):
@@ -72,6 +75,7 @@ class Store(NamedTuple):
     held : int64[streams], tuples in all windows of a stream
     ends : ENDS[1], how far `blocks` is written, and how many slots are given out
     task, tasks : int64, which of how many tasks this is
+    rounding : float64[windows], at least that of every tuple of the window
     """
 
     tuples: Tuples
@@ -81,6 +85,7 @@ class Store(NamedTuple):
     ends: np.ndarray
     task: np.int64
     tasks: np.int64
+    rounding: np.ndarray
 
 
 class Batch(NamedTuple):
@@ -117,6 +122,21 @@ def block_size(d, count):
 
 
 @lean_inline
+def rounding_of(points, first, last):
+    """Upper bound of the distance between the coordinates of samples and the decimals they stand
+    for, per coordinate; 0 if all are whole numbers, which are exact.
+
+    points : float64[m, d]    first, last : the samples of one tuple
+    """
+    largest, whole = 0.0, True
+    for k in range(first, last):
+        for a in range(points.shape[1]):
+            largest = max(largest, abs(points[k, a]))
+            whole &= points[k, a] == np.floor(points[k, a])
+    return 0.0 if whole else largest * ULP
+
+
+@lean_inline
 def write_block(tuples, s, used, prob, points, first, last):
     """Write samples [first, last) as those of slot s, a block at place `used`; the place after it.
 
@@ -125,6 +145,7 @@ def write_block(tuples, s, used, prob, points, first, last):
     count, d = last - first, points.shape[1]
     length = padded(count)
     tuples.at[s], tuples.samples[s] = used, count
+    tuples.rounding[s] = rounding_of(points, first, last)
     for k in range(count):
         tuples.blocks[used + k] = prob[first + k]
     for k in range(count, length):
@@ -147,6 +168,7 @@ def lone_tuples(offsets, prob, points, existence, columns):
     tuples = Tuples(
         np.empty(places), np.empty(n, np.int64), np.empty(n, np.int64), existence.copy(),
         np.arange(n), np.zeros(n, np.int64), np.empty((n, columns)),
+        np.empty(n),
     )  # fmt: skip
     used = 0
     for i in range(n):
@@ -174,6 +196,7 @@ def write_batch(store, batch, rows):
         used = write_block(
             tuples, s, used, batch.prob, batch.points, batch.offsets[i], batch.offsets[i + 1]
         )
+        store.rounding[w] = max(store.rounding[w], tuples.rounding[s])
     store.ends[0].places = used
     for i in range(code.size):
         windows.arriving[code[i]] = 0

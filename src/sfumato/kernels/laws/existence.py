@@ -4,6 +4,7 @@ import numpy as np
 
 from sfumato.kernels.compile import compiled, compiled_ieee, lean
 
+CERTAIN = 1e-12  # a computed probability that misses 1 by at most this is 1: the error of all of them
 SURE = 2.0**-50  # less is nothing, of a tuple whose alternatives were taken off one by one
 
 
@@ -39,6 +40,22 @@ def rounded_to_one(total, terms):
     if total > 1.0 or (terms > 1 and total >= 1.0 - terms * 2.0**-52):
         return 1.0
     return total
+
+
+@compiled_ieee
+def reaches(probability, threshold):
+    """Whether a computed probability is at least a threshold in [0, 1].
+
+    The one rule of certainty, for every operator: what misses 1 by at most CERTAIN is 1, and so
+    reaches a threshold of 1. Elsewhere the floats are compared, and rounding decides a tie.
+    Takes arrays through `reaches_all`.
+    """
+    return probability >= threshold or probability >= 1.0 - CERTAIN
+
+
+def reaches_all(probability, threshold):
+    """`reaches` for an array of probabilities: bool[n].  NumPy."""
+    return (probability >= threshold) | (probability >= 1.0 - CERTAIN)
 
 
 @compiled_ieee

@@ -23,7 +23,7 @@ class Side(JoinSide):
         """How the operator reads the table; `aligned`: with late rows and punctuations."""
         columns = (self.passed, self.orders, self.keys)
         if self.imputed is None:
-            return of_join(*columns, self.points, aligned, self.timed)
+            return of_join(*columns, self.points, aligned, self.timed, self.bounds)
         return of_incomplete_join(*columns, self.imputed, aligned, self.timed)
 
     @property

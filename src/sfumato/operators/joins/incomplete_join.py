@@ -16,8 +16,8 @@ from sfumato.kernels.joins.incomplete.objects import (
     WHOLE,
     Incoming,
     Nearness,
+    certain_square,
     place_objects,
-    squares_of,
 )
 from sfumato.kernels.joins.match_probability import criterion
 from sfumato.kernels.joins.tuple_store import held_slots, read_tuples
@@ -180,7 +180,8 @@ class IncompleteJoin(PairJoin):
         batch = self._batch(code, numbers[places], time[places], self._no_samples(places.size))
         self.store.admit(batch)
         heads = self._heads()
-        place_objects(self._index.objects, batch.slots, Incoming(*(a[places] for a in incoming)))
+        chosen = Incoming(*(a[places] for a in incoming))
+        place_objects(self.store.store, self._index.objects, batch, chosen)
         store, found = join_incomplete(
             self.store.store, self._index.objects, self._nearness, batch,
             reason[places] == COMPLETE, self._imputing(), self._counts,
@@ -254,7 +255,7 @@ class IncompleteJoin(PairJoin):
             raise ValueError("an object is held that cannot be imputed")
         batch = self._batch(held.code, held.number, held.time, self._no_samples(held.code.size))
         self.store.load(batch)
-        place_objects(self._index.objects, batch.slots, incoming)
+        place_objects(self.store.store, self._index.objects, batch, incoming)
         self._index.objects.state[batch.slots] = held.state
         kept = np.flatnonzero(held.state == KEPT)
         offsets = np.append(held.offsets[kept], held.offsets[-1])
@@ -279,8 +280,8 @@ class IncompleteJoin(PairJoin):
             imputer.scaling[name] if config.scaled else (0.0, 1.0) for name in imputer.attributes
         ]
         shift, span = (np.array(column) for column in zip(*units, strict=True))
-        squares = squares_of(config.within, config.probability, config.alternatives)
-        return Nearness(self.criterion, *squares, shift, span)
+        sure = certain_square(config.within, config.probability, config.alternatives)
+        return Nearness(self.criterion, sure, shift, span)
 
     def _refill(self, kept: Ints, samples: tuple[Ints, Floats, Floats]) -> None:
         """Write the samples of all imputed objects; those of state KEPT, in `kept`, are given."""

@@ -76,6 +76,7 @@ class JoinStore:
             ends=np.zeros(1, kernel.ENDS),
             task=np.int64(task.number),
             tasks=np.int64(task.tasks),
+            rounding=np.zeros(0),
         )
         self._uncertain: dict[int, UncertainWindow] = {}
 
@@ -134,7 +135,8 @@ class JoinStore:
         if needed * streams > known:
             more = np.zeros(max(needed * streams, 2 * known) - known, np.int64)
             larger = Windows(*(np.concatenate([old, more]) for old in self.store.windows))
-            self.store = self.store._replace(windows=larger)
+            rounding = np.concatenate([self.store.rounding, np.zeros(more.size)])
+            self.store = self.store._replace(windows=larger, rounding=rounding)
             self.index.windows_added(self.store)
         moves = np.empty(code.size, kernel.MOVE)
         count, end = store_room.plan_moves(self.store, code, moves)
@@ -242,4 +244,5 @@ class JoinStore:
             number=np.empty(slots, np.int64),
             time=np.empty(slots, np.int64),
             summary=np.empty((slots, self.index.columns)),
+            rounding=np.empty(slots),
         )

@@ -8,7 +8,7 @@ import numpy as np
 from sfumato.kernels.joins.match_probability import Criterion
 from sfumato.kernels.joins.matching_pairs import Pairs, matching_pairs
 from sfumato.kernels.joins.tuple_store import Batch, expired
-from sfumato.kernels.laws.existence import existences
+from sfumato.kernels.laws.existence import existences, reaches_all
 from sfumato.kernels.windows.position import positions
 from sfumato.limits import MAX_ALTERNATIVES
 from sfumato.operators.arrays import Floats, Ints, Records, grouped, longer, running_maximum
@@ -192,7 +192,7 @@ class PairJoin(Operator):
                 of = np.flatnonzero(crowded & (rows == limit))
                 first, last = found["held"][of] + 1, found["newest"][of].copy()
                 inside[of] = positions(tuples.existence, first, last, int(limit))
-            keep = ~crowded | (inside * found["total"] >= self.criterion.probability)
+            keep = ~crowded | reaches_all(inside * found["total"], self.criterion.probability)
             found, inside = found[keep], inside[keep]
         arrival, held = found["arrival"].copy(), found["held"].copy()
         arriving = batch.slots[arrival]

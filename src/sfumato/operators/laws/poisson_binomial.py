@@ -12,6 +12,7 @@ from sfumato.kernels.laws.approximate_law import (
     approximate_cdf,
     moments,
 )
+from sfumato.kernels.laws.existence import CERTAIN as CERTAIN
 from sfumato.kernels.laws.existence import survey
 from sfumato.kernels.laws.poisson_binomial import law_of_sum, tails_of_law
 from sfumato.operators.arrays import Floats

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sfumato.kernels.laws.existence import reaches_all
 from sfumato.kernels.ranking.rank_law import likeliest_at_ranks, rank_laws, weigh_ranks
 from sfumato.kernels.ranking.rank_moments import expected_rank_sums, exponential_ranks
 from sfumato.kernels.ranking.top_k_probability import Tails, sum_by_tuple, top_k_tails
@@ -87,8 +88,9 @@ def best(items: RankedItems, values: Floats, k: int, *, least: bool = False) -> 
 
 
 def at_least(tuples: Ints, values: Floats, probability: float) -> Likeliest:
-    """Of tuples in rank order those of value >= probability, greatest first; ties in that order."""
-    enough = np.flatnonzero(values >= probability)
+    """Of tuples in rank order those whose value reaches a probability (see `reaches`), greatest
+    first; ties in that order."""
+    enough = np.flatnonzero(reaches_all(values, probability))
     chosen = enough[np.argsort(-values[enough], kind="stable")]
     return Likeliest(tuples[chosen], values[chosen])
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.error_points import standard_points
 from sfumato.limits import SETTING, alternatives_bound, check_alternatives
-from sfumato.operators.laws.poisson_binomial import EXCESS
+from sfumato.operators.laws.poisson_binomial import CERTAIN, EXCESS
 
 ALTERNATIVES = "alternatives"
 PROB = "prob"
@@ -114,6 +114,15 @@ def existence(column: str | Column = ALTERNATIVES) -> Column:
         return compensated(acc, F.when((term >= 0.0) & (term <= 1.0), term))
 
     return F.aggregate(alternatives_, start, step, rule).alias("existence")
+
+
+def total_probability(alternatives: str) -> str:
+    """Return SQL for the probability of some of a result's outcomes.
+
+    The rule of certainty of all operators: a sum that misses 1 by at most 1e-12 is 1.
+    """
+    certain = f"if(`:s` >= {1.0 - CERTAIN!r}D, 1D, `:s`)"
+    return f"aggregate({alternatives}, 0D, (`:s`, `:v`) -> `:s` + `:v`.prob, `:s` -> {certain})"
 
 
 def expected(

@@ -71,7 +71,7 @@ class Side(JoinSide):
         if self.imputed is not None:
             return None
         exists = "existence" in self.frame.columns and not self.frame.uncertain
-        reason = invalid_reason(self.frame.df, self.points)
+        reason = invalid_reason(self.frame.df, self.points, self.bounds)
         return absent_or(reason, "existence" if exists else None)
 
     def invalid(self) -> Column:

@@ -18,17 +18,20 @@ from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import column as column_of
 from sfumato.spark.model.per_alternative import attribute
 from sfumato.tables.reading.names import names
-from sfumato.tables.reading.validity import NO_EXISTENCE
+from sfumato.tables.reading.validity import NO_EXISTENCE, Bounds
 
 ABSENT = ""  # the reason of rows of existence 0, which are valid and have no effect
 SUM_TOLERANCE = 1e-9  # sums of probabilities may pass 1 by so much: rounding, clipped to 1
 FEW = 8  # alternatives, of which sums are written out
 
 
-def invalid_reason(df: DataFrame, attributes: str | Sequence[str] | None = None) -> Column:
+def invalid_reason(
+    df: DataFrame, attributes: str | Sequence[str] | None = None, bounds: Bounds = ()
+) -> Column:
     """Why a row's alternatives (or existence and values) are invalid; NULL where they are valid.
 
     attributes : as for `checked`; an empty list: only the probabilities count
+    bounds : of some attributes, as for `why_invalid` of tables
     """
     frame, wanted = SparkFrame(df), names("attributes", attributes)
     frame.require_tuples()
@@ -39,18 +42,20 @@ def invalid_reason(df: DataFrame, attributes: str | Sequence[str] | None = None)
                 raise ValueError(
                     f"`attributes` names `{name}`, which the alternatives lack; they have {known}"
                 )
-        return _reason_of_alternatives(frame, known if attributes is None else wanted)
+        return _reason_of_alternatives(frame, known if attributes is None else wanted, bounds)
     frame.resolved("attributes", wanted)
-    return _reason_of_columns(frame, wanted)
+    return _reason_of_columns(frame, wanted, bounds)
 
 
-def _reason_of_alternatives(frame: SparkFrame, attributes: list[str]) -> Column:
+def _reason_of_alternatives(frame: SparkFrame, attributes: list[str], bounds: Bounds) -> Column:
     column = F.col(ALTERNATIVES)
     total = F.aggregate(column, F.lit(0.0), lambda acc, a: acc + a["prob"])
     bound = frame.max_alternatives
     crowded = F.size(column) > bound
     many = F.concat(F.size(column).cast("string"), F.lit(too_many(bound)))
     valid = _are_valid(frame, attributes)
+    for name, most, _ in bounds:
+        valid &= largest(attribute(frame.df, name)) <= most
     reason = F.when(crowded, many).when(valid, F.lit(None).cast("string"))
     reason = reason.when(column.isNull() | (F.size(column) == 0), "no alternatives")
     reason = reason.when(F.exists(column, lambda a: a.isNull()), "an alternative is NULL")
@@ -64,6 +69,8 @@ def _reason_of_alternatives(frame: SparkFrame, attributes: list[str]) -> Column:
             F.exists(column, _lacks(name, numeric)),
             f"an alternative's {name} is missing or not finite",
         )
+    for name, most, text in bounds:
+        reason = reason.when(F.exists(column, _is_beyond(name, most)), f"an alternative's {text}")
     return reason.when(
         total > 1.0 + SUM_TOLERANCE,
         F.concat(F.lit("the probabilities sum to "), total.cast("string")),
@@ -98,7 +105,7 @@ def largest(values: Column) -> Column:
     return F.greatest(F.array_max(values), -F.array_min(values))
 
 
-def _reason_of_columns(frame: SparkFrame, attributes: list[str]) -> Column:
+def _reason_of_columns(frame: SparkFrame, attributes: list[str], bounds: Bounds) -> Column:
     reason = F.when(F.lit(False), F.lit(None).cast("string"))
     if "existence" in frame.columns:
         reason = reason.when(~is_existence(F.col("existence")), NO_EXISTENCE)
@@ -107,6 +114,8 @@ def _reason_of_columns(frame: SparkFrame, attributes: list[str]) -> Column:
         reason = reason.when(
             _is_missing(column_of(name), numeric), f"{name} is missing or not finite"
         )
+    for name, most, text in bounds:
+        reason = reason.when(F.abs(column_of(name).cast("double")) > most, text)
     return reason
 
 
@@ -126,6 +135,10 @@ def clipped(existence: Column) -> Column:
     """The probability that a row exists, at most 1."""
     given = existence.cast("double")
     return F.when(given > 1.0, 1.0).otherwise(given)
+
+
+def _is_beyond(attribute: str, most: float) -> Callable[[Column], Column]:
+    return lambda alternative: F.abs(alternative[attribute].cast("double")) > most
 
 
 def _lacks(attribute: str, numeric: bool) -> Callable[[Column], Column]:

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 
 from sfumato.limits import HOW_TO_RAISE
 from sfumato.near_misses import near
+from sfumato.spark.model.alternatives import total_probability
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.uncertain_time import by_extent, true_extents
 from sfumato.spark.model.window_plan import WindowPlan, quantile_name
@@ -235,7 +236,7 @@ class Aggregation(Answers):
         condition = local.render(body.start + 1, body.end - 1, braces=False)
         values = f"{quoted(self._name(call.text))}.alternatives"
         kept = f"filter({values}, `:v` -> ({condition}\n))"
-        return f"aggregate({kept}, 0D, (`:s`, `:v`) -> `:s` + `:v`.prob)"
+        return total_probability(kept)
 
     # ---- answering
 

@@ -1,7 +1,7 @@
 """How the values of attributes become points whose Euclidean distance decides a match."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +9,10 @@ import numpy as np
 
 from sfumato.operators.arguments import distance, one_of
 from sfumato.operators.arrays import Floats
+from sfumato.tables.reading.names import names
 
 METRICS = ("euclidean", "haversine")
+PLACES = (("longitude", 180.0), ("latitude", 90.0))  # of "haversine", with their greatest size
 EARTH = 6_371_008.8  # metres, the mean radius
 
 
@@ -21,7 +23,8 @@ class Metric:
     "euclidean": sqrt(sum of ((x_i - y_i) / scale_i)**2); the values are divided by their units
     first. "haversine": longitude and latitude in degrees, distances in metres along the surface of
     a sphere. It takes the place of points on the sphere and the chord of the distance: a chord
-    grows with its arc, so that every bound for Euclidean distances holds.
+    grows with its arc, so that every bound for Euclidean distances holds. A row with a longitude
+    or latitude out of range is invalid, see `bounds`.
     """
 
     name: str = "euclidean"
@@ -40,6 +43,19 @@ class Metric:
                 f"got {attributes} attributes"
             )
         return 3 if self.name == "haversine" else attributes
+
+    def bounds(self, attributes: Sequence[str]) -> list[tuple[str, float, str]]:
+        """(attribute, greatest size of a valid value, why a larger one is invalid) of each.
+
+        Raises ValueError for a number of attributes that the metric is not for.
+        """
+        self.dimensions(len(attributes))
+        if self.name == "euclidean":
+            return []
+        return [
+            (name, most, f"{name} is not a {what} from -{most:.0f} to {most:.0f}")
+            for name, (what, most) in zip(attributes, PLACES, strict=True)
+        ]
 
     def limit(self, within: float) -> float:
         """The Euclidean distance of points that stands for `within`."""
@@ -64,6 +80,12 @@ class Metric:
 
 
 PLAIN = Metric()
+
+
+def bounds_of(metric: str, attributes: str | Sequence[str] | None) -> list[tuple[str, float, str]]:
+    """`Metric.bounds` of the attributes that an argument names. Raises ValueError."""
+    named = Metric(metric)
+    return [] if named == PLAIN else named.bounds(names("attributes", attributes))
 
 
 def distance_of(within: Any, attributes: list[str], metric: str) -> tuple[float, Metric]:

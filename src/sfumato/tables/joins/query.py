@@ -64,7 +64,8 @@ class JoinQuery:
             self.imputation = self.imputation.bounded(self.max_alternatives)
         imputed = None if self.imputation is None else self.imputation.settings.names
         timed = any(window.span is not None for window in self.windows)
-        how = {"alone": len(frames) == 1, "timed": timed, "imputed": imputed}
+        how: dict[str, Any] = {"alone": len(frames) == 1, "timed": timed, "imputed": imputed}
+        how["metric"] = self.distance
         given = (self.attributes, self.order, self.key)
         for frame in frames:
             warn_of_shared("self_join" if len(frames) == 1 else "similarity_join", frame.shared())

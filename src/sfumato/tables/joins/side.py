@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sfumato.tables.joins.metric import PLAIN, Metric
 from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.tuples import ALTERNATIVES
 
@@ -16,6 +17,7 @@ class JoinSide:
     timed : whether a window goes by the order, which is a time
     imputed : the attributes and determinants, in the imputer's order, of a frame with missing
         values; None: there are none
+    metric : what the distance is, which may bound the attributes
     """
 
     def __init__(
@@ -29,6 +31,7 @@ class JoinSide:
         alone: bool = False,
         timed: bool = False,
         imputed: Sequence[str] | None = None,
+        metric: Metric = PLAIN,
     ) -> None:
         self.frame, self.name, self.on, self.timed = frame, name, list(on), timed
         called = f"the {name} {frame.noun}"
@@ -51,6 +54,7 @@ class JoinSide:
             )
         self.points = self.on if frame.uncertain else frame.resolved(f"on{of}", self.on)
         self.check_points(f"on{of}")
+        self.bounds = metric.bounds(self.points)
         if timed and not (len(self.orders) == 1 and frame.is_time(self.orders[0])):
             kinds = ", ".join(map(frame.shown, self.orders))
             raise TypeError(

@@ -21,7 +21,7 @@ from sfumato.tables.reading.expressions import Expression
 from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
 from sfumato.tables.reading.types import as_doubles, floats_of
-from sfumato.tables.reading.validity import Reasons, why_invalid
+from sfumato.tables.reading.validity import Bounds, Reasons, why_invalid
 from sfumato.windows import LONGEST
 
 LATE, PUNCTUATION = "late", "punctuation"
@@ -114,6 +114,7 @@ class Rule:
     bounded : of lists none of whose values may be beyond +-LARGEST, or NaN
     scored : and none of whose values may be NULL either
     timed : order0 is a time, which may not lie beyond 2**60 microseconds of 1970
+    bounds : of attributes, as for `why_invalid`
     unless_late : rows marked late need not be valid
     without_order : why a row has no order, where that is not that a column is NULL
     """
@@ -125,6 +126,7 @@ class Rule:
     bounded: tuple[str, ...] = ()
     scored: bool = False
     timed: bool = False
+    bounds: Bounds = ()
     unless_late: bool = False
     without_order: str = ""
 
@@ -137,7 +139,7 @@ class Rule:
         """What is wrong by the columns of the table."""
         if not self.probabilities:
             return Reasons(table.num_rows)
-        return why_invalid(table, self.attributes, self.existence)
+        return why_invalid(table, self.attributes, self.existence, self.bounds)
 
     def absent(self, table: pa.Table) -> np.ndarray:
         """bool[n]: rows of existence 0, which are valid and have no effect."""
@@ -286,11 +288,13 @@ def of_join(
     on: Sequence[str],
     aligned: bool = False,
     timed: bool = False,
+    bounds: Bounds = (),
 ) -> Reading:
     """How the similarity join reads the table of one side.
 
     aligned : with the late rows and punctuations of a disorder controller
     timed : a window goes by the order, which is a time
+    bounds : of the columns `on`, as for `why_invalid`
     """
     values: list[tuple[str, Cells]] = [(ALTERNATIVES, Samples(tuple(on)))]
     rule = Rule(
@@ -298,6 +302,7 @@ def of_join(
         attributes=tuple(on),
         complete=_all_complete(order, key),
         timed=timed,
+        bounds=tuple(bounds),
         unless_late=aligned,
     )
     values += _of_controller() if aligned else []

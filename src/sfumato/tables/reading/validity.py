@@ -52,14 +52,21 @@ class Reasons:
         return texts.take(pa.array(self.number, pa.int32(), mask=self.number < 0))
 
 
+Bounds = Sequence[tuple[str, float, str]]  # attribute, greatest size, why a larger one is wrong
+
+
 def why_invalid(
-    table: pa.Table, attributes: Sequence[str] | None, existence: str | None = "existence"
+    table: pa.Table,
+    attributes: Sequence[str] | None,
+    existence: str | None = "existence",
+    bounds: Bounds = (),
 ) -> Reasons:
     """What is wrong with the rows' alternatives, or with their existence and values.
 
     attributes : which must be present and, if they are numbers, finite; None: all of the
         alternatives, no column
     existence : of a table without alternatives the column of probabilities, if it has it
+    bounds : of some of these attributes, which are numbers
     Raises ValueError for attributes that there are not.
     """
     tuples, reasons = Tuples(table), Reasons(table.num_rows)
@@ -71,7 +78,7 @@ def why_invalid(
                     f"`attributes` names `{name}`, which the alternatives lack; they have "
                     f"{tuples.attributes}{did_you_mean(name, tuples.attributes)}"
                 )
-        _add_of_alternatives(tuples, wanted, reasons)
+        _add_of_alternatives(tuples, wanted, bounds, reasons)
         return reasons
     if existence is not None and existence in table.column_names:
         exists = floats_of(as_doubles(table.column(existence), f"`{existence}`"))
@@ -79,10 +86,14 @@ def why_invalid(
     for name in attributes or ():
         text = f"{name} is missing or not finite"
         reasons.add(_missing(as_array(table.column(name))), text)
+    for name, most, text in bounds:
+        reasons.add(_beyond(as_array(table.column(name)), most), text)
     return reasons
 
 
-def _add_of_alternatives(tuples: Tuples, attributes: Sequence[str], reasons: Reasons) -> None:
+def _add_of_alternatives(
+    tuples: Tuples, attributes: Sequence[str], bounds: Bounds, reasons: Reasons
+) -> None:
     rows, owner = tuples.table.num_rows, tuples.owner
     bound = alternatives_bound_in_memory()
     crowded = tuples.lengths > bound
@@ -102,6 +113,8 @@ def _add_of_alternatives(tuples: Tuples, attributes: Sequence[str], reasons: Rea
     for name in attributes:
         text = f"an alternative's {name} is missing or not finite"
         reasons.add(some(_missing(tuples.fields[name])), text)
+    for name, most, text in bounds:
+        reasons.add(some(_beyond(tuples.fields[name], most)), f"an alternative's {text}")
     total = np.bincount(owner, prob, rows)  # one after the other, as Spark's fold does
     above = total > 1.0 + EXCESS
     for value in np.unique(total[above]).tolist():
@@ -120,6 +133,10 @@ def _missing(column: pa.Array) -> Bools:
     if is_number(column.type):
         return ~np.isfinite(floats_of(as_doubles(column, "an attribute")))
     return column.is_null().to_numpy(zero_copy_only=False)
+
+
+def _beyond(column: pa.Array, most: float) -> Bools:
+    return ~(np.abs(floats_of(as_doubles(column, "an attribute"))) <= most)
 
 
 def java_text(number: float) -> str:

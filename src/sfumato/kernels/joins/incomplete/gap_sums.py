@@ -21,10 +21,16 @@ import numpy as np
 from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
 from sfumato.kernels.joins.incomplete.near_masses import compare_all, search_all
 from sfumato.kernels.joins.incomplete.objects import NONE
-from sfumato.kernels.joins.match_probability import OPEN, SLACK, defining_sum
-from sfumato.kernels.joins.tuple_store import padded
+from sfumato.kernels.joins.match_probability import (
+    OPEN,
+    SLACK,
+    defining_sum,
+    judged,
+    limit_of_reach,
+    widest_reach,
+)
+from sfumato.kernels.joins.tuple_store import ULP, padded
 
-ULP = 2.0**-52
 ROOM = 512  # samples compared at once: what stays in the processor's nearest cache
 STEP = 128  # samples of one candidate gathered at once; even
 
@@ -262,11 +268,17 @@ def sums_over_gap(tuples, objects, criterion, u, reached, cumulative, work):
     O(samples of candidates * (T + samples of u)), the latter in SIMD.  Error: summed in another
     order than the definition.
     """
-    d, limit, probability = criterion.d, criterion.limit, criterion.probability
+    d, probability, largest = criterion.d, criterion.probability, 0.0
+    for i in range(reached.number):
+        largest = max(largest, tuples.rounding[reached.near[i]])
+    # The candidates' own limits lie between these two; what differs by them, the definition judges.
+    least = criterion.limit
+    most = limit_of_reach(criterion, widest_reach(criterion.within, tuples.rounding[u] + largest))
+    limit = 0.5 * least + 0.5 * most
     x, count = tuples.at[u], tuples.samples[u]
     # An object with one sample may be thought to lack any attribute.
     a = max(objects.gap[u], 0)
-    band = (2.0 * d + 4.0) * ULP * limit
+    band = 0.5 * (most - least) + (2.0 * d + 6.0) * ULP * most
     own = Own(u, a, x, x + (a + 1) * padded(count), count, cumulative, limit, band)
     _bounds(tuples.blocks, objects, own, reached, work)
     touched = _touch(tuples, objects.gap, reached, work.possible, criterion.least)
@@ -277,4 +289,4 @@ def sums_over_gap(tuples, objects, criterion, u, reached, cumulative, work):
             total, v = work.sure[i], reached.near[i]
             if work.possible[i] != total or abs(total - probability) <= 2.0 * SLACK * probability:
                 total = defining_sum(tuples, u, v, criterion)
-            reached.totals[i] = total if total >= probability else NONE
+            reached.totals[i] = judged(tuples, u, v, criterion, total)

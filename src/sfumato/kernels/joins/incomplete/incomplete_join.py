@@ -19,7 +19,7 @@ from sfumato.kernels.joins.incomplete.box_distance import (
 from sfumato.kernels.joins.incomplete.gap_sums import SumWork, new_entries
 from sfumato.kernels.joins.incomplete.lazy_completion import complete, complete_in_place, new_room
 from sfumato.kernels.joins.incomplete.near_masses import cumulated
-from sfumato.kernels.joins.incomplete.objects import COARSE, Reached
+from sfumato.kernels.joins.incomplete.objects import COARSE, Reached, largest_square
 from sfumato.kernels.joins.incomplete.pair_refinement import prune, refine
 from sfumato.kernels.joins.match_probability import OPEN
 from sfumato.kernels.joins.similarity_nested import FOUND, add_found, enter, forget_before
@@ -45,26 +45,26 @@ class Work(NamedTuple):
 
 
 @lean
-def _in_doubt(objects, nearness, begin, reached, work):
+def _in_doubt(objects, nearness, visit, work):
     """Those reached that are OPEN, a box, and neither out of reach nor certain: work.doubtful."""
-    n, near, totals, state = 0, reached.near, reached.totals, objects.state
-    for i in range(reached.number):
-        j = near[i] - begin
+    n, near, totals, state = 0, visit.reached.near, visit.reached.totals, objects.state
+    for i in range(visit.reached.number):
+        j = near[i] - visit.begin
         work.doubtful[n] = near[i]
         n += (
             (totals[i] == OPEN)
             & (state[near[i]] == COARSE)
-            & (work.nearest[j] <= nearness.bound)
+            & (work.nearest[j] <= visit.bound)
             & (work.farthest[j] > nearness.sure)
         )
     return n
 
 
 @lean
-def _scan(objects, nearness, u, begin, held, work):
+def _scan(objects, bound, u, begin, held, work):
     """How many boxes of a window are within reach of slot u's: their slots to work.near."""
     squares_in_window(objects.low, objects.high, u, begin, held, work.nearest, work.farthest)
-    return boxes_in_reach(work.nearest, begin, held, nearness.bound, work.near)
+    return boxes_in_reach(work.nearest, begin, held, bound, work.near)
 
 
 @lean
@@ -80,11 +80,12 @@ def _advance(store, batch, i):
 
 class Visit(NamedTuple):
     """Slot u of an arrival, and what it may meet of another window: where that begins, how many it
-    holds, and those reached."""
+    holds, the square of a distance of boxes within reach, and those reached."""
 
     u: int
     begin: int
     held: int
+    bound: float
     reached: Reached
 
 
@@ -112,7 +113,7 @@ def _complete_reached(store, objects, nearness, imputing, room, visit, work):
         if not complete_in_place(store, objects, nearness, imputing, room, u):
             return u
         _measure(objects, visit, work, u)
-    doubtful = _in_doubt(objects, nearness, visit.begin, visit.reached, work)
+    doubtful = _in_doubt(objects, nearness, visit, work)
     for i in range(doubtful):
         v = work.doubtful[i]
         if not complete_in_place(store, objects, nearness, imputing, room, v):
@@ -124,9 +125,7 @@ def _complete_reached(store, objects, nearness, imputing, room, visit, work):
 @lean
 def _prune_reached(tuples, nearness, visit, work):
     """`prune`, counted; how many are still open."""
-    certain, still = prune(
-        tuples, nearness, visit.u, visit.begin, visit.reached, work.nearest, work.farthest
-    )
+    certain, still = prune(tuples, nearness, visit, work.nearest, work.farthest)
     work.counts[0].certain += certain
     work.counts[0].refined += still
     return still
@@ -168,14 +167,16 @@ def join_incomplete(store, objects, nearness, batch, whole, imputing, counts):
             begin, held = head[o], tail[o] - head[o]
             if o == w or held == 0:
                 continue
-            reached = Reached(near, _scan(objects, nearness, u, begin, held, work), totals)
+            rounding = store.tuples.rounding[u] + store.rounding[o]
+            bound = largest_square(nearness.criterion.within, rounding)
+            reached = Reached(near, _scan(objects, bound, u, begin, held, work), totals)
             certain = certain_pairs(work.farthest, begin, nearness.sure, reached)
             counts[0].pairs += held
             steps = after_signals(steps + held + STEPS_PER_PAIR * reached.number)
             counts[0].candidates += reached.number
             counts[0].certain += certain
             if certain < reached.number:
-                visit = Visit(u, begin, held, reached)
+                visit = Visit(u, begin, held, bound, reached)
                 s = _complete_reached(store, objects, nearness, imputing, room, visit, work)
                 while s >= 0:
                     store, room = complete(store, heads, objects, nearness, imputing, room, s)

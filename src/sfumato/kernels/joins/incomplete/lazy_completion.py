@@ -45,9 +45,11 @@ def _with_room(store, heads, d, needed):
     ends[0].places = compact_blocks(store, heads, d, blocks)
     moved = Tuples(
         blocks, tuples.at, tuples.samples, tuples.existence, tuples.number, tuples.time,
-        tuples.summary,
+        tuples.summary, tuples.rounding,
     )  # fmt: skip
-    return Store(moved, store.windows, store.span, store.held, ends, store.task, store.tasks)
+    return Store(
+        moved, store.windows, store.span, store.held, ends, store.task, store.tasks, store.rounding
+    )
 
 
 class SampleRoom(NamedTuple):

@@ -11,8 +11,9 @@ import numpy as np
 
 from sfumato.kernels.compile import lean
 from sfumato.kernels.imputation.dependency_choice import PRESENT
-from sfumato.kernels.joins.match_probability import SLACK, Criterion
+from sfumato.kernels.joins.match_probability import SLACK, Criterion, widest_reach
 from sfumato.kernels.joins.store_room import move_window
+from sfumato.kernels.joins.tuple_store import ULP
 
 COARSE, WHOLE, KEPT = 0, 1, 2  # states of an object: a box; imputed; imputed by other rows
 NONE = -1.0  # in place of a probability: below the threshold
@@ -46,13 +47,12 @@ class Incoming(NamedTuple):
 class Nearness(NamedTuple):
     """What makes a match, and the units of distances.
 
-    criterion : `Criterion`    bound, sure : the largest square of a distance of boxes that may be
-        within reach, and the largest that certainly is (-1: none)
+    criterion : `Criterion`    sure : the largest square of a distance of boxes that certainly is
+        within reach (-1: none); see `largest_square` for the largest that may be
     shift, span : float64[T], coordinate = (value - shift) / span
     """
 
     criterion: Criterion
-    bound: float
     sure: float
     shift: np.ndarray
     span: np.ndarray
@@ -71,11 +71,11 @@ class Reached(NamedTuple):
 
 
 @lean
-def place_objects(objects, slots, incoming):
+def place_objects(store, objects, batch, incoming):
     """Write arrivals to their slots, known by their boxes alone."""
-    rule = incoming.rule
+    rule, slots = incoming.rule, batch.slots
     for i in range(slots.size):
-        s, missing = slots[i], 0
+        s, missing, largest = slots[i], 0, 0.0
         objects.state[s], objects.gap[s] = COARSE, -1
         for a in range(objects.raw.shape[1]):
             objects.raw[s, a] = incoming.raw[i, a]
@@ -85,8 +85,13 @@ def place_objects(objects, slots, incoming):
                 missing += 1
             objects.rule[s, t] = rule[i, t]
             objects.low[t, s], objects.high[t, s] = incoming.low[i, t], incoming.high[i, t]
+            largest = max(largest, abs(incoming.low[i, t]), abs(incoming.high[i, t]))
         if missing != 1:
             objects.gap[s] = -1
+        # Of all that the object may be imputed to; of its samples once there are some.
+        store.tuples.rounding[s] = largest * ULP
+        w = batch.code[i]
+        store.rounding[w] = max(store.rounding[w], store.tuples.rounding[s])
 
 
 @lean
@@ -119,9 +124,15 @@ def copy_objects(source, before, target, after):
         copy_object(source, before[i], target, after[i])
 
 
-def squares_of(within: float, probability: float, pairs_wanted: bool) -> tuple[float, float]:
-    """(largest square that may be within reach, largest that certainly is, or -1)."""
+@lean
+def largest_square(within, rounding):
+    """The largest square of a distance of boxes that may be within reach; rounding : of both."""
+    reach = widest_reach(within, rounding)
+    return reach * reach * (1.0 + 4.0 * SLACK) + 1e-300
+
+
+def certain_square(within: float, probability: float, pairs_wanted: bool) -> float:
+    """The largest square of a distance of boxes that certainly is within reach, or -1."""
     square = within * within
-    bound = square * (1.0 + 4.0 * SLACK) + 1e-300
     trusted = probability <= 1.0 - SLACK and not pairs_wanted and 1e-280 < square < 1e300
-    return bound, square * (1.0 - 4.0 * SLACK) if trusted else -1.0
+    return square * (1.0 - 4.0 * SLACK) if trusted else -1.0

@@ -8,34 +8,35 @@ comparison a pair is left. Where rounding might decide, the definition does.
 import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee, lean, lean_sum
-from sfumato.kernels.joins.incomplete.gap_sums import ULP, sums_over_gap
+from sfumato.kernels.joins.incomplete.gap_sums import sums_over_gap
 from sfumato.kernels.joins.incomplete.objects import NONE
-from sfumato.kernels.joins.match_probability import OPEN, decided
+from sfumato.kernels.joins.match_probability import OPEN, decided, limit_of, reach_of
 from sfumato.kernels.joins.pair_probability import pair_probability
 from sfumato.kernels.joins.regions import prunes
-from sfumato.kernels.joins.tuple_store import padded
+from sfumato.kernels.joins.tuple_store import ULP, padded
 
 
 @lean
-def prune(tuples, nearness, u, begin, reached, nearest, farthest):
-    """Decide slot u and those reached that are OPEN by boxes and regions: (how many certain, still
-    OPEN).
+def prune(tuples, nearness, visit, nearest, farthest):
+    """Decide the arrival of a visit and those reached that are OPEN by boxes and regions: (how many
+    certain, still OPEN).
 
-    begin : of the window    nearest, farthest : see `squares_in_window`
+    nearest, farthest : see `squares_in_window`
     Source: E, Lemmas 4.1 and 4.2 (by regions of most of the probability).
     """
-    certain, still, near, totals = 0, 0, reached.near, reached.totals
-    d, within = nearness.criterion.d, nearness.criterion.within
+    certain, still, reached, u = 0, 0, visit.reached, visit.u
+    near, totals, begin, d = reached.near, reached.totals, visit.begin, nearness.criterion.d
     for i in range(reached.number):
         if totals[i] != OPEN:
             continue
         v = near[i]
-        if nearest[v - begin] > nearness.bound:
+        reach = reach_of(tuples, u, v, nearness.criterion)
+        if nearest[v - begin] > visit.bound:
             totals[i] = NONE
         elif farthest[v - begin] <= nearness.sure:
             totals[i] = 1.0
             certain += 1
-        elif prunes(tuples.summary, u, v, d, within):
+        elif prunes(tuples.summary, u, v, d, reach):
             totals[i] = NONE
         else:
             still += 1
@@ -80,7 +81,8 @@ def _sum_over_gap(tuples, u, v, gap, criterion):
 
     -1 once it cannot reach the criterion's `least`. O(samples of u * (d + samples of v)), in SIMD.
     """
-    blocks, d, limit, least = tuples.blocks, criterion.d, criterion.limit, criterion.least
+    blocks, d, least = tuples.blocks, criterion.d, criterion.least
+    limit = limit_of(tuples, u, v, criterion)
     x, x_count, y, y_count = tuples.at[u], tuples.samples[u], tuples.at[v], tuples.samples[v]
     x_length, y_length = padded(x_count), padded(y_count)
     total, left, band = 0.0, 1.0, (2.0 * d + 4.0) * ULP * limit
