@@ -32,6 +32,7 @@ def top_k(
     order: str,
     key: str | Sequence[str] | None = None,
     rules: str | None = None,
+    rescale: bool = False,
     semantics: str = "pk_topk",
     probability: float | None = None,
     alpha: float | None = None,
@@ -54,7 +55,7 @@ def top_k(
     columns = Columns(order, key, existence, rules, streams)
     ranking = Ranking.asked(frame_of(df), queries, by, ascending, window, columns)
     ranked_by = semantics_of(semantics, probability, alpha, weights)
-    config = ranking.config(ranked_by, plan, forget_after)
+    config = ranking.config(ranked_by, plan, forget_after, rescale)
     given = Input(ranking.frame, ranking.reading(scored=True))
     return run(Job("top_k", "top_k", name), [given], config, ranking.shown())
 

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.window import Window
 
 from sfumato.spark.model.entrance import public
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import column as column_of
-from sfumato.spark.model.validity import invalid_reason
+from sfumato.spark.model.validity import invalid_reason, reason_of_rule
 from sfumato.tables.joins.metric import bounds_of
+from sfumato.tables.reading.validity import require_order
 
 
 @public("sf.checked(df)", "df")
@@ -20,6 +22,7 @@ def checked(
     key: str | Sequence[str] | None = None,
     order: str | Sequence[str] | None = None,
     metric: str = "euclidean",
+    rules: str | None = None,
     strict: bool = False,
 ) -> DataFrame:
     """The rows with valid alternatives, or a valid `existence`, unchanged.
@@ -34,13 +37,16 @@ def checked(
         rows (windows and rankings group NULL keys as any other: leave `key` out for these)
     metric : "haversine" for rows that a join with this metric reads: `attributes` are its longitude
         and latitude, which must lie from -180 to 180 and from -90 to 90
+    rules : of a static frame the column of rules of a ranking: the rows, by `order`, with which the
+        probabilities of their rule (for each `key`) sum to more than 1 are invalid. A ranking
+        leaves them out if its window holds the whole frame
     strict : raise at the first invalid row, when the frame runs, instead of leaving it out
     The rows left out are those of `rejected` with the same arguments.
 
     >>> sf.checked(readings.selectExpr("id", "IF(id = 2, 1.5D, 0.5D) AS existence")).count()
     3
     """
-    reason = _reason(df, attributes, key, order, metric)
+    reason = _reason(df, attributes, key, order, metric, rules)
     if strict:
         message = F.concat(F.lit("invalid row: "), reason)
         return df.where(F.when(reason.isNull(), True).otherwise(F.raise_error(message)))
@@ -55,19 +61,20 @@ def rejected(
     key: str | Sequence[str] | None = None,
     order: str | Sequence[str] | None = None,
     metric: str = "euclidean",
+    rules: str | None = None,
 ) -> DataFrame:
     """The rows that `checked` leaves out, whole, with a column `reason`: text.
 
     An operator skips the rows with invalid alternatives or existence, and others that it cannot
     read: name its value columns of a frame without alternatives, its `key` (of a join) and its
-    `order` to find these too. `metric` is that of `checked`.
+    `order` to find these too. `metric` and `rules` are those of `checked`.
 
     >>> readings = readings.selectExpr("id", "IF(id = 2, 1.5D, 0.5D) AS existence")
     >>> sf.rejected(readings).collect()
     [Row(id=2, existence=1.5, reason='existence is not a number in [0, 1]')]
     """
     SparkFrame(df).require_free(["reason"])
-    reason = _reason(df, attributes, key, order, metric)
+    reason = _reason(df, attributes, key, order, metric, rules)
     return df.withColumn("reason", reason).where("reason is not null")
 
 
@@ -77,6 +84,7 @@ def _reason(
     key: str | Sequence[str] | None,
     order: str | Sequence[str] | None,
     metric: str,
+    rules: str | None,
 ) -> Column:
     """Return why a row is invalid, NULL where it is valid."""
     frame = SparkFrame(df)
@@ -86,4 +94,17 @@ def _reason(
             F.when(column_of(name).isNull(), F.lit(f"{argument} is NULL"))
             for name in frame.resolved(argument, given)
         ]
-    return F.coalesce(*reasons)
+    reason = F.coalesce(*reasons)
+    if rules is None:
+        return reason
+    if df.isStreaming:
+        raise ValueError(
+            "`rules` needs a static frame, as it looks at all rows of a rule; of a stream the "
+            "metric sfumato_top_k_N counts the rows that are left out (`rejected`)"
+        )
+    require_order(order)
+    members = Window.partitionBy(
+        *map(column_of, [frame.one("rules", rules), *frame.resolved("key", key)])
+    )
+    orders = [column_of(name) for name in frame.resolved("order", order)]
+    return F.coalesce(reason, reason_of_rule(frame, rules, reason, members, orders))

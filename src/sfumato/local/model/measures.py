@@ -23,7 +23,7 @@ def existence(column: Any) -> pa.Array:
     their probabilities invalid.
     """
     tuples = _tuples(column)
-    exists = _existence(tuples)
+    exists = existence_of(tuples)
     return _nullable(exists, tuples, tuples.fields["prob"], lacking=np.isnan(exists))
 
 
@@ -36,8 +36,8 @@ def expected(attribute: str, column: Any, *, conditional: bool = False) -> pa.Ar
     _check_attribute("expected(attribute, table)", attribute)
     tuples = _tuples(column)
     values = field_of(tuples.flat, attribute)
-    mean = _mean(tuples, attribute, _existence(tuples) if conditional else None)
-    lacking = ~(_existence(tuples) > 0.0) if conditional else None
+    mean = _mean(tuples, attribute, existence_of(tuples) if conditional else None)
+    lacking = ~(existence_of(tuples) > 0.0) if conditional else None
     return _nullable(mean, tuples, tuples.fields["prob"], values, lacking=lacking)
 
 
@@ -49,7 +49,7 @@ def stddev(attribute: str, column: Any, *, conditional: bool = False) -> pa.Arra
     """
     _check_attribute("stddev(attribute, table)", attribute)
     tuples = _tuples(column)
-    exists = _existence(tuples)
+    exists = existence_of(tuples)
     mean = _mean(tuples, attribute, exists if conditional else None)
     prob, values = _doubles(tuples, "prob"), _doubles(tuples, attribute)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -81,7 +81,7 @@ def quantile(attribute: str, q: float, column: Any) -> pa.Array:
     order = np.lexsort((prob, np.where(known, numbers, 0.0), known, tuples.owner))
     numbers, prob, known = numbers[order], prob[order], known[order]
     # Sums of a few dozen doubles differ by some ulps with their order; 1e-12 absorbs that.
-    level = q * _existence(tuples) - 1e-12
+    level = q * existence_of(tuples) - 1e-12
     rows = len(tuples.lengths)
     mass, found, has = np.zeros(rows), np.full(rows, np.nan), np.zeros(rows, np.bool_)
     starts = offsets_of(tuples.lengths)[:-1]
@@ -109,7 +109,7 @@ def shown(given: object) -> str:
     return f"{given!r:.80}" if plain else type(given).__name__
 
 
-def _existence(tuples: Tuples) -> np.ndarray:
+def existence_of(tuples: Tuples) -> np.ndarray:
     """The existence of each tuple; NaN where its probabilities are invalid."""
     prob = _doubles(tuples, "prob")
     total, lost = folded(tuples.lengths, np.where((prob >= 0.0) & (prob <= 1.0), prob, np.nan))

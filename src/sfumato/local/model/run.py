@@ -72,6 +72,8 @@ def _warn_of_counted(job: Job, counts: Mapping[str, int]) -> None:
     """Warn of what only the operator finds: rows out of range, extents that are not emitted."""
     out_of_range = {"its order or its time is missing or out of range": counts.get("invalid", 0)}
     warn_of_invalid(job.function, counts["rows"], {k: n for k, n in out_of_range.items() if n}, 3)
+    above = {"the probabilities of its rule sum to more than 1": counts.get("rejected", 0)}
+    warn_of_invalid(job.function, counts["rows"], {k: n for k, n in above.items() if n}, 3)
     if counts.get("skipped"):
         warnings.warn(
             f"{job.function}: {counts['skipped']} extents without a row are not in the answers: "

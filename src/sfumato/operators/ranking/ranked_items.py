@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.laws.existence import survey
+from sfumato.kernels.ranking.best_of_columns import expected_keys
 from sfumato.kernels.ranking.generation_rules import Factors, rule_factors, rule_masses, undecided
-from sfumato.operators.arrays import Floats, Ints
+from sfumato.operators.arrays import Floats, Ints, offsets_of
 from sfumato.operators.laws.poisson_binomial import EXCESS, as_floats
 
 SAMPLED = 8  # the limit of the front is guessed from one item in so many
@@ -67,6 +68,7 @@ class RankedItems:
         self.rule, self.rules = self._rules(rules)
         self._key = self.scores if ascending else -self.scores
         self._order: Ints | None = None
+        self._mean: Floats | None = None
 
     @property
     def order(self) -> Ints:
@@ -106,15 +108,26 @@ class RankedItems:
         alone = self.rules + np.arange(self.items)
         return np.where(self.rule >= 0, self.rule, alone), self.rules + self.items
 
-    def first_tuples(self, order: Ints) -> tuple[Ints, Ints, Ints]:
-        """Tuples by their best item among `order` (items in rank order), and their items.
+    def key_of(self, tuples: Ints) -> Floats:
+        """What orders tuples that are equal in all else, the least first: the expected score, given
+        that the tuple exists, to 12 digits (negative unless `ascending`)."""
+        if self.single:
+            return self._key[tuples]
+        if self._mean is None:
+            order = np.argsort(self.item_tuple, kind="stable")
+            begin = offsets_of(np.bincount(self.item_tuple, minlength=self.tuples))
+            self._mean = expected_keys(self._key[order], self.prob[order], begin)
+        return self._mean[tuples]
+
+    def ordered_tuples(self, order: Ints) -> tuple[Ints, Ints, Ints]:
+        """Tuples with items among `order`, by expected score, then by number; and their items.
 
         Returns tuples int64[t], begins int64[t + 1] and members, places in `order`:
         members[begins[i] : begins[i + 1]] are those of tuples[i].
         """
         owner = self.item_tuple[order]
-        tuples, first, place = np.unique(owner, return_index=True, return_inverse=True)
-        by_rank = np.argsort(first)
+        tuples, place = np.unique(owner, return_inverse=True)
+        by_rank = np.argsort(self.key_of(tuples), kind="stable")
         rank = np.empty_like(by_rank)
         rank[by_rank] = np.arange(by_rank.size)
         members = np.argsort(rank[place], kind="stable")
@@ -122,13 +135,8 @@ class RankedItems:
         return tuples[by_rank], np.concatenate([[0], np.cumsum(counts)]), members
 
     def in_rank_order(self, tuples: Ints) -> Ints:
-        """The given tuples (ascending numbers), by their best item."""
-        if self.single:
-            return tuples[np.argsort(self._key[tuples], kind="stable")]
-        wanted = np.zeros(self.tuples, dtype=np.bool_)
-        wanted[tuples] = True
-        items = np.flatnonzero(wanted[self.item_tuple])
-        return self.first_tuples(items[np.argsort(self._key[items], kind="stable")])[0]
+        """The given tuples (ascending numbers), by their expected score, then by number."""
+        return tuples[np.argsort(self.key_of(tuples), kind="stable")]
 
     def _front(self, wanted: float) -> Ints:
         """About `wanted` items of best rank, and all that tie with the last of them, in order."""

@@ -95,8 +95,10 @@ class ScheduledWindow(WindowContent):
         except RuleMassError:
             if self.config.strict:
                 raise
-            window = self._without_overfull(window, out)
-            items = self.held_tuples.ranked(window, self.config.ascending)
+            if not self.config.rescale:
+                window = self._without_overfull(window, out)
+            ascending, rescale = self.config.ascending, self.config.rescale
+            items = self.held_tuples.ranked(window, ascending, rescale=rescale)
         asked = self._asked(due)
         if self.config.streams:
             found = stream_rankings(items, self.held_tuples.stream[window], asked.ks)

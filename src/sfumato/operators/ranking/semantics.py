@@ -14,7 +14,8 @@ from sfumato.operators.arguments import share
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.ranking import tuple_values
 from sfumato.operators.ranking.ranked_items import RankedItems
-from sfumato.operators.ranking.tuple_values import Likeliest
+from sfumato.operators.ranking.tuple_values import Likeliest, Vector
+from sfumato.operators.ranking.tuple_vectors import vector_of_tuples
 
 SEMANTICS = ("pk_topk", "pt_k", "u_topk", "u_kranks", "expected_rank", "prf", "prfe")
 NO_SCORES = np.empty(0)
@@ -46,10 +47,12 @@ class Semantics:
     """What a top-k query answers with.
 
     name : "pk_topk" (also "global_topk"): the k tuples of highest Pr_k;  "pt_k": all tuples with
-        Pr_k >= probability;  "u_topk": the most probable top-k vector;  "u_kranks": for each rank
-        to k the tuple most probable there;  "expected_rank": the k tuples of least expected
-        rank;  "prf": the k tuples of greatest sum of weights, weights[0] being that of rank 1;
-        "prfe": the same with alpha**rank
+        Pr_k >= probability;  "u_topk": the most probable top-k vector of tuples;  "u_kranks": for
+        each rank to k the tuple most probable there;  "expected_rank": the k tuples of least
+        expected rank;  "prf": the k tuples of greatest sum of weights, weights[0] being that of
+        rank 1;  "prfe": the same with alpha**rank
+    Equal values, to 12 digits, are in order of expected score (see `RankedItems.key_of`), then of
+    arrival.
     probability : float in (0, 1], for "pt_k" only;  weights : numbers, for "prf" only
     alpha : float in (0, 1], for "prfe" only
 
@@ -171,6 +174,8 @@ def _joined(items: RankedItems, answers: Sequence[Likeliest]) -> Rankings:
 
 
 def _vectors(items: RankedItems, ks: Ints) -> Rankings:
+    if items.items > items.tuples:  # tuples of several alternatives
+        return _joined(items, [_each_of(vector_of_tuples(items, int(k))) for k in ks])
     vectors = [tuple_values.vector(items, int(k)) for k in ks]
     indices = np.concatenate([each.indices for each in vectors])
     sizes = [each.indices.size for each in vectors]
@@ -178,6 +183,11 @@ def _vectors(items: RankedItems, ks: Ints) -> Rankings:
     value = np.repeat([each.probability for each in vectors], sizes)
     found = _rankings(items, offsets, items.item_tuple[indices], value)
     return found._replace(score=items.scores[indices])
+
+
+def _each_of(vector: Vector) -> Likeliest:
+    """The tuples of a vector, each with the probability of the whole."""
+    return Likeliest(vector.indices, np.full(vector.indices.size, vector.probability))
 
 
 def _scores(items: RankedItems, tuples: Ints) -> Floats:

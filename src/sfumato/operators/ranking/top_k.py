@@ -18,6 +18,7 @@ from sfumato.operators.ranking import tuple_values
 from sfumato.operators.ranking.ranked_items import RankedItems, checked_k
 from sfumato.operators.ranking.semantics import checked_weights, stream_rankings
 from sfumato.operators.ranking.tuple_values import Likeliest, Vector
+from sfumato.operators.ranking.tuple_vectors import vector_of_tuples
 
 
 def top_k_probabilities(
@@ -57,7 +58,7 @@ def pk_topk(
 ) -> Likeliest:
     """The k tuples of highest Pr_k (Pk-topk, also named Global-topk), the most probable first.
 
-    Equal probabilities in rank order. Cost, error and source: as top_k_probabilities.
+    Equal probabilities, to within 1e-12, in order of expected score. Cost, error and source: as top_k_probabilities.
 
     >>> sf.pk_topk([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], k=1).indices.tolist()
     [0]
@@ -106,6 +107,7 @@ def u_topk(
     *,
     k: int,
     full: bool = False,
+    tuples: npt.ArrayLike | None = None,
     ascending: bool = False,
 ) -> Vector:
     """The most probable top-k vector over all possible worlds (U-Topk).
@@ -113,17 +115,24 @@ def u_topk(
     full : only vectors of k tuples count. Otherwise the top k of a world that has fewer tuples
         are all of them, and such a vector may win; with `full`, the vector is empty and its
         probability 0 where no world has k tuples
-    Alternatives are given as items of one rule: the vector says which alternative stands where.
-    Cost: O(n log n).  Error: exact, but that of vectors whose probabilities differ by less than a
-    factor 1 + 1e-10 either may be returned (the one that ends higher, if it is noticed).
+    tuples : the tuple each item is an alternative of. The vector is then one of tuples: its
+        probability is that of all worlds with these tuples, in this order, as the top k, whichever
+        alternatives they have. Without it a vector is one of items, which may be alternatives
+        that exclude each other by a rule
+    Cost: O(n log n); with `tuples` O(k m) for each sequence of tuples that is more probable than
+    the answer, m items within reach.  Error: exact, but that of vectors whose probabilities differ
+    by less than a factor 1 + 1e-10 either may be returned (the one that ends higher, if it is
+    noticed; of tuples that of better expected scores). Raises TooManyVectorsError, a ValueError,
+    where 20,000 sequences do not suffice: many tuples that overlap, and a large k.
     Source: Soliman, Ilyas and Chang (2007), named in D, section 2; see kernels.likeliest_vector.
 
     >>> sf.u_topk([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], k=2).indices.tolist()
     [0, 1]
     """
-    return tuple_values.vector(
-        RankedItems(scores, prob, rules, ascending=ascending), checked_k(k), full
-    )
+    items = RankedItems(scores, prob, rules, tuples, ascending=ascending)
+    if items.single:
+        return tuple_values.vector(items, checked_k(k), full)
+    return vector_of_tuples(items, checked_k(k), full)
 
 
 def u_kranks(
@@ -137,8 +146,8 @@ def u_kranks(
 ) -> Likeliest:
     """For each rank 1 ... k the tuple most probable to have it (U-kRanks).
 
-    Index -1 where no tuple can have that rank. One tuple may win several ranks; ties go to the
-    tuple that ranks higher.  Cost: O(m log(m) sqrt(k)).  Error: absolute, below 1e-12.
+    Index -1 where no tuple can have that rank. One tuple may win several ranks; ties, to within
+    1e-12, go to the tuple of better expected score.  Cost: O(m log(m) sqrt(k)).  Error: absolute, below 1e-12.
     Source: Soliman, Ilyas and Chang (2007), named in D, section 2.
 
     >>> sf.u_kranks([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], k=2).indices.tolist()

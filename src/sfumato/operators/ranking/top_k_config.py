@@ -25,6 +25,7 @@ class TopKWindowConfig:
     ascending: bool = False
     streams: bool = False
     strict: bool = False
+    rescale: bool = False
 
     def __post_init__(self) -> None:
         named = [
@@ -42,5 +43,7 @@ class TopKWindowConfig:
             raise ValueError("`max_tuples` bounds a window of `rows` with a `confidence`")
         if self.confidence is not None and self.rows is None:
             raise ValueError("`confidence` is that of a window of `rows`: give no `length`")
+        if self.strict and self.rescale:
+            raise ValueError("`strict` raises where `rescale` scales: give one of them")
         if self.streams and self.semantics.name != "pk_topk":
             raise ValueError(f'streams are ranked by "pk_topk"; got "{self.semantics.name}"')

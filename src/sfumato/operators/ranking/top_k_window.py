@@ -41,6 +41,7 @@ class TopKWindow(ScheduledWindow, Operator):
     strict : raise RuleMassError where the members of a rule in one window have more than
         probability 1 (go on from a snapshot then). Otherwise the latest arrivals that overfill it
         are left out for good, and listed in `rejected`
+    rescale : scale the members of such a rule, in each window, by their sum; none is left out
 
     Time is what the tuples say. An instant t is past once a tuple of time >= t arrives, or
     `advance(t)` says so; it is answered from what arrived before. A tuple older than the newest
@@ -75,13 +76,14 @@ class TopKWindow(ScheduledWindow, Operator):
         ascending: bool = False,
         streams: bool = False,
         strict: bool = False,
+        rescale: bool = False,
     ) -> None:
         if not isinstance(semantics, Semantics):
             semantics = Semantics(semantics)
         config = TopKWindowConfig(
             tuple((name, *query) for name, query in queries.items()),  # type: ignore[misc]
             length, rows, confidence, max_tuples, semantics, plan, start, ascending, streams,
-            strict,
+            strict, rescale,
         )  # fmt: skip
         super().__init__(config)
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sfumato.kernels.laws.existence import reaches_all
+from sfumato.kernels.ranking.best_of_columns import ranked_as
 from sfumato.kernels.ranking.rank_law import likeliest_at_ranks, rank_laws, weigh_ranks
 from sfumato.kernels.ranking.rank_moments import expected_rank_sums, exponential_ranks
 from sfumato.kernels.ranking.top_k_probability import Tails, sum_by_tuple, top_k_tails
@@ -53,14 +54,16 @@ def probabilities(items: RankedItems, k: Any) -> Floats:
 
 
 def front_probabilities(items: RankedItems, ks: Ints) -> tuple[Ints, Floats]:
-    """The tuples whose Pr_k is not negligible, in rank order, and float64[t, c] of their Pr_k.
+    """The tuples whose Pr_k is not negligible, by expected score, and float64[t, c] of their Pr_k.
 
     ks : int64[c], ascending, each at least 1.  There are at least min(k, all) such tuples.
     """
     order, tails = _tails(items, ks)
     if items.single:
         return order, tails
-    return sum_by_tuple(items.item_tuple[order], items.tuples, tails)
+    tuples, values = sum_by_tuple(items.item_tuple[order], items.tuples, tails)
+    by_score = np.lexsort((tuples, items.key_of(tuples)))
+    return tuples[by_score], values[by_score]
 
 
 def _tails(items: RankedItems, ks: Ints, out: Floats | None = None) -> tuple[Ints, Floats]:
@@ -77,8 +80,8 @@ def _tails(items: RankedItems, ks: Ints, out: Floats | None = None) -> tuple[Int
 
 
 def best(items: RankedItems, values: Floats, k: int, *, least: bool = False) -> Likeliest:
-    """The k tuples of greatest (or least) value; ties in rank order."""
-    worth = values if least else -values
+    """The k tuples of greatest (or least) value; ties, to 12 digits, by expected score."""
+    worth = rounded(values if least else -values)
     near = np.arange(items.tuples)
     if k < items.tuples:
         near = np.flatnonzero(worth <= np.partition(worth, k - 1)[k - 1])
@@ -89,10 +92,21 @@ def best(items: RankedItems, values: Floats, k: int, *, least: bool = False) -> 
 
 def at_least(tuples: Ints, values: Floats, probability: float) -> Likeliest:
     """Of tuples in rank order those whose value reaches a probability (see `reaches`), greatest
-    first; ties in that order."""
+    first; ties, to within 1e-12, in that order."""
     enough = np.flatnonzero(reaches_all(values, probability))
-    chosen = enough[np.argsort(-values[enough], kind="stable")]
-    return Likeliest(tuples[chosen], values[chosen])
+    chosen = enough[np.argsort(-ranked_as(values[enough]), kind="stable")]
+    return Likeliest(tuples[chosen], as_certain(values[chosen]))
+
+
+def rounded(values: Floats) -> Floats:
+    """Values to 12 significant digits: what is equal on paper is equal."""
+    mantissa, exponent = np.frexp(values)
+    return np.ldexp(np.rint(mantissa * 2.0**40), exponent - 40)
+
+
+def as_certain(probability: Floats) -> Floats:
+    """Probabilities, 1 where they miss it by roundings alone (see `reaches`)."""
+    return np.where(reaches_all(probability, np.inf), 1.0, probability)
 
 
 def vector(items: RankedItems, k: int, full: bool = False) -> Vector:
@@ -107,7 +121,7 @@ def likeliest_ranks(items: RankedItems, k: int) -> Likeliest:
     """u_kranks of checked items."""
     ranked = items.factored(1, k)
     laws = rank_laws(ranked.factors, ranked.end, k)
-    tuples, begins, members = items.first_tuples(ranked.order[: ranked.end])
+    tuples, begins, members = items.ordered_tuples(ranked.order[: ranked.end])
     place, chance = likeliest_at_ranks(*laws, begins, members, k)
     return Likeliest(np.where(place >= 0, tuples[place], -1) if tuples.size else place, chance)
 

@@ -113,11 +113,27 @@ class HeldTuples(Columns, flat=("score", "prob"), begins="begin"):
         owner = np.repeat(np.arange(places.size), np.diff(begins))
         return self.score[of], self.prob[of], self.rule[places][owner], owner
 
-    def ranked(self, places: Ints, ascending: bool) -> RankedItems:
-        """Those at some places, ascending, with their rules. Raises RuleMassError."""
+    def ranked(self, places: Ints, ascending: bool, *, rescale: bool = False) -> RankedItems:
+        """Those at some places, ascending, with their rules. Raises RuleMassError.
+
+        rescale : divide the members of a rule of probability above 1 by their sum
+        """
         scores, prob, rules, tuples = self.items(places)
+        if rescale:
+            prob = rescaled(prob, rules)
         some = rules if rules.max(initial=-1) >= 0 else None
         return RankedItems(scores, prob, some, tuples, ascending=ascending)
+
+
+def rescaled(prob: Floats, rules: Ints) -> Floats:
+    """Probabilities of items, divided by the sum of their rule where that is above 1.
+
+    rules : int64[n], negative for none
+    """
+    names, rule = np.unique(rules, return_inverse=True)
+    masses = np.maximum(np.bincount(rule, prob, names.size), 1.0)
+    masses[names < 0] = 1.0
+    return prob / masses[rule]
 
 
 def check_restored(held: HeldTuples, arrived: int) -> None:

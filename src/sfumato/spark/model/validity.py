@@ -10,10 +10,11 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import NumericType
+from pyspark.sql.window import Window, WindowSpec
 
 from sfumato.limits import too_many
 from sfumato.operators.laws.poisson_binomial import ROUNDED
-from sfumato.spark.model.alternatives import ALTERNATIVES
+from sfumato.spark.model.alternatives import ALTERNATIVES, existence
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import column as column_of
 from sfumato.spark.model.per_alternative import attribute
@@ -117,6 +118,31 @@ def _reason_of_columns(frame: SparkFrame, attributes: list[str], bounds: Bounds)
     for name, most, text in bounds:
         reason = reason.when(F.abs(column_of(name).cast("double")) > most, text)
     return reason
+
+
+def reason_of_rule(
+    frame: SparkFrame, rules: str, reason: Column, members: WindowSpec, order: list[Column]
+) -> Column:
+    """Why a row is left out of its rule: with it, by some order, the probabilities sum to more
+    than 1; else NULL.
+
+    reason : why rows are invalid, which do not count    members : the rows of a rule
+    """
+    if frame.uncertain:
+        exists = existence()
+    else:
+        exists = clipped(F.col("existence")) if "existence" in frame.columns else F.lit(1.0)
+    exists = F.when(reason.isNull(), exists)
+
+    def with_one_more(mass: Column, p: Column) -> Column:
+        return F.when(mass + p <= 1.0 + SUM_TOLERANCE, mass + p).otherwise(mass)
+
+    earlier = members.orderBy(*order).rowsBetween(Window.unboundedPreceding, -1)
+    before = F.collect_list(exists).over(earlier)
+    total = F.aggregate(before, F.lit(0.0), with_one_more) + exists
+    text = F.concat(F.lit("with it the probabilities of its rule sum to "), total.cast("string"))
+    bound = column_of(frame.one("rules", rules)).isNotNull()
+    return F.when(bound & (total > 1.0 + SUM_TOLERANCE), text)
 
 
 def absent_or(reason: Column, existence: str | None) -> Column:

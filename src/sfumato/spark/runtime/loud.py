@@ -45,6 +45,11 @@ class InvalidRows(StreamingQueryListener):
         progress = event.progress
         for metric, counts in observed(progress).items():
             of = (str(progress.runId), metric)
+            if counts.get("rejected") and of not in self.told:
+                self.told.add(of)
+                warnings.warn(
+                    above_one(metric, counts["rejected"]), InvalidRowsWarning, stacklevel=1
+                )
             if not (metric.startswith(PREFIX) and metric.endswith(SIDES)) or of in self.told:
                 continue
             rows, invalid = counts.get("rows") or 0, counts.get("invalid") or 0
@@ -58,6 +63,16 @@ class InvalidRows(StreamingQueryListener):
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         self.told = {of for of in self.told if of[0] != str(event.runId)}
+
+
+def above_one(metric: str, rejected: int) -> str:
+    """Build the warning about a micro-batch with rows whose rule has more than probability 1."""
+    return (
+        f"{metric.removeprefix(PREFIX)}: {rejected} rows were skipped, because the probabilities "
+        "of their rule sum to more than 1 in a window; further rows are only counted, by the "
+        f"metric {metric} (`rejected`). Give rescale=True (SQL: RULES column RESCALE) to scale "
+        "them instead; sf.rejected(df, rules=..., order=...) gives them for a static frame"
+    )
 
 
 def said(metric: str, rows: int, invalid: int, why: str | None = None) -> str:

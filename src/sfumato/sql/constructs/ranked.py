@@ -24,6 +24,7 @@ class Ranked(Step):
     ascending: bool
     semantics: str
     rules: str | None
+    rescale: bool
     existence: str
     streams: str | None
     plan: str
@@ -49,7 +50,7 @@ class Ranked(Step):
                 f"{one_line(self.by)}, {'lowest' if self.ascending else 'highest'} first",
             ),
             ("answers", self.semantics),
-            ("rules", self.rules or "none: tuples are independent"),
+            ("rules", self._rules()),
             ("existence", self.existence),
             *([("streams", f"ranked by the sums of their tuples' Pr_k: {self.streams}")] * streams),
             (
@@ -72,6 +73,12 @@ class Ranked(Step):
             ("state", "the tuples of one window, with their rows"),
             ("guarantee", "no query waits longer than its FREQUENCY; probabilities to 1e-12"),
         ]
+
+    def _rules(self) -> str:
+        if self.rules is None:
+            return "none: tuples are independent"
+        above = "scaled to 1" if self.rescale else "its later arrivals are left out and counted"
+        return f"{self.rules}; a rule of probability above 1: {above}"
 
     def _runs(self, table: Timetable) -> str:
         runs: list[str] = []

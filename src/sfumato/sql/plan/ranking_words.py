@@ -47,6 +47,7 @@ class Asked:
     by : the expression of RANK BY, empty without one
     semantics : arguments of `sf.top_k`
     rules, existence, streams : columns, None where they are not named
+    rescale : whether rules of probability above 1 are scaled
     """
 
     top: tuple[Token, Token]
@@ -58,6 +59,7 @@ class Asked:
     semantics: tuple[tuple[str, Any], ...]
     using: str
     rules: Name | None
+    rescale: bool
     existence: Name | None
     streams: Name | None
     plan: str
@@ -95,6 +97,7 @@ def asked(clauses: Sequence[Clause], text: str) -> Asked | None:
         semantics=semantics,
         using=using,
         rules=seen.get("RULES"),
+        rescale=seen.get("RESCALE", False),
         existence=seen.get("EXISTENCE"),
         streams=seen.get("STREAMS"),
         plan=seen.get("PLAN", "dp"),
@@ -214,6 +217,8 @@ def _options(items: tuple[Item, ...], text: str) -> dict[str, Any]:
             seen[place], i = _plan(items, i + 1, word, text)
         else:
             seen[place], i = _column(items, i + 1, word, text)
+        if kind == "RULES" and i < len(items) and is_word(items[i], "RESCALE"):
+            seen["RESCALE"], i = True, i + 1
     return seen
 
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
+from sfumato.operators.arguments import flag
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.queries import Top, direction, registered
 from sfumato.tables.ranking.top_k import TopKTableConfig
@@ -84,9 +85,15 @@ class RankingQuery(WindowQuery):
             )
 
     def config(
-        self, semantics: Semantics, plan: str, forget_after: str | timedelta | float | None
+        self,
+        semantics: Semantics,
+        plan: str,
+        forget_after: str | timedelta | float | None,
+        rescale: bool = False,
     ) -> TopKTableConfig:
         """The operator's configuration. Raises ValueError or TypeError for what is wrong in it."""
+        if flag("rescale", rescale) and self.rules is None:
+            raise ValueError("`rescale` scales the members of `rules`: name the column of rules")
         assert isinstance(self.window, Range | Rows)
         config = TopKTableConfig(
             queries=tuple((query, k, every) for query, (k, every) in self.queries.items()),
@@ -95,6 +102,7 @@ class RankingQuery(WindowQuery):
             plan=plan,
             ascending=self.ascending,
             rules=self.rules is not None,
+            rescale=rescale,
             streams=self.streams is not None,
             keys=len(self.keys),
             scope=self.scope,

@@ -43,6 +43,7 @@ class TopKTableConfig(TableConfig):
     window : sf.Range (only its length and idle timeout count) or sf.Rows
     semantics, plan, ascending : as TopKWindow has them
     rules, streams : whether there are columns `rule` and `stream`
+    rescale : whether rules of probability above 1 are scaled, see TopKWindow
     scope : numbers of the keys that share a punctuation; None: no punctuations, rows in order
     time : what the order is: "timestamp", "timestamp_ntz" or "long"
     by : the scores, and of what rows, only to recognise a checkpoint of another query
@@ -57,6 +58,7 @@ class TopKTableConfig(TableConfig):
     streams: bool
     scope: tuple[int, ...] | None
     time: str
+    rescale: bool = field(default=False, metadata=CHANGEABLE)
     by: str = ""
 
     kind, version = "top-k table", 5
@@ -110,6 +112,7 @@ class TopKTableConfig(TableConfig):
             plan=self.plan,
             ascending=self.ascending,
             streams=self.streams,
+            rescale=self.rescale,
         )
 
     @property

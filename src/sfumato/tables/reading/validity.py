@@ -91,6 +91,35 @@ def why_invalid(
     return reasons
 
 
+def require_order(order: object) -> None:
+    """Raise ValueError where rows are to be looked at by rule, and no order says which come first."""
+    if not order:
+        raise ValueError("`rules` needs `order`: of the rows of a rule the later ones are left out")
+
+
+def add_of_rules(
+    reasons: Reasons, existence: np.ndarray, rule: Sequence[object], order: np.ndarray
+) -> None:
+    """Add the rows with which the probabilities of their rule sum to more than 1.
+
+    existence : float64[n]    rule : of each row, None for none    order : int64[n], the rows in
+    order of arrival. A row that is left out does not count for those after it.
+    """
+    mass: dict[object, float] = {}
+    texts: dict[str, list[int]] = {}
+    for i in order.tolist():
+        if rule[i] is None or reasons.number[i] >= 0:
+            continue
+        total = mass.get(rule[i], 0.0) + float(existence[i])
+        if total <= 1.0 + EXCESS:
+            mass[rule[i]] = total
+        else:
+            text = f"with it the probabilities of its rule sum to {java_text(total)}"
+            texts.setdefault(text, []).append(i)
+    for text, rows in texts.items():
+        reasons.add(np.isin(np.arange(existence.size), rows), text)
+
+
 def _add_of_alternatives(
     tuples: Tuples, attributes: Sequence[str], bounds: Bounds, reasons: Reasons
 ) -> None:

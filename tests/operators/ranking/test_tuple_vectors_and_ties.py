@@ -1,0 +1,171 @@
+"""U-Topk of tuples with alternatives, and the order of tuples that are equally probable."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from fractions import Fraction
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from seeds import seeds
+from sfumato.operators.ranking.ranked_items import RankedItems
+from sfumato.operators.ranking.semantics import Semantics, rankings
+from sfumato.operators.ranking.top_k_window import TopKWindow
+from sfumato.operators.ranking.tuple_vectors import TooManyVectorsError
+from worlds import worlds
+
+
+def random_tuples(rng, rules):
+    """Groups that exclude each other, of (probability, (tuple, score)); arguments of rankings."""
+    groups, items, tuples = [], [], 0
+    for _ in range(int(rng.integers(1, 5))):
+        members = int(rng.integers(1, 3)) if rules else 1
+        sizes = rng.integers(1, 4, members)
+        weights = rng.integers(1, 6, sizes.sum())
+        total = int(weights.sum() + rng.choice([0, 0, 2, 9]))
+        group = []
+        for t, weight in zip(np.repeat(np.arange(members), sizes), weights, strict=True):
+            score = int(rng.integers(0, 12))
+            group.append((Fraction(int(weight), total), (tuples + int(t), score)))
+            items.append((tuples + int(t), score, int(weight) / total, len(groups)))
+        groups.append(group)
+        tuples += members
+    owner, score, prob, rule = zip(*items, strict=True)
+    arguments = {"scores": score, "prob": prob, "tuples": owner}
+    return groups, tuples, arguments | ({"rules": rule} if rules else {})
+
+
+def vectors_of(groups, k, full, sign=-1):
+    """{sequence of tuples: probability} of the top k of every world; equal scores: earlier first."""
+    order, number = {}, 0
+    for group in groups:
+        for _, item in group:
+            order.setdefault(item, number)
+            number += 1
+    found = defaultdict(Fraction)
+    for chance, there in worlds(groups):
+        if len(there) >= k or not full:
+            ranked = sorted(there, key=lambda item: (sign * item[1], order[item]))
+            found[tuple(t for t, _ in ranked[:k])] += chance
+    return found
+
+
+@pytest.mark.parametrize("rules", [False, True])
+@pytest.mark.parametrize("seed", seeds(60))
+def test_u_topk_of_tuples_is_the_most_probable_sequence_of_tuples_of_the_worlds(seed, rules):
+    rng = np.random.default_rng(seed)
+    groups, tuples, arguments = random_tuples(rng, rules)
+    for k in (1, 2, 3, 6):
+        for full in (False, True):
+            exact = vectors_of(groups, k, full)
+            answer = sf.u_topk(**arguments, k=k, full=full)
+            if not exact:
+                assert (answer.indices.size, answer.probability) == (0, 0.0)
+                continue
+            assert answer.probability == pytest.approx(float(max(exact.values())), abs=1e-12)
+            got = exact[tuple(answer.indices.tolist())]
+            assert float(got) == pytest.approx(answer.probability, abs=1e-12)
+            assert np.exp(answer.log_probability) == pytest.approx(answer.probability)
+    least = sf.u_topk(**arguments, k=2, ascending=True)
+    exact = vectors_of(groups, 2, False, sign=1)
+    assert least.probability == pytest.approx(float(max(exact.values())), abs=1e-12)
+
+
+@pytest.mark.parametrize("n", [3, 4, 10, 50])
+def test_u_topk_does_not_depend_on_how_many_alternatives_stand_for_a_value(n):
+    """A tuple whose alternatives are split into n equal ones has the same vectors."""
+    base = [[(0.6, 9.0), (0.4, 2.0)], [(0.9, 5.0)], [(0.5, 7.0), (0.3, 1.0)]]
+    split = [[(p / n, s) for p, s in alternatives for _ in range(n)] for alternatives in base]
+    for k in (1, 2, 3):
+        answers = []
+        for tuples in (base, split):
+            owner = np.repeat(np.arange(3), [len(t) for t in tuples])
+            prob, score = zip(*(pair for t in tuples for pair in t), strict=True)
+            answers.append(sf.u_topk(score, prob, tuples=owner, k=k))
+        assert answers[0].indices.tolist() == answers[1].indices.tolist()
+        assert answers[0].probability == pytest.approx(answers[1].probability, abs=1e-12)
+
+
+def test_a_window_answers_u_topk_with_vectors_of_tuples():
+    scores = [5.0, 1.0, 4.0, 3.9, 3.0]
+    window = TopKWindow({"two": (2, 10)}, length=100, semantics="u_topk", start=0)
+    window.extend([0, 1, 2], scores=scores, prob=[0.5, 0.5, 0.5, 0.5, 0.9], offsets=[0, 2, 4, 5])
+    answers = window.advance(10)
+    # 0 above 1 (5 > 4 or 3.9): 0.5; then 1 above 2 and 0 at 1: 0.45 ...
+    assert answers.row.tolist() == [0, 1]
+    assert answers.probability.tolist() == [0.5, 0.5]
+    assert answers.rank.tolist() == [1, 2]
+
+
+def test_a_search_that_finds_no_vector_says_what_to_write():
+    rng = np.random.default_rng(0)
+    owner = np.repeat(np.arange(40), 10)
+    with pytest.raises(TooManyVectorsError, match='Write semantics="pk_topk" or "u_kranks"'):
+        sf.u_topk(rng.normal(size=400), np.full(400, 0.1), tuples=owner, k=12)
+
+
+ALL = [
+    Semantics("pk_topk"),
+    Semantics("pt_k", probability=1.0),
+    Semantics("u_topk"),
+    Semantics("prf", weights=(1.0, 1.0, 1.0, 1.0)),
+]
+
+
+def spread(mean, width, n, rng):
+    """n equally probable scores about a mean, in any order."""
+    return rng.permutation(mean + width * (np.arange(n) - (n - 1) / 2))
+
+
+@pytest.mark.parametrize("semantics", ALL, ids=lambda s: s.name)
+@pytest.mark.parametrize("n", [1, 3, 7, 20])
+def test_of_at_most_k_certain_tuples_the_better_expected_scores_come_first(semantics, n):
+    rng = np.random.default_rng(n)
+    means, widths = [62.1, 60.0, 61.8], [0.01, 0.5 if n > 1 else 0.0, 0.05]
+    for order in permutations(range(3)):
+        for ascending in (False, True):
+            scores = [spread(means[i], widths[i], n, rng) for i in order]
+            items = RankedItems(
+                np.concatenate(scores), np.full(3 * n, 1 / n), None, np.repeat(range(3), n),
+                ascending=ascending,
+            )  # fmt: skip
+            if semantics.name == "u_topk" and n > 1:
+                continue  # a vector says the order itself
+            found = rankings(items, np.array([3, 4]), semantics)
+            by_mean = sorted(range(3), key=lambda place: means[order[place]], reverse=not ascending)
+            assert found.tuples.tolist() == [*by_mean, *by_mean]
+            if semantics.name in ("pk_topk", "pt_k"):
+                assert found.value.tolist() == [1.0] * 6
+
+
+def test_equal_probabilities_are_equal_whatever_they_are_the_sum_of():
+    """0.1 + 0.2 and 0.3, and thirds in any order: by expected score, then by arrival."""
+    scores = [1.0, 1.0, 9.0, 3.0, 3.0, 3.0]
+    prob = [0.1, 0.2, 0.3, 0.1, 0.1, 0.1]
+    owner = [0, 0, 1, 2, 2, 2]
+    items = RankedItems(scores, prob, None, owner)
+    assert rankings(items, np.array([3]), Semantics("pk_topk")).tuples.tolist() == [1, 2, 0]
+    items = RankedItems(scores, prob, None, owner, ascending=True)
+    assert rankings(items, np.array([3]), Semantics("pk_topk")).tuples.tolist() == [0, 2, 1]
+
+
+@pytest.mark.parametrize("ascending", [False, True])
+def test_windows_ranked_together_order_ties_as_one_window_does(ascending):
+    rng = np.random.default_rng(1)
+    for n in (1, 4, 20):
+        score = np.concatenate([spread(m, 0.3, n, rng) for m in rng.permutation(6)])
+        given = {"scores": score, "prob": np.full(6 * n, 1 / n), "offsets": n * np.arange(7)}
+        found = []
+        for plain in (True, False):
+            window = TopKWindow(
+                {"all": (8, 10)}, length=100, start=0, ascending=ascending,
+                semantics="pk_topk" if plain else Semantics("prf", weights=(1.0,) * 8),
+            )  # fmt: skip
+            window.extend(range(6), **given)
+            found.append(window.advance(10).row.tolist())
+        means = score.reshape(6, n).mean(axis=1)
+        assert found[0] == found[1]
+        assert found[0] == np.argsort(means if ascending else -means).tolist()
