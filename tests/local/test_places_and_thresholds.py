@@ -79,13 +79,17 @@ def test_pt_k_of_probability_one_keeps_the_tuples_in_the_top_k_of_every_world(n,
     how = {"by": "x", "window": sf.Range("1 hour"), "order": "at", "semantics": "pt_k"}
     found = sl.top_k(table, k, probability=1.0, **how).to_pylist()
     assert [row["row"]["id"] for row in found] == [3, 2, 1][:k]
-    low = pa.table({"id": [9], "at": at(0), "alternatives": pa.array([[{"prob": 1 - 1e-9, "x": 1e9}]])})
+    low = pa.table(
+        {"id": [9], "at": at(0), "alternatives": pa.array([[{"prob": 1 - 1e-9, "x": 1e9}]])}
+    )
     assert not sl.top_k(low, k, probability=1.0, **how).num_rows
 
 
 @pytest.mark.parametrize("n", [3, 7, 10, 49])
 def test_a_join_of_probability_one_keeps_the_pairs_of_every_world(n):
-    van = pa.table({"at": at(0), "alternatives": sl.samples(pa.array([20.0]), 0.1, n, attributes="x")})
+    van = pa.table(
+        {"at": at(0), "alternatives": sl.samples(pa.array([20.0]), 0.1, n, attributes="x")}
+    )
     spot = pa.table({"at": at(1), "x": [20.0]})
     how = {"on": "x", "within": 5, "probability": 1.0, "order": "at"}
     for right in (spot, van):

@@ -79,7 +79,9 @@ def test_rescale_divides_the_members_of_a_rule_by_their_sum(bergs):
     assert sl.counters(found)["sfumato_top_k_x"]["rejected"] == 0
     exact = {9.0: 0.9 / 1.9, 3.0: 0.9 / 1.9, 4.0: 0.1 / 1.9, 5.0: 0.5, 1.0: 1.0, 1.5: 1.0}
     assert {score: p for _, score, p in shown(found)} == pytest.approx(exact)
-    first = sl.top_k(bergs, 1, rules="berg", rescale=True, semantics="pt_k", probability=0.01, **HOUR)
+    first = sl.top_k(
+        bergs, 1, rules="berg", rescale=True, semantics="pt_k", probability=0.01, **HOUR
+    )
     exact = {9.0: 0.9 / 1.9, 5.0: 0.5 * (1 - 0.9 / 1.9), 4.0: 0.5 * 0.1 / 1.9, 3.0: 0.5 * 0.9 / 1.9}
     assert {score: p for _, score, p in shown(first)} == pytest.approx(exact)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
 import sfumato.local as sl
@@ -58,8 +60,8 @@ def test_rules_above_one_are_rejected_or_rescaled_as_in_memory(spark):
     assert [(r.row.t, r.probability) for r in found] == [
         (r["row"]["t"], r["probability"]) for r in mine
     ]
-    df.createOrReplaceTempView("bergs_s")
-    text = "SELECT TOP 4 t FROM bergs_s [RANGE 1 HOUR ORDER t] RANK BY days RULES berg RESCALE"
+    df.withColumn("event_time", F.timestamp_micros("t")).createOrReplaceTempView("bergs_s")
+    text = "SELECT TOP 4 t FROM bergs_s [RANGE 1 HOUR] RANK BY days RULES berg RESCALE"
     assert [r.t for r in sf.sql(spark, text).collect()] == [r.row.t for r in found]
     assert "berg; a rule of probability above 1: scaled to 1" in sf.explain(spark, text)
     with pytest.raises(ValueError, match="`rules` needs `order`"):
@@ -67,3 +69,32 @@ def test_rules_above_one_are_rejected_or_rescaled_as_in_memory(spark):
     streaming = spark.readStream.format("rate").load().selectExpr("value AS t", "'a' AS berg")
     with pytest.raises(ValueError, match="`rules` needs a static frame"):
         sf.rejected(streaming, rules="berg", order="t")
+
+
+def test_a_join_that_imputes_takes_a_distance_for_each_attribute_as_in_memory(spark):
+    rng = np.random.default_rng(3)
+    known = [(float(h), float(np.round(0.3 * h + e, 1))) for h, e in rng.normal(50, 9, (200, 2))]
+    rows = [(i, *((h, c), (None, c), (h, None))[i % 3]) for i, (h, c) in enumerate(known[:30])]
+    repository = spark.createDataFrame(known, "h double, c double")
+    df = spark.createDataFrame(rows, "t long, h double, c double")
+    table = pa.Table.from_batches(df.toArrow().to_batches())
+    how = {"dependencies": "h -> c : 0.2 -> 0.2", "attributes": ["h", "c"]}
+    asked = {
+        "on": ["h", "c"], "within": {"h": 4.0, "c": 2.0}, "probability": 0.3,
+        "window": sf.Rows(9), "order": "t",
+    }  # fmt: skip
+    found = sf.similarity_join(df, df, impute=how | {"repository": repository}, **asked).collect()
+    kept = pa.Table.from_batches(repository.toArrow().to_batches())
+    mine = sl.similarity_join(table, table, impute=how | {"repository": kept}, **asked).to_pylist()
+    expected = {(row["left"]["t"], row["right"]["t"]): row["probability"] for row in mine}
+    assert len(expected) > 10
+    assert {(r.left.t, r.right.t): r.probability for r in found} == pytest.approx(expected)
+    for name, frame in (("incomplete_s", df), ("known_s", repository)):
+        frame.createOrReplaceTempView(name)
+    bracket = "[ROWS 9 ORDER t] {} IMPUTE (h, c) FROM known_s BY 'h -> c : 0.2 -> 0.2'"
+    text = (
+        f"SELECT a.t, b.t AS other FROM incomplete_s {bracket.format('a')} "
+        f"SIMILARITY JOIN incomplete_s {bracket.format('b')} "
+        "ON (h, c) WITHIN (4, 2) PROBABILITY 0.3"
+    )
+    assert {(r.t, r.other) for r in sf.sql(spark, text).collect()} == set(expected)

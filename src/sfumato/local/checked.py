@@ -38,6 +38,10 @@ def checked(
     strict : raise ValueError for the first invalid row, instead of leaving it out
     """
     frame = frame_of(df)
+    if strict and rules is not None:
+        raise ValueError(
+            "`strict` looks at one row at a time, `rules` at several: give one of them"
+        )
     reasons = _reasons(frame, attributes, key, order, metric, rules)
     if not reasons.invalid.any():
         return frame.table

@@ -13,6 +13,8 @@ from sfumato.spark.model.validity import invalid_reason, reason_of_rule
 from sfumato.tables.joins.metric import bounds_of
 from sfumato.tables.reading.validity import require_order
 
+_REASON = "__sfumato_reason"
+
 
 @public("sf.checked(df)", "df")
 def checked(
@@ -47,10 +49,17 @@ def checked(
     3
     """
     reason = _reason(df, attributes, key, order, metric, rules)
+    if strict and rules is not None:
+        raise ValueError(
+            "`strict` looks at one row at a time, `rules` at several: give one of them"
+        )
     if strict:
         message = F.concat(F.lit("invalid row: "), reason)
         return df.where(F.when(reason.isNull(), True).otherwise(F.raise_error(message)))
-    return df.where(reason.isNull())
+    if rules is None:
+        return df.where(reason.isNull())
+    # Spark takes functions of several rows as columns only.
+    return df.withColumn(_REASON, reason).where(F.col(_REASON).isNull()).drop(_REASON)
 
 
 @public("sf.rejected(df)", "df")

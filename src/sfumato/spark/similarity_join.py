@@ -113,15 +113,16 @@ def similarity_join(
 
     Rows with invalid alternatives, without order or key, or beyond 2**60 microseconds of 1970 where
     `window` goes by time, are skipped: ``sf.rejected(df, on, key=..., order=...)`` gives them (of a
-    frame with alternatives without `on`; with `metric` where that is "haversine"), and the observed metrics ``sfumato_join_N_left`` and
-    ``..._right`` count them (`invalid`). ``sfumato_join_N`` counts rows, late, unaligned, pairs,
-    out_of_order (rows whose order is before an earlier micro-batch's; they are processed as they
+    frame with alternatives without `on`; with `metric` where that is "haversine"), and the observed
+    metrics ``sfumato_join_N_left`` and ``..._right`` count them (`invalid`). ``sfumato_join_N``
+    counts rows, late, unaligned, pairs, out_of_order (rows whose order is before an earlier micro-batch's; they are processed as they
     come) and overflow (tuples evicted by `max_tuples`).
 
     With `impute` the answers are those of ``sf.impute`` on both frames and then this function, but
     only rows that come within reach of another one are imputed in full. `on` are the attributes
-    imputed, both frames have the determinants as well, and distances are of the values, not of
-    scaled ones. Imputed rows exist for sure, so that a window by count holds its newest
+    imputed, both frames have the determinants as well, and distances are of the values; those of
+    values scaled as in the imputation are `within` as a dict, epsilon times each attribute's extent
+    in the repository. Imputed rows exist for sure, so that a window by count holds its newest
     `window.rows` rows, whatever its confidence; `strategy` does not apply. Rows that cannot be
     imputed take no part: they are the rows of ``sf.rejected(sf.impute(...))``. ``sfumato_join_N``
     counts rows, late, unaligned, pairs, out_of_order, and what was done: complete, imputed and

@@ -66,7 +66,8 @@ def top_k(
         arrivals are left out for good, counted and warned of, or see `rescale`
     rescale : instead, divide the probabilities of such a rule's tuples in the window by their sum
     semantics : "pk_topk" (also "global_topk"), "pt_k" with `probability` as the least Pr_k,
-        "u_topk" (vectors of tuples, whatever alternatives they have), "u_kranks", "expected_rank", "prf" with `weights` of ranks 1, 2, ...,
+        "u_topk" (vectors of tuples, whatever alternatives they have), "u_kranks",
+        "expected_rank", "prf" with `weights` of ranks 1, 2, ...,
         "prfe" with `alpha` (see `Semantics`)
     existence : column with the probability of each row of a frame without alternatives; by default
         `existence`, where there is such a column, else every row exists
@@ -86,7 +87,8 @@ def top_k(
 
     Rows of answers: the key columns, `query`, `k`, `time` (the instant, of the order's type),
     `rank` from 1 (tuples that are equal to 12 digits are in order of expected score, then of
-    arrival), `score` (of the most probable alternative), `probability` (Pr_k; of the vector, of that rank, or the expected rank or weighed sum,
+    arrival), `score` (of the most probable alternative), `probability`
+    (Pr_k; of the vector, of that rank, or the expected rank or weighed sum,
     whichever the semantics rank by), `row`, a struct of the tuple's certain columns, and
     `answered`: the event time that was known when the answer was given, so that answered - time
     is its latency. With `streams`, `row` is NULL and `stream` the stream.
@@ -106,7 +108,8 @@ def top_k(
     rows, invalid (whose time lies beyond 2**60 microseconds of 1970), late, out_of_order, rejected
     (left out for good because their rule has more than probability 1 in a window; the later
     arrivals: a stream warns of them, and ``sf.rejected(df, rules=..., order=...)`` gives those of
-    a static frame, if a window holds all of it), overflow (evicted by `max_tuples`), executions, cost (their k in all), answers
+    a static frame, if a window holds all of it), overflow (evicted by `max_tuples`), executions,
+    cost (their k in all), answers
     (rows), answered (answers to a query at an instant), late_answers (those whose latency is above
     their `every`) and latency (its sum, in microseconds of event time).
     ``sfumato_top_k_N_answers`` counts the answers to each query, of up to 100, by name.

@@ -71,9 +71,10 @@ def imputed_then_joined(imputer, arrivals, within, probability, rows, output, sc
     return join.process(given), done
 
 
-def answers_by_definition(imputer, arrivals, within, probability, rows):
+def answers_by_definition(imputer, arrivals, within, probability, rows, units=1.0):
     """The same again in plain Python: {(left, right): Pr}, each pair when its later one comes."""
     done = imputer.impute(arrivals.values)
+    values = done.values / units
     windows, numbers, found = {}, [0, 0], {}
     for i, side in enumerate(arrivals.side.tolist()):
         number, key = numbers[side], int(arrivals.key[i])
@@ -86,7 +87,7 @@ def answers_by_definition(imputer, arrivals, within, probability, rows):
                 done.prob[k] * done.prob[m]
                 for k in mine
                 for m in theirs
-                if near_on_paper(done.values[k], done.values[m], within)
+                if near_on_paper(values[k], values[m], within)
             )
             if pr >= probability:
                 found[(number, other) if side == 0 else (other, number)] = pr
@@ -364,3 +365,47 @@ def test_wrong_arguments_are_named():
         IncompleteJoin.restore(join.snapshot(), imputer=other)
     with pytest.raises(ValueError, match="same names and attributes"):
         join.replace_imputer(Imputer({"a": [0.0], "c": [0.0]}, []))
+
+
+@pytest.mark.parametrize("missing", [None, 1, 2])
+@pytest.mark.parametrize("d", [2, 4])
+def test_a_distance_for_each_attribute_equals_brute_force(d, missing):
+    rng = np.random.default_rng(10 * d + (missing or 0))
+    imputer, rows = imputer_for(rng, d)
+    arrivals = arrivals_for(rng, rows, 60, keys=2, missing=missing)
+    units = 0.3137 * rng.uniform(0.3, 2.0, len(imputer.attributes))
+    expected = answers_by_definition(imputer, arrivals, 1.0, 0.2, 8, units)
+    join = incomplete_join(imputer, 1.0, 0.2, 8, units=units.tolist(), alternatives=True)
+    answers, _ = join.process(arrivals)
+    pairs = list(zip(answers.left.tolist(), answers.right.tolist(), strict=True))
+    assert len(pairs) == len(set(pairs)) > 5
+    assert dict(zip(pairs, answers.probability, strict=True)) == pytest.approx(expected, abs=1e-12)
+    # Restored in the middle, the answers are the same.
+    join = incomplete_join(imputer, 1.0, 0.2, 8, units=units.tolist(), alternatives=True)
+    first, _ = join.process(arrivals.part(0, 30))
+    again = IncompleteJoin.restore(join.snapshot(), imputer=imputer)
+    second, _ = again.process(arrivals.part(30, 60))
+    assert first.left.tolist() + second.left.tolist() == answers.left.tolist()
+    assert first.right.tolist() + second.right.tolist() == answers.right.tolist()
+
+
+def test_units_are_one_for_each_attribute_and_exclude_scaled():
+    imputer, _ = imputer_for(np.random.default_rng(0), 3)
+    with pytest.raises(ValueError, match="`units` must have one for each of"):
+        incomplete_join(imputer, 1.0, 0.5, 3, units=[1.0])
+    with pytest.raises(ValueError, match="give one"):
+        incomplete_join(imputer, 1.0, 0.5, 3, units=[1.0] * len(imputer.attributes), scaled=True)
+
+
+def test_imputed_objects_that_are_surely_near_match_with_probability_one():
+    rng = np.random.default_rng(5)
+    for joint in (False, True):
+        for method in ("plain", "calibrated"):
+            imputer, rows = imputer_for(rng, 3, joint=joint, method=method, max_alternatives=None)
+            arrivals = arrivals_for(rng, rows, 40, missing=1)
+            for alternatives in (False, True):
+                join = incomplete_join(imputer, 50.0, 1.0, 9, alternatives=alternatives)
+                surely, _ = join.process(arrivals)
+                almost, _ = incomplete_join(imputer, 50.0, 0.999, 9).process(arrivals)
+                assert len(surely) == len(almost) > 50
+                assert surely.probability.tolist() == [1.0] * len(surely)

@@ -35,11 +35,11 @@ def random_tuples(rng, rules):
         tuples += members
     owner, score, prob, rule = zip(*items, strict=True)
     arguments = {"scores": score, "prob": prob, "tuples": owner}
-    return groups, tuples, arguments | ({"rules": rule} if rules else {})
+    return groups, arguments | ({"rules": rule} if rules else {})
 
 
 def vectors_of(groups, k, full, sign=-1):
-    """{sequence of tuples: probability} of the top k of every world; equal scores: earlier first."""
+    """{sequence of tuples: probability} of the top k of all worlds; equal scores: earlier first."""
     order, number = {}, 0
     for group in groups:
         for _, item in group:
@@ -57,7 +57,7 @@ def vectors_of(groups, k, full, sign=-1):
 @pytest.mark.parametrize("seed", seeds(60))
 def test_u_topk_of_tuples_is_the_most_probable_sequence_of_tuples_of_the_worlds(seed, rules):
     rng = np.random.default_rng(seed)
-    groups, tuples, arguments = random_tuples(rng, rules)
+    groups, arguments = random_tuples(rng, rules)
     for k in (1, 2, 3, 6):
         for full in (False, True):
             exact = vectors_of(groups, k, full)

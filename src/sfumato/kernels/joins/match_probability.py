@@ -228,7 +228,8 @@ def sum_near(u, v, criterion, limit, known):
     """The sum over near pairs of two blocks and what is known, d > 1; -1 if surely below `least`.
 
     u, v : array in which the block is the first, number of samples, length of its rows
-    limit : of `limit_of`    known : (the sum so far; the blocks' probabilities, whose product bounds what is to come)
+    limit : of `limit_of`
+    known : (the sum so far; the blocks' probabilities, whose product bounds what is to come)
     O(samples of u * length of v * d), in SIMD over v. Added in any order.
     """
     (us, u_count, n), (vs, _, m) = u, v

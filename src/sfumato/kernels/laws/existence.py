@@ -4,7 +4,9 @@ import numpy as np
 
 from sfumato.kernels.compile import compiled, compiled_ieee, lean
 
-CERTAIN = 1e-12  # a computed probability that misses 1 by at most this is 1: the error of all of them
+CERTAIN = (
+    1e-12  # a computed probability that misses 1 by at most this is 1: the error of all of them
+)
 SURE = 2.0**-50  # less is nothing, of a tuple whose alternatives were taken off one by one
 
 

@@ -50,11 +50,16 @@ class IncompleteJoinConfig:
     scaled: bool = False
     output: str = "append"
     alternatives: bool = False
+    units: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         distance("within", self.within)
         share("probability", self.probability)
         one_of("output", self.output, OUTPUTS)
+        for unit in self.units:
+            distance("units", unit)
+        if self.units and self.scaled:
+            raise ValueError("`units` and `scaled` both say what distances are of: give one")
         if not 2 <= len(self.windows) <= MOST_STREAMS:
             raise ValueError(
                 f"there must be 2 to {MOST_STREAMS} streams, a window each; got {len(self.windows)}"
@@ -83,6 +88,7 @@ class IncompleteJoin(PairJoin):
     imputer : `Imputer`; its `attributes` are the coordinates of an object
     within : float > 0, the Euclidean distance of a match: of the values themselves, or with
         scaled=True of attributes scaled as the imputer does
+    units : for each of the imputer's attributes, the number that its values are divided by
     probability : float in (0, 1]: a pair is an answer iff Pr(dist <= within) >= probability
     window : of both streams, or a list with one for each of two or more: `Rows`, the newest `rows`
         objects of the stream and key, or `Range`, those of the last `length`
@@ -132,12 +138,16 @@ class IncompleteJoin(PairJoin):
         scaled: bool = False,
         output: str = "append",
         alternatives: bool = False,
+        units: Sequence[float] = (),
     ) -> None:
         within, windows = distance("within", within), windows_of(window)
         self.imputer, d = imputer, len(imputer.attributes)
         self.config = IncompleteJoinConfig(
-            imputer.fingerprint, within, probability, windows, scaled, output, alternatives
-        )
+            imputer.fingerprint, within, probability, windows, scaled, output, alternatives,
+            tuple(units),
+        )  # fmt: skip
+        if units and len(units) != d:
+            raise ValueError(f"`units` must have one for each of {d} attributes; got {len(units)}")
         self._index = ObjectIndex(len(imputer.names), d)
         about = criterion(d, within, probability)
         super().__init__(about, windows, output, alternatives, self._index)
@@ -280,6 +290,8 @@ class IncompleteJoin(PairJoin):
             imputer.scaling[name] if config.scaled else (0.0, 1.0) for name in imputer.attributes
         ]
         shift, span = (np.array(column) for column in zip(*units, strict=True))
+        if config.units:
+            span = np.array(config.units)
         sure = certain_square(config.within, config.probability, config.alternatives)
         return Nearness(self.criterion, sure, shift, span)
 

@@ -58,7 +58,8 @@ def pk_topk(
 ) -> Likeliest:
     """The k tuples of highest Pr_k (Pk-topk, also named Global-topk), the most probable first.
 
-    Equal probabilities, to within 1e-12, in order of expected score. Cost, error and source: as top_k_probabilities.
+    Equal probabilities, to within 1e-12, in order of expected score.
+    Cost, error and source: as top_k_probabilities.
 
     >>> sf.pk_topk([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], k=1).indices.tolist()
     [0]
@@ -147,7 +148,8 @@ def u_kranks(
     """For each rank 1 ... k the tuple most probable to have it (U-kRanks).
 
     Index -1 where no tuple can have that rank. One tuple may win several ranks; ties, to within
-    1e-12, go to the tuple of better expected score.  Cost: O(m log(m) sqrt(k)).  Error: absolute, below 1e-12.
+    1e-12, go to the tuple of better expected score.
+    Cost: O(m log(m) sqrt(k)).  Error: absolute, below 1e-12.
     Source: Soliman, Ilyas and Chang (2007), named in D, section 2.
 
     >>> sf.u_kranks([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], k=2).indices.tolist()

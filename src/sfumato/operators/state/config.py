@@ -18,6 +18,8 @@ from sfumato.operators.state.snapshot import SnapshotError
 
 # A field with this metadata may change while a checkpoint goes on: `field(metadata=CHANGEABLE)`.
 CHANGEABLE = {"fingerprint": False}
+# One with this metadata is in a fingerprint only where it is not the default: it came later.
+ADDED = {"fingerprint": "added"}
 COLUMN_ORDER = "column order"  # in fingerprints; state holds the cells of rows by position
 
 
@@ -45,9 +47,15 @@ def from_json(kind: type, values: Any) -> Any:
 def fingerprint(kind: str, config: Any) -> str:
     """Text that differs where a checkpoint of another configuration cannot be continued.
 
-    All fields of the config but those that are CHANGEABLE; of bytes, their checksum.
+    All fields of the config but those that are CHANGEABLE, or ADDED and as by default; of bytes,
+    their checksum.
     """
-    fixed = {f.name for f in fields(config) if f.metadata.get("fingerprint", True)}
+    fixed = {
+        f.name
+        for f in fields(config)
+        if (kept := f.metadata.get("fingerprint", True))
+        and not (kept == ADDED["fingerprint"] and getattr(config, f.name) == f.default)
+    }
     known = {name: value for name, value in as_json(config).items() if name in fixed}
     return json.dumps({"operator": kind, **known}, sort_keys=True)
 

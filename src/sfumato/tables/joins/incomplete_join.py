@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,7 @@ from sfumato.operators.imputation.imputed import REASONS
 from sfumato.operators.joins.answer_set import Answers
 from sfumato.operators.joins.arrivals import IncompleteArrivals
 from sfumato.operators.joins.incomplete_join import IncompleteJoin
+from sfumato.operators.state.config import ADDED
 from sfumato.tables.imputation.imputation import numbers_of, shared_imputer
 from sfumato.tables.joins.join import Arriving, JoinTableConfig, TableJoin
 from sfumato.tables.row_store import RowStore
@@ -20,9 +21,12 @@ UNIMPUTABLE = REASONS[2:]
 
 @dataclass(frozen=True, kw_only=True)
 class IncompleteJoinTableConfig(JoinTableConfig):
-    """imputer : `Imputer.to_bytes`, of which a checkpoint keeps only the checksum."""
+    """imputer : `Imputer.to_bytes`, of which a checkpoint keeps only the checksum
+    units : for each of its attributes, the number that values are divided by; none: 1
+    """
 
     imputer: bytes
+    units: tuple[float, ...] = field(default=(), metadata=ADDED)
 
     kind, version = "incomplete join table", 4
     counters = (
@@ -54,6 +58,7 @@ class TableIncompleteJoin(TableJoin):
             config.windows,
             output=config.output,
             alternatives=config.alternatives,
+            units=config.units,
         )
         self.operator.most_pairs = config.max_alternatives
         self.kept = tuple(f"value{i}" for i in range(len(self.operator.imputer.names)))

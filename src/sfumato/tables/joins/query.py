@@ -14,7 +14,7 @@ from sfumato.operators.joins.join_window import Window, pair_of
 from sfumato.tables.imputation.arguments import ImputationArguments
 from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.join import SIDES, JoinTableConfig
-from sfumato.tables.joins.metric import Metric, distance_of, finite
+from sfumato.tables.joins.metric import distance_of, finite
 from sfumato.tables.joins.self_join import SelfJoinTableConfig
 from sfumato.tables.joins.sharing import tasks_for, tasks_of
 from sfumato.tables.joins.side import JoinSide
@@ -79,7 +79,13 @@ class JoinQuery:
         if self.imputation is None:
             return SimilarityJoinTableConfig(**chosen, **self._compared(sides[0]))
         imputer = self.imputation.prepared(sides[0].frame)
-        return IncompleteJoinTableConfig(imputer=imputer, on=tuple(self.attributes), **chosen)
+        units = dict(zip(self.attributes, self.distance.scales, strict=bool(self.distance.scales)))
+        return IncompleteJoinTableConfig(
+            imputer=imputer,
+            on=tuple(self.attributes),
+            units=tuple(units[name] for name in self.imputation.settings.attributes if units),
+            **chosen,
+        )
 
     def config_alone(self, side: JoinSide) -> SelfJoinTableConfig:
         """The configuration of the join of a frame with itself."""
@@ -102,10 +108,10 @@ class JoinQuery:
                 "`strategy` has no meaning with `impute`, whose join is its own; got "
                 f"{self.strategy!r}"
             )
-        if self.distance != Metric():
+        if self.distance.name != "euclidean":
             raise ValueError(
-                f"`within` of a join with `impute` is one Euclidean distance: use {called} before "
-                "the join for another"
+                f"`metric` of a join with `impute` must be euclidean; got {self.metric!r}: use "
+                f"{called} before the join"
             )
         if self.tasks not in (None, 1):
             raise ValueError(

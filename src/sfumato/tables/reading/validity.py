@@ -92,7 +92,7 @@ def why_invalid(
 
 
 def require_order(order: object) -> None:
-    """Raise ValueError where rows are to be looked at by rule, and no order says which come first."""
+    """Raise ValueError where rows are looked at by rule, and no order says which come first."""
     if not order:
         raise ValueError("`rules` needs `order`: of the rows of a rule the later ones are left out")
 
