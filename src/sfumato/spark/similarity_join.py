@@ -115,8 +115,8 @@ def similarity_join(
     `window` goes by time, are skipped: ``sf.rejected(df, on, key=..., order=...)`` gives them (of a
     frame with alternatives without `on`; with `metric` where that is "haversine"), and the observed
     metrics ``sfumato_join_N_left`` and ``..._right`` count them (`invalid`). ``sfumato_join_N``
-    counts rows, late, unaligned, pairs, out_of_order (rows whose order is before an earlier micro-batch's; they are processed as they
-    come) and overflow (tuples evicted by `max_tuples`).
+    counts rows, late, unaligned, pairs, out_of_order (rows whose order is before an earlier
+    micro-batch's; they are processed as they come) and overflow (tuples evicted by `max_tuples`).
 
     With `impute` the answers are those of ``sf.impute`` on both frames and then this function, but
     only rows that come within reach of another one are imputed in full. `on` are the attributes

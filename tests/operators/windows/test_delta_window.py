@@ -231,3 +231,20 @@ def test_other_arguments_are_refused():
         operator.process(np.zeros(1, int), np.array([0, 1]), np.array([0.0]), np.ones((1, 1)))
     with pytest.raises(SnapshotError):
         DeltaWindowAggregate.restore(b"nothing")
+
+
+@pytest.mark.parametrize("n", [3, 7, 10, 49])
+def test_a_threshold_of_one_evicts_what_is_too_far_in_every_world(n):
+    """The masses of n equally probable alternatives do not sum to 1 in floats."""
+    rng = np.random.default_rng(n)
+    for threshold, rare, held in ((1.0, 0.0, [1]), (1.0, 1e-9, [0, 1]), (0.999, 0.0, [1])):
+        weights = rng.dirichlet(np.ones(n))
+        tuples = [
+            [(w / weights.sum(), (float(k),)) for k, w in enumerate(weights)],
+            [(float((1 - rare) / n), (100.0 + k,)) for k in range(n)],
+        ]
+        operator = DeltaWindowAggregate(5.0, 0, [Aggregate("count", 0)], threshold=threshold)
+        prob = np.array([p for t in tuples for p, _ in t])
+        values = np.array([v for t in tuples for _, v in t])
+        result = operator.process(np.zeros(2, np.int64), n * np.arange(3), prob, values)
+        assert result.held.tolist()[-1] == len(held), (threshold, rare)

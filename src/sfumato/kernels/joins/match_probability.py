@@ -66,7 +66,7 @@ def widest_reach(within, rounding):
     return within if rounding == 0.0 else within * (1.0 + 4.0 * ULP) + rounding
 
 
-@lean_inline
+@lean
 def reach_of(tuples, u, v, criterion):
     """The distance up to which samples of two tuples are near."""
     return widest_reach(criterion.within, tuples.rounding[u] + tuples.rounding[v])
@@ -82,7 +82,7 @@ def limit_of_reach(criterion, reach):
     return min(reach * reach * (1.0 + 4.0 * ULP), FINITE)
 
 
-@lean_inline
+@lean
 def limit_of(tuples, u, v, criterion):
     """The number that differences (1-D) or squared distances of two tuples are compared with."""
     return limit_of_reach(criterion, reach_of(tuples, u, v, criterion))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee, lean
-from sfumato.kernels.laws.existence import SURE
+from sfumato.kernels.laws.existence import SURE, reaches
 from sfumato.kernels.laws.extreme_law import Passed, extreme_law
 from sfumato.kernels.laws.finite_law import law_moments
 from sfumato.kernels.laws.mergeable_moments import add_tuple, measure, one_set
@@ -202,7 +202,7 @@ def evict(held, stacks, rule):
     marks = held.marks[0]
     before = marks.head
     while True:
-        if marks.tail - marks.head > 1 and broken(held) >= rule.threshold:
+        if marks.tail - marks.head > 1 and reaches(broken(held), rule.threshold):
             pass
         elif marks.tail - marks.head > rule.most:
             marks.overflow += 1

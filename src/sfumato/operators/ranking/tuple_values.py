@@ -94,7 +94,7 @@ def at_least(tuples: Ints, values: Floats, probability: float) -> Likeliest:
     """Of tuples in rank order those whose value reaches a probability (see `reaches`), greatest
     first; ties, to within 1e-12, in that order."""
     enough = np.flatnonzero(reaches_all(values, probability))
-    chosen = enough[np.argsort(-ranked_as(values[enough]), kind="stable")]
+    chosen = enough[np.argsort(-ranked_as.py_func(values[enough]), kind="stable")]
     return Likeliest(tuples[chosen], as_certain(values[chosen]))
 
 

@@ -72,7 +72,8 @@ class _Items:
         log = log - np.where(counted, self.log[self.unit, columns], 0.0)
         never = never - np.where(counted, self.never[self.unit, columns], 0)
         worlds = self.prob * arrived * np.exp(log) * (never <= 0)
-        found = np.bincount(self.owner, np.where(counted, worlds, 0.0), self.tuples.size)
+        found = np.zeros(self.tuples.size)
+        np.add.at(found, self.owner, np.where(counted, worlds, 0.0))
         return found, free
 
     def alone(self, sequence: tuple[int, ...]) -> float:
