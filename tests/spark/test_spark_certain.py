@@ -63,7 +63,7 @@ def test_rules_above_one_are_rejected_or_rescaled_as_in_memory(spark):
     df.withColumn("event_time", F.timestamp_micros("t")).createOrReplaceTempView("bergs_s")
     text = "SELECT TOP 4 t FROM bergs_s [RANGE 1 HOUR] RANK BY days RULES berg RESCALE"
     assert [r.t for r in sf.sql(spark, text).collect()] == [r.row.t for r in found]
-    assert "berg; a rule of probability above 1: scaled to 1" in sf.explain(spark, text)
+    assert "berg; scaled where they sum to more than 1" in sf.explain(spark, text)
     with pytest.raises(ValueError, match="`rules` needs `order`"):
         sf.rejected(df, rules="berg")
     streaming = spark.readStream.format("rate").load().selectExpr("value AS t", "'a' AS berg")

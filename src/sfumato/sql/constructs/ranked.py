@@ -77,8 +77,7 @@ class Ranked(Step):
     def _rules(self) -> str:
         if self.rules is None:
             return "none: tuples are independent"
-        above = "scaled to 1" if self.rescale else "its later arrivals are left out and counted"
-        return f"{self.rules}; a rule of probability above 1: {above}"
+        return f"{self.rules}; scaled where they sum to more than 1" if self.rescale else self.rules
 
     def _runs(self, table: Timetable) -> str:
         runs: list[str] = []
