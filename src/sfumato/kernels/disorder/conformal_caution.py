@@ -61,7 +61,7 @@ def held_back(wanted, t, d, key, area):
 
     d : drop ratio
     """
-    expected = d * key.fed
+    expected = d * key.counted
     if expected < EARLY:
         share = min(1.0, 2.0 - 2.0 * expected / EARLY)
         wanted = min(wanted, t - math.ceil(key.total + share * CAUTION * math.sqrt(key.squares)))
