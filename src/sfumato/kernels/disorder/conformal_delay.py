@@ -100,7 +100,7 @@ def start_experts(tau, key):
     key.newest = key.newest_before = key.first_time = tau
     key.newest_at = key.largest_lateness = 0
     key.thinning = key.stride = 1
-    key.size = key.chosen = 0
+    key.size = key.chosen = key.steady = 0
     key.counted = 1
     key.late_fed = key.late_before = key.late_steered = key.clumps = key.last_late = 0
     key.followed = key.recent_rows = key.waited_then = 0.0

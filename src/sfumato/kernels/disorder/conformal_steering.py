@@ -6,6 +6,7 @@ See `conformal_delay` for what is meant by debt, price, clumps and experts.
 import math
 
 from sfumato.kernels.compile import compiled
+from sfumato.kernels.disorder.conformal_caution import look_for_mode
 from sfumato.kernels.disorder.conformal_experts import (
     BEHIND_CLOCK,
     FORGETFUL,
@@ -119,6 +120,7 @@ def steer(d, jolt, key, area):
     allowed = aim * expected - max(CENTRE * owed, RESERVE * key.largest_clump)
     if fed % (4 * STEP) == 0:
         forget(d, key, area)
+        look_for_mode(d, key, area)
         choose(d, allowed, owed, key)
         fade_memory(d, key)
     elif jolt:

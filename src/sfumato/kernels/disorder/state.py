@@ -135,6 +135,7 @@ _CONFORMAL = [
     ("newest_at", np.int64),  # the row that was the newest, as a number among those fed
     ("largest_lateness", np.int64),  # behind the newest event time
     ("late_by", np.int64, (3,)),  # the same of the latest three late rows
+    ("steady", np.int64),  # 1: the lateness shows a lasting mode
     ("chosen", np.int64),  # the expert followed
     ("followed", np.float64),  # the threshold in force
     ("recent_rows", np.float64),  # discounted number of rows
