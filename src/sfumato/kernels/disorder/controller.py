@@ -71,8 +71,9 @@ def feed(tau, t, control, key, area):
 
 @compiled
 def feed_unguarded(tau, t, control, key, area):
-    """A row before the guard knows what is credible: most estimators wait until it does."""
-    if control.estimator == SLACK or (control.estimator == FIXED and tau <= t + CLOSE):
+    """A row before the guard knows what is credible: most estimators wait until it does, and all
+    for rows that are far ahead of their arrival."""
+    if (control.estimator == SLACK or control.estimator == FIXED) and tau <= t + CLOSE:
         return feed(tau, t, control, key, area)
     return NEVER
 
@@ -87,11 +88,11 @@ def feed_warm_up(t, control, key, area):
         delay = key.delays[i]
         if delay < key.bound:
             key.future += 1
-        elif control.estimator == FIXED and delay >= -CLOSE:
+        elif (control.estimator == SLACK or control.estimator == FIXED) and delay >= -CLOSE:
             continue  # it has been fed
-        elif control.estimator != SLACK and delay <= key.far_behind:
-            wanted = feed(arrival - delay, arrival, control, key, area)
-    if control.estimator == SLACK:  # it has been fed
+        elif delay <= key.far_behind:
+            wanted = max(wanted, feed(arrival - delay, arrival, control, key, area))
+    if control.estimator == SLACK:  # some rows that it was fed are not credible
         slack_forget(NEVER, horizon(t, key), key, area)
     return wanted
 
