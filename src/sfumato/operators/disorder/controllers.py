@@ -32,7 +32,7 @@ class Controllers(Stateful):
     A controller that has seen rows has a slot among the states, 1, 2, ...; slot 0 is a blank one,
     that of all others. Forgotten ones leave theirs, and once most are empty the states move up.
     Cost of a call: some 5 microseconds, and per row what `kernels.disorder.controller` says.
-    Memory: of those that have seen rows and are not forgotten, some 2.3 KB each; of all 8 bytes.
+    Memory: of those that have seen rows and are not forgotten, some 2.5 KB each; of all 8 bytes.
     """
 
     state: ClassVar[Mapping[str, Declaration]] = {
