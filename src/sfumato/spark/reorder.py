@@ -78,19 +78,19 @@ def reorder(
     with ``late = true``; so does a stale one (its delay is beyond a robust bound), and one without
     event time or arrival or with one beyond +-2**60 microseconds (punctuation NULL). One far in
     the future is held, and comes out as late once a later row contradicts it. A row that ties with
-    the punctuation is not late, so a stream in order has no late row. Every row comes out exactly once: on a stream the last ones once later
-    rows, or the idle timeout, release them; on a static frame all. Without a timeout, which rows
-    are late and the sequence of the others is a function of each source's own sequence.
+    the punctuation is not late, so a stream in order has no late row. Every row comes out exactly
+    once: on a stream the last ones once later rows, or the idle timeout, release them; on a static
+    frame all. Without a timeout, which rows are late and the sequence of the others is a function
+    of each source's own sequence.
 
     A frame that was reordered before may be reordered again, by another key, say: `late` and
     `punctuation` are then those of the second controller.
 
     The observed metrics ``sfumato_reorder_N`` count rows, late (all that come out with ``late =
     true``), of them stale, after_idle (too late only because the timeout had let others pass) and
-    invalid; future (incredibly early: held until their time, or until a later row contradicts them),
-    held (how many more are held than
-    before the micro-batch), forced (by `max_buffer`) and out_of_order (arrivals before an earlier
-    one of their source), and show the event time of the `oldest` row held, the least `punctuation`,
+    invalid; future (incredibly early: held until their time or until a later row contradicts
+    them), held (how many more are held than before the micro-batch), forced (by `max_buffer`) and
+    out_of_order (arrivals before an earlier one of their source), and show the event time of the `oldest` row held, the least `punctuation`,
     its `lag` behind the newest row held (microseconds) and the `slowest` source, for which the
     oldest row waits.
 

@@ -10,10 +10,10 @@ or behind if its delay differs by so much more that not even the heaviest tail e
   contradicts it, and it comes out as late. If `PLAUSIBLE` of them come one after the other, at most
   CLOSE ahead of their arrival (a device has set its clock), or `LASTING` others, they are right.
 
-A lasting change is believed: of rows ahead once they make up a quarter of the last RECENT rows, of
-far rows that come one after the other after LASTING of them. A lasting **mode** is learned, too: far
-rows that keep coming in between the others, with event times within the stream's own life. Their
-delays are credible from then on, and the estimator begins again.
+A lasting change is believed: for rows ahead once they make up a quarter of the last RECENT rows,
+for far rows that come one after the other after LASTING of them. A lasting **mode** is learned,
+too: far rows that keep coming in between the others, with event times within the stream's own life.
+Their delays are credible from then on, and the estimator begins again.
 """
 
 import numpy as np

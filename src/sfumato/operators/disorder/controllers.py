@@ -81,7 +81,9 @@ class Controllers(Stateful):
         far ahead, and ahead of the arrivals; the int64 maximum: any."""
         states, slots = self._states, self._slot[codes]
         last = states["clock"][slots] + np.maximum(CLOSE, -states["far_ahead"][slots])
-        return np.maximum(np.where(states["guarded"][slots] == 1, last, ALWAYS), self.horizon_of(codes))
+        return np.maximum(
+            np.where(states["guarded"][slots] == 1, last, ALWAYS), self.horizon_of(codes)
+        )
 
     def arrived_of(self, codes: np.ndarray) -> np.ndarray:
         """int64[k]: how many rows have come to them."""
@@ -209,7 +211,7 @@ class Controllers(Stateful):
         return place
 
     def advance(self, code: int, punctuation: int) -> None:
-        """Rows up to `punctuation` have come out: earlier ones are late from now on (after idle)."""
+        """Rows up to `punctuation` have come out: earlier ones are late from now on."""
         (slot,) = self._slots(np.array([code]))
         key = self._states[slot]
         if punctuation <= max(key["punctuation"], key["floor"]):

@@ -93,5 +93,5 @@ class Punctuator(Operator):
 
     @property
     def counters(self) -> dict[str, int]:
-        """rows, late, stale, future, forced, after_idle, out_of_order: see `Controllers.counters`."""
+        """rows, late, stale, future, forced, after_idle, out_of_order; see `Controllers`."""
         return self.controllers.counters
