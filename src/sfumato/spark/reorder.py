@@ -90,9 +90,9 @@ def reorder(
     true``), of them stale, after_idle (too late only because the timeout had let others pass) and
     invalid; future (incredibly early: held until their time or until a later row contradicts
     them), held (how many more are held than before the micro-batch), forced (by `max_buffer`) and
-    out_of_order (arrivals before an earlier one of their source), and show the event time of the `oldest` row held, the least `punctuation`,
-    its `lag` behind the newest row held (microseconds) and the `slowest` source, for which the
-    oldest row waits.
+    out_of_order (arrivals before an earlier one of their source), and show the event time of the
+    `oldest` row held, the least `punctuation`, its `lag` behind the newest row held (microseconds)
+    and the `slowest` source, for which the oldest row waits.
 
     Cost: one shuffle by key; state: the rows held and, for each key, what its estimator
     remembers: 2 KB (slack, max) to some 53 KB (a drop ratio).
