@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import warnings
 import subprocess
 import sys
+import warnings
 from datetime import datetime
 from io import BytesIO
 from itertools import product

@@ -44,8 +44,8 @@ class Imputer:
     joint : take several missing attributes from the same rows, the donors of all of them, which
         keeps their correlation; where no row is, and by default, as independent (product)
     max_alternatives : int >= 1 or None, alternatives of one object; values are merged, see below
-        and `Imputed.error`. Independent attributes never make more than 1,024 ("plain": 65,536; 10,000
-        where nothing is given).
+        and `Imputed.error`. Independent attributes never make more than 1,024 ("plain": 65,536, and
+        10,000 where nothing is given).
         Where that leaves them fewer than ten values each (below 100 for two, 1,000 for three),
         "calibrated" takes them from the same rows, as with `joint`
     method : "calibrated" or "plain", see below
