@@ -47,9 +47,7 @@ def discover_dependencies(
     frame = repository_frame(repository)
     asked = discovered_of(frame, attributes, max_rows)
     columns = dict(zip(asked, frame.resolved("attributes", asked), strict=True))
-    numbers = {
-        name: as_doubles(frame.table.column(of), f"`{of}`") for name, of in columns.items()
-    }
+    numbers = {name: as_doubles(frame.table.column(of), f"`{of}`") for name, of in columns.items()}
     finite = {name: np.isfinite(floats_of(column)) for name, column in numbers.items()}
     known = {name: int(np.count_nonzero(each)) for name, each in finite.items()}
     wanted = with_values(asked, known)

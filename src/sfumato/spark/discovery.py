@@ -63,9 +63,7 @@ def discover_dependencies(
     rows = df.select(*(column(name).cast("double").alias(name) for name in asked))
     # NaN counts as greater than every number in Spark.
     finite = {name: F.abs(column(name)) < float("inf") for name in asked}
-    counted = rows.agg(
-        F.count(F.lit(1)), *(F.count_if(each) for each in finite.values())
-    ).first()
+    counted = rows.agg(F.count(F.lit(1)), *(F.count_if(each) for each in finite.values())).first()
     assert counted is not None
     total, known = counted[0], dict(zip(asked, counted[1:], strict=True))
     wanted = with_values(asked, known)

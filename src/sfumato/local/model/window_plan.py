@@ -14,6 +14,8 @@ from sfumato.tables.reading.expressions import Expression
 from sfumato.tables.reading.input import Reading, of_window
 from sfumato.tables.reading.naming import Shown, without
 from sfumato.tables.reading.parse import parsed
+from sfumato.tables.reading.tuples import Tuples
+from sfumato.tables.reading.types import is_number
 from sfumato.tables.windows.extents import ExtentTableConfig
 from sfumato.tables.windows.query import WindowQuery
 from sfumato.tables.windows.results import quantile_name
@@ -31,7 +33,18 @@ class WindowPlan(WindowQuery):
     def check_expressions(self) -> None:
         assert self.parsed is not None  # or it has raised
 
-    @cached_property
+    def not_a_number(self, expression: str) -> str | None:
+        assert self.parsed is not None
+        rows = self.frame.table.slice(0, 0)
+        try:
+            cells = Tuples(rows).values_of_any_type(self.parsed[self.expressions.index(expression)])
+        except (TypeError, ValueError):  # reported where the values are read
+            return None
+        kind = cells.type
+        known = is_number(kind) or pa.types.is_boolean(kind) or pa.types.is_timestamp(kind)
+        return None if known or pa.types.is_null(kind) else str(kind)
+
+    @property
     def parsed(self) -> list[Expression]:
         """The expressions whose values the operator reads."""
         of = {w.expression: f"aggregates[{w.name!r}]" if w.name else "by" for w in self.wanted}

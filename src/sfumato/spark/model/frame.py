@@ -13,6 +13,7 @@ from pyspark.sql.types import (
     DateType,
     IntegralType,
     MapType,
+    NullType,
     NumericType,
     StringType,
     StructType,
@@ -32,6 +33,7 @@ KINDS: dict[Any, Kind] = {
     TimestampNTZType: "timestamp_ntz",
     IntegralType: "whole",
     NumericType: "number",
+    NullType: "number",  # a column of nothing but NULL
     DateType: "date",
     BooleanType: "truth",
     StringType: "text",

@@ -107,21 +107,21 @@ def with_values(wanted: Sequence[str], known: Mapping[str, int]) -> list[str]:
     return [name for name in wanted if known[name]]
 
 
-def warn_of_gaps(
-    wanted: Sequence[str], known: Mapping[str, int], rows: int, complete: int
-) -> None:
+def warn_of_gaps(wanted: Sequence[str], known: Mapping[str, int], rows: int, complete: int) -> None:
     """Warn where less than half of the rows, or fewer than two, have all columns.
 
     known : as for `with_values`    complete : rows that have all
     """
-    if 2 * complete >= rows and complete > 1:
-        return
     if len(wanted) < 2:
         _warn("no dependency found: fewer than two columns have values")
         return
+    if 2 * complete >= rows and complete > 1:
+        return
     emptiest = sorted(wanted, key=lambda name: known[name])[:MOST_TOLD]
     gaps = ", ".join(
-        f"`{name}` ({1 - known[name] / rows:.0%} missing)" for name in emptiest if known[name] < rows
+        f"`{name}` ({1 - known[name] / rows:.0%} missing)"
+        for name in emptiest
+        if known[name] < rows
     )
     hint = f": {gaps}. Name `attributes` without them to look at more rows" if gaps else ""
     have = f"{complete:,} of {rows:,} rows have a finite number in every column{hint}"

@@ -44,6 +44,7 @@ class WindowQuery(ABC):
         if not isinstance(self.window, Range):
             frame.require_described()
         self.check_expressions()
+        object.__setattr__(self, "wanted", [self._of_numbers(w) for w in self.wanted])
         if not isinstance(self.window, Rows | Range | Delta):
             raise TypeError(f"`window` must be sf.Rows, sf.Range or sf.Delta; got {self.window!r}")
         if not self.orders:
@@ -68,6 +69,27 @@ class WindowQuery(ABC):
     @abstractmethod
     def check_expressions(self) -> None:
         """Raise for expressions that cannot be computed."""
+
+    @abstractmethod
+    def not_a_number(self, expression: str) -> str | None:
+        """Return the type of an expression, as errors show it; None for numbers."""
+
+    def _of_numbers(self, w: Wanted) -> Wanted:
+        """Return an aggregate of numbers: of other values, a count of those that are not NULL.
+
+        Raises TypeError for another aggregate of other values.
+        """
+        kind = None if w.expression is None else self.not_a_number(w.expression)
+        if kind is None:
+            return w
+        if w.function == "count":
+            return replace(w, expression=f"({w.expression}) = ({w.expression})")
+        argument, of = (
+            (f"`aggregates[{w.name!r}]`", f" for {w.function}") if w.name else ("`by`", "")
+        )
+        raise TypeError(
+            f"{argument}: `{w.expression}` must be of numbers{of}; it is {kind}: cast it before"
+        )
 
     def _check_time(self) -> None:
         if len(self.orders) != 1:
