@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from decimal import Decimal
 from itertools import product
 
 import numpy as np
@@ -272,3 +273,53 @@ def test_dependencies_discovered_for_other_attributes_are_left_out_of_an_imputat
     for wrong in ([*wanted, "y -> x : 0.1 -> 0.1"], [d for d in found if d.dependent == "x"]):
         with pytest.raises(ValueError, match="infers `x`, which is not one of the `attributes`"):
             sl.impute(rows, dependencies=wrong, **how)
+
+
+LONG = {
+    "whole": pa.array([2**53 + 1, 5], pa.int64()),
+    "negative": pa.array([-(2**60), 5], pa.int64()),
+    "decimal": pa.array([Decimal("1234567890123456.78"), Decimal("0.01")], pa.decimal128(38, 2)),
+}
+SHORT = {
+    "whole": pa.array([2**53, None], pa.int64()),
+    "decimal": pa.array([Decimal("1234567890123.45"), None], pa.decimal128(38, 18)),
+    "empty": pa.array([], pa.int64()),
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_numbers_that_a_double_rounds_are_warned_of(kind):
+    rows, window = (
+        pa.table({"at": at(0, 1), "x": LONG[kind]}),
+        {"window": sf.Rows(5), "order": "at"},
+    )
+    said = "`x` is .*doubles, which keep 15 digits and whole numbers up to 2"
+    for function in ("sum", "avg", "min", "max"):
+        with pytest.warns(UserWarning, match=said) as warned:
+            sl.window_aggregate(rows, {"m": f"{function}(x)"}, **window)
+        assert warned[0].filename == __file__
+    with pytest.warns(UserWarning, match=said):
+        sl.self_join(rows, on="x", within=1, probability=0.5, **window)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sl.window_aggregate(rows, {"n": "count(x)", "all": "count(*)"}, **window)
+
+
+@pytest.mark.parametrize("kind", SHORT)
+def test_numbers_that_a_double_holds_are_exact_and_not_warned_of(kind):
+    n = len(SHORT[kind])
+    rows = pa.table({"at": at(*range(n)), "x": SHORT[kind]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = sl.window_aggregate(rows, {"m": "sum(x)"}, window=sf.Rows(5), order="at")
+    expected = [float(SHORT[kind][0].as_py())] * n if n else []
+    assert [m["mean"] for m in found.column("m").to_pylist()] == expected
+
+
+def test_whole_numbers_as_times_and_orders_stay_exact():
+    times = [2**53 + 3, 2**53 + 1, 2**53 + 2]
+    rows = pa.table({"t": times, "a": [2**53 + 5 + i for i in range(3)], "v": [1.0, 2.0, 3.0]})
+    found = sl.reorder(rows, event_time="t", arrival="a", slack=2)
+    assert found.column("t").to_pylist() == sorted(times)
+    found = sl.window_aggregate(rows, {"m": "sum(v)"}, window=sf.Rows(1), order="t")
+    assert found.column("t").to_pylist() == sorted(times)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -148,7 +150,7 @@ def test_sql_counts_texts_and_refuses_numbers_of_them_when_it_is_planned(spark, 
         f"SELECT EXPECTED(MAX(label)) {window}",
         f"SELECT PROB(SUM(label) > 1) {window}",
     ):
-        with pytest.raises(sf.SqlError, match="label.* is string"):
+        with pytest.raises(sf.SqlError, match=r"label.* is string"):
             sf.sql(spark, text)
 
 
@@ -173,3 +175,18 @@ def test_a_column_without_a_value_is_left_out_of_the_discovery_with_a_warning(sp
     assert [str(d) for d in found] == expected
     with pytest.warns(UserWarning, match=r"only 30 of 100 rows .*`few` \(70% missing\)"):
         assert sf.discover_dependencies(history, ["x", "y", "few"])
+
+
+@pytest.mark.parametrize(("kind", "is_long"), [("DECIMAL(38, 2)", True), ("DECIMAL(15, 2)", False)])
+def test_decimals_with_more_digits_than_a_double_are_warned_of(rows, kind, is_long):
+    money = rows.selectExpr("made", f"CAST(0.25 AS {kind}) AS x")
+    window = {"window": HOUR, "order": "made"}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        (found,) = sf.window_aggregate(money, {"m": "sum(x)"}, **window).collect()
+        sf.self_join(money, on="x", within=1, probability=0.5, window=HOUR, order="made")
+        sf.window_aggregate(money, {"n": "count(x)"}, **window)
+    said = [w for w in caught if "`x` is decimal(38,2)" in str(w.message)]
+    assert len({w.lineno for w in said}) == (2 if is_long else 0)
+    assert all(w.filename == __file__ for w in said)
+    assert found.m["mean"] == 1.5

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from sfumato.local.model.frame import BY_US, ArrowFrame
 from sfumato.tables.reading.controlled import controlled_by
+from sfumato.tables.reading.digits import has_more_digits
 from sfumato.tables.reading.expressions import Expression
 from sfumato.tables.reading.input import Reading, of_window
 from sfumato.tables.reading.naming import Shown, without
@@ -33,12 +34,21 @@ class WindowPlan(WindowQuery):
     def check_expressions(self) -> None:
         assert self.parsed is not None  # or it has raised
 
-    def not_a_number(self, expression: str) -> str | None:
+    def more_digits(self, expression: str) -> str | None:
+        values = self._values_of(expression, self.frame.table)
+        return str(values.type) if values is not None and has_more_digits(values) else None
+
+    def _values_of(self, expression: str, rows: pa.Table) -> pa.Array | None:
+        """The values of an expression; None where reading them will raise."""
         assert self.parsed is not None
-        rows = self.frame.table.slice(0, 0)
         try:
-            cells = Tuples(rows).values_of_any_type(self.parsed[self.expressions.index(expression)])
-        except (TypeError, ValueError):  # reported where the values are read
+            return Tuples(rows).values_of_any_type(self.parsed[self.expressions.index(expression)])
+        except (TypeError, ValueError):
+            return None
+
+    def not_a_number(self, expression: str) -> str | None:
+        cells = self._values_of(expression, self.frame.table.slice(0, 0))
+        if cells is None:
             return None
         kind = cells.type
         known = is_number(kind) or pa.types.is_boolean(kind) or pa.types.is_timestamp(kind)

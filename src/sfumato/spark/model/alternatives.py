@@ -94,8 +94,8 @@ def existence(column: str | Column = ALTERNATIVES) -> Column:
     clipped to 1; a sum of several that misses 1 by no more than the roundings of its terms (2⁻⁵²
     each) is 1, so that ten tenths are certain. NULL where the alternatives are NULL, and where
     their probabilities are invalid: not numbers in [0, 1], or with a greater sum.
-    Inside an aggregate of Spark, as `F.min(sf.existence())`, give the aggregate an alias: Spark names
-    it after the whole expression.
+    Inside an aggregate of Spark, as `F.min(sf.existence())`, give the aggregate an alias: Spark
+    names it after the whole expression.
     Source: A, section 3; Neumaier (1974) for the compensation.
 
     >>> [round(row[0], 6) for row in uncertain.select(sf.existence()).collect()]

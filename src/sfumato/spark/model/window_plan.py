@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 
 from sfumato.operators.laws.aggregate import LARGEST
 from sfumato.spark.model.alternatives import ALTERNATIVES
-from sfumato.spark.model.frame import ADDED, SparkFrame
+from sfumato.spark.model.frame import ADDED, SparkFrame, is_long_decimal
 from sfumato.spark.model.names import Passed, column, named, renamed, unquoted
 from sfumato.spark.model.outside_text import check_expression, for_spark
 from sfumato.spark.model.per_alternative import attribute, evaluated, type_of_values
@@ -61,17 +61,24 @@ class WindowPlan(WindowQuery):
             self.frame.require_numbers("existence", [self.frame.one("existence", self.existence)])
 
     def not_a_number(self, expression: str) -> str | None:
+        kind = self._type_of(expression)
+        return None if isinstance(kind, AS_NUMBERS) else kind.simpleString()
+
+    def more_digits(self, expression: str) -> str | None:
+        kind = self._type_of(expression)
+        return kind.simpleString() if is_long_decimal(kind) else None
+
+    def _type_of(self, expression: str) -> DataType:
+        """The type of an expression's values, before they are cast."""
         frame, name = self.frame, unquoted(expression.strip())
         if frame.uncertain and name in frame.attributes:
-            kind = frame.attribute_type(name)
-        elif not frame.uncertain and name in frame.columns:
-            kind = frame.type(name)
-        elif frame.uncertain:
-            kind = type_of_values(frame.df, expression)
-        else:
-            safe = for_spark(expression, frame.df.sparkSession)
-            kind = frame.df.select(F.expr(safe)).schema[0].dataType
-        return None if isinstance(kind, AS_NUMBERS) else kind.simpleString()
+            return frame.attribute_type(name)
+        if not frame.uncertain and name in frame.columns:
+            return frame.type(name)
+        if frame.uncertain:
+            return type_of_values(frame.df, expression)
+        safe = for_spark(expression, frame.df.sparkSession)
+        return frame.df.select(F.expr(safe)).schema[0].dataType
 
     @property
     def time_type(self) -> DataType:

@@ -9,6 +9,7 @@ from typing import Any
 
 from sfumato.limits import check_alternatives
 from sfumato.tables.reading.controlled import MARKS
+from sfumato.tables.reading.digits import warn_of_digits
 from sfumato.tables.reading.forgetting import forget_after_of
 from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.shared_rows import SHARED, WINDOWS, warn_of_shared
@@ -74,22 +75,32 @@ class WindowQuery(ABC):
     def not_a_number(self, expression: str) -> str | None:
         """Return the type of an expression, as errors show it; None for numbers."""
 
+    @abstractmethod
+    def more_digits(self, expression: str) -> str | None:
+        """Return the type of an expression whose values a double may round; else None."""
+
     def _of_numbers(self, w: Wanted) -> Wanted:
         """Return an aggregate of numbers: of other values, a count of those that are not NULL.
 
         Raises TypeError for another aggregate of other values.
         """
-        kind = None if w.expression is None else self.not_a_number(w.expression)
-        if kind is None:
+        if w.expression is None:
             return w
+        argument, of = "`by`", ""
+        if w.name:
+            argument, of = f"`aggregates[{w.name!r}]`", f" for {w.function}"
+        kind = self.not_a_number(w.expression)
         if w.function == "count":
-            return replace(w, expression=f"({w.expression}) = ({w.expression})")
-        argument, of = (
-            (f"`aggregates[{w.name!r}]`", f" for {w.function}") if w.name else ("`by`", "")
-        )
-        raise TypeError(
-            f"{argument}: `{w.expression}` must be of numbers{of}; it is {kind}: cast it before"
-        )
+            text = w.expression
+            return w if kind is None else replace(w, expression=f"({text}) = ({text})")
+        if kind is not None:
+            raise TypeError(
+                f"{argument}: `{w.expression}` must be of numbers{of}; it is {kind}: cast it before"
+            )
+        digits = self.more_digits(w.expression)
+        if digits is not None:
+            warn_of_digits(argument, w.expression, digits)
+        return w
 
     def _check_time(self) -> None:
         if len(self.orders) != 1:
