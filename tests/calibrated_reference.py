@@ -24,7 +24,8 @@ class Learned:
     even: bool
     unit: float
     curve: np.ndarray  # [groups, q + 1]
-    tails: np.ndarray  # [groups, 2, TAIL]
+    tails: np.ndarray  # [groups, 2, TAIL + 1]
+    far: np.ndarray  # [groups]
 
 
 def learned(imputer, t) -> Learned:
@@ -33,7 +34,7 @@ def learned(imputer, t) -> Learned:
     return Learned(
         list(imputer.dependencies_of(t)), of.choice.least_donors, int(lending["narrowing"]),
         float(lending["sharpness"]), bool(lending["even"]), float(lending["unit"]),
-        of.curve[t], of.tails[t],
+        of.curve[t], of.tails[t], of.far[t],
     )  # fmt: skip
 
 
@@ -107,7 +108,7 @@ def distinct(values, weight):
 
 
 def raw_law(rows, scaled, centre, t, names, how):
-    """(values, weights, whether moved along a line, donors' range), before anything is corrected;
+    """(values, weights, whether most are repeated, donors' range), before anything is corrected;
     None without donors."""
     box = chosen_box(scaled, centre, names, how)
     if box is None:
@@ -116,10 +117,10 @@ def raw_law(rows, scaled, centre, t, names, how):
     values = rows[donors, t]
     extent = values.min(), values.max()
     law, weight = distinct(values, share)
-    moved = 2 * len(law) >= len(donors) and len(donors) >= 4 * (len(box) + 1)
-    if moved:
+    repeated = 2 * len(law) < len(donors)
+    if not repeated and len(donors) >= 4 * (len(box) + 1):
         law, weight = on_the_line(scaled, centre, box, donors, share, values), share
-    return law, weight, moved, extent
+    return law, weight, repeated, extent
 
 
 def calibrated_law(rows, scaled, centre, t, names, how, bounds):
@@ -127,26 +128,30 @@ def calibrated_law(rows, scaled, centre, t, names, how, bounds):
     raw = raw_law(rows, scaled, centre, t, names, how)
     if raw is None:
         return None
-    law, weight, moved, _ = raw
-    if moved:
+    law, weight, repeated, _ = raw
+    if not repeated:
         law = np.clip(law, *bounds)
     law, weight = distinct(law, weight)
     asked = {names.index(name) for dependency in how.dependencies for name in dependency.names}
     group = min(sum(np.isnan(centre[a]) for a in asked), len(how.curve) - 1)
-    curve, tails = how.curve[group], how.tails[group]
+    curve, tails, far = how.curve[group], how.tails[group], how.far[group]
     share = weight / weight.sum()
     deviation = np.sqrt(share @ (law - share @ law) ** 2)
     unit = np.hypot(how.unit, deviation)
     heights = np.interp(np.minimum(np.cumsum(share), 1.0), np.linspace(0, 1, curve.size), curve)
     prob = np.diff(np.concatenate([[curve[0]], heights[:-1], [curve[-1]]]))
     below, above = law[0] - tails[0] * unit, law[-1] + tails[1] * unit
-    if not moved:
+    if repeated:
         below, above = (nearest_known(x, rows[:, t], bounds) for x in (below, above))
     below = np.minimum(np.clip(below, *bounds), law[0])
     above = np.maximum(np.clip(above, *bounds), law[-1])
     values = np.concatenate([below, law, above])
     weights = np.concatenate(
-        [np.full(TAIL, curve[0] / TAIL), prob, np.full(TAIL, (1.0 - curve[-1]) / TAIL)]
+        [
+            np.append(np.full(TAIL, (curve[0] - far) / TAIL), far),
+            prob,
+            np.append(np.full(TAIL, (1.0 - curve[-1] - far) / TAIL), far),
+        ]
     )
     values, weights = distinct(values, weights)
     return values[weights > 0], weights[weights > 0]
@@ -162,11 +167,16 @@ def nearest_known(targets, values, bounds):
 
 
 def at_levels(law, prob, most):
-    """At most so many of the values, at even levels of probability from 5% to 95%, or nearer."""
+    """At most so many of the values, at even levels of probability from 5% to 95%, or nearer; of
+    many two at each end beyond."""
     if len(law) <= most:
         return law, prob
     lowest = max(0.05, 0.5 / most)
-    levels = np.linspace(lowest, 1.0 - lowest, most)
+    if most < 24:
+        levels = np.linspace(lowest, 1.0 - lowest, most)
+    else:
+        middle = np.linspace(0.05, 0.95, most - 4)
+        levels = np.concatenate([[0.005, 0.025], middle, [0.975, 0.995]])
     ends = np.concatenate([[0.0], (levels[1:] + levels[:-1]) / 2, [1.0]])
     places = np.searchsorted(np.cumsum(prob), levels - 1e-12)
     return distinct(law[np.minimum(places, len(law) - 1)], np.diff(ends))

@@ -50,6 +50,7 @@ from sfumato.spark.window_aggregate import window_aggregate as window_aggregate
 from sfumato.sql import explain as explain
 from sfumato.sql import sql as sql
 from sfumato.sql.text.errors import SqlError as SqlError
+from sfumato.tables.imputation.few_rows import FewRowsWarning as FewRowsWarning
 from sfumato.tables.reading.invalid_rows import InvalidRowsWarning as InvalidRowsWarning
 from sfumato.tables.reading.shared_rows import IndependenceWarning as IndependenceWarning
 from sfumato.warming.warm_up import warm_up as warm_up

@@ -12,7 +12,8 @@ import sfumato as sf
 from docs.pages import DOCS, blocks
 
 WITHOUT = {
-    "Imputation", "IndependenceWarning", "InvalidRowsWarning", "ReplaySource", "SqlError",
+    "FewRowsWarning", "Imputation", "IndependenceWarning", "InvalidRowsWarning", "ReplaySource",
+    "SqlError",
     "Timetable", "chart", "run_to_end", "warm_up", "watch",
 }  # fmt: skip
 """Names whose use is shown on pages: it writes files, waits, opens a port, or is no function."""

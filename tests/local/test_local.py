@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import warnings
 from datetime import datetime
 from io import BytesIO
 from itertools import product
@@ -241,6 +242,23 @@ def test_nothing_gives_nothing_in_the_same_columns():
         attributes="b",
     )
     assert imputed.column_names == ["a", "b", "alternatives", "imputed_by"]
+
+
+@pytest.mark.parametrize(("size", "says"), [(1, "has 1 complete row, "), (18, "at most 89%")])
+def test_a_repository_of_too_few_rows_warns_and_counts_the_rows_imputed(size, says):
+    past = pa.table({"a": [*map(float, range(size)), None], "b": [2.0] * (size + 1)})
+    rows = pa.table({"a": [2.0, 9.0, 3.0], "b": [None, None, 1.0]})
+    how = {"dependencies": "a -> b : 0.5 -> 0.5", "attributes": "b"}
+    with pytest.warns(sl.FewRowsWarning, match=says) as warned:
+        found = sl.impute(rows, repository=past, **how)
+    assert warned[0].filename == __file__
+    assert sl.counters(found)["sfumato_impute_1"]["few_rows"] == 2
+    enough = pa.concat_tables([past] * 19)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = sl.impute(rows, repository=enough, **how)
+        sl.impute(rows, repository=past, method="plain", **how)
+    assert sl.counters(found)["sfumato_impute_1"]["few_rows"] == 0
 
 
 def test_a_repository_may_be_a_parquet_file(tmp_path):

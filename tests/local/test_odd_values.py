@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from decimal import Decimal
 from itertools import product
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 import sfumato as sf
 import sfumato.local as sl
 from sfumato.error_points import DISTRIBUTIONS, standard_points
+from sfumato.operators.imputation.discovery import NothingDiscovered
 
 
 def at(*seconds):
@@ -167,3 +169,157 @@ def test_existence_is_rounded_to_one_and_zero_is_absent():
     assert sorted((r["left"]["id"], r["right"]["id"]) for r in pairs.to_pylist()) == [
         (1, 0), (2, 0), (2, 1)
     ]  # fmt: skip
+
+
+LABELS = pa.table(
+    {
+        "at": at(0, 1),
+        "alternatives": pa.array(
+            [
+                [{"prob": 0.7, "label": "cat", "x": 1.0}, {"prob": 0.3, "label": None, "x": 2.0}],
+                [{"prob": 0.5, "label": "dog", "x": 3.0}],
+            ]
+        ),
+    }
+)
+NAMES = pa.table({"at": at(0, 1), "label": ["cat", None], "x": [1.0, 2.0]})
+
+
+@pytest.mark.parametrize(("rows", "counts"), [(LABELS, [0.7, 1.2]), (NAMES, [1.0, 1.0])])
+def test_texts_are_counted_and_no_number_is_made_of_them(rows, counts):
+    window = {"window": sf.Rows(5), "order": "at"}
+    found = sl.window_aggregate(rows, {"n": "count(label)"}, **window)
+    assert [n["mean"] for n in found.column("n").to_pylist()] == pytest.approx(counts)
+    for function in ("sum", "avg", "min", "max", "boundary_sum"):
+        said = f"`aggregates\\['m'\\]`: `label` must be of numbers for {function}; it is string"
+        with pytest.raises(TypeError, match=said):
+            sl.window_aggregate(rows, {"m": f"{function}(label)"}, **window)
+    with pytest.raises(TypeError, match="for quantile; it is string"):
+        sl.window_aggregate(rows, {"m": "quantile(label, 0.5)"}, **window)
+    with pytest.raises(TypeError, match="`by`: `label` must be of numbers; it is string"):
+        sl.top_k(rows, 1, by="label", window=sf.Range("1 minute"), order="at")
+
+
+def test_a_column_of_nothing_but_null_is_one_of_numbers():
+    h = np.linspace(30.0, 90.0, 200)
+    how = {
+        "repository": pa.table({"humidity": h, "celsius": 40.0 - 0.3 * h}),
+        "dependencies": "humidity -> celsius : 0.05 -> 0.1",
+        "attributes": "celsius",
+    }
+    known = pa.array([None], pa.float64())
+    found = [
+        sl.impute(pa.table({"humidity": [60.0], "celsius": celsius}), **how)
+        for celsius in (pa.nulls(1), known)
+    ]
+    assert found[0].column("alternatives").equals(found[1].column("alternatives"))
+    nothing = pa.table({"at": at(0, 1), "x": pa.nulls(2)})
+    window = {"window": sf.Rows(5), "order": "at"}
+    answers = sl.window_aggregate(nothing, {"n": "count(x)", "m": "avg(x)"}, **window)
+    assert [n["mean"] for n in answers.column("n").to_pylist()] == [0.0, 0.0]
+    assert [m["mean"] for m in answers.column("m").to_pylist()] == [None, None]
+    assert sl.earlier_values(nothing, attributes="x", order="at").num_rows == 2
+    with pytest.raises(TypeError, match="must be a timestamp or whole microseconds; `x` is null"):
+        sl.reorder(nothing, event_time="x", arrival="at", slack=1)
+
+
+def history(**more):
+    x = np.random.default_rng(0).random(300)
+    return {"x": x, "y": 2.0 * x, **more}
+
+
+def discovered(columns, *arguments, **more):
+    return [str(d) for d in sl.discover_dependencies(pa.table(columns), *arguments, **more)]
+
+
+@pytest.mark.parametrize("empty", [np.full(300, np.nan), pa.nulls(300), np.full(300, np.inf)])
+def test_a_column_without_a_value_is_left_out_of_the_discovery_with_a_warning(empty):
+    expected = discovered(history())
+    assert expected
+    with pytest.warns(NothingDiscovered, match="`gust` left out: no row has a finite") as warned:
+        assert discovered(history(gust=empty)) == expected
+    assert warned[0].filename == __file__
+    with pytest.warns(NothingDiscovered, match="`gust` left out"):
+        found = discovered(history(gust=empty), ["x", "y", "gust"], dependents=["gust", "y"])
+    assert found == [each for each in expected if each.startswith("x -> y")]
+    with pytest.warns(NothingDiscovered, match="fewer than two columns have values"):
+        assert discovered(history(gust=empty), ["x", "gust"]) == []
+
+
+def test_discovery_says_when_few_rows_have_all_columns():
+    columns = history()
+    columns["gust"] = np.where(columns["x"] < 0.2, columns["x"], np.nan)
+    few = np.count_nonzero(columns["x"] < 0.2)
+    with pytest.warns(NothingDiscovered, match=rf"only {few} of 300 rows .*`gust` \(\d\d% miss"):
+        assert discovered(columns)
+    apart = {"x": np.where(columns["x"] < 0.5, 1.0, np.nan), "y": columns["y"]}
+    apart["y"] = np.where(columns["x"] < 0.5, np.nan, columns["y"])
+    with pytest.warns(NothingDiscovered, match="no dependency found: 0 of 300 rows"):
+        assert discovered(apart) == []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "x -> c : 0.2 -> 0" in discovered(history(c=np.ones(300)))
+
+
+def test_dependencies_discovered_for_other_attributes_are_left_out_of_an_imputation():
+    table = pa.table(history())
+    found = sl.discover_dependencies(table)
+    assert {d.dependent for d in found} == {"x", "y"}
+    how = {"repository": table, "attributes": "y"}
+    rows = pa.table({"x": [0.5], "y": [None]})
+    wanted = [d for d in found if d.dependent == "y"]
+    expected = sl.impute(rows, dependencies=wanted, **how)
+    assert sl.impute(rows, dependencies=found, **how).equals(expected)
+    for wrong in ([*wanted, "y -> x : 0.1 -> 0.1"], [d for d in found if d.dependent == "x"]):
+        with pytest.raises(ValueError, match="infers `x`, which is not one of the `attributes`"):
+            sl.impute(rows, dependencies=wrong, **how)
+
+
+LONG = {
+    "whole": pa.array([2**53 + 1, 5], pa.int64()),
+    "negative": pa.array([-(2**60), 5], pa.int64()),
+    "decimal": pa.array([Decimal("1234567890123456.78"), Decimal("0.01")], pa.decimal128(38, 2)),
+}
+SHORT = {
+    "whole": pa.array([2**53, None], pa.int64()),
+    "decimal": pa.array([Decimal("1234567890123.45"), None], pa.decimal128(38, 18)),
+    "empty": pa.array([], pa.int64()),
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_numbers_that_a_double_rounds_are_warned_of(kind):
+    rows, window = (
+        pa.table({"at": at(0, 1), "x": LONG[kind]}),
+        {"window": sf.Rows(5), "order": "at"},
+    )
+    said = "`x` is .*doubles, which keep 15 digits and whole numbers up to 2"
+    for function in ("sum", "avg", "min", "max"):
+        with pytest.warns(UserWarning, match=said) as warned:
+            sl.window_aggregate(rows, {"m": f"{function}(x)"}, **window)
+        assert warned[0].filename == __file__
+    with pytest.warns(UserWarning, match=said):
+        sl.self_join(rows, on="x", within=1, probability=0.5, **window)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sl.window_aggregate(rows, {"n": "count(x)", "all": "count(*)"}, **window)
+
+
+@pytest.mark.parametrize("kind", SHORT)
+def test_numbers_that_a_double_holds_are_exact_and_not_warned_of(kind):
+    n = len(SHORT[kind])
+    rows = pa.table({"at": at(*range(n)), "x": SHORT[kind]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = sl.window_aggregate(rows, {"m": "sum(x)"}, window=sf.Rows(5), order="at")
+    expected = [float(SHORT[kind][0].as_py())] * n if n else []
+    assert [m["mean"] for m in found.column("m").to_pylist()] == expected
+
+
+def test_whole_numbers_as_times_and_orders_stay_exact():
+    times = [2**53 + 3, 2**53 + 1, 2**53 + 2]
+    rows = pa.table({"t": times, "a": [2**53 + 5 + i for i in range(3)], "v": [1.0, 2.0, 3.0]})
+    found = sl.reorder(rows, event_time="t", arrival="a", slack=2)
+    assert found.column("t").to_pylist() == sorted(times)
+    found = sl.window_aggregate(rows, {"m": "sum(v)"}, window=sf.Rows(1), order="t")
+    assert found.column("t").to_pylist() == sorted(times)

@@ -182,7 +182,7 @@ def test_a_filter_counts_the_invalid_rows_that_it_drops(spark, tmp_path):
         ),
         (
             lambda d, w: sf.window_aggregate(d, {"m": "avg(k)"}, **w),
-            TypeError, "`aggregates['m']`: column `k` must be of numbers",
+            TypeError, "`aggregates['m']`: `k` must be of numbers",
         ),
         (
             lambda d, w: sf.window_aggregate(d, {"m": "avg(v)"}, existence="k", **w),

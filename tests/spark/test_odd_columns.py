@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -104,3 +106,87 @@ def test_columns_in_another_order_after_a_restart_are_refused_in_a_sentence(rows
     with pytest.raises(Exception, match="select the columns in the order that they had"):
         run("id", "x", "made", "arrival")
     run("id", "made", "arrival", "x")
+
+
+@pytest.fixture(scope="module")
+def labels(spark):
+    uncertain = spark.createDataFrame(
+        [(0, [(0.7, "cat", 1.0), (0.3, None, 2.0)]), (1, [(0.5, "dog", 3.0)])],
+        "s int, alternatives array<struct<prob: double, label: string, x: double>>",
+    ).selectExpr("timestamp_seconds(s) AS at", "alternatives")
+    certain = spark.sql(
+        "SELECT timestamp_seconds(0) AS at, 'cat' AS label UNION ALL "
+        "SELECT timestamp_seconds(1), NULL"
+    )
+    return {"uncertain": uncertain, "certain": certain}
+
+
+@pytest.mark.parametrize(("name", "counts"), [("uncertain", [0.7, 1.2]), ("certain", [1.0, 1.0])])
+@pytest.mark.parametrize("text", ["label", "upper(label)"])
+def test_texts_are_counted_and_no_number_is_made_of_them(labels, name, counts, text):
+    rows, window = labels[name], {"window": sf.Rows(5), "order": "at"}
+    found = sf.window_aggregate(rows, {"n": f"count({text})"}, **window).collect()
+    assert [row.n["mean"] for row in found] == pytest.approx(counts)
+    for function in ("sum", "avg", "max"):
+        with pytest.raises(TypeError, match=f"must be of numbers for {function}; it is string"):
+            sf.window_aggregate(rows, {"m": f"{function}({text})"}, **window)
+
+
+def test_measures_of_texts_say_so(labels):
+    for measure in (sf.expected("label"), sf.stddev("label"), sf.quantile("label", 0.5)):
+        with pytest.raises(Exception, match="the attribute `label` must be of numbers"):
+            labels["uncertain"].select(measure).collect()
+
+
+@pytest.mark.parametrize("name", ["uncertain", "certain"])
+def test_sql_counts_texts_and_refuses_numbers_of_them_when_it_is_planned(spark, labels, name):
+    labels[name].createOrReplaceTempView("labelled")
+    window = "FROM labelled [ROWS 5 ORDER at]"
+    assert len(sf.sql(spark, f"SELECT COUNT(label) AS n {window}").collect()) == 2
+    for text in (
+        "SELECT EXPECTED(label) FROM labelled",
+        "SELECT QUANTILE(label, 0.5) FROM labelled",
+        f"SELECT AVG(label) {window}",
+        f"SELECT EXPECTED(MAX(label)) {window}",
+        f"SELECT PROB(SUM(label) > 1) {window}",
+    ):
+        with pytest.raises(sf.SqlError, match=r"label.* is string"):
+            sf.sql(spark, text)
+
+
+def test_a_column_of_nothing_but_null_is_one_of_numbers(spark, rows):
+    history = spark.range(30).selectExpr("double(id) AS x", "id * 2D AS y")
+    missing = rows.selectExpr("x", "NULL AS y")
+    how = {"repository": history, "dependencies": "x -> y : 0.5 -> 0.5", "attributes": "y"}
+    assert sf.impute(missing, **how).where("imputed_by IS NOT NULL").count() == 6
+    (found,) = sf.window_aggregate(
+        rows.selectExpr("made", "NULL AS y"), {"n": "count(y)"}, window=HOUR, order="made"
+    ).collect()
+    assert found.n["mean"] == 0.0
+
+
+def test_a_column_without_a_value_is_left_out_of_the_discovery_with_a_warning(spark):
+    history = spark.range(100).selectExpr(
+        "id / 100 AS x", "id / 50 AS y", "double('NaN') AS gust", "IF(id < 30, id, NULL) AS few"
+    )
+    expected = [str(d) for d in sf.discover_dependencies(history, ["x", "y"])]
+    with pytest.warns(UserWarning, match="`gust` left out: no row has a finite number"):
+        found = sf.discover_dependencies(history, ["x", "y", "gust"])
+    assert [str(d) for d in found] == expected
+    with pytest.warns(UserWarning, match=r"only 30 of 100 rows .*`few` \(70% missing\)"):
+        assert sf.discover_dependencies(history, ["x", "y", "few"])
+
+
+@pytest.mark.parametrize(("kind", "is_long"), [("DECIMAL(38, 2)", True), ("DECIMAL(15, 2)", False)])
+def test_decimals_with_more_digits_than_a_double_are_warned_of(rows, kind, is_long):
+    money = rows.selectExpr("made", f"CAST(0.25 AS {kind}) AS x")
+    window = {"window": HOUR, "order": "made"}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        (found,) = sf.window_aggregate(money, {"m": "sum(x)"}, **window).collect()
+        sf.self_join(money, on="x", within=1, probability=0.5, window=HOUR, order="made")
+        sf.window_aggregate(money, {"n": "count(x)"}, **window)
+    said = [w for w in caught if "`x` is decimal(38,2)" in str(w.message)]
+    assert len({w.lineno for w in said}) == (2 if is_long else 0)
+    assert all(w.filename == __file__ for w in said)
+    assert found.m["mean"] == 1.5

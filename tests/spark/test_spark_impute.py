@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from itertools import pairwise, permutations
 
 import numpy as np
@@ -135,7 +136,7 @@ def test_streams_have_the_same_alternatives_and_their_counts_add_up(spark, tmp_p
     )
     expected = expected_rows(imputer, objects[:, [1, 2, 0]])
     assert got_rows(collected) == expected
-    counts = dict.fromkeys(["rows", "complete", "imputed", "unimputable", "beyond"], 0)
+    counts = dict.fromkeys(["rows", "complete", "imputed", "unimputable", "beyond", "few_rows"], 0)
     for progress in query.recentProgress:
         for name, row in progress.observedMetrics.items():
             assert name.startswith("sfumato_impute_")
@@ -143,6 +144,7 @@ def test_streams_have_the_same_alternatives_and_their_counts_add_up(spark, tmp_p
     assert counts["rows"] == 400 == counts["complete"] + counts["imputed"] + counts["unimputable"]
     assert counts["complete"] == sum(by is None for _, by in expected.values()) > 0
     assert counts["unimputable"] == sum(law is None for law, _ in expected.values()) > 0
+    assert counts["few_rows"] == 0
     assert counts["beyond"] == int(imputer.impute(objects[:, [1, 2, 0]]).beyond.any(axis=1).sum())
 
 
@@ -316,3 +318,26 @@ def test_real_gaps_are_imputed_or_marked_and_nothing_becomes_0(
         kept = ~got["unimputable"] & ~got[f"no_{attribute}"]
         assert (low[kept] == high[kept]).all()
         assert (low[kept] == got[attribute][kept]).all()
+
+
+def test_a_repository_of_too_few_rows_warns_and_counts_the_rows_imputed(spark, tmp_path):
+    history = spark.range(18).selectExpr("double(id) AS a", "id * 2D AS b")
+    spark.range(4).selectExpr("double(id) AS a", "IF(id = 0, 1D, NULL) AS b").write.parquet(
+        str(tmp_path / "rows")
+    )
+    rows = spark.readStream.schema("a double, b double").parquet(str(tmp_path / "rows"))
+    how = {"dependencies": "a -> b : 0.5 -> 0.5", "attributes": "b"}
+    with pytest.warns(sf.FewRowsWarning, match="has 18 complete rows") as warned:
+        filled = sf.impute(rows, repository=history, name="few", **how)
+    assert warned[0].filename == __file__
+    query = (
+        filled.writeStream.format("noop").trigger(availableNow=True)
+        .option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    )  # fmt: skip
+    query.awaitTermination()
+    counted = [progress.observedMetrics["sfumato_impute_few"] for progress in query.recentProgress]
+    assert sum(row["few_rows"] for row in counted) == 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", sf.FewRowsWarning)
+        sf.impute(rows, repository=history.union(history.limit(1)), **how)
+        sf.impute(rows, repository=history, method="plain", **how)

@@ -76,6 +76,11 @@ def test_unknown_names_are_pointed_at_with_the_likely_one(tables, text, word, su
             "in a subquery",
         ),
         ("SELECT id FROM s [ROWS 5] HAVING PROB(id > 1) > 0.5", "(id > 1)", "one aggregate"),
+        (
+            "SELECT PROB(COUNT(*) = 2 AND SUM(x) > 5) FROM s [ROWS 5]",
+            "(COUNT(*) = 2 AND SUM(x) > 5)",
+            "COUNT(*), SUM(x) are 2: their joint distribution is not computed",
+        ),
         ("SELECT AVG(x) FROM s", "AVG", "AVG(EXPECTED(x))"),
         ("SELECT COUNT(DISTINCT t.x) FROM s t", "COUNT", "not supported yet"),
         ("SELECT * FROM s JOIN r ON s.x = r.x", "s", "SIMILARITY JOIN"),

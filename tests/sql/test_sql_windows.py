@@ -190,6 +190,38 @@ def test_uncertain_aggregates_have_numbers_probabilities_and_conditions(tables):
         assert row["total"]["mean"] == pytest.approx(other["total"]["mean"])
 
 
+CONDITIONS = {
+    "AVG(pay) > 3000 AND avg( PAY ) < 5000": lambda pays: 3000 < np.mean(pays) < 5000,
+    "AVG(pay) BETWEEN 3000 AND 5000": lambda pays: 3000 <= np.mean(pays) <= 5000,
+    "NOT AVG(pay) BETWEEN 3000 AND 5000": lambda pays: not 3000 <= np.mean(pays) <= 5000,
+    "COUNT(*) > 2 OR count( * ) = 1": lambda pays: len(pays) > 2 or len(pays) == 1,
+    "MAX(p.pay) = 4000 OR NOT (MAX(pay) < 8000 AND max(pay) > 0)": (
+        lambda pays: max(pays) == 4000 or not 0 < max(pays) < 8000
+    ),
+    "SUM(pay) IN (2000, 8000) OR ABS(SUM(pay) - 14000) < 1000": (
+        lambda pays: sum(pays) in (2000, 8000) or abs(sum(pays) - 14000) < 1000
+    ),
+}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_a_condition_on_one_aggregate_may_name_it_several_times(spark, condition):
+    pays = [2000.0 * i for i in range(5)]
+    spark.range(5).selectExpr(
+        "timestamp_seconds(id) AS at", "id * 2000D AS pay", "0.5D AS existence"
+    ).createOrReplaceTempView("p")
+    expected = 0.0
+    for world in range(1, 2**5):
+        present = [pay for i, pay in enumerate(pays) if world >> i & 1]
+        expected += CONDITIONS[condition](present) / 2**5
+    by_hand = pytest.approx(expected, abs=1e-12)
+    [row] = sql(spark, f"SELECT PROB({condition}) AS c FROM p [RANGE 1 hour WATTR at]").collect()
+    assert row.c == by_hand
+    having = "SELECT window FROM p [RANGE 1 hour WATTR at] HAVING PROB({}) >= {}"
+    assert sql(spark, having.format(condition, expected - 0.01)).count() == 1
+    assert sql(spark, having.format(condition, expected + 0.01)).count() == 0
+
+
 def test_a_filter_on_uncertain_values_stands_before_the_window(tables):
     spark = tables["spark"]
     got = sql(

@@ -24,10 +24,12 @@ from sfumato.local.similarity_join import similarity_join
 from sfumato.local.top_k import top_k
 from sfumato.local.where import where
 from sfumato.local.window_aggregate import window_aggregate
+from sfumato.tables.imputation.few_rows import FewRowsWarning
 from sfumato.tables.reading.invalid_rows import InvalidRowsWarning
 from sfumato.tables.reading.shared_rows import IndependenceWarning
 
 __all__ = [
+    "FewRowsWarning",
     "Imputation",
     "IndependenceWarning",
     "InvalidRowsWarning",

@@ -13,7 +13,12 @@ from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.discovery import EPSILONS
 from sfumato.operators.imputation.discovery import discover_dependencies as discover
 from sfumato.tables.imputation.imputation import complete_columns
-from sfumato.tables.imputation.query import discovered_of
+from sfumato.tables.imputation.query import (
+    dependents_left,
+    discovered_of,
+    warn_of_gaps,
+    with_values,
+)
 from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.reading.types import as_doubles, floats_of
 
@@ -40,13 +45,18 @@ def discover_dependencies(
     Raises ValueError or TypeError for wrong arguments.
     """
     frame = repository_frame(repository)
-    wanted = discovered_of(frame, attributes, max_rows)
-    columns = frame.resolved("attributes", wanted)
-    numbers = [as_doubles(frame.table.column(of), f"`{of}`") for of in columns]
-    rows = pa.table(numbers, names=wanted)
-    whole = np.isfinite(np.stack([floats_of(column) for column in numbers])).all(axis=0)
-    rows = rows.filter(pa.array(whole))
-    if not rows.num_rows:
+    asked = discovered_of(frame, attributes, max_rows)
+    columns = dict(zip(asked, frame.resolved("attributes", asked), strict=True))
+    numbers = {name: as_doubles(frame.table.column(of), f"`{of}`") for name, of in columns.items()}
+    finite = {name: np.isfinite(floats_of(column)) for name, column in numbers.items()}
+    known = {name: int(np.count_nonzero(each)) for name, each in finite.items()}
+    wanted = with_values(asked, known)
+    whole = np.ones(frame.table.num_rows, np.bool_)
+    for name in wanted:
+        whole &= finite[name]
+    rows = pa.table([numbers[name] for name in wanted], names=wanted).filter(pa.array(whole))
+    warn_of_gaps(wanted, known, whole.size, rows.num_rows)
+    if rows.num_rows < 2 or len(wanted) < 2:
         return []
     extents = {}
     for name in wanted:
@@ -55,7 +65,7 @@ def discover_dependencies(
     return discover(
         complete_columns(_few(rows, max_rows, seed), wanted),
         names=wanted,
-        dependents=dependents,
+        dependents=dependents_left(dependents, asked, wanted),
         within=within,
         confidence=confidence,
         epsilons=epsilons,

@@ -15,7 +15,7 @@ from sfumato.local.model.frame import ArrowFrame, frame_of
 from sfumato.local.model.imputation import Imputation
 from sfumato.local.model.kind import same_kind
 from sfumato.operators.imputation.dependency import Dependency
-from sfumato.tables.imputation.arguments import BEYOND, IMPUTED_BY
+from sfumato.tables.imputation.arguments import BEYOND, FEW_ROWS, IMPUTED_BY
 from sfumato.tables.imputation.imputation import UNIMPUTABLE, impute_table
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.types import as_doubles, floats_of
@@ -61,6 +61,7 @@ def impute(
             (ALTERNATIVES, pa.list_(pa.struct(alternative))),
             (IMPUTED_BY, pa.string()),
             (BEYOND, pa.bool_()),
+            (FEW_ROWS, pa.bool_()),
         ]
     ).empty_table()
     parts = [part for _, part in impute_table(imputation.imputer, values, existence)]
@@ -89,5 +90,6 @@ def _counted(added: pa.Table) -> tuple[dict[str, int], dict[str, int]]:
         "imputed": added.num_rows - complete - lacking,
         "unimputable": lacking,
         "beyond": pc.sum(added.column(BEYOND)).as_py() or 0,
+        "few_rows": pc.sum(added.column(FEW_ROWS)).as_py() or 0,
     }
     return counts, {str(reason["values"]): reason["counts"] for reason in reasons}

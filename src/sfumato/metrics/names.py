@@ -174,6 +174,7 @@ COUNTED = {
     "imputed": "rows whose values were imputed",
     "unimputable": "rows that no dependency could complete",
     "beyond": "donors too far apart for a dependency to hold",
+    "few_rows": "rows imputed from too few rows to show a range of probability 90%",
     "completed": "rows of a join that were imputed in full",
     "refined": "pairs of incomplete rows that were compared",
     "rejected": "rows left out because their rule has more than probability 1",

@@ -13,7 +13,12 @@ from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.imputation import arrow_of, check_repository, frame_of
 from sfumato.spark.model.names import column
 from sfumato.tables.imputation.imputation import complete_columns
-from sfumato.tables.imputation.query import discovered_of
+from sfumato.tables.imputation.query import (
+    dependents_left,
+    discovered_of,
+    warn_of_gaps,
+    with_values,
+)
 
 
 def discover_dependencies(
@@ -41,6 +46,9 @@ def discover_dependencies(
     within, ..., sample, seed : see `operators.imputation.discovery`; by default scaled
         by their minimum and extent over the whole repository, as `sfumato.impute` does
 
+    A column in which no row has a finite number is left out, with a warning. Another one says when
+    less than half of the rows have all columns.
+
     Returns `sfumato.Dependency` with confidence, support and spread as seen in the sample. Runs
     Spark jobs when it is called. Raises ValueError or TypeError for wrong arguments.
 
@@ -51,15 +59,28 @@ def discover_dependencies(
     df = repository
     if isinstance(df, str | Path):
         df = frame_of(df, SparkSession.active())
-    wanted = discovered_of(SparkFrame(df), attributes, max_rows)
-    rows = df.select(*(column(name).cast("double").alias(name) for name in wanted))
-    for name in wanted:  # NaN counts as greater than every number in Spark
-        rows = rows.where(F.abs(column(name)) < float("inf"))
+    asked = discovered_of(SparkFrame(df), attributes, max_rows)
+    rows = df.select(*(column(name).cast("double").alias(name) for name in asked))
+    # NaN counts as greater than every number in Spark.
+    finite = {name: F.abs(column(name)) < float("inf") for name in asked}
+    counted = rows.agg(F.count(F.lit(1)), *(F.count_if(each) for each in finite.values())).first()
+    assert counted is not None
+    total, known = counted[0], dict(zip(asked, counted[1:], strict=True))
+    wanted = with_values(asked, known)
+    rows = rows.select(*map(column, wanted))
+    for name in wanted:
+        rows = rows.where(finite[name])
+    if len(wanted) < 2:
+        warn_of_gaps(wanted, known, total, 0)
+        return []
     ends = rows.agg(
+        F.count(F.lit(1)).alias("complete"),
         *(F.min(column(name)).alias(f"low{i}") for i, name in enumerate(wanted)),
         *(F.max(column(name)).alias(f"high{i}") for i, name in enumerate(wanted)),
     ).first()
-    if ends is None or ends["low0"] is None:
+    assert ends is not None
+    warn_of_gaps(wanted, known, total, ends["complete"])
+    if ends["complete"] < 2:
         return []
     extents = {
         name: (ends[f"low{i}"], (ends[f"high{i}"] - ends[f"low{i}"]) or 1.0)
@@ -70,7 +91,7 @@ def discover_dependencies(
     return discover(
         complete_columns(few, wanted),
         names=wanted,
-        dependents=dependents,
+        dependents=dependents_left(dependents, asked, wanted),
         within=within,
         confidence=confidence,
         epsilons=epsilons,

@@ -16,7 +16,7 @@ from sfumato.spark.model.imputation import Imputation, PreparedRepository
 from sfumato.spark.model.names import Passed, column, under_fixed_names, without_constraints
 from sfumato.spark.model.validity import clipped
 from sfumato.spark.runtime.run_operator import metrics_name
-from sfumato.tables.imputation.arguments import BEYOND, IMPUTED_BY
+from sfumato.tables.imputation.arguments import BEYOND, FEW_ROWS, IMPUTED_BY
 from sfumato.tables.imputation.imputation import UNIMPUTABLE, impute_table, numbers_of
 
 
@@ -64,7 +64,9 @@ def impute(
 
     The observed metrics ``sfumato_impute_N`` count rows, which are complete + imputed +
     unimputable, and beyond: imputed rows whose donors lie farther apart than twice the epsilon of
-    the dependencies, so that they do not hold there.
+    the dependencies, so that they do not hold there; and few_rows: rows imputed from a repository
+    of fewer than 19 complete rows, of which `sf.FewRowsWarning` warns when this is called. So few
+    show no range of probability 90%, and the calibrated one is extrapolated.
 
     The repository is read when this is called, whole, into the driver's memory, and prepared: a
     job of Spark that collects it (nothing else of the query is started). It goes to the workers
@@ -103,6 +105,7 @@ def impute_frame(df: DataFrame, imputation: Imputation, name: str | None = None)
     passed, own = Passed(df.schema, df.columns), len(df.columns)
     answers = passed.named().add(ALTERNATIVES, _alternatives(settings.attributes))
     answers = answers.add(IMPUTED_BY, StringType()).add(BEYOND, BooleanType())
+    answers = answers.add(FEW_ROWS, BooleanType())
     read = without_constraints(under_fixed_names(df.select("*", *wanted)))
     done = read.mapInArrow(_worker(prepared, own), answers)
     observed = _observed(done, metrics_name("impute", name))
@@ -116,7 +119,7 @@ def _worker(prepared: PreparedRepository, own: int):  # type: ignore[no-untyped-
     """
 
     def imputed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        imputer, names = prepared.newest(), (ALTERNATIVES, IMPUTED_BY, BEYOND)
+        imputer, names = prepared.newest(), (ALTERNATIVES, IMPUTED_BY, BEYOND, FEW_ROWS)
         values_end = own + len(imputer.names)
         for batch in batches:
             table = pa.table(batch)
@@ -156,4 +159,5 @@ def _observed(df: DataFrame, metrics_name: str) -> DataFrame:
         counted(by.isNotNull() & ~unimputable, "imputed"),
         counted(unimputable, "unimputable"),
         counted(F.col(BEYOND), "beyond"),
+        counted(F.col(FEW_ROWS), "few_rows"),
     )

@@ -178,17 +178,29 @@ def test_a_curve_counts_ranks_and_tails_are_quarters_of_what_lies_beyond():
     rng = np.random.default_rng(3)
     ranks = rng.beta(2.0, 3.0, 400)
     beyond = np.sort(np.concatenate([-rng.random(30), rng.random(50) * 2.0]))
-    curve, tails = curve_of(ranks, beyond, 20, 10.0)
+    curve, tails, far = curve_of(ranks, beyond, 20, 10.0)
     steps = np.histogram(ranks, np.linspace(0, 1, 21))[0] + 0.5
-    np.testing.assert_allclose(np.diff(curve), steps / 490, atol=1e-15)
-    assert curve[0] == pytest.approx(30 / 490)
-    assert curve[-1] == pytest.approx(1 - 50 / 490)
+    np.testing.assert_allclose(np.diff(curve), steps / 410 * 400 / 482, atol=1e-15)
+    assert curve[0] == pytest.approx(31 / 482)
+    assert curve[-1] == pytest.approx(1 - 51 / 482)
+    assert far == 1 / 482
     below, above = -beyond[beyond < 0][::-1], beyond[beyond > 0]
-    assert tails[0].tolist() == [below[int(30 * q)] for q in (0.125, 0.375, 0.625, 0.875)]
-    assert tails[1].tolist() == [above[int(50 * q)] for q in (0.125, 0.375, 0.625, 0.875)]
-    curve, tails = curve_of(np.empty(0), np.empty(0), 20, 10.0)
+    farthest = max(below[-1], above[-1])
+    quarters = (0.125, 0.375, 0.625, 0.875)
+    assert tails[0].tolist() == [*(below[int(30 * q)] for q in quarters), farthest]
+    assert tails[1].tolist() == [*(above[int(50 * q)] for q in quarters), farthest]
+    curve, tails, far = curve_of(np.empty(0), np.empty(0), 20, 10.0)
     np.testing.assert_allclose(curve, np.linspace(0, 1, 21))
     assert not tails.any()
+    assert far == 0.0
+
+
+@pytest.mark.parametrize(("rows", "times"), [(2, 199 / 3), (5, (199 / 6) ** 0.5), (199, 1.0)])
+def test_the_far_ends_of_tails_are_the_farther_the_fewer_rows_were_left_out(rows, times):
+    curve, tails, far = curve_of(np.empty(0), np.linspace(-3.0, 2.0, rows), 20, 10.0)
+    assert tails[0, -1] == tails[1, -1] == pytest.approx(3.0 * times)
+    assert far == 1 / (rows + 2)
+    assert np.diff(curve) == pytest.approx(0.0)
 
 
 def range_of(values, prob, probability):

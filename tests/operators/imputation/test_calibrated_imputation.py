@@ -155,6 +155,68 @@ def test_boxes_enclose_what_is_imputed():
         assert low[i, 0] <= values.min() <= values.max() <= high[i, 0]
 
 
+NOISES = {
+    "normal": lambda rng, n: rng.normal(0.0, 1.0, n),
+    "heavy": lambda rng, n: rng.standard_t(2, n),
+    "skewed": lambda rng, n: rng.exponential(1.0, n),
+    "whole": lambda rng, n: rng.poisson(2.0, n) * 1.0,
+}
+
+
+def held_of_few(noise, size, levels, repetitions, lacking=False):
+    """The shares of values in central ranges of these levels, with few rows in the repository."""
+    held = []
+    for seed in range(repetitions):
+        rng = np.random.default_rng([seed, size])
+
+        def draw(n, rng=rng):
+            x = rng.uniform(0.0, 10.0, n)
+            return np.column_stack([x, 2.0 * x + NOISES[noise](rng, n)])
+
+        repository, objects = draw(size), draw(20)
+        gaps = objects.copy()
+        gaps[:, 1 - lacking :] = np.nan
+        found = Imputer(repository, ["x -> y : 0.1 -> 0.2"], ["y"], names=["x", "y"])
+        pairs = list(zip(laws_of(found, gaps), objects[:, 1], strict=True))
+        held.append([[within(law, y, level) for law, y in pairs] for level in levels])
+    return np.mean(held, axis=(0, 2))
+
+
+def laws_of(imputer, gaps):
+    done = imputer.impute(gaps)
+    for i in range(len(gaps)):
+        part = slice(done.offsets[i], done.offsets[i + 1])
+        yield done.values[part, 0], done.prob[part]
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("size", [2, 3, 5, 7, 8, 10, 20, 30, 60])
+def test_ranges_hold_as_many_values_as_they_say_however_few_rows_there_are(noise, size):
+    levels = (0.5, 0.8, 0.9, 0.95, 0.99)
+    held = held_of_few(noise, size, levels, 40)
+    assert (held >= np.array(levels) - [0.1, 0.05, 0.03, 0.03, 0.04]).all()
+
+
+@pytest.mark.parametrize("size", [2, 5, 10, 30])
+def test_ranges_of_few_rows_hold_what_they_say_without_a_determinant_too(size):
+    levels = (0.5, 0.8, 0.9, 0.95)
+    held = held_of_few("normal", size, levels, 40, lacking=True)
+    assert (held >= np.array(levels) - [0.1, 0.06, 0.04, 0.05]).all()
+
+
+def test_the_range_of_99_percent_stays_with_two_missing_attributes():
+    rng = np.random.default_rng(5)
+    rows_of = lambda n: np.column_stack([x := rng.random(n), x + rng.normal(size=n), rng.random(n)])  # noqa: E731
+    repository, objects = rows_of(2000), rows_of(400)
+    dependencies = ["x -> y : 0.1 -> 0.2", "x -> z : 0.1 -> 0.2"]
+    found = Imputer(repository, dependencies, ["y", "z"], names=["x", "y", "z"])
+    gaps = objects.copy()
+    gaps[:, 1:] = np.nan
+    pairs = list(zip(laws_of(found, gaps), objects[:, 1], strict=True))
+    assert np.mean([within(law, y, 0.99) for law, y in pairs]) > 0.97
+    assert np.mean([within(law, y, 0.9) for law, y in pairs]) == pytest.approx(0.9, abs=0.04)
+
+
 def test_methods_are_named():
     with pytest.raises(ValueError, match="`method` must be one of calibrated, plain"):
         imputer_of(50, method="best")

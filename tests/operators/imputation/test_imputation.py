@@ -362,7 +362,8 @@ def test_small_attributes_keep_all_their_values():
 
 def test_a_product_beyond_all_bounds_is_merged_and_says_so():
     rows = np.random.default_rng(0).random((2000, 3))
-    done = plain(rows, [], names="abc").impute([[np.nan, np.nan, 0.0], [np.nan, 0.0, 0.0]])
+    imputer = plain(rows, [], names="abc", max_alternatives=100_000)
+    done = imputer.impute([[np.nan, np.nan, 0.0], [np.nan, 0.0, 0.0]])
     assert np.diff(done.offsets).tolist() == [256 * 256, 2000]
     assert (done.error[0, :2] > 0).all()
     assert not done.error[1].any()

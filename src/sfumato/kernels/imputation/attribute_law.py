@@ -4,7 +4,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import sort_pairs, sort_slots
 from sfumato.kernels.compile import lean, lean_inline
-from sfumato.kernels.imputation.calibration import calibrate, deviation_of, group_of
+from sfumato.kernels.imputation.calibration import calibrate, deviation_of, group_of, widen_few
 from sfumato.kernels.imputation.dependency_choice import MARGINAL, interval_of_nodes
 from sfumato.kernels.imputation.local_line import DONORS_A_SLOPE, move_along_line
 from sfumato.kernels.imputation.nearest_donors import find_donors
@@ -54,8 +54,12 @@ def _sorted_values(values, share, n, law, weight):
 
 
 @lean
-def _nearest_law(repository, t, n, asked, nodes, scratch):
-    """Values that the n nearest donors lend, ascending, and their shares; how many."""
+def _nearest_law(repository, t, n, asked, nodes, scratch, left_out):
+    """Values that the n nearest donors lend, ascending, and their shares; how many.
+
+    Where all other rows lend, a row left out is moved along a line as an object is, to which one
+    row more lends.
+    """
     moved, first, about = scratch.moved, repository.first_value[t], scratch.about[t]
     law, weight = scratch.law[t], scratch.weight[t]
     for i in range(n):
@@ -63,7 +67,9 @@ def _nearest_law(repository, t, n, asked, nodes, scratch):
     k = _sorted_values(moved, scratch.share, n, law, weight)
     about.spread = law[k - 1] - law[0]
     about.low, about.high = interval_of_nodes(repository, t, scratch.search, nodes)
-    about.moved = 2 * k >= n and n >= DONORS_A_SLOPE * (asked + 1)
+    about.repeated = 2 * k < n
+    short = left_out >= 0 and n == repository.row_codes.shape[1] - 1
+    about.moved = not about.repeated and n + short >= DONORS_A_SLOPE * (asked + 1)
     if about.moved:
         move_along_line(repository, t, asked, n, scratch, about.low, about.high)
         k = _sorted_values(moved, scratch.share, n, law, weight)
@@ -92,7 +98,7 @@ def attribute_law(repository, t, chosen, scratch, left_out):
     else:
         n, asked, nodes = find_donors(repository, t, chosen, scratch, left_out)
         if repository.choice.most_donors > 0:
-            k = _nearest_law(repository, t, n, asked, nodes, scratch)
+            k = _nearest_law(repository, t, n, asked, nodes, scratch, left_out)
         else:
             values = repository.values[first:last]
             k = _distinct(repository.codes[t], values, n, scratch, law, weight)
@@ -108,7 +114,9 @@ def attribute_law(repository, t, chosen, scratch, left_out):
 def calibrated_law(repository, t, chosen, scratch):
     """`attribute_law`, as probabilities where the nearest donors lend; how many donors."""
     n = attribute_law(repository, t, chosen, scratch, -1)
-    if repository.choice.most_donors > 0 and chosen != MARGINAL:
+    if repository.choice.most_donors > 0 and chosen == MARGINAL:
+        scratch.sizes[t] = widen_few(repository, t, scratch.sizes[t], scratch)
+    elif repository.choice.most_donors > 0:
         law, weight, about = scratch.law[t], scratch.weight[t], scratch.about[t]
         k, group = scratch.sizes[t], group_of(repository, t, scratch.scaled)
         about.deviation = deviation_of(law, weight, k, about.total)

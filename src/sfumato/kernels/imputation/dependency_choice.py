@@ -147,7 +147,8 @@ def interval_of_nodes(repository, t, search, count):
             least = min(least, repository.code_low[t, node])
             most = max(most, repository.code_high[t, node])
     low, high = values[first + least] - margin, values[first + most] + margin
-    return max(low, values[first]), min(high, values[last])
+    outside = repository.lending[t].outside
+    return max(low, values[first] - outside), min(high, values[last] + outside)
 
 
 @lean

@@ -9,8 +9,8 @@ from sfumato.kernels.imputation.donor_tree import BoxSearch, DonorTree, new_sear
 
 # How the nearest donors of an attribute lend: `sharpness`, `even`, see `nearest_donors`;
 # `narrowing`: so many dependencies narrow together, each further one only stands in; `unit`, of
-# distances beyond the donors, and `margin`, the farthest that a value may lie beyond the nodes met:
-# see `calibration`.
+# distances beyond the donors, and `margin`, the farthest that a value may lie beyond the nodes met,
+# and `outside`, beyond all values of the repository: see `calibration`.
 LENDING = np.dtype(
     [
         ("sharpness", np.float64),
@@ -18,12 +18,13 @@ LENDING = np.dtype(
         ("narrowing", np.int64),
         ("unit", np.float64),
         ("margin", np.float64),
+        ("outside", np.float64),
     ],
     align=True,
 )
 # What is known of an attribute's law beside its values: the sum of their weights; how far the
-# donors' values lie apart; the standard deviation; whether values were moved along a line; between
-# what they must stay.
+# donors' values lie apart; the standard deviation; whether values were moved along a line; whether
+# most of them are equal to another one; between what they must stay.
 ABOUT = np.dtype(
     [
         ("total", np.float64),
@@ -32,10 +33,11 @@ ABOUT = np.dtype(
         ("low", np.float64),
         ("high", np.float64),
         ("moved", np.bool_),
+        ("repeated", np.bool_),
     ],
     align=True,
 )
-TAIL = 4  # values of a tail, see `calibration`
+TAIL = 4  # values of a tail, and one more at its far end, see `calibration`
 
 
 class Choice(NamedTuple):
@@ -68,7 +70,8 @@ class Repository(NamedTuple):
     shift, span : float64[D], scaled = (value - shift) / span
     asks : bool[T, D], the attributes that some dependency of a tree asks about
     choice : `Choice`    lending : LENDING[T]
-    curve, tails : float64[T, g, q + 1], float64[T, g, 2, s], see `calibration`
+    curve, tails : float64[T, g, q + 1], float64[T, g, 2, TAIL + 1], see `calibration`
+    far : float64[T, g], the probability of each of the two values at the far ends
     """
 
     columns: np.ndarray
@@ -98,13 +101,14 @@ class Repository(NamedTuple):
     lending: np.ndarray
     curve: np.ndarray
     tails: np.ndarray
+    far: np.ndarray
 
 
 class Scratch(NamedTuple):
     """Room to work in, for one object at a time; see `new_scratch`.
 
     scaled : float64[D], the object    search : the box asked about, and what was found in it
-    law, weight : float64[T, P + 2 TAIL], of each attribute the values, ascending, and how many
+    law, weight : float64[T, P + 2 TAIL + 2], of each attribute the values, ascending, and how many
         donors have each; sizes of them, int64[T]    about : ABOUT[T]
     missing : bool[T], which of them the object's alternatives are made of
     distance, share, moved, line : of the nearest donors, see `nearest_donors`, `local_line`
@@ -141,8 +145,8 @@ def new_scratch(repository):
         places=np.empty(places + 1, np.int64),
         ranks=np.empty(places + 1, np.int64),
         tally=np.zeros(longest, np.int64),
-        law=np.empty((trees, places + 2 * TAIL)),
-        weight=np.empty((trees, places + 2 * TAIL)),
+        law=np.empty((trees, places + 2 * TAIL + 2)),
+        weight=np.empty((trees, places + 2 * TAIL + 2)),
         sizes=np.empty(trees, np.int64),
         about=np.empty(trees, ABOUT),
         limits=np.empty(trees, np.int64),

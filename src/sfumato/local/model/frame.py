@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from sfumato.limits import alternatives_bound_in_memory
 from sfumato.local.model.kind import is_pandas, is_polars, said_of, with_said
 from sfumato.tables.arrow import as_array
+from sfumato.tables.reading.digits import has_more_digits
 from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.naming import relabelled
 from sfumato.tables.reading.ties import ADDED
@@ -71,6 +72,9 @@ class ArrowFrame(Frame):
 
     def kind(self, name: str) -> Kind:
         return kind_of(self.type(name))
+
+    def has_more_digits(self, name: str) -> bool:
+        return has_more_digits(self.table.column(name))
 
     def is_groupable(self, name: str) -> bool:
         return _groupable(self.type(name))

@@ -13,6 +13,7 @@ from sfumato.calls import checks_call
 from sfumato.local.model.frame import ArrowFrame, frame_of
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.tables.imputation.arguments import ImputationArguments
+from sfumato.tables.imputation.few_rows import warn_of_few_rows
 from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.types import as_doubles
 
@@ -39,7 +40,9 @@ class Imputation(ImputationArguments):
         frame.require_numbers("repository", wanted)
         columns = frame.resolved("repository", list(wanted))
         numbers = [as_doubles(frame.table.column(of), f"repository: `{of}`") for of in columns]
-        return self.settings.make(pa.table(numbers, names=list(wanted)))
+        imputer = self.settings.make(pa.table(numbers, names=list(wanted)))
+        warn_of_few_rows(imputer)
+        return imputer
 
     def prepared(self, frame: Frame) -> bytes:
         return self.imputer.to_bytes()

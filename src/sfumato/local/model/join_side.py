@@ -19,6 +19,11 @@ class Side(JoinSide):
 
     frame: ArrowFrame
 
+    def check_points(self, argument: str) -> None:
+        if not self.frame.uncertain:
+            for name in self.points:
+                self.frame.look_at_digits(argument, name)
+
     def reading(self, aligned: bool) -> Reading:
         """How the operator reads the table; `aligned`: with late rows and punctuations."""
         columns = (self.passed, self.orders, self.keys)

@@ -10,10 +10,13 @@ import pyarrow as pa
 
 from sfumato.local.model.frame import BY_US, ArrowFrame
 from sfumato.tables.reading.controlled import controlled_by
+from sfumato.tables.reading.digits import has_more_digits
 from sfumato.tables.reading.expressions import Expression
 from sfumato.tables.reading.input import Reading, of_window
 from sfumato.tables.reading.naming import Shown, without
 from sfumato.tables.reading.parse import parsed
+from sfumato.tables.reading.tuples import Tuples
+from sfumato.tables.reading.types import is_number
 from sfumato.tables.windows.extents import ExtentTableConfig
 from sfumato.tables.windows.query import WindowQuery
 from sfumato.tables.windows.results import quantile_name
@@ -31,7 +34,27 @@ class WindowPlan(WindowQuery):
     def check_expressions(self) -> None:
         assert self.parsed is not None  # or it has raised
 
-    @cached_property
+    def more_digits(self, expression: str) -> str | None:
+        values = self._values_of(expression, self.frame.table)
+        return str(values.type) if values is not None and has_more_digits(values) else None
+
+    def _values_of(self, expression: str, rows: pa.Table) -> pa.Array | None:
+        """The values of an expression; None where reading them will raise."""
+        assert self.parsed is not None
+        try:
+            return Tuples(rows).values_of_any_type(self.parsed[self.expressions.index(expression)])
+        except (TypeError, ValueError):
+            return None
+
+    def not_a_number(self, expression: str) -> str | None:
+        cells = self._values_of(expression, self.frame.table.slice(0, 0))
+        if cells is None:
+            return None
+        kind = cells.type
+        known = is_number(kind) or pa.types.is_boolean(kind) or pa.types.is_timestamp(kind)
+        return None if known or pa.types.is_null(kind) else str(kind)
+
+    @property
     def parsed(self) -> list[Expression]:
         """The expressions whose values the operator reads."""
         of = {w.expression: f"aggregates[{w.name!r}]" if w.name else "by" for w in self.wanted}

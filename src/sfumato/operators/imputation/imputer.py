@@ -31,7 +31,7 @@ from sfumato.operators.imputation.repository_columns import (
 from sfumato.operators.state.config import as_json, from_json
 from sfumato.operators.state.snapshot import Snapshot, pack, unpack
 
-KIND, VERSION = "imputer", 4
+KIND, VERSION = "imputer", 5
 
 
 class Imputer:
@@ -44,7 +44,8 @@ class Imputer:
     joint : take several missing attributes from the same rows, the donors of all of them, which
         keeps their correlation; where no row is, and by default, as independent (product)
     max_alternatives : int >= 1 or None, alternatives of one object; values are merged, see below
-        and `Imputed.error`. Independent attributes never make more than 1,024 ("plain": 65,536).
+        and `Imputed.error`. Independent attributes never make more than 1,024 ("plain": 65,536, and
+        10,000 where nothing is given).
         Where that leaves them fewer than ten values each (below 100 for two, 1,000 for three),
         "calibrated" takes them from the same rows, as with `joint`
     method : "calibrated" or "plain", see below
@@ -69,9 +70,12 @@ class Imputer:
     show, left out one by one: for each number of determinants that an object may lack their
     hidden values lie in such ranges as often as these say. A box with too few donors is widened.
     So it holds on average over objects that are like the repository's rows and lack as many
-    attributes at random; that a stream drifts away from them is not noticed. Of few different
-    values a range often holds more than it says. Where there must be fewer alternatives, values
-    at even levels of probability from 5% to 95% stay: the range of 90% is what it was.
+    attributes at random; that a stream drifts away from them is not noticed. With few rows ranges
+    are wider for that, and may leave what the repository holds: 19 rows show a range of
+    probability 90%, 199 that of 99%, wider ones are extrapolated. Of few different values a range
+    often holds more than it says. Where there must be fewer alternatives, values
+    at even levels of probability from 5% to 95% stay: the range of 90% is what it was. With 24
+    values or more so is the range of 99%.
 
     "plain": an object is imputed by the first of its `combinations` for an attribute (all
     dependencies, then all but one, ... each alone; see `build_lattice`) whose determinants are
@@ -185,6 +189,11 @@ class Imputer:
             elif chosen > 0:
                 parts.append(str(combine(self.chosen_dependencies(t, chosen))))
         return "; ".join(parts)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows of the repository."""
+        return len(self._rows)
 
     @property
     def scaling(self) -> dict[str, tuple[float, float]]:

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.imputation.calibration import curve_of
+from sfumato.kernels.imputation.calibration import ENOUGH_ROWS, curve_of, reach_of
 from sfumato.kernels.imputation.donor_tree import build_tree, tree_order
 from sfumato.kernels.imputation.imputation import HeldOutRanks, held_out_ranks
+from sfumato.kernels.imputation.local_line import DONORS_A_SLOPE
 from sfumato.kernels.imputation.repository import LENDING, TAIL, Choice, Repository
 from sfumato.operators.arrays import Floats, Ints, offsets_of
 
@@ -26,6 +27,7 @@ TOGETHER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 62)
 WAYS = [(even, sharpness) for even in (False, True) for sharpness in (0.0, 1.0, 2.0, 4.0)]
 BINS, PRIOR = 20, 10.0  # of a calibration curve; how many uniform ranks it begins with
 FLOOR = 0.25  # of the mean deviation of donors: the least unit of distances beyond them
+ROOM = 2.0  # of few rows: what a deviation may be larger than those of the rows left out
 FARTHEST = 0.995  # of left out rows are no farther beyond the donors than the margin
 SMALLEST_REACH = 1e-6  # an epsilon of 0 must not make an attribute the only one that is cut
 
@@ -86,18 +88,22 @@ class Calibration(NamedTuple):
     narrowing: Ints
     unit: Floats
     margin: Floats
+    outside: Floats
+    far: Floats
 
     @classmethod
     def none(cls, attributes: int, groups: int = 1) -> Calibration:
         """Of so many attributes: nearest donors lend alike, and no probability is changed."""
         return cls(
             np.tile(np.linspace(0.0, 1.0, BINS + 1), (attributes, groups, 1)),
-            np.zeros((attributes, groups, 2, TAIL)),
+            np.zeros((attributes, groups, 2, TAIL + 1)),
             np.zeros(attributes),
             np.zeros(attributes, np.bool_),
             np.full(attributes, MOST_DEPENDENCIES),
             np.zeros(attributes),
             np.zeros(attributes),
+            np.zeros(attributes),
+            np.zeros((attributes, groups)),
         )
 
     @property
@@ -106,7 +112,7 @@ class Calibration(NamedTuple):
         lending = np.zeros(self.sharpness.size, LENDING)
         for name in LENDING.names or ():
             lending[name] = getattr(self, name)
-        return {"curve": self.curve, "tails": self.tails, "lending": lending}
+        return {"curve": self.curve, "tails": self.tails, "far": self.far, "lending": lending}
 
 
 def box_arrays(boxes: list[list[Box]], room: Floats) -> dict[str, Any]:
@@ -253,7 +259,9 @@ def calibrated(repository: Repository, rows: Floats, rank: Ints) -> Calibration:
             scores[int(found.narrowing[t])] = held_out.judged(t, HELD_OUT, **found.fields)
         found.narrowing[t] = min(scores, key=lambda many: (scores[many], many))
         trials = []
-        for found.even[t], found.sharpness[t] in WAYS:
+        # Of too few donors for a line one near the object would have most of the probability.
+        line = len(rows) > DONORS_A_SLOPE * (int(asked[t]) + 1)
+        for found.even[t], found.sharpness[t] in WAYS if line else WAYS[:1]:
             trials.append(held_out.judged(t, HELD_OUT, **found.fields))
         found.even[t], found.sharpness[t] = WAYS[int(np.argmin(trials))]
         _calibrate(held_out, t, int(asked[t]), found)
@@ -263,6 +271,10 @@ def calibrated(repository: Repository, rows: Floats, rank: Ints) -> Calibration:
 def _calibrate(held_out: HeldOut, t: int, asked: int, found: Calibration) -> None:
     """The curves and tails of attribute t, by how many of the `asked` attributes are lacking."""
     groups, fields = found.curve.shape[1], found.fields
+    values = held_out.rows[:, held_out.repository.column_of[t]]
+    few = values.size < ENOUGH_ROWS
+    if few:  # values may lie outside of what so few rows hold
+        found.outside[t] = found.margin[t] = reach_of(values.size) * values.std() * ROOM
     ranks = []
     for group in range(groups):
         many = range(group, asked if group == groups - 1 else group + 1)
@@ -275,14 +287,17 @@ def _calibrate(held_out: HeldOut, t: int, asked: int, found: Calibration) -> Non
     if not beyond.size:
         return
     found.unit[t] = max(FLOOR * deviation.mean(), 1e-9 * beyond.max(), 1e-300)
-    found.margin[t] = np.quantile(beyond, FARTHEST, method="higher")
+    found.margin[t] = max(found.margin[t], np.quantile(beyond, FARTHEST, method="higher"))
     for group, own in enumerate(ranks):
         if own:
             rank, far, off, _ = own
             far = far / np.hypot(found.unit[t], off)  # its square may be 0
             inside, outside = rank[np.isfinite(rank)], np.sort(far[np.abs(far) > 0.0])
             curve_and_tails = curve_of(inside, outside, BINS, PRIOR)
-            found.curve[t, group], found.tails[t, group] = curve_and_tails
+            found.curve[t, group], found.tails[t, group], found.far[t, group] = curve_and_tails
+    if few:
+        farthest = found.tails[t].max() * np.hypot(found.unit[t], deviation.max(initial=0.0))
+        found.outside[t] = found.margin[t] = max(found.margin[t], ROOM * farthest)
 
 
 def _leaf_ranks(codes: Ints, begin: Ints, end: Ints) -> tuple[Ints, Ints]:

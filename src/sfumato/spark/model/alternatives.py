@@ -94,6 +94,8 @@ def existence(column: str | Column = ALTERNATIVES) -> Column:
     clipped to 1; a sum of several that misses 1 by no more than the roundings of its terms (2⁻⁵²
     each) is 1, so that ten tenths are certain. NULL where the alternatives are NULL, and where
     their probabilities are invalid: not numbers in [0, 1], or with a greater sum.
+    Inside an aggregate of Spark, as `F.min(sf.existence())`, give the aggregate an alias: Spark
+    names it after the whole expression.
     Source: A, section 3; Neumaier (1974) for the compensation.
 
     >>> [round(row[0], 6) for row in uncertain.select(sf.existence()).collect()]
@@ -137,7 +139,7 @@ def expected(
     """
     _check_attribute(attribute)
     total = F.aggregate(
-        column_of(column), F.lit(0.0), lambda acc, a: acc + a["prob"] * a[attribute]
+        column_of(column), F.lit(0.0), lambda acc, a: acc + a["prob"] * _number(a, attribute)
     )
     mean = F.try_divide(total, existence(column)) if conditional else total
     return mean.alias(f"expected_{attribute}")
@@ -159,7 +161,9 @@ def stddev(
     spread = F.aggregate(
         alternatives_,
         F.lit(0.0),
-        lambda acc, a: acc + a["prob"] * (a[attribute] - mean) * (a[attribute] - mean),
+        lambda acc, a: (
+            acc + a["prob"] * (_number(a, attribute) - mean) * (_number(a, attribute) - mean)
+        ),
     )
     if conditional:
         variance = F.try_divide(spread, existence(column))
@@ -185,7 +189,8 @@ def quantile(attribute: str, q: float, column: str | Column = ALTERNATIVES) -> C
     alternatives_ = column_of(column)
     ordered = F.array_sort(
         F.transform(
-            alternatives_, lambda a: F.struct(a[attribute].alias("v"), a["prob"].alias("p"))
+            alternatives_,
+            lambda a: F.struct(_number(a, attribute).alias("v"), a["prob"].alias("p")),
         )
     )
     # Sums of a few dozen doubles differ by some ulps with their order; 1e-12 absorbs that.
@@ -202,6 +207,16 @@ def quantile(attribute: str, q: float, column: str | Column = ALTERNATIVES) -> C
     found = F.aggregate(ordered, start, step, lambda acc: acc["v"])
     found = F.when(level.isNotNull(), found)
     return found.alias(f"quantile_{attribute}")
+
+
+def _number(alternative: Column, attribute: str) -> Column:
+    """An attribute of an alternative; a query of texts, which Spark would cast, says so."""
+    value = alternative[attribute]
+    refused = F.raise_error(
+        f"the attribute `{attribute}` must be of numbers; it is string: its expected value, "
+        "deviation and quantiles are not defined"
+    )
+    return F.when(F.typeof(value).startswith("string"), refused).otherwise(value)
 
 
 def compensated(acc: Column, term: Column) -> Column:

@@ -11,8 +11,10 @@ from pyspark.sql.types import (
     BooleanType,
     DataType,
     DateType,
+    DecimalType,
     IntegralType,
     MapType,
+    NullType,
     NumericType,
     StringType,
     StructType,
@@ -23,6 +25,7 @@ from pyspark.sql.types import (
 from sfumato.limits import SETTING, alternatives_bound
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.tables.reading.controlled import MARKS
+from sfumato.tables.reading.digits import DIGITS
 from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.types import Kind
 
@@ -32,6 +35,7 @@ KINDS: dict[Any, Kind] = {
     TimestampNTZType: "timestamp_ntz",
     IntegralType: "whole",
     NumericType: "number",
+    NullType: "number",  # a column of nothing but NULL
     DateType: "date",
     BooleanType: "truth",
     StringType: "text",
@@ -86,6 +90,9 @@ class SparkFrame(Frame):
     def kind(self, name: str) -> Kind:
         return kind_of(self.type(name))
 
+    def has_more_digits(self, name: str) -> bool:
+        return is_long_decimal(self.type(name))
+
     def is_groupable(self, name: str) -> bool:
         return _groupable(self.type(name))
 
@@ -105,6 +112,11 @@ class SparkFrame(Frame):
         """The columns that tell simultaneous rows apart: those that no operator has added."""
         marks = MARKS if self.has_punctuations else ()
         return [n for n in self.columns if ADDED not in self.metadata(n) and n not in marks]
+
+
+def is_long_decimal(kind: DataType) -> bool:
+    """Whether a type is of decimal numbers with more digits than a double keeps."""
+    return isinstance(kind, DecimalType) and kind.precision > DIGITS
 
 
 def kind_of(kind: DataType) -> Kind:

@@ -20,6 +20,7 @@ from sfumato.spark.model.declared_frame import apart
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import column
 from sfumato.tables.imputation.arguments import ImputationArguments
+from sfumato.tables.imputation.few_rows import warn_of_few_rows
 from sfumato.tables.imputation.imputation import ImputationSettings, shared_imputer
 from sfumato.tables.reading.frame import Frame
 
@@ -54,7 +55,7 @@ class Imputation(ImputationArguments):
     joint : take several missing attributes of an object from the same rows of the repository,
         which keeps their correlation
     max_alternatives : at most so many for one object, values merged; None: 1,024 where several
-        attributes are missing ("plain": 65,536), else no bound. Below 100 for two missing
+        attributes are missing ("plain": 10,000), else 10,000. Below 100 for two missing
         attributes, 1,000 for three, "calibrated" takes them from the same rows, too: independent
         ones would keep fewer than ten values each
     fallback : where no dependency has donors: "marginal", the attribute's distribution in the
@@ -95,6 +96,7 @@ class Imputation(ImputationArguments):
         if known is None or known.version != version:
             frame = frame_of(self.repository, spark)
             imputer = settings.make(arrow_of(frame, settings.names))
+            warn_of_few_rows(imputer)
             known = PreparedRepository(settings, imputer.to_bytes(), path, version)
             self.__dict__["_prepared"] = known
         return known

@@ -1,10 +1,11 @@
 """Spark SQL text evaluated for every alternative, its attributes meant by their plain names."""
 
 import re
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import DoubleType, NumericType
+from pyspark.sql.types import DataType, DoubleType, NumericType
 
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.frame import SparkFrame
@@ -46,7 +47,19 @@ def evaluated(df: DataFrame, expression: str) -> Column:
     frame, name = SparkFrame(df), unquoted(expression.strip())
     if name in frame.attributes and isinstance(frame.attribute_type(name), NumericType):
         return attribute(df, name)
-    bound = f"CAST(({expression}\n) AS DOUBLE)"
+    return _transformed(df, expression, f"CAST(({expression}\n) AS DOUBLE)")
+
+
+def type_of_values(df: DataFrame, expression: str) -> DataType:
+    """The type of an expression's values, before they are cast."""
+    expression = for_spark(expression, df.sparkSession)
+    values: Any = df.select(_transformed(df, expression, f"({expression}\n)")).schema[0].dataType
+    element: DataType = values.elementType
+    return element
+
+
+def _transformed(df: DataFrame, expression: str, bound: str) -> Column:
+    """The array of what `bound` is for every alternative; expression : what it is made of"""
     for name in mentioned(df, expression):
         bound = f"transform(array(`:a`.{quoted(name)}), {quoted(name)} -> {bound})[0]"
     return F.expr(f"transform({quoted(ALTERNATIVES)}, `:a` -> {bound})")

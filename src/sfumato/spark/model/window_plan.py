@@ -8,19 +8,23 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import (
     ArrayType,
+    BooleanType,
     DataType,
     DoubleType,
     LongType,
+    NullType,
+    NumericType,
     StructField,
     StructType,
+    TimestampType,
 )
 
 from sfumato.operators.laws.aggregate import LARGEST
 from sfumato.spark.model.alternatives import ALTERNATIVES
-from sfumato.spark.model.frame import ADDED, SparkFrame
+from sfumato.spark.model.frame import ADDED, SparkFrame, is_long_decimal
 from sfumato.spark.model.names import Passed, column, named, renamed, unquoted
 from sfumato.spark.model.outside_text import check_expression, for_spark
-from sfumato.spark.model.per_alternative import attribute, evaluated
+from sfumato.spark.model.per_alternative import attribute, evaluated, type_of_values
 from sfumato.spark.model.same import Constant, Field, Single, Whole
 from sfumato.spark.model.validity import (
     absent_or,
@@ -39,6 +43,7 @@ from sfumato.tables.windows.window_aggregate import RowWindowTableConfig
 from sfumato.windows import Range
 
 LITERALS = ("true", "false", "null")
+AS_NUMBERS = (NumericType, BooleanType, TimestampType, NullType)  # what a cast makes doubles of
 
 
 @dataclass(frozen=True)
@@ -52,16 +57,28 @@ class WindowPlan(WindowQuery):
             if w.expression is not None:
                 argument = f"aggregates[{w.name!r}]" if w.name else "by"
                 check_expression(argument, w.expression, self.frame.df.sparkSession)
-                self._check_number(argument, w.expression.strip().strip("`"))
         if self.existence is not None:
             self.frame.require_numbers("existence", [self.frame.one("existence", self.existence)])
 
-    def _check_number(self, argument: str, name: str) -> None:
-        """Raise TypeError for a column of texts: Spark would fail at the first row."""
-        if name in self.frame.columns and self.frame.kind(name) == "text":
-            raise TypeError(
-                f"`{argument}`: column `{name}` must be of numbers; it is string: cast it before"
-            )
+    def not_a_number(self, expression: str) -> str | None:
+        kind = self._type_of(expression)
+        return None if isinstance(kind, AS_NUMBERS) else kind.simpleString()
+
+    def more_digits(self, expression: str) -> str | None:
+        kind = self._type_of(expression)
+        return kind.simpleString() if is_long_decimal(kind) else None
+
+    def _type_of(self, expression: str) -> DataType:
+        """The type of an expression's values, before they are cast."""
+        frame, name = self.frame, unquoted(expression.strip())
+        if frame.uncertain and name in frame.attributes:
+            return frame.attribute_type(name)
+        if not frame.uncertain and name in frame.columns:
+            return frame.type(name)
+        if frame.uncertain:
+            return type_of_values(frame.df, expression)
+        safe = for_spark(expression, frame.df.sparkSession)
+        return frame.df.select(F.expr(safe)).schema[0].dataType
 
     @property
     def time_type(self) -> DataType:
@@ -92,7 +109,9 @@ class WindowPlan(WindowQuery):
         text = expression.strip()
         name = unquoted(text)
         if self.frame.uncertain:
-            is_field = name in self.frame.attributes
+            is_field = name in self.frame.attributes and isinstance(
+                self.frame.attribute_type(name), NumericType
+            )
             return Field(Whole(ALTERNATIVES), name) if is_field else ("values", text)
         # Other texts without backquotes may mean something else to Spark, as 1 and TRUE do.
         is_name = name != text or (name.isidentifier() and name.lower() not in LITERALS)

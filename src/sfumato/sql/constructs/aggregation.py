@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -222,17 +223,30 @@ class Aggregation(Answers):
         self._put(reference, by, named)
 
     def _probability(self, reference: Reference) -> str:
-        """PROB(condition on one aggregate): the mass of the values that satisfy it."""
+        """PROB(condition on one aggregate): the mass of the values that satisfy it.
+
+        The aggregate may stand in it several times.
+        """
         body = reference.call
         assert body is not None
         inner = [r for r in references(arguments_of(reference)) if is_aggregate(r)]
-        if len(inner) != 1:
+        calls = [self._call(each) for each in inner]
+        different = {
+            _without_spelling(call.text): each for call, each in zip(calls, inner, strict=True)
+        }
+        if len(different) != 1:
             reason = "PROB takes a condition on one aggregate"
-            raise at(self.text, body, reason, expected=("PROB(AVG(x) > 80)",))
-        call = self._call(inner[0])
+            if different:
+                said = [one_line(self.text[r.start : r.end]) for r in different.values()]
+                reason += f", and {', '.join(said)} are {len(said)}: their joint distribution is "
+                reason += "not computed"
+            expected = ("PROB(AVG(x) > 80)", "PROB(AVG(x) > 80 AND AVG(x) < 90)")
+            raise at(self.text, body, reason, expected=expected)
+        call = calls[0]
         self.most = UNBOUNDED
         local = Edits(self.text)
-        local.replace(inner[0].start, inner[0].end, "`:v`.value")
+        for each in inner:
+            local.replace(each.start, each.end, "`:v`.value")
         condition = local.render(body.start + 1, body.end - 1, braces=False)
         values = f"{quoted(self._name(call.text))}.alternatives"
         kept = f"filter({values}, `:v` -> ({condition}\n))"
@@ -314,3 +328,8 @@ class Aggregation(Answers):
                     if match is not None and match.lower() not in keys | of_extents:
                         return True
         return False
+
+
+def _without_spelling(call: str) -> str:
+    """The text of a call as all its spellings have it; what is in quotes stays as it is."""
+    return call if re.search("['\"`]", call) else re.sub(r"\s+", "", call).lower()

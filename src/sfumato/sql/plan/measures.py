@@ -11,9 +11,11 @@ from typing import Any
 from lark import Token
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StringType
 
 from sfumato.near_misses import near
 from sfumato.spark.model import alternatives as model
+from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.validity import clipped
 from sfumato.sql.plan.nodes import at
 from sfumato.sql.plan.sources import ALTERNATIVES, Frame, Source, found, free
@@ -145,7 +147,17 @@ class Measures:
             reason = f"there is no uncertain attribute {'.'.join(parts)}"
             likely = near(parts[-1], [name.split(".")[-1] for name in known])
             raise self._error(reason, start, end, expected=known, suggestion=likely)
+        self._check_numbers(function, hits[0], start, end)
         return hits[0]
+
+    def _check_numbers(self, function: str, hit: tuple[int, str], start: int, end: int) -> None:
+        """Raise SqlError for a measure of texts: Spark would cast them and fail while it runs."""
+        place, name = hit
+        frame = SparkFrame(self.sources[place].frame.df)
+        kind = frame.attribute_type(name) if frame.uncertain else frame.type(name)
+        if isinstance(kind, StringType):
+            reason = f"{function.upper()} needs numbers, and {name} is {kind.simpleString()}"
+            raise self._error(reason, start, end, expected=("COUNT, or a condition in WHERE",))
 
     def _known(self) -> list[str]:
         return [name for source in self.sources for name in source.frame.attributes]

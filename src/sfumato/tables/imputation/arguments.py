@@ -14,7 +14,7 @@ from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.names import names
 from sfumato.tables.reading.tuples import ALTERNATIVES
 
-IMPUTED_BY, BEYOND = "imputed_by", "beyond"
+IMPUTED_BY, BEYOND, FEW_ROWS = "imputed_by", "beyond", "few_rows"
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +57,11 @@ class ImputationArguments(ABC):
                 "0.1'; got none: every value would be drawn from all of the repository. "
                 "sf.discover_dependencies finds some, or says what came nearest"
             )
+        # Those that `discover_dependencies` found for other attributes are left out.
+        asked = tuple(d for d in dependencies if d.dependent in attributes)
+        if asked:
+            known = [d for d in dependencies if d.confidence is None or d in asked]
+            dependencies = tuple(known)
         for dependency in dependencies:
             if dependency.dependent not in attributes:
                 raise ValueError(

@@ -12,6 +12,7 @@ from sfumato.operators.arrays import Floats
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.imputed import REASONS, Imputed
 from sfumato.operators.imputation.imputer import Imputer
+from sfumato.tables.imputation.few_rows import has_few_rows
 
 IMPUTED = REASONS.index("imputed")
 UNIMPUTABLE = "unimputable: "  # how `imputed_by` of a row without alternatives begins
@@ -84,7 +85,8 @@ def impute_table(
     values : float64[n, D], NaN is missing    existence : float64[n] by which an object's
         probabilities are multiplied, or None
     Columns: alternatives (NULL where an object cannot be imputed), imputed_by (text, NULL for a
-    complete object) and beyond (whether donors lie farther apart than the dependency promises).
+    complete object), beyond (whether donors lie farther apart than the dependency promises) and
+    few_rows (whether it was imputed and the repository `has_few_rows`).
     """
     for begin in range(0, len(values), SLICE):
         part = slice(begin, min(begin + SLICE, len(values)))
@@ -97,6 +99,7 @@ def impute_table(
                     "alternatives": alternatives_of(imputer, imputed, weights),
                     "imputed_by": explained(imputer, imputed),
                     "beyond": pa.array(imputed.beyond.any(axis=1)),
+                    "few_rows": pa.array((imputed.reason == IMPUTED) & has_few_rows(imputer)),
                 }
             ),
         )

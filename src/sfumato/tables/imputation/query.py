@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
+from sfumato.operators.imputation.discovery import MOST_TOLD, NothingDiscovered
 from sfumato.tables.disorder.released import ARRIVAL
 from sfumato.tables.imputation.earlier_values import EarlierValuesTableConfig
 from sfumato.tables.reading.controlled import ARRIVED, MARKS
 from sfumato.tables.reading.forgetting import forget_after_of
 from sfumato.tables.reading.frame import NUMBERS, Frame
 from sfumato.tables.reading.names import names
+from sfumato.tables.reading.shared_rows import calls_from_user
 from sfumato.tables.scope import scope_of
 
 
@@ -90,3 +93,52 @@ def discovered_of(frame: Frame, attributes: str | Sequence[str] | None, max_rows
         raise ValueError(f"`attributes` must be at least two columns of numbers; got {wanted}")
     frame.require_numbers("attributes", wanted)
     return wanted
+
+
+def with_values(wanted: Sequence[str], known: Mapping[str, int]) -> list[str]:
+    """Return the columns in which some value is a finite number; warn of the others.
+
+    known : how many rows have one, for each column
+    """
+    empty = [name for name in wanted if not known[name]]
+    if empty:
+        said = ", ".join(f"`{name}`" for name in empty)
+        _warn(f"{said} left out: no row has a finite number there")
+    return [name for name in wanted if known[name]]
+
+
+def warn_of_gaps(wanted: Sequence[str], known: Mapping[str, int], rows: int, complete: int) -> None:
+    """Warn where less than half of the rows, or fewer than two, have all columns.
+
+    known : as for `with_values`    complete : rows that have all
+    """
+    if len(wanted) < 2:
+        _warn("no dependency found: fewer than two columns have values")
+        return
+    if 2 * complete >= rows and complete > 1:
+        return
+    emptiest = sorted(wanted, key=lambda name: known[name])[:MOST_TOLD]
+    gaps = ", ".join(
+        f"`{name}` ({1 - known[name] / rows:.0%} missing)"
+        for name in emptiest
+        if known[name] < rows
+    )
+    hint = f": {gaps}. Name `attributes` without them to look at more rows" if gaps else ""
+    have = f"{complete:,} of {rows:,} rows have a finite number in every column{hint}"
+    _warn(f"no dependency found: {have}" if complete < 2 else f"only {have}")
+
+
+def dependents_left(
+    dependents: Iterable[str] | None, wanted: Sequence[str], left: Sequence[str]
+) -> list[str] | None:
+    """Return the dependents but for the columns of `wanted` that are not `left`."""
+    if dependents is None:
+        return None
+    gone = set(wanted) - set(left)
+    return [name for name in dependents if name not in gone]
+
+
+def _warn(text: str) -> None:
+    warnings.warn(
+        f"discover_dependencies: {text}", NothingDiscovered, stacklevel=calls_from_user() + 1
+    )

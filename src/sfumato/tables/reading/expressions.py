@@ -128,6 +128,11 @@ def doubles(expression: Expression, cells: Callable[[Name], pa.Array], rows: int
     return as_doubles(_array(_values(expression, cells), rows), f"`{expression}`")
 
 
+def evaluated(expression: Expression, cells: Callable[[Name], pa.Array], rows: int) -> pa.Array:
+    """The values of an expression, of the type that they have; arguments as of `doubles`."""
+    return _array(_values(expression, cells), rows)
+
+
 def truths(condition: Expression, cells: Callable[[Name], pa.Array], rows: int) -> pa.Array:
     """bool[rows]: whether a condition holds; NULL where that is not known.
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from sfumato.tables.reading.controlled import Order
+from sfumato.tables.reading.digits import warn_of_digits
 from sfumato.tables.reading.names import meant
 from sfumato.tables.reading.shared_rows import SHARED, independence
 from sfumato.tables.reading.tuples import ALTERNATIVES
@@ -160,6 +161,16 @@ class Frame(Order):
                 raise TypeError(
                     f"`{argument}`: column `{name}` must be of numbers; it is {self.shown(name)}"
                 )
+            self.look_at_digits(argument, name)
+
+    def look_at_digits(self, argument: str, name: str) -> None:
+        """Warn where numbers of a column may change when they become doubles."""
+        if self.has_more_digits(name):
+            warn_of_digits(f"`{argument}`", name, self.shown(name))
+
+    @abstractmethod
+    def has_more_digits(self, name: str) -> bool:
+        """Whether numbers of a column may change when they become doubles."""
 
     def require_free(self, names: Sequence[str]) -> None:
         """Raise ValueError for names of columns to be added that the frame has already."""

@@ -33,13 +33,18 @@ def warn_of_shared(operator: str, rows: str | None) -> None:
             f"{operator}: {independence(rows)}: its probabilities are not those over possible "
             "worlds",
             IndependenceWarning,
-            stacklevel=_calls() + 1,
+            stacklevel=calls_from_user() + 1,
         )
 
 
-def _calls() -> int:
+def calls_from_user() -> int:
     """Count the calls between the user's and the one that asks."""
     frame, count = sys._getframe(1), 0
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(PACKAGE):
+    while frame.f_back is not None and _is_between(frame.f_globals.get("__name__", "")):
         frame, count = frame.f_back, count + 1
     return count
+
+
+def _is_between(module: str) -> bool:
+    """Whether calls in a module are on the way from the user to this package's code."""
+    return module.startswith(PACKAGE) or module == "functools"

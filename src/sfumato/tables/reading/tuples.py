@@ -12,7 +12,15 @@ import pyarrow.compute as pc
 from sfumato.near_misses import did_you_mean
 from sfumato.operators.arrays import Bools, Ints, offsets_of
 from sfumato.tables.arrow import as_array, fields_of
-from sfumato.tables.reading.expressions import Expression, Name, doubles, field_at, found, names_in
+from sfumato.tables.reading.expressions import (
+    Expression,
+    Name,
+    doubles,
+    evaluated,
+    field_at,
+    found,
+    names_in,
+)
 from sfumato.tables.reading.types import as_doubles, floats_of, is_list, lengths_of
 
 ALTERNATIVES = "alternatives"
@@ -90,6 +98,10 @@ class Tuples:
     def values(self, expression: Expression) -> pa.Array:
         """list<double>: the values of an expression for every alternative."""
         return self.lists(doubles(expression, self.cells, len(self.owner)))
+
+    def values_of_any_type(self, expression: Expression) -> pa.Array:
+        """The values of an expression for every alternative, of the type that they have."""
+        return evaluated(expression, self.cells, len(self.owner))
 
     def cells(self, name: Name) -> pa.Array:
         """What a name means for every alternative: an attribute, or else a column of its row."""

@@ -70,10 +70,10 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def kind_of(kind: pa.DataType) -> Kind:
-    """Of which kind the values of a type are."""
+    """Of which kind the values of a type are; a column of nothing but NULL is one of numbers."""
     if pa.types.is_timestamp(kind):
         return "timestamp" if kind.tz else "timestamp_ntz"
-    if is_number(kind):
+    if is_number(kind) or pa.types.is_null(kind):
         return "whole" if pa.types.is_integer(kind) else "number"
     if pa.types.is_date(kind):
         return "date"

@@ -9,6 +9,7 @@ from typing import Any
 
 from sfumato.limits import check_alternatives
 from sfumato.tables.reading.controlled import MARKS
+from sfumato.tables.reading.digits import warn_of_digits
 from sfumato.tables.reading.forgetting import forget_after_of
 from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.shared_rows import SHARED, WINDOWS, warn_of_shared
@@ -44,6 +45,7 @@ class WindowQuery(ABC):
         if not isinstance(self.window, Range):
             frame.require_described()
         self.check_expressions()
+        object.__setattr__(self, "wanted", [self._of_numbers(w) for w in self.wanted])
         if not isinstance(self.window, Rows | Range | Delta):
             raise TypeError(f"`window` must be sf.Rows, sf.Range or sf.Delta; got {self.window!r}")
         if not self.orders:
@@ -68,6 +70,37 @@ class WindowQuery(ABC):
     @abstractmethod
     def check_expressions(self) -> None:
         """Raise for expressions that cannot be computed."""
+
+    @abstractmethod
+    def not_a_number(self, expression: str) -> str | None:
+        """Return the type of an expression, as errors show it; None for numbers."""
+
+    @abstractmethod
+    def more_digits(self, expression: str) -> str | None:
+        """Return the type of an expression whose values a double may round; else None."""
+
+    def _of_numbers(self, w: Wanted) -> Wanted:
+        """Return an aggregate of numbers: of other values, a count of those that are not NULL.
+
+        Raises TypeError for another aggregate of other values.
+        """
+        if w.expression is None:
+            return w
+        argument, of = "`by`", ""
+        if w.name:
+            argument, of = f"`aggregates[{w.name!r}]`", f" for {w.function}"
+        kind = self.not_a_number(w.expression)
+        if w.function == "count":
+            text = w.expression
+            return w if kind is None else replace(w, expression=f"({text}) = ({text})")
+        if kind is not None:
+            raise TypeError(
+                f"{argument}: `{w.expression}` must be of numbers{of}; it is {kind}: cast it before"
+            )
+        digits = self.more_digits(w.expression)
+        if digits is not None:
+            warn_of_digits(argument, w.expression, digits)
+        return w
 
     def _check_time(self) -> None:
         if len(self.orders) != 1:
