@@ -120,6 +120,10 @@ SUBJECTS = {
     "count windows": Subject(
         lambda: CountWindowAggregate(4, 0.9, ASKED, **LAW), tuples, feed_window
     ),
+    "spreads of count windows": Subject(
+        lambda: CountWindowAggregate(4, 0.9, [Aggregate("stddev", 0), Aggregate("var", 0)], **LAW),
+        tuples, feed_window,
+    ),
     "delta windows": Subject(
         lambda: DeltaWindowAggregate(4.0, 0, ASKED, **LAW), tuples, feed_window
     ),

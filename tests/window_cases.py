@@ -8,15 +8,15 @@ from fractions import Fraction
 import numpy as np
 from scipy.stats import wasserstein_distance
 
-from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.laws.aggregate import LISTED, Aggregate
 from worlds import moments_of, quantile_of
 
 ALL = [
     Aggregate("count"), Aggregate("count", 0), Aggregate("sum", 0), Aggregate("avg", 0),
     Aggregate("min", 0), Aggregate("max", 1), Aggregate("avg", 1), Aggregate("boundary_sum", 1),
-    Aggregate("quantile", 0, 0.5),
+    Aggregate("quantile", 0, 0.5), Aggregate("stddev", 0), Aggregate("var", 1),
 ]  # fmt: skip
-MOMENTS = [a for a in ALL if a.function != "quantile"]
+MOMENTS = [a for a in ALL if a.function not in LISTED]
 
 
 def check(measured, row, law, shares, distribution=None):

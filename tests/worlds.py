@@ -6,6 +6,7 @@ tuple is a group of its alternatives, a generation rule one of its members'. Slo
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 
@@ -53,8 +54,12 @@ def aggregate_of(function, argument, there):
         return Fraction(len(values))
     if function == "sum":
         return sum(values, Fraction(0))
-    if not values:
+    if not values or (function in ("stddev", "var") and len(values) < 2):
         return None
+    if function in ("stddev", "var"):
+        mean = sum(values, Fraction(0)) / len(values)
+        variance = sum((v - mean) ** 2 for v in values) / (len(values) - 1)
+        return variance if function == "var" else math.sqrt(variance)
     if function == "avg":
         return sum(values) / len(values)
     if function == "min":

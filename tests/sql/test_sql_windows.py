@@ -237,6 +237,25 @@ def test_a_filter_on_uncertain_values_stands_before_the_window(tables):
     )
 
 
+def test_spreads_of_certain_rows_are_sparks_own_numbers(tables):
+    spark = tables["spark"]
+    text = "STDDEV(speed) AS a, STDDEV_SAMP(speed) AS b, VARIANCE(speed) AS c, VAR_SAMP(speed) AS d"
+    ours = sql(spark, f"SELECT vehID, {text} FROM Sensors [RANGE 1 day WATTR ts] GROUP BY vehID")
+    (plain,) = spark.sql(f"SELECT {text} FROM Sensors WHERE vehID = 1").collect()
+    (found,) = ours.where("vehID = 1").collect()
+    np.testing.assert_allclose([*found[1:]], [*plain], rtol=1e-12)
+
+
+def test_spreads_of_uncertain_rows_are_asked_for_by_their_whole_name(tables):
+    text = (
+        "SELECT EXPECTED(STDDEV_SAMP(x)) AS s, EXISTENCE(VAR_SAMP(x)) AS p FROM u [ROWS 2 ORDER id]"
+    )
+    found = sql(tables["spark"], text).orderBy("p").collect()
+    assert found[0].s is None
+    assert 0 < found[-1].s < 12
+    assert 0 < found[-1].p < 1
+
+
 def test_delta_windows_from_sql(tables):
     spark = tables["spark"]
     got = sql(

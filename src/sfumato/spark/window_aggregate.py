@@ -44,9 +44,9 @@ def window_aggregate(
     """Aggregates over a window of uncertain tuples, as numbers with their uncertainty.
 
     aggregates : result name to text: "count(*)", "sum(x)", "avg(x)", "min(x)", "max(x)",
-        "quantile(x, 0.9)" or "boundary_sum(x)" (the sum of the held tuples' mean values), where x
-        is any Spark SQL expression over attributes and certain columns. NULL values are skipped,
-        as in SQL
+        "quantile(x, 0.9)", "stddev(x)", "var(x)" (of the sample, as Spark's) or "boundary_sum(x)"
+        (the sum of the held tuples' mean values), where x is any Spark SQL expression over
+        attributes and certain columns. NULL values are skipped, as in SQL
     window : sf.Rows (the newest existing tuples), sf.Delta (as long as an attribute has not moved
         too far) or sf.Range (extents of event time)
     order : Rows and Delta: the column(s) of the order of arrival. Range: the event time, a

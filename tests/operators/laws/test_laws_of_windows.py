@@ -17,7 +17,8 @@ from worlds import aggregate_laws
 ASKED = [
     Aggregate("count"), Aggregate("count", 0), Aggregate("sum", 0), Aggregate("avg", 0),
     Aggregate("min", 0), Aggregate("max", 0), Aggregate("quantile", 0, 0.5),
-    Aggregate("quantile", 0, 0.2), Aggregate("boundary_sum", 0),
+    Aggregate("quantile", 0, 0.2), Aggregate("boundary_sum", 0), Aggregate("stddev", 0),
+    Aggregate("var", 0),
 ]  # fmt: skip
 SHARES = (0.0, 0.1, 0.5, 0.77, 1.0)
 

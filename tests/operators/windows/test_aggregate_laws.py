@@ -18,7 +18,7 @@ from worlds import aggregate_laws
 
 ASKED = [("count", None), ("sum", None), ("avg", None), ("min", None), ("max", None),
          ("quantile", 0.5), ("quantile", 0.0), ("quantile", 1.0), ("quantile", 0.3),
-         ("boundary_sum", None)]  # fmt: skip
+         ("stddev", None), ("var", None), ("boundary_sum", None)]  # fmt: skip
 
 
 def members_of(tuples):
@@ -56,7 +56,7 @@ def test_inverse_counts_are_sums_of_exponentials():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("function", ["sum", "avg", "quantile"])
+@pytest.mark.parametrize("function", ["sum", "avg", "quantile", "stddev", "var"])
 def test_laws_with_too_many_states_are_sampled_and_say_within_what(function):
     rng = np.random.default_rng(3)
     n = 60
@@ -72,6 +72,8 @@ def test_laws_with_too_many_states_are_sampled_and_say_within_what(function):
         truth = np.nansum(many, axis=1)
     elif function == "avg":
         truth = np.nanmean(many, axis=1)
+    elif function in ("stddev", "var"):
+        truth = (np.nanstd if function == "stddev" else np.nanvar)(many, axis=1, ddof=1)
     else:
         truth = np.nanquantile(many[:20_000], 0.5, axis=1, method="inverted_cdf")
     truth.sort()

@@ -10,7 +10,7 @@ import numpy as np
 from sfumato.kernels.laws.finite_law import all_bounded, all_moments, all_quantiles
 from sfumato.kernels.laws.sampled_worlds import laws_of_samples
 from sfumato.operators.arrays import offsets_of
-from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints, Measured
+from sfumato.operators.laws.aggregate import LISTED, Aggregate, Floats, Ints, Measured
 from sfumato.operators.state.columns import Columns
 
 MOST_STATES = 4_096  # of the exact law of a sum or average; beyond, worlds are sampled
@@ -95,7 +95,7 @@ class LawOptions:
 
     def law_wanted(self, aggregate: Aggregate) -> bool:
         """Whether moments alone do not answer `aggregate`."""
-        return self.laws or aggregate.function == "quantile"
+        return self.laws or aggregate.function in LISTED
 
     def measured(self, moments: Moments | None, laws: Iterable[FiniteLaws] | None) -> Measured:
         """One aggregate's results; without moments those of the laws, of which there is one."""

@@ -12,12 +12,20 @@ from sfumato.kernels.laws.order_statistics import (
     value_existences,
 )
 from sfumato.kernels.laws.poisson_binomial import law_of_sum
+from sfumato.kernels.laws.sampled_worlds import Drawn
 from sfumato.kernels.laws.sum_law import sum_law
 from sfumato.kernels.laws.tuples import Tuples
 from sfumato.kernels.laws.value_moments import lift
 from sfumato.operators.laws import finite_laws
-from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints, Measured
+from sfumato.operators.laws.aggregate import LISTED, Aggregate, Floats, Ints, Measured
 from sfumato.operators.laws.finite_laws import FiniteLaws, LawOptions
+from sfumato.operators.laws.spreads import (
+    SPREADS,
+    exact_spread,
+    few_worlds,
+    sampled_spreads,
+    spread_existences,
+)
 from sfumato.operators.state.tuple_batch import TupleBatch
 
 NEGLIGIBLE = 1e-25  # what the law of a count leaves out at each end, a tuple
@@ -35,7 +43,7 @@ def with_values(members: TupleBatch, aggregate: Aggregate) -> Tuples:
 def law_of(aggregate: Aggregate, members: TupleBatch, options: LawOptions) -> FiniteLaws:
     """Law of an aggregate over independent tuples: one law.
 
-    Exact for count, min, max and boundary_sum; for sum, avg and quantile while it is small (see
+    Exact for count, min, max and boundary_sum; for the others while it is small (see
     `finite_laws`), or if all tuples are certain; else sampled, in the worlds of count windows.
     """
     tuples, function = with_values(members, aggregate), aggregate.function
@@ -54,12 +62,25 @@ def law_of(aggregate: Aggregate, members: TupleBatch, options: LawOptions) -> Fi
             prob, value = order_statistic_law(tuples, 0, n, max(n, 1), share)
             return FiniteLaws.exact([(prob[prob > 0.0], value[prob > 0.0])])
         return _sampled(sampled_worlds.QUANTILE, share, members, tuples, options)
+    if function in SPREADS:
+        return _spread_law(function, members, tuples, options)
     averaged = function == "avg"
     done, prob, value = sum_law(tuples, 0, n, max(n, 1), averaged, finite_laws.MOST_STATES)
     if done:
         return FiniteLaws.exact([(prob, value)])
     what = sampled_worlds.AVERAGE if averaged else sampled_worlds.SUM
     return _sampled(what, 0.0, members, tuples, options)
+
+
+def _spread_law(
+    function: str, members: TupleBatch, tuples: Tuples, options: LawOptions
+) -> FiniteLaws:
+    n, head = members.index.size, np.zeros(1, np.int64)
+    if not n or few_worlds(tuples, head, n - 1, n)[0]:
+        return FiniteLaws.exact([exact_spread(function, tuples, 0, n, max(n, 1))])
+    drawn = Drawn(tuples, sampled_worlds.tuple_hashes(options.seed, members.index), 0)
+    samples = sampled_spreads(function, drawn, head, n - 1, n, options.samples)
+    return FiniteLaws.of_samples(samples, spread_existences(tuples, head, n - 1, n), False)
 
 
 def _lifted(tuples: Tuples) -> Floats:
@@ -98,7 +119,7 @@ class LawfulResults:
     """Results of several aggregates, row by row, with laws where they are wanted.
 
     moments : float64[r, 3, n], of each aggregate mean, standard deviation and existence of all
-        rows; of a quantile none are known
+        rows; of those in LISTED none are known
     """
 
     def __init__(
@@ -139,7 +160,7 @@ class LawfulResults:
             laws = self._laws[r]
             if laws:
                 mean, stddev, existence = self._moments[r][:, self._rows[-len(laws) :]]
-                from_law = self._aggregates[r].function == "quantile"
+                from_law = self._aggregates[r].function in LISTED
                 moments = None if from_law else (mean, stddev, existence)
                 done = self._options.measured(moments, [FiniteLaws.joined(laws)])
                 self._parts[r].append(done)

@@ -16,6 +16,8 @@ CALLS = {
     "min": "min",
     "max": "max",
     "percentile": "quantile",
+    **dict.fromkeys(("stddev", "stddev_samp", "std"), "stddev"),
+    **dict.fromkeys(("variance", "var_samp"), "var"),
     "boundary_sum": "boundary_sum",
 }
 """What a query calls our aggregates."""

@@ -111,7 +111,7 @@ class Aggregation(Answers):
             word = reference.parts[-1].upper()
             if len(reference.words) == 1 and word == "PROB":
                 self._put(reference, self._probability(reference), named)
-            elif len(reference.words) == 1 and word in WRAPPERS:
+            elif len(reference.words) == 1 and word in WRAPPERS and not self._is_spread(reference):
                 self._wrapped(reference, word, named)
             elif is_aggregate(reference):
                 call = self._call(reference)
@@ -121,6 +121,12 @@ class Aggregation(Answers):
                 self._put(reference, by, named)
             elif is_sparks(reference):
                 self._refuse(reference)
+
+    def _is_spread(self, reference: Reference) -> bool:
+        """Whether a call is STDDEV of values of certain rows, and no measure."""
+        inner = references(arguments_of(reference))
+        is_measure_of = any(is_aggregate(one) for one in inner)
+        return self.certain and reference.parts[-1].upper() == "STDDEV" and not is_measure_of
 
     def _refuse_operand(self, reference: Reference) -> None:
         """An uncertain aggregate is a struct of numbers: which one is meant must be said."""

@@ -41,14 +41,11 @@ def wanted(aggregates: Mapping[str, str]) -> list[Wanted]:
 HINTS = {  # what those have that are something else here
     "median": ": write quantile(x, 0.5)",
     "percentile": ": write quantile(x, 0.9)",
-    **dict.fromkeys(
-        ("stddev", "stddev_samp", "stdev", "std", "variance", "var", "var_samp"),
-        ": the spread of values is not an aggregate, and the field `stddev` of a result is the "
-        "uncertainty of that result, 0 over certain rows. Over certain rows take m of avg(x), q of "
-        "avg(x * x) and n of count(x): the sample standard deviation is sqrt((q - m * m) * n / (n "
-        "- 1)), with x less a constant near its values if these are large next to it. Over "
-        "uncertain rows the distribution of the spread is not offered",
-    ),
+}
+ALIASES = {
+    "mean": "avg",
+    **dict.fromkeys(("stddev_samp", "stdev", "std"), "stddev"),
+    **dict.fromkeys(("variance", "var_samp"), "var"),
 }
 
 
@@ -61,6 +58,7 @@ def _wanted(name: str, text: str) -> Wanted:
     if call is None:
         raise ValueError(f"{entry} must be one of {known} of an expression; got {text!r}")
     function, expression = call[1].lower(), call[2].strip()
+    function = ALIASES.get(function, function)
     if function not in FUNCTIONS:
         hint = HINTS.get(function, did_you_mean(function, FUNCTIONS))
         raise ValueError(f"{entry} must be one of {known}; got {call[1]!r}{hint}")

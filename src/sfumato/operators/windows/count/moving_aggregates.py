@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.kernels.laws.value_moments import lift
 from sfumato.kernels.windows.count.running_sum import running_sums
-from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints
+from sfumato.operators.laws.aggregate import LISTED, Aggregate, Floats, Ints
 from sfumato.operators.laws.finite_laws import FiniteLaws, LawOptions, Moments
 from sfumato.operators.windows.count.moving_average import MovingAverage
 from sfumato.operators.windows.count.moving_extremes import MovingExtremes
@@ -26,8 +26,8 @@ class Kept:
     """What the aggregates ask to be kept: one entry for each distinct attribute and kind.
 
     moments : sums and counts; averages : the sums that averages are made of, all among `moments`;
-    extremes : min and max; bounds : boundary_sum; laws : sums, averages, counts of an attribute and
-    quantiles whose law is wanted; counts : whether laws of counts are
+    extremes : min and max; bounds : boundary_sum; laws : those in LISTED, and sums, averages and
+    counts of an attribute whose law is wanted; counts : whether laws of counts are
     """
 
     moments: list[Aggregate]
@@ -54,7 +54,7 @@ class Kept:
             [
                 a
                 for a in asked
-                if a.function == "quantile" or (a.function in large and a.attribute is not None)
+                if a.function in LISTED or (a.function in large and a.attribute is not None)
             ],
             laws and any(a.function == "count" for a in asked),
         )

@@ -14,6 +14,7 @@ from sfumato.kernels.windows.count.sampled_quantiles import Ranked, slide_quanti
 from sfumato.kernels.windows.count.sampled_totals import Arriving, WorldTotals, slide_totals
 from sfumato.operators.laws.aggregate import Aggregate, Floats
 from sfumato.operators.laws.finite_laws import LawOptions
+from sfumato.operators.laws.spreads import sampled_spreads
 from sfumato.operators.windows.count.window_laws import Arrivals
 
 
@@ -42,8 +43,13 @@ class Worlds(ABC):
 
 
 def worlds_of(aggregate: Aggregate, rows: int, limit: int, options: LawOptions) -> Worlds:
-    """Those of sum, avg, count or quantile; rows : the window's; limit : see MovingMoments."""
-    kind = QuantileWorlds if aggregate.function == "quantile" else TotalWorlds
+    """Those of one aggregate; rows : the window's; limit : see MovingMoments."""
+    kinds: dict[str, type[Worlds]] = {
+        "quantile": QuantileWorlds,
+        "stddev": SpreadWorlds,
+        "var": SpreadWorlds,
+    }
+    kind = kinds.get(aggregate.function, TotalWorlds)
     return kind(aggregate, rows, limit, options)
 
 
@@ -102,6 +108,15 @@ class QuantileWorlds(Worlds):
         arriving = Arriving(a.begin, a.heads, self.rows)
         slide_quantiles(*self._state, drawn, ranked, arriving, share, out)
         return out
+
+
+class SpreadWorlds(Worlds):
+    """Sample variance or standard deviation in sampled worlds, computed again at each arrival."""
+
+    def slide(self, a: Arrivals) -> Floats:
+        drawn = _drawn(a, self.aggregate, self.options)
+        of, samples = self.aggregate.function, self.options.samples
+        return sampled_spreads(of, drawn, a.heads, a.begin, self.rows, samples)
 
 
 def _drawn(a: Arrivals, aggregate: Aggregate, options: LawOptions) -> Drawn:
