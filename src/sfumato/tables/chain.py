@@ -50,7 +50,7 @@ class ChainConfig:
     steps: tuple[ChainStep, ...]
 
     kind = "chain"
-    version = 2
+    version = 1
 
     @property
     def linked(self) -> tuple[str, ...]:
