@@ -225,8 +225,8 @@ class AlignedSides(Stateful):
 
 
 def count_behind(time: Ints, punctuation: Ints, scope: Ints, passed: Ints) -> int:
-    """How many rows, in order, are at or below an earlier punctuation of their scope, or have one
-    below it: there are none among those of one controller.
+    """How many rows, in order, are below an earlier punctuation of their scope, or have one below
+    it: there are none among those of one controller.
 
     time, punctuation, scope : int64[n]    passed : int64[scopes], the punctuations before these
     """
@@ -239,4 +239,4 @@ def count_behind(time: Ints, punctuation: Ints, scope: Ints, passed: Ints) -> in
     below = np.where(same, own[start - 1], UNKNOWN)
     known = passed[scope]
     before = np.maximum(below, np.where(known < own, known, UNKNOWN))
-    return int(np.count_nonzero((own < known) | (time <= before)))
+    return int(np.count_nonzero((own < known) | (time < before)))
