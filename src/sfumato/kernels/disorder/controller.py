@@ -150,9 +150,6 @@ def guarded_step(tau, t, control, key, area):
     if side == FUTURE:
         note_far(side, tau, t, control, key)
         return NEVER, NONE
-    if side == STALE and tau < key.latest:  # it is late at once, and decides nothing
-        note_far(side, tau, t, control, key)
-        return NEVER, NONE
     first = decide_pending(tau, key)
     if side == STALE:
         note_far(side, tau, t, control, key)
