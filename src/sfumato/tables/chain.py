@@ -50,7 +50,7 @@ class ChainConfig:
     steps: tuple[ChainStep, ...]
 
     kind = "chain"
-    version = 1
+    version = 2
 
     @property
     def linked(self) -> tuple[str, ...]:

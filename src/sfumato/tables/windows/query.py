@@ -168,7 +168,7 @@ class WindowQuery(ABC):
     @property
     def marks(self) -> Sequence[str]:
         """The marks of a controller that the operator reads."""
-        return MARKS if self.controlled else ["late"] if self.marks_late else []
+        return MARKS if self.controlled or self.marks_late else []
 
     @property
     def others(self) -> dict[str, str]:
