@@ -94,7 +94,7 @@ def recompute_row(function: str, overlap: int, goal: float | None) -> dict:
     mine, theirs = seconds["ours"] / rows, seconds["peer"] / rows
     setting = f"{function}, existence near 1, {overlap} x overlap"
     times = nanoseconds(mine), nanoseconds(theirs)
-    return row("extents / C++ each extent anew", setting, *times, theirs / mine, least=goal)
+    return row("extents / C++ recomputing each extent", setting, *times, theirs / mine, least=goal)
 
 
 def run() -> list[dict]:

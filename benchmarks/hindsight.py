@@ -13,7 +13,7 @@ import numpy as np
 def waits(event_time: np.ndarray, arrival: np.ndarray, punctuation: np.ndarray) -> tuple:
     """(late bool[n], wait int64[n]) under given punctuations; a late row waits 0."""
     before = np.concatenate([[np.iinfo(np.int64).min], punctuation[:-1]])
-    late = event_time <= before
+    late = event_time < before
     position = np.arange(len(event_time))
     release = np.maximum(np.searchsorted(punctuation, event_time, "left"), position)
     release = np.minimum(release, len(event_time) - 1)

@@ -156,6 +156,9 @@ def echo(stream: Any, key: str | None = None) -> Any:
         def begin(self) -> None:
             pass
 
+        def set_clock(self, now: int) -> None:
+            pass
+
         def process(self, batch: Any, now: int) -> list[pa.Table]:
             return [table for _, table in batch]
 

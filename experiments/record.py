@@ -1,4 +1,4 @@
-"""An experiment's results on disk: raw numbers in Parquet, charts beside them, one page of all."""
+"""An experiment's results on disk: raw numbers in Parquet, charts, and one page."""
 
 import json
 from collections.abc import Iterable
@@ -54,7 +54,7 @@ def read(experiment: Experiment, folder: Path) -> Result:
 
 
 def provenance(result: Result) -> str:
-    """What a reader must know of the run besides its numbers; empty for a full run on real data."""
+    """Notes on the run for its page; empty for a full run on real data."""
     said = []
     if result.stand_ins:
         said.append(f"SYNTHETIC stand-in for {', '.join(result.stand_ins)}")

@@ -34,9 +34,10 @@ class Simulation:
         else:
             before = max(self.seen, default=-(10**9))
             if punctuation > before:
-                found += self.close(before + 1)
+                # Rows of the very time of the punctuation before come with a higher one.
+                found += self.close(min(before, time - 1) + 1, before)
                 self.seen.append(punctuation)
-            found += self.close(min(time, max(punctuation, before) + 1))
+            found += self.close(min(time, max(punctuation, before) + 1), max(punctuation, before))
             after = self.done
         of = self.extents_of(time)
         taking = [j for j in of if j > after]
@@ -52,14 +53,13 @@ class Simulation:
             self.missed += [(group, j) for j in of if self.done < j <= after]
         return found
 
-    def close(self, bound):
-        """Complete all extents that end at or before a bound."""
+    def close(self, bound, punctuation):
+        """Complete all extents that end at or before a bound, at a punctuation."""
         found = []
         for j in sorted({j for _, _, taking in self.held for j in taking}):
             end = j * self.slide
             if not self.done < j or end > bound:
                 continue
-            punctuation = next(p for p in self.seen if p >= end - 1)
             for group in sorted({g for g, _, taking in self.held if j in taking}):
                 rows = [i for g, i, taking in self.held if g == group and j in taking]
                 late = self.missed.count((group, j))
@@ -70,12 +70,11 @@ class Simulation:
     def end(self):
         """All extents that hold a row."""
         before = max(self.seen, default=-(10**9))
-        found = self.close(before + 1)
+        found = self.close(before + 1, before)
         if self.held:
             last = max(j for _, _, taking in self.held for j in taking) * self.slide
             if last > self.done * self.slide:
-                self.seen.append(max(before, last - 1))
-                found += self.close(last)
+                found += self.close(last, max(before, last - 1))
         return found
 
 

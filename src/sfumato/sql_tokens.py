@@ -1,7 +1,7 @@
 """The tokens of a SQL text from outside, and the one text that Spark gets for them.
 
 `tokenize` knows every token by its exact shape and refuses everything else, so that it can never
-read another sequence of tokens than Spark's lexer does. `render` writes tokens anew: no comment and
+read another sequence of tokens than Spark's lexer does. `render` writes the tokens: no comment and
 no byte of the original is copied, texts and quoted names are quoted again, and one space stands
 between two tokens.
 """

@@ -60,7 +60,7 @@ class Range:
         extents are in none
     idle_timeout : processing time without arrivals after which the open extents are completed
         (None: never); tuples of them that come later are late
-    empty : whether a group's extents without a tuple, between two that have one, come out too.
+    empty : whether a group's extents without a tuple, between two that have one, are emitted too.
         Of a gap of more than 1,000,000 extents none does; they are counted as `skipped`
 
     Where event times are timestamps, extents lie between 0001-01-02 and 9999-12-31 in UTC: a row of

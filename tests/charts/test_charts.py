@@ -75,7 +75,7 @@ def test_the_queries_of_one_ranking_are_drawn_once(tmp_path):
         queries = (("top_3", 3, 2 * MINUTE), ("top_4", 4, 3 * MINUTE))
         return Ranked(
             Table("s", True, ()), Range("20 minutes"), queries, name, by, False, "pk_topk", None,
-            "", None, "dp", ("at",), (),
+            False, "", None, "dp", ("at",), (),
         )  # fmt: skip
 
     steps = {"a": Select("x", (ranked("top_3"),)), "b": ranked("top_4"), "c": ranked("top_3", "z"),

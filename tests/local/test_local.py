@@ -447,18 +447,3 @@ def test_rows_between_extents_are_outside_and_those_without_a_partner_unmatched(
 
     joined = sl.extent_join(counted(0, 70), counted(0, 130, 200))
     assert sl.counters(joined)["sfumato_extents_1"] == {"rows": 5, "pairs": 1, "unmatched": 3}
-
-
-@pytest.mark.parametrize("function", ["stddev", "variance", "stddev_samp"])
-def test_who_asks_for_the_spread_of_values_is_told_what_gives_it(function):
-    values = np.array([1.0, 5.0, 9.0, 13.0])
-    table = pa.table({"ts": pa.array(range(4), pa.timestamp("s")), "x": values})
-    window = {"window": sf.Range("1 minute"), "order": "ts"}
-    said = r"the field `stddev` of a result is the uncertainty.*sqrt\(\(q - m \* m\) \* n"
-    with pytest.raises(ValueError, match=said):
-        sl.window_aggregate(table, {"s": f"{function}(x)"}, **window)
-    (row,) = sl.window_aggregate(
-        table, {"m": "avg(x)", "q": "avg(x * x)", "n": "count(x)"}, **window
-    ).to_pylist()
-    m, q, n = (row[name]["mean"] for name in "mqn")
-    assert np.sqrt((q - m * m) * n / (n - 1)) == pytest.approx(values.std(ddof=1))

@@ -82,6 +82,7 @@ MAY_IMPORT = {
         "duration",
         "extras",
         "kernels",
+        "limits",
         "live",
         "metrics",
         "near_misses",

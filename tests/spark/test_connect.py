@@ -14,7 +14,16 @@ from connect_cases import CASES
 
 # What has nothing to do with a session, with Spark's frames or columns.
 WITHOUT_SPARK = {
-    *("Delta", "Dependency", "EarlierValues", "Imputer", "InvalidRowsWarning", "JoinWindow"),
+    *(
+        "Delta",
+        "Dependency",
+        "EarlierValues",
+        "FewRowsWarning",
+        "Imputer",
+        "IndependenceWarning",
+        "InvalidRowsWarning",
+        "JoinWindow",
+    ),
     *("PoissonBinomial", "Punctuator", "Range", "Rows", "SqlError", "Timetable", "Top"),
     *("UncertainWindow", "chart", "expected_ranks", "pk_topk", "prf", "prfe", "pt_k"),
     *("rank_probabilities", "timetable", "top_k_probabilities", "top_k_streams", "u_kranks"),

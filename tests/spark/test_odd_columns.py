@@ -52,6 +52,11 @@ def test_a_result_called_as_a_column_of_the_answers_is_refused_whatever_its_case
         sf.window_aggregate(rows, {name: "count(*)"}, window=HOUR, order="made")
 
 
+def test_two_results_of_one_name_are_refused_where_case_does_not_tell_them_apart(rows):
+    with pytest.raises(ValueError, match="names a result `M`, but the answer has a column"):
+        sf.window_aggregate(rows, {"m": "count(*)", "M": "sum(x)"}, window=HOUR, order="made")
+
+
 @pytest.mark.parametrize("value", ["'bus, train'", "array(1)", "2"])
 def test_alternatives_of_another_kind_are_refused_in_a_sentence(rows, value):
     with pytest.raises(TypeError, match="column `alternatives` must be array<struct<prob"):

@@ -224,7 +224,12 @@ def test_misspelt_words_of_a_join_suggest_the_likely_one(options, suggestion):
         ("SELECT * FROM a SIMILARITY JOIN b c WITHIN 1", "WITHIN", "not expected", "ON"),
         ("SELECT * FROM a SIMILARITY JOIN b WITHIN 1", "1", "not expected", "ON"),
         ("SELECT * FROM a SIMILARITY JOIN b ON (x) WITHIN", "", "ends too early", "a number"),
-        ("SELECT * FROM a SIMILARTY JOIN b ON (x) WITHIN 1", "WITHIN", "none", "SIMILARITY JOIN"),
+        (
+            "SELECT * FROM a SIMILARTY JOIN b ON (x) WITHIN 1",
+            "WITHIN",
+            "SIMILARITY JOIN only",
+            "SIMILARITY JOIN",
+        ),
         ("SELECT * FROM a FREQUENCY 2 MINUTES", "FREQUENCY", "there is no TOP", "SELECT TOP k"),
         ("SELECT * FROM a RANK BY x DESC", "RANK BY", "there is no TOP", "SELECT TOP k"),
         ("SELECT TOP 3 * FROM a RANK BY x USING U_TPK", "U_TPK", "unknown", "U_TOPK"),

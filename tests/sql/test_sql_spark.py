@@ -25,6 +25,7 @@ pytestmark = pytest.mark.spark
             {"drop_ratio": 0.01, "max_buffer": 3},
         ),
         ("WATTR TS MAX ARRIVAL Arrival", {"estimator": "max"}),
+        ("WATTR ts BSIZE 7", {"max_buffer": 7}),
         (
             "WATTR ts DRATIO 10% ESTIMATOR CONFORMAL KEY sensor IDLE 10 seconds",
             {

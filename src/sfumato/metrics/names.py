@@ -67,9 +67,9 @@ class State:
 STATES = (
     State(
         "late",
-        "the punctuation of the row's source had reached its event time when it arrived; or it is "
-        "`stale`, far in the future or `invalid` for `reorder`, or a full buffer could hold "
-        "nothing else",
+        "the punctuation of the row's source was above its event time when it arrived; or it is "
+        "`stale` or `invalid` for `reorder`, or far in the future and contradicted by a later row, "
+        "or a full buffer could hold nothing else",
         "`reorder` emits it immediately with `late = true`. A window by time adds it to the "
         "extents that are still open; windows of rows, joins and rankings leave it out; other "
         "operators pass it on",

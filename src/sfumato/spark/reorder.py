@@ -57,8 +57,9 @@ def reorder(
     slack : instead of `drop_ratio`: hold back a fixed number of rows
     max_delay : or: punctuation = newest event time less so much ("5 minutes")
     estimator : "max" needs none of them: as late as the largest difference of delays seen
-    max_buffer : hold at most so many rows for the disorder of a key or source; the oldest come
-        out first. Rows that wait for other sources are not bounded by it
+    max_buffer : hold at most so many rows for the disorder of each key or source; the oldest come
+        out first. Alone, rows are held until the buffer is full. Rows that wait for other sources
+        are not bounded by it, and there is no bound on the total over keys
     idle_timeout : on a stream, a key or source that was silent for so long ("10 seconds") holds
         nothing back until it speaks again; where nobody is left, all rows come out
     forget_after : a key whose next row arrives later than this after its last one, "1 day", begins
@@ -67,26 +68,27 @@ def reorder(
         and event times may go back. Not with `source`
     name : of the metrics, instead of the number N
 
-    `punctuation` (of event_time's type): no row with an event time up to it is accepted any more,
+    `punctuation` (of event_time's type): no row with an event time below it is accepted any more,
     as known when the row came out, if the source that is behind is always read first; of a late
     row, what was known of its own source. A row that comes after its punctuation comes out at once
-    with ``late = true``; so does a stale one (its delay is beyond a robust bound), one far in the
-    future, and one without event time or arrival or with one beyond +-2**60 microseconds
-    (punctuation NULL). Every row comes out exactly once: on a stream the last ones once later
-    rows, or the idle timeout, release them; on a static frame all. Without a timeout, which rows
-    are late and the sequence of the others is a function of each source's own sequence.
+    with ``late = true``; so does a stale one (its delay is beyond a robust bound), and one without
+    event time or arrival or with one beyond +-2**60 microseconds (punctuation NULL). One far in
+    the future is held, and comes out as late once a later row contradicts it. A row that ties with
+    the punctuation is not late, so a stream in order has no late row. Every row comes out exactly
+    once: on a stream the last ones once later rows, or the idle timeout, release them; on a static
+    frame all. Without a timeout, which rows are late and the sequence of the others is a function
+    of each source's own sequence.
 
     A frame that was reordered before may be reordered again, by another key, say: `late` and
     `punctuation` are then those of the second controller.
 
     The observed metrics ``sfumato_reorder_N`` count rows, late (all that come out with ``late =
     true``), of them stale, after_idle (too late only because the timeout had let others pass) and
-    invalid; future (incredibly early: those far ahead are late, others are held until their time),
-    held (how many more are held than
-    before the micro-batch), forced (by `max_buffer`) and out_of_order (arrivals before an earlier
-    one of their source), and show the event time of the `oldest` row held, the least `punctuation`,
-    its `lag` behind the newest row held (microseconds) and the `slowest` source, for which the
-    oldest row waits.
+    invalid; future (incredibly early: held until their time or until a later row contradicts
+    them), held (how many more are held than before the micro-batch), forced (by `max_buffer`) and
+    out_of_order (arrivals before an earlier one of their source), and show the event time of the
+    `oldest` row held, the least `punctuation`, its `lag` behind the newest row held (microseconds)
+    and the `slowest` source, for which the oldest row waits.
 
     Cost: one shuffle by key; state: the rows held and, for each key, what its estimator
     remembers: 2 KB (slack, max) to some 53 KB (a drop ratio).

@@ -21,7 +21,7 @@ def test_rows_held_are_found_by_their_keys(keys, seed):
         key = rng.integers(low, keys, n)
         numbers = number + np.cumsum(rng.integers(1, 4, n))
         number += 4 * n
-        held.add(Waiting(numbers, key, key, numbers * 10, numbers))
+        held.add(Waiting(numbers, key, key, numbers * 10, numbers, np.zeros(n, bool)))
         plain.update(zip(numbers.tolist(), key.tolist(), strict=True))
         some = np.concatenate(
             [rng.choice(list(plain.values()) or [0], 50), rng.integers(0, keys, 9)]

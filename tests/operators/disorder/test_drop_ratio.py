@@ -79,7 +79,7 @@ def test_heavy_tails_drop_one_percent_and_wait_hardly_longer_than_with_hindsight
 @pytest.mark.parametrize("name", [n for n in SHIFTING if "clock" not in n])
 def test_shifting_delays_drop_one_percent_and_wait_less_than_any_fixed_slack(name):
     drop, wait = drop_and_wait(SHIFTING[name])
-    assert 0.75 <= drop <= 1.05  # a falling drift leaves some of the budget unspent
+    assert 0.6 <= drop <= 1.05  # a falling drift leaves some of the budget unspent
     assert wait < 1.0
 
 

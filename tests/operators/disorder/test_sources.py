@@ -65,14 +65,15 @@ def definition(control, streams, key_of):
             values.append(int(after))
             if is_late:
                 late[s, i] = before
-            else:
-                ready.append((int(event[i]), s, i))
+            else:  # a row that ties with the punctuation follows the others of its time
+                ready.append((int(event[i]), bool(event[i] == before), s, i))
         steps[s] = values
     out = {key: [] for key in set(key_of)}
-    for time, s, i in sorted(ready):
+    for time, tied, s, i in sorted(ready):
+        due = time + tied
         own = [steps[other] for other in steps if key_of[other] == key_of[s]]
-        if all(values[-1] >= time for values in own):
-            step = min(next(v for v in values if v >= time) for values in own)
+        if all(values[-1] >= due for values in own):
+            step = min(next(v for v in values if v >= due) for values in own)
             out[key_of[s]].append((s, i, step))
     return late, out
 

@@ -148,7 +148,7 @@ def test_the_likeliest_tuples_are_sorted_by_their_probability(case, k):
     np.testing.assert_array_equal(values[best.indices], best.probability)
     enough = sf.pt_k(**got, k=k, threshold=0.25)
     assert set(enough.indices) == set(np.flatnonzero(values >= 0.25))
-    assert (np.diff(enough.probability) <= 0).all()
+    assert (np.diff(enough.probability) <= 1e-12).all()  # equal but for rounding: a tie
 
 
 @examples(500)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import traces
 from seeds import examples
-from sfumato.operators.disorder.punctuator import Punctuator
+from sfumato.operators.disorder.control import DisorderControl
+from sfumato.operators.disorder.controllers import Controllers
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.operators.state.stateful import load_bytes, saved_bytes
@@ -67,22 +68,23 @@ def rows_of(keys, event, arrival):
 
 def one_row_at_a_time(control, event, arrival):
     """What comes out of one key: (number, late, punctuation) for each arrival in turn."""
-    punctuator, held, out = Punctuator(**control), [], []
+    controllers, held, out = Controllers(DisorderControl(**control)), [], []
+    waits = "max_buffer" not in control  # a row that ties, until the punctuation is above its time
+    before, one, start = NEVER, np.zeros(1, np.int64), np.array([0, 1])
     for i in range(len(event)):
-        before = punctuator.punctuation
-        expelled = punctuator.counters["expelled"]
-        (punctuation,), (late,) = punctuator.extend_with_late(event[i : i + 1], arrival[i : i + 1])
+        (punctuation,), (late,), _, first, end = controllers.extend(
+            one, start, event[i : i + 1], arrival[i : i + 1]
+        )
         if late:
             out.append((i, True, before))
         else:
-            held.append((event[i], i))
-        ready = sorted(h for h in held if h[0] <= punctuation)
-        out += [(number, False, punctuation) for _, number in ready]
-        held = sorted(h for h in held if h[0] > punctuation)
-        # rows from the future left the buffer as late, the farthest ones
-        more = punctuator.counters["expelled"] - expelled
-        out += [(number, True, punctuation) for _, number in held[len(held) - more :]]
-        held = held[: len(held) - more]
+            held.append((event[i], i, event[i] + (event[i] == before and waits)))
+        # rows from the future that a later row contradicts, or that a full buffer expels
+        expelled = {n for a, b in zip(first, end, strict=True) for n in range(a, b)}
+        leaving = sorted(h for h in held if h[2] <= punctuation or h[1] in expelled)
+        out += [(number, number in expelled, punctuation) for _, number, _ in leaving]
+        held = [h for h in held if h not in leaving]
+        before = punctuation
     return out, held
 
 
@@ -184,9 +186,9 @@ def test_idle_keys_release_what_they_hold_but_for_rows_from_the_future():
     assert reorder.operator.held.tolist() == [1, 20]
     late = reorder.process(
         np.array([0]),
-        out.event_time[-1:],
+        out.event_time[-1:] - 1,
         arrival[-1:],
-        rows_of(keys[:1], out.event_time[-1:], arrival[-1:]),
+        rows_of(keys[:1], out.event_time[-1:] - 1, arrival[-1:]),
     )
     assert late.late.tolist() == [True]
     assert reorder.idle().rows.num_rows == 20

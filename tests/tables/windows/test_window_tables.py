@@ -132,6 +132,7 @@ def test_extents_over_sources_of_any_pace_do_not_depend_on_cuts(seed):
 def test_late_rows_take_no_part_in_a_window_of_rows():
     time, late = [10, 20, 5, 30, 15, 40], [False, False, True, False, True, False]
     rows = table(time, value=time, late=late)
+    rows = rows.append_column("punctuation", pa.array([10, 20, 20, 30, 30, 40]))
     for cuts in [[], [2, 3], *([cut] for cut in range(1, 6))]:
         operator, found = run(rows_config(controlled=True), rows, cuts)
         assert [row["id"] for row in found] == [0, 1, 3, 5]

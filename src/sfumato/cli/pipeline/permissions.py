@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from sfumato.cli.pipeline.connectors import CONNECTORS, OWN
 from sfumato.cli.pipeline.model import Pipeline, SparkPart
 from sfumato.cli.pipeline.section import PipelineError
+from sfumato.limits import SETTING as BOUND
 
 PACKAGES, SETTINGS, TRUST = "--allow-packages", "--allow-settings", "--trust"
 
@@ -181,7 +182,7 @@ def check_code(pipeline: Pipeline, allowed: Permissions) -> None:
 def _check_setting(name: str, value: str, allowed: Permissions) -> None:
     place = f"spark.settings.{name}"
     plain = "".join(name.lower().split())
-    if plain.startswith("sfumato.") or "trusttext" in plain:
+    if (plain.startswith("sfumato.") and name != BOUND) or "trusttext" in plain:
         why = f": a file cannot trust itself; if you trust it, leave this out and write {TRUST}"
         raise PipelineError.at(place, why)
     if allowed.settings or _is_tuning(name, value):

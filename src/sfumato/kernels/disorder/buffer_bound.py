@@ -62,12 +62,15 @@ def release_held(time, key, held):
 
 
 @compiled
-def expel(number, key, held):
-    """Remove the row of this number, if it is held. O(n)."""
-    for place in range(key.held):
-        if held[1, place] == number:
-            take_out(held, place, key)
-            return
+def expel(first, end, key, held):
+    """Remove the rows numbered from `first` to before `end` that are held. O(n) each."""
+    found = True
+    while found:  # a removal moves entries, perhaps to places that have been looked at
+        found = False
+        for place in range(key.held - 1, -1, -1):
+            if place < key.held and first <= held[1, place] < end:
+                take_out(held, place, key)
+                found = True
 
 
 @compiled
@@ -83,35 +86,40 @@ def hold(tau, number, aside, key, held):
 
 
 @compiled
-def farthest(key, held):
-    """The place of the row that would leave last. O(n)."""
-    place = 0
+def farthest(time, number, key, held):
+    """The place of the row that would leave last of those set aside that are beyond `time` and
+    numbered below `number`; -1 for none. O(n)."""
+    place = -1
     for i in range(key.held):
-        if before(held, place, i):
+        wanted = held[2, i] == 1 and held[0, i] > time and held[1, i] < number
+        if wanted and (place < 0 or before(held, place, i)):
             place = i
     return place
 
 
 @compiled
-def bound_buffer(credible, max_buffer, key, held):
+def bound_buffer(credible, plausible, max_buffer, key, held):
     """Release rows until at most `max_buffer` are held; the number of a row expelled, or -1.
 
-    The oldest leave and force the punctuation forward, but never beyond `credible`, the guard's
-    horizon. Rows set aside may fill half of the buffer: if there are more, or nothing else is left,
-    the one farthest in the future is expelled (it leaves as late, the punctuation stays).
+    The oldest leave and force the punctuation forward. Rows set aside that are beyond `credible`,
+    the horizon of the guard, may fill half of the buffer: if there are more, or nothing else is
+    left, the one farthest in the future is expelled (it leaves as late, the punctuation stays). It
+    must have been contradicted, by a later credible row, or lie beyond `plausible` where nothing
+    else is left; otherwise it is right as far as anyone knows, and the oldest leave.
     held : int64[3, room], the controller's heap: event times, arrival numbers, marks
-    O(log m) a row, O(m) for a row expelled.  Source: C section 4, BSIZE.
+    O(log m) a row, O(m) where rows are set aside.  Source: C section 4, BSIZE.
     """
     if key.held <= max_buffer:
         return -1
-    place = 0
     if held[0, 0] > credible or 2 * key.aside > max_buffer:
-        place = farthest(key, held)
-    if held[0, place] > credible:
-        number = held[1, place]
-        take_out(held, place, key)
-        key.expelled += 1
-        return number
+        contradicted = max(credible, key.credible_time)
+        place = farthest(contradicted, key.credible_number, key, held)
+        if place < 0 and held[0, 0] > credible:
+            place = farthest(max(credible, plausible), key.count, key, held)
+        if place >= 0:
+            number = held[1, place]
+            take_out(held, place, key)
+            return number
     while key.held > max_buffer:
         key.punctuation = held[0, 0]
         release_held(key.punctuation, key, held)

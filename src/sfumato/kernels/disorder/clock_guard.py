@@ -1,16 +1,25 @@
 """The guard against clocks that are wrong: which delays are credible.
 
-A row is **ahead** if its delay (arrival less event time) is incredibly small: it waits, and comes
-out in its turn, but neither feeds the estimator nor lets event time run after it. Ahead or behind
-by so much more that not even the heaviest tail explains it, a row is **far**: future or stale. It
-comes out at once, as late. A lasting change is believed: of rows ahead once they make up a quarter
-of the last RECENT rows, of rows that are far after LASTING of them with none between.
+A row is **ahead** if its delay (arrival less event time) is incredibly small: it is held and comes
+out in its turn, but neither feeds the estimator nor moves the punctuation. A row is **far** ahead
+or behind if its delay differs by so much more that not even the heaviest tail explains it.
+
+- *Far behind* and before the newest event time: the row is stale and comes out at once, as late.
+  At or after the newest event time it overtook nothing: it is held and comes out in its turn.
+- *Far ahead*: the row is held until a later row decides. A row with an earlier event time
+  contradicts it, and it comes out as late. If `PLAUSIBLE` of them come one after the other, at most
+  CLOSE ahead of their arrival (a device has set its clock), or `LASTING` others, they are right.
+
+A lasting change is believed: for rows ahead once they make up a quarter of the last RECENT rows,
+for far rows that come one after the other after LASTING of them. A lasting **mode** is learned,
+too: far rows that keep coming in between the others, with event times within the stream's own life.
+Their delays are credible from then on, and the estimator begins again.
 """
 
 import numpy as np
 
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.disorder.state import ALWAYS, FIXED, RECENT
+from sfumato.kernels.disorder.state import ALWAYS, FIXED, NEVER, RECENT
 
 WARM_UP = 16  # rows before anything is judged; for a start the bounds are renewed as often
 RENEWAL = 32  # rows from one renewal to the next
@@ -18,7 +27,13 @@ WIDEST = 1 << 55  # microseconds: saturation, far above any real spread
 FARTHEST = 1 << 59  # likewise, for the far bounds
 CLOSE = 600_000_000  # microseconds: no row is far that is closer than ten minutes
 LASTING = 1024  # consecutive far rows after which they are believed
-NEAR, FUTURE, STALE = 0, -1, 1
+PLAUSIBLE = 16  # the same of rows far ahead that are not ahead of their arrival
+NEAR, FUTURE, STALE, LEARNED = 0, -1, 1, 2
+RUNS, SPREAD = 16, 16  # a mode: so many groups of far rows within at least 1 / SPREAD of the delay,
+FEW_RUNS, LONG_SPREAD = 4, 2  # or so few within at least so many times the delay
+SLOW_SHARE = 0.05  # and at least this share of the rows, in drop ratios; of rows far ahead
+FAST_SHARE = 1 / 16  # this share of all rows
+SLOW_MARGIN, FAST_MARGIN = 4, 64  # a learned bound lies beyond the delays seen by 1 / so much
 
 
 @compiled
@@ -27,9 +42,9 @@ def observe(tau, t, control, key):
 
     With q, m, r the quartiles of the last RECENT delays and T the time in which these rows arrived,
     a row is ahead below q - 16 (m - q) - T / 2, and far beyond m -+ max(k u, CLOSE), where u =
-    min(m - q, r - m) + T / RECENT and k = 100 / drop ratio (10,000 without one): of delays with a
-    tail like 1 / x some hundredth of the drop ratio lies beyond. Being quantiles, the bounds do not
-    move for fewer than a quarter of the rows, however wrong these are.
+    min(m - q, r - m) + T / RECENT and k = 100 / drop ratio (10,000 without one). For delays with a
+    1/x tail, about one hundredth of the drop ratio lies beyond this bound. Being quantiles, the
+    bounds do not move for fewer than a quarter of the rows, however wrong these are.
     O(1), and a sort of RECENT numbers every RENEWAL rows.
     """
     key.observed += 1
@@ -56,16 +71,14 @@ def observe(tau, t, control, key):
 
 
 @compiled
-def far_side(tau, t, key):
-    """STALE or FUTURE for a row whose delay is far from credible, else NEAR; counts how many in a
-    row."""
-    if key.guarded == 0:
-        return NEAR
-    delay = t - tau
-    side = STALE if delay > key.far_behind else (FUTURE if delay < key.far_ahead else NEAR)
-    key.far_rows = key.far_rows + 1 if side == key.far_side else 1
-    key.far_side = side
-    return side
+def side_of(delay, key):
+    """Return STALE or FUTURE for a delay that is far from credible, LEARNED for one of a mode that
+    has been learned, else NEAR."""
+    if delay > key.far_behind:
+        return LEARNED if delay <= key.slow_bound else STALE
+    if delay < key.far_ahead:
+        return LEARNED if delay >= key.fast_bound else FUTURE
+    return NEAR
 
 
 @compiled
@@ -73,4 +86,94 @@ def horizon(t, key):
     """The largest credible event time of a row that arrives at `t`; ALWAYS before one is known."""
     if key.guarded == 0:
         return ALWAYS
-    return t - key.bound
+    return t - min(key.bound, key.fast_bound)
+
+
+@compiled
+def restart_guard(key):
+    """Begin again: the far rows that came one after the other are right. O(1)."""
+    key.observed = key.guarded = key.fed = key.far_rows = key.pending = 0
+    key.slow.rows = key.fast.rows = 0
+    key.slow_bound, key.fast_bound = NEVER, ALWAYS
+
+
+@compiled
+def begin_guard(key):
+    """Note what the first WARM_UP rows tell, now that the bounds are known. O(1)."""
+    key.earliest = ALWAYS
+    key.latest = NEVER
+    for i in range(WARM_UP):
+        tau = key.arrivals[i] - key.delays[i]
+        if side_of(key.delays[i], key) == NEAR:
+            key.earliest = min(key.earliest, tau)
+            if key.delays[i] >= key.bound:
+                key.latest = max(key.latest, tau)
+
+
+@compiled
+def _lasting_mode(delay, sign, t, share, key, mode):
+    """Count a far row as evidence of a mode; whether that is enough. O(1).
+
+    sign : 1 for rows far behind, -1 for rows far ahead    share : of the rows, at least
+    """
+    if mode.rows < share * (key.count - mode.since):  # too rare so far
+        mode.rows = 0
+    if mode.rows == 0:
+        mode.runs = 0
+        mode.since, mode.begin, mode.delay = key.count - 1, t, delay
+    mode.rows += 1
+    mode.runs += key.far_rows == 1
+    mode.delay = sign * max(sign * mode.delay, sign * delay)
+    lasts, size = float(t - mode.begin), abs(float(delay))
+    return (mode.runs >= RUNS and lasts * SPREAD >= size) or (
+        mode.runs >= FEW_RUNS and lasts >= LONG_SPREAD * size
+    )
+
+
+@compiled
+def learn_slow(tau, t, control, key):
+    """Take a stale row as evidence of a mode; whether the mode has just been learned. O(1).
+
+    Rows from before the stream's life tell nothing of how long rows are under way.
+    """
+    if tau < key.earliest or not _lasting_mode(
+        t - tau, 1, t, SLOW_SHARE * control.drop_ratio, key, key.slow
+    ):
+        return False
+    # What the punctuation has passed is lost, until the mode's rows have event times beyond it.
+    key.forgiven = max(key.forgiven, key.punctuation, key.floor)
+    key.forgiven_until = key.forgiven + key.slow.delay
+    key.slow_bound = key.slow.delay + key.slow.delay // SLOW_MARGIN
+    key.slow.rows = key.fed = 0
+    return True
+
+
+@compiled
+def learn_fast(tau, t, key):
+    """Take a row far ahead, but not of its arrival, as evidence of a mode; whether the mode has
+    just been learned. O(1)."""
+    if tau > t + CLOSE or not _lasting_mode(t - tau, -1, t, FAST_SHARE, key, key.fast):
+        return False
+    key.fast_bound = key.fast.delay - (key.far_ahead - key.fast.delay) // FAST_MARGIN
+    key.fast.rows = key.fed = key.pending = 0
+    return True
+
+
+@compiled
+def hold_pending(tau, t, key):
+    """Hold a row that is far ahead until later rows decide; whether they have made it credible."""
+    if key.pending == 0:
+        key.pending_first, key.pending_top, key.pending_early = key.count - 1, tau, 0
+    key.pending += 1
+    key.pending_top = max(key.pending_top, tau)
+    key.pending_early += tau > t + CLOSE
+    return key.pending >= (LASTING if key.pending_early > 0 else PLAUSIBLE)
+
+
+@compiled
+def decide_pending(tau, key):
+    """A row that is not far ahead decides on those that are: the number of the first one that it
+    contradicts, which ends before this row; or -1."""
+    contradicted = key.pending > 0 and tau < key.pending_top
+    key.pending = 0
+    return key.pending_first if contradicted else -1

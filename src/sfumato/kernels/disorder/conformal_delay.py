@@ -100,7 +100,8 @@ def start_experts(tau, key):
     key.newest = key.newest_before = key.first_time = tau
     key.newest_at = key.largest_lateness = 0
     key.thinning = key.stride = 1
-    key.size = key.chosen = 0
+    key.size = key.chosen = key.steady = 0
+    key.counted = 1
     key.late_fed = key.late_before = key.late_steered = key.clumps = key.last_late = 0
     key.followed = key.recent_rows = key.waited_then = 0.0
     key.clump = key.largest_clump = 0
@@ -121,7 +122,7 @@ def observe_lateness(tau, t, key, area):
     sample = area[: min(key.level, LARGEST_SAMPLE)]
     size = key.size
     previous = key.last_arrival
-    before = later(sample, size, tau - 1) * key.thinning
+    before = later(sample, size, tau) * key.thinning
     if t > previous:
         key.newest_before = key.newest
     key.recent_rows += 1.0
@@ -130,7 +131,7 @@ def observe_lateness(tau, t, key, area):
         if t > previous:
             waited = float(t - previous) * (key.held_of[e] * key.thinning)
             key.waited_of[e] += waited
-        if tau <= key.punctuation_of[e]:
+        if key.forgiven <= tau < key.punctuation_of[e]:
             key.late_of[e] += 1
             key.recent_late_of[e] += 1.0
         if e >= listed:
@@ -155,7 +156,7 @@ def observe_late(tau, d, key):
     """What a row shows of the punctuation in force, before it is among the newest. O(1)."""
     lateness = key.newest - tau
     key.largest_lateness = max(key.largest_lateness, lateness)
-    if tau <= key.punctuation:
+    if key.forgiven <= tau < key.punctuation:
         key.late_by[key.late_fed % 3] = lateness
         key.late_fed += 1
     count_clumps(d, key)
@@ -215,7 +216,8 @@ def conformal_step(tau, t, drop_ratio, key, area):
         start_experts(tau, key)
     else:
         jolt = observe_lateness(tau, t, key, area)
-    if key.fed * drop_ratio < EARLY:
+    key.counted += key.fed > 1 and key.newest >= key.forgiven_until
+    if key.counted * drop_ratio < EARLY:
         learn_delay(float(t - tau), key)
     observe_late(tau, drop_ratio, key)
     remember_time(tau, key, area)

@@ -18,6 +18,7 @@ FORGETFUL = 2 * MEASURES  # experts that forget; those from here on remember the
 SHORT, LONG = 16.0, 96.0  # memories, in rows times drop ratio
 SHORT_LIST, LONG_LIST = 64, 320  # the tail kept: up to three times the drop ratio
 MOST = 3.0  # the largest share of rows that is looked at, in drop ratios
+ROOM = 1.25  # a list of the whole stream is longer than what is looked at by this factor
 FIRST = 16  # rows before the first punctuation
 
 
@@ -72,13 +73,15 @@ def rows_listed(e, d, key):
 def forget(d, key, area):
     """Remove lateness that is too old; thin the lists of the whole stream out if they overflow.
 
-    Every second lateness of a sorted list stays, and from then on every second row is listed.
+    Every second lateness of a sorted list stays, and from then on every second row is listed. The
+    rows that follow fill the list up even with small lateness, of which older rows are not listed.
+    With ROOM these places are not looked at.
     """
     for e in range(FORGETFUL):
         values, numbers = tail_of(e, key, area)
         oldest = key.fed - int((SHORT if e < MEASURES else LONG) / d)
         key.listed[e] = expire(values, numbers, key.listed[e], oldest)
-    if MOST * d * rows_listed(EXPERTS - 1, d, key) <= LONG_LIST:
+    if ROOM * MOST * d * rows_listed(EXPERTS - 1, d, key) <= LONG_LIST:
         return
     key.stride *= 2
     for e in range(FORGETFUL, EXPERTS):

@@ -6,6 +6,7 @@ See `conformal_delay` for what is meant by debt, price, clumps and experts.
 import math
 
 from sfumato.kernels.compile import compiled
+from sfumato.kernels.disorder.conformal_caution import look_for_mode
 from sfumato.kernels.disorder.conformal_experts import (
     BEHIND_CLOCK,
     FORGETFUL,
@@ -45,7 +46,7 @@ def threshold(e, debt, gain, d, key, area):
     values, _ = tail_of(e, key, area)
     size = key.listed[e]
     rows = rows_listed(e, d, key)
-    if key.fed * d < UNSURE:
+    if key.counted * d < UNSURE:
         share = AIM * d / (1.0 + debt**1.5) if debt > 0.0 else AIM * d * (1.0 + (-debt) ** 1.5)
         s = quantile(values, size, min(share, MOST * d) * rows)
     else:
@@ -63,7 +64,7 @@ def learn_slope(e, d, key, area):
     """Follow the slope of expert e's tail. O(1)."""
     values, _ = tail_of(e, key, area)
     slope = log_slope(values, key.listed[e], rows_listed(e, d, key), d)
-    weight = 1.0 if key.fed * d < UNSURE else STEP * d / SMOOTH
+    weight = 1.0 if key.counted * d < UNSURE else STEP * d / SMOOTH
     key.slope_of[e] += weight * (slope - key.slope_of[e])
 
 
@@ -111,14 +112,15 @@ def count_clumps(d, key):
 @compiled
 def steer(d, jolt, key, area):
     """New thresholds; every 4 STEP rows also: forget old lateness, choose whom to follow."""
-    fed = key.fed
+    fed, expected = key.fed, d * key.counted
     clump = key.late_fed / key.clumps if key.clumps > 0 else 1.0
-    owed = OWED * min(clump, 1.0 + d * fed / CLUMP_GROWTH) + OWED_SHARE * d * fed
-    shy = 1.0 / (1.0 + (d * fed / SHY_UNTIL) ** 2)
+    owed = OWED * min(clump, 1.0 + expected / CLUMP_GROWTH) + OWED_SHARE * expected
+    shy = 1.0 / (1.0 + (expected / SHY_UNTIL) ** 2)
     aim, gain = AIM - SHY * shy, GAIN + SHY_GAIN * shy
-    allowed = aim * d * fed - max(CENTRE * owed, RESERVE * key.largest_clump)
+    allowed = aim * expected - max(CENTRE * owed, RESERVE * key.largest_clump)
     if fed % (4 * STEP) == 0:
         forget(d, key, area)
+        look_for_mode(d, key, area)
         choose(d, allowed, owed, key)
         fade_memory(d, key)
     elif jolt:
@@ -126,11 +128,11 @@ def steer(d, jolt, key, area):
     if jolt or fed % (4 * STEP) == 0:
         key.waited_then = key.waited_of[key.chosen]
     for e in range(EXPERTS):
-        debt = (key.late_of[e] - allowed) / (owed + (GENTLE * d * fed if e >= FORGETFUL else 0.0))
+        debt = (key.late_of[e] - allowed) / (owed + (GENTLE * expected if e >= FORGETFUL else 0.0))
         if fed % STEP == 0 or fed < 4 * STEP:
             learn_slope(e, d, key, area)
         key.threshold_of[e] = threshold(e, debt, gain, d, key, area)
         if e == key.chosen:
-            debt += (key.late_fed - key.late_of[e]) / (owed + LEGACY * d * fed)
+            debt += (key.late_fed - key.late_of[e]) / (owed + LEGACY * expected)
             key.followed = threshold(e, debt, gain, d, key, area)
     key.late_steered = key.late_fed

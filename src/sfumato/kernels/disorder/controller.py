@@ -6,24 +6,42 @@ from sfumato.kernels.compile import compiled
 from sfumato.kernels.disorder.buffer_bound import bound_buffer, expel, hold, release_held
 from sfumato.kernels.disorder.clock_guard import (
     CLOSE,
+    FUTURE,
     LASTING,
-    NEAR,
+    LEARNED,
     STALE,
     WARM_UP,
-    far_side,
+    begin_guard,
+    decide_pending,
+    hold_pending,
     horizon,
+    learn_fast,
+    learn_slow,
     observe,
+    restart_guard,
+    side_of,
 )
 from sfumato.kernels.disorder.conformal_delay import conformal_step
 from sfumato.kernels.disorder.largest_delay import fixed_step, largest_step
 from sfumato.kernels.disorder.normal_delay import normal_step
 from sfumato.kernels.disorder.sort_buffer import slack_forget, slack_step
-from sfumato.kernels.disorder.state import ALWAYS, AVERAGED, CONFORMAL, FIXED, NEVER, NORMAL, SLACK
+from sfumato.kernels.disorder.state import (
+    ALWAYS,
+    AVERAGED,
+    CONFORMAL,
+    FIXED,
+    FULL,
+    NEVER,
+    NORMAL,
+    SLACK,
+)
+
+NONE = -1  # no row is expelled
 
 
 @compiled
 def reached(key):
-    """The event time up to which no row is accepted any more; NEVER while there is none."""
+    """The event time below which no row is accepted any more; NEVER while there is none."""
     return max(key.punctuation, key.floor)
 
 
@@ -31,11 +49,14 @@ def reached(key):
 def feed(tau, t, control, key, area):
     """One credible row to the estimator: the punctuation it asks for, or NEVER."""
     key.fed += 1
+    key.latest = max(key.latest, tau)
     if control.estimator == SLACK:
         if tau <= reached(key):
             wanted = NEVER
         else:
             wanted = slack_step(tau, control.slack, key, area)
+    elif control.estimator == FULL:
+        wanted = NEVER
     elif control.estimator == FIXED:
         wanted = fixed_step(tau, control.max_delay, key)
     elif control.estimator == NORMAL:
@@ -50,8 +71,9 @@ def feed(tau, t, control, key, area):
 
 @compiled
 def feed_unguarded(tau, t, control, key, area):
-    """A row before the guard knows what is credible: most estimators wait until it does."""
-    if control.estimator == SLACK or (control.estimator == FIXED and tau <= t + CLOSE):
+    """A row before the guard knows what is credible: most estimators wait until it does, and all
+    for rows that are far ahead of their arrival."""
+    if (control.estimator == SLACK or control.estimator == FIXED) and tau <= t + CLOSE:
         return feed(tau, t, control, key, area)
     return NEVER
 
@@ -60,103 +82,186 @@ def feed_unguarded(tau, t, control, key, area):
 def feed_warm_up(t, control, key, area):
     """Feed the first WARM_UP rows, now that the guard knows which of them are credible."""
     wanted = NEVER
+    begin_guard(key)
     for i in range(WARM_UP):
         arrival = key.arrivals[i]
         delay = key.delays[i]
         if delay < key.bound:
-            key.future += delay >= key.far_ahead
-        elif control.estimator == FIXED and delay >= -CLOSE:
+            key.future += 1
+        elif (control.estimator == SLACK or control.estimator == FIXED) and delay >= -CLOSE:
             continue  # it has been fed
-        elif control.estimator != SLACK and delay <= key.far_behind:
-            wanted = feed(arrival - delay, arrival, control, key, area)
-    if control.estimator == SLACK:  # it has been fed
+        elif delay <= key.far_behind:
+            wanted = max(wanted, feed(arrival - delay, arrival, control, key, area))
+    if control.estimator == SLACK:  # some rows that it was fed are not credible
         slack_forget(NEVER, horizon(t, key), key, area)
     return wanted
 
 
 @compiled
-def guarded_step(tau, t, control, key, area):
-    """One row to guard and estimator; the punctuation wanted, and the guard's horizon."""
-    unguarded = key.guarded == 0
-    observe(tau, t, control, key)
-    credible = horizon(t, key)
+def unguarded_step(tau, t, control, key, area):
+    """One row before the guard knows what is credible; the punctuation wanted."""
     wanted = NEVER
-    if unguarded:
-        if key.guarded == 0 or (control.estimator == SLACK and tau <= credible):
-            wanted = feed_unguarded(tau, t, control, key, area)
-        if key.guarded == 1:
-            wanted = max(wanted, feed_warm_up(t, control, key, area))
-    elif tau > credible:
+    observe(tau, t, control, key)
+    if key.guarded == 0 or (control.estimator == SLACK and tau <= horizon(t, key)):
+        wanted = feed_unguarded(tau, t, control, key, area)
+    if key.guarded == 1:
+        wanted = max(wanted, feed_warm_up(t, control, key, area))
+    return wanted
+
+
+@compiled
+def credible_step(tau, t, side, control, key, area):
+    """One row that is not far from what is credible; the punctuation wanted."""
+    if side != LEARNED:
+        observe(tau, t, control, key)
+    if tau > horizon(t, key):
         key.future += 1
-    else:
-        wanted = feed(tau, t, control, key, area)
-    return min(wanted, credible), credible
+        return NEVER
+    key.credible_number, key.credible_time = key.count - 1, tau
+    return feed(tau, t, control, key, area)
 
 
 @compiled
-def set_apart(side, key):
-    """A far row comes out as late; after LASTING of them guard and estimator begin anew."""
+def note_far(side, tau, t, control, key):
+    """A far row as evidence: after LASTING of them, or once they are a mode, they are right."""
     if side == STALE:
-        key.stale += 1
+        if key.far_rows >= LASTING:
+            restart_guard(key)
+        else:
+            learn_slow(tau, t, control, key)
     else:
-        key.premature += 1
-    if key.far_rows >= LASTING:
-        key.observed = key.guarded = key.fed = key.far_rows = 0
+        key.future += 1
+        if hold_pending(tau, t, key):
+            restart_guard(key)
+        else:
+            learn_fast(tau, t, key)
 
 
 @compiled
-def hold_bounded(tau, late, credible, control, key, area, held):
-    """Hold a row that is not late in a bounded buffer; the number of the row expelled, or -1."""
+def guarded_step(tau, t, control, key, area):
+    """One row to guard and estimator, once the guard knows what is credible.
+
+    Returns the punctuation wanted, and the number of the first row that is expelled, or NONE: from
+    this one to the row before, those that are held.
+    """
+    side = side_of(t - tau, key)
+    key.far_rows = key.far_rows + 1 if side == key.far_side else 1
+    key.far_side = side
+    if side == FUTURE:
+        note_far(side, tau, t, control, key)
+        return NEVER, NONE
+    first = decide_pending(tau, key)
+    if side == STALE:
+        note_far(side, tau, t, control, key)
+        return NEVER, first
+    return credible_step(tau, t, side, control, key, area), first
+
+
+@compiled
+def is_stale(tau, t, control, key):
+    """Whether a row comes out at once because it is incredibly far behind; see `clock_guard`."""
+    if not control.guard or key.guarded == 0 or tau >= key.latest:
+        return False
+    return side_of(t - tau, key) == STALE
+
+
+@compiled
+def count_late(tau, t, control, key):
+    """Whether a row that arrives is late, counted by its reason."""
+    if is_stale(tau, t, control, key):
+        key.stale += 1
+        return True
+    if tau < key.punctuation:
+        key.late += 1
+        return True
+    if tau < key.floor:
+        key.after_idle += 1
+        return True
+    return False
+
+
+@compiled
+def hold_bounded(tau, t, late, first, control, key, area, held):
+    """Hold a row that is not late in a bounded buffer.
+
+    Returns the first row that is expelled, and where the rows expelled end; NONE: there are none.
+    """
+    credible = horizon(t, key)
+    end = key.count - 1
+    if first != NONE:
+        expel(first, end, key, held)
     if not late:
         hold(tau, key.count - 1, int(tau > credible), key, held)
     release_held(reached(key), key, held)
     before = key.punctuation
-    number = bound_buffer(credible, control.max_buffer, key, held)
+    number = bound_buffer(credible, t + CLOSE, control.max_buffer, key, held)
     if control.estimator == SLACK and key.punctuation > before:
         slack_forget(key.punctuation, ALWAYS, key, area)
-    return number
+    return (first, end) if number == NONE else (number, number + 1)
 
 
 @compiled
 def arrive(tau, t, control, key, area, held):
-    """One row reaches its controller: (whether it is late, the row expelled, or -1)."""
+    """One row reaches its controller.
+
+    Returns whether it is late, and the rows expelled: the first number, and where they end.
+    """
     if t < key.clock:
         key.out_of_order += 1
         t = key.clock
     key.clock = t
     key.count += 1
-    if control.guard:
-        side = far_side(tau, t, key)
-        if side != NEAR:
-            set_apart(side, key)
-            return True, -1
-    late = tau <= reached(key)
-    if tau <= key.punctuation:
-        key.late += 1
-    elif late:
-        key.after_idle += 1
-    if control.guard:
-        wanted, credible = guarded_step(tau, t, control, key, area)
+    late = count_late(tau, t, control, key)
+    first = NONE
+    if not control.guard:
+        wanted = feed(tau, t, control, key, area)
     else:
-        wanted, credible = feed(tau, t, control, key, area), ALWAYS
+        if key.guarded == 0:
+            key.credible_number, key.credible_time = key.count - 1, tau
+            wanted = unguarded_step(tau, t, control, key, area)
+        else:
+            wanted, first = guarded_step(tau, t, control, key, area)
+        # Nothing is released by a punctuation beyond the newest event time, and in a stream in
+        # order rows would be late.
+        wanted = min(wanted, horizon(t, key), key.latest)
     key.punctuation = max(key.punctuation, wanted)
     if control.max_buffer > 0:
-        return late, hold_bounded(tau, late, credible, control, key, area, held)
-    return late, -1
+        first, end = hold_bounded(tau, t, late, first, control, key, area, held)
+        return late, first, end
+    return late, first, key.count - 1
 
 
 @compiled
-def expel_premature(key, held, numbers, found):
-    """Rows held while nothing was known that are far ahead come out as late: numbers[found:]; the
-    end."""
-    for i in range(WARM_UP):
-        if key.delays[i] < key.far_ahead and key.arrivals[i] - key.delays[i] > reached(key):
-            number = key.count - WARM_UP + i
-            expel(number, key, held)
-            key.future += 1
-            key.expelled += 1
-            numbers[found] = number
-            found += 1
+def begin_pending(t, control, key, held, numbers, found):
+    """Decide on the rows far ahead among the first WARM_UP, now that the bounds are known.
+
+    Those that a later row contradicts come out as late: numbers[found:]; the others are pending.
+    Returns the end of the numbers.
+    """
+    least = ALWAYS  # event time of the rows after, which are not far
+    pending = True
+    key.pending = key.pending_early = key.far_rows = 0
+    key.pending_top = NEVER
+    key.far_side = FUTURE
+    for i in range(WARM_UP - 1, -1, -1):
+        tau = key.arrivals[i] - key.delays[i]
+        if side_of(key.delays[i], key) != FUTURE:
+            least = min(least, tau)
+            pending = False
+            continue
+        number = key.count - WARM_UP + i
+        if tau > least:
+            if tau > reached(key):
+                numbers[found] = number
+                found += 1
+                if control.max_buffer > 0:
+                    expel(number, number + 1, key, held)
+        elif pending:
+            key.pending += 1
+            key.far_rows += 1
+            key.pending_top = max(key.pending_top, tau)
+            key.pending_early += tau > t + CLOSE
+            key.pending_first = number
     return found
 
 
@@ -164,22 +269,24 @@ def expel_premature(key, held, numbers, found):
 def punctuate(event_time, arrival, starts, which, control, states, memory):
     """Punctuations after each arrival, of the row's controller, and which rows are late.
 
-    A row is late if its event time is at or below its controller's punctuation (or floor) when it
-    arrives, or if it is far (see `clock_guard`).
+    A row is late if its event time is below its controller's punctuation (or floor) when it
+    arrives, or if it is stale (see `clock_guard`).
     event_time, arrival : int64[n] microseconds, within +-2**58, the rows of a controller one after
     the other; where arrival decreases, the clock stands still, the row counts as out of order
     starts : int64[groups + 1], where the rows of a controller begin     which : int64[groups]
     control : `state.Control`     states : CONTROLLER[], changed in place
     memory : int64[], their areas, with room for the rows that come (see `state`)
-    Returns punctuation int64[n] (NEVER while none is known), late bool[n], and the rows that were
-    held and come out as late: the places (0..n-1) at which, and their numbers in the controller.
+    Returns punctuation int64[n] (NEVER while none is known), late bool[n], and the rows that are
+    expelled, those of them that are held: the places (0..n-1) at which they come out as late, the
+    first number in the controller, and where the numbers end.
     O(log m) a row for a sort buffer of m rows, else O(1) amortised.  Source: C sections 4 and 5.
     """
     n = event_time.size
     punctuation = np.empty(n, np.int64)
     late = np.empty(n, np.bool_)
-    at = np.empty((n if control.max_buffer > 0 else 0) + WARM_UP * which.size, np.int64)
-    numbers = np.empty(at.size, np.int64)
+    at = np.empty(n + WARM_UP * which.size, np.int64)
+    first = np.empty(at.size, np.int64)
+    end = np.empty(at.size, np.int64)
     expelled = 0
     for group in range(which.size):
         key = states[which[group]]
@@ -188,14 +295,14 @@ def punctuate(event_time, arrival, starts, which, control, states, memory):
         held = heap.reshape(3, key.heap_room)
         for i in range(starts[group], starts[group + 1]):
             unguarded = key.guarded == 0
-            late[i], number = arrive(event_time[i], arrival[i], control, key, area, held)
+            late[i], number, until = arrive(event_time[i], arrival[i], control, key, area, held)
             punctuation[i] = reached(key)
-            if number >= 0:
-                at[expelled] = i
-                numbers[expelled] = number
+            if number != NONE:
+                at[expelled], first[expelled], end[expelled] = i, number, until
                 expelled += 1
             if unguarded and key.guarded == 1:
-                found = expel_premature(key, held, numbers, expelled)
-                at[expelled:found] = i
+                found = begin_pending(key.clock, control, key, held, first, expelled)
+                for k in range(expelled, found):
+                    at[k], end[k] = i, first[k] + 1
                 expelled = found
-    return punctuation, late, at[:expelled], numbers[:expelled]
+    return punctuation, late, at[:expelled], first[:expelled], end[:expelled]

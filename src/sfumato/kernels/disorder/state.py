@@ -14,7 +14,7 @@ import numpy as np
 NEVER = np.iinfo(np.int64).min  # no punctuation is known
 ALWAYS = np.iinfo(np.int64).max
 
-SLACK, NORMAL, LARGEST, AVERAGED, CONFORMAL, FIXED = range(6)  # estimators
+SLACK, NORMAL, LARGEST, AVERAGED, CONFORMAL, FIXED, FULL = range(7)  # estimators
 
 RECENT = 64  # delays that the guard remembers
 EXPERTS = 12  # of the conformal estimator
@@ -23,7 +23,8 @@ EXPERTS = 12  # of the conformal estimator
 class Control(NamedTuple):
     """How punctuations are estimated: the settings that all controllers share.
 
-    estimator : SLACK, NORMAL, LARGEST, AVERAGED, CONFORMAL or FIXED
+    estimator : SLACK, NORMAL, LARGEST, AVERAGED, CONFORMAL, FIXED, or FULL: the punctuation moves
+        only when the buffer is full
     drop_ratio : float64 in (0, 0.5], wanted share of late rows (NORMAL, CONFORMAL; others: 0.01)
     slack : int64, rows of the sort buffer (SLACK)
     deviations : float64, the square of the drop ratio's normal quantile (NORMAL)
@@ -43,23 +44,33 @@ class Control(NamedTuple):
     max_buffer: int
 
 
+# Far rows on one side of the credible delays, as evidence of a lasting mode of the delays.
+MODE = np.dtype(
+    [
+        ("rows", np.int64),  # rows counted; 0: none yet
+        ("runs", np.int64),  # groups of them with other rows in between
+        ("since", np.int64),  # number of the first one,
+        ("begin", np.int64),  # and its arrival
+        ("delay", np.int64),  # the delay farthest from the credible ones
+    ],
+    align=True,
+)
+
 _COMMON = [
     ("place", np.int64),  # of the estimator's part of `area`,
     ("room", np.int64),  # and its length
     ("heap_place", np.int64),  # of the heap of rows held,
     ("heap_room", np.int64),  # and how many rows it has room for
     ("count", np.int64),  # rows that arrived
-    ("late", np.int64),  # of them at or below the punctuation on arrival
+    ("late", np.int64),  # of them below the punctuation on arrival
     ("stale", np.int64),  # of them too far behind to wait for: out at once, late
-    ("premature", np.int64),  # of them too far ahead to hold: out at once, late
     ("future", np.int64),  # of them set aside by the guard: held at first
     ("forced", np.int64),  # arrivals at which a full buffer pushed the punctuation
-    ("expelled", np.int64),  # rows set aside that left the buffer as late
     ("out_of_order", np.int64),  # rows that arrived before the clock
     ("clock", np.int64),  # the latest arrival of any row
     ("punctuation", np.int64),  # the estimator's, or forced by a full buffer
     ("floor", np.int64),  # rows up to it came out without waiting for the estimator
-    ("after_idle", np.int64),  # rows late only because they are at or below the floor
+    ("after_idle", np.int64),  # rows late only because they are below the floor
     ("held", np.int64),  # rows in the heap,
     ("aside", np.int64),  # and those of them that were set aside
     ("fed", np.int64),  # rows fed to the estimator
@@ -73,6 +84,20 @@ _GUARD = [
     ("far_ahead", np.int64),
     ("far_side", np.int64),  # of the latest row,
     ("far_rows", np.int64),  # and how many in a row were on that side
+    ("earliest", np.int64),  # least credible event time of the first rows
+    ("latest", np.int64),  # greatest event time fed
+    ("credible_number", np.int64),  # of the latest credible row, the number
+    ("credible_time", np.int64),  # and the event time
+    ("pending", np.int64),  # rows far ahead that no later row has contradicted:
+    ("pending_first", np.int64),  # the number of the first one,
+    ("pending_top", np.int64),  # their greatest event time,
+    ("pending_early", np.int64),  # and how many are ahead of the arrival clock as well
+    ("slow", MODE),  # rows far behind that may become a mode of the delays
+    ("fast", MODE),  # rows far ahead that may
+    ("slow_bound", np.int64),  # delays up to it have been learned as a mode
+    ("fast_bound", np.int64),  # delays down to it have been learned as a mode
+    ("forgiven", np.int64),  # rows below it are late because a mode was learned after them
+    ("forgiven_until", np.int64),  # newest event time up to which such rows come
     ("delays", np.int64, (RECENT,)),  # rings: the latest delays,
     ("arrivals", np.int64, (RECENT,)),  # and when these rows arrived
 ]
@@ -94,7 +119,8 @@ _ESTIMATORS = [
     ("block_sum", np.float64),
 ]
 _CONFORMAL = [
-    ("late_fed", np.int64),  # rows late among those fed
+    ("counted", np.int64),  # rows fed that may be late for an estimate, see `forgiven`
+    ("late_fed", np.int64),  # rows late among those counted
     ("newest_before", np.int64),  # the same, of arrivals before the present stamp
     ("level", np.int64),  # rows for which `area` has room
     ("thinning", np.int64),  # one event time in so many is in the sample
@@ -109,6 +135,7 @@ _CONFORMAL = [
     ("newest_at", np.int64),  # the row that was the newest, as a number among those fed
     ("largest_lateness", np.int64),  # behind the newest event time
     ("late_by", np.int64, (3,)),  # the same of the latest three late rows
+    ("steady", np.int64),  # 1: the lateness shows a lasting mode
     ("chosen", np.int64),  # the expert followed
     ("followed", np.float64),  # the threshold in force
     ("recent_rows", np.float64),  # discounted number of rows
@@ -129,6 +156,7 @@ CONTROLLER = np.dtype([*_COMMON, *_GUARD, *_ESTIMATORS, *_CONFORMAL], align=True
 def new_controllers(count: int) -> np.ndarray:
     """CONTROLLER[count]: controllers that have seen nothing."""
     fresh = np.zeros(count, CONTROLLER)
-    for name in ("punctuation", "floor", "last_arrival", "clock"):
+    for name in ("punctuation", "floor", "last_arrival", "clock", "latest", "forgiven"):
         fresh[name] = NEVER
+    fresh["slow_bound"], fresh["fast_bound"], fresh["forgiven_until"] = NEVER, ALWAYS, NEVER
     return fresh

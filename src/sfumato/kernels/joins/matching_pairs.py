@@ -132,17 +132,28 @@ def _pairs_by_sorting(tuples, match, limit, most, n, pairs):
 
 
 @compiled_ieee
+def _placed(tuples, match, criterion):
+    """Where the samples of a match's two tuples are: (x, x_length, y, columns, limit).
+
+    x, y : int64, where their blocks begin    x_length : of the rows of the first block
+    columns : float64[d, length], coordinates of the second    limit : see `limit_of`
+    """
+    x, y = tuples.at[match.u], tuples.at[match.v]
+    y_length = padded(tuples.samples[match.v])
+    columns = tuples.blocks[y + y_length : y + (criterion.d + 1) * y_length]
+    limit = limit_of(tuples, match.u, match.v, criterion)
+    return x, padded(tuples.samples[match.u]), y, columns.reshape(criterion.d, y_length), limit
+
+
+@compiled_ieee
 def _pairs_of_points(tuples, match, criterion, most, n, pairs, work):
     """The near pairs of two tuples, at most `most`, from place n on; the place after them.
 
     work : (near uint8[...], squared float64[...])    With no room at all they are only counted.
     """
     blocks, (near, squared) = tuples.blocks, work
-    limit = limit_of(tuples, match.u, match.v, criterion)
-    x, y, y_count = tuples.at[match.u], tuples.at[match.v], tuples.samples[match.v]
-    x_length, y_length = padded(tuples.samples[match.u]), padded(y_count)
-    columns = blocks[y + y_length : y + (criterion.d + 1) * y_length]
-    columns = columns.reshape(criterion.d, y_length)
+    x, x_length, y, columns, limit = _placed(tuples, match, criterion)
+    y_count, y_length = tuples.samples[match.v], columns.shape[1]
     begin, steps = n, np.int64(0)
     for k in range(tuples.samples[match.u]):
         steps = after_signals(steps + (criterion.d + 1) * y_length)
@@ -164,11 +175,8 @@ def _few_of_points(tuples, match, criterion, total, most, n, pairs, work):
     """`most` of the near pairs of two tuples that have more, as representatives; `total` : the
     probability of all of them, without the factor."""
     blocks, (near, squared) = tuples.blocks, work
-    limit = limit_of(tuples, match.u, match.v, criterion)
-    x, y, y_count = tuples.at[match.u], tuples.at[match.v], tuples.samples[match.v]
-    x_length, y_length = padded(tuples.samples[match.u]), padded(y_count)
-    columns = blocks[y + y_length : y + (criterion.d + 1) * y_length]
-    columns = columns.reshape(criterion.d, y_length)
+    x, x_length, y, columns, limit = _placed(tuples, match, criterion)
+    y_count, y_length = tuples.samples[match.v], columns.shape[1]
     i, passed, steps, last = 0, 0.0, np.int64(0), (0, 0)
     wanted, share = _level(0, most) * total, total / most * match.factor
     for k in range(tuples.samples[match.u]):
@@ -193,11 +201,8 @@ def _few_of_points(tuples, match, criterion, total, most, n, pairs, work):
 def _mass_of_points(tuples, match, criterion, work):
     """(how many near pairs two tuples have, their probability without the factor)."""
     blocks, (near, squared) = tuples.blocks, work
-    limit = limit_of(tuples, match.u, match.v, criterion)
-    x, y, y_count = tuples.at[match.u], tuples.at[match.v], tuples.samples[match.v]
-    x_length, y_length = padded(tuples.samples[match.u]), padded(y_count)
-    columns = blocks[y + y_length : y + (criterion.d + 1) * y_length]
-    columns = columns.reshape(criterion.d, y_length)
+    x, x_length, y, columns, limit = _placed(tuples, match, criterion)
+    y_count, y_length = tuples.samples[match.v], columns.shape[1]
     found, total, steps = 0, 0.0, np.int64(0)
     for k in range(tuples.samples[match.u]):
         steps = after_signals(steps + (criterion.d + 2) * y_length)

@@ -22,7 +22,7 @@ def judge(scope, time, late, punctuation, clock, newest):
     for i in range(n):
         s, settled = scope[i], np.int64(NEVER)
         if not late[i] and punctuation[i] > newest[s]:  # a late row's is its own source's
-            settled = newest[s] + 1
+            settled = min(newest[s] + 1, time[i])  # a row of that very time may follow it
             newest[s] = punctuation[i]
         behind[i] |= time[i] < max(clock[s], settled)
         clock[s] = max(clock[s], settled)

@@ -90,11 +90,12 @@ def sweep(rows, length, slide, scopes, judged, closings):
             first = max(last_complete(p, slide), scope.closed) + 1
         else:
             if p > scope.punctuation:
-                # All rows that the punctuation before let out have come.
-                done = last_complete(scope.punctuation, slide)
+                # All rows that the punctuation before let out have come, but for those of its very
+                # time, which a higher one releases before all others.
+                done = last_complete(min(scope.punctuation, time - 1), slide)
                 found = _close(scopes, c, done, i, scope.punctuation, closings, found)
                 scope.before, scope.punctuation = scope.punctuation, p
-            excluded = not ordered and (p < scope.punctuation or time <= scope.before)
+            excluded = not ordered and (p < scope.punctuation or time < scope.before)
             # Rows let out together come in order of time: none before this one follows.
             done = min(j, last_complete(scope.punctuation, slide))
             found = _close(scopes, c, done, i, scope.punctuation, closings, found)

@@ -53,10 +53,11 @@ class DisorderControl:
                 f"{' and '.join(f'`{n}` ({WAYS[n]})' for n in given)} exclude each other; got "
                 f"{' and '.join(f'{n}={v}' for n, v in given.items())}: give one of them"
             )
-        if not given and self.estimator != "max":
+        full = self.max_buffer is not None and self.estimator is None
+        if not given and self.estimator != "max" and not full:
             raise ValueError(
-                "one of `drop_ratio` (DRATIO), `slack` (SLACK), `max_delay` or estimator='max' "
-                "(MAX) is needed; got none"
+                "one of `drop_ratio` (DRATIO), `slack` (SLACK), `max_delay`, `max_buffer` (BSIZE) "
+                "or estimator='max' (MAX) is needed; got none"
             )
         for name, what in (("slack", "sort buffer"), ("max_delay", "delay")):
             if name in given and self.estimator is not None:
@@ -109,6 +110,8 @@ class DisorderControl:
             return state.FIXED
         if self.estimator == "max":
             return state.AVERAGED if self.averaged else state.LARGEST
+        if self.drop_ratio is None:
+            return state.FULL
         return state.NORMAL if self.estimator == "normal" else state.CONFORMAL
 
 

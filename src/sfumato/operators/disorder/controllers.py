@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from sfumato.kernels.disorder import conformal_experts, normal_delay, state
-from sfumato.kernels.disorder.clock_guard import WARM_UP
+from sfumato.kernels.disorder.clock_guard import CLOSE, WARM_UP
 from sfumato.kernels.disorder.controller import punctuate
 from sfumato.kernels.disorder.state import ALWAYS, CONTROLLER, new_controllers
 from sfumato.operators.arrays import longer
@@ -20,10 +20,8 @@ COUNTERS = (
     "late",
     "after_idle",
     "stale",
-    "premature",
     "future",
     "forced",
-    "expelled",
     "out_of_order",
 )
 
@@ -34,7 +32,7 @@ class Controllers(Stateful):
     A controller that has seen rows has a slot among the states, 1, 2, ...; slot 0 is a blank one,
     that of all others. Forgotten ones leave theirs, and once most are empty the states move up.
     Cost of a call: some 5 microseconds, and per row what `kernels.disorder.controller` says.
-    Memory: of those that have seen rows and are not forgotten, some 2.3 KB each; of all 8 bytes.
+    Memory: of those that have seen rows and are not forgotten, some 2.5 KB each; of all 8 bytes.
     """
 
     state: ClassVar[Mapping[str, Declaration]] = {
@@ -74,8 +72,18 @@ class Controllers(Stateful):
     def horizon_of(self, codes: np.ndarray) -> np.ndarray:
         """int64[k]: the largest event times their guards believe; the int64 maximum: any."""
         states, slots = self._states, self._slot[codes]
-        last = states["clock"][slots] - states["bound"][slots]
+        bound = np.minimum(states["bound"][slots], states["fast_bound"][slots])
+        last = states["clock"][slots] - bound
         return np.where(states["guarded"][slots] == 1, last, ALWAYS)
+
+    def plausible_of(self, codes: np.ndarray) -> np.ndarray:
+        """int64[k]: the largest event times that may be right when a stream ends: those beyond are
+        far ahead, and ahead of the arrivals; the int64 maximum: any."""
+        states, slots = self._states, self._slot[codes]
+        last = states["clock"][slots] + np.maximum(CLOSE, -states["far_ahead"][slots])
+        return np.maximum(
+            np.where(states["guarded"][slots] == 1, last, ALWAYS), self.horizon_of(codes)
+        )
 
     def arrived_of(self, codes: np.ndarray) -> np.ndarray:
         """int64[k]: how many rows have come to them."""
@@ -83,15 +91,14 @@ class Controllers(Stateful):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Totals: rows; late (on arrival), of them stale and after_idle; future (those too far
-        ahead, which are late, and those held until their time); expelled (held, but late in the
-        end); forced (arrivals at which a full buffer pushed the punctuation); out_of_order. O(1).
+        """Totals: rows; late (on arrival), of them stale and after_idle; future (set aside because
+        they are too far ahead); forced (arrivals at which a full buffer pushed the punctuation);
+        out_of_order. O(1).
         """
         counts = dict(self._counts)
         counts["rows"] = counts.pop("count")
-        for reason in ("stale", "premature", "after_idle"):
+        for reason in ("stale", "after_idle"):
             counts["late"] += counts[reason]
-        counts["future"] += counts.pop("premature")
         return counts
 
     def grow(self, wanted: int) -> None:
@@ -118,14 +125,14 @@ class Controllers(Stateful):
 
     def extend(
         self, which: np.ndarray, starts: np.ndarray, event_time: np.ndarray, arrival: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """(punctuation, late, expelled_at, expelled) of further arrivals; see `punctuate`.
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """(punctuation, late, at, first, end) of further arrivals; see `punctuate`.
 
         which : int64[groups], codes, ascending     starts : int64[groups + 1], their rows
         """
         if len(which) == 0:
             none = np.empty(0, np.int64)
-            return none, np.empty(0, bool), none, none
+            return none, np.empty(0, bool), none, none, none
         self.grow(int(which[-1]) + 1)
         slots = self._slots(which)
         self._make_room(slots, np.diff(starts))
@@ -204,7 +211,7 @@ class Controllers(Stateful):
         return place
 
     def advance(self, code: int, punctuation: int) -> None:
-        """Rows up to `punctuation` have come out: from now on others are late (after idle)."""
+        """Rows up to `punctuation` have come out: earlier ones are late from now on."""
         (slot,) = self._slots(np.array([code]))
         key = self._states[slot]
         if punctuation <= max(key["punctuation"], key["floor"]):

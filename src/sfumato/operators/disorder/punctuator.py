@@ -17,8 +17,9 @@ ONE = np.zeros(1, np.int64)  # the only controller's code
 class Punctuator(Operator):
     """Estimates, after each arrival, up to which event time the stream is complete.
 
-    The punctuation never moves back. A row is late if its event time is at or below the
-    punctuation in force when it arrives, or if the guard finds its clock wrong.
+    The punctuation never moves back. A row is late if its event time is below the punctuation in
+    force when it arrives, or if the guard finds it stale. With the guard no row of a stream in
+    order is late, also where event times tie.
 
     drop_ratio : DRATIO, the share of rows that may be late, in (0, 0.5]; with estimator
         "conformal" (the default: no assumption on the delays, the share is steered by what was
@@ -27,11 +28,13 @@ class Punctuator(Operator):
     max_delay : or: the newest event time less so many microseconds
     estimator : "conformal", "normal", or "max": the largest delay seen (MAX), which needs none
         of them
-    max_buffer : BSIZE, rows held at most; wins over the estimator
+    max_buffer : BSIZE, rows held at most; wins over the estimator. Without any of the others rows
+        are held until the buffer is full
     rounding : of the normal measure's n_p, "ceiling" (cautious) or "floor" (as printed in C)
     averaged : the averaged variant of "max"
     guard : rows with incredible event times neither feed the estimator nor let a full buffer
-        push the punctuation to them; the stale, and those far in the future, are late
+        push the punctuation to them; stale ones are late. Without it the estimators are those of
+        the papers, and their punctuations may pass the newest event time
 
     Memory: O(slack) or O(n_p) or a bounded sample (conformal), and O(max_buffer), reached only as
     rows arrive.  Raises ValueError or TypeError for parameters that are out of range or exclude
@@ -42,7 +45,7 @@ class Punctuator(Operator):
     [10, 20]
     """
 
-    kind, version = "punctuator", 5
+    kind, version = "punctuator", 6
     config: DisorderControl
     state: ClassVar[Mapping[str, Declaration]] = {"controllers": Part()}
 
@@ -90,6 +93,5 @@ class Punctuator(Operator):
 
     @property
     def counters(self) -> dict[str, int]:
-        """rows, late, stale, future, forced, expelled, after_idle, out_of_order: see
-        `Controllers.counters`."""
+        """rows, late, stale, future, forced, after_idle, out_of_order; see `Controllers`."""
         return self.controllers.counters

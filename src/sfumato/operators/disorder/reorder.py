@@ -26,11 +26,15 @@ class Reorder(Operator):
     expected_sources : nothing of a key comes out before so many of its sources have spoken
 
     Of each key:
-    - a row at or below the punctuation of its source when it arrives comes out at once, late;
+    - a row below the punctuation of its source when it arrives comes out at once, late;
     - every other row is held, and comes out (not late) at the first arrival at which the key's
       punctuation is at or above its event time, in order of (event time, source, arrival);
-    - a row that the guard set aside comes out the same way; but if a full buffer holds nothing
-      else, the one farthest in the future comes out as late.
+    - a row that has the very event time of the punctuation of its source when it arrives is not
+      late. It waits until the punctuation is above its event time, so that it follows the rows of
+      that time which came out before; with `max_buffer`, without sources, it comes out at once;
+    - a row that the guard set aside comes out the same way; but one that is far ahead comes out as
+      late once a later row contradicts it, or at the end if it is ahead of its arrival as well; so
+      does, where a full buffer holds nothing else, the one farthest in the future.
     Which rows are late, and the sequence of those that are not, with their punctuations, depends
     on each source's own sequence, not on how the sources were interleaved (as long as all have
     spoken, or are expected, before the punctuation of the others passes them), nor on how the
@@ -42,13 +46,14 @@ class Reorder(Operator):
     Raises ValueError or TypeError for parameters out of range.  Source: paper C; spec 3.6.
     """
 
-    kind, version = "reorder", 7
+    kind, version = "reorder", 8
     spread = ("control",)
     config: ReorderConfig
     state: ClassVar[Mapping[str, Declaration]] = {
         "controllers": Part(),
         "sources": Part(),
         "arrived": Value(int, low=0),
+        "expelled": Value(int, low=0),
         "waiting": Record(Waiting),
     }
 
@@ -59,6 +64,7 @@ class Reorder(Operator):
         self.controllers = Controllers(self.config.control)
         self.sources = Sources(expected_sources or 1)
         self.arrived = 0  # rows so far: the number of the next one
+        self.expelled = 0  # rows held that came out as late
         self._held = ByKey(Waiting)
         self.stayed = NONE  # numbers of the rows of the last call that are held
 
@@ -93,21 +99,26 @@ class Reorder(Operator):
         of_source = np.arange(len(order)) - np.repeat(
             starts[:-1] - self.controllers.arrived_of(present), np.diff(starts)
         )
-        own, late, at, numbers = self.controllers.extend(
+        own, late, *expelled = self.controllers.extend(
             present, starts, event_time[order], arrival[order]
         )
         before = np.empty_like(own)
         before[1:] = own[:-1]
         before[starts[:-1]] = so_far
-        rows = Waiting(
-            self.arrived + order, codes[0][order], codes[-1][order], event_time[order], of_source
-        )
+        times = event_time[order]
+        tied = ~late & (times == before) & self._waits_for_ties
+        keys, sources = codes[0][order], codes[-1][order]
+        rows = Waiting(self.arrived + order, keys, sources, times, of_source, tied)
         self.arrived += len(order)
-        expelled = list(zip(at.tolist(), numbers.tolist(), strict=True))
-        judged = Judged(rows, starts, present, before, own, late, own, expelled)
+        found = list(zip(*(of.tolist() for of in expelled), strict=True))
+        judged = Judged(rows, starts, present, before, own, late, own, found)
         if self.config.by_source:
             judged = self._by_key(judged, counting)
         return self._release(judged)
+
+    @property
+    def _waits_for_ties(self) -> bool:
+        return self.config.by_source or self.config.control.max_buffer is None
 
     def _speak(self, sources: Ints, keys: Ints) -> tuple[Ints, Ints, Ints]:
         """These sources count; what has come out without them is too late for them.
@@ -132,7 +143,7 @@ class Reorder(Operator):
         least = self.sources.least(present, (starts, rows.source[order], own), counting)
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
-        expelled = [(int(place[at]), number) for at, number in judged.expelled]
+        expelled = [(int(place[at]), first, end) for at, first, end in judged.expelled]
         before, late = judged.before[order], judged.late[order]
         return Judged(rows.take(order), starts, present, before, own, late, least, expelled)
 
@@ -141,9 +152,9 @@ class Reorder(Operator):
         found, fresh = self._held.of(judged.present), judged.rows
         old, last = found.rows, judged.least[judged.starts[1:] - 1]
         group = np.searchsorted(judged.present, old.key)
-        leaving = old.event_time <= last[group]
-        for at, number in judged.expelled:
-            leaving |= (old.source == fresh.source[at]) & (old.of_source == number)
+        leaving = old.due <= last[group]
+        for at, first, end in judged.expelled:
+            leaving |= _numbered(old, fresh.source[at], first, end)
         candidate = Waiting.joined([old.take(leaving), fresh])
         of_fresh = np.repeat(np.arange(len(judged.present)), np.diff(judged.starts))
         group = np.concatenate([group[leaving], of_fresh])
@@ -151,12 +162,15 @@ class Reorder(Operator):
         arrived = np.concatenate([np.full(held_before, -1), np.arange(len(fresh.number))])
         on_arrival = np.concatenate([np.zeros(held_before, bool), judged.late])
         position = release_positions(
-            candidate.event_time, group, arrived, on_arrival, judged.starts, judged.least
+            candidate.due, group, arrived, on_arrival, judged.starts, judged.least
         )
         late = on_arrival.copy()
-        for at, number in judged.expelled:
-            row = (candidate.source == fresh.source[at]) & (candidate.of_source == number)
+        for at, first, end in judged.expelled:
+            row = _numbered(candidate, fresh.source[at], first, end)
+            row &= (position < 0) | (position >= at)  # those held
+            row &= ~late
             position[row], late[row] = at, True
+        self.expelled += int(late.sum() - on_arrival.sum())
         out = in_order_of_release(position, self._sorted(candidate), len(fresh.number))
         staying = fresh.take(position[held_before:] < 0)
         staying = staying.take(np.argsort(staying.number))
@@ -166,18 +180,19 @@ class Reorder(Operator):
         gone, at, late = candidate.take(out), position[out], late[out]
         punctuation = np.where(on_arrival[out], judged.before[at], judged.own[at])
         if self.config.by_source:
-            punctuation[~late] = self.sources.punctuations(gone.event_time[~late], gone.key[~late])
+            punctuation[~late] = self.sources.punctuations(gone.due[~late], gone.key[~late])
             self.sources.raise_level(judged.present, last)
         by = judged.rows.number[at]
         return Released(gone.number, late, punctuation, gone.key, gone.event_time, by)
 
     def _sorted(self, rows: Waiting) -> Ints:
-        """The places of rows in order of event time, source and arrival, within each key."""
+        """The places of rows in order of event time, source and arrival, within each key; those
+        that tied with a punctuation follow the others of their time."""
         if not self.config.by_source:  # those of a key are in order of arrival
             return np.argsort(rows.event_time, kind="stable")
         present, of = np.unique(rows.source, return_inverse=True)
         rank = self.sources.ranks(present)[of.reshape(-1)]
-        return np.lexsort((rows.number, rank, rows.event_time))
+        return np.lexsort((rows.number, rank, rows.tied, rows.event_time))
 
     @property
     def _keys(self) -> int:
@@ -190,7 +205,7 @@ class Reorder(Operator):
         keys : codes of keys that do not wait for sources that are still expected
         Where other sources of the key count, rows come out up to the least punctuation of those;
         else all of the key, but for rows set aside. Rows come out grouped by key, by event time.
-        A row that comes later, and not above what came out, is late: it counts as `after_idle`.
+        A row that comes later, and is below what came out, is late: it counts as `after_idle`.
         A source with fewer than 16 rows has no guard yet: all its rows are released.
         """
         silent = np.arange(len(self.controllers)) if sources is None else np.asarray(sources)
@@ -203,13 +218,14 @@ class Reorder(Operator):
             limit[silent] = ALWAYS
         rows = self.waiting
         reach, horizon = limit[rows.key], self.controllers.horizon_of(rows.source)
-        leaving = rows.event_time <= np.where(reach == ALWAYS, horizon, reach)
+        leaving = rows.due <= np.where(reach == ALWAYS, horizon, reach)
         self.waiting = rows.take(~leaving)
         return self._drained(rows.take(leaving), limit == ALWAYS)
 
     def flush(self) -> Released:
         """Release everything held: the stream has ended. The punctuation of each key moves to the
-        largest event time it held, set aside or not."""
+        largest event time it held, set aside or not; rows that are far ahead, also of their
+        arrival, come out as late."""
         if self.config.by_source:
             self.sources.silence(np.arange(len(self.controllers)))
         rows, self.waiting = self.waiting, Waiting.none()
@@ -236,18 +252,25 @@ class Reorder(Operator):
         self.stayed = NONE
         out = out.take(self._sorted(out))
         out = out.take(np.argsort(out.key, kind="stable"))
-        _, starts, keys = grouped(out.key)
-        last = out.event_time[starts[1:] - 1]  # ascending within a key: the largest
-        punctuation = np.repeat(last, np.diff(starts))
+        late = out.event_time > self.controllers.plausible_of(out.source)
+        self.expelled += int(late.sum())
+        of_time = out.take(~late)
+        _, starts, keys = grouped(of_time.key)
+        last = of_time.event_time[starts[1:] - 1]  # ascending within a key: the largest
         if self.config.by_source:
-            some = ~whole[out.key]
-            punctuation[some] = self.sources.punctuations(out.event_time[some], out.key[some])
+            times = np.full(self._keys, NEVER)
+            times[keys] = last
+            punctuation = times[out.key]
+            some = ~late & ~whole[out.key]
+            punctuation[some] = self.sources.punctuations(out.due[some], out.key[some])
+            punctuation[late] = self.controllers.punctuation_of(out.source[late])
             self.sources.raise_level(keys, last)
         else:
+            before = self.controllers.punctuation_of(out.key[late])
             for key, time in zip(keys.tolist(), last.tolist(), strict=True):
                 self.controllers.advance(key, time)
             punctuation = self.controllers.punctuation_of(out.key)
-        late = np.zeros(len(out.number), bool)
+            punctuation[late] = before
         by = np.full(len(out.number), -1)
         return Released(out.number, late, punctuation, out.key, out.event_time, by)
 
@@ -293,7 +316,8 @@ class Reorder(Operator):
         rows = on_time + late + held."""
         counts = self.controllers.counters
         counts["held"] = self.holds
-        counts["late"] += counts["expelled"]
+        counts["expelled"] = self.expelled
+        counts["late"] += self.expelled
         counts["on_time"] = counts["rows"] - counts["late"] - counts["held"]
         return counts
 
@@ -307,4 +331,10 @@ class Reorder(Operator):
         ):
             raise ValueError("its held rows are not rows that arrived")
         if len(self.sources.key_of) != (len(self.controllers) if config.by_source else 0):
-            raise ValueError("its sources and controllers are not as many")
+            raise ValueError("the numbers of its sources and controllers differ")
+
+
+def _numbered(rows: Waiting, source: int, first: int, end: int) -> Bools:
+    """bool[n]: the rows of a source that are numbered from `first` to before `end` there."""
+    wanted: Bools = (rows.source == source) & (rows.of_source >= first) & (rows.of_source < end)
+    return wanted

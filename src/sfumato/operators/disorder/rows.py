@@ -45,6 +45,7 @@ class Waiting(Keyed):
     source: np.ndarray
     event_time: np.ndarray
     of_source: np.ndarray  # the row's number among the rows of its source
+    tied: np.ndarray  # had the event time of its source's punctuation when it arrived
 
     layout: ClassVar[Mapping[str, Declaration]] = {
         "number": Array(int, "held", low=0),
@@ -52,7 +53,13 @@ class Waiting(Keyed):
         "source": Array(int, "held", low=0),
         "event_time": Array(int, "held"),
         "of_source": Array(int, "held", low=0),
+        "tied": Array(bool, "held"),
     }
+
+    @property
+    def due(self) -> np.ndarray:
+        """int64[n] microseconds: the punctuation at which each row comes out."""
+        return self.event_time + self.tied
 
 
 @dataclass(frozen=True)
@@ -61,8 +68,8 @@ class Judged:
 
     rows : they themselves     starts, present : where each key's rows begin; the keys
     before, own : punctuation of the row's source before and after the row     late : bool
-    least : that of the key after it     expelled : (place, number among the source's rows) of rows
-    that left a full buffer as late
+    least : that of the key after it     expelled : (place, first, end): at this row, those held of
+    its source that are numbered from `first` to before `end` come out as late
     """
 
     rows: Waiting
@@ -72,7 +79,7 @@ class Judged:
     own: np.ndarray
     late: np.ndarray
     least: np.ndarray
-    expelled: list[tuple[int, int]]
+    expelled: list[tuple[int, int, int]]
 
 
 def checked(event_time: np.ndarray, arrival: np.ndarray, codes: list[Any]) -> list[np.ndarray]:

@@ -57,7 +57,7 @@ class ExtentAggregate(Operator):
     - A row that no extent takes any more is counted as `late`.
     - With slide > length, a row between extents is in none; counted as `outside`, never stored.
     - A tuple without alternatives is in no extent; counted as `absent`. Its time counts.
-    - A row in order at or below a punctuation that came before its own, or whose punctuation falls,
+    - A row in order below a punctuation that came before its own, or whose punctuation falls,
       shows that the rows are not those of one controller: counted as `out_of_order`.
 
     Results do not depend on how rows are split into calls, nor on snapshot and restore.

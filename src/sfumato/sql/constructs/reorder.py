@@ -16,9 +16,9 @@ from sfumato.sql.text.words import Word
 from sfumato.windows import Range
 
 NOT_OF_REORDER = ("RANGE", "SLIDE")
-WAYS = {"drop_ratio", "slack", "max_delay", "estimator"}
+WAYS = {"drop_ratio", "slack", "max_delay", "estimator", "max_buffer"}
 """Arguments that say how far to stay behind; without one of them nothing is held back."""
-CONTROLS = WAYS | {"max_buffer", "source"}
+CONTROLS = WAYS | {"source"}
 """Arguments that ask for disorder control; without one of them rows are taken to come in order."""
 ESTIMATOR = "conformal"  # of `sf.reorder`, where a drop ratio names none
 MEASURES = {
@@ -63,8 +63,7 @@ class Reorder(Bracket):
     def frame(self, given: Given, *, answered: bool) -> Frame:
         """The rows in order; as they are if what follows takes them in order by itself.
 
-        A controller without slack would call all but one of those late that have the same event
-        time.
+        A controller without slack would hold rows of one event time until a later one comes.
         """
         frame = given.frame
         assert frame is not None
@@ -208,6 +207,8 @@ class Reordered(Step):
         if given.get("estimator") == "max":
             return "MAX, as late as the largest difference of delays seen"
         slack = given.get("slack")
+        if slack is None and "max_buffer" in given:
+            return f"BSIZE {given['max_buffer']}, rows come out only when the buffer is full"
         if slack:
             return f"SLACK {slack}, the smallest event time leaves a buffer of {slack} rows"
         return "none: rows are taken to come in order"

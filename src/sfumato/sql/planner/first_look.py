@@ -28,7 +28,7 @@ def check_is_query(body: syntax.Body, text: str) -> None:
         raise at(
             text,
             word,
-            "only queries run here, and this is none; spark.sql runs other statements",
+            "only queries run here; spark.sql runs other statements",
             expected=syntax.QUERY_WORDS,
             suggestion=near(word, syntax.QUERY_WORDS) if isinstance(word, Token) else None,
         )

@@ -25,7 +25,7 @@ def refuse_near_misses(relation: Relation, text: str) -> None:
         raise at(text, alias, "a window is written in brackets", expected=(f"[{alias}",))
     for one, other in pairwise(rest):
         if is_word(one, "WITHIN", "PROBABILITY") and is_type(other, "NUMBER"):
-            reason = f"{one} belongs to a SIMILARITY JOIN, and this is none"
+            reason = f"{one} is a word of SIMILARITY JOIN only"
             raise at(text, one, reason, expected=("SIMILARITY JOIN",))
 
 

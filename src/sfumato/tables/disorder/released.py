@@ -24,13 +24,14 @@ from sfumato.tables.declared import Table
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import TIE
 
-RELEASED = ("punctuation", "late", "order0")  # rows of a controller come in order of these columns
+PUNCTUATION = "punctuation"
+RELEASED = (PUNCTUATION, "late", "order0")  # rows of a controller come in order of these columns
 ARRIVAL = "arrival"  # of late rows: they come in this order where they have one punctuation
 
 
 def punctuations_of(rows: pa.Table) -> np.ndarray:
     """int64[n]: the punctuations of the rows; UNKNOWN where none is known yet."""
-    return _times(rows, "punctuation")
+    return _times(rows, PUNCTUATION)
 
 
 def lateness_of(rows: pa.Table) -> np.ndarray:

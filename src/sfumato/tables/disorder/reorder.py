@@ -41,7 +41,7 @@ class ReorderTableConfig(TableConfig):
     expected_sources: int | None = None
     idle_timeout: int | None = None
 
-    kind, version = "reorder table", 5
+    kind, version = "reorder table", 6
     counters = (
         "rows",
         "late",

@@ -102,7 +102,8 @@ class Side(Stateful):
 
 
 class AlignedSides(Stateful):
-    """The rows of two sides, each let go when both sides have passed its event time.
+    """The rows of two sides, each let go when the punctuations of both sides are above its event
+    time: then all rows of that time have come.
 
     scopes : for each side the numbers of the keys for each of which it has a controller
     idle_timeout : milliseconds after which a silent side holds nobody back; None: never
@@ -148,7 +149,7 @@ class AlignedSides(Stateful):
             newest = max(int(reached.max()), newest)
         for of, codes in zip(self.sides, piece.scope, strict=True):
             of.scopes.came(side, codes, newest)
-        gone = piece.time <= self._gone_for(piece)
+        gone = piece.time < self._gone_for(piece)
         mine.keep(piece.where(~gone) if gone.any() else piece)
         return int(late.sum() + gone.sum()), behind
 
@@ -179,7 +180,9 @@ class AlignedSides(Stateful):
 
     def _both_passed(self, piece: Piece) -> Bools:
         passed = [side.passed[of] for side, of in zip(self.sides, piece.scope, strict=True)]
-        result: Bools = piece.time <= np.maximum(np.minimum(*passed), self._gone_for(piece))
+        # Rows of the very time of a punctuation may still come; they then come with a higher one.
+        gone = piece.time <= self._gone_for(piece)
+        result: Bools = (piece.time < np.minimum(*passed)) | gone
         return result
 
     def _gone_for(self, piece: Piece) -> Ints:
@@ -225,8 +228,8 @@ class AlignedSides(Stateful):
 
 
 def count_behind(time: Ints, punctuation: Ints, scope: Ints, passed: Ints) -> int:
-    """How many rows, in order, are at or below an earlier punctuation of their scope, or have one
-    below it: there are none among those of one controller.
+    """How many rows, in order, are below an earlier punctuation of their scope, or have one below
+    it: there are none among those of one controller.
 
     time, punctuation, scope : int64[n]    passed : int64[scopes], the punctuations before these
     """
@@ -239,4 +242,4 @@ def count_behind(time: Ints, punctuation: Ints, scope: Ints, passed: Ints) -> in
     below = np.where(same, own[start - 1], UNKNOWN)
     known = passed[scope]
     before = np.maximum(below, np.where(known < own, known, UNKNOWN))
-    return int(np.count_nonzero((own < known) | (time <= before)))
+    return int(np.count_nonzero((own < known) | (time < before)))

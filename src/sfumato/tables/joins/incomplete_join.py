@@ -28,7 +28,7 @@ class IncompleteJoinTableConfig(JoinTableConfig):
     imputer: bytes
     units: tuple[float, ...] = field(default=(), metadata=ADDED)
 
-    kind, version = "incomplete join table", 5
+    kind, version = "incomplete join table", 6
     counters = (
         "rows", "late", "unaligned", "complete", "imputed", "unimputable", "pairs", "out_of_order",
         "completed", "refined",

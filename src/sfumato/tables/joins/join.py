@@ -212,7 +212,9 @@ class TableJoin(TableOperator):
             for i in range(self.config.orders)
         ]
         tie = np.concatenate([as_numbers(t.column(TIE)) for t in tables])
-        order = arrival_order(columns, self.ties(side, tie, within_side))
+        released = self.released(tables)
+        by = [columns[0], *released, *columns[1:]]
+        order = arrival_order(by, self.ties(side, tie, within_side))
         codes = np.zeros(order.size, np.int64)
         if self._known:
             known = joined([t.select(self._known) for t in tables])
@@ -225,6 +227,10 @@ class TableJoin(TableOperator):
                 self.stores[number].append(table.select([ROW, *self.kept]).take(pa.array(places)))
         time = columns[0][order].astype(np.int64) if self._timed else None
         return Arriving(side[order], codes, time, tables, order)
+
+    def released(self, tables: Sequence[pa.Table]) -> list[Numbers]:
+        """What puts rows of one event time in the order of their release, if anything does."""
+        return []
 
     def ties(self, side: Numbers, tie: Numbers, within_side: Numbers) -> list[Numbers]:
         """What decides between simultaneous rows, the most important first."""

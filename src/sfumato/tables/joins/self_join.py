@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 
 from sfumato.operators.joins.answer_set import Answers
 from sfumato.operators.state.declared import Part
+from sfumato.tables.arrival_order import Arrival
+from sfumato.tables.disorder.released import PUNCTUATION, punctuations_of
 from sfumato.tables.joins.join import Arriving, Numbers
 from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig, TableSimilarityJoin
 from sfumato.tables.row_store import RowStore
@@ -19,12 +21,17 @@ from sfumato.tables.row_store import RowStore
 
 @dataclass(frozen=True, kw_only=True)
 class SelfJoinTableConfig(SimilarityJoinTableConfig):
-    """marks_late : rows have the column `late` of a disorder controller; late ones take no part."""
+    """marks_late : rows have the columns `late` and `punctuation` of a disorder controller; late
+    rows are left out, and rows of one event time follow each other by their punctuations."""
 
     marks_late: bool = False
 
     kind, version = "self join table", 2
     counters = ("rows", "late", "pairs", "out_of_order", "overflow")
+
+    def arrival(self, side: int = 0) -> Arrival:
+        first, *others = super().arrival(side).columns
+        return Arrival((first, *([PUNCTUATION] if self.marks_late else []), *others))
 
     def make(self) -> TableSelfJoin:
         return TableSelfJoin(self)
@@ -62,6 +69,11 @@ class TableSelfJoin(TableSimilarityJoin):
     def join(self, arriving: Arriving) -> Answers:
         answers = super().join(arriving)
         return answers.take(np.flatnonzero(answers.left > answers.right))
+
+    def released(self, tables: Sequence[pa.Table]) -> list[Numbers]:
+        if not self.config.marks_late:
+            return []
+        return [np.concatenate([punctuations_of(table) for table in tables])]
 
     def ties(self, side: Numbers, tie: Numbers, within_side: Numbers) -> list[Numbers]:
         return [tie, within_side, side]

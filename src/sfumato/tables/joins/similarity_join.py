@@ -34,7 +34,7 @@ class SimilarityJoinTableConfig(JoinTableConfig):
     tasks: int = 1
     task: int = field(default=0, metadata=CHANGEABLE)
 
-    kind, version = "similarity join table", 4
+    kind, version = "similarity join table", 5
     counters: ClassVar[tuple[str, ...]] = (
         "rows", "late", "unaligned", "pairs", "out_of_order", "overflow",
     )  # fmt: skip

@@ -121,7 +121,7 @@ class ChainConfig(OperatorConfig):
     counts: bool = True
 
     kind = "chain"
-    version = 3
+    version = 4
 
     @property
     def checked(self) -> list[str]:

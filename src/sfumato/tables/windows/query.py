@@ -118,15 +118,17 @@ class WindowQuery(ABC):
 
     def _check_results(self, members: bool) -> None:
         """Raise ValueError for a result with the name of another column of the answer."""
-        taken = [*self.passed(members), *self.added]
-        if not self.frame.tells_case_apart():
-            taken = [name.lower() for name in taken]
+        apart = self.frame.tells_case_apart()
+        columns = [*self.passed(members), *self.added]
+        taken = set(columns if apart else map(str.lower, columns))
         for w in self.wanted:
-            if (w.name if self.frame.tells_case_apart() else w.name.lower()) in taken:
+            name = w.name if apart else w.name.lower()
+            if name in taken:
                 raise ValueError(
                     f"`aggregates` names a result `{w.name}`, but the answer has a column of that "
                     "name already: choose another"
                 )
+            taken.add(name)
 
     @property
     def called(self) -> str:
@@ -169,7 +171,7 @@ class WindowQuery(ABC):
     @property
     def marks(self) -> Sequence[str]:
         """The marks of a controller that the operator reads."""
-        return MARKS if self.controlled else ["late"] if self.marks_late else []
+        return MARKS if self.controlled or self.marks_late else []
 
     @property
     def others(self) -> dict[str, str]:

@@ -16,8 +16,10 @@ from sfumato.operators.laws.aggregate import Aggregate, Measured
 from sfumato.operators.state.declared import Array, Part
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
+from sfumato.tables.arrival_order import Arrival, arrival_order
 from sfumato.tables.arrow import as_numbers, fields_of, joined
-from sfumato.tables.operator import ROW, TableConfig, TableOperator
+from sfumato.tables.disorder.released import PUNCTUATION, punctuations_of
+from sfumato.tables.operator import ROW, TIE, TableConfig, TableOperator
 from sfumato.tables.window_sizes import SIZES, sizes
 from sfumato.tables.windows.columns import alternatives_of
 from sfumato.tables.windows.results import ResultForm
@@ -72,7 +74,9 @@ class RowWindowTableConfig(WindowTableConfig):
     """Settings of a window of the newest rows over tables.
 
     window : Rows or Delta; on_attribute : the number of a Delta's attribute
-    controlled : rows have a mark `late`; those are not in order, and take no part
+    controlled : rows have the columns `late` and `punctuation` of a controller; late rows are not
+        in order, and are left out. Rows of one event time follow each other by their punctuations,
+        as the controller releases them.
     """
 
     window: Rows | Delta
@@ -82,6 +86,10 @@ class RowWindowTableConfig(WindowTableConfig):
     members: ClassVar[bool] = False
     kind, version = "window aggregate", 4
     gauges: ClassVar[Mapping[str, tuple[str, str]]] = {**TableConfig.gauges, **SIZES}
+
+    def arrival(self, side: int = 0) -> Arrival:
+        first, *others = super().arrival(side).columns
+        return Arrival((first, *([PUNCTUATION] if self.controlled else []), *others))
 
     def make(self) -> TableRowWindow:
         return TableRowWindow(self)
@@ -103,8 +111,8 @@ class TableRowWindow(TableOperator):
     """A window of the newest rows, for the keys of one bucket.
 
     Tables have the columns row (a struct: what comes out again), prob, value0.. (lists of one
-    length a row), order0.., key0.., __tie and, if controlled, late. Answers have the fields of
-    `row`, held and results.
+    length a row), order0.., key0.., __tie and, if controlled, late and punctuation. Answers have
+    the fields of `row`, held and results.
     """
 
     config: RowWindowTableConfig
@@ -139,6 +147,15 @@ class TableRowWindow(TableOperator):
         results: list[Measured] = found.results
         columns = fields_of(rows.column(ROW)) | {"held": pa.array(found.held)}
         return [pa.table(columns | self.config.form.columns(results))]
+
+    def arrange(self, rows: pa.Table) -> np.ndarray:
+        if not self.config.controlled:
+            return super().arrange(rows)
+        columns = [
+            punctuations_of(rows) if name == PUNCTUATION else as_numbers(rows.column(name))
+            for name in self.config.arrival().columns
+        ]
+        return arrival_order(columns, [as_numbers(rows.column(TIE))])
 
     def note_order(self, columns: Sequence[np.ndarray]) -> None:
         """A controller has put rows in order within each key, so that keys are noted apart."""
