@@ -346,6 +346,20 @@ def test_init_writes_a_file_for_a_folder_that_passes_the_checks(tmp_path):
     assert "is there already" in again.output
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-03-02T08:00:00Z", "2026-03-02T08:00:00.123Z", "2026-03-02T08:00:00+00:00",
+        "2026-03-02T08:00:00.123+01:00", "2026-03-02T08:00:00+0100", "2026-03-02T08:00:00.123",
+        "2026-03-02 08:00:00",
+    ],
+)  # fmt: skip
+def test_init_takes_every_usual_form_of_a_time_for_a_timestamp(tmp_path, text):
+    put(tmp_path / "in" / "a.json", f'{{"t": "{text}", "x": 1.0}}')
+    pipeline = parse_pipeline(first_file(str(tmp_path / "in"), tmp_path), tmp_path / "p")
+    assert pipeline.sources[0].schema == "t timestamp, x double"
+
+
 def test_init_plays_a_single_file_and_reads_a_topic(tmp_path):
     put(tmp_path / "2 trips.csv", "id,at", "1,2024-01-01 00:00:00")
     pipeline = parse_pipeline(first_file(str(tmp_path / "2 trips.csv"), tmp_path), tmp_path / "p")

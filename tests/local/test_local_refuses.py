@@ -147,6 +147,10 @@ def test_columns_of_one_name_and_names_that_are_no_text_are_refused():
             ValueError, "there is no file or folder 'none.parquet'",
         ),
         (lambda t, j: sl.join_streams([t, t], **j), TypeError, "got a list: give each a name"),
+        (
+            lambda t, j: sl.quantile(t, "x", 0.5),
+            TypeError, "must be the name of an attribute: quantile(attribute, q, table)",
+        ),
     ],
 )  # fmt: skip
 def test_wrong_calls_are_told_of_in_sentences(call, error, message):

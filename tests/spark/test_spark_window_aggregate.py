@@ -443,11 +443,11 @@ def test_pairs_of_a_join_feed_a_filter_and_a_window(spark):
 def disordered(spark):
     """Arrivals 10, 20, 30, 5, 40, a second each, reordered with slack 1: 5 comes late."""
     rows = [
-        (at, START + timedelta(seconds=t), float(t)) for at, t in enumerate([10, 20, 30, 5, 40])
+        (START + timedelta(seconds=at), START + timedelta(seconds=t), float(t))
+        for at, t in enumerate([10, 20, 30, 5, 40])
     ]
-    df = spark.createDataFrame(rows, "arrival long, ts timestamp, x double")
-    arrival = df.selectExpr("timestamp_seconds(arrival) AS arrival", "ts", "x")
-    return sf.reorder(arrival, event_time="ts", arrival="arrival", slack=1)
+    df = spark.createDataFrame(rows, "arrival timestamp, ts timestamp, x double")
+    return sf.reorder(df, event_time="ts", arrival="arrival", slack=1)
 
 
 def test_a_late_row_is_in_the_extent_that_is_open_and_in_no_window_of_rows(disordered):

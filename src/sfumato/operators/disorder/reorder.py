@@ -155,7 +155,7 @@ class Reorder(Operator):
         leaving = old.due <= last[group]
         for at, first, end in judged.expelled:
             leaving |= _numbered(old, fresh.source[at], first, end)
-        candidate = Waiting.joined([old.take(leaving), fresh])
+        candidate = Waiting.joined([old.take(leaving), fresh]) if leaving.any() else fresh
         of_fresh = np.repeat(np.arange(len(judged.present)), np.diff(judged.starts))
         group = np.concatenate([group[leaving], of_fresh])
         held_before = len(candidate.number) - len(fresh.number)
