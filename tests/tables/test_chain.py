@@ -56,7 +56,12 @@ def test_reasons_are_counted_without_the_numbers_in_them():
     feed = Feed(0, OF_RELEASED, tuple((name, Place((name,))) for name in COLUMNS))
     chain = ChainConfig((ChainStep(CHAIN.make().config.steps[1].config, (feed,)),)).make()
     alternatives = [[{"prob": p, "x": 1.0}] * 2 for p in (0.6, 0.7, 0.8, 0.5)]
-    columns = {"id": range(4), "key": ["a"] * 4, "event": range(4), "punctuation": [None] * 4}
+    columns = {
+        "id": range(4),
+        "key": ["a"] * 4,
+        "event": range(4),
+        "punctuation": pa.nulls(4, pa.int64()),
+    }
     late = pa.array([False] * 4)
     chain.process([(0, pa.table(columns | {"late": late, "alternatives": alternatives}))], 0)
     reasons = json.loads(chain.gauges()["step0_side0_reasons"])
