@@ -146,11 +146,12 @@ def echo(stream: Any, key: str | None = None) -> Any:
     from pyspark.sql import functions as F  # noqa: N812
 
     from sfumato.spark.crossing import chunks
-    from sfumato.spark.runtime.run_operator import BUCKETS
+    from sfumato.spark.runtime.run import BUCKETS
     from sfumato.spark.state.buckets import run_buckets
 
     class Echo:  # in here, so that it goes to the workers by value
         nbytes = 0
+        took = True
 
         def begin(self) -> None:
             pass
@@ -372,7 +373,7 @@ def state_rows(spark: Any, folder: Path, size: int) -> list[dict[str, Any]]:
     from pyspark.sql import functions as F  # noqa: N812
 
     from sfumato.spark.crossing import chunks
-    from sfumato.spark.runtime.run_operator import BUCKETS
+    from sfumato.spark.runtime.run import BUCKETS
 
     count = SIZES[size]
     table = readings(size * count, 1000, 10, seed=5)

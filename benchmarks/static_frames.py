@@ -240,14 +240,14 @@ class Way:
 @contextmanager
 def only_the_way() -> Iterator[None]:
     """Queries over static frames that are made in here have operators that only count."""
-    from sfumato.spark.runtime import run_operator
+    from sfumato.spark.runtime import run
 
-    given = run_operator.run_whole
-    run_operator.run_whole = lambda sides, config, *rest: given(sides, Way(config), *rest)
+    given = run.run_whole
+    run.run_whole = lambda sides, config, *rest: given(sides, Way(config), *rest)
     try:
         yield
     finally:
-        run_operator.run_whole = given
+        run.run_whole = given
 
 
 Query = Callable[[Any, int], Any]

@@ -14,12 +14,13 @@ from sfumato.operators.arguments import whole
 from sfumato.operators.state.declared import Array
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import Passed
-from sfumato.spark.runtime.reading import Input
-from sfumato.spark.runtime.run_operator import metrics_name, run_operator
+from sfumato.spark.runtime.lineage import Input
+from sfumato.spark.runtime.run import metrics_name, run_operator
 from sfumato.sql.plan.bracket import FunctionBracket
 from sfumato.sql.text.words import Word
 from sfumato.tables.arrow import as_numbers
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
+from sfumato.tables.reading.input import Reading, Ties
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,10 +63,9 @@ def newest_rows(df: DataFrame, *, order: str, key: str | Sequence[str], step: in
     frame, passed = SparkFrame(df), Passed(df.schema, df.columns)
     keys, orders = frame.keys("key", key), frame.resolved("order", order)
     config, answers = NewestConfig(step=step, keys=len(keys)), StructType().add(ROW, passed.type)
-    columns, metrics = passed.columns(ROW), metrics_name("newest_rows")
-    return run_operator(
-        [Input(df, passed, orders, keys)], config, answers, columns, metrics=metrics
-    )
+    reading = Reading(tuple(df.columns), tuple(orders), tuple(keys), tie=Ties(frame.tied))
+    results, metrics = passed.results(ROW), metrics_name("newest_rows")
+    return run_operator([Input(df, reading)], config, answers, results, metrics=metrics)
 
 
 NEWEST = FunctionBracket(

@@ -7,20 +7,31 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from operator_laws import Subject
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.operators.ranking.semantics import Semantics
-from sfumato.tables.chain import ChainConfig, ChainStep
 from sfumato.tables.disorder.reorder import ReorderTableConfig
 from sfumato.tables.imputation.earlier_values import EarlierValuesTableConfig
 from sfumato.tables.joins.extent_join import ExtentJoinTableConfig
 from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.self_join import SelfJoinTableConfig
 from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
-from sfumato.tables.link import Condition, Link, Taken
 from sfumato.tables.ranking.top_k import TopKTableConfig
+from sfumato.tables.reading.chain import ChainConfig, ChainStep, Condition, Feed, Place
+from sfumato.tables.reading.controlled import MARKS
+from sfumato.tables.reading.expressions import Name
+from sfumato.tables.reading.input import (
+    Column,
+    Probabilities,
+    Reading,
+    Rule,
+    Ties,
+    Values,
+    marks_of,
+)
 from sfumato.tables.windows.extents import ExtentTableConfig
 from sfumato.tables.windows.window_aggregate import RowWindowTableConfig
 from sfumato.windows import Delta, JoinWindow, Range, Rows
@@ -152,8 +163,9 @@ def answers(tables):
 def key_of(row):
     for name in ("row", "left", "right"):
         if isinstance(row.get(name), dict):
-            return row[name]["key"]
-    return row["key"]
+            row = row[name]
+            break
+    return row["key"] if "key" in row else row["c0"]
 
 
 def subject(config, feed, rows=rows, **more):
@@ -168,31 +180,35 @@ def subject(config, feed, rows=rows, **more):
 
 
 def riding(operator, rows, places):
-    """What later steps of a chain read rides in the rows of its first."""
+    """Rows of a user's table, some of them invalid, for a chain that reads them."""
     if not len(places):
         return []
     table = rows["table"].take(pa.array(places))
-    invalid = pa.array(table.column("order0").to_numpy() % 7 == 0)
-    read = table.select(["row", "key0", "event", "__tie", "prob", "value0"])
-    read = read.rename_columns({"event": "order0"})  # which the controller puts in order
-    riders = read.append_column("__invalid", invalid).to_struct_array().combine_chunks()
-    first = table.select(["key0", "order0", "event", "__tie"])
-    row = pa.StructArray.from_arrays([riders], ["rider"])
-    return answers(operator.process([(0, first.append_column("row", row))], 0))
+    wrong = pa.array(table.column("order0").to_numpy() % 7 == 0)
+    none = pa.nulls(table.num_rows, table.schema.field("alternatives").type)
+    alternatives = pc.if_else(wrong, none, table.column("alternatives"))
+    columns = {"id": "__tie", "key": "key0", "at": "order0", "event": "event"}
+    given = {name: table.column(of) for name, of in columns.items()}
+    return answers(operator.process([(0, pa.table(given | {"alternatives": alternatives}))], 0))
 
 
 def chain(*later):
-    """A controller, and steps over its rows: (config, link or links)."""
+    """A controller, and steps over its rows: (config, feeds)."""
     control = ReorderTableConfig(control=DisorderControl(slack=4), keys=1)
+    passed = ("key", "event", "alternatives", "id")
+    event = (("event", Column("event")),)
+    reading = Reading(passed, ("at",), ("key",), event, tie=Ties(("id",)))
+    names = ("id", "key", "at", "event", "alternatives")
+    first = Feed(0, reading, tuple((name, Place((name,))) for name in names))
     steps = [
-        ChainStep(control, (0,)),
-        *(ChainStep(config, tuple(links)) for config, *links in later),
+        ChainStep(control, (first,)),
+        *(ChainStep(config, tuple(feeds)) for config, *feeds in later),
     ]
     return subject(ChainConfig(tuple(steps)), riding)
 
 
-def taken(**paths):
-    return {name.replace("__", "."): Taken(tuple(path.split("."))) for name, path in paths.items()}
+def places(**paths):
+    return tuple((name, Place(tuple(path.split(".")))) for name, path in paths.items())
 
 
 def extents_of(length, slide, **more):
@@ -202,10 +218,24 @@ def extents_of(length, slide, **more):
     )
 
 
-MARKED = Link(
-    0, "rider", taken(late="late", punctuation="punctuation"), validated=True, spares_late=True
+OF_RELEASED = Reading(
+    ("key",),
+    ("event",),
+    ("key",),
+    (("prob", Probabilities()), ("value0", Values(Name(("x",)))), *marks_of(MARKS)),
+    Rule(probabilities=True, complete=("order0",), bounded=("value0",), unless_late=True),
+    Ties(("id",)),
 )
-RESULT = taken(key0="key", window="window", row__key="key", row__total="total.mean")
+MARKED = Feed(
+    0,
+    OF_RELEASED,
+    places(
+        key="c0", event="c1", alternatives="c2", id="c3", late="late", punctuation="punctuation"
+    ),
+    of_step=True,
+)
+RESULT = Reading(("key", "total"), (), ("key",), (("window", Column("window")),), tie=None)
+OF_RESULT = places(key="key", window="window", total="total.mean")
 WINDOW = fed("prob", "value0")
 OF_WINDOW = ("prob", "value0")
 ONE = {"one_controller": True}  # rows in order that come behind are an error
@@ -347,8 +377,8 @@ TABLES = {
         (extents_of(20, 20, **ONE), MARKED),
         (
             ExtentJoinTableConfig(keys=1, scope=(0,)),
-            Link(1, "", RESULT),
-            Link(2, "", RESULT, (Condition(("total", "mean"), "<", 0.5),)),
+            Feed(1, RESULT, OF_RESULT, of_step=True),
+            Feed(2, RESULT, OF_RESULT, True, (Condition(("total", "mean"), "<", 0.5),)),
         ),
     ),
 }  # fmt: skip

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StreamingQueryListener
 
 import sfumato as sf
-from sfumato.spark.runtime.loud import said
+from sfumato.spark.runtime.invalid_row_warnings import said
 
 pytestmark = pytest.mark.spark
 MINUTE = {"window": "1 minute", "order": "ts"}

@@ -15,9 +15,9 @@ from sfumato.operators.state.snapshot import Snapshot, cut, pack
 from sfumato.spark.crossing import chunks
 from sfumato.spark.state import bucket_state, operator_cache
 from sfumato.spark.state.operator_cache import OperatorCache
-from sfumato.tables.chain import ChainConfig, ChainStep
 from sfumato.tables.disorder.reorder import ReorderTableConfig
 from sfumato.tables.operator import ROW, TIE
+from sfumato.tables.reading.chain import ChainConfig, ChainStep, Feed
 
 
 @examples(25)
@@ -120,7 +120,7 @@ def test_operators_may_take_a_quarter_of_the_memory_and_a_gigabyte_at_least(tmp_
 def test_in_each_run_what_a_bucket_holds_is_counted_from_its_start(monkeypatch, in_a_chain):
     config = ReorderTableConfig(control=DisorderControl(slack=10), keys=1)
     if in_a_chain:
-        config = ChainConfig((ChainStep(config, (0,)),))
+        config = ChainConfig((ChainStep(config, (Feed(0),)),))
     entries, runs, held = Entries(), iter("aabbc"), []
     name = "step0_held" if in_a_chain else "held"
     processor = None

@@ -6,7 +6,6 @@ import pyarrow as pa
 import pytest
 
 from sfumato.spark.crossing import chunks
-from sfumato.spark.crossing.columns_once import marked
 from sfumato.spark.crossing.figures import Figures
 from sfumato.spark.state.bucket_steps import Done, _tables
 
@@ -29,26 +28,15 @@ def test_large_rows_are_not_gathered(monkeypatch):
     assert list(chunks._gathered(iter([batch(), batch()]))) == []
 
 
-def test_chunks_of_one_side_and_layout_are_read_as_one_table():
-    def chunk(layout, *values):
-        table = pa.table({"x": pa.array(values, pa.int64())})
-        return chunks.to_bytes(marked(table, layout) if layout else table)
+def test_chunks_of_one_side_are_read_as_one_table():
+    def chunk(*values):
+        return chunks.to_bytes(pa.table({"x": pa.array(values, pa.int64())}))
 
-    layout = '[["y", true, "x"]]'
-    entries = [
-        (0, chunk("", 1)),
-        (0, chunk("", 2, 3)),
-        (-1, b""),
-        (1, chunk("", 4)),
-        (0, chunk("", 5)),
-        (0, chunk(layout, 6)),
-        (0, chunk(layout, 7)),
-    ]
+    entries = [(0, chunk(1)), (0, chunk(2, 3)), (-1, b""), (1, chunk(4)), (0, chunk(5))]
     assert [(side, table.to_pydict()) for side, table in _tables(entries)] == [
         (0, {"x": [1, 2, 3]}),
         (1, {"x": [4]}),
         (0, {"x": [5]}),
-        (0, {"y": [6, 7]}),
     ]
 
 

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
+from sfumato.spark.runtime.fuse import COMMONEST
 
 pytestmark = pytest.mark.spark
 
@@ -193,3 +194,30 @@ def test_the_name_of_an_operator_stays_when_others_run_in_one_step_with_it(spark
         "sfumato_window_again",
         "sfumato_reorder_intake__in_window_again",
     }
+
+
+def test_a_text_that_only_looks_like_a_column_is_computed(spark):
+    """A column may be called 1, or true."""
+    df = spark.createDataFrame([(1, 5.0, 7.0)], "at long, `1` double, `true` double")
+    asked = {"one": "sum(1)", "column": "sum(`1`)", "yes": "sum(true)", "named": "sum(`true`)"}
+    (row,) = sf.window_aggregate(df, asked, window=sf.Rows(2), order="at").collect()
+    assert [row[name].mean for name in asked] == [1.0, 5.0, 1.0, 7.0]
+
+
+def test_expressions_that_arrow_computes_otherwise_are_computed_by_spark(spark):
+    df = spark.createDataFrame([(1, 3, 7.0)], "at long, n long, x double")
+    asked = {
+        "decimal": "sum(n * 0.1)", "comment": "sum(x --1\n)", "function": "sum(abs(x - 10))",
+        "guarded": "sum(n = 0 or x / n > 2)", "arrow": "sum(x / 2 - n)",
+    }  # fmt: skip
+    (row,) = sf.window_aggregate(df, asked, window=sf.Rows(2), order="at").collect()
+    found = [row[name].mean for name in asked]
+    assert found == pytest.approx([0.3, 7.0, 3.0, 1.0, 0.5])
+
+
+def test_the_commonest_reason_is_that_of_most_rows_of_all_buckets(spark):
+    texts = ['{"order is NULL": 2}', '{"order is NULL": 2, "key is NULL": 1}', '{"a": 3}', None]
+    rows = spark.createDataFrame([(text,) for text in texts], "t string")
+    commonest = F.expr(COMMONEST.format("t"))
+    assert rows.agg(commonest).first()[0] == "order is NULL"
+    assert rows.where("t IS NULL").agg(commonest).first()[0] is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 import threading
 from collections.abc import Iterator
@@ -20,13 +19,11 @@ from pyspark.sql.types import LongType, StructType, TimestampType
 
 import sfumato as sf
 from sfumato.spark.crossing import chunks
-from sfumato.spark.crossing.columns_once import put_together
 from sfumato.spark.crossing.even_partitions import evenly, murmur3, place
 from sfumato.spark.crossing.figures import Figures
-from sfumato.spark.runtime import run_operator
+from sfumato.spark.runtime import run
 from sfumato.spark.static import feed, whole_frames
 from sfumato.spark.static.answer_batches import ANSWERS, answer_batches, answer_type
-from sfumato.spark.static.ordered_rows import Part
 from sfumato.spark.static.read_ahead import WAIT, read_ahead
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
 
@@ -40,15 +37,14 @@ OF_A_BATCH = ("waits", "window_size")  # measured where a batch ends: they follo
 def in_one_call(sides, config, buckets, given):
     """All rows of a bucket at once, those of each side as they are in the frame."""
     packed = reduce(
-        lambda a, b: a.union(b),
-        [chunks.pack(once.frame, side, 1, once.layout) for side, once in enumerate(sides)],
+        lambda a, b: a.union(b), [chunks.pack(of.frame, side) for side, of in enumerate(sides)]
     )
     known = Figures.of(config)
 
     def whole(table: pa.Table) -> pa.Table:
         operator = config.make()
         read = zip(table["side"].to_pylist(), table["chunk"].to_pylist(), strict=True)
-        batch = [(side, put_together(chunks.from_bytes(chunk))) for side, chunk in read]
+        batch = [(side, chunks.from_bytes(chunk)) for side, chunk in read]
         outputs = [*operator.process(batch, 0), *operator.flush()]
         figures = operator.counters() | operator.gauges()
         return pa.Table.from_batches(answer_batches([(outputs, figures)], given, known))
@@ -216,7 +212,7 @@ def in_batches_of_seven(spark):
 def test_the_answers_are_those_of_one_call(spark, monkeypatch, metrics, name):
     frames = [spark.createDataFrame(readings(seed), SCHEMA).repartition(3) for seed in (1, 2)]
     with monkeypatch.context() as before:
-        before.setattr(run_operator, "run_whole", in_one_call)
+        before.setattr(run, "run_whole", in_one_call)
         expected, counts = by_device(CASES[name](*frames)), counted(metrics)
     assert sum(map(len, expected.values())) > 30
     with in_batches_of_seven(spark):
@@ -253,7 +249,7 @@ def test_spark_sorts_as_the_operator_does(spark, monkeypatch, kind):
         return [by_device(frame) for frame in asked]
 
     with monkeypatch.context() as before:
-        before.setattr(run_operator, "run_whole", in_one_call)
+        before.setattr(run, "run_whole", in_one_call)
         expected = answers()
     with in_batches_of_seven(spark):
         assert answers() == expected
@@ -320,9 +316,6 @@ class Fed(TableOperator):
         return {"most": self.counts["rows"]}
 
 
-PART = Part({ROW: ROW}, json.dumps([[ROW, False, ROW]]))
-
-
 def batches(buckets, cuts) -> Iterator[pa.RecordBatch]:
     """Rows of these buckets, cut into batches."""
     for part in np.split(np.asarray(buckets, np.int32), cuts):
@@ -341,7 +334,7 @@ def figures(found, name):
 def test_an_operator_never_gets_more_than_a_batch_at_once_and_the_next_bucket_follows_its_end():
     buckets = [3] * 20 + [7] * 2 + [9] * 14
     for cuts in ([], [1, 2, 21], [5, 10, 15, 20, 25], np.arange(36)):
-        found = list(feed.answers(batches(buckets, cuts), FedConfig(), [PART], 7))
+        found = list(feed.answers(batches(buckets, cuts), FedConfig(), [[ROW]], 7))
         assert given(found) == [7, 7, 6, -3, 2, -1, 7, 7, -2]
         assert sum(figures(found, "rows")) == 36
         assert sum(figures(found, "calls")) == 6
@@ -350,13 +343,13 @@ def test_an_operator_never_gets_more_than_a_batch_at_once_and_the_next_bucket_fo
 
 def test_large_rows_make_small_batches(monkeypatch):
     monkeypatch.setattr(feed, "BYTES", 100)
-    found = list(feed.answers(batches([1] * 40, np.arange(5, 40, 5)), FedConfig(), [PART], 1000))
+    found = list(feed.answers(batches([1] * 40, np.arange(5, 40, 5)), FedConfig(), [[ROW]], 1000))
     assert given(found) == [15, 15, 10, -3]
 
 
 def test_no_rows_no_answers():
-    assert list(feed.answers(iter([]), FedConfig(), [PART], 7)) == []
-    assert list(feed.answers(batches([], []), FedConfig(), [PART], 7)) == []
+    assert list(feed.answers(iter([]), FedConfig(), [[ROW]], 7)) == []
+    assert list(feed.answers(batches([], []), FedConfig(), [[ROW]], 7)) == []
 
 
 # ---- how answers go out, and batches come in

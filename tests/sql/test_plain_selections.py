@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sfumato.spark.runtime.made import Condition, Selection
+from sfumato.spark.runtime.lineage import Selection
 from sfumato.sql.planner.plain_selection import plain_selection
+from sfumato.tables.reading.chain import Condition, Place
 
 
 def test_columns_fields_counts_and_comparisons_are_plain():
@@ -53,14 +54,15 @@ def test_anything_else_is_not(text):
 
 def test_words_before_columns_are_no_columns(spark):
     """`DISTINCT a` reads as a column called DISTINCT; there is none."""
-    from sfumato.spark.runtime.made import Passing, selected
-    from sfumato.tables.link import Taken
+    from sfumato.spark.runtime.lineage import Made, selected
 
-    passing = Passing({"a": Taken(("key0",))})
+    how = Made([], None, "m", columns={"a": Place(("key0",))}, order=())
     frame = spark.range(1).selectExpr("id AS a")
     chosen = plain_selection("SELECT DISTINCT a FROM {d0}")
     assert chosen is not None
-    assert selected(passing, frame, chosen) is None
+    assert selected(how, frame, chosen) is None
     plain = plain_selection("SELECT a AS b FROM {d0}")
     assert plain is not None
-    assert selected(passing, frame, plain) == Passing({"b": Taken(("key0",))})
+    found = selected(how, frame, plain)
+    assert found is not None
+    assert found.columns == {"b": Place(("key0",))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,12 +11,12 @@ import pytest
 
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.state.snapshot import SnapshotError
-from sfumato.tables.chain import ChainConfig, ChainStep
 from sfumato.tables.disorder.reorder import ReorderTableConfig
-from sfumato.tables.link import Condition, Link, Taken
-from table_subjects import TABLES, riding, rows
+from sfumato.tables.reading.chain import ChainConfig, ChainStep, Condition, Feed, Place
+from table_subjects import OF_RELEASED, TABLES, riding, rows
 
 CHAIN = TABLES["chain of a controller and a window"]
+COLUMNS = ("id", "key", "event", "alternatives", "late", "punctuation")
 
 
 def test_rows_that_an_idle_timeout_lets_out_pass_through_the_later_steps():
@@ -34,45 +35,78 @@ def test_rows_that_an_idle_timeout_lets_out_pass_through_the_later_steps():
     assert answered + released == took_part - chain.counters()["step1_late"]
 
 
-def test_links_count_the_rows_they_keep_back():
+def test_the_rows_that_a_step_leaves_out_are_counted_with_their_reasons():
     chain = CHAIN.make()
     given = rows(np.random.default_rng(2), 60)
+    chain.begin()
     riding(chain, given, np.arange(60))
     chain.flush()
     wrong = int((given["table"].column("order0").to_numpy() % 7 == 0).sum())
     counts = chain.counters()
     assert counts["step1_side0_rows"] == counts["step0_rows"] == 60
-    assert 0 < counts["step1_side0_invalid"] <= wrong  # a late row need not be valid
-    assert counts["step1_rows"] == 60 - counts["step1_side0_invalid"]
+    invalid = counts["step1_side0_invalid"]
+    assert 0 < invalid <= wrong  # a late row need not be valid
+    assert counts["step1_rows"] == 60 - invalid
+    assert json.loads(chain.gauges()["step1_side0_reasons"]) == {"no alternatives": invalid}
+    chain.begin()
+    assert chain.gauges()["step1_side0_reasons"] is None
 
 
-def test_columns_that_are_taken_get_their_names_types_and_conditions():
+def test_reasons_are_counted_without_the_numbers_in_them():
+    feed = Feed(0, OF_RELEASED, tuple((name, Place((name,))) for name in COLUMNS))
+    chain = ChainConfig((ChainStep(CHAIN.make().config.steps[1].config, (feed,)),)).make()
+    alternatives = [[{"prob": p, "x": 1.0}] * 2 for p in (0.6, 0.7, 0.8, 0.5)]
+    columns = {
+        "id": range(4),
+        "key": ["a"] * 4,
+        "event": range(4),
+        "punctuation": pa.nulls(4, pa.int64()),
+    }
+    late = pa.array([False] * 4)
+    chain.process([(0, pa.table(columns | {"late": late, "alternatives": alternatives}))], 0)
+    reasons = json.loads(chain.gauges()["step0_side0_reasons"])
+    assert reasons == {"the probabilities sum to more than 1": 3}
+
+
+def test_rows_that_are_all_invalid_take_no_part():
+    chain = CHAIN.make()
+    chain.begin()
+    assert not chain.took
+    riding(chain, rows(np.random.default_rng(3), 5), np.arange(5))
+    assert chain.took
+    chain.begin()
+    assert not chain.took
+
+
+def test_answers_get_the_names_types_and_conditions_under_which_they_are_read():
     laws = pa.array([[{"prob": 0.5, "value": 2.0}], None, []], pa.list_(
         pa.struct([("prob", pa.float64()), ("value", pa.float64())])))  # fmt: skip
-    total = pa.array([{"mean": 3.0}, {"mean": None}, {"mean": 5.0}])
-    answers = pa.table({"key0": pa.array(["a", "b", "c"]), "law": laws, "total": total})
-    link = Link(
+    total = pa.array([{"mean": 3.5}, {"mean": None}, {"mean": 5.0}])
+    row = pa.array([{"c0": 1}, {"c0": 2}, {"c0": 3}])
+    keys = pa.array(["a", "b", "c"])
+    answers = pa.table({"key0": keys, "law": laws, "total": total, "row": row})
+    named = pa.list_(pa.struct([("prob", pa.float64()), ("x", pa.float64())]))
+    feed = Feed(
         0,
-        "",
-        {
-            "key0": Taken(("key0",)),
-            "alternatives": Taken(("law",)),
-            "row.c0": Taken(("total", "mean"), "int64"),
-        },
-        (Condition(("total", "mean"), "<=", 3.0),),
-        {"alternatives": ("prob", "x")},
+        None,
+        (
+            ("key", Place(("key0",))),
+            ("alternatives", Place(("law",), kind=named)),
+            ("n", Place(("total", "mean"), "int64")),
+            ("id", Place(("c0",))),
+        ),
+        where=(Condition(("total", "mean"), "<=", 4.0),),
     )
-    assert link.rows(answers).to_pylist() == [
-        {"key0": "a", "alternatives": [{"prob": 0.5, "x": 2.0}], "row": {"c0": 3}}
+    assert feed.table(answers).to_pylist() == [
+        {"key": "a", "alternatives": [{"prob": 0.5, "x": 2.0}], "n": 3, "id": 1}
     ]
-    assert link.rows(answers.slice(1)).num_rows == 0  # NULL is not below 3
+    assert feed.table(answers.slice(1)).num_rows == 0  # NULL is not below 4
 
 
 def test_a_chain_opens_no_snapshot_of_other_operators():
     chain = CHAIN.make()
-    alone = ChainConfig(
-        (ChainStep(ReorderTableConfig(control=DisorderControl(slack=4), keys=1), (0,)),)
-    )
+    control = ReorderTableConfig(control=DisorderControl(slack=4), keys=1)
+    alone = ChainConfig((ChainStep(control, (Feed(0),)),))
     with pytest.raises(SnapshotError, match="window aggregate"):
         alone.restore(chain.snapshot())
     assert chain.config.restore(chain.snapshot()).counters() == chain.counters()

@@ -16,10 +16,10 @@ from ranked_tables import table as ranked
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.spark.crossing import chunks
 from sfumato.spark.state.bucket_state import BucketProcessor
-from sfumato.tables.chain import ChainConfig, ChainStep
 from sfumato.tables.disorder.reorder import ReorderTableConfig
 from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
 from sfumato.tables.operator import ROW, TIE, TableConfig
+from sfumato.tables.reading.chain import ChainConfig, ChainStep, Feed
 from sfumato.tables.windows.extents import ExtentTableConfig
 from sfumato.windows import JoinWindow, Range
 
@@ -138,7 +138,7 @@ def test_a_chain_passes_the_clock_to_steps_that_get_no_rows():
     control = ReorderTableConfig(
         control=DisorderControl(slack=5), keys=1, sources=0, idle_timeout=TIMEOUT
     )
-    chain = ChainConfig((ChainStep(control, (0,), idles=True),)).make()
+    chain = ChainConfig((ChainStep(control, (Feed(0),), idles=True),)).make()
     rows = reordered("k", 0).rename_columns([ROW, "key0", "event", "order0", TIE])
     chain.process([(0, rows)], START)
     chain.set_clock(START - HOUR)

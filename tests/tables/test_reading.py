@@ -1,5 +1,4 @@
-"""Rows of users' tables as operators read them: what Spark makes of the same rows by its own
-expressions, ties and rejections included."""
+"""Rows of users' tables as operators read them, ties and rejections as Spark has them included."""
 
 from __future__ import annotations
 
@@ -12,13 +11,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sfumato.local.model.frame import ArrowFrame
 from sfumato.operators.row_hash import add_bytes, begun
-from sfumato.tables.operator import TIE
-from sfumato.tables.reading.expressions import Name, doubles
-from sfumato.tables.reading.input import of_join, of_window
+from sfumato.tables.reading.controlled import MARKS
+from sfumato.tables.reading.expressions import Name, doubles, kind_alike
+from sfumato.tables.reading.input import (
+    Probabilities,
+    Reading,
+    Rule,
+    Samples,
+    Ties,
+    Values,
+    marks_of,
+)
 from sfumato.tables.reading.naming import Shown, shown, without
 from sfumato.tables.reading.parse import parsed
 from sfumato.tables.reading.ties import ties_of
+from sfumato.tables.reading.types import as_doubles
 from sfumato.tables.reading.validity import why_invalid
 
 INF, NAN = float("inf"), float("nan")
@@ -171,70 +180,6 @@ PLAIN = pa.table(
 )
 
 
-def rows_that_spark_makes(given) -> pa.Table:
-    """What an operator reads of an input, as it comes out of what crossed to Python."""
-    from sfumato.spark.crossing.columns_once import Once, marked, put_together
-    from sfumato.spark.runtime.reading import Reader, projected
-
-    reader = Reader(given, [], "m")
-    once = Once(*projected(reader, 1), reader.same(), "__bucket")
-    crossed = once.frame.drop("__bucket").toArrow()
-    return put_together(marked(crossed, once.layout)).sort_by(TIE)
-
-
-def assert_equal(got: pa.Table, expected: pa.Table) -> None:
-    """The same columns, in any order, with the same values; NaN equals NaN."""
-    assert sorted(got.column_names) == sorted(expected.column_names)
-    for name in expected.column_names:
-        assert repr(got[name].to_pylist()) == repr(expected[name].to_pylist()), name
-
-
-def by_spark(spark, table, **plan):
-    """(rows, invalid) of a window's input as the adapter for Spark makes them."""
-    from sfumato.spark.model.frame import SparkFrame
-    from sfumato.spark.model.window_plan import WindowPlan
-    from sfumato.spark.window_aggregate import window_input
-    from sfumato.tables.windows.wanted import wanted
-    from sfumato.windows import Rows
-
-    aggregates = {f"r{i}": f"sum({text})" for i, text in enumerate(plan["expressions"])}
-    frame = SparkFrame(spark.createDataFrame(table))
-    asked = WindowPlan(frame, wanted(aggregates), Rows(3), "at", "k", None, None)
-    return rows_that_spark_makes(window_input(asked))
-
-
-@pytest.mark.parametrize(
-    ("table", "expressions"),
-    [(UNCERTAIN, ["x", "2 * x + id", "-y / 4"]), (PLAIN, ["m.mean", "id", "m.n - 1"])],
-)
-def test_the_rows_of_a_window_are_those_that_spark_makes(spark, table, expressions):
-    expected = by_spark(spark, table, expressions=expressions)
-    passed = [name for name in table.column_names if name != "alternatives"]
-    existence = "existence" if "existence" in table.column_names else None
-    reading = of_window(
-        passed, ["at"], ["k"], [parsed("by", text) for text in expressions], existence
-    )
-    found = reading.read(table)
-    got = found.rows.sort_by(TIE)
-    assert_equal(got, expected)
-    assert found.given == table.num_rows
-    absent = 0 if existence is None else table[existence].to_pylist().count(0.0)
-    assert sum(found.invalid.values()) == table.num_rows - expected.num_rows - absent
-
-
-def test_the_rows_of_a_join_are_those_that_spark_makes(spark):
-    from sfumato.spark.model.frame import SparkFrame
-    from sfumato.spark.model.join_side import Side
-    from sfumato.spark.similarity_join import input_of
-
-    for table, on in ((UNCERTAIN, ["y"]), (PLAIN, ["id"])):
-        side = Side(SparkFrame(spark.createDataFrame(table)), "left", on, ["at"], ["k"])
-        expected = rows_that_spark_makes(input_of(side, False))
-        passed = [name for name in table.column_names if name != "alternatives"]
-        got = of_join(passed, ["at"], ["k"], on).read(table).rows.sort_by(TIE)
-        assert_equal(got, expected)
-
-
 def test_reasons_are_those_of_the_rejected_rows(spark):
     import sfumato as sf
 
@@ -276,12 +221,100 @@ def test_reasons_of_any_alternatives_are_those_of_the_rejected_rows(spark):
         assert known == {row.id: row.reason for row in expected}
 
 
+def window_reading(*texts):
+    """How a window of values reads a table with `at` and `k`."""
+    values = tuple((f"value{i}", Values(parsed("by", text))) for i, text in enumerate(texts))
+    bounded = tuple(name for name, _ in values)
+    rule = Rule(probabilities=True, complete=("order0",), bounded=bounded)
+    cells = (("prob", Probabilities("existence")), *values)
+    return Reading(("id",), ("at",), ("k",), cells, rule, Ties(("id", "at")))
+
+
+def test_a_window_reads_the_values_of_expressions_and_counts_what_is_wrong_with_other_rows():
+    read = window_reading("x", "2 * x + id").read(UNCERTAIN)
+    assert [row["c0"] for row in read.rows["row"].to_pylist()] == [1, 2, 10, 12]
+    assert read.rows["value1"].to_pylist()[1:] == [[8.0], [14.0], [12.0, 16.0, 18.0]]
+    assert read.rows["value0"].to_pylist()[0] == [1.0, None]
+    assert read.rows["prob"].to_pylist()[0] == [0.5, 0.5]
+    assert read.rows["__tie"].equals(pa.chunked_array([ties_of(pa.table({
+        "id": [1, 2, 10, 12], "at": [10, 20, 9, 9]}))]))  # fmt: skip
+    assert read.given == 12
+    assert read.invalid == {
+        "the probabilities sum to 1.1": 1,
+        "no alternatives": 2,
+        "an alternative is NULL": 1,
+        "an alternative's prob is not a number in (0, 1]": 1,
+        "order is NULL": 1,
+        "a value is not finite, or beyond 1e140": 2,
+    }
+
+
+def test_a_row_of_existence_0_is_valid_and_has_no_effect():
+    read = window_reading("m.mean").read(PLAIN)
+    assert read.rows["prob"].to_pylist() == [[1.0], [0.5]]
+    assert read.rows["value0"].to_pylist() == [[1.5], [None]]
+    assert read.invalid == {"a value is not finite, or beyond 1e140": 1, "order is NULL": 1}
+
+
+def test_columns_that_are_read_are_named_once_and_by_the_frame():
+    frame = ArrowFrame(UNCERTAIN)
+    assert window_reading("X + id").columns(frame) == ["id", "at", "k", "alternatives"]
+    assert window_reading("M.mean").columns(ArrowFrame(PLAIN)) == [
+        "id", "at", "k", "existence", "m",
+    ]  # fmt: skip
+
+
+KINDS = {"i": "whole", "d": "double", "b": "truth"}
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("i", "whole"), ("i + 1", "whole"), ("i / 2", "double"), ("d * 0.5", "double"),
+        ("-d", "double"), ("i > 2", "truth"), ("b and not i = 1", "truth"), ("i is null", "truth"),
+        ("2e3", "double"), ("0.5", "point"), ("d between 1 and i", "truth"), ("true", "truth"),
+    ],
+)  # fmt: skip
+def test_expressions_that_are_computed_as_spark_computes_them(text, kind):
+    assert kind_alike(parsed("by", text), lambda name: KINDS.get(name.parts[0], ""), True) == kind
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "i * 0.5",  # a decimal number
+        "0.5 + 0.25", "i > 0.5", "other", "other is null", "'a' = 'a'", "-b", "b + 1", "not i",
+        "i and b", "b = b", "99999999999999999999 + i",
+        "i > 0 and d / i > 1",  # Spark does not look at the right side where the left one decides
+    ],
+)  # fmt: skip
+def test_expressions_that_spark_may_compute_otherwise(text):
+    assert not kind_alike(parsed("by", text), lambda name: KINDS.get(name.parts[0], ""), True)
+
+
+@pytest.mark.parametrize("text", ["i + 1", "-i", "d / 2"])
+def test_where_spark_refuses_no_number_that_is_too_large_it_computes_itself(text):
+    assert not kind_alike(parsed("by", text), lambda name: KINDS.get(name.parts[0], ""), False)
+    assert kind_alike(parsed("by", "d * 2"), lambda name: "double", False) == "double"
+
+
+def test_decimals_become_the_nearest_doubles():
+    texts = ["0.1", "-1.125", "123456789012.345", None, "0.30"]
+    column = pa.array([None if t is None else Decimal(t) for t in texts], pa.decimal128(15, 3))
+    expected = [None if t is None else float(t) for t in texts]
+    assert as_doubles(column, "x").to_pylist() == expected
+    assert as_doubles(column.slice(1, 3), "x").to_pylist() == expected[1:4]
+    assert as_doubles(column.cast(pa.decimal128(38, 3)), "x").to_pylist() == expected
+
+
 def test_a_late_row_of_a_controller_need_not_be_valid():
     late = pa.array([True, None, True, False, *[False] * 8])
     table = UNCERTAIN.append_column("late", late).append_column("punctuation", pa.nulls(12))
-    reading = of_join(["id"], ["at"], ["k"], ["x"], aligned=True)
+    rule = Rule(probabilities=True, attributes=("x",), complete=("order0",), unless_late=True)
+    samples = (("alternatives", Samples(("x",))), *marks_of(MARKS))
+    reading = Reading(("id",), ("at",), ("k",), samples, rule)
     ids = [row["c0"] for row in reading.read(table).rows["row"].to_pylist()]
-    assert ids == [1, 2, 3, 10, 12]
+    assert ids == [1, 2, 3, 10, 11, 12]
 
 
 @pytest.mark.parametrize("text", ["abs(x)", "x +", "x >", "", "x; y", "'a", "x in (1)"])
@@ -319,10 +352,10 @@ def test_expressions_are_computed_as_spark_does():
 
 
 def test_names_that_lack_are_named_with_the_likely_one():
-    reading = of_window(["id"], ["at"], [], [parsed("by", "m.maen")])
+    reading = window_reading("m.maen")
     with pytest.raises(ValueError, match=r"there is no `maen` in `m`.*did you mean `mean`"):
         reading.read(PLAIN)
-    reading = of_window(["id"], ["at"], [], [parsed("by", "idd")])
+    reading = window_reading("idd")
     with pytest.raises(ValueError, match=r"no column or attribute `idd`.*did you mean `id`"):
         reading.read(UNCERTAIN)
 

@@ -13,7 +13,6 @@ from sfumato.local.model.kind import same_kind
 from sfumato.local.model.run import Input, Job, passed, run
 from sfumato.tables.imputation.query import EarlierValuesQuery
 from sfumato.tables.operator import ROW
-from sfumato.tables.reading.input import LATE, Cells, Column, Doubles, Mark, Reading
 from sfumato.tables.reading.naming import Shown
 
 
@@ -38,9 +37,5 @@ def earlier_values(
     columns = passed(frame.columns, frame, frame.columns, ROW)
     for fixed, title in query.added.items():
         columns.append(Shown((fixed,), pa.field(title, pa.float64(), metadata=BY_US)))
-    values: list[tuple[str, Cells]] = []
-    values += [(f"value{i}", Doubles(a)) for i, a in enumerate(query.attributes)]
-    values += [(n, Mark(of) if n == LATE else Column(of)) for n, of in query.marks.items()]
-    reading = Reading(tuple(frame.columns), (query.order,), tuple(query.keys), tuple(values))
     job = Job("earlier_values", "earlier_values", name)
-    return run(job, [Input(frame, reading)], query.config(forget_after), columns)
+    return run(job, [Input(frame, query.reading)], query.config(forget_after), columns)

@@ -14,7 +14,6 @@ from sfumato.local.model.kind import same_kind
 from sfumato.local.model.run import Input, Job, run, struct_of
 from sfumato.tables.joins.extent_query import ExtentJoinQuery
 from sfumato.tables.joins.join import ALTERNATIVES
-from sfumato.tables.reading.input import Alternatives, Cells, Column, Reading
 from sfumato.tables.reading.naming import Shown
 from sfumato.tables.reading.shared_rows import PAIRS, SHARED
 
@@ -40,12 +39,7 @@ def extent_join(
     """
     frames = [frame_of(left, "left"), frame_of(right, "right")]
     query = ExtentJoinQuery(frames, key, on, within, probability)
-    values: list[tuple[str, Cells]] = [("window", Column("window"))]
-    values += [(ALTERNATIVES, Alternatives())] if query.attributes else []
-    inputs = [
-        Input(frame, Reading(tuple(frame.columns), (), tuple(query.keys[side]), tuple(values)))
-        for side, frame in query.frames.items()
-    ]
+    inputs = [Input(frame, query.reading(side)) for side, frame in query.frames.items()]
     columns = [Shown(("window",), frames[0].schema.field("window"))]
     for side, frame in query.frames.items():
         columns.append(Shown((side,), pa.field(side, struct_of(frame.columns, frame))))

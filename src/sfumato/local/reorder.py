@@ -15,10 +15,8 @@ from sfumato.local.model.kind import same_kind
 from sfumato.local.model.run import Input, Job, passed, run
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.tables.disorder.query import ReorderQuery, require_marked
-from sfumato.tables.disorder.reorder import EVENT
 from sfumato.tables.operator import ROW
 from sfumato.tables.reading.controlled import with_roles
-from sfumato.tables.reading.input import Cells, Column, Reading
 from sfumato.tables.reading.naming import Shown
 
 
@@ -53,15 +51,12 @@ def reorder(
     control = DisorderControl(drop_ratio, slack, estimator, max_buffer, max_delay=delay)
     config = query.config(control, expected_sources, idle_timeout, forget_after)
     names = query.passed
-    values: list[tuple[str, Cells]] = [(EVENT, Column(query.event))]
-    values += [(f"source{i}", Column(of)) for i, of in enumerate(query.sources)]
-    reading = Reading(tuple(names), (query.arrival,), tuple(query.keys), tuple(values))
     kinds = {"late": pa.bool_(), "punctuation": frame.type(query.event)}
     said = {"punctuation": query.said(config)}
     columns = [_read(query, column) for column in passed(names, frame, names, ROW)]
     for of, kind in kinds.items():
         columns.append(Shown((of,), pa.field(of, kind, metadata=said.get(of))))
-    return run(Job("reorder", "reorder", name), [Input(frame, reading)], config, columns)
+    return run(Job("reorder", "reorder", name), [Input(frame, query.reading)], config, columns)
 
 
 def _read(query: ReorderQuery, column: Shown) -> Shown:

@@ -56,7 +56,7 @@ def top_k(
     ranking = Ranking.asked(frame_of(df), queries, by, ascending, window, columns)
     ranked_by = semantics_of(semantics, probability, alpha, weights)
     config = ranking.config(ranked_by, plan, forget_after, rescale)
-    given = Input(ranking.frame, ranking.reading(scored=True))
+    given = Input(ranking.frame, ranking.reading())
     return run(Job("top_k", "top_k", name), [given], config, ranking.shown())
 
 

@@ -17,7 +17,7 @@ from sfumato.tables.reading.expressions import Name, field_at, found, names_in, 
 from sfumato.tables.reading.parse import parsed
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
 from sfumato.tables.reading.types import as_doubles, floats_of, is_number
-from sfumato.tables.reading.validity import why_invalid
+from sfumato.tables.reading.validity import no_attribute, why_invalid
 
 
 @same_kind
@@ -52,7 +52,7 @@ def where(df: Any, condition: str, *, name: str | None = None) -> pa.Table:
     for (
         attribute
     ) in attributes:  # NULL in alternatives that the condition leaves out does not matter
-        text = f"an alternative's {attribute} is missing or not finite"
+        text = no_attribute(attribute)
         reasons.add(_infinite(tuples, attribute), text)
     emptied = why_invalid(frame.table, attributes)
     for i, text in enumerate(emptied.texts):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -55,11 +54,10 @@ def window_aggregate(
     asked = (wanted(aggregates), window, order, key, existence, distribution)
     plan = WindowPlan(frame, *asked, by_extent=uncertain)
     settings = plan.settings(members, forget_after, quantiles, seed=seed, samples=samples)
-    reading = plan.reading(members)
+    why = ""
     if isinstance(extents, Range) and uncertain:
         why = why_not_placed(extents_per_row(extents))
-        reading = replace(reading, rule=replace(reading.rule, without_order=why))
-    given = Input(frame, reading)
+    given = Input(frame, plan.reading(members, why))
     job = Job("window_aggregate", "window", name)
     found = run(job, [given], settings, plan.columns(settings))
     return true_extents(found, extents) if isinstance(extents, Range) and uncertain else found

@@ -7,17 +7,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DoubleType, StructType
 
 from sfumato.spark.model.entrance import public
-from sfumato.spark.model.frame import ADDED, SparkFrame
-from sfumato.spark.model.names import Passed, column, renamed
-from sfumato.spark.model.same import Whole
-from sfumato.spark.runtime.made import Passing
-from sfumato.spark.runtime.reading import Input
-from sfumato.spark.runtime.run_operator import metrics_name, run_operator
-from sfumato.tables.disorder.released import ARRIVAL
+from sfumato.spark.model.frame import SparkFrame
+from sfumato.spark.model.names import Passed, Result
+from sfumato.spark.runtime.lineage import Input
+from sfumato.spark.runtime.run import metrics_name, run_operator
 from sfumato.tables.imputation.query import EarlierValuesQuery
-from sfumato.tables.link import Taken
 from sfumato.tables.operator import ROW
-from sfumato.tables.reading.controlled import MARKS
+from sfumato.tables.reading.frame import ADDED
 
 
 @public('sf.earlier_values(df, ["celsius"], order="ts", key="sensor")', "df")
@@ -66,35 +62,18 @@ def earlier_values(
     [(1, None), (2, None), (3, 20.0), (4, 23.0)]
     """
     query = EarlierValuesQuery(SparkFrame(df), attributes, order, key)
-    config, added, orders = query.config(forget_after), query.added, [query.order]
+    config, added = query.config(forget_after), query.added
     config.make()  # raises here, on the driver, what the config has wrong
     passed, about = Passed(df.schema, df.columns), {"attributes": query.attributes}
-    values = {f"value{i}": column(a).cast("double") for i, a in enumerate(query.attributes)}
-    same = {f"value{i}": Whole(a) for i, a in enumerate(query.attributes)}
-    if query.arrival is not None:
-        values[ARRIVAL], same[ARRIVAL] = column(query.arrival), Whole(query.arrival)
-    results = [renamed(at, shown, metadata={ADDED: "true"}) for at, shown in added.items()]
     answers = StructType().add(ROW, passed.type)
     for fixed in added:
         answers = answers.add(fixed, DoubleType())
+    results = [Result(name, (fixed,), None, {ADDED: "true"}) for fixed, name in added.items()]
     return run_operator(
-        [
-            Input(
-                df,
-                passed,
-                orders,
-                query.keys,
-                values,
-                MARKS if query.controlled else (),
-                about=about,
-                same=same,
-            )
-        ],
+        [Input(df, query.reading, about)],
         config,
         answers,
-        [*passed.columns(ROW), *results],
+        [*passed.results(ROW), *results],
         metrics=metrics_name("earlier_values", name),
-        passing=Passing(
-            {shown: Taken((fixed,)) for fixed, shown in added.items()}, passed.names, order=orders
-        ),
+        order=[query.order],
     )

@@ -4,16 +4,15 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DoubleType, StructField, StructType
 
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.entrance import public
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.join_side import pairs_type
-from sfumato.spark.model.names import Passed, named
-from sfumato.spark.runtime.reading import Input
-from sfumato.spark.runtime.run_operator import metrics_name, run_operator
+from sfumato.spark.model.names import Passed, Result
+from sfumato.spark.runtime.lineage import Input
+from sfumato.spark.runtime.run import metrics_name, run_operator
 from sfumato.tables.joins.extent_query import ExtentJoinQuery
 from sfumato.tables.reading.shared_rows import PAIRS, SHARED
 
@@ -66,20 +65,18 @@ def extent_join(
     config = query.config(forget_after)
     config.make()  # raises here, on the driver, what the config has wrong
     inputs, answers = [], StructType([left.schema["window"]])
-    columns = [named(F.col("window"), "window", left.schema["window"].metadata)]
-    taken = ["window", *([ALTERNATIVES] if query.attributes else [])]
+    results = [Result("window", ("window",), None, left.schema["window"].metadata)]
     for side, frame in query.frames.items():
         passed = Passed(frame.schema, frame.columns)
         answers = answers.add(side, passed.type)
-        columns.append(passed.renamed(side))
-        read = Input(frame.df, passed, key=query.keys[side], taken=taken, ordered=False, light=True)
-        inputs.append(read)
+        results.append(passed.renamed(side))
+        inputs.append(Input(frame.df, query.reading(side), light=True))
     if query.attributes:
         pairs = pairs_type(*(_fields(f, side) for side, f in query.frames.items()))
         answers = answers.add("probability", DoubleType()).add(ALTERNATIVES, pairs)
         said = {SHARED: PAIRS}
-        columns += [named(F.col(name), name, said) for name in (ALTERNATIVES, "probability")]
-    return run_operator(inputs, config, answers, columns, metrics=metrics_name("extents", name))
+        results += [Result(name, (name,), None, said) for name in (ALTERNATIVES, "probability")]
+    return run_operator(inputs, config, answers, results, metrics=metrics_name("extents", name))
 
 
 def _fields(frame: SparkFrame, side: str) -> list[StructField]:

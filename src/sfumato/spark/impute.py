@@ -15,7 +15,7 @@ from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.imputation import Imputation, PreparedRepository
 from sfumato.spark.model.names import Passed, column, under_fixed_names, without_constraints
 from sfumato.spark.model.validity import clipped
-from sfumato.spark.runtime.run_operator import metrics_name
+from sfumato.spark.runtime.run import metrics_name
 from sfumato.tables.imputation.arguments import BEYOND, FEW_ROWS, IMPUTED_BY
 from sfumato.tables.imputation.imputation import UNIMPUTABLE, impute_table, numbers_of
 
@@ -109,7 +109,7 @@ def impute_frame(df: DataFrame, imputation: Imputation, name: str | None = None)
     read = without_constraints(under_fixed_names(df.select("*", *wanted)))
     done = read.mapInArrow(_worker(prepared, own), answers)
     observed = _observed(done, metrics_name("impute", name))
-    return observed.select(*passed.columns(), ALTERNATIVES, IMPUTED_BY)
+    return observed.select(*(of.column for of in passed.results()), ALTERNATIVES, IMPUTED_BY)
 
 
 def _worker(prepared: PreparedRepository, own: int):  # type: ignore[no-untyped-def]

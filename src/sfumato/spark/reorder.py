@@ -13,16 +13,12 @@ from sfumato.duration import microseconds
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.spark.model.entrance import public
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.spark.model.names import Passed, column, named
-from sfumato.spark.model.same import Whole
-from sfumato.spark.runtime.made import Passing
-from sfumato.spark.runtime.reading import Input
-from sfumato.spark.runtime.run_operator import metrics_name, run_operator
+from sfumato.spark.model.names import Passed, Result
+from sfumato.spark.runtime.lineage import Input
+from sfumato.spark.runtime.run import metrics_name, run_operator
 from sfumato.tables.disorder.query import ReorderQuery, require_marked
-from sfumato.tables.disorder.reorder import EVENT
-from sfumato.tables.link import Taken
 from sfumato.tables.operator import ROW
-from sfumato.tables.reading.controlled import MARKS, with_roles
+from sfumato.tables.reading.controlled import with_roles
 
 
 @public('sf.reorder(df, event_time="ts", arrival="arrival", drop_ratio=0.01)', "df")
@@ -109,23 +105,22 @@ def reorder(
     config = query.config(control, expected_sources, idle_timeout, forget_after)
     config.make()  # raises here, on the driver, what the config has wrong
     passed, event = _passed(df, query), query.event
-    read = {EVENT: event} | {f"source{i}": of for i, of in enumerate(query.sources)}
-    values = {fixed: column(of) for fixed, of in read.items()}
-    same = {fixed: Whole(of) for fixed, of in read.items()}
     answers = StructType().add(ROW, passed.type).add("late", BooleanType())
     about = {"event_time": event, "source": query.sources}
-    punctuation = named(F.col("punctuation"), "punctuation", query.said(config))
     idle = config.idle_timeout
     return run_operator(
-        [Input(df, passed, [query.arrival], query.keys, values, about=about, same=same)],
+        [Input(df, query.reading, about)],
         config,
         answers.add("punctuation", df.schema[event].dataType),
-        [*passed.columns(ROW), F.coalesce("late", F.lit(False)).alias("late"), punctuation],
+        [
+            *passed.results(ROW),
+            Result("late", ("late",), default=False),
+            Result("punctuation", ("punctuation",), metadata=query.said(config)),
+        ],
         metrics=metrics_name("reorder", name),
         idle_timeout=None if idle is None else 1000 * idle,
-        passing=Passing(
-            {name: Taken((name,)) for name in MARKS}, passed.names, order=[event], late=True
-        ),
+        order=[event],
+        late=True,
     )
 
 

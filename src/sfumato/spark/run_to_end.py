@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from sfumato.spark.runtime.run_operator import ENDS_SETTING, THAT_END, same_numbers_again
+from sfumato.spark.runtime.run import ENDS_SETTING, THAT_END, same_numbers_again
 
 OPERATOR = "transformWithState"  # what Spark calls an operator of sfumato begins so
 

@@ -11,8 +11,9 @@ from sfumato.operators.joins.join_window import Window, require_one
 from sfumato.spark.model.entrance import public
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.join_side import Side
-from sfumato.spark.runtime.run_operator import metrics_name, run_operator
-from sfumato.spark.similarity_join import answers_of, input_of
+from sfumato.spark.runtime.lineage import Input
+from sfumato.spark.runtime.run import metrics_name, run_operator
+from sfumato.spark.similarity_join import answers_of
 from sfumato.tables.joins.query import JoinQuery
 
 
@@ -63,7 +64,7 @@ def self_join(
     sides = query.sides(Side, SparkFrame(df))
     config = query.config_alone(sides[0])
     config.make()  # raises here, on the driver, what the config has wrong
-    answers, columns = answers_of(sides, output, alternatives)
+    answers, results = answers_of(sides, output, alternatives)
+    read = [Input(df, sides[0].reading(config.marks_late))]
     metrics = metrics_name("self_join", name)
-    read = [input_of(sides[0], config.marks_late)]
-    return run_operator(read, config, answers, columns, metrics=metrics)
+    return run_operator(read, config, answers, results, metrics=metrics)

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import DataFrame
 from pyspark.sql.types import DoubleType, StringType, StructType
 
 from sfumato.operators.joins.join_window import Window
@@ -16,12 +15,10 @@ from sfumato.spark.model.entrance import public
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.imputation import Imputation
 from sfumato.spark.model.join_side import Side, pairs_type
-from sfumato.spark.model.names import named as named_column
-from sfumato.spark.model.names import renamed
-from sfumato.spark.runtime.reading import Input
-from sfumato.spark.runtime.run_operator import metrics_name, run_operator
+from sfumato.spark.model.names import Result
+from sfumato.spark.runtime.lineage import Input
+from sfumato.spark.runtime.run import metrics_name, run_operator
 from sfumato.tables.joins.query import JoinQuery
-from sfumato.tables.reading.controlled import MARKS
 from sfumato.tables.reading.shared_rows import PAIRS, SHARED
 
 
@@ -153,12 +150,15 @@ def similarity_join(
     sides = query.sides(Side, SparkFrame(left), SparkFrame(right))
     config = query.config(sides, idle_timeout)
     config.make()  # raises here, on the driver, what the config has wrong
-    answers, columns = answers_of(sides, output, alternatives)
+    answers, results = answers_of(sides, output, alternatives)
     return run_operator(
-        [input_of(side, config.aligned is not None or side.marks_late) for side in sides],
+        [
+            Input(side.frame.df, side.reading(config.aligned is not None or side.marks_late))
+            for side in sides
+        ],
         config,
         answers,
-        columns,
+        results,
         metrics=metrics_name("join", name),
         idle_timeout=None if config.idle_timeout is None else 1000 * config.idle_timeout,
     )
@@ -166,36 +166,19 @@ def similarity_join(
 
 def answers_of(
     sides: Sequence[Side], output: str, alternatives: bool = True
-) -> tuple[StructType, list[Column]]:
+) -> tuple[StructType, list[Result]]:
     """The columns that the operator gives, under fixed names, and those of the result."""
     answers = StructType()
     for side in sides:
         answers = answers.add(side.name, side.row.type)
     answers = answers.add("probability", DoubleType())
-    columns = [side.row.renamed(side.name) for side in sides]
-    columns.append(named_column(F.col("probability"), "probability", {SHARED: PAIRS}))
+    results = [side.row.renamed(side.name) for side in sides]
+    results.append(Result("probability", ("probability",), None, {SHARED: PAIRS}))
     if alternatives:
         fixed, named = (pairs_type(*(s.fields(fixed=of) for s in sides)) for of in (True, False))
         answers = answers.add(ALTERNATIVES, fixed)
-        columns.append(renamed(ALTERNATIVES, ALTERNATIVES, named, {SHARED: PAIRS}))
+        results.append(Result(ALTERNATIVES, (ALTERNATIVES,), named, {SHARED: PAIRS}))
     if output == "changes":
         answers = answers.add("change", StringType())
-        columns.append(F.col("change"))
-    return answers, columns
-
-
-def input_of(side: Side, aligned: bool) -> Input:
-    """A frame as the operator reads it; `aligned`: with late rows, which are counted as late and
-    need not be valid, and punctuations."""
-    return Input(
-        side.frame.df,
-        side.row,
-        side.orders,
-        side.keys,
-        side.values(),
-        MARKS if aligned else (),
-        spares_late=aligned,
-        invalid=side.invalid(),
-        reason=side.reason(),
-        same=side.same,
-    )
+        results.append(Result("change", ("change",)))
+    return answers, results

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DoubleType, LongType, StringType, StructType
 
@@ -14,11 +14,10 @@ from sfumato.operators.ranking.semantics import semantics_of
 from sfumato.queries import Top
 from sfumato.spark.model.entrance import public
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.spark.model.names import Passed, named
-from sfumato.spark.model.validity import some_missing
+from sfumato.spark.model.names import Passed, Result
 from sfumato.spark.model.window_plan import WindowPlan
-from sfumato.spark.runtime.made import made, remember
-from sfumato.spark.runtime.run_operator import metrics_name, run_operator
+from sfumato.spark.runtime.lineage import made, remember
+from sfumato.spark.runtime.run import metrics_name, run_operator
 from sfumato.spark.window_aggregate import window_input
 from sfumato.tables.ranking.query import ANSWER, Columns, RankingQuery
 from sfumato.tables.reading.shared_rows import RANKED, SHARED
@@ -156,25 +155,24 @@ def _counted(answers: DataFrame, names: list[str], metrics: str) -> DataFrame:
 class Ranking(WindowPlan, RankingQuery):
     """What of the frame the ranking reads, and what it gives."""
 
-    def _unusable(self, values: Column) -> Column:
-        return some_missing(values) | super()._unusable(values)
-
     def given(self) -> StructType:
         """The columns that the operator gives, under fixed names."""
         answers = Passed(self.frame.schema, self.keys).named("key")
         answers = answers.add("query", StringType()).add("k", LongType())
         answers = answers.add("time", self.time_type).add("rank", LongType())
         answers = answers.add("score", DoubleType()).add("probability", DoubleType())
-        answers = answers.add("row", self.row_passed().type)
+        answers = answers.add("row", self.row_passed.type)
         if "stream" in self.others:
             answers = answers.add("stream", self.frame.type(self.others["stream"]))
         return answers.add("answered", self.time_type)
 
-    def shown(self) -> list[Column]:
+    def shown(self) -> list[Result]:
         """The columns of the result, made of those."""
-        keys = Passed(self.frame.schema, self.keys).columns(prefix="key")
-        names = [name for name in ANSWER if name != "stream" or self.streams is not None]
-        row = self.row_passed().renamed("row")
-        own = {name: F.col(name) for name in names} | {"row": row}
-        own["probability"] = named(F.col("probability"), "probability", {SHARED: RANKED})
-        return [*keys, *(own[name] for name in names)]
+        found = Passed(self.frame.schema, self.keys).results(prefix="key")
+        for name in ANSWER:
+            if name == "row":
+                found.append(self.row_passed.renamed("row"))
+            elif name != "stream" or self.streams is not None:
+                said = {SHARED: RANKED} if name == "probability" else None
+                found.append(Result(name, (name,), metadata=said))
+        return found

@@ -11,11 +11,12 @@ from sfumato.spark.model.names import named
 from sfumato.spark.model.outside_text import check_expression, for_spark
 from sfumato.spark.model.per_alternative import attribute, kept, mentioned
 from sfumato.spark.model.validity import invalid_reason, largest
-from sfumato.spark.runtime.loud import warn_of_invalid_rows
-from sfumato.spark.runtime.reading import REASON, counted_invalid
-from sfumato.spark.runtime.run_operator import metrics_name
+from sfumato.spark.runtime.invalid_row_warnings import warn_of_invalid_rows
+from sfumato.spark.runtime.run import metrics_name
+from sfumato.tables.reading.validity import no_attribute
 
 LEFT = "__left"  # the alternatives that satisfy the condition
+REASON = "__reason"  # why a row is invalid
 
 
 @public('sf.where(df, "celsius > 30")', "df")
@@ -59,7 +60,7 @@ def where(df: DataFrame, condition: str, *, name: str | None = None) -> DataFram
         .withColumn(REASON, reason)
         .observe(
             f"{metrics_name('where', name)}_input",
-            *counted_invalid(F.col(REASON).isNotNull(), F.col(REASON)),
+            *_counted_invalid(F.col(REASON)),
         )
     )
     some = counted.where(left & F.col(REASON).isNull())
@@ -76,6 +77,20 @@ def _reason_where_kept(df: DataFrame, attributes: list[str]) -> Column:
     for name in attributes:
         if isinstance(frame.attribute_type(name), NumericType):
             infinite = largest(attribute(df, name)) >= float("inf")  # NaN is greater still
-            text = f"an alternative's {name} is missing or not finite"
+            text = no_attribute(name)
             reason = F.coalesce(reason, F.when(infinite, text))
     return reason
+
+
+def _counted_invalid(reason: Column) -> list[Column]:
+    """What is observed of the rows: how many, how many invalid ones, their commonest reason.
+
+    reason : text; what it says behind the last "to", a number, does not count
+    """
+    invalid = reason.isNotNull()
+    kind = F.regexp_replace(reason, r" to \S+$", " to more than 1")
+    return [
+        F.count(F.lit(1)).alias("rows"),
+        F.coalesce(F.sum(invalid.cast("long")), F.lit(0)).alias("invalid"),
+        F.mode(F.when(invalid, kind)).alias("reason"),
+    ]

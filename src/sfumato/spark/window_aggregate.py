@@ -13,9 +13,8 @@ from sfumato.spark.model.entrance import public
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.uncertain_time import by_extent, true_extents
 from sfumato.spark.model.window_plan import WindowPlan
-from sfumato.spark.runtime.made import Passing
-from sfumato.spark.runtime.reading import Input
-from sfumato.spark.runtime.run_operator import metrics_name, run_operator
+from sfumato.spark.runtime.lineage import Input
+from sfumato.spark.runtime.run import metrics_name, run_operator
 from sfumato.tables.windows.query import extents_per_row
 from sfumato.tables.windows.wanted import wanted
 from sfumato.windows import Delta, Range, Rows, window_of
@@ -144,34 +143,16 @@ def aggregated(
         [window_input(plan, members, placed)],
         settings,
         plan.answers(settings),
-        plan.columns(settings),
+        plan.results(settings),
         metrics=metrics_name("window", name),
         idle_timeout=window.timeout if isinstance(window, Range) else None,
-        passing=_passing(plan, members),
+        order=() if isinstance(window, Range) else plan.orders,
     )
-
-
-def _passing(plan: WindowPlan, members: bool) -> Passing:
-    added, names = plan.passing(members)
-    return Passing(added, names, order=() if isinstance(plan.window, Range) else plan.orders)
 
 
 def window_input(plan: WindowPlan, members: bool = False, placed: Range | None = None) -> Input:
     """A frame as the operator of a window reads it; `placed` : as for `aggregated`."""
-    lacking = "its order is missing"
-    if placed is not None:
-        lacking = why_not_placed(extents_per_row(placed))
-    return Input(
-        plan.frame.df,
-        plan.row_passed(members),
-        plan.orders,
-        plan.keys,
-        plan.values(),
-        plan.marks,
-        bucket=plan.scope,
-        invalid=plan.invalid(),
-        reason=plan.reason(),
-        lacking=f"{lacking}, or a value is not finite",
-        about={"values": plan.expressions},
-        same=plan.same,
-    )
+    why = "" if placed is None else why_not_placed(extents_per_row(placed))
+    about = {"values": plan.expressions}
+    reading = plan.reading(members, why)
+    return Input(plan.frame.df, reading, about, plan.computed, bucket=plan.scope)

@@ -65,6 +65,8 @@ def as_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """A column in one piece."""
     if not isinstance(column, pa.ChunkedArray):
         return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
     whole = column.combine_chunks()
     if isinstance(whole, pa.ChunkedArray):
         whole = whole.chunk(0) if whole.num_chunks else pa.array([], whole.type)

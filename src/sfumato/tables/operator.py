@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -32,8 +32,87 @@ SEVERAL = (
 )
 
 
+class OperatorConfig(ABC):
+    """What makes an operator for the keys of one bucket: plain values, for workers.
+
+    A class says its `kind`, the `version` of its state's layout, the `counters` it keeps, and its
+    `gauges`: what it shows at the end of a micro-batch and does not save, name -> (type, SQL
+    aggregate over the buckets that had rows).
+    """
+
+    kind: ClassVar[str]
+    version: ClassVar[int] = 1
+    counters: ClassVar[tuple[str, ...]]
+    gauges: ClassVar[Mapping[str, tuple[str, str]]]
+
+    @property
+    def tasks(self) -> int:
+        """How many operators share the work of a bucket: each gets all rows of it."""
+        return 1
+
+    def for_task(self, number: int) -> Self:
+        """Return the config of one of these operators."""
+        return self
+
+    @abstractmethod
+    def make(self) -> BatchOperator:
+        """Return the operator, empty. Raises ValueError or TypeError for a wrong config."""
+
+    @abstractmethod
+    def restore(self, data: bytes) -> BatchOperator:
+        """Return the operator of a `snapshot`. Raises SnapshotError for any other bytes."""
+
+
+class BatchOperator(Stateful, ABC):
+    """An operator over Arrow tables that takes a stream by micro-batches.
+
+    took : whether rows of the micro-batch took part
+    """
+
+    took = True
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Begin a micro-batch: what `gauges` show of one is counted from here on."""
+
+    @abstractmethod
+    def set_clock(self, now: int) -> None:
+        """Take the processing time of a call, in milliseconds.
+
+        The machine's clock may have stepped back, or a restart may have moved the state to a
+        machine whose clock is behind. An operator with an idle timeout then replaces each saved
+        processing time that is after `now` by `now`, so that a silence lasts at most one timeout
+        longer. Calls that pass no rows to the operator count too.
+        """
+
+    @abstractmethod
+    def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
+        """Return answers to the rows of a micro-batch: (side, rows) pairs; `now` in ms."""
+
+    @abstractmethod
+    def idle(self, now: int) -> list[pa.Table]:
+        """Return what is emitted because no row came for so long; `now` in milliseconds."""
+
+    @abstractmethod
+    def flush(self) -> list[pa.Table]:
+        """Return what is emitted at the end of a static frame."""
+
+    @abstractmethod
+    def counters(self) -> dict[str, int]:
+        """Return counts since the beginning, by the names of the config's `counters`."""
+
+    @abstractmethod
+    def gauges(self) -> dict[str, Any]:
+        """Return what the config's `gauges` show now, None where nothing is known: no part of the
+        state, and answers do not depend on it."""
+
+    @abstractmethod
+    def snapshot(self) -> bytes:
+        """Return the state as versioned bytes."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class TableConfig(ABC):
+class TableConfig(OperatorConfig):
     """Settings of an operator over tables: plain values, for workers and for checkpoints.
 
     keys, orders : how many columns key0.., order0.. there are
@@ -41,10 +120,6 @@ class TableConfig(ABC):
         the unit of order0; None: keys are never forgotten
     one_controller : the rows are said to be those of a disorder controller that never begins anew,
         so that rows in order which come behind others are an error, see `require_one_controller`
-
-    A class says its `kind`, the `version` of its state's layout, the `counters` it keeps, and its
-    `gauges`: what it shows at the end of a micro-batch and does not save, name -> (type, SQL
-    aggregate over the buckets that had rows).
     """
 
     keys: int = 0
@@ -52,22 +127,11 @@ class TableConfig(ABC):
     forget_after: float | None = None
     one_controller: bool = field(default=False, metadata=CHANGEABLE)
 
-    kind: ClassVar[str]
-    version: ClassVar[int] = 1
     counters: ClassVar[tuple[str, ...]] = ("rows", "invalid", "out_of_order")
     gauges: ClassVar[Mapping[str, tuple[str, str]]] = {
         "keys": ("long", "sum(keys)"),
         "new_keys": ("long", "sum(new_keys)"),
     }
-
-    @property
-    def tasks(self) -> int:
-        """How many operators share the work of a bucket: each gets all rows of it."""
-        return 1
-
-    def for_task(self, number: int) -> TableConfig:
-        """The config of one of these operators."""
-        return self
 
     def arrival(self, side: int = 0) -> Arrival:
         """How rows of a side follow each other: what `arrange` of the operator sorts by."""
@@ -75,10 +139,9 @@ class TableConfig(ABC):
 
     @abstractmethod
     def make(self) -> TableOperator:
-        """The operator, empty. Raises ValueError or TypeError for what the config has wrong."""
+        """Return the operator, empty. Raises ValueError or TypeError for a wrong config."""
 
     def restore(self, data: bytes) -> TableOperator:
-        """The operator whose `snapshot` this is. Raises SnapshotError for any other bytes."""
         _, saved = load_bytes(data, self.kind, self.version)
         with damage_in(self.kind):
             operator = self.make()
@@ -91,7 +154,7 @@ class TableConfig(ABC):
         return fingerprint(self.kind, self)
 
 
-class TableOperator(Stateful, ABC):
+class TableOperator(BatchOperator, ABC):
     """An operator over Arrow tables, for the keys of one bucket.
 
     A kind of operator says what comes out (`answers`) and declares, in `state`, the attributes
@@ -112,11 +175,9 @@ class TableOperator(Stateful, ABC):
         return {}  # the config's numbers are of columns: `keys` is not how many keys there are
 
     def begin(self) -> None:
-        """A micro-batch begins: what `gauges` show of one is counted from here on."""
         self._keys_before = len(self.index)
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
-        """Answers to the rows of a micro-batch: (side, rows) pairs; `now` in milliseconds."""
         self.set_clock(now)
         rows = joined([table for _, table in batch]).combine_chunks()
         self.counts["rows"] += rows.num_rows
@@ -192,34 +253,22 @@ class TableOperator(Stateful, ABC):
         raise NotImplementedError(f"{type(self).__name__} does not forget keys")
 
     def set_clock(self, now: int) -> None:
-        """Take the processing time of a call, in milliseconds.
-
-        The machine's clock may have stepped back, or a restart may have moved the state to a
-        machine whose clock is behind. An operator with an idle timeout then replaces each saved
-        processing time that is after `now` by `now`, so that a silence lasts at most one timeout
-        longer. Calls that pass no rows to the operator count too.
-        """
+        """Nothing of it is kept by default."""
 
     def idle(self, now: int) -> list[pa.Table]:
-        """What comes out because no row came for so long; `now` in milliseconds."""
         return []
 
     def flush(self) -> list[pa.Table]:
-        """What comes out at the end of a static frame."""
         return []
 
     def counters(self) -> dict[str, int]:
-        """Counts since the beginning, by the names of the config's `counters`."""
         return dict(self.counts)
 
     def gauges(self) -> dict[str, Any]:
-        """What the config's `gauges` show now, None where nothing is known: no part of the state,
-        and answers do not depend on it."""
         keys = len(self.index)
         return {"keys": keys, "new_keys": keys - self._keys_before}
 
     def snapshot(self) -> bytes:
-        """The declared state as versioned bytes."""
         return saved_bytes(self.config.kind, self.config.version, self, {})
 
     def after_loading(self) -> None:

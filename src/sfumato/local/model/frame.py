@@ -13,13 +13,13 @@ from sfumato.limits import alternatives_bound_in_memory
 from sfumato.local.model.kind import is_pandas, is_polars, said_of, with_said
 from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.digits import has_more_digits
-from sfumato.tables.reading.frame import Frame
+from sfumato.tables.reading.frame import ADDED, Frame
 from sfumato.tables.reading.naming import relabelled
-from sfumato.tables.reading.ties import ADDED
+from sfumato.tables.reading.ties import is_hashable
 from sfumato.tables.reading.tuples import ALTERNATIVES, attributes_in
 from sfumato.tables.reading.types import Kind, kind_of, spark_type
 
-BY_US = {ADDED: b"true"}  # metadata of a column that an operator added
+BY_US = {ADDED: "true"}  # metadata of a column that an operator added
 CALENDAR = (946_684_800, 4_102_444_800)  # 2000-01-01 and 2100-01-01, seconds since 1970
 PANDAS = b"pandas"  # metadata of a schema: how pandas had it
 
@@ -77,7 +77,10 @@ class ArrowFrame(Frame):
         return has_more_digits(self.table.column(name))
 
     def is_groupable(self, name: str) -> bool:
-        return _groupable(self.type(name))
+        return is_hashable(self.type(name))
+
+    def is_hashable(self, name: str) -> bool:
+        return is_hashable(self.type(name))
 
     def look_at_time(self, argument: str, name: str) -> None:
         if self.kind(name) != "whole":
@@ -168,9 +171,3 @@ def _field(field: pa.Field, kind: pa.DataType) -> pa.Field:
     """The field as one of another type; what was said of categories does not hold of values."""
     coded = pa.types.is_dictionary(field.type)
     return (field.remove_metadata() if coded else field).with_type(kind)
-
-
-def _groupable(kind: pa.DataType) -> bool:
-    if pa.types.is_map(kind):
-        return False
-    return all(_groupable(kind.field(i).type) for i in range(kind.num_fields))

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from sfumato.local.model.frame import ArrowFrame
 from sfumato.tables.joins.side import JoinSide
-from sfumato.tables.reading.input import Reading, of_incomplete_join, of_join
 
 NUMBER = pa.float64()
 
@@ -23,13 +22,6 @@ class Side(JoinSide):
         if not self.frame.uncertain:
             for name in self.points:
                 self.frame.look_at_digits(argument, name)
-
-    def reading(self, aligned: bool) -> Reading:
-        """How the operator reads the table; `aligned`: with late rows and punctuations."""
-        columns = (self.passed, self.orders, self.keys)
-        if self.imputed is None:
-            return of_join(*columns, self.points, aligned, self.timed, self.bounds)
-        return of_incomplete_join(*columns, self.imputed, aligned, self.timed)
 
     @property
     def fields(self) -> list[pa.Field]:

@@ -12,7 +12,7 @@ from sfumato.local.model.frame import BY_US, ArrowFrame
 from sfumato.tables.reading.controlled import controlled_by
 from sfumato.tables.reading.digits import has_more_digits
 from sfumato.tables.reading.expressions import Expression
-from sfumato.tables.reading.input import Reading, of_window
+from sfumato.tables.reading.input import Values
 from sfumato.tables.reading.naming import Shown, without
 from sfumato.tables.reading.parse import parsed
 from sfumato.tables.reading.tuples import Tuples
@@ -72,17 +72,9 @@ class WindowPlan(WindowQuery):
         kind = self.frame.type(self.orders[0])
         return kind if pa.types.is_timestamp(kind) else pa.int64()
 
-    def reading(self, members: bool = False, scored: bool = False) -> Reading:
-        """How the operator reads the table."""
-        return of_window(
-            self.carried(members),
-            self.orders,
-            self.keys,
-            self.parsed,
-            self.existence_column,
-            {**{name: name for name in self.marks}, **self.others},
-            scored,
-        )
+    @property
+    def value_cells(self) -> list[Values]:
+        return [Values(expression) for expression in self.parsed]
 
     def columns(self, settings: RowWindowTableConfig | ExtentTableConfig) -> list[Shown]:
         """The columns of the result."""

@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from sfumato.spark.crossing.columns_once import marked
 from sfumato.spark.crossing.even_partitions import BUCKET, place
 from sfumato.spark.crossing.garbage import behind_batch
 
@@ -57,12 +56,11 @@ def rows_within(table: pa.Table) -> int:
     return max(1, int(MAX_BYTES * table.num_rows // max(table.nbytes, 1)))
 
 
-def pack(df: DataFrame, side: int, tasks: int = 1, layout: str = "") -> DataFrame:
+def pack(df: DataFrame, side: int, tasks: int = 1) -> DataFrame:
     """Chunks (place, side, chunk) of a frame with an int column BUCKET, for each batch of it.
 
     tasks : how many operators get each chunk; those of bucket i are at the places of the numbers
         from i * tasks on
-    layout : see `Once`; how the table is put together, said in each chunk
     On a stream every task that has rows gives one chunk of place QUERY, without rows, before.
     """
     asks = df.isStreaming
@@ -73,7 +71,7 @@ def pack(df: DataFrame, side: int, tasks: int = 1, layout: str = "") -> DataFram
             if not asked:
                 asked = True
                 yield _batch([([QUERY], b"")], side)
-            yield from _chunks(marked(rows, layout) if layout else rows, side, tasks)
+            yield from _chunks(rows, side, tasks)
         behind_batch()
 
     found = df.mapInArrow(packed, f"{PLACES} array<int>, side int, chunk binary")

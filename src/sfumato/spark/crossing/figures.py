@@ -13,8 +13,7 @@ import pyarrow as pa
 from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructType
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
-    from sfumato.tables.chain import ChainConfig
-    from sfumato.tables.operator import TableConfig
+    from sfumato.tables.operator import OperatorConfig
 
 # Where figures of a kind, as Spark calls it, are; what one is for Spark and for Arrow.
 COLUMNS: dict[str, tuple[str, DataType, pa.DataType]] = {
@@ -33,7 +32,7 @@ class Figures:
             self.names.setdefault(kind, []).append(name)
 
     @classmethod
-    def of(cls, blueprint: TableConfig | ChainConfig) -> Figures:
+    def of(cls, blueprint: OperatorConfig) -> Figures:
         """Those of an operator."""
         gauges = {name: of for name, (of, _) in blueprint.gauges.items()}
         return cls(dict.fromkeys(blueprint.counters, "long") | gauges)

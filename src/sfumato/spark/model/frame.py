@@ -24,12 +24,10 @@ from pyspark.sql.types import (
 
 from sfumato.limits import SETTING, alternatives_bound
 from sfumato.spark.model.alternatives import ALTERNATIVES
-from sfumato.tables.reading.controlled import MARKS
 from sfumato.tables.reading.digits import DIGITS
 from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.types import Kind
 
-ADDED = "sfumato.added"  # metadata: a column that an operator added; rows are not told apart by it
 KINDS: dict[Any, Kind] = {
     TimestampType: "timestamp",
     TimestampNTZType: "timestamp_ntz",
@@ -107,11 +105,8 @@ class SparkFrame(Frame):
     def tells_case_apart(self) -> bool:
         return self.df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
 
-    @property
-    def tied(self) -> list[str]:
-        """The columns that tell simultaneous rows apart: those that no operator has added."""
-        marks = MARKS if self.has_punctuations else ()
-        return [n for n in self.columns if ADDED not in self.metadata(n) and n not in marks]
+    def is_hashable(self, name: str) -> bool:
+        return not re.search(r"\b(map<|variant)", self.shown(name))
 
 
 def is_long_decimal(kind: DataType) -> bool:

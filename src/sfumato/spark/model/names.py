@@ -4,8 +4,10 @@ On the way to an operator the columns of a frame are c0, c1, ... by position; on
 get their names, types and metadata again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -36,6 +38,31 @@ def fixed(i: int) -> str:
     return f"c{i}"
 
 
+@dataclass(frozen=True)
+class Result:
+    """A column of an operator's result.
+
+    source : the column of the answers, under its fixed name, and then fields of structs
+    kind : the type that it has there under users' names; None: as it is
+    metadata : what it says of the column    default : in place of NULL
+    """
+
+    name: str
+    source: tuple[str, ...]
+    kind: DataType | None = None
+    metadata: Mapping[str, Any] | None = None
+    default: Any = None
+
+    @property
+    def column(self) -> Column:
+        """The column of the answers under its name."""
+        found = reduce(lambda column, field: column[field], self.source[1:], F.col(self.source[0]))
+        if self.default is not None:
+            found = F.coalesce(found, F.lit(self.default))
+        found = found if self.kind is None else found.cast(self.kind)
+        return named(found, self.name, dict(self.metadata or {}))
+
+
 class Passed:
     """Columns of a frame that pass through an operator within one struct<c0, c1, ...>.
 
@@ -60,28 +87,28 @@ class Passed:
         fields = [StructField(f"{prefix}{i}", f.dataType) for i, f in enumerate(self.fields)]
         return StructType(fields)
 
-    def columns(
+    def results(
         self, of: str | None = None, taken: Sequence[str] = (), prefix: str = "c"
-    ) -> list[Column]:
+    ) -> list[Result]:
         """The columns under their names again.
 
         of : the struct column they are fields of; None: they are columns c0, c1, ...
         prefix : instead of "c"
         taken : names that other columns have; one of ours of that name gets a number behind it
         """
-        given = [f"{prefix}{i}" for i in range(len(self))]
-        found = [F.col(name) if of is None else F.col(of)[name] for name in given]
-        names = without(self.names, taken)
+        outer = () if of is None else (of,)
         return [
-            named(c, name, f.metadata) for c, name, f in zip(found, names, self.fields, strict=True)
+            Result(name, (*outer, f"{prefix}{i}"), metadata=field.metadata)
+            for i, (name, field) in enumerate(
+                zip(without(self.names, taken), self.fields, strict=True)
+            )
         ]
 
-    def renamed(self, of: str) -> Column:
+    def renamed(self, of: str) -> Result:
         """The struct column `of`, its fields under their names."""
         # An operator may leave any field out, so that none is NOT NULL.
         fields = [StructField(f.name, f.dataType, True, f.metadata) for f in self.fields]
-        kind = StructType(fields or [StructField("col1", IntegerType())])
-        return F.col(of).cast(kind).alias(of)
+        return Result(of, (of,), StructType(fields or [StructField("col1", IntegerType())]))
 
     def __len__(self) -> int:
         return len(self.fields)
@@ -90,14 +117,6 @@ class Passed:
 def named(column: Column, name: str, metadata: dict[str, Any] | None = None) -> Column:
     """The column under a name, with metadata if there is any."""
     return column.alias(name, metadata=metadata) if metadata else column.alias(name)
-
-
-def renamed(
-    given: str, name: str, kind: DataType | None = None, metadata: dict[str, Any] | None = None
-) -> Column:
-    """The column `given` under a user's name; with `kind`, fields of structs get theirs too."""
-    found = F.col(given)
-    return named(found if kind is None else found.cast(kind), name, metadata)
 
 
 def under_fixed_names(df: DataFrame) -> DataFrame:

@@ -19,9 +19,18 @@ from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import column as column_of
 from sfumato.spark.model.per_alternative import attribute
 from sfumato.tables.reading.names import names
-from sfumato.tables.reading.validity import NO_EXISTENCE, Bounds
+from sfumato.tables.reading.validity import (
+    ABOVE_ONE,
+    NO_ALTERNATIVES,
+    NO_EXISTENCE,
+    NO_PROBABILITY,
+    NULL_ALTERNATIVE,
+    RULE_ABOVE_ONE,
+    Bounds,
+    no_attribute,
+    no_value,
+)
 
-ABSENT = ""  # the reason of rows of existence 0, which are valid and have no effect
 SUM_TOLERANCE = 1e-9  # sums of probabilities may pass 1 by so much: rounding, clipped to 1
 FEW = 8  # alternatives, of which sums are written out
 
@@ -58,23 +67,23 @@ def _reason_of_alternatives(frame: SparkFrame, attributes: list[str], bounds: Bo
     for name, most, _ in bounds:
         valid &= largest(attribute(frame.df, name)) <= most
     reason = F.when(crowded, many).when(valid, F.lit(None).cast("string"))
-    reason = reason.when(column.isNull() | (F.size(column) == 0), "no alternatives")
-    reason = reason.when(F.exists(column, lambda a: a.isNull()), "an alternative is NULL")
+    reason = reason.when(column.isNull() | (F.size(column) == 0), NO_ALTERNATIVES)
+    reason = reason.when(F.exists(column, lambda a: a.isNull()), NULL_ALTERNATIVE)
     reason = reason.when(
         F.exists(column, lambda a: ~_is_probability(a["prob"])),
-        "an alternative's prob is not a number in (0, 1]",
+        NO_PROBABILITY,
     )
     for name in attributes:
         numeric = isinstance(frame.attribute_type(name), NumericType)
         reason = reason.when(
             F.exists(column, _lacks(name, numeric)),
-            f"an alternative's {name} is missing or not finite",
+            no_attribute(name),
         )
     for name, most, text in bounds:
         reason = reason.when(F.exists(column, _is_beyond(name, most)), f"an alternative's {text}")
     return reason.when(
         total > 1.0 + SUM_TOLERANCE,
-        F.concat(F.lit("the probabilities sum to "), total.cast("string")),
+        F.concat(F.lit(ABOVE_ONE), total.cast("string")),
     )
 
 
@@ -112,9 +121,7 @@ def _reason_of_columns(frame: SparkFrame, attributes: list[str], bounds: Bounds)
         reason = reason.when(~is_existence(F.col("existence")), NO_EXISTENCE)
     for name in attributes:
         numeric = isinstance(frame.type(name), NumericType)
-        reason = reason.when(
-            _is_missing(column_of(name), numeric), f"{name} is missing or not finite"
-        )
+        reason = reason.when(_is_missing(column_of(name), numeric), no_value(name))
     for name, most, text in bounds:
         reason = reason.when(F.abs(column_of(name).cast("double")) > most, text)
     return reason
@@ -140,16 +147,9 @@ def reason_of_rule(
     earlier = members.orderBy(*order).rowsBetween(Window.unboundedPreceding, -1)
     before = F.collect_list(exists).over(earlier)
     total = F.aggregate(before, F.lit(0.0), with_one_more) + exists
-    text = F.concat(F.lit("with it the probabilities of its rule sum to "), total.cast("string"))
+    text = F.concat(F.lit(RULE_ABOVE_ONE), total.cast("string"))
     bound = column_of(frame.one("rules", rules)).isNotNull()
     return F.when(bound & (total > 1.0 + SUM_TOLERANCE), text)
-
-
-def absent_or(reason: Column, existence: str | None) -> Column:
-    """A reason why rows are invalid; ABSENT where there is none and their `existence` is 0."""
-    if existence is None:
-        return reason
-    return F.coalesce(reason, F.when(column_of(existence) == 0, ABSENT))
 
 
 def is_existence(given: Column) -> Column:

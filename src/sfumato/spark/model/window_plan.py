@@ -1,7 +1,8 @@
 """What of a frame a window aggregate reads, and the columns of its answers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pyspark.sql import Column
@@ -11,6 +12,7 @@ from pyspark.sql.types import (
     BooleanType,
     DataType,
     DoubleType,
+    IntegralType,
     LongType,
     NullType,
     NumericType,
@@ -19,23 +21,15 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from sfumato.operators.laws.aggregate import LARGEST
-from sfumato.spark.model.alternatives import ALTERNATIVES
-from sfumato.spark.model.frame import ADDED, SparkFrame, is_long_decimal
-from sfumato.spark.model.names import Passed, column, named, renamed, unquoted
+from sfumato.spark.model.frame import SparkFrame, is_long_decimal
+from sfumato.spark.model.names import Passed, Result, unquoted
 from sfumato.spark.model.outside_text import check_expression, for_spark
-from sfumato.spark.model.per_alternative import attribute, evaluated, type_of_values
-from sfumato.spark.model.same import Constant, Field, Single, Whole
-from sfumato.spark.model.validity import (
-    absent_or,
-    clipped,
-    invalid_reason,
-    is_existence,
-    largest,
-)
-from sfumato.tables.link import Taken
+from sfumato.spark.model.per_alternative import evaluated, type_of_values
 from sfumato.tables.reading.controlled import controlled_by
-from sfumato.tables.reading.validity import NO_EXISTENCE
+from sfumato.tables.reading.expressions import Expression, Name, kind_alike
+from sfumato.tables.reading.frame import ADDED
+from sfumato.tables.reading.input import Cells, Computed, Values
+from sfumato.tables.reading.parse import parsed
 from sfumato.tables.windows.extents import ExtentTableConfig
 from sfumato.tables.windows.query import WindowQuery
 from sfumato.tables.windows.results import quantile_name
@@ -85,82 +79,83 @@ class WindowPlan(WindowQuery):
         """The type of the answers' times."""
         return LongType() if self.time == "long" else self.frame.type(self.orders[0])
 
-    def row_passed(self, members: bool = False) -> Passed:
-        """Columns that travel to the operator with each row."""
-        return Passed(self.frame.schema, self.carried(members))
+    @property
+    def row_passed(self) -> Passed:
+        """The columns that travel to the operator with each row."""
+        return Passed(self.frame.schema, self.carried(members=False))
 
-    def values(self) -> Mapping[str, Column]:
-        """What the operator reads beside keys and order, by fixed name."""
-        read = {"prob": self._prob()}
-        read |= {f"value{i}": self._values(e) for i, e in enumerate(self.expressions)}
-        return read | {fixed: column(name) for fixed, name in self.others.items()}
+    @cached_property
+    def value_cells(self) -> list[Cells]:
+        names = self._names_of_computed
+        known = enumerate(zip(self.expressions, self._parsed, strict=True))
+        return [Computed(names[i]) if of is None else Values(of) for i, (_, of) in known]
 
     @property
-    def same(self) -> dict[str, Any]:
-        """What those are that other windows may read too, see `Input`."""
-        found: dict[str, Any] = {fixed: Whole(name) for fixed, name in self.others.items()}
-        found |= {f"value{i}": self._same(e) for i, e in enumerate(self.expressions)}
-        if self.frame.uncertain:
-            return found | {"prob": Field(Whole(ALTERNATIVES), "prob")}
-        given = self.existence_column
-        return found | {"prob": Single(Constant(1.0) if given is None else Whole(given))}
+    def computed(self) -> dict[str, tuple[Column, DataType]]:
+        """The values that only Spark computes, with their types, by names that are free."""
+        df, found = self.frame.df, dict[str, tuple[Column, DataType]]()
+        for i, text in enumerate(self.expressions):
+            if self._parsed[i] is None and self.frame.uncertain:
+                values = evaluated(df, text)
+                found[self._names_of_computed[i]] = values, ArrayType(DoubleType())
+            elif self._parsed[i] is None:
+                value = F.expr(for_spark(text, df.sparkSession)).cast("double")
+                found[self._names_of_computed[i]] = value, DoubleType()
+        return found
 
-    def _same(self, expression: str) -> Any:
-        text = expression.strip()
-        name = unquoted(text)
-        if self.frame.uncertain:
-            is_field = name in self.frame.attributes and isinstance(
-                self.frame.attribute_type(name), NumericType
-            )
-            return Field(Whole(ALTERNATIVES), name) if is_field else ("values", text)
-        # Other texts without backquotes may mean something else to Spark, as 1 and TRUE do.
-        is_name = name != text or (name.isidentifier() and name.lower() not in LITERALS)
-        return Single(Whole(name) if is_name and name in self.frame.columns else ("value", text))
+    @cached_property
+    def _names_of_computed(self) -> list[str]:
+        return [self.frame.free_name(f"__value{i}") for i in range(len(self.expressions))]
 
-    def invalid(self) -> Column:
-        """Rows that are invalid by what the operator reads: without order, not finite."""
-        lacking = F.lit(False)
-        for i in range(len(self.orders)):
-            lacking = lacking | F.col(f"order{i}").isNull()
-        for i in range(len(self.expressions)):
-            lacking = lacking | F.coalesce(self._unusable(F.col(f"value{i}")), F.lit(False))
-        return lacking
+    @cached_property
+    def _parsed(self) -> list[Expression | None]:
+        """The expressions, None for those that only Spark computes."""
+        asked = {w.expression for w in self.wanted}
+        return [self._alike(text, text in asked) for text in self.expressions]
 
-    def _unusable(self, values: Column) -> Column:
-        """Whether one of a row's values makes it an invalid one; NULL is skipped."""
-        return largest(values) > F.lit(LARGEST)
+    def _alike(self, text: str, is_expression: bool) -> Expression | None:
+        """Return an expression that is computed from rows as Spark computes it; else None."""
+        if not is_expression:  # the attribute of a sf.Delta is a name as it stands
+            expression: Expression = Name((text,))
+        elif "--" in text:  # to Spark the rest is a comment
+            return None
+        else:
+            try:
+                expression = parsed("", text)
+            except ValueError:
+                return None
+        if isinstance(expression, Name):
+            return expression if self._is_number(expression) else None
+        overflow = self.frame.df.sparkSession.conf.get("spark.sql.ansi.enabled") == "true"
+        return expression if kind_alike(expression, self._kind, overflow) else None
 
-    def reason(self) -> Column:
-        """Why a row is invalid by columns of the frame; else NULL."""
-        # Of the values NULL is skipped, so that count(*) depends on nothing else that is asked for.
-        if self.frame.uncertain:
-            return invalid_reason(self.frame.df, [])
-        if self.existence_column is None:
-            return F.lit(None).cast("string")
-        invalid = ~is_existence(column(self.existence_column))
-        return absent_or(F.when(invalid, NO_EXISTENCE), self.existence_column)
+    def _is_number(self, name: Name) -> bool:
+        kind = self._type(name)
+        return isinstance(kind, NumericType | BooleanType | TimestampType)
 
-    def _prob(self) -> Column:
-        if self.frame.uncertain:
-            return attribute(self.frame.df, "prob")
-        given = self.existence_column
-        return F.array(F.lit(1.0) if given is None else clipped(column(given)))
+    def _kind(self, name: Name) -> str:
+        kind = self._type(name)
+        kinds = {IntegralType: "whole", DoubleType: "double", BooleanType: "truth"}
+        return next((known for of, known in kinds.items() if isinstance(kind, of)), "")
 
-    def _values(self, expression: str) -> Column:
-        if self.frame.uncertain:
-            return evaluated(self.frame.df, expression)
-        safe = for_spark(expression, self.frame.df.sparkSession)
-        return F.array(F.expr(safe).cast("double"))
+    def _type(self, name: Name) -> DataType | None:
+        """Return the type of a column or attribute, or of a field of it; None if not sure."""
+        frame, first = self.frame, name.parts[0]
+        if first.lower() in LITERALS:
+            return None
+        attribute, column = (self._meant(first, of) for of in (frame.attributes, frame.columns))
+        kind: Any = None if column is None else frame.type(column)
+        if attribute is not None:
+            kind = frame.attribute_type(attribute)
+        for part in name.parts[1:]:
+            field = self._meant(part, kind.names) if isinstance(kind, StructType) else None
+            kind = None if field is None else kind[field].dataType
+        return kind
 
-    def passing(self, members: bool) -> tuple[dict[str, Taken], list[str] | None]:
-        """Where answers have the columns that are added, and the columns of rows that pass if they
-        are rows: see `Passing`."""
-        rows = self.row(members)
-        whole = self.of_rows or members
-        at = {} if whole else {name: f"key{i}" for i, name in enumerate(self.keys)}
-        at |= {name: name for name in self.added}
-        at |= {w.name: f"result{i}" for i, w in enumerate(self.wanted)}
-        return {name: Taken((place,)) for name, place in at.items()}, rows if whole else None
+    def _meant(self, name: str, known: Sequence[str]) -> str | None:
+        alike = [of for of in known if of.lower() == name.lower()]
+        sure = alike == [name] or (len(alike) == 1 and not self.frame.tells_case_apart())
+        return alike[0] if sure else None
 
     def answers(self, settings: RowWindowTableConfig | ExtentTableConfig) -> StructType:
         """The columns that the operator gives, under fixed names."""
@@ -179,26 +174,23 @@ class WindowPlan(WindowQuery):
             return fields
         return fields.add("accuracy", _accuracy([f"result{i}" for i in range(len(self.wanted))]))
 
-    def columns(self, settings: RowWindowTableConfig | ExtentTableConfig) -> list[Column]:
+    def results(self, settings: RowWindowTableConfig | ExtentTableConfig) -> list[Result]:
         """The columns of the result, made of those."""
         added = [name for name in self.added if name != "accuracy" or not settings.whole]
         prefix = "c" if self.of_rows or settings.members else "key"
         passed = Passed(self.frame.schema, self.passed(settings.members))
-        own = passed.columns(prefix=prefix, taken=added)
-        fixed = {name: F.col(name) for name in added if name != "accuracy"}
         said = {ADDED: "true"}
-        fixed["held"] = named(fixed["held"], "held", said)
-        if "window" in fixed:
-            fixed["window"] = named(fixed["window"], "window", controlled_by(self.in_order_within))
+        metadata = {"held": said, "window": controlled_by(self.in_order_within)}
+        found = passed.results(prefix=prefix, taken=added)
+        found += [Result(n, (n,), None, metadata.get(n)) for n in added if n != "accuracy"]
         of_results = {**said, **self.said_of_results}
-        results = [
-            renamed(f"result{i}", w.name, self._result(self.field(w), settings), of_results)
-            for i, w in enumerate(self.wanted)
-        ]
+        for i, w in enumerate(self.wanted):
+            kind = self._result(self.field(w), settings)
+            found.append(Result(w.name, (f"result{i}",), kind, of_results))
         if "accuracy" not in added:
-            return [*own, *fixed.values(), *results]
+            return found
         accuracy = _accuracy([w.name for w in self.wanted])
-        return [*own, *fixed.values(), *results, renamed("accuracy", "accuracy", accuracy, said)]
+        return [*found, Result("accuracy", ("accuracy",), accuracy, said)]
 
     def _result(self, field: str, settings: RowWindowTableConfig | ExtentTableConfig) -> DataType:
         if self.distribution is not None and not settings.whole:

@@ -42,8 +42,7 @@ from sfumato.spark.state.bucket_steps import (
 from sfumato.spark.state.operator_homes import Turn, home, taken, taken_at, taken_by
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
-    from sfumato.tables.chain import Chain, ChainConfig
-    from sfumato.tables.operator import TableConfig, TableOperator
+    from sfumato.tables.operator import BatchOperator, OperatorConfig
 
 ENTRY = StructType().add("number", LongType())
 DATA = StructType().add("data", BinaryType())
@@ -92,7 +91,7 @@ class BucketProcessor(StatefulProcessor):
     """
 
     def __init__(
-        self, blueprint: TableConfig | ChainConfig, fingerprint: str, idle_timeout: int | None
+        self, blueprint: OperatorConfig, fingerprint: str, idle_timeout: int | None
     ) -> None:
         self.blueprint = blueprint
         self.fingerprint = fingerprint
@@ -146,7 +145,7 @@ class BucketProcessor(StatefulProcessor):
         else:
             beside = self._store(header, done.snapshot)
         if self.idle_timeout is not None:
-            self._keep_timer(header, batch, now)
+            self._keep_timer(header, done.took, now)
         text = json.dumps(asdict(header)).encode()
         self.entries.updateValue((HEADER,), (text + b"\n" + beside,))
         for row in done.rows(self.figures):
@@ -194,7 +193,7 @@ class BucketProcessor(StatefulProcessor):
             raise SnapshotError(f"the checkpoint lacks entry {number} of a bucket's state")
         return held
 
-    def _rebuilt(self, bucket: int, header: Header, beside: bytes) -> TableOperator | Chain:
+    def _rebuilt(self, bucket: int, header: Header, beside: bytes) -> BatchOperator:
         """The operator that snapshot and log describe. beside : what stands beside the header"""
         blueprint = self.blueprint.for_task(murmur3(bucket) % self.blueprint.tasks)
         if not header.nonce:
@@ -230,11 +229,10 @@ class BucketProcessor(StatefulProcessor):
         header.pieces = [(name, kept[name]) for name, _ in hashed]
         return b"" if pieces else snapshot
 
-    def _keep_timer(self, header: Header, batch: Entries, now: int) -> None:
+    def _keep_timer(self, header: Header, rows_came: bool, now: int) -> None:
         # One timer per bucket: when it fires early, because rows came since, it is set again.
         # After a step back of the clock the timer that is set fires too late: another one is set.
         assert self.idle_timeout is not None
-        rows_came = any(side >= 0 for side, _ in batch)
         header.seen = now if rows_came else min(header.seen, now)
         due = header.seen + self.idle_timeout
         if now < due and not now < header.timer <= due:

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sfumato.spark.crossing import chunks
-from sfumato.spark.crossing.columns_once import put_together
 from sfumato.spark.crossing.figures import Figures, difference
 from sfumato.tables.arrow import joined
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
-    from sfumato.tables.chain import Chain
-    from sfumato.tables.operator import TableOperator
+    from sfumato.tables.operator import BatchOperator
 
 IDLE = -1  # as an entry's side: no rows came, the idle timeout passed
 END = -2  # as a chunk's side: the stream ends behind the rows of this micro-batch
@@ -32,6 +30,7 @@ class Done:
     chunks : answers    changes : of its counters    gauges : as they are now
     snapshot : of the operator behind it, if it was asked for
     held : how many rows its reorders held before, those that held some
+    took : whether rows took part, not only invalid ones
     """
 
     chunks: list[bytes]
@@ -39,6 +38,7 @@ class Done:
     gauges: dict[str, Any]
     snapshot: bytes | None
     held: dict[str, int] = field(default_factory=dict)
+    took: bool = True
 
     def rows(self, figures: Figures) -> Iterator[dict[str, Any]]:
         """Rows (chunk, figures): these come once, with the first chunk or without any."""
@@ -50,7 +50,7 @@ class Done:
             yield {"chunk": chunk}
 
 
-def advanced(operator: TableOperator | Chain, batch: Entries, now: int, snapshot: bool) -> Done:
+def advanced(operator: BatchOperator, batch: Entries, now: int, snapshot: bool) -> Done:
     """Let an operator take a micro-batch. snapshot : whether one is wanted behind it."""
     operator.begin()
     before = operator.counters()
@@ -58,10 +58,11 @@ def advanced(operator: TableOperator | Chain, batch: Entries, now: int, snapshot
     changes = difference(before, operator.counters())
     held = {name: n for name, n in before.items() if n and name.rpartition("_")[2] == HELD}
     saved = operator.snapshot() if snapshot else None
-    return Done(list(encoded(tables)), changes, operator.gauges(), saved, held)
+    took = operator.took and any(side >= 0 for side, _ in batch)
+    return Done(list(encoded(tables)), changes, operator.gauges(), saved, held, took)
 
 
-def step(operator: TableOperator | Chain, batch: Entries, now: int) -> list[pa.Table]:
+def step(operator: BatchOperator, batch: Entries, now: int) -> list[pa.Table]:
     """What comes out because of some entries: rows first, then a timeout, or the stream's end."""
     operator.set_clock(now)
     rows = list(_tables(batch))
@@ -75,10 +76,10 @@ def step(operator: TableOperator | Chain, batch: Entries, now: int) -> list[pa.T
 
 
 def _tables(batch: Entries) -> Iterator[tuple[int, pa.Table]]:
-    """(side, rows) of the chunks, those of one side and layout that follow each other as one."""
+    """(side, rows) of the chunks, those of one side that follow each other as one."""
     of_rows = [(side, chunks.from_bytes(chunk)) for side, chunk in batch if side >= 0]
-    for (side, _), found in groupby(of_rows, lambda of: (of[0], of[1].schema.metadata)):
-        yield side, put_together(joined([table for _, table in found]))
+    for side, found in groupby(of_rows, lambda of: of[0]):
+        yield side, joined([table for _, table in found])
 
 
 def to_log(batch: Entries, now: int) -> bytes:

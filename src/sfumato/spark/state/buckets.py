@@ -12,13 +12,12 @@ from sfumato.spark.crossing.figures import Figures
 from sfumato.spark.state.bucket_state import BucketProcessor
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
-    from sfumato.tables.chain import ChainConfig
-    from sfumato.tables.operator import TableConfig
+    from sfumato.tables.operator import OperatorConfig
 
 
 def run_buckets(
     packed: DataFrame,
-    blueprint: TableConfig | ChainConfig,
+    blueprint: OperatorConfig,
     fingerprint: str,
     idle_timeout: int | None = None,
 ) -> DataFrame:
@@ -35,6 +34,6 @@ def run_buckets(
     )
 
 
-def answer_type(blueprint: TableConfig | ChainConfig) -> StructType:
+def answer_type(blueprint: OperatorConfig) -> StructType:
     """The columns of answers to a bucket: a chunk of rows, counters and gauges."""
     return StructType([StructField("chunk", BinaryType()), *Figures.of(blueprint).columns])

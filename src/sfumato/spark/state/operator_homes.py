@@ -24,8 +24,7 @@ from sfumato.spark.state.bucket_steps import Done, Entries, advanced
 from sfumato.spark.state.operator_cache import CACHE
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
-    from sfumato.tables.chain import Chain
-    from sfumato.tables.operator import TableOperator
+    from sfumato.tables.operator import BatchOperator
 
 LEAST_WORK = 50
 # Of each query: held while one of its operators is at work here.
@@ -57,7 +56,7 @@ class Resident:
     them: an operator of many keys is not looked through for the few that have rows.
     """
 
-    operator: TableOperator | Chain
+    operator: BatchOperator
     size: int = 0
     worked: float = 0.0  # seconds since the size was measured
     measuring: float = 0.0  # seconds that this took
@@ -85,7 +84,7 @@ def taken(turn: Turn, batch: Entries) -> Done | None:
     return None if resident is None else _lives_on(resident, turn, batch)
 
 
-def taken_by(operator: TableOperator | Chain, turn: Turn, batch: Entries) -> Done:
+def taken_by(operator: BatchOperator, turn: Turn, batch: Entries) -> Done:
     """What an operator does, which lives here from now on."""
     return _lives_on(Resident(operator), turn, batch)
 
@@ -106,8 +105,8 @@ def taken_at(name: str, turn: Turn, batch: Entries) -> Done | None:
     reply = siblings.ask(name, request)
     if not reply:
         return None
-    whole, changes, gauges, held = json.loads(reply[0])
-    return Done(reply[1 + whole :], changes, gauges, reply[1] if whole else None, held)
+    whole, changes, gauges, held, took = json.loads(reply[0])
+    return Done(reply[1 + whole :], changes, gauges, reply[1] if whole else None, held, took)
 
 
 def _answered(request: Sequence[bytes]) -> list[bytes]:
@@ -127,5 +126,5 @@ def _answered(request: Sequence[bytes]) -> list[bytes]:
     if done is None:
         return []
     snapshot = [] if done.snapshot is None else [done.snapshot]
-    first = json.dumps([len(snapshot), done.changes, done.gauges, done.held]).encode()
+    first = json.dumps([len(snapshot), done.changes, done.gauges, done.held, done.took]).encode()
     return [first, *snapshot, *done.chunks]

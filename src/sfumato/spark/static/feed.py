@@ -10,11 +10,10 @@ import pyarrow as pa
 
 from sfumato.spark.crossing.chunks import BUCKET
 from sfumato.spark.crossing.figures import difference
-from sfumato.spark.static.ordered_rows import SIDE, Part
+from sfumato.spark.static.ordered_rows import SIDE
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
-    from sfumato.tables.chain import ChainConfig
-    from sfumato.tables.operator import TableConfig
+    from sfumato.tables.operator import OperatorConfig
 
 BYTES = 64 << 20  # of a batch, about: where rows are large, it has fewer
 # Answers, and figures: what the counters rose by, if they did; gauges at the end of a bucket.
@@ -23,13 +22,13 @@ Found = tuple[list[pa.Table], dict[str, Any] | None]
 
 def answers(
     batches: Iterator[pa.RecordBatch],
-    config: TableConfig | ChainConfig,
-    parts: Sequence[Part],
+    config: OperatorConfig,
+    sides: Sequence[Sequence[str]],
     most: int,
 ) -> Iterator[Found]:
     """What comes out because of the rows of a partition, in the order of their buckets.
 
-    parts : how each side lies in the rows    most : rows that an operator gets at once, at most
+    sides : the columns of each side    most : rows that an operator gets at once, at most
     """
     number, feed = None, None
     for batch in batches:
@@ -38,7 +37,7 @@ def answers(
                 if feed is not None:
                     yield from feed.end()
                 number = bucket
-                feed = _Feed(config.for_task(bucket % config.tasks), parts, most)
+                feed = _Feed(config.for_task(bucket % config.tasks), sides, most)
             yield from feed.take(rows)
     if feed is not None:
         yield from feed.end()
@@ -58,9 +57,9 @@ def _runs(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
 class _Feed:
     """The operator of a bucket, and the rows that wait to be a batch of it."""
 
-    def __init__(self, config: TableConfig | ChainConfig, parts: Sequence[Part], most: int) -> None:
+    def __init__(self, config: OperatorConfig, sides: Sequence[Sequence[str]], most: int) -> None:
         self.operator = config.make()
-        self.parts, self.most = parts, most
+        self.sides, self.most = sides, most
         self.waiting: list[pa.RecordBatch] = []
         self.rows = self.bytes = 0
         self.counted: dict[str, int] = {}
@@ -90,7 +89,7 @@ class _Feed:
             return
         rows = pa.Table.from_batches(self.waiting)
         self.waiting, self.rows, self.bytes = [], 0, 0
-        yield from self._shown(self.operator.process(list(_by_side(rows, self.parts)), 0))
+        yield from self._shown(self.operator.process(list(_by_side(rows, self.sides)), 0))
 
     def _shown(self, outputs: list[pa.Table]) -> Iterator[Found]:
         before, self.counted = self.counted, self.operator.counters()
@@ -101,11 +100,11 @@ class _Feed:
             yield outputs, changes if counted else None
 
 
-def _by_side(rows: pa.Table, parts: Sequence[Part]) -> Iterator[tuple[int, pa.Table]]:
-    """(side, rows) of the sides that have rows."""
-    if len(parts) == 1:
-        yield 0, parts[0].of(rows)
+def _by_side(rows: pa.Table, sides: Sequence[Sequence[str]]) -> Iterator[tuple[int, pa.Table]]:
+    """Yield (side, rows) for the sides that have rows."""
+    if len(sides) == 1:
+        yield 0, rows
         return
     of = rows.column(SIDE).to_numpy()
     for side in np.unique(of).tolist():
-        yield side, parts[side].of(rows.filter(pa.array(of == side)))
+        yield side, rows.select(list(sides[side])).filter(pa.array(of == side))

@@ -3,110 +3,125 @@ spills to disk what memory cannot hold; those of several sides among each other.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from datetime import timedelta
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    TimestampNTZType,
+    TimestampType,
+)
 
-from sfumato.spark.crossing.chunks import BUCKET
-from sfumato.spark.crossing.columns_once import Once, marked, put_together
-from sfumato.spark.crossing.even_partitions import evenly
-from sfumato.spark.static.sort_keys import placed, sort_keys
+from sfumato.spark.crossing.even_partitions import BUCKET, evenly
+from sfumato.spark.crossing.raw_rows import RawRows
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
-    from sfumato.tables.chain import ChainConfig
-    from sfumato.tables.operator import TableConfig
+    from sfumato.tables.arrival_order import Arrival
+    from sfumato.tables.reading.chain import ChainConfig, Feed
 
 SIDE = "__side"
-
-
-@dataclass(frozen=True)
-class Part:
-    """How the table of a side lies in the rows of all.
-
-    columns : there, and what they are called in the side's own frame    layout : see `Once`
-    """
-
-    columns: Mapping[str, str]
-    layout: str
-
-    def of(self, rows: pa.Table) -> pa.Table:
-        """The table of rows of this side."""
-        own = rows.select(list(self.columns)).rename_columns(list(self.columns.values()))
-        return put_together(marked(own, self.layout))
+PLACE = "__place"  # of a row in the frame, as it is
 
 
 def in_order(
-    frames: Sequence[DataFrame],
-    sides: Sequence[Once],
-    config: TableConfig | ChainConfig,
-    buckets: int,
-    partitions: int,
-) -> tuple[DataFrame, list[Part]]:
-    """The rows, each bucket's in one partition and in order, and how the sides lie in them.
+    sides: Sequence[RawRows], config: ChainConfig, buckets: int, partitions: int
+) -> DataFrame:
+    """Return the rows, each bucket's in one partition and in order.
 
-    The number of partitions is given, so that Spark does not join small ones later: rows say
-    nothing about what an operator has to do with them.
+    The columns are BUCKET, SIDE where there are several sides, and those of all sides. The number
+    of partitions is given, so that Spark does not join small ones later: rows say nothing about
+    what an operator has to do with them.
     """
     together = [BUCKET] if buckets > partitions else []  # else each partition is of one bucket
-    parts = [Part(*of) for of in zip(_shared(frames), [one.layout for one in sides], strict=True)]
-    if len(frames) == 1:
-        rows = evenly(placed(frames[0]), partitions)
-        rows = rows.sortWithinPartitions(*together, *sort_keys(sides[0], config.arrival()))
-        return rows.select(BUCKET, *_cells(parts[0])), parts
-    known = [
-        (placed(frame), sort_keys(once, config.arrival(side)))
-        for side, (frame, once) in enumerate(zip(frames, sides, strict=True))
-    ]
-    most = max(len(keys) for _, keys in known)
-    each = [
-        _side(i, *of, part, most) for i, (of, part) in enumerate(zip(known, parts, strict=True))
-    ]
+    # Before anything that moves rows.
+    placed = [side.frame.withColumn(PLACE, F.monotonically_increasing_id()) for side in sides]
+    keys = [sort_keys(side, *config.reads(number)) for number, side in enumerate(sides)]
+    if len(sides) == 1:
+        rows = evenly(placed[0], partitions).sortWithinPartitions(*together, *keys[0])
+        return rows.select(BUCKET, *sides[0].kinds)
+    most = max(map(len, keys))
+    each = [_side(*of, most) for of in zip(range(len(sides)), placed, keys, strict=True)]
     rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), each)
     *columns, tie, place = _sorts(most)
-    rows = evenly(rows, partitions)
-    rows = rows.sortWithinPartitions(*together, *columns, SIDE, tie, place)
-    return rows.select(
-        BUCKET, SIDE, *dict.fromkeys(c for part in parts for c in part.columns)
-    ), parts
+    rows = evenly(rows, partitions).sortWithinPartitions(*together, *columns, SIDE, tie, place)
+    return rows.select(BUCKET, SIDE, *dict.fromkeys(name for of in sides for name in of.kinds))
 
 
-def _shared(frames: Sequence[DataFrame]) -> list[dict[str, str]]:
-    """For each frame, columns for its own: those of equal types of several frames are the same."""
-    numbers: dict[str, int] = {}  # of the types
-    found = []
-    for frame in frames:
-        count, columns = Counter[str](), dict[str, str]()
-        for field in frame.schema.fields:
-            if field.name != BUCKET:
-                kind = field.dataType.json()
-                number = numbers.setdefault(kind, len(numbers))
-                columns[f"__column{number}_{count[kind]}"] = field.name
-                count[kind] += 1
-        found.append(columns)
-    return found
-
-
-def _cells(part: Part) -> list[Column]:
-    return [F.col(name).alias(shared) for shared, name in part.columns.items()]
-
-
-def _side(side: int, rows: DataFrame, keys: Sequence[Column], part: Part, most: int) -> DataFrame:
-    """The columns of a side, with bucket, side and `most` columns to sort by."""
+def _side(side: int, rows: DataFrame, keys: Sequence[Column], most: int) -> DataFrame:
+    """Return the rows of a side, with `most` columns to sort by."""
     *columns, tie, place = keys
     filled = [*columns, *[F.lit(None).cast("long")] * (most - len(keys)), tie, place]
-    return rows.select(
-        BUCKET,
-        F.lit(side).alias(SIDE),
-        *_cells(part),
-        *(key.alias(name) for key, name in zip(filled, _sorts(most), strict=True)),
-    )
+    sorts = (key.alias(name) for key, name in zip(filled, _sorts(most), strict=True))
+    return rows.select("*", F.lit(side).alias(SIDE), *sorts).drop(PLACE)
 
 
 def _sorts(number: int) -> list[str]:
     return [f"__sort{i}" for i in range(number)]
+
+
+def sort_keys(rows: RawRows, feed: Feed, arrival: Arrival) -> list[Column]:
+    """Return the keys by which rows, with a PLACE, are sorted so that they come as `arrival` says.
+
+    The last two keys are the tie and the place; where several sides are sorted together, the side
+    comes before these.
+    """
+    assert feed.reading is not None
+
+    def read(name: str) -> tuple[Column, DataType]:
+        """Return what the operator reads under a fixed name, or a field of it, and its type."""
+        outer, *fields = name.split(".")
+        raw = rows.columns[feed.reading.column(outer)]  # type: ignore[union-attr]
+        column, kind = F.col(raw), rows.kinds[raw]
+        for field in fields:
+            structs: Any = kind
+            column, kind = column[field], structs[field].dataType
+        return column, kind
+
+    keys = [_number(*read(name)) for name in arrival.columns]
+    for i, name in enumerate(arrival.columns):
+        if name in arrival.of_late:
+            keys[i] = F.when(read("late")[0], keys[i])
+    keys.append(F.col(rows.columns[feed.reading.column("__tie")]) if arrival.tied else F.lit(0))
+    if arrival.needed:
+        missing = [_is_missing(*read(name), arrival.within) for name in arrival.needed]
+        unusable = reduce(lambda a, b: a | b, missing)
+        keys = [F.when(~unusable, key) for key in keys]  # NULL comes first
+    return [*keys, F.col(PLACE)]
+
+
+def _number(column: Column, kind: DataType) -> Column:
+    """Return a column as operators compare it: see `as_numbers`."""
+    if isinstance(kind, TimestampType):
+        return F.unix_micros(column)
+    if isinstance(kind, DateType):
+        return F.unix_date(column).cast("long")
+    if isinstance(kind, IntegralType | BooleanType):
+        return column.cast("long")
+    if isinstance(kind, FloatType | DoubleType | DecimalType):
+        return column.cast("double")
+    return column  # a timestamp without time zone
+
+
+def _is_missing(column: Column, kind: DataType, within: int | None) -> Column:
+    """Return whether a row has no such value, or a number or time that is out of range."""
+    missing = column.isNull()
+    if isinstance(kind, FloatType | DoubleType):
+        missing = missing | F.isnan(column)
+    if within is None:
+        return missing
+    if isinstance(kind, TimestampNTZType):
+        begin = F.lit("1970-01-01").cast("timestamp_ntz")
+        span = F.lit(timedelta(microseconds=within))
+        return missing | (column <= begin - span) | (column >= begin + span)
+    number = _number(column, kind)
+    return missing | (number <= F.lit(-within)) | (number >= F.lit(within))

@@ -9,6 +9,7 @@ batches, as a stream would give them (`feed`), and its answers go out as they co
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,16 +18,15 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from sfumato.spark.crossing.chunks import BUCKET
-from sfumato.spark.crossing.columns_once import Once
 from sfumato.spark.crossing.figures import Figures
+from sfumato.spark.crossing.raw_rows import RawRows
 from sfumato.spark.static.answer_batches import ANSWERS, answer_batches, answer_type
 from sfumato.spark.static.feed import answers
 from sfumato.spark.static.ordered_rows import in_order
 from sfumato.spark.static.read_ahead import read_ahead
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
-    from sfumato.tables.chain import ChainConfig
-    from sfumato.tables.operator import TableConfig
+    from sfumato.tables.reading.chain import ChainConfig
 
 ROWS_SETTING = "spark.sfumato.batchRows"  # how many rows an operator gets at once, at most
 ROWS = 65_536
@@ -34,22 +34,22 @@ AHEAD = 8  # of Spark's batches, each of 10,000 rows unless a setting of its say
 
 
 def run_whole(
-    sides: Sequence[Once], config: TableConfig | ChainConfig, buckets: int, given: StructType
+    sides: Sequence[RawRows], config: ChainConfig, buckets: int, given: StructType
 ) -> DataFrame:
     """Lists of answers to static frames, counters and gauges.
 
-    sides : the frame of each, as the operator reads it, with an int column BUCKET below `buckets`
     given : the columns of an answer
     """
-    frames = [once.frame for once in sides]
     if config.tasks > 1:
         buckets *= config.tasks
-        frames = [_for_all(frame, config.tasks) for frame in frames]
-    rows, parts = in_order(frames, sides, config, buckets, _partitions(frames[0], buckets))
-    most, figures = _batch_rows(frames[0]), Figures.of(config)
+        sides = [replace(of, frame=_for_all(of.frame, config.tasks)) for of in sides]
+    first = sides[0].frame
+    rows = in_order(sides, config, buckets, _partitions(first, buckets))
+    most, figures = _batch_rows(first), Figures.of(config)
+    columns = [[*side.kinds] for side in sides]
 
     def fed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = answers(read_ahead(batches, AHEAD), config, parts, most)
+        found = answers(read_ahead(batches, AHEAD), config, columns, most)
         return answer_batches(found, given, figures)
 
     return rows.mapInArrow(fed, answer_type(given, figures))

@@ -14,7 +14,7 @@ from sfumato.spark.model.alternatives import total_probability
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.uncertain_time import by_extent, true_extents
 from sfumato.spark.model.window_plan import WindowPlan, quantile_name
-from sfumato.spark.runtime.made import steps_of
+from sfumato.spark.runtime.lineage import steps_of
 from sfumato.spark.window_aggregate import aggregated, wanted
 from sfumato.sql.constructs.aggregate_calls import (
     CALLS,

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.queries import Top
-from sfumato.spark.runtime.made import steps_of
+from sfumato.spark.runtime.lineage import steps_of
 from sfumato.spark.top_k import top_k
 from sfumato.sql.constructs.grouping import grouped_by
 from sfumato.sql.constructs.ranked import Ranked, is_controlled

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sfumato.near_misses import near
-from sfumato.spark.runtime.made import steps_of
+from sfumato.spark.runtime.lineage import steps_of
 from sfumato.spark.similarity_join import similarity_join
 from sfumato.sql.constructs.count_windows import RowsWindow, join_window
 from sfumato.sql.constructs.imputation import agreed, imputed

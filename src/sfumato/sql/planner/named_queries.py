@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pyspark.sql import SparkSession
 
 from sfumato.spark.model.outside_text import is_trusted
-from sfumato.spark.runtime.run_operator import operators_of
+from sfumato.spark.runtime.run import operators_of
 from sfumato.sql.plan.ranking_groups import RankingGroup, RankingGroups
 from sfumato.sql.plan.sources import Frame
 from sfumato.sql.planner.first_look import table_names

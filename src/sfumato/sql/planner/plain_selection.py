@@ -6,7 +6,7 @@ count as a whole number, and comparisons of a field with a number.
 
 import re
 
-from sfumato.spark.runtime.made import Condition, Selection
+from sfumato.spark.runtime.lineage import Condition, Selection
 
 NAME = r"(?:`[^`]+`|[A-Za-z_]\w*)"
 COLUMN = rf"({NAME}(?:\.{NAME})*)"

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sfumato.spark.model.declared_frame import DeclaredFrame
 from sfumato.spark.model.imputation import without_data
 from sfumato.spark.model.outside_text import is_trusted, query_for_spark
-from sfumato.spark.runtime.made import remember_selected
+from sfumato.spark.runtime.lineage import remember_selected
 from sfumato.sql.constructs.registered import CONSTRUCTS
 from sfumato.sql.explanation.describe import explained
 from sfumato.sql.plan.block import Block, Scope

@@ -7,10 +7,11 @@ from datetime import timedelta
 
 from sfumato.duration import microseconds
 from sfumato.operators.disorder.control import DisorderControl
-from sfumato.tables.disorder.reorder import ReorderTableConfig
+from sfumato.tables.disorder.reorder import EVENT, ReorderTableConfig
 from sfumato.tables.reading.controlled import ARRIVED, MARKS, ORDERED, controlled_by
 from sfumato.tables.reading.forgetting import forget_after_of
 from sfumato.tables.reading.frame import Frame
+from sfumato.tables.reading.input import Cells, Column, Reading, Ties
 
 
 class ReorderQuery:
@@ -45,6 +46,14 @@ class ReorderQuery:
         self.passed = [name for name in frame.columns if name not in MARKS]
         frame.require_time("event_time", self.event)
         frame.require_time("arrival", self.arrival)
+
+    @property
+    def reading(self) -> Reading:
+        """How the operator reads the frame."""
+        values: list[tuple[str, Cells]] = [(EVENT, Column(self.event))]
+        values += [(f"source{i}", Column(name)) for i, name in enumerate(self.sources)]
+        passed, tie = tuple(self.passed), Ties(self.frame.tied)
+        return Reading(passed, (self.arrival,), tuple(self.keys), tuple(values), tie=tie)
 
     def config(
         self,

@@ -12,6 +12,7 @@ from sfumato.tables.imputation.earlier_values import EarlierValuesTableConfig
 from sfumato.tables.reading.controlled import ARRIVED, MARKS
 from sfumato.tables.reading.forgetting import forget_after_of
 from sfumato.tables.reading.frame import NUMBERS, Frame
+from sfumato.tables.reading.input import Cells, Column, Doubles, Reading, Ties, marks_of
 from sfumato.tables.reading.names import names
 from sfumato.tables.reading.shared_rows import calls_from_user
 from sfumato.tables.scope import scope_of
@@ -65,11 +66,14 @@ class EarlierValuesQuery:
         )
 
     @property
-    def marks(self) -> dict[str, str]:
-        """What it reads of a controller: fixed name -> column."""
-        if self.arrival is None:
-            return {}
-        return {**{name: name for name in MARKS}, ARRIVAL: self.arrival}
+    def reading(self) -> Reading:
+        """How the operator reads the frame."""
+        values: list[tuple[str, Cells]] = []
+        values += [(f"value{i}", Doubles(name)) for i, name in enumerate(self.attributes)]
+        if self.arrival is not None:
+            values += [*marks_of(MARKS), (ARRIVAL, Column(self.arrival))]
+        passed, tie = tuple(self.frame.columns), Ties(self.frame.tied)
+        return Reading(passed, (self.order,), tuple(self.keys), tuple(values), tie=tie)
 
     def config(self, forget_after: str | timedelta | float | None) -> EarlierValuesTableConfig:
         """The operator's configuration."""

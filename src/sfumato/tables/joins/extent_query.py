@@ -11,7 +11,9 @@ from sfumato.tables.joins.extent_join import ExtentJoinTableConfig
 from sfumato.tables.joins.join import SIDES
 from sfumato.tables.reading.forgetting import check_keys
 from sfumato.tables.reading.frame import Frame
+from sfumato.tables.reading.input import Alternatives, Cells, Column, Reading
 from sfumato.tables.reading.names import names
+from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.scope import joined_scope
 
 F = TypeVar("F", bound=Frame)
@@ -51,6 +53,13 @@ class ExtentJoinQuery(Generic[F]):
                     f"have {frame.attributes}"
                 )
         self.keys = {s: f.keys(f"key of the {s} {f.noun}", key) for s, f in self.frames.items()}
+
+    def reading(self, side: str) -> Reading:
+        """How the operator reads the frame of a side."""
+        values: list[tuple[str, Cells]] = [("window", Column("window"))]
+        values += [(ALTERNATIVES, Alternatives())] if self.attributes else []
+        passed, key = tuple(self.frames[side].columns), tuple(self.keys[side])
+        return Reading(passed, key=key, values=tuple(values), tie=None)
 
     def config(self, forget_after: str | timedelta | None) -> ExtentJoinTableConfig:
         """The operator's configuration."""

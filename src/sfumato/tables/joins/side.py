@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sfumato.tables.joins.metric import PLAIN, Metric
+from sfumato.tables.reading.controlled import MARKS
 from sfumato.tables.reading.frame import Frame
+from sfumato.tables.reading.input import Cells, Doubles, Reading, Rule, Samples, Ties, marks_of
 from sfumato.tables.reading.tuples import ALTERNATIVES
 
 
@@ -80,6 +82,30 @@ class JoinSide:
                     f"rows take rows that exist, with plain values: drop it, or use "
                     f"{self.frame.prefix}impute before the join"
                 )
+
+    def reading(self, aligned: bool) -> Reading:
+        """How the operator reads the frame; `aligned`: with late rows and punctuations.
+
+        Late rows are counted as late, and need not be valid.
+        """
+        values: list[tuple[str, Cells]]
+        if self.imputed is None:
+            values = [(ALTERNATIVES, Samples(tuple(self.points)))]
+        else:
+            values = [(f"value{i}", Doubles(name)) for i, name in enumerate(self.imputed)]
+        values += marks_of(MARKS) if aligned else []
+        orders = [f"order{i}" for i in range(len(self.orders))]
+        rule = Rule(
+            probabilities=self.imputed is None,
+            attributes=() if self.imputed is not None else tuple(self.points),
+            complete=(*orders, *(f"key{i}" for i in range(len(self.keys)))),
+            timed=self.timed,
+            bounds=() if self.imputed is not None else tuple(self.bounds),
+            unless_late=aligned,
+            max_alternatives=self.frame.max_alternatives,
+        )
+        passed, order, key = map(tuple, (self.passed, self.orders, self.keys))
+        return Reading(passed, order, key, tuple(values), rule, Ties(self.frame.tied))
 
     @property
     def marks_late(self) -> bool:

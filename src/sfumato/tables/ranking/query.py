@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from sfumato.operators.arguments import flag
 from sfumato.operators.ranking.semantics import Semantics
@@ -39,6 +39,8 @@ class RankingQuery(WindowQuery):
 
     queries : name -> k, every (microseconds)
     """
+
+    scored: ClassVar[bool] = True
 
     rules: str | None
     streams: str | None

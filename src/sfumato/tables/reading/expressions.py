@@ -88,6 +88,52 @@ def names_in(expression: Expression) -> Iterator[Name]:
             yield from names_in(expression.right)
 
 
+def kind_alike(expression: Expression, kind_of: Callable[[Name], str], overflow: bool) -> str:
+    """Return the kind of an expression that is computed here as Spark computes it; else "".
+
+    kind_of : of a column or attribute "whole", "double" or "truth"; "" for any other
+    overflow : whether Spark refuses numbers that are too large, and a division by zero
+
+    A kind is one of these, or "point": a number with a point, a decimal number to Spark.
+    """
+    if isinstance(expression, Name):
+        return kind_of(expression)
+    if isinstance(expression, Number):
+        if re.search("[eE]", expression.text):
+            return "double"
+        return "point" if "." in expression.text else "whole" if len(expression.text) < 19 else ""
+    if isinstance(expression, Text):
+        return "truth" if isinstance(expression.value, bool) else ""
+    sign, left = expression.sign, kind_alike(expression.left, kind_of, overflow)
+    if expression.right is None:
+        known = {"is null": left and "truth", "not": left == "truth" and "truth"}
+        return known.get(sign, left != "truth" and (overflow or left != "whole") and left) or ""
+    right = kind_alike(expression.right, kind_of, overflow)
+    if sign in LOGIC:
+        # Spark looks at the right side only if the left one does not decide: it may fail.
+        both = left == right == "truth" and not _computes(expression)
+        return "truth" if both else ""
+    if not {left, right} <= {"whole", "double", "point"} or not (
+        left == right == "whole" or "double" in (left, right)
+    ):
+        return ""
+    if sign in COMPARED:
+        return "truth"
+    if not overflow and (sign == "/" or left == right):
+        return ""
+    return "double" if sign == "/" or "double" in (left, right) else "whole"
+
+
+def _computes(expression: Expression) -> bool:
+    """Return whether numbers are added, subtracted, multiplied or divided."""
+    if not isinstance(expression, Operation):
+        return False
+    inner = _computes(expression.left) or (
+        expression.right is not None and _computes(expression.right)
+    )
+    return inner or expression.sign in FUNCTIONS
+
+
 def found(name: str, known: list[str]) -> str | None:
     """The one of the known names that is meant, whatever its case; None if none is.
 

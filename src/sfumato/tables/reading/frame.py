@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from sfumato.tables.reading.controlled import Order
+from sfumato.tables.reading.controlled import MARKS, Order
 from sfumato.tables.reading.digits import warn_of_digits
 from sfumato.tables.reading.names import meant
 from sfumato.tables.reading.shared_rows import SHARED, independence
@@ -15,6 +15,7 @@ from sfumato.tables.reading.tuples import ALTERNATIVES
 TIMES = ("timestamp", "timestamp_ntz", "whole")
 NUMBERS = ("whole", "number")
 EXISTENCE = "existence"
+ADDED = "sfumato.added"  # metadata: a column that an operator added; rows are not told apart by it
 MEANINGS = {
     ALTERNATIVES: "the possible values of a row, an array of structs with a field `prob`",
     EXISTENCE: "the probability that a row exists, a number",
@@ -60,6 +61,17 @@ class Frame(Order):
     @abstractmethod
     def is_groupable(self, name: str) -> bool:
         """Whether rows can be grouped by a column."""
+
+    @abstractmethod
+    def is_hashable(self, name: str) -> bool:
+        """Whether the values of a column can tell simultaneous rows apart by a hash."""
+
+    @property
+    def tied(self) -> tuple[str, ...]:
+        """The columns that tell simultaneous rows apart: hashable, and not added by an operator."""
+        marks = MARKS if self.has_punctuations else ()
+        given = [n for n in self.columns if ADDED not in self.metadata(n) and n not in marks]
+        return tuple(name for name in given if self.is_hashable(name))
 
     def collation(self, name: str) -> str | None:
         """The collation of a column of texts, or of texts in it; None: texts are their bytes."""

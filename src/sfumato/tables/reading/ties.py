@@ -1,4 +1,4 @@
-"""What decides between simultaneous rows: a hash of all their columns, the one that Spark gives."""
+"""Ties between simultaneous rows: a hash of their columns, the same as Spark's xxhash64."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ import pyarrow as pa
 from sfumato.operators.arrays import offsets_of
 from sfumato.operators.row_hash import Hashes, add_bytes, add_words, begun
 from sfumato.tables.arrow import as_array
-from sfumato.tables.reading.controlled import MARKS
-from sfumato.tables.reading.types import is_bytes, is_list, is_text, lengths_of
+from sfumato.tables.reading.types import is_bytes, is_list, is_text, lengths_of, unscaled
 
-ADDED = b"sfumato.added"  # metadata of a column that an operator added
 SMALL_DIGITS = 18  # decimals of at most so many are hashed as one number
 _EXACT = Context(prec=80)
 
@@ -23,11 +21,10 @@ _EXACT = Context(prec=80)
 def ties_of(table: pa.Table) -> pa.Array:
     """int64[n]: `xxhash64` of the columns that can be hashed, as Spark computes it.
 
-    Those that an operator added tell no rows apart (metadata ADDED; the marks of a controller).
     Columns with maps in them cannot; without any column the ties are 0. Types are those of
     `spark_type`. O(bytes).
     """
-    columns = [table.column(i) for i in _tied(table.schema) if _is_hashable(table.field(i).type)]
+    columns = [column for column in table.columns if is_hashable(column.type)]
     if not columns:
         return pa.array(np.zeros(table.num_rows, np.int64))
     hashes = begun(table.num_rows)
@@ -36,20 +33,11 @@ def ties_of(table: pa.Table) -> pa.Array:
     return pa.array(hashes.view(np.int64))
 
 
-def _tied(schema: pa.Schema) -> list[int]:
-    """Places of the columns that no operator has added."""
-    late = schema.field("late") if "late" in schema.names else None
-    controlled = late is not None and pa.types.is_boolean(late.type)
-    marks = MARKS if controlled and "punctuation" in schema.names else ()
-    return [
-        i for i, f in enumerate(schema) if ADDED not in (f.metadata or {}) and f.name not in marks
-    ]
-
-
-def _is_hashable(kind: pa.DataType) -> bool:
+def is_hashable(kind: pa.DataType) -> bool:
+    """Return whether values of a type can be hashed: maps cannot."""
     if pa.types.is_map(kind):
         return False
-    return all(_is_hashable(kind.field(i).type) for i in range(kind.num_fields))
+    return all(is_hashable(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def _add(hashes: Hashes, column: pa.Array) -> None:
@@ -113,7 +101,7 @@ def _words(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     present = column.is_valid().to_numpy(zero_copy_only=False)
     kind = column.type
     if pa.types.is_decimal(kind):
-        return _unscaled(column), present
+        return unscaled(column), present
     if pa.types.is_boolean(kind) or (pa.types.is_integer(kind) and kind.bit_width < 32):
         column = column.cast(pa.int32())
     elif pa.types.is_date(kind):
@@ -127,14 +115,6 @@ def _words(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     if column.null_count:
         column = column.fill_null(0)
     return column.to_numpy(zero_copy_only=False), present
-
-
-def _unscaled(column: pa.Array) -> np.ndarray:
-    """int64[n]: decimals of few digits without their point; anything where NULL."""
-    if column.type.bit_width != 128:
-        column = column.cast(pa.decimal128(column.type.precision, column.type.scale))
-    both = np.frombuffer(column.buffers()[1], np.int64)  # the low word first
-    return both.reshape(-1, 2)[column.offset : column.offset + len(column), 0].copy()
 
 
 def _two_complements(column: pa.Array) -> pa.Array:

@@ -75,6 +75,11 @@ class Tuples:
         return lengths_of(self.column)
 
     @cached_property
+    def offsets(self) -> pa.Array:
+        """int32[n + 1]: where the alternatives of each row begin in `flat`."""
+        return pa.array(offsets_of(self.lengths), pa.int32())
+
+    @cached_property
     def owner(self) -> Ints:
         """int64[m]: the row of each alternative."""
         return np.repeat(np.arange(self.table.num_rows), self.lengths)
@@ -125,16 +130,15 @@ class Tuples:
 
     def lists(self, values: pa.Array) -> pa.Array:
         """The values of all alternatives as one list a row; NULL where the alternatives are."""
-        offsets = pa.array(offsets_of(self.lengths), pa.int32())
         if not self.uncertain or not self.column.null_count:
-            return pa.ListArray.from_arrays(offsets, values)
-        return pa.ListArray.from_arrays(offsets, values, mask=self.column.is_null())
+            return pa.ListArray.from_arrays(self.offsets, values)
+        return pa.ListArray.from_arrays(self.offsets, values, mask=self.column.is_null())
 
     def lists_without_null(self) -> pa.Array:
         """The alternatives, an empty list where they are NULL."""
         if not self.column.null_count:
             return self.column
-        return pa.ListArray.from_arrays(pa.array(offsets_of(self.lengths), pa.int32()), self.flat)
+        return pa.ListArray.from_arrays(self.offsets, self.flat)
 
     def samples(self, on: Sequence[str]) -> pa.Array:
         """list<struct<prob, on0.., a..>>: alternatives as joins read them.

@@ -13,6 +13,7 @@ from sfumato.tables.arrow import as_array
 Kind = Literal["timestamp", "timestamp_ntz", "whole", "number", "date", "truth", "text", ""]
 """Of values: times with and without a time zone, whole numbers (microseconds, maybe), other
 numbers, dates, truth values, text, and anything else."""
+EXACT_DIGITS = 15  # decimals of at most so many are whole numbers that a double holds exactly
 UNSIGNED = {
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),
@@ -98,8 +99,20 @@ def as_doubles(column: pa.ChunkedArray | pa.Array, what: str) -> pa.Array:
         return pc.divide(whole.cast(pa.float64(), safe=False), 1e6)
     if not pa.types.is_decimal(kind):
         raise TypeError(f"{what} must be of numbers; it is {kind}: cast it before")
-    numbers = [None if value is None else float(value) for value in array.to_pylist()]
-    return pa.array(numbers, pa.float64())
+    if kind.precision <= EXACT_DIGITS and 0 <= kind.scale <= EXACT_DIGITS:
+        # Both numbers are exact as doubles, so their quotient is the nearest double.
+        numbers = unscaled(array) / 10.0**kind.scale
+        return pa.array(numbers, pa.float64(), mask=array.is_null().to_numpy(zero_copy_only=False))
+    values = [None if value is None else float(value) for value in array.to_pylist()]
+    return pa.array(values, pa.float64())
+
+
+def unscaled(column: pa.Array) -> np.ndarray:
+    """int64[n]: decimals of few digits without their point; anything where NULL."""
+    if column.type.bit_width != 128:
+        column = column.cast(pa.decimal128(column.type.precision, column.type.scale))
+    both = np.frombuffer(column.buffers()[1], np.int64)  # the low word first
+    return both.reshape(-1, 2)[column.offset : column.offset + len(column), 0].copy()
 
 
 def floats_of(array: pa.Array) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,7 +16,23 @@ from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.tuples import Tuples
 from sfumato.tables.reading.types import as_doubles, floats_of, is_number
 
+# The reasons, for Arrow tables and for Spark's columns.
 NO_EXISTENCE = "existence is not a number in [0, 1]"
+NO_ALTERNATIVES = "no alternatives"
+NULL_ALTERNATIVE = "an alternative is NULL"
+NO_PROBABILITY = "an alternative's prob is not a number in (0, 1]"
+ABOVE_ONE = "the probabilities sum to "  # and then the sum
+RULE_ABOVE_ONE = "with it the probabilities of its rule sum to "  # and then the sum
+
+
+def no_attribute(name: str) -> str:
+    """Return the reason of rows with an alternative without a value of an attribute."""
+    return f"an alternative's {name} is missing or not finite"
+
+
+def no_value(name: str) -> str:
+    """Return the reason of rows without a value in a column."""
+    return f"{name} is missing or not finite"
 
 
 class Reasons:
@@ -69,7 +86,18 @@ def why_invalid(
     bounds : of some of these attributes, which are numbers
     Raises ValueError for attributes that there are not.
     """
-    tuples, reasons = Tuples(table), Reasons(table.num_rows)
+    return invalid_tuples(Tuples(table), attributes, existence, bounds)
+
+
+def invalid_tuples(
+    tuples: Tuples,
+    attributes: Sequence[str] | None,
+    existence: str | None = "existence",
+    bounds: Bounds = (),
+    max_alternatives: int | None = None,
+) -> Reasons:
+    """`why_invalid` for tuples; max_alternatives : of a row, None: as for tables in memory."""
+    table, reasons = tuples.table, Reasons(tuples.table.num_rows)
     if tuples.uncertain:
         wanted = tuples.attributes if attributes is None else attributes
         for name in wanted:
@@ -78,13 +106,14 @@ def why_invalid(
                     f"`attributes` names `{name}`, which the alternatives lack; they have "
                     f"{tuples.attributes}{did_you_mean(name, tuples.attributes)}"
                 )
-        _add_of_alternatives(tuples, wanted, bounds, reasons)
+        bound = alternatives_bound_in_memory() if max_alternatives is None else max_alternatives
+        _add_of_alternatives(tuples, wanted, bounds, reasons, bound)
         return reasons
     if existence is not None and existence in table.column_names:
         exists = floats_of(as_doubles(table.column(existence), f"`{existence}`"))
         reasons.add(~_is_existence(exists), NO_EXISTENCE)
     for name in attributes or ():
-        text = f"{name} is missing or not finite"
+        text = no_value(name)
         reasons.add(_missing(as_array(table.column(name))), text)
     for name, most, text in bounds:
         reasons.add(_beyond(as_array(table.column(name)), most), text)
@@ -114,21 +143,24 @@ def add_of_rules(
         if total <= 1.0 + EXCESS:
             mass[rule[i]] = total
         else:
-            text = f"with it the probabilities of its rule sum to {java_text(total)}"
+            text = RULE_ABOVE_ONE + java_text(total)
             texts.setdefault(text, []).append(i)
     for text, rows in texts.items():
         reasons.add(np.isin(np.arange(existence.size), rows), text)
 
 
 def _add_of_alternatives(
-    tuples: Tuples, attributes: Sequence[str], bounds: Bounds, reasons: Reasons
+    tuples: Tuples, attributes: Sequence[str], bounds: Bounds, reasons: Reasons, bound: int
 ) -> None:
+    prob = floats_of(as_doubles(tuples.fields["prob"], "`prob` of the alternatives"))
+    total = np.bincount(tuples.owner, prob, tuples.table.num_rows)  # in order, as Spark adds
+    if not bounds and _are_valid(tuples, attributes, prob, total, bound):
+        return
     rows, owner = tuples.table.num_rows, tuples.owner
-    bound = alternatives_bound_in_memory()
     crowded = tuples.lengths > bound
     for many in np.unique(tuples.lengths[crowded]).tolist():
         reasons.add(crowded & (tuples.lengths == many), f"{many}{too_many(bound)}")
-    reasons.add(tuples.lengths == 0, "no alternatives")
+    reasons.add(tuples.lengths == 0, NO_ALTERNATIVES)
 
     def some(wrong: Bools) -> Bools:
         hit = np.zeros(rows, np.bool_)
@@ -136,18 +168,30 @@ def _add_of_alternatives(
         return hit
 
     lacking = tuples.flat.is_null().to_numpy(zero_copy_only=False)
-    reasons.add(some(lacking), "an alternative is NULL")
-    prob = floats_of(as_doubles(tuples.fields["prob"], "`prob` of the alternatives"))
-    reasons.add(some(~_is_probability(prob)), "an alternative's prob is not a number in (0, 1]")
+    reasons.add(some(lacking), NULL_ALTERNATIVE)
+    reasons.add(some(~_is_probability(prob)), NO_PROBABILITY)
     for name in attributes:
-        text = f"an alternative's {name} is missing or not finite"
+        text = no_attribute(name)
         reasons.add(some(_missing(tuples.fields[name])), text)
     for name, most, text in bounds:
         reasons.add(some(_beyond(tuples.fields[name], most)), f"an alternative's {text}")
-    total = np.bincount(owner, prob, rows)  # one after the other, as Spark's fold does
     above = total > 1.0 + EXCESS
     for value in np.unique(total[above]).tolist():
-        reasons.add(above & (total == value), f"the probabilities sum to {java_text(value)}")
+        reasons.add(above & (total == value), ABOVE_ONE + java_text(value))
+
+
+def _are_valid(
+    tuples: Tuples, attributes: Sequence[str], prob: np.ndarray, total: np.ndarray, bound: int
+) -> bool:
+    """Return whether all rows are valid; cheaper than to find what is wrong with each."""
+    if not len(total):
+        return True
+    lengths = tuples.lengths
+    fine = lengths.min() > 0 and lengths.max() <= bound and total.max() <= 1.0 + EXCESS
+    # NULL is NaN here, and NaN is the minimum of what has one.
+    return bool(fine and prob.min() > 0.0 and prob.max() <= 1.0) and not any(
+        _missing(tuples.fields[name]).any() for name in attributes
+    )
 
 
 def _is_existence(given: np.ndarray) -> Bools:
@@ -166,6 +210,15 @@ def _missing(column: pa.Array) -> Bools:
 
 def _beyond(column: pa.Array, most: float) -> Bools:
     return ~(np.abs(floats_of(as_doubles(column, "an attribute"))) <= most)
+
+
+def kind_of(reason: str) -> str:
+    """Return a reason without the sum of probabilities that it names.
+
+    >>> kind_of("the probabilities sum to 1.25")
+    'the probabilities sum to more than 1'
+    """
+    return re.sub(r" to \S+$", " to more than 1", reason)
 
 
 def java_text(number: float) -> str:

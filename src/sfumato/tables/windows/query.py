@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from sfumato.limits import check_alternatives
 from sfumato.tables.reading.controlled import MARKS
 from sfumato.tables.reading.digits import warn_of_digits
 from sfumato.tables.reading.forgetting import forget_after_of
 from sfumato.tables.reading.frame import Frame
+from sfumato.tables.reading.input import Cells, Column, Probabilities, Reading, Rule, Ties, marks_of
 from sfumato.tables.reading.shared_rows import SHARED, WINDOWS, warn_of_shared
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.scope import check_order, scope_of
@@ -28,6 +29,8 @@ class WindowQuery(ABC):
     wanted : the aggregates    the others : see `window_aggregate`
     by_extent : rows are tuples per extent that they may be in, and `order` is in the extent
     """
+
+    scored: ClassVar[bool] = False  # whether a NULL value makes its row an invalid one
 
     frame: Frame
     wanted: list[Wanted]
@@ -231,6 +234,33 @@ class WindowQuery(ABC):
         if isinstance(self.window, Delta):
             given.append(self.window.on)
         return list(dict.fromkeys(given))
+
+    @property
+    @abstractmethod
+    def value_cells(self) -> Sequence[Cells]:
+        """How the values of each of `expressions` are read."""
+
+    def reading(self, members: bool = False, without_order: str = "") -> Reading:
+        """How the operator reads the frame.
+
+        without_order : why a row has no order, where that is not that a column is NULL
+        """
+        existence = self.existence_column
+        values: list[tuple[str, Cells]] = [("prob", Probabilities(existence))]
+        values += [(f"value{i}", cells) for i, cells in enumerate(self.value_cells)]
+        values += marks_of(self.marks)
+        values += [(fixed, Column(name)) for fixed, name in self.others.items()]
+        rule = Rule(
+            probabilities=True,
+            existence=existence,
+            complete=tuple(f"order{i}" for i in range(len(self.orders))),
+            bounded=tuple(f"value{i}" for i in range(len(self.expressions))),
+            scored=self.scored,
+            without_order=without_order,
+            max_alternatives=self.frame.max_alternatives,
+        )
+        passed, orders, keys = map(tuple, (self.carried(members), self.orders, self.keys))
+        return Reading(passed, orders, keys, tuple(values), rule, Ties(self.frame.tied))
 
     def number_of(self, expression: str | None) -> Any:
         """The number of an expression's values among the operator's attributes."""

@@ -1,4 +1,4 @@
-"""Run an operator over tables on frames: fixed names, ties, buckets, state, metrics, and back."""
+"""Run an operator over tables on frames: buckets, state, metrics, and the users' names."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from contextvars import ContextVar
 from dataclasses import replace
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DataType, StructType
 
 from sfumato.spark.crossing import chunks
-from sfumato.spark.crossing.columns_once import Once
+from sfumato.spark.crossing.raw_rows import RawRows, raw_rows
+from sfumato.spark.model.arrow_types import arrow_schema
 from sfumato.spark.model.declared_frame import require_known
-from sfumato.spark.runtime.fused import Fused
-from sfumato.spark.runtime.loud import warn_of_invalid_rows
-from sfumato.spark.runtime.made import GivenName, Made, Passing, remember
-from sfumato.spark.runtime.reading import Input, projected
+from sfumato.spark.model.names import Result
+from sfumato.spark.runtime.fuse import ChainPlan
+from sfumato.spark.runtime.invalid_row_warnings import warn_of_invalid_rows
+from sfumato.spark.runtime.lineage import GivenName, Input, Made, remember
 from sfumato.spark.state.buckets import run_buckets
 from sfumato.spark.static.whole_frames import answers_alone, run_whole
-from sfumato.tables.operator import TableConfig
+from sfumato.tables.operator import ROW, TableConfig
+from sfumato.tables.reading.chain import ChainConfig, Place
 
 BUCKETS = 32  # enough to even out the work of 16 cores, few enough to share accesses to the state
 MOST_BUCKETS = 100_000
@@ -31,7 +33,7 @@ BUCKETS_SETTING = "spark.sfumato.buckets"  # another number, for larger clusters
 ENDS_SETTING = "spark.sfumato.ends"  # streams can end: whether they do in this run; see run_to_end
 THAT_END: Counter[str] = Counter()  # how many steps were made of streams that can end
 SIDE = re.compile(r"_(left|right|input)$")  # what metrics of an operator's inputs end in
-PARTITIONING = 3  # raised when the state of buckets is kept in another way
+PARTITIONING = 4  # raised when the state of buckets is kept in another way
 _NUMBERS: Counter[str] = Counter()  # of the operators of each kind so far
 _QUERY: ContextVar[tuple[str, Counter[str]] | None] = ContextVar("query", default=None)
 
@@ -40,66 +42,83 @@ def run_operator(
     inputs: Sequence[Input],
     config: TableConfig,
     answers: StructType,
-    columns: Sequence[Column],
+    results: Sequence[Result],
     *,
     metrics: str,
     idle_timeout: int | None = None,
-    passing: Passing | None = None,
+    order: Sequence[str] | None = None,
+    late: bool = False,
 ) -> DataFrame:
-    """The answers of an operator to one or several frames.
+    """Return the answers of an operator to one or several frames.
 
     config : the operator's; `config.make()` has been tried on the driver
     answers : the columns the operator gives, under fixed names
-    columns : the columns of the result, made of those
+    results : the columns of the result, made of those
     metrics : name of the observed metrics; those of an input's invalid rows end in "_input", of
         two inputs in "_left" and "_right"
     idle_timeout : microseconds without rows after which `idle` is called; streams only
-    passing : that answers are rows that came in; an operator that takes them may run in one step
+    order : the columns of the one frame in whose order answers come, for operators that take them
+        in one step with this one; () : in none; None: no operator takes them so
+    late : rows that are marked late come among them, out of order
 
     Nothing is started or collected. Of a stream of which rows may be invalid the session is given a
     listener, once, which warns of them.
     """
-    how = Made(inputs, config, metrics, idle_timeout, passing)
-    chain = Fused(how)
     spark = inputs[0].frame.sparkSession
+    places = {of.name: _place(of, answers, spark) for of in results} if order is not None else {}
+    how = Made(inputs, config, metrics, idle_timeout, places, order, late)
+    plan = ChainPlan(how)
     buckets = bucket_count(spark)
-    sides = [
-        Once(*projected(reader, buckets), reader.same(), chunks.BUCKET) for reader in chain.sources
-    ]
-    streams = any(once.frame.isStreaming for once in sides)
+    sides = raw_rows(plan.wanted(), buckets)
+    chain = plan.config(sides)
+    streams = any(side.frame.isStreaming for side in sides)
     if streams:
-        if chain.validated:  # a listener costs every micro-batch of the session
+        if plan.checks:  # a listener costs every micro-batch of the session
             warn_of_invalid_rows(spark)
-        for reader in chain.sources:
-            require_known(reader.input.frame)
-        out = _streamed(sides, chain, buckets)
+        for side in plan.sources:
+            require_known(side.input.frame)
+        out = _streamed(sides, plan, chain, buckets)
     else:
-        out = run_whole(sides, chain.config, buckets, answers)
-    for name, figures in chain.figures():
+        out = run_whole(sides, chain, buckets, answers)
+    for name, figures in plan.figures(chain):
         out = out.observe(name, *figures)
     rows = chunks.unpack(out, answers) if streams else answers_alone(out)
-    found = rows.select(*columns)
-    remember(found, replace(how, together=chain.together, apart=chain.last.apart))
+    found = rows.select(*(of.column for of in results))
+    remember(found, replace(how, together=plan.together, apart=plan.last.apart))
     return found
 
 
-def _streamed(sides: Sequence[Once], chain: Fused, buckets: int) -> DataFrame:
-    """Chunks of answers to streams, with counters and gauges."""
+def _place(result: Result, answers: StructType, spark: SparkSession) -> Place:
+    """Return where a column of the result lies in the answers."""
+    path = result.source[1:] if result.source[0] == ROW else result.source
+    given: DataType = answers
+    for name in result.source:
+        assert isinstance(given, StructType)
+        given = given[name].dataType
+    kind = None
+    if result.kind is not None and result.kind.simpleString() != given.simpleString():
+        kind = arrow_schema(StructType().add("of", result.kind), spark).field("of").type
+    return Place(path, kind=kind)
+
+
+def _streamed(
+    sides: Sequence[RawRows], plan: ChainPlan, chain: ChainConfig, buckets: int
+) -> DataFrame:
+    """Return chunks of answers to streams, with counters and gauges."""
     spark = sides[0].frame.sparkSession
-    tasks = chain.config.tasks
-    packed = [chunks.pack(once.frame, side, tasks, once.layout) for side, once in enumerate(sides)]
+    packed = [chunks.pack(of.frame, side, chain.tasks) for side, of in enumerate(sides)]
     ends = spark.conf.get(ENDS_SETTING, None)
     if ends is not None:
         from sfumato.spark.state.end_of_stream import end_marks  # needs PySpark 4.2
 
-        packed.append(end_marks(spark, buckets * tasks, ends == "true"))
+        packed.append(end_marks(spark, buckets * chain.tasks, ends == "true"))
         THAT_END["made"] += 1
-    known = chain.fingerprint() | {"buckets": buckets, "partitioning": PARTITIONING}
-    idle = chain.idle_timeout
+    known = plan.fingerprint() | {"buckets": buckets, "partitioning": PARTITIONING}
+    idle = plan.idle_timeout
     milliseconds = None if idle is None else max(1, idle // 1000)
     together = reduce(lambda a, b: a.union(b), packed)
     text = json.dumps(known, sort_keys=True)
-    return run_buckets(together, chain.config, text, milliseconds)
+    return run_buckets(together, chain, text, milliseconds)
 
 
 def bucket_count(spark: SparkSession) -> int:

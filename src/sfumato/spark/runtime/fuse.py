@@ -1,0 +1,383 @@
+"""Operators that run in one step: those that read each other's answers within the same buckets."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import DataType, LongType
+
+from sfumato.spark.crossing.figures import Figures
+from sfumato.spark.crossing.raw_rows import RawRows, Wanted
+from sfumato.spark.model.frame import SparkFrame
+from sfumato.spark.model.names import column
+from sfumato.spark.runtime.lineage import GivenName, Input, Made, made
+from sfumato.tables.reading.chain import (
+    COUNTED,
+    REASONS,
+    ChainConfig,
+    ChainStep,
+    Feed,
+    Place,
+    prefix,
+)
+from sfumato.tables.reading.input import LATE, Reading, Ties
+from sfumato.tables.reading.input import Column as ColumnAsItIs
+
+FUSE_SETTING = "spark.sfumato.fuse"  # "false": every operator is a step of its own
+IN_STEP_WITH = "__in_"  # between an operator's name and that of the last one of its chain
+# The reason of most rows, of how many each bucket has of each, which is JSON.
+COMMONEST = """transform(
+    array(flatten(transform(collect_list({0}),
+        text -> map_entries(from_json(text, 'map<string,bigint>'))))),
+    all -> array_max(transform(array_distinct(transform(all, each -> each.key)),
+        reason -> struct(aggregate(filter(all, each -> each.key = reason), 0L,
+            (sum, each) -> sum + each.value), reason))).reason)[0]"""
+
+
+@dataclass(eq=False)
+class Side:
+    """An input of an operator of a chain.
+
+    bucket_key : the columns that decide which rows meet in one operator
+    below : the step whose answers it reads; None: it reads a frame
+    reading : how it reads them
+    columns : of a frame that is read, what Spark selects, with its type
+    """
+
+    input: Input
+    bucket_key: Sequence[str]
+    below: Step | None = None
+    reading: Reading = field(init=False)
+    columns: dict[str, tuple[Column, DataType]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.reading = self.input.reading
+
+    @property
+    def made(self) -> Made:
+        """How the frame was made, of a side that reads answers."""
+        how = made(self.input.frame)
+        assert how is not None  # or it is no step below another
+        return how
+
+    def select(self, names: Sequence[str]) -> None:
+        """Let Spark select columns of the frame, or compute them."""
+        schema = self.input.frame.schema
+        for name in names:
+            if name not in self.columns:
+                computed = self.input.computed.get(name)
+                self.columns[name] = computed or (column(name), schema[name].dataType)
+
+
+@dataclass(eq=False)
+class Step:
+    """An operator of a chain.
+
+    wanted : the columns of its input that later steps read
+    apart : why inputs that other operators gave are read as frames
+    """
+
+    how: Made
+    sides: list[Side]
+    number: int = 0
+    wanted: dict[str, None] = field(default_factory=dict)
+    apart: list[str] = field(default_factory=list)
+
+    def all(self) -> list[Step]:
+        """Return the steps below first, each once, this one last."""
+        found: list[Step] = []
+        for side in self.sides:
+            below = [] if side.below is None else side.below.all()
+            found += [one for one in below if one not in found]
+        return [*found, self]
+
+    @property
+    def side_names(self) -> list[str]:
+        """What the inputs are called in metrics."""
+        return ["input"] if len(self.sides) == 1 else ["left", "right"]
+
+
+class ChainPlan:
+    """An operator and those below it that run in one step with it."""
+
+    def __init__(self, how: Made) -> None:
+        self.last = _grow(how, _bucket_keys(how), {})
+        self.steps = self.last.all()
+        self._plain = _first_uses(self.steps)
+        frames = [side.input.frame for step in self.steps for side in step.sides]
+        self._taken = {name.lower() for frame in frames for name in frame.columns}
+        self._ties: dict[tuple[int, tuple[str, ...]], str] = {}  # by frame and columns
+        for number, step in enumerate(self.steps):
+            step.number = number
+        # Later steps say first what they read of those before.
+        for step in reversed(self.steps):
+            for side in step.sides:
+                self._want(step, side)
+        self.sources = [side for step in self.steps for side in step.sides if side.below is None]
+
+    def _want(self, step: Step, side: Side) -> None:
+        reading = side.input.reading
+        if step is not self.last:
+            reading = replace(reading, passed=tuple(step.wanted))
+        if isinstance(reading.tie, Ties):
+            tie = self._tie(side, reading.tie.columns or ())
+            reading = reading if tie is None else replace(reading, tie=ColumnAsItIs(tie))
+        side.reading = reading
+        names = reading.columns(SparkFrame(side.input.frame))
+        if side.below is None:
+            side.select(names)
+            return
+        side.below.wanted |= dict.fromkeys(filter(None, (self._passed(side, n) for n in names)))
+
+    def _passed(self, side: Side, name: str) -> str | None:
+        """Return the column of the input of the step below whose cells a column, or a field of it,
+        is; None for what that step adds."""
+        if name in self._ties.values():
+            return name
+        how = side.made
+        found = re.fullmatch(r"c(\d+)", how.columns[name].path[0])
+        return None if found is None else how.inputs[0].reading.passed[int(found[1])]
+
+    def _tie(self, side: Side, names: Sequence[str]) -> str | None:
+        """Return the name of a column with the ties by some columns, which Spark computes before
+        the first step; None if they are not all columns of the frame below all steps."""
+        if side.below is None:
+            known = id(side), tuple(names)
+            if known not in self._ties:
+                free = f"__tie{len(self._ties)}"
+                while free in self._taken:
+                    free += "_"
+                self._ties[known] = free
+                tie = F.xxhash64(*map(column, names)) if names else F.lit(0).cast("long")
+                side.columns[free] = tie, LongType()
+            return self._ties[known]
+        origins = [self._passed(side, name) and side.made.origin(name) for name in names]
+        if not all(origins):
+            return None
+        found = self._tie(side.below.sides[0], origins)  # type: ignore[arg-type]
+        if found is not None:
+            side.below.wanted[found] = None
+        return found
+
+    def wanted(self) -> list[Wanted]:
+        """Return what Spark selects of each frame."""
+        return [
+            Wanted(side.input.frame, side.columns, [*map(column, side.bucket_key)])
+            for side in self.sources
+        ]
+
+    def config(self, frames: Sequence[RawRows]) -> ChainConfig:
+        """Return the config of all steps; frames : what Spark selected."""
+        return ChainConfig(
+            tuple(
+                ChainStep(
+                    step.how.config,
+                    tuple(self._feed(side, frames) for side in step.sides),
+                    idles=step.how.idle_timeout is not None,
+                )
+                for step in self.steps
+            )
+        )
+
+    def _feed(self, side: Side, frames: Sequence[RawRows]) -> Feed:
+        names = side.reading.columns(SparkFrame(side.input.frame))
+        if side.below is None:
+            source = self.sources.index(side)
+            places = {name: Place((frames[source].columns[name],)) for name in names}
+            return Feed(source, side.reading, tuple(places.items()))
+        how, passed = side.made, side.below.sides[0].reading.passed
+        places = {}
+        for name in names:
+            place, origin = how.columns.get(name, Place(("",))), self._passed(side, name)
+            if origin is not None:  # fewer columns pass than when the step runs alone
+                place = replace(place, path=(f"c{passed.index(origin)}", *place.path[1:]))
+            places[name] = place
+        return Feed(side.below.number, side.reading, tuple(places.items()), True, how.where)
+
+    @property
+    def idle_timeout(self) -> int | None:
+        """Microseconds; None: no step waits for rows."""
+        return next((s.how.idle_timeout for s in self.steps if s.how.idle_timeout), None)
+
+    @property
+    def checks(self) -> bool:
+        """Whether rows of an input may be invalid."""
+        return any(side.reading.rule.checks for step in self.steps for side in step.sides)
+
+    @property
+    def together(self) -> list[str]:
+        """The operators by the names of their metrics, where there are several."""
+        return [step.how.metrics for step in self.steps] if len(self.steps) > 1 else []
+
+    def _metrics(self, step: Step) -> str:
+        """Return the name of an operator's metrics: its own, or followed by that of the last one.
+
+        The same frame may be read elsewhere in a query, and Spark wants other names for that. A
+        name that the user gave stays where an operator is taken in one step for the first time.
+        """
+        own, last = step.how.metrics, self.last.how.metrics.removeprefix("sfumato_")
+        if step is self.last or (isinstance(own, GivenName) and step in self._plain):
+            return own
+        return f"{own}{IN_STEP_WITH}{last}"
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return what a checkpoint is recognised by: configs and frames, as JSON values."""
+        found = []
+        for step in self.steps:
+            described = [side.input.described for side in step.sides]
+            known = dict(zip(step.side_names, described, strict=True))
+            found.append(json.loads(step.how.config.fingerprint()) | known)
+        if len(found) == 1:
+            return found[0]
+        operators = " then ".join(one["operator"] for one in found)
+        return {"operator": operators} | {f"step {i}": one for i, one in enumerate(found)}
+
+    def figures(self, config: ChainConfig) -> Iterator[tuple[str, list[Column]]]:
+        """Yield what is observed: a name, and the counters and gauges of an operator or input."""
+        places = Figures.of(config).places
+        for number, step in enumerate(self.steps):
+            before, of = prefix(number), step.how.config
+            found = [_total(places[f"{before}{name}"]).alias(name) for name in of.counters]
+            own = {name: places[f"{before}{name}"] for name in of.gauges}
+            for name, (_, aggregate) in of.gauges.items():
+                found.append(F.expr(_placed(aggregate, own)).alias(name))
+            yield self._metrics(step), found
+            for side, name in enumerate(step.side_names):
+                if step.sides[side].reading.rule.checks:
+                    before = prefix(number, side)
+                    found = [_total(places[f"{before}{count}"]).alias(count) for count in COUNTED]
+                    reasons = COMMONEST.format(places[f"{before}{REASONS}"])
+                    found.append(F.expr(reasons).alias("reason"))
+                    yield f"{self._metrics(step)}_{name}", found
+
+
+def _first_uses(steps: Sequence[Step]) -> set[Step]:
+    """Return the steps that no other chain may have: each is first taken by the next in this one.
+
+    steps : of a chain, a step after those that feed it
+    """
+    found = {steps[-1]}
+    for step in reversed(steps[:-1]):
+        by = [other for other in steps if any(side.below is step for side in other.sides)]
+        if all(other in found and step.how.is_first_use(other.how) for other in by):
+            found.add(step)
+    return found
+
+
+def _placed(aggregate: str, places: Mapping[str, str]) -> str:
+    """Return an SQL aggregate over figures with these in their places."""
+    return re.sub(rf"\b({'|'.join(places)})\b", lambda of: places[of[0]], aggregate)
+
+
+def _total(place: str) -> Column:
+    """Return the sum of a counter; 0 where there is none."""
+    return F.coalesce(F.sum(F.expr(place)), F.lit(0))
+
+
+def _bucket_keys(how: Made) -> list[list[str]]:
+    """Return, for each input of an operator, the columns that decide which rows meet.
+
+    Those of its key, or, where the operator does little, those of the steps below, in whose buckets
+    it then runs too.
+    """
+    own = [one.bucket_key for one in how.inputs]
+    if not all(one.light for one in how.inputs):
+        return own
+    places = []
+    for one in how.inputs:
+        before = made(one.frame)
+        if before is not None:
+            key = [before.origin(name) for name in one.reading.key]
+            if not set(before.inputs[0].bucket_key) <= set(key):
+                return own
+            places.append({key.index(name) for name in before.inputs[0].bucket_key})
+    if not places or any(place != places[0] for place in places):
+        return own
+    return [[n for i, n in enumerate(one.reading.key) if i in places[0]] for one in how.inputs]
+
+
+def _grow(how: Made, bucket_keys: Sequence[Sequence[str]], known: dict[int, Step]) -> Step:
+    """Return a step of an operator, with the steps below it that run in one with it.
+
+    bucket_keys : for each input, the columns that decide which rows meet
+    known : steps that exist already, by how their frames were made
+    """
+    step = Step(how, [Side(*of) for of in zip(how.inputs, bucket_keys, strict=True)])
+    below: list[tuple[Side, Step]] = []
+    for side in step.sides:
+        before = made(side.input.frame)
+        if before is None or before.order is None:
+            continue
+        key = [before.origin(name) for name in side.bucket_key]
+        reason = _why_apart(how, side.input, before, key)
+        if reason:
+            step.apart.append(f"{before.metrics}: {reason}")
+            continue
+        shared = id(before.first_use)  # one for all selections of the frame
+        if shared not in known:
+            keys: Any = [key] * len(before.inputs)
+            known[shared] = _grow(before, keys, known)
+        below.append((side, known[shared]))
+    reason = _why_torn([one for _, one in below], len(step.sides))
+    if reason:
+        step.apart += [f"{one.how.metrics}: {reason}" for _, one in below]
+        return step
+    for side, one in below:
+        side.below = one
+    return step
+
+
+def _why_torn(below: Sequence[Step], sides: int) -> str:
+    """Return why an operator reads frames, though operators gave some; empty if it need not."""
+    if len(below) < sides:  # the rows of the sides would not come in one order
+        return "the other side is read as it is"
+    steps = {step for one in below for step in one.all()}
+    frames = sum(side.below is None for step in steps for side in step.sides)
+    if frames > 1 and any(step.how.idle_timeout is not None for step in steps):
+        return "one side may be silent"
+    return ""
+
+
+def _why_apart(how: Made, one: Input, before: Made, key: Sequence[str | None]) -> str:
+    """Return why an input is read as a frame, though an operator gave it; empty if it need not be.
+
+    key : the columns of the earlier operator's input that decide which rows meet in the later one
+    """
+    reading, spark = one.reading, one.frame.sparkSession
+    if not _fuses(spark):
+        return f"`{FUSE_SETTING}` is false"
+    if how.config.tasks > 1:
+        return "several tasks share the later one"
+    if not one.frame.isStreaming and _is_cached(one.frame):
+        return "the frame between is cached"
+    if how.idle_timeout is not None:
+        return "the later one has a time of its own to wait for rows"
+    if set(key) != set(before.inputs[0].bucket_key):
+        return "rows meet by another key"
+    if reading.tie is not None:
+        order = [before.origin(name) for name in reading.order]
+        if order != [*(before.order or ())] or (before.late and LATE not in dict(reading.values)):
+            return "rows come in another order"
+    if one.computed:
+        return "the later one reads what only Spark computes of its answers"
+    return ""
+
+
+def _fuses(spark: SparkSession) -> bool:
+    given = (spark.conf.get(FUSE_SETTING, "true") or "").lower()
+    if given not in ("true", "false"):
+        raise ValueError(
+            f"`{FUSE_SETTING}` must be true or false; got {given!r}: leave it out for true"
+        )
+    return given == "true"
+
+
+def _is_cached(frame: DataFrame) -> bool:
+    level = frame.storageLevel
+    return level.useMemory or level.useDisk or level.useOffHeap

@@ -1,0 +1,319 @@
+"""Operators over tables that run as one: each step reads the answers of the step before.
+
+A step has a `Reading` per side, as an operator that runs alone has. So rows stay Arrow tables from
+the first step to the last, and an operator alone is a chain of one step.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.operators.state.declared import Saved
+from sfumato.operators.state.snapshot import SnapshotError
+from sfumato.operators.state.stateful import damage_in, load_bytes, saved_bytes
+from sfumato.tables.arrival_order import Arrival
+from sfumato.tables.arrow import as_array, joined
+from sfumato.tables.operator import ROW, BatchOperator, OperatorConfig, TableConfig, TableOperator
+from sfumato.tables.reading.input import Reading
+from sfumato.tables.reading.naming import relabelled
+from sfumato.tables.reading.validity import kind_of
+
+COUNTED = ("rows", "invalid")  # per side that may have invalid rows
+REASONS = "reasons"  # per such side: how many rows each reason has, as JSON
+
+Path = tuple[str, ...]  # a column of a table or of its `row`, and fields within it
+COMPARISONS = {"<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a column lies in a table.
+
+    cast : the type that it is cast to, if it is not empty
+    kind : the type of the same shape that it has under users' names; None: the one that it has
+    """
+
+    path: Path
+    cast: str = ""
+    kind: pa.DataType | None = None
+
+    def of(self, table: pa.Table) -> pa.Array:
+        """Return its cells."""
+        cells = _at(table, self.path)
+        if self.cast:
+            return cells.cast(self.cast, safe=False)
+        return cells if self.kind is None else relabelled(cells, self.kind)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A filter of answers: the number at `path` compares so with another; NULL does not."""
+
+    path: Path
+    sign: str
+    number: float
+
+    def holds(self, answers: pa.Table) -> pa.Array:
+        """Return bool per answer."""
+        return COMPARISONS[self.sign](_at(answers, self.path), self.number)
+
+
+@dataclass(frozen=True)
+class Feed:
+    """The rows of one side of a step: those of a frame, or the answers of an earlier step.
+
+    source : the number of the frame; of the step where `of_step`
+    columns : the columns that are read, by their names in the frame, and where they lie
+    reading : how they are read; None: the rows have the operator's fixed names already
+    where : which answers are read
+    """
+
+    source: int
+    reading: Reading | None = None
+    columns: tuple[tuple[str, Place], ...] = ()
+    of_step: bool = False
+    where: tuple[Condition, ...] = ()
+
+    @property
+    def checks(self) -> bool:
+        """Whether rows may be invalid."""
+        return self.reading is not None and self.reading.rule.checks
+
+    def table(self, given: pa.Table) -> pa.Table:
+        """Return the rows under the names of the frame."""
+        for condition in self.where:
+            given = given.filter(condition.holds(given))
+        cells = [place.of(given) for _, place in self.columns]
+        return pa.Table.from_arrays(cells, [name for name, _ in self.columns])
+
+
+@dataclass(frozen=True)
+class ChainStep:
+    """An operator of a chain.
+
+    feeds : the rows of each of its sides
+    idles : whether it emits rows when none came in for a while
+    """
+
+    config: TableConfig
+    feeds: tuple[Feed, ...]
+    idles: bool = False
+
+
+@dataclass(frozen=True)
+class ChainConfig(OperatorConfig):
+    """Operators that run as one; a step comes after those that feed it, and the last one answers.
+
+    Counters and gauges of step i are named step{i}_NAME, those of the rows that its side j reads
+    step{i}_side{j}_NAME; the aggregates of gauges name those of one operator.
+
+    counts : whether it counts the rows that it reads: of several tasks only the first
+    """
+
+    steps: tuple[ChainStep, ...]
+    counts: bool = True
+
+    kind = "chain"
+    version = 4
+
+    @property
+    def checked(self) -> list[str]:
+        """The prefixes of all sides whose rows may be invalid."""
+        return [
+            prefix(number, side)
+            for number, step in enumerate(self.steps)
+            for side, feed in enumerate(step.feeds)
+            if feed.checks
+        ]
+
+    @property
+    def counters(self) -> tuple[str, ...]:  # type: ignore[override]
+        steps = enumerate(self.steps)
+        own = [f"{prefix(i)}{name}" for i, step in steps for name in step.config.counters]
+        return (*own, *(f"{side}{name}" for side in self.checked for name in COUNTED))
+
+    @property
+    def gauges(self) -> Mapping[str, tuple[str, str]]:  # type: ignore[override]
+        found: dict[str, tuple[str, str]] = {}
+        for number, step in enumerate(self.steps):
+            found |= _of(prefix(number), step.config.gauges)
+        return found | {f"{side}{REASONS}": ("string", "") for side in self.checked}
+
+    @property
+    def tasks(self) -> int:
+        return self.steps[0].config.tasks if len(self.steps) == 1 else 1
+
+    def for_task(self, number: int) -> ChainConfig:
+        if self.tasks == 1:
+            return self
+        step = self.steps[0]
+        return ChainConfig((replace(step, config=step.config.for_task(number)),), number == 0)
+
+    def layouts(self) -> list[list[Any]]:
+        """Return [kind, version] of each step's state."""
+        return [[step.config.kind, step.config.version] for step in self.steps]
+
+    def reads(self, frame: int) -> tuple[Feed, Arrival]:
+        """Return how a frame is read, and how its rows follow each other to the step that does."""
+        return next(
+            (feed, step.config.arrival(side))
+            for step in self.steps
+            for side, feed in enumerate(step.feeds)
+            if feed.source == frame and not feed.of_step
+        )
+
+    def make(self) -> Chain:
+        return Chain(self)
+
+    def restore(self, data: bytes) -> Chain:
+        values, saved = load_bytes(data, self.kind, self.version)
+        if values.get("layouts") != self.layouts():
+            raise SnapshotError(
+                f"expected a snapshot of {self.layouts()}; got {values.get('layouts')!r:.200}: "
+                "start from an empty checkpoint, or use the release that wrote it"
+            )
+        with damage_in(self.kind):
+            chain = self.make()
+            chain.load_state(saved)
+        saved.check_empty()
+        return chain
+
+
+class Chain(BatchOperator):
+    """The operators of a chain, for the keys of one bucket."""
+
+    config: ChainConfig
+
+    def __init__(self, config: ChainConfig) -> None:
+        self.config = config
+        self.steps: list[TableOperator] = [step.config.make() for step in config.steps]
+        self.counts = {f"{side}{name}": 0 for side in config.checked for name in COUNTED}
+        self.reasons: dict[str, Counter[str]] = {side: Counter() for side in config.checked}
+
+    def begin(self) -> None:
+        self.took = False
+        for of in self.reasons.values():
+            of.clear()
+        for operator in self.steps:
+            operator.begin()
+
+    def set_clock(self, now: int) -> None:
+        for operator in self.steps:
+            operator.set_clock(now)
+
+    def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
+        """Return the answers of the last step to rows of frames: (frame, rows) pairs."""
+        return self._run(batch, now)
+
+    def idle(self, now: int) -> list[pa.Table]:
+        return self._run([], now, idle=True)
+
+    def flush(self) -> list[pa.Table]:
+        return self._run([], 0, flush=True)
+
+    def _run(
+        self,
+        batch: Sequence[tuple[int, pa.Table]],
+        now: int,
+        *,
+        idle: bool = False,
+        flush: bool = False,
+    ) -> list[pa.Table]:
+        answers: list[list[pa.Table]] = []
+        for number, (step, operator) in enumerate(zip(self.config.steps, self.steps, strict=True)):
+            rows = list(self._rows(number, step, batch, answers))
+            out = operator.process(rows, now) if rows else []
+            if idle and step.idles:
+                out = [*out, *operator.idle(now)]
+            if flush:
+                out = [*out, *operator.flush()]
+            answers.append([table for table in out if table.num_rows])
+        return answers[-1]
+
+    def _rows(
+        self,
+        number: int,
+        step: ChainStep,
+        batch: Sequence[tuple[int, pa.Table]],
+        answers: Sequence[Sequence[pa.Table]],
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """Yield (side, rows) that a step reads."""
+        for side, feed in enumerate(step.feeds):
+            given = answers[feed.source] if feed.of_step else (
+                [table for frame, table in batch if frame == feed.source]
+            )  # fmt: skip
+            if not given:
+                continue
+            rows = joined(given).combine_chunks()
+            if feed.reading is not None:
+                rows = self._read(prefix(number, side), feed, feed.reading, rows)
+            self.took |= not feed.of_step and rows.num_rows > 0
+            if rows.num_rows:
+                yield side, rows
+
+    def _read(self, side: str, feed: Feed, reading: Reading, rows: pa.Table) -> pa.Table:
+        read = reading.read(feed.table(rows))
+        if feed.checks and self.config.counts:
+            self.counts[f"{side}rows"] += read.given
+            self.counts[f"{side}invalid"] += sum(read.invalid.values())
+            for reason, count in read.invalid.items():
+                self.reasons[side][kind_of(reason)] += count
+        return read.rows
+
+    def counters(self) -> dict[str, int]:
+        found = dict(self.counts)
+        for number, operator in enumerate(self.steps):
+            found |= _of(prefix(number), operator.counters())
+        return found
+
+    def gauges(self) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            f"{side}{REASONS}": json.dumps(of) if of else None for side, of in self.reasons.items()
+        }
+        for number, operator in enumerate(self.steps):
+            found |= _of(prefix(number), operator.gauges())
+        return found
+
+    def snapshot(self) -> bytes:
+        return saved_bytes(
+            self.config.kind, self.config.version, self, {"layouts": self.config.layouts()}
+        )
+
+    def save_state(self, saved: Saved, prefix: str = "") -> None:
+        saved.values[f"{prefix}counts"] = dict(self.counts)
+        for number, operator in enumerate(self.steps):
+            operator.save_state(saved, f"{prefix}step{number}.")
+
+    def load_state(self, saved: Saved, prefix: str = "") -> None:
+        counts = saved.value(f"{prefix}counts")
+        known = isinstance(counts, dict) and counts.keys() == self.counts.keys()
+        if not known or not all(type(count) is int for count in counts.values()):
+            raise ValueError(f"its counts are not those of {list(self.counts)}: {counts!r:.200}")
+        self.counts = counts
+        for number, operator in enumerate(self.steps):
+            operator.load_state(saved, f"{prefix}step{number}.")
+
+
+def prefix(step: int, side: int | None = None) -> str:
+    """Return what the names of figures of a step, or of one of its sides, begin with."""
+    return f"step{step}_" if side is None else f"step{step}_side{side}_"
+
+
+def _of(before: str, figures: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{before}{name}": value for name, value in figures.items()}
+
+
+def _at(table: pa.Table, path: Path) -> pa.Array:
+    """Return the column of a path; its first name is a column, or a field of the column `row`."""
+    at = path if path[0] in table.column_names else (ROW, *path)
+    array = as_array(table.column(at[0]))
+    for name in at[1:]:
+        array = pc.struct_field(array, name)
+    return array
