@@ -24,10 +24,10 @@ BARE = """
 import importlib.util, sys
 assert not [n for n in ("pyspark", "pandas", "typer", "rich") if importlib.util.find_spec(n)]
 import pyarrow as pa
-import sfumato as sf, sfumato.local as sfl
+import sfumato as sf
 times = [pa.array(t, pa.timestamp("us", "UTC")) for t in ([3, 1, 2], [3, 4, 5])]
 rows = pa.table(times, ["made", "arrival"])
-late = sfl.reorder(rows, event_time="made", arrival="arrival", slack=1)["late"].to_pylist()
+late = sf.reorder(rows, event_time="made", arrival="arrival", slack=1)["late"].to_pylist()
 assert late == [False, False, False], late
 try:
     sf.reorder

@@ -43,7 +43,7 @@ HEAD = """# Versions
 
 Tried with the wheel of {version}, in an environment of its own for each line, with the newest of
 all other packages that the combination took that day: `make matrix`. *Without Spark* is the
-example of [sfumato.local](local.md), *README* its Python as printed, *demo* the demo over the
+example of [tables in memory](in-memory.md), *README* its Python as printed, *demo* that over the
 flights of six weeks, *tests* some of restarts, streams, chains and SQL on real Spark.
 
 """

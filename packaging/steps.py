@@ -27,8 +27,8 @@ def python_of(page: str) -> str:
 
 
 def local(environment: Environment, kernels: Path) -> Outcome:
-    """The first example of `docs/local.md`; needs pandas."""
-    (code, *_) = BLOCK.findall((ROOT / "docs" / "local.md").read_text())
+    """The first example of `docs/in-memory.md`; needs pandas."""
+    (code, *_) = BLOCK.findall((ROOT / "docs" / "in-memory.md").read_text())
     return _program(environment, code, kernels)
 
 

@@ -40,6 +40,7 @@ CASES = {
     "quantile": lambda f: uncertain(f.rows).select("id", sf.quantile("x", 0.5)),
     "where": lambda f: sf.where(uncertain(f.rows), "x > 2"),
     "checked": lambda f: sf.checked(uncertain(f.rows)),
+    "split_invalid": lambda f: sf.split_invalid(uncertain(f.rows))[0],
     "rejected": lambda f: sf.rejected(
         uncertain(f.rows).withColumn("alternatives", F.when(F.col("k") > 1, F.col("alternatives")))
     ),

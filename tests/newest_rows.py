@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
 
+from sfumato.api.calls import public
+from sfumato.api.frames import frame_of, run
 from sfumato.operators.arguments import whole
 from sfumato.operators.state.declared import Array
-from sfumato.spark.model.frame import SparkFrame
-from sfumato.spark.model.names import Passed
-from sfumato.spark.runtime.lineage import Input
-from sfumato.spark.runtime.run import metrics_name, run_operator
 from sfumato.sql.plan.bracket import FunctionBracket
 from sfumato.sql.text.words import Word
 from sfumato.tables.arrow import as_numbers
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
 from sfumato.tables.reading.input import Reading, Ties
+from sfumato.tables.reading.job import Input, Job
+from sfumato.tables.reading.outputs import passed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,14 +57,15 @@ class Newest(TableOperator):
         return [rows.filter(pa.array(news)).select([ROW])]
 
 
-def newest_rows(df: DataFrame, *, order: str, key: str | Sequence[str], step: int = 1) -> DataFrame:
+@public('newest_rows(df, order="at", key="k")', "df")
+def newest_rows(df: Any, *, order: str, key: str | Sequence[str], step: int = 1) -> Any:
     """The rows that are newer, by `step` at least, than all before them of their key."""
-    frame, passed = SparkFrame(df), Passed(df.schema, df.columns)
+    frame = frame_of(df)
     keys, orders = frame.keys("key", key), frame.resolved("order", order)
-    config, answers = NewestConfig(step=step, keys=len(keys)), StructType().add(ROW, passed.type)
-    reading = Reading(tuple(df.columns), tuple(orders), tuple(keys), tie=Ties(frame.tied))
-    results, metrics = passed.results(ROW), metrics_name("newest_rows")
-    return run_operator([Input(df, reading)], config, answers, results, metrics=metrics)
+    config = NewestConfig(step=step, keys=len(keys))
+    reading = Reading(tuple(frame.columns), tuple(orders), tuple(keys), tie=Ties(frame.tied))
+    outputs = passed(frame, frame.columns, ROW)
+    return run(Job("newest_rows", "newest_rows", None, [Input(frame, reading)], config, outputs))
 
 
 NEWEST = FunctionBracket(

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+import sfumato as sf
+
 ROWS = 100_000
 RUNS = 3
 
@@ -29,36 +31,33 @@ def least(run: Callable[[], Any], rows: int) -> float:
 
 
 def disordered(rows: int, keys: int, samples: int = 1) -> pa.Table:
-    """A disordered stream, as `sfumato.local` takes it, in order of arrival."""
+    """A disordered stream, as a table, in order of arrival."""
     from spark_path import readings
 
     return readings(rows, keys, samples, seed=3)
 
 
 def reorder(rows: int = ROWS, keys: int = 1_000) -> float:
-    import sfumato.local as sl
 
     table = disordered(rows, keys)
     how = {"event_time": "event", "arrival": "arrival", "drop_ratio": 0.01, "key": "device"}
-    return least(lambda: sl.reorder(table, **how), rows)
+    return least(lambda: sf.reorder(table, **how), rows)
 
 
 def window(length: int = 100, samples: int = 3, aggregate: str = "avg(x)") -> float:
     import sfumato as sf
-    import sfumato.local as sl
 
     table = disordered(ROWS // 5, 10, samples)
     asked = {"window": sf.Rows(length), "order": "arrival", "key": "device"}
-    return least(lambda: sl.window_aggregate(table, {"m": aggregate}, **asked), ROWS // 5)
+    return least(lambda: sf.window_aggregate(table, {"m": aggregate}, **asked), ROWS // 5)
 
 
 def extents(keys: int = 1_000, rows: int = ROWS) -> float:
     import sfumato as sf
-    import sfumato.local as sl
 
     table = disordered(rows, keys)
     asked = {"window": sf.Range("5 minutes"), "order": "arrival", "key": "device"}
-    return least(lambda: sl.window_aggregate(table, {"m": "avg(x)"}, **asked), rows)
+    return least(lambda: sf.window_aggregate(table, {"m": "avg(x)"}, **asked), rows)
 
 
 def join(rows: int = 2_000, samples: int = 10, tasks: int = 1) -> tuple[float, int]:

@@ -1,6 +1,6 @@
 """Which extra of the package brings a module that is missing, as a sentence to show.
 
-PySpark is an extra too: a platform brings its own, and `sfumato.local` does without. Importing
+PySpark is an extra too: a platform brings its own, and tables in memory do without. Importing
 this module imports nothing.
 """
 
@@ -44,7 +44,7 @@ def needed(what: str, error: ImportError) -> str | None:
     if module == "pyspark":
         said += (
             ". Where Spark is there already, use the Python that has it; "
-            "without Spark, `sfumato.local` has the same functions"
+            "pandas, Polars and Arrow tables do without"
         )
     return said
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-import sfumato.local as sl
 from chart_data import data_of
 from sfumato.charts import save
 from sfumato.charts.style import number_text
@@ -75,10 +74,10 @@ def test_a_merged_distribution_has_no_notch_that_the_distribution_has_not():
     readings = pd.DataFrame(
         {
             "t": range(20),
-            "alternatives": sl.samples([20.0] * 20, 0.4, 5, attributes="x").to_pylist(),
+            "alternatives": sf.samples([20.0] * 20, 0.4, 5, attributes="x").to_pylist(),
         }
     )
-    found = sl.window_aggregate(
+    found = sf.window_aggregate(
         readings, {"total": "sum(x)"}, window=sf.Rows(20), order="t", distribution=32
     )
     bars, [mean] = data_of(sf.chart(found["total"].iloc[-1]))
@@ -93,14 +92,14 @@ def test_no_line_or_band_is_drawn_where_windows_are_missing():
     rows = ROWS.take(pa.array(range(30))).set_column(
         0, "ts", pa.array(seconds, pa.timestamp("s", "UTC"))
     )
-    found = sl.window_aggregate(rows, {"m": "avg(x)"}, **WINDOW)
+    found = sf.window_aggregate(rows, {"m": "avg(x)"}, **WINDOW)
     drawn, *_ = data_of(sf.chart(found, "m"))
     assert [row["part"] for row in drawn] == [0, 1, 1]
 
 
 def test_certain_results_have_no_band_and_none_is_named():
     certain = pa.table({"ts": ROWS["ts"], "x": [1.0 * i for i in range(40)]})
-    found = sl.window_aggregate(certain, {"m": "avg(x)"}, **WINDOW)
+    found = sf.window_aggregate(certain, {"m": "avg(x)"}, **WINDOW)
     chart = sf.chart(found, "m").to_dict()
     assert chart["title"]["subtitle"] == ["mean; the results are certain"]
     assert [layer["mark"]["type"] for layer in chart["layer"]] == ["line"]
@@ -124,7 +123,7 @@ def test_axes_of_the_page_have_no_exponents():
 
 @pytest.mark.parametrize("give", [pa.Table.to_pandas, pa.Table.to_pylist, lambda table: table])
 def test_results_are_drawn_over_the_end_of_their_window(give):
-    found = sl.window_aggregate(ROWS, {"s": "sum(x)"}, distribution=16, **WINDOW)
+    found = sf.window_aggregate(ROWS, {"s": "sum(x)"}, distribution=16, **WINDOW)
     rows, *_ = data_of(sf.chart(give(found), "s"))
     assert [row["at"] for row in rows] == [f"2024-01-01T00:00:{s}" for s in (10, 20, 30, 40)]
     first = sorted(found.to_pylist()[0]["s"], key=lambda a: a["s"])
@@ -137,7 +136,7 @@ def test_results_are_drawn_over_the_end_of_their_window(give):
 
 
 def test_a_line_for_each_key_and_what_may_not_exist_has_its_probability_below():
-    found = sl.window_aggregate(ROWS, {"top": "max(x)"}, key="site", **WINDOW)
+    found = sf.window_aggregate(ROWS, {"top": "max(x)"}, key="site", **WINDOW)
     chart = sf.chart(found, "top", key="site")
     assert {row["key"] for row in data_of(chart)[0]} == {"a", "b"}
     _, below = chart.to_dict()["vconcat"]

@@ -28,7 +28,10 @@ def public(name: str) -> Any:
 
 
 def needs_spark(name: str) -> bool:
-    return sf._HOME[name].startswith(("sfumato.spark", "sfumato.sql")) and name != "settings"
+    return (
+        sf._HOME[name].startswith(("sfumato.api", "sfumato.spark", "sfumato.sql"))
+        and name != "settings"
+    )
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ import re
 import pytest
 
 import sfumato as sf
-import sfumato.local as sl
 from docs.pages import DOCS, ROOT, pages, tokens
 
 RESEARCH = (
@@ -73,10 +72,9 @@ def test_no_letter_stands_for_a_paper(name):
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("module", [sf, sl], ids=["sfumato", "local"])
-def test_docstrings_name_papers_under_source_only(module):
-    for name in module.__all__:
-        said = (inspect.getdoc(getattr(module, name)) or "").partition("Source:")[0]
+def test_docstrings_name_papers_under_source_only():
+    for name in sf.__all__:
+        said = (inspect.getdoc(getattr(sf, name)) or "").partition("Source:")[0]
         assert not LETTERS.search(said), name
 
 

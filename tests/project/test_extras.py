@@ -73,20 +73,24 @@ print(json.dumps(said))
     done = run(["pyspark", "pandas", "google"], code)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
-    assert {"reorder", "similarity_join", "window_aggregate", "watch"} <= set(said)
-    assert {"Punctuator", "Imputer", "Rows", "timetable", "chart", "warm_up"}.isdisjoint(said)
+    assert {"declared", "run_to_end", "watch"} <= set(said)
+    assert {"reorder", "existence", "Imputation", "Rows", "timetable", "chart"}.isdisjoint(said)
     for name, sentence in said.items():
         assert sentence.startswith(f"sf.{name} needs the package `pyspark`: pip install 'sfumato[")
-        assert "sfumato.local" in sentence
+        assert "Arrow tables do without" in sentence
 
 
 @pytest.mark.slow
-def test_local_functions_answer_without_pyspark_and_pandas():
+def test_functions_of_tables_answer_without_pyspark_and_pandas():
     code = """
-import pyarrow as pa, sfumato.local as sfl
+import pyarrow as pa, sfumato as sf
+try:
+    sf.existence("alternatives")
+except ImportError as error:
+    assert "a column of Spark needs the package `pyspark`" in str(error), error
 rows = pa.table({"t": pa.array([3, 1, 2], pa.timestamp("us", "UTC")),
                  "a": pa.array([3, 4, 5], pa.timestamp("us", "UTC"))})
-print(sfl.reorder(rows, event_time="t", arrival="a", slack=1)["late"].to_pylist())
+print(sf.reorder(rows, event_time="t", arrival="a", slack=1)["late"].to_pylist())
 """
     done = run(["pyspark", "pandas", "google", "py4j", "typer", "rich", "altair"], code)
     assert (done.returncode, done.stdout.count("False") + done.stdout.count("True")) == (0, 3), (

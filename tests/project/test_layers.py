@@ -41,13 +41,10 @@ MAY_IMPORT = {
         "windows",
     },
     "charts": {"observed", "operators"},
-    "local": {
-        "calls",
-        "duration",
+    "memory": {
         "error_points",
         "limits",
         "operators",
-        "queries",
         "tables",
         "windows",
     },
@@ -65,7 +62,21 @@ MAY_IMPORT = {
         "tables",
         "windows",
     },
+    "api": {
+        "calls",
+        "duration",
+        "extras",
+        "limits",
+        "memory",
+        "operators",
+        "queries",
+        "spark",
+        "tables",
+        "windows",
+    },
+    "local": {"api", "memory", "tables"},
     "sql": {
+        "api",
         "duration",
         "limits",
         "near_misses",
@@ -94,9 +105,11 @@ MAY_IMPORT = {
         "sfumato",
     },
     "sfumato": {
+        "api",
         "charts",
         "extras",
         "live",
+        "memory",
         "operators",
         "queries",
         "spark",
@@ -111,7 +124,6 @@ CONCEPTS = ["state", "reading", "laws", "disorder", "windows", "imputation", "jo
 CONCEPT_LAYERS = ["kernels", "operators", "tables"]
 # Inside these, a folder may import itself and what is listed; "" are the files beside the folders.
 ROOMS = {
-    "local": {"": {"model"}, "model": set()},
     "spark": {
         "": {"model", "crossing", "static", "state", "runtime"},
         "runtime": {"model", "crossing", "static", "state"},
@@ -135,7 +147,7 @@ FOREIGN = {  # packages that a layer must do without
     "kernels": {"pyspark", "pandas", "pyarrow", "time", "datetime", "pathlib", "os", "scipy"},
     "operators": {"pyspark", "pandas", "pyarrow", "time", "pathlib", "os", "scipy"},
     "tables": {"pyspark", "time", "pathlib", "os", "scipy"},
-    "local": {"pyspark"},
+    "memory": {"pyspark"},
 }
 # Numba is behind the decorators, files behind the folders of compiled kernels.
 EXCEPT = {

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-import sfumato.local as sl
 from worlds import law_over, moments_of, worlds
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "only-here.md"
@@ -86,7 +85,7 @@ def test_the_drop_ratio_holds_on_real_delays_of_every_shape(data_folder):
         )
         given = given.take(pa.array(np.argsort(given.column("came").to_numpy(), kind="stable")))
         for wanted in (0.01, 0.05):
-            found = sl.reorder(given, event_time="made", arrival="came", drop_ratio=wanted)
+            found = sf.reorder(given, event_time="made", arrival="came", drop_ratio=wanted)
             late = np.mean(found.column("late").to_numpy(zero_copy_only=False))
             assert late <= 1.2 * wanted, (name, wanted, late)
 
@@ -129,14 +128,14 @@ def test_a_chain_of_operators_over_real_readings_is_that_of_the_possible_worlds(
     given = pa.table(
         {
             "ts": pa.array(motes["ts"], pa.timestamp("us")),
-            "alternatives": sl.samples(
+            "alternatives": sf.samples(
                 motes["temperature"].to_list(), 0.3, 3, attributes="celsius"
             ),
         }
     )
     limit = float(motes["temperature"].median())
-    warm = sl.where(given, f"celsius > {limit}")
-    sums = sl.window_aggregate(
+    warm = sf.where(given, f"celsius > {limit}")
+    sums = sf.window_aggregate(
         warm, {"total": "sum(celsius)", "n": "count(*)"}, window=sf.Range("3 minutes"), order="ts"
     )
     checked = 0
@@ -169,8 +168,8 @@ def test_the_cost_that_explain_tells_is_the_cost_of_the_run(data_folder):
     queries = [sf.Top(3, every="2 hours"), sf.Top(5, every="5 hours"), sf.Top(2, every="3 hours")]
     hour = timedelta(hours=1)
     plan = sf.timetable([(q.k, q.interval // (hour // timedelta(microseconds=1))) for q in queries])
-    found = sl.top_k(given, queries, by="temp", window=sf.Range("1 day"), order="ts")
-    counted = sl.counters(found)["sfumato_top_k_1"]
+    found = sf.top_k(given, queries, by="temp", window=sf.Range("1 day"), order="ts")
+    counted = sf.counters(found)["sfumato_top_k_1"]
     times = given.column("ts").to_pylist()
     hours = (times[-1] - times[0]) / hour
     most = plan.cycle * plan.cost_per_unit

@@ -14,7 +14,6 @@ from pyspark.sql import functions as F  # noqa: N812
 from scipy import stats
 
 import sfumato as sf
-import sfumato.local as sl
 from seeds import examples
 from sfumato.kernels.laws.existence import existences
 from worlds import law_over, moments_of, quantile_of, worlds
@@ -355,7 +354,7 @@ def test_columns_of_other_types_are_refused_with_what_to_write(spark, taken, opt
     table = frame.toArrow()
     columns = [table.column(name) for name in taken[:2]]
     with pytest.raises(TypeError, match=re.escape(wanted) + ".*; got "):
-        sl.alternatives(*columns, *taken[2:], **options)
+        sf.alternatives(*columns, *taken[2:], **options)
 
 
 def test_an_attribute_with_a_dot_in_its_name_is_aggregated_in_backquotes(spark):

@@ -39,17 +39,23 @@ def rows(spark):
             r"`k` is string: to_timestamp\(k\) makes one of it",
         ),
         (lambda df: sf.where(), "sf.where lacks `df`, `condition`"),
-        (lambda df: sf.where(pd.DataFrame({"a": [1]}), "a > 1"), "or take the function of sfumato"),
-        (lambda df: sf.where(3, "a > 1"), "must be a DataFrame of Spark; got builtins.int"),
+        (
+            lambda df: sf.extent_join(df, pd.DataFrame({"a": [1]})),
+            "`right` must be a DataFrame of Spark, as others of this call are; got pandas",
+        ),
+        (
+            lambda df: sf.extent_join(pd.DataFrame({"a": [1]}), df),
+            "`right` must be a pandas, Polars or Arrow table, as `left` is",
+        ),
+        (lambda df: sf.where(3, "a > 1"), "DataFrame of Spark, or a pandas, Polars or Arrow"),
         (lambda df: sf.window_aggregate(df, {"s": "sum(v)"}, window=5, order="ts"), "be sf.Rows"),
         (lambda df: sf.top_k(df, 3, by="v", window="1 h", order=F.col("ts")), 'write "ts"'),
         (lambda df: sf.top_k(df, 3, by="v", window="1 h", order=F.col("ts") + 1), "withColumn"),
         (lambda df: sf.sql(df.sparkSession, "SELECT 1", q=pd.DataFrame({"a": [1]})), "`q` must be"),
         (lambda df: df.select(sf.expected(F.col("v"))), "`attribute` must be the name"),
         (
-            lambda df: sf.impute(df, repository=pd.DataFrame({"v": [1.0]}), dependencies="a -> v : "
-                                 "1 -> 1", attributes="v"),
-            "got pandas.DataFrame; spark.createDataFrame makes",
+            lambda df: sf.impute(df, repository=7, dependencies="a -> v : 1 -> 1", attributes="v"),
+            "a Parquet path or a table's name; got builtins.int",
         ),
     ],
 )  # fmt: skip
@@ -203,8 +209,8 @@ def test_a_filter_counts_the_invalid_rows_that_it_drops(spark, tmp_path):
         (lambda d, w: sf.settings("2"), ValueError, "`cores` must be a whole number"),
         (lambda d, w: sf.samples("v", 1, 5, attributes=3), TypeError, "`attributes` must be"),
         (lambda d, w: sf.samples("v", 1, 5, attributes="prob"), ValueError, "none is `prob`"),
-        (lambda d, w: sf.alternatives(None, "p"), TypeError, "a column is needed"),
-        (lambda d, w: sf.quantile("x", "half"), ValueError, "`q` must lie in [0, 1]"),
+        (lambda d, w: sf.alternatives(None, "p"), TypeError, "`values` must be a column; got None"),
+        (lambda d, w: sf.quantile("x", "half"), TypeError, "`q` must be a number: sf.quantile"),
         (lambda d, w: sf.run_to_end(d.sparkSession, 3), TypeError, "`start` must be a function"),
     ],
 )  # fmt: skip

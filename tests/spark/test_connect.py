@@ -27,7 +27,7 @@ WITHOUT_SPARK = {
     *("PoissonBinomial", "Punctuator", "Range", "Rows", "SqlError", "Timetable", "Top"),
     *("UncertainWindow", "chart", "expected_ranks", "pk_topk", "prf", "prfe", "pt_k"),
     *("rank_probabilities", "timetable", "top_k_probabilities", "top_k_streams", "u_kranks"),
-    *("u_topk", "warm_up"),
+    *("counters", "u_topk", "warm_up"),
 }
 # Called by the client once each, beside the cases.
 ONCE = {"configure", "declared", "discover_dependencies", "explain", "run_to_end", "settings"}

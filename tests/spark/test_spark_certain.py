@@ -8,7 +8,6 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
-import sfumato.local as sl
 
 pytestmark = pytest.mark.spark
 
@@ -38,7 +37,7 @@ def test_places_out_of_range_are_invalid_in_joins_as_in_memory(spark):
         assert [(row.left.t, row.right.t) for row in found] == [(4, 3)]
         wrong = sf.rejected(df, ["lon", "lat"], metric="haversine").orderBy("t")
         table = pa.Table.from_batches(df.toArrow().to_batches())
-        mine = sl.rejected(table, ["lon", "lat"], metric="haversine").sort_by("t")
+        mine = sf.rejected(table, ["lon", "lat"], metric="haversine").sort_by("t")
         assert [row.reason for row in wrong.collect()] == mine["reason"].to_pylist()
         assert [row.t for row in wrong.collect()] == [0, 1, 2]
         assert sf.checked(df, ["lon", "lat"], metric="haversine").count() == 2
@@ -52,11 +51,11 @@ def test_rules_above_one_are_rejected_or_rescaled_as_in_memory(spark):
         (1, "with it the probabilities of its rule sum to 1.8")
     ]
     table = pa.Table.from_batches(df.toArrow().to_batches())
-    assert sl.rejected(table, rules="berg", order="t").to_pylist() == [r.asDict() for r in wrong]
+    assert sf.rejected(table, rules="berg", order="t").to_pylist() == [r.asDict() for r in wrong]
     assert sf.checked(df, rules="berg", order="t").count() == 3
     how = {"by": "days", "window": sf.Range("1 hour"), "order": "t", "rules": "berg"}
     found = sf.top_k(df, 4, rescale=True, **how).collect()
-    mine = sl.top_k(table, 4, rescale=True, **how).to_pylist()
+    mine = sf.top_k(table, 4, rescale=True, **how).to_pylist()
     assert [(r.row.t, r.probability) for r in found] == [
         (r["row"]["t"], r["probability"]) for r in mine
     ]
@@ -85,7 +84,7 @@ def test_a_join_that_imputes_takes_a_distance_for_each_attribute_as_in_memory(sp
     }  # fmt: skip
     found = sf.similarity_join(df, df, impute=how | {"repository": repository}, **asked).collect()
     kept = pa.Table.from_batches(repository.toArrow().to_batches())
-    mine = sl.similarity_join(table, table, impute=how | {"repository": kept}, **asked).to_pylist()
+    mine = sf.similarity_join(table, table, impute=how | {"repository": kept}, **asked).to_pylist()
     expected = {(row["left"]["t"], row["right"]["t"]): row["probability"] for row in mine}
     assert len(expected) > 10
     assert {(r.left.t, r.right.t): r.probability for r in found} == pytest.approx(expected)

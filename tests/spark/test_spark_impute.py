@@ -188,6 +188,19 @@ def test_incomplete_rows_of_a_repository_are_not_used_and_a_table_can_be_one(spa
     spark.catalog.dropTempView("donors")
 
 
+def test_a_repository_may_be_a_table_in_memory_and_a_frame_of_spark_that_of_one(spark):
+    rows, past = frame(spark, with_gaps(readings(12, 5), 6)), frame(spark, readings(60, 7))
+    how = {"dependencies": DEPENDENCIES, "attributes": ["b", "c"]}
+    expected = {row.id: row for row in sf.impute(rows, repository=past, **how).collect()}
+    table, known = rows.toArrow(), past.toPandas()
+    assert {r.id: r for r in sf.impute(rows, repository=known, **how).collect()} == expected
+    found = sf.impute(table, repository=past, **how).to_pylist()
+    assert {r["id"]: r["imputed_by"] for r in found} == {
+        i: r.imputed_by for i, r in expected.items()
+    }
+    assert any(row.imputed_by for row in expected.values())
+
+
 def test_a_confidence_is_kept_and_chains_go_on(spark):
     repository = frame(spark, np.array([[0.0, 1.0, 0.0], [0.0, 2.0, 0.0], [9.0, 9.0, 0.0]]))
     rows = [(0, 0.5, 0.0, None), (1, 0.25, 0.0, 7.0)]
@@ -216,7 +229,7 @@ WRONG = [
     ({"max_alternatives": 0}, "max_alternatives"),
     ({"joint": 1}, "joint"),
     ({"scaling": {"b": (0.0, 0.0)}}, "span above 0"),
-    ({"repository": 3}, "static DataFrame, a Parquet path or a table"),
+    ({"repository": 3}, "static DataFrame, a pandas, Polars or Arrow table"),
     ({"repository": " "}, "empty text"),
 ]
 

@@ -139,7 +139,7 @@ def test_a_column_that_is_taken_for_lack_of_a_word_is_asked_for_where_it_is_miss
 
 
 def test_the_repository_of_an_imputed_table_is_read_once(tables, monkeypatch):
-    from sfumato.spark.model.imputation import Imputation
+    from sfumato.api.imputation import Imputation
 
     read = []
     prepare = Imputation.prepare

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sfumato.local.model.frame import frame_of
+from sfumato.memory.frame import frame_of
 
 COLUMNS = {
     "t": "TIMESTAMP '2026-01-01 00:00:00'",

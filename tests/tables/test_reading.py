@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.local.model.frame import ArrowFrame
+from sfumato.memory.frame import ArrowFrame
 from sfumato.operators.row_hash import add_bytes, begun
 from sfumato.tables.reading.controlled import MARKS
 from sfumato.tables.reading.expressions import Name, doubles, kind_alike

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sfumato.cli.pipeline.model import CONSOLE, Pipeline, Sink
 from sfumato.cli.run import define, refuse_static_sinks, try_start, written
 from sfumato.cli.shared_run import SharedRuns
-from sfumato.spark.model.imputation import without_data
+from sfumato.spark.model.repository import without_data
 from sfumato.spark.run_to_end import ending
 
 

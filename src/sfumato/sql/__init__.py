@@ -67,8 +67,8 @@ def explain(spark: SparkSession, text: str, **frames: DataFrame) -> str:
     >>> plan.splitlines()[2].strip()
     'reorder by event time'
     """
-    from sfumato.spark.model.imputation import without_data
     from sfumato.spark.model.outside_text import is_trusted
+    from sfumato.spark.model.repository import without_data
     from sfumato.sql.explanation.describe import Explanation, explained
     from sfumato.sql.planner.planner import Planner, parsed
 

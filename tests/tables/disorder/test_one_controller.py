@@ -7,11 +7,10 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-import sfumato.local as sl
-from sfumato.local.model.frame import frame_of
-from sfumato.local.model.window_plan import WindowPlan
+from sfumato.memory.frame import frame_of
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.tables.joins.aligned_sides import count_behind
+from sfumato.tables.windows.query import WindowQuery
 from sfumato.tables.windows.wanted import Wanted
 
 NEVER = -(2**62)
@@ -76,7 +75,7 @@ def two_controllers(**more):
     def one(start):
         made = np.arange(start, start + 40, 2)
         rows = pa.table({"device": ["a"] * 20, "t": made, "arrival": made, "x": made * 1.0})
-        return sl.reorder(rows, event_time="t", arrival="arrival", slack=2, **more)
+        return sf.reorder(rows, event_time="t", arrival="arrival", slack=2, **more)
 
     return pa.concat_tables([one(0), one(7)])
 
@@ -86,26 +85,26 @@ def test_tables_of_two_controllers_are_refused_and_of_one_that_forgets_counted(o
     def ask(table):
         asked = {"order": "t", "key": "device"}
         if operator == "extents":
-            return sl.window_aggregate(table, {"n": "count(*)"}, window=SHORT, **asked)
+            return sf.window_aggregate(table, {"n": "count(*)"}, window=SHORT, **asked)
         if operator == "ranking":
-            return sl.top_k(table, sf.Top(1, every="5 us"), by="x", window=SHORT, **asked)
+            return sf.top_k(table, sf.Top(1, every="5 us"), by="x", window=SHORT, **asked)
         join = {"on": "x", "within": 0.5, "probability": 0.5, "window": sf.Rows(3)}
-        return sl.similarity_join(table, table, **join, **asked)
+        return sf.similarity_join(table, table, **join, **asked)
 
     with pytest.raises(ValueError, match=r"sf\.reorder\(a\.union\(b\), \.\.\., source="):
         ask(two_controllers())
     # A key that begins anew may bring older rows: that is no error of the query.
-    counted = sl.counters(ask(two_controllers(key="device", forget_after=10**6)))
+    counted = sf.counters(ask(two_controllers(key="device", forget_after=10**6)))
     assert sum(counts.get("out_of_order", 0) for counts in counted.values()) > 0
 
 
 def test_a_window_with_a_timeout_of_its_own_only_counts():
     rows = pa.table({"t": [10, 20], "arrival": [1, 2]})
-    frame = frame_of(sl.reorder(rows, event_time="t", arrival="arrival", slack=3))
+    frame = frame_of(sf.reorder(rows, event_time="t", arrival="arrival", slack=3))
     count = [Wanted("n", "count", None)]
 
     def of_one_controller(window):
-        return WindowPlan(frame, count, window, "t", None, None, None).one_controller
+        return WindowQuery(frame, count, window, "t", None, None, None).one_controller
 
     assert of_one_controller(sf.Range("5 us"))
     assert not of_one_controller(sf.Range("5 us", idle_timeout="1 second"))
@@ -116,9 +115,9 @@ def test_a_ranking_of_the_newest_rows_leaves_late_rows_out():
         {"id": [1, 2, 3, 4, 5], "t": [10, 20, 30, 5, 40], "arrival": [1, 2, 3, 4, 5],
          "x": [1.0, 2.0, 3.0, 9.0, 4.0]}
     )  # fmt: skip
-    ordered = sl.reorder(rows, event_time="t", arrival="arrival", slack=1)
-    assert sl.split_late(ordered)[1].column("id").to_pylist() == [4]
+    ordered = sf.reorder(rows, event_time="t", arrival="arrival", slack=1)
+    assert sf.split_late(ordered)[1].column("id").to_pylist() == [4]
     asked = {"by": "x", "window": sf.Rows(2, 1.0), "order": "t"}
-    best = sl.top_k(ordered, sf.Top(1, every="10 us"), **asked)
+    best = sf.top_k(ordered, sf.Top(1, every="10 us"), **asked)
     assert 4 not in {row["id"] for row in best.column("row").to_pylist()}
-    assert sl.counters(best)["sfumato_top_k_1"]["late"] == 1
+    assert sf.counters(best)["sfumato_top_k_1"]["late"] == 1

@@ -128,7 +128,7 @@ def explain(
     opened = pipeline_of(file, console, cores, verbose, allowed, short=True, trust=trust)
     with opened as (spark, pipeline):
         from sfumato.cli.run import define
-        from sfumato.spark.model.imputation import without_data
+        from sfumato.spark.model.repository import without_data
 
         with without_data():
             defined = define(spark, pipeline)

@@ -1,4 +1,4 @@
-"""The uncertain tuple as Spark columns: samples of a reading, and numbers off alternatives.
+"""The uncertain tuple as Spark columns: how it is made, and numbers off its alternatives.
 
 Everything here is a Spark SQL expression: it runs in the JVM, on streaming and static frames
 alike, without Python workers. A tuple's alternatives are an
@@ -6,7 +6,9 @@ alike, without Python workers. A tuple's alternatives are an
 probability; what their probabilities lack to 1 is the probability that the tuple does not exist.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, SparkSession
@@ -14,10 +16,113 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.error_points import standard_points
 from sfumato.limits import SETTING, alternatives_bound, check_alternatives
-from sfumato.operators.laws.poisson_binomial import CERTAIN, EXCESS
+from sfumato.operators.laws.poisson_binomial import CERTAIN, EXCESS, ROUNDED
+from sfumato.tables.reading.wanted_values import WANTED_PROB, wanted_values
 
 ALTERNATIVES = "alternatives"
 PROB = "prob"
+
+
+def alternatives(
+    values: str | Column,
+    prob: str | Column | None = None,
+    attributes: str | Sequence[str] | None = None,
+    *,
+    points: bool = False,
+    normalize: bool = False,
+) -> Column:
+    """`alternatives` as a column of Spark."""
+    names = None if attributes is None else attribute_names(attributes)
+    field = None if prob is None else _field_of(values, prob)
+    wanted = wanted_values(
+        PROB if prob is None else field,
+        None if names is None or isinstance(attributes, str) else names,
+        points,
+    )
+    value = _element(values, wanted)
+    if prob is None or (field is not None and names is None):
+        given = F.transform(column_of(values), lambda a: _as_it_is(a, field or PROB, names))
+        return _of_types(_summing_to_one(given, normalize), value[field or PROB])
+    names, parts = names or ["value"], [lambda v: v]
+    if points or isinstance(attributes, list | tuple) or field is not None:
+        parts = [_part(i if points else name) for i, name in enumerate(names)]
+
+    def alternative(value: Column, weight: Column) -> Column:
+        cells = [
+            part(value).cast("double").alias(name) for name, part in zip(names, parts, strict=True)
+        ]
+        return F.struct(weight.cast("double").alias(PROB), *cells)
+
+    given = F.zip_with(column_of(values), column_of(prob), alternative)
+    taken = [part(value).cast("double") for part in parts]
+    weight = _element(prob, WANTED_PROB).cast("double")
+    return _of_types(_summing_to_one(given, normalize), *taken, weight)
+
+
+def _element(column: str | Column, wanted: str) -> Column:
+    """An element of an array column, for `_of_types`; what the column must be is part of it."""
+    return F.get(column_of(column), F.length(F.lit(wanted)))
+
+
+def _of_types(made: Column, *elements: Column) -> Column:
+    """`made`, beside what is never computed: a frame with other columns is refused by Spark while
+    it reads that, in words that quote what is wanted, and not while it reads `made`."""
+    unknown = [element.isNull() for element in elements]
+    never = reduce(lambda a, b: a & b, unknown, F.lit(False))
+    return F.when(never, None).otherwise(made).alias(ALTERNATIVES)
+
+
+def _field_of(values: str | Column, prob: str | Column) -> str | None:
+    """The field of `values` that `prob` names, "score" of "scores.score"; None where it is none."""
+    whole, part = (re.sub(r"^Column<'(.*)'>$", r"\1", str(given)) for given in (values, prob))
+    found = re.fullmatch(re.escape(whole) + r"(?:\.(\w+)|\.`([^`]+)`|\['?(\w+)'?\])", part)
+    return None if found is None else next(filter(None, found.groups()))
+
+
+def _as_it_is(struct: Column, field: str, names: Sequence[str] | None) -> Column:
+    """A struct as an alternative: its `field` is the probability, others (`names`) stay."""
+    weight = struct[field].cast("double")
+    if names is not None:
+        return F.struct(weight.alias(PROB), *(struct[name].alias(name) for name in names))
+    whole = struct.withField(PROB, weight)
+    return whole if field == PROB else whole.dropFields(f"`{field}`")
+
+
+def _summing_to_one(given: Column, normalize: bool) -> Column:
+    """The alternatives of a probability other than 0; their sum is 1 where it has to be."""
+
+    def scaled(some: Column, total: Column) -> Column:
+        if normalize:
+            # Of what cannot be probabilities nothing is made.
+            wrong = F.exists(some, lambda a: ~F.coalesce(a["prob"] > 0.0, F.lit(False)))
+            scales = (total > 0.0) & (total < float("inf")) & ~wrong
+        else:
+            scales = (total > 1.0) & (total <= 1.0 + ROUNDED)
+        by = F.when(scales, total).otherwise(1.0)
+        return F.transform(some, lambda a: a.withField("prob", a["prob"] / by))
+
+    some = F.filter(given, lambda a: a["prob"].isNull() | (a["prob"] != 0.0))
+    return _once(some, lambda of: _once(_total(of), lambda total: scaled(of, total)))
+
+
+def _once(value: Column, of: Callable[[Column], Column]) -> Column:
+    """What a function makes of a value that is computed once, however often it is mentioned."""
+    return F.transform(F.array(value), of)[0]
+
+
+def _total(alternatives_: Column) -> Column:
+    """The sum of the probabilities, with compensation."""
+    start = F.struct(F.lit(0.0).alias("total"), F.lit(0.0).alias("lost"))
+
+    def step(acc: Column, a: Column) -> Column:
+        return compensated(acc, a["prob"].cast("double"))
+
+    return F.aggregate(alternatives_, start, step, lambda acc: acc["total"] + acc["lost"])
+
+
+def _part(place: int | str) -> Callable[[Column], Column]:
+    """A coordinate by its number, or a field by its name."""
+    return lambda value: value[place] if isinstance(place, str) else F.get(value, F.lit(place))
 
 
 def samples(
@@ -27,33 +132,7 @@ def samples(
     distribution: str = "normal",
     attributes: str | Sequence[str] = "value",
 ) -> Column:
-    """`n` equally likely alternatives of a reading whose error is known.
-
-    mean : the reading, a column; for several attributes a list of columns
-    sd : standard deviation of the error, a number or a column, in the reading's unit; for
-        several attributes one for each, or one for all
-    n : number of alternatives, at least 1; each gets probability 1/n. Several attributes need more
-        alternatives than attributes, else a warning says that their errors are correlated
-    distribution : of the error, with mean zero: "normal", "uniform" or "exponential"
-    attributes : the name of the attribute, or one name for each
-
-    The points are fixed, not drawn. Every attribute has exactly its mean and sd (one sample: the
-    mean alone): the quantiles at (i + ½)/n, scaled. Errors of several attributes are independent:
-    uncorrelated (some errors that are not normal: correlated by at most 0.05). Of normal and
-    uniform errors the mirror image of a point, the sign of one error changed, is a point too, where
-    n is at least 4 (two attributes), 8 (three) or 2^(d + 2) (d attributes); for smaller n of at
-    least 2d the image with all signs changed is. Few uniform or exponential samples of several
-    attributes may lie beyond the bounds of the error.
-    NULL where a reading or its sd is NULL, or the sd negative ("unknown"), so that operators count
-    the row as invalid and `rejected` shows it. The column is called `alternatives`, unless an alias
-    says otherwise.
-
-    Raises ValueError for n < 1, for n above the bound on alternatives per row (the session's
-    `sfumato.maxAlternatives`), for an unknown distribution, or for lists of different lengths.
-
-    >>> readings.limit(1).select(sf.samples("celsius", 0.5, 2, attributes="celsius")).first()[0]
-    [Row(prob=0.5, celsius=19.5), Row(prob=0.5, celsius=20.5)]
-    """
+    """`samples` as a column of Spark."""
     names = attribute_names(attributes)
     means: list[Any] = list(mean) if isinstance(mean, list | tuple) else [mean]
     sds: list[Any] = list(sd) if isinstance(sd, list | tuple) else [sd] * len(means)
@@ -88,19 +167,7 @@ def _bound_of_session() -> int:
 
 
 def existence(column: str | Column = ALTERNATIVES) -> Column:
-    """Probability that the tuple exists: Σ prob over its alternatives, at most 1.
-
-    The rule of all operators: summed with compensation; sums up to 1 + 1e-9 are rounding and
-    clipped to 1; a sum of several that misses 1 by no more than the roundings of its terms (2⁻⁵²
-    each) is 1, so that ten tenths are certain. NULL where the alternatives are NULL, and where
-    their probabilities are invalid: not numbers in [0, 1], or with a greater sum.
-    Inside an aggregate of Spark, as `F.min(sf.existence())`, give the aggregate an alias: Spark
-    names it after the whole expression.
-    Source: A, section 3; Neumaier (1974) for the compensation.
-
-    >>> [round(row[0], 6) for row in uncertain.select(sf.existence()).collect()]
-    [1.0, 1.0, 1.0, 1.0]
-    """
+    """`existence` as a column of Spark."""
     alternatives_ = column_of(column)
     start = F.struct(F.lit(0.0).alias("total"), F.lit(0.0).alias("lost"))
     terms = F.size(alternatives_)
@@ -130,14 +197,7 @@ def total_probability(alternatives: str) -> str:
 def expected(
     attribute: str, column: str | Column = ALTERNATIVES, *, conditional: bool = False
 ) -> Column:
-    """Expected value of an attribute: Σ prob · attribute, an absent tuple counting as 0.
-
-    conditional : divide by the existence, which gives the mean given that the tuple exists
-
-    >>> [round(row[0], 6) for row in uncertain.select(sf.expected("celsius")).collect()]
-    [20.0, 21.0, 23.0, 22.0]
-    """
-    _check_attribute(attribute)
+    """`expected` as a column of Spark."""
     total = F.aggregate(
         column_of(column), F.lit(0.0), lambda acc, a: acc + a["prob"] * _number(a, attribute)
     )
@@ -148,14 +208,7 @@ def expected(
 def stddev(
     attribute: str, column: str | Column = ALTERNATIVES, *, conditional: bool = False
 ) -> Column:
-    """Standard deviation of an attribute, an absent tuple counting as 0.
-
-    conditional : of the attribute given that the tuple exists
-    Computed from deviations, not from a difference of large squares.
-
-    >>> [round(row[0], 2) for row in uncertain.select(sf.stddev("celsius")).collect()]
-    [0.5, 0.5, 0.5, 0.5]
-    """
+    """`stddev` as a column of Spark."""
     mean = expected(attribute, column, conditional=conditional)
     alternatives_ = column_of(column)
     spread = F.aggregate(
@@ -173,19 +226,7 @@ def stddev(
 
 
 def quantile(attribute: str, q: float, column: str | Column = ALTERNATIVES) -> Column:
-    """The q-quantile of an attribute given that the tuple exists.
-
-    The smallest of the alternatives' values v with Pr(attribute ≤ v | exists) ≥ q.
-    q : in [0, 1]; 0 gives the smallest value, 1 the largest
-
-    Raises ValueError for q out of range.
-
-    >>> [round(row[0], 2) for row in uncertain.select(sf.quantile("celsius", 0.5)).collect()]
-    [19.81, 20.81, 22.81, 21.81]
-    """
-    _check_attribute(attribute)
-    if not isinstance(q, int | float) or not 0 <= q <= 1:
-        raise ValueError(f"`q` must lie in [0, 1]; got {q!r}")
+    """`quantile` as a column of Spark."""
     alternatives_ = column_of(column)
     ordered = F.array_sort(
         F.transform(
@@ -225,14 +266,6 @@ def compensated(acc: Column, term: Column) -> Column:
     larger = total + term
     lost = F.when(total >= term, (total - larger) + term).otherwise((term - larger) + total)
     return F.struct(larger.alias("total"), (acc["lost"] + lost).alias("lost"))
-
-
-def _check_attribute(attribute: Any) -> None:
-    if not isinstance(attribute, str):
-        raise TypeError(
-            f"`attribute` must be the name of an attribute of the alternatives, as text, like "
-            f"'speed'; got {attribute!r:.80}"
-        )
 
 
 def column_of(column: str | Column) -> Column:

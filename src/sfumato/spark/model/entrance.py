@@ -1,65 +1,52 @@
-"""Where users' arguments come in: what a call lacks, or has too much, is said in a sentence."""
+"""Calls with frames of Spark: other things are refused, and Spark's errors said in a sentence."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
-from sfumato.calls import check_call
 from sfumato.spark.model.declared_frame import DeclaredFrame, asked
 from sfumato.spark.model.spark_sentences import sentence
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A decorator of public functions.
+def call_with_frames(call: Callable[[], R], given: Mapping[str, Any], frames: Sequence[str]) -> R:
+    """Return what a public function gives for frames of Spark.
 
-    example : a call, for messages    frames : the arguments that must be Spark's frames
-    Calls that do not fit the signature, and other things than frames, raise a TypeError that says
-    what was expected, what came and what to write.
+    given : its arguments    frames : those that are frames, or frames by names
+    Raises TypeError for another frame, and ValueError for what Spark cannot resolve.
     """
-
-    def decorated(function: Callable[P, R]) -> Callable[P, R]:
-        signature, name = inspect.signature(function), f"sf.{function.__name__}"
-
-        @wraps(function)
-        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            check_call(signature, name, example, args, kwargs)
-            given = signature.bind(*args, **kwargs).arguments
-            for argument in frames:
-                require_frame(argument, given[argument])
-            try:
-                if any(isinstance(one, DeclaredFrame) for one in given.values()):
-                    return asked(lambda: function(*args, **kwargs))
-                return function(*args, **kwargs)
-            except AnalysisException as error:
-                said = sentence(error, given)
-                if said is None:
-                    raise
-                raise ValueError(said) from error
-
-        return checked
-
-    return decorated
+    for argument in frames:
+        several = given[argument]
+        if isinstance(several, Mapping):
+            for name, one in several.items():
+                require_frame(f"{argument}[{name!r}]", one)
+        else:
+            require_frame(argument, several)
+    try:
+        if any(isinstance(one, DeclaredFrame) for one in given.values()):
+            return asked(call)
+        return call()
+    except AnalysisException as error:
+        said = sentence(error, given)
+        if said is None:
+            raise
+        raise ValueError(said) from error
 
 
 def require_frame(argument: str, given: Any) -> None:
-    """Raise TypeError for what is no frame of Spark's."""
+    """Raise TypeError for anything but a frame of Spark."""
     if isinstance(given, DataFrame | DeclaredFrame) or _of_connect(given):
         return
     kind = f"{type(given).__module__.split('.')[0]}.{type(given).__name__}"
-    tabular = hasattr(given, "__arrow_c_stream__") or kind == "pandas.DataFrame"
-    hint = "make one with spark.createDataFrame, spark.read or spark.readStream"
-    if tabular:
-        hint = "make one with spark.createDataFrame, or take the function of sfumato.local"
-    raise TypeError(f"`{argument}` must be a DataFrame of Spark; got {kind}: {hint}")
+    raise TypeError(
+        f"`{argument}` must be a DataFrame of Spark, as others of this call are; got {kind}: make "
+        "one with spark.createDataFrame, spark.read or spark.readStream"
+    )
 
 
 def _of_connect(given: Any) -> bool:

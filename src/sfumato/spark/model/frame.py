@@ -76,6 +76,12 @@ class SparkFrame(Frame):
         array: Any = self.type(ALTERNATIVES)
         return array.elementType[name].dataType
 
+    def attribute_kind(self, name: str) -> Kind:
+        return kind_of(self.attribute_type(name))
+
+    def attribute_shown(self, name: str) -> str:
+        return self.attribute_type(name).simpleString()
+
     def type(self, name: str) -> DataType:
         return self.schema[name].dataType
 

@@ -4,17 +4,14 @@ On the way to an operator the columns of a frame are c0, c1, ... by position; on
 get their names, types and metadata again.
 """
 
-from collections.abc import Mapping, Sequence
-from copy import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import DataType, IntegerType, StructField, StructType
-
-from sfumato.tables.reading.naming import without
+from pyspark.sql.types import DataType
 
 
 def quoted(name: str) -> str:
@@ -63,57 +60,6 @@ class Result:
         return named(found, self.name, dict(self.metadata or {}))
 
 
-class Passed:
-    """Columns of a frame that pass through an operator within one struct<c0, c1, ...>.
-
-    schema : of the frame    names : which columns; none: the struct has one field, 0
-    """
-
-    def __init__(self, schema: StructType, names: Sequence[str]) -> None:
-        self.fields = [copy(schema[name]) for name in names]
-
-    @property
-    def names(self) -> list[str]:
-        """What the columns are called in the frame."""
-        return [f.name for f in self.fields]
-
-    @property
-    def type(self) -> StructType:
-        """The type of that struct."""
-        return self.named() if self.fields else StructType([StructField(fixed(0), IntegerType())])
-
-    def named(self, prefix: str = "c") -> StructType:
-        """The columns themselves, under fixed names, where an operator gives them one by one."""
-        fields = [StructField(f"{prefix}{i}", f.dataType) for i, f in enumerate(self.fields)]
-        return StructType(fields)
-
-    def results(
-        self, of: str | None = None, taken: Sequence[str] = (), prefix: str = "c"
-    ) -> list[Result]:
-        """The columns under their names again.
-
-        of : the struct column they are fields of; None: they are columns c0, c1, ...
-        prefix : instead of "c"
-        taken : names that other columns have; one of ours of that name gets a number behind it
-        """
-        outer = () if of is None else (of,)
-        return [
-            Result(name, (*outer, f"{prefix}{i}"), metadata=field.metadata)
-            for i, (name, field) in enumerate(
-                zip(without(self.names, taken), self.fields, strict=True)
-            )
-        ]
-
-    def renamed(self, of: str) -> Result:
-        """The struct column `of`, its fields under their names."""
-        # An operator may leave any field out, so that none is NOT NULL.
-        fields = [StructField(f.name, f.dataType, True, f.metadata) for f in self.fields]
-        return Result(of, (of,), StructType(fields or [StructField("col1", IntegerType())]))
-
-    def __len__(self) -> int:
-        return len(self.fields)
-
-
 def named(column: Column, name: str, metadata: dict[str, Any] | None = None) -> Column:
     """The column under a name, with metadata if there is any."""
     return column.alias(name, metadata=metadata) if metadata else column.alias(name)
@@ -136,3 +82,8 @@ def without_constraints(df: DataFrame) -> DataFrame:
     """
     valued = df.select("*", F.lit(0).alias("__value"))
     return valued.unpivot([*df.columns], ["__value"], "__name", "__value").select(*df.columns)
+
+
+def with_texts(df: DataFrame, texts: Mapping[str, str]) -> DataFrame:
+    """The frame with columns of constant texts before its own."""
+    return df.select(*(F.lit(text).alias(name) for name, text in texts.items()), "*")

@@ -22,12 +22,12 @@ from sfumato.tables.windows.query import extents_per_row, tumbling
 from sfumato.windows import LONGEST, Range
 
 
-def by_extent(df: DataFrame, order: str, window: Range) -> tuple[DataFrame, str, Range]:
+def by_extent(frame: SparkFrame, order: str, window: Range) -> tuple[DataFrame, str, Range]:
     """(rows, order, window): one row a tuple and extent it may be in, and the extents' window.
 
     Invalid tuples stay one row, without order. Raises ValueError or TypeError for what cannot be.
     """
-    frame, extents_of = SparkFrame(df), tumbling(window)
+    df, extents_of = frame.df, tumbling(window)
     kind = frame.attribute_type(order)
     if kind_of(kind) not in ("timestamp", "whole"):
         raise TypeError(

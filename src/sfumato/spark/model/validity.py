@@ -181,3 +181,9 @@ def _is_missing(value: Column, numeric: bool) -> Column:
         return value.isNull()
     infinite = F.abs(value.cast("double")) >= F.lit(float("inf"))  # NaN is greater still
     return value.isNull() | infinite
+
+
+def split_by(df: DataFrame, mark: str) -> tuple[DataFrame, DataFrame]:
+    """Return the rows where a column of truths is not true, and those where it is."""
+    marked = F.coalesce(F.col(mark), F.lit(False))
+    return df.where(~marked), df.where(marked)

@@ -18,14 +18,18 @@ from sfumato.spark.crossing import chunks
 from sfumato.spark.crossing.raw_rows import RawRows, raw_rows
 from sfumato.spark.model.arrow_types import arrow_schema
 from sfumato.spark.model.declared_frame import require_known
+from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import Result
+from sfumato.spark.model.outputs import answers_of, results_of
 from sfumato.spark.runtime.fuse import ChainPlan
 from sfumato.spark.runtime.invalid_row_warnings import warn_of_invalid_rows
 from sfumato.spark.runtime.lineage import GivenName, Input, Made, remember
 from sfumato.spark.state.buckets import run_buckets
 from sfumato.spark.static.whole_frames import answers_alone, run_whole
-from sfumato.tables.operator import ROW, TableConfig
+from sfumato.tables.operator import ROW
 from sfumato.tables.reading.chain import ChainConfig, Place
+from sfumato.tables.reading.job import Input as JobInput
+from sfumato.tables.reading.job import Job
 
 BUCKETS = 32  # enough to even out the work of 16 cores, few enough to share accesses to the state
 MOST_BUCKETS = 100_000
@@ -38,35 +42,20 @@ _NUMBERS: Counter[str] = Counter()  # of the operators of each kind so far
 _QUERY: ContextVar[tuple[str, Counter[str]] | None] = ContextVar("query", default=None)
 
 
-def run_operator(
-    inputs: Sequence[Input],
-    config: TableConfig,
-    answers: StructType,
-    results: Sequence[Result],
-    *,
-    metrics: str,
-    idle_timeout: int | None = None,
-    order: Sequence[str] | None = None,
-    late: bool = False,
-) -> DataFrame:
+def run_operator(job: Job) -> DataFrame:
     """Return the answers of an operator to one or several frames.
 
-    config : the operator's; `config.make()` has been tried on the driver
-    answers : the columns the operator gives, under fixed names
-    results : the columns of the result, made of those
-    metrics : name of the observed metrics; those of an input's invalid rows end in "_input", of
-        two inputs in "_left" and "_right"
-    idle_timeout : microseconds without rows after which `idle` is called; streams only
-    order : the columns of the one frame in whose order answers come, for operators that take them
-        in one step with this one; () : in none; None: no operator takes them so
-    late : rows that are marked late come among them, out of order
-
+    The metrics of an input's invalid rows end in "_input", of two inputs in "_left" and "_right".
     Nothing is started or collected. Of a stream of which rows may be invalid the session is given a
-    listener, once, which warns of them.
+    listener, once, which warns of them. Raises what the config has wrong.
     """
+    job.config.make()
+    answers, results = answers_of(job.outputs), results_of(job.outputs)
+    metrics, order = metrics_name(job.metrics, job.name), job.order
+    inputs = [_input(one) for one in job.inputs]
     spark = inputs[0].frame.sparkSession
     places = {of.name: _place(of, answers, spark) for of in results} if order is not None else {}
-    how = Made(inputs, config, metrics, idle_timeout, places, order, late)
+    how = Made(inputs, job.config, metrics, job.idle_timeout, places, order, job.late)
     plan = ChainPlan(how)
     buckets = bucket_count(spark)
     sides = raw_rows(plan.wanted(), buckets)
@@ -86,6 +75,12 @@ def run_operator(
     found = rows.select(*(of.column for of in results))
     remember(found, replace(how, together=plan.together, apart=plan.last.apart))
     return found
+
+
+def _input(one: JobInput) -> Input:
+    frame = one.frame
+    assert isinstance(frame, SparkFrame)
+    return Input(frame.df, one.reading, one.about, one.computed, one.bucket, one.light)
 
 
 def _place(result: Result, answers: StructType, spark: SparkSession) -> Place:

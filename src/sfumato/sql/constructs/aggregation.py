@@ -8,14 +8,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from sfumato.api.window_aggregate import aggregated, quantile_name, wanted
 from sfumato.limits import HOW_TO_RAISE
 from sfumato.near_misses import near
 from sfumato.spark.model.alternatives import total_probability
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.spark.model.uncertain_time import by_extent, true_extents
-from sfumato.spark.model.window_plan import WindowPlan, quantile_name
 from sfumato.spark.runtime.lineage import steps_of
-from sfumato.spark.window_aggregate import aggregated, wanted
 from sfumato.sql.constructs.aggregate_calls import (
     CALLS,
     Call,
@@ -279,17 +277,13 @@ class Aggregation(Answers):
         keeping = given.arguments()
 
         def build() -> DataFrame:
-            asked = wanted({name: text for text, name in self.names.items()})
-            levels = tuple(sorted(self.levels))
-            how: dict[str, Any] = {"quantiles": levels, "whole": True, **keeping}
-            if isinstance(window, Range) and uncertain:
-                df, order, tumbling = by_extent(frame.df, source.order[0], window)
-                plan = WindowPlan(
-                    SparkFrame(df), asked, tumbling, order, self.keys, None, self.most
-                )
-                return true_extents(aggregated(plan, placed=window, **how), window)
-            plan = WindowPlan(rows, asked, window, source.order, self.keys, None, self.most)
-            return aggregated(plan, members=members, **how)
+            asked = {name: text for text, name in self.names.items()}
+            how: dict[str, Any] = {"quantiles": tuple(sorted(self.levels)), "whole": True}
+            how |= {"members": members, **keeping}
+            answers: DataFrame = aggregated(
+                frame.df, asked, window, source.order, self.keys, None, self.most, **how
+            )
+            return answers
 
         clauses = self.block.clauses
         asked = Node(min(c.start for c in clauses), max(c.end for c in clauses))

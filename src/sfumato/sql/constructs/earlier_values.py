@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sfumato.spark.earlier_values import earlier_values
+from sfumato.api.earlier_values import earlier_values
 from sfumato.sql.explanation.wording import listed, per_key, span
 from sfumato.sql.plan.bracket import FORGET, NAMED, FunctionBracket
 from sfumato.sql.plan.nodes import Lines

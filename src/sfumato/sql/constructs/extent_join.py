@@ -5,11 +5,11 @@ from typing import Any
 
 from lark import Token
 
+from sfumato.api.extent_join import extent_join
+from sfumato.api.window_aggregate import window_aggregate
 from sfumato.duration import microseconds
-from sfumato.spark.extent_join import extent_join
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.runtime.lineage import Selection, remember_selected, steps_of
-from sfumato.spark.window_aggregate import window_aggregate
 from sfumato.sql.constructs.join_sides import joined_source, side_names
 from sfumato.sql.constructs.reorder import Reordered
 from sfumato.sql.constructs.similarity_join import equated, join_words

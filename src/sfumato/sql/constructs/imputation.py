@@ -7,8 +7,8 @@ from typing import Any
 
 from lark import Token
 
-from sfumato.spark.impute import impute_frame
-from sfumato.spark.model.imputation import Dependency, Imputation
+from sfumato.api.imputation import Dependency, Imputation
+from sfumato.api.impute import impute_frame
 from sfumato.sql.plan.block import Block
 from sfumato.sql.plan.bracket import NAMED
 from sfumato.sql.plan.construct import TableClause

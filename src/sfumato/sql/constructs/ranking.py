@@ -10,9 +10,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from sfumato.api.top_k import top_k
 from sfumato.queries import Top
 from sfumato.spark.runtime.lineage import steps_of
-from sfumato.spark.top_k import top_k
 from sfumato.sql.constructs.grouping import grouped_by
 from sfumato.sql.constructs.ranked import Ranked, is_controlled
 from sfumato.sql.plan.block import Block

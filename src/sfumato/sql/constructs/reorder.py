@@ -5,8 +5,8 @@ from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812
 
+from sfumato.api.reorder import reorder
 from sfumato.spark.model.figures import row_bytes
-from sfumato.spark.reorder import reorder
 from sfumato.sql.explanation.wording import listed, per_key, percent, size, span
 from sfumato.sql.plan.bracket import FORGET, NAMED, OF_OPERATORS, Bracket, Window
 from sfumato.sql.plan.given import Given

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sfumato.api.similarity_join import similarity_join
 from sfumato.near_misses import near
 from sfumato.spark.runtime.lineage import steps_of
-from sfumato.spark.similarity_join import similarity_join
 from sfumato.sql.constructs.count_windows import RowsWindow, join_window
 from sfumato.sql.constructs.imputation import agreed, imputed
 from sfumato.sql.constructs.join_sides import joined_source, side_names

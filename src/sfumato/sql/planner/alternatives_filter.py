@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sfumato.spark.where import where
+from sfumato.api.where import where
 from sfumato.sql.plan.block import Block
 from sfumato.sql.plan.measures import Measures, outside_measures
 from sfumato.sql.plan.nodes import Where, at

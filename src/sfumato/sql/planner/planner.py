@@ -14,8 +14,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from sfumato.spark.model.declared_frame import DeclaredFrame
-from sfumato.spark.model.imputation import without_data
 from sfumato.spark.model.outside_text import is_trusted, query_for_spark
+from sfumato.spark.model.repository import without_data
 from sfumato.spark.runtime.lineage import remember_selected
 from sfumato.sql.constructs.registered import CONSTRUCTS
 from sfumato.sql.explanation.describe import explained

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from sfumato.duration import microseconds
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.tables.disorder.reorder import EVENT, ReorderTableConfig
-from sfumato.tables.reading.controlled import ARRIVED, MARKS, ORDERED, controlled_by
+from sfumato.tables.operator import ROW
+from sfumato.tables.reading.controlled import ARRIVED, MARKS, ORDERED, controlled_by, with_roles
 from sfumato.tables.reading.forgetting import forget_after_of
 from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.input import Cells, Column, Reading, Ties
+from sfumato.tables.reading.outputs import TRUTH, Output, passed
 
 
 class ReorderQuery:
@@ -73,15 +76,25 @@ class ReorderQuery:
             forget_after=forget_after_of(self.frame, self.arrival, self.keys, forget_after),
         )
 
-    def said(self, config: ReorderTableConfig) -> dict[str, str]:
-        """What the column `punctuation` says of the order of the rows."""
-        forgets = config.forget_after is not None
-        return controlled_by(self.keys, self.event, forgets, bool(self.sources))
+    def outputs(self, config: ReorderTableConfig) -> list[Output]:
+        """Return the columns of the result.
 
-    def roles(self, name: str) -> list[str]:
-        """The roles in which the controller reads a column: see `with_roles`."""
+        Their metadata says in which roles the controller reads a column, that of `punctuation`
+        what it says of the order of the rows.
+        """
         read = {ORDERED: self.event, ARRIVED: self.arrival}
-        return [role for role, column in read.items() if column == name]
+        columns = []
+        for column in passed(self.frame, self.passed, ROW):
+            roles = [role for role, name in read.items() if name == column.name]
+            columns.append(replace(column, metadata=with_roles(column.metadata or {}, roles)))
+        forgets = config.forget_after is not None
+        said = controlled_by(self.keys, self.event, forgets, bool(self.sources))
+        kind = self.frame.type(self.event)
+        return [
+            *columns,
+            Output("late", ("late",), TRUTH, default=False),
+            Output("punctuation", ("punctuation",), kind, said),
+        ]
 
 
 def require_marked(frame: Frame) -> None:

@@ -9,11 +9,13 @@ from datetime import timedelta
 from sfumato.operators.imputation.discovery import MOST_TOLD, NothingDiscovered
 from sfumato.tables.disorder.released import ARRIVAL
 from sfumato.tables.imputation.earlier_values import EarlierValuesTableConfig
+from sfumato.tables.operator import ROW
 from sfumato.tables.reading.controlled import ARRIVED, MARKS
 from sfumato.tables.reading.forgetting import forget_after_of
-from sfumato.tables.reading.frame import NUMBERS, Frame
+from sfumato.tables.reading.frame import ADDED, NUMBERS, Frame
 from sfumato.tables.reading.input import Cells, Column, Doubles, Reading, Ties, marks_of
 from sfumato.tables.reading.names import names
+from sfumato.tables.reading.outputs import NUMBER, Output, passed
 from sfumato.tables.reading.shared_rows import calls_from_user
 from sfumato.tables.scope import scope_of
 
@@ -74,6 +76,14 @@ class EarlierValuesQuery:
             values += [*marks_of(MARKS), (ARRIVAL, Column(self.arrival))]
         passed, tie = tuple(self.frame.columns), Ties(self.frame.tied)
         return Reading(passed, (self.order,), tuple(self.keys), tuple(values), tie=tie)
+
+    @property
+    def outputs(self) -> list[Output]:
+        """The columns of the result."""
+        added = [
+            Output(name, (fixed,), NUMBER, {ADDED: "true"}) for fixed, name in self.added.items()
+        ]
+        return [*passed(self.frame, self.frame.columns, ROW), *added]
 
     def config(self, forget_after: str | timedelta | float | None) -> EarlierValuesTableConfig:
         """The operator's configuration."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Generic, TypeVar
 
 from sfumato.duration import microseconds
 from sfumato.tables.joins.extent_join import ExtentJoinTableConfig
@@ -13,13 +12,13 @@ from sfumato.tables.reading.forgetting import check_keys
 from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.input import Alternatives, Cells, Column, Reading
 from sfumato.tables.reading.names import names
+from sfumato.tables.reading.outputs import NUMBER, Output, Part, pairs_of, row_of
+from sfumato.tables.reading.shared_rows import PAIRS, SHARED
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.scope import joined_scope
 
-F = TypeVar("F", bound=Frame)
 
-
-class ExtentJoinQuery(Generic[F]):
+class ExtentJoinQuery:
     """Both frames of `extent_join`, the keys of each, and the attributes `on`, checked.
 
     Raises ValueError for frames without extents, or that lack attributes.
@@ -27,7 +26,7 @@ class ExtentJoinQuery(Generic[F]):
 
     def __init__(
         self,
-        frames: Sequence[F],
+        frames: Sequence[Frame],
         key: str | Sequence[str] | None,
         on: str | Sequence[str] | None,
         within: float | None,
@@ -60,6 +59,25 @@ class ExtentJoinQuery(Generic[F]):
         values += [(ALTERNATIVES, Alternatives())] if self.attributes else []
         passed, key = tuple(self.frames[side].columns), tuple(self.keys[side])
         return Reading(passed, key=key, values=tuple(values), tie=None)
+
+    @property
+    def outputs(self) -> list[Output]:
+        """The columns of the result."""
+        left = self.frames["left"]
+        found = [Output("window", ("window",), left.type("window"), left.metadata("window"))]
+        for side, frame in self.frames.items():
+            found.append(Output(side, (side,), row_of(frame, frame.columns)))
+        if self.attributes:
+            pairs = pairs_of(
+                *(
+                    [Part(f"{side}_{a}", frame.attribute_type(a)) for a in frame.attributes]
+                    for side, frame in self.frames.items()
+                )
+            )
+            said = {SHARED: PAIRS}
+            found.append(Output(ALTERNATIVES, (ALTERNATIVES,), pairs, said))
+            found.append(Output("probability", ("probability",), NUMBER, said))
+        return found
 
     def config(self, forget_after: str | timedelta | None) -> ExtentJoinTableConfig:
         """The operator's configuration."""

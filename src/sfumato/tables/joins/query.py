@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 from sfumato.duration import microseconds
 from sfumato.limits import MAX_ALTERNATIVES
@@ -13,7 +13,7 @@ from sfumato.operators.arguments import flag
 from sfumato.operators.joins.join_window import Window, pair_of
 from sfumato.tables.imputation.arguments import ImputationArguments
 from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
-from sfumato.tables.joins.join import SIDES, JoinTableConfig
+from sfumato.tables.joins.join import ALTERNATIVES, SIDES, JoinTableConfig
 from sfumato.tables.joins.metric import distance_of, finite
 from sfumato.tables.joins.self_join import SelfJoinTableConfig
 from sfumato.tables.joins.sharing import tasks_for, tasks_of
@@ -22,9 +22,8 @@ from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
 from sfumato.tables.reading.forgetting import forget_after_of
 from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.names import names
-from sfumato.tables.reading.shared_rows import warn_of_shared
-
-S = TypeVar("S", bound=JoinSide)
+from sfumato.tables.reading.outputs import NUMBER, TEXT, Output, pairs_of, row_of
+from sfumato.tables.reading.shared_rows import PAIRS, SHARED, warn_of_shared
 
 
 @dataclass(eq=False)
@@ -57,7 +56,7 @@ class JoinQuery:
         if self.imputation is not None:
             self._check_imputation(self.imputation)
 
-    def sides(self, make: Callable[..., S], *frames: Frame) -> list[S]:
+    def sides(self, *frames: Frame) -> list[JoinSide]:
         """Both sides, of two frames, or of one that is joined with itself."""
         self.max_alternatives = frames[0].max_alternatives
         if self.imputation is not None:
@@ -69,7 +68,21 @@ class JoinQuery:
         given = (self.attributes, self.order, self.key)
         for frame in frames:
             warn_of_shared("self_join" if len(frames) == 1 else "similarity_join", frame.shared())
-        return [make(frames[i % len(frames)], side, *given, **how) for i, side in enumerate(SIDES)]
+        return [
+            JoinSide(frames[i % len(frames)], side, *given, **how) for i, side in enumerate(SIDES)
+        ]
+
+    def outputs(self, sides: Sequence[JoinSide]) -> list[Output]:
+        """Return the columns of the result."""
+        said = {SHARED: PAIRS}
+        found = [Output(s.name, (s.name,), row_of(s.frame, s.passed)) for s in sides]
+        found.append(Output("probability", ("probability",), NUMBER, said))
+        if self.alternatives:
+            pairs = pairs_of(*(side.fields for side in sides))
+            found.append(Output(ALTERNATIVES, (ALTERNATIVES,), pairs, said))
+        if self.output == "changes":
+            found.append(Output("change", ("change",), TEXT))
+        return found
 
     def config(
         self, sides: Sequence[JoinSide], idle_timeout: str | timedelta | None

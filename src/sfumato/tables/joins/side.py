@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from sfumato.tables.joins.metric import PLAIN, Metric
 from sfumato.tables.reading.controlled import MARKS
-from sfumato.tables.reading.frame import Frame
+from sfumato.tables.reading.frame import NUMBERS, Frame
 from sfumato.tables.reading.input import Cells, Doubles, Reading, Rule, Samples, Ties, marks_of
+from sfumato.tables.reading.outputs import NUMBER, Part
 from sfumato.tables.reading.tuples import ALTERNATIVES
 
 
@@ -55,7 +56,7 @@ class JoinSide:
                 f"they have {self.attributes}"
             )
         self.points = self.on if frame.uncertain else frame.resolved(f"on{of}", self.on)
-        self.check_points(f"on{of}")
+        self._check_points(f"on{of}")
         self.bounds = metric.bounds(self.points)
         if timed and not (len(self.orders) == 1 and frame.is_time(self.orders[0])):
             kinds = ", ".join(map(frame.shown, self.orders))
@@ -71,8 +72,29 @@ class JoinSide:
             self.imputed = frame.resolved(f"impute, for {called}", list(imputed))
         self.passed = [column for column in frame.columns if column != ALTERNATIVES]
 
-    def check_points(self, argument: str) -> None:
-        """Raise TypeError for attributes that are no numbers."""
+    def _check_points(self, argument: str) -> None:
+        """Raise TypeError for attributes that are not numbers."""
+        if not self.frame.uncertain:
+            self.frame.require_numbers(argument, self.points)
+            return
+        for name in self.points:
+            if self.frame.attribute_kind(name) not in (*NUMBERS, "truth", "timestamp"):
+                raise TypeError(
+                    f"`{argument}`: attribute `{name}` must be of numbers; it is "
+                    f"{self.frame.attribute_shown(name)}: cast it before"
+                )
+
+    @property
+    def fields(self) -> list[Part]:
+        """The fields of this side's attributes in the alternatives of a pair."""
+        found = []
+        for i, attribute in enumerate(self.attributes):
+            near = attribute in self.on
+            fixed = f"on{self.on.index(attribute)}" if near else f"a{i}"
+            kind = NUMBER if near else self.frame.attribute_type(attribute)
+            fixed = attribute if self.imputed is not None else fixed
+            found.append(Part(f"{self.name}_{attribute}", kind, f"{self.name}_{fixed}"))
+        return found
 
     def _require_plain(self, called: str) -> None:
         for taken in (ALTERNATIVES, "existence"):

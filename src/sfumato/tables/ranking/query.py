@@ -14,7 +14,9 @@ from sfumato.queries import Top, direction, registered
 from sfumato.tables.ranking.top_k import TopKTableConfig
 from sfumato.tables.reading.controlled import MARKS
 from sfumato.tables.reading.forgetting import forget_after_of
-from sfumato.tables.reading.frame import Frame
+from sfumato.tables.reading.outputs import NUMBER, TEXT, WHOLE, Output, passed, row_of
+from sfumato.tables.reading.queried_frame import QueriedFrame
+from sfumato.tables.reading.shared_rows import RANKED, SHARED
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.windows.query import WindowQuery
 from sfumato.tables.windows.wanted import Wanted
@@ -50,7 +52,7 @@ class RankingQuery(WindowQuery):
     @classmethod
     def asked(
         cls,
-        frame: Frame,
+        frame: QueriedFrame,
         queries: Top | int | Sequence[Top | int],
         by: str,
         ascending: bool | None,
@@ -129,6 +131,22 @@ class RankingQuery(WindowQuery):
         return {
             of: self.frame.one(f"{of}s", name) for of, name in named.items() if name is not None
         }
+
+    def answers(self) -> list[Output]:
+        """Return the columns of the result."""
+        kinds = {
+            "query": TEXT, "k": WHOLE, "time": self.time_type, "rank": WHOLE, "score": NUMBER,
+            "probability": NUMBER, "row": row_of(self.frame, self.row(members=False)),
+            "answered": self.time_type,
+        }  # fmt: skip
+        if "stream" in self.others:
+            kinds["stream"] = self.frame.type(self.others["stream"])
+        found = passed(self.frame, self.keys, prefix="key")
+        for name in ANSWER:
+            if name in kinds:
+                said = {SHARED: RANKED} if name == "probability" else None
+                found.append(Output(name, (name,), kinds[name], said))
+        return found
 
     @property
     def of_rows(self) -> bool:

@@ -11,6 +11,7 @@ from sfumato.tables.reading.digits import warn_of_digits
 from sfumato.tables.reading.names import meant
 from sfumato.tables.reading.shared_rows import SHARED, independence
 from sfumato.tables.reading.tuples import ALTERNATIVES
+from sfumato.tables.reading.types import Kind
 
 TIMES = ("timestamp", "timestamp_ntz", "whole")
 NUMBERS = ("whole", "number")
@@ -57,6 +58,18 @@ class Frame(Order):
     @abstractmethod
     def shown(self, name: str) -> str:
         """The type of a column, as errors show it."""
+
+    @abstractmethod
+    def attribute_type(self, name: str) -> Any:
+        """The type of an attribute of the alternatives."""
+
+    @abstractmethod
+    def attribute_kind(self, name: str) -> Kind:
+        """Of which kind the values of an attribute are."""
+
+    @abstractmethod
+    def attribute_shown(self, name: str) -> str:
+        """The type of an attribute, as errors show it."""
 
     @abstractmethod
     def is_groupable(self, name: str) -> bool:

@@ -39,7 +39,7 @@ def attributes_in(schema: pa.Schema) -> list[str]:
     if not is_list(kind) or "prob" not in names:
         raise TypeError(
             f"column `{ALTERNATIVES}` must be list<struct<prob: double, ATTR: double, ...>>; got "
-            f"{kind}: make it with sfumato.local.alternatives"
+            f"{kind}: make it with sf.alternatives"
         )
     return [name for name in names if name != "prob"]
 

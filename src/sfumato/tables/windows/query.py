@@ -1,29 +1,31 @@
 """What a window aggregate is asked for, and the configuration that follows, whatever holds rows."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
 from typing import Any, ClassVar
 
 from sfumato.limits import check_alternatives
-from sfumato.tables.reading.controlled import MARKS
+from sfumato.tables.reading.controlled import MARKS, controlled_by
 from sfumato.tables.reading.digits import warn_of_digits
 from sfumato.tables.reading.forgetting import forget_after_of
-from sfumato.tables.reading.frame import Frame
+from sfumato.tables.reading.frame import ADDED
 from sfumato.tables.reading.input import Cells, Column, Probabilities, Reading, Rule, Ties, marks_of
+from sfumato.tables.reading.outputs import NUMBER, WHOLE, ListOf, Output, Part, Struct, passed
+from sfumato.tables.reading.queried_frame import Computation, QueriedFrame
 from sfumato.tables.reading.shared_rows import SHARED, WINDOWS, warn_of_shared
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.scope import check_order, scope_of
 from sfumato.tables.windows.extents import ExtentTableConfig
+from sfumato.tables.windows.results import quantile_name
 from sfumato.tables.windows.wanted import Wanted
 from sfumato.tables.windows.window_aggregate import RowWindowTableConfig
 from sfumato.windows import Delta, Range, Rows
 
 
 @dataclass(frozen=True)
-class WindowQuery(ABC):
+class WindowQuery:
     """The query over a frame; checks what the arguments name.
 
     wanted : the aggregates    the others : see `window_aggregate`
@@ -32,7 +34,7 @@ class WindowQuery(ABC):
 
     scored: ClassVar[bool] = False  # whether a NULL value makes its row an invalid one
 
-    frame: Frame
+    frame: QueriedFrame
     wanted: list[Wanted]
     window: Rows | Range | Delta
     order: str | Sequence[str]
@@ -47,7 +49,10 @@ class WindowQuery(ABC):
         frame.require_tuples(self.existence)
         if not isinstance(self.window, Range):
             frame.require_described()
-        self.check_expressions()
+        for text, argument in self.arguments.items():
+            frame.expressions.check(argument, text)
+        if self.existence is not None:
+            frame.require_numbers("existence", [frame.one("existence", self.existence)])
         object.__setattr__(self, "wanted", [self._of_numbers(w) for w in self.wanted])
         if not isinstance(self.window, Rows | Range | Delta):
             raise TypeError(f"`window` must be sf.Rows, sf.Range or sf.Delta; got {self.window!r}")
@@ -70,17 +75,14 @@ class WindowQuery(ABC):
         self._check_results(members=False)
         warn_of_shared(self.called, self.shared)
 
-    @abstractmethod
-    def check_expressions(self) -> None:
-        """Raise for expressions that cannot be computed."""
-
-    @abstractmethod
-    def not_a_number(self, expression: str) -> str | None:
-        """Return the type of an expression, as errors show it; None for numbers."""
-
-    @abstractmethod
-    def more_digits(self, expression: str) -> str | None:
-        """Return the type of an expression whose values a double may round; else None."""
+    @property
+    def arguments(self) -> dict[str, str]:
+        """What errors call each expression of an aggregate."""
+        return {
+            w.expression: f"aggregates[{w.name!r}]" if w.name else "by"
+            for w in self.wanted
+            if w.expression is not None
+        }
 
     def _of_numbers(self, w: Wanted) -> Wanted:
         """Return an aggregate of numbers: of other values, a count of those that are not NULL.
@@ -92,7 +94,7 @@ class WindowQuery(ABC):
         argument, of = "`by`", ""
         if w.name:
             argument, of = f"`aggregates[{w.name!r}]`", f" for {w.function}"
-        kind = self.not_a_number(w.expression)
+        kind = self.frame.expressions.not_a_number(w.expression)
         if w.function == "count":
             text = w.expression
             return w if kind is None else replace(w, expression=f"({text}) = ({text})")
@@ -100,7 +102,7 @@ class WindowQuery(ABC):
             raise TypeError(
                 f"{argument}: `{w.expression}` must be of numbers{of}; it is {kind}: cast it before"
             )
-        digits = self.more_digits(w.expression)
+        digits = self.frame.expressions.more_digits(w.expression)
         if digits is not None:
             warn_of_digits(argument, w.expression, digits)
         return w
@@ -235,10 +237,15 @@ class WindowQuery(ABC):
             given.append(self.window.on)
         return list(dict.fromkeys(given))
 
-    @property
-    @abstractmethod
-    def value_cells(self) -> Sequence[Cells]:
+    @cached_property
+    def _computation(self) -> Computation:
         """How the values of each of `expressions` are read."""
+        return self.frame.expressions.computation(self.expressions, self.arguments)
+
+    @property
+    def computed(self) -> Mapping[str, Any]:
+        """Columns that only the frame's engine computes, with their types: see `Input`."""
+        return self._computation.columns
 
     def reading(self, members: bool = False, without_order: str = "") -> Reading:
         """How the operator reads the frame.
@@ -247,7 +254,7 @@ class WindowQuery(ABC):
         """
         existence = self.existence_column
         values: list[tuple[str, Cells]] = [("prob", Probabilities(existence))]
-        values += [(f"value{i}", cells) for i, cells in enumerate(self.value_cells)]
+        values += [(f"value{i}", cells) for i, cells in enumerate(self._computation.cells)]
         values += marks_of(self.marks)
         values += [(fixed, Column(name)) for fixed, name in self.others.items()]
         rule = Rule(
@@ -279,6 +286,48 @@ class WindowQuery(ABC):
         of_extents = ["window", "held", "punctuation", "late"]
         own = of_extents if isinstance(self.window, Range) else ["held"]
         return own if self.distribution is None else [*own, "accuracy"]
+
+    @property
+    def time_type(self) -> Any:
+        """The type of the answers' times."""
+        return WHOLE if self.time == "long" else self.frame.type(self.orders[0])
+
+    def outputs(self, settings: RowWindowTableConfig | ExtentTableConfig) -> list[Output]:
+        """Return the columns of the result."""
+        whole, time = settings.whole, self.time_type
+        added = [name for name in self.added if name != "accuracy" or not whole]
+        prefix = "c" if self.of_rows or settings.members else "key"
+        found = passed(self.frame, self.passed(settings.members), prefix=prefix, taken=added)
+        extent = Struct((Part("start", time), Part("end", time)))
+        kinds = {"window": extent, "held": WHOLE, "punctuation": time, "late": WHOLE}
+        said: dict[str, Any] = {"held": {ADDED: "true"}}
+        said["window"] = controlled_by(self.in_order_within)
+        for name, kind in kinds.items():
+            if name in added:
+                found.append(Output(name, (name,), kind, said.get(name)))
+        of_results = {ADDED: "true", **self.said_of_results}
+        for i, w in enumerate(self.wanted):
+            kind = self._result(self.field(w), settings)
+            found.append(Output(w.name, (f"result{i}",), kind, of_results))
+        if "accuracy" in added:
+            parts = Struct((Part("moved", NUMBER), Part("error", NUMBER)))
+            named = [Part(w.name, parts, f"result{i}") for i, w in enumerate(self.wanted)]
+            found.append(Output("accuracy", ("accuracy",), Struct((*named,)), {ADDED: "true"}))
+        return found
+
+    def _result(self, field: str, settings: RowWindowTableConfig | ExtentTableConfig) -> Any:
+        """Return the type of a result; `field` : what a distribution's values are called."""
+        spread = self.distribution is not None
+        if spread and not settings.whole:
+            return ListOf(Struct((Part("prob", NUMBER), Part(field, NUMBER, "value"))))
+        names = ["mean", "stddev", "existence", *map(quantile_name, settings.quantiles)]
+        parts = [Part(name, NUMBER) for name in names]
+        if spread:
+            pairs = ListOf(Struct((Part("prob", NUMBER), Part("value", NUMBER))))
+            parts += [Part("alternatives", pairs), Part("moved", NUMBER)]
+        if spread or settings.quantiles:
+            parts.append(Part("error", NUMBER))
+        return Struct((*parts,))
 
     def settings(
         self,

@@ -1,0 +1,150 @@
+"""How missing attributes are imputed: the configuration, and its repository made ready."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sfumato.api.calls import is_of_spark
+from sfumato.api.frames import frame_of, in_memory
+from sfumato.calls import checks_call
+from sfumato.memory.frame import ArrowFrame
+from sfumato.memory.repository import is_table, read_parquet, rows_of
+from sfumato.operators.imputation.dependency import Dependency as Dependency
+from sfumato.operators.imputation.imputer import Imputer
+from sfumato.tables.imputation.arguments import ImputationArguments
+from sfumato.tables.imputation.few_rows import warn_of_few_rows
+from sfumato.tables.reading.frame import Frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sfumato.spark.model.repository import PreparedRepository
+
+
+@checks_call('sf.Imputation("complete.parquet", "a -> b : 0.05 -> 0.1", ["b"])')
+@dataclass(frozen=True, eq=False)
+class Imputation(ImputationArguments):
+    """Imputation of missing attributes from a complete repository: the arguments of `sf.impute`.
+
+    repository : a static DataFrame, a pandas, Polars or Arrow table, the path of Parquet data (a
+        Path, or a text with a slash or ending in .parquet), or the name of a table of Spark. It
+        needs the attributes and all determinants, as
+        numbers; rows of it that lack one of them are not used
+    dependencies : `sf.Dependency` or their texts, like "humidity -> temperature : 0.05 -> 0.1";
+        epsilons are of scaled attributes
+    attributes : the attribute(s) to impute, which the alternatives have; the determinants may be
+        other columns
+    joint : take several missing attributes of an object from the same rows of the repository,
+        which keeps their correlation
+    max_alternatives : at most so many for one object, values merged; None: 1,024 where several
+        attributes are missing ("plain": 10,000), else 10,000. Below 100 for two missing
+        attributes, 1,000 for three, "calibrated" takes them from the same rows, too: independent
+        ones would keep fewer than ten values each
+    fallback : where no dependency has donors: "marginal", the attribute's distribution in the
+        repository; "reject", the row has no alternatives, and `imputed_by` says why
+    scaling : {name: (shift, span)}: scaled = (value - shift) / span; by default, and for names
+        not given, minimum and extent in the repository
+    method : "calibrated", the default: a value lies in a range of probability p in a share p of
+        the cases; "plain": the donors of the first combination of dependencies that has any, as
+        they are (see `sfumato.Imputer`)
+    least_donors : fewer donors do not count; None: 20 for "calibrated", 1 for "plain"
+
+    Raises ValueError or TypeError for what is wrong without looking at the repository.
+    """
+
+    repository: Any
+
+    def __post_init__(self) -> None:
+        check_repository(self.repository)
+        super().__post_init__()
+
+    @cached_property
+    def imputer(self) -> Imputer:
+        """The imputer over the repository, for tables in memory; made once.
+
+        Raises ValueError or TypeError for a repository that does not have what is needed.
+        """
+        imputer = self.settings.make(self._rows(repository_frame(self.repository, of_spark=False)))
+        warn_of_few_rows(imputer)
+        return imputer
+
+    def prepare(self, spark: SparkSession) -> PreparedRepository:
+        """Read the repository, whole, into this process, and prepare it for frames of Spark: once
+        for this object, and again where something new stands at its path.
+
+        Cost: the rows of the repository in memory, and O(D N log N) for N of them.
+        Raises ValueError or TypeError for a repository that does not have what is needed.
+        """
+        from sfumato.spark.model.repository import prepared
+
+        known = self.__dict__.get("_prepared")
+
+        def frame() -> Frame:
+            return repository_frame(self.repository, of_spark=True, spark=spark)
+
+        found = prepared(self.settings, self.repository, frame, known, lambda: self._rows(frame()))
+        self.__dict__["_prepared"] = found
+        return found
+
+    def prepared(self, frame: Frame) -> bytes:
+        if in_memory(frame):
+            return self.imputer.to_bytes()
+        spark: Any = frame
+        return self.prepare(spark.df.sparkSession).data
+
+    def _rows(self, frame: Frame) -> pa.Table:
+        """The columns of the repository that are needed, as doubles."""
+        names = self.settings.names
+        frame.require_numbers("repository", names)
+        if isinstance(frame, ArrowFrame):
+            return rows_of(frame, names)
+        from sfumato.spark.model.repository import arrow_of
+
+        spark: Any = frame
+        return arrow_of(spark.df, names)
+
+
+def check_repository(repository: Any) -> None:
+    """Raise TypeError or ValueError unless it can be read as a repository."""
+    if isinstance(repository, str | Path):
+        if not str(repository).strip():
+            raise ValueError("`repository` must be a path or a table's name; got an empty text")
+        return
+    if is_of_spark(repository):
+        from sfumato.spark.model.repository import require_static
+
+        require_static(repository)
+    elif not is_table(repository):
+        raise TypeError(
+            "`repository` must be a static DataFrame, a pandas, Polars or Arrow table, a Parquet "
+            f"path or a table's name; got {type(repository).__module__.split('.')[0]}."
+            f"{type(repository).__name__}"
+        )
+
+
+def repository_frame(
+    repository: Any, *, of_spark: bool | None = None, spark: SparkSession | None = None
+) -> Frame:
+    """Return the frame of a repository.
+
+    of_spark : whether Spark reads what is at a path; None: where a session is active
+    """
+    check_repository(repository)
+    if not isinstance(repository, str | Path):
+        return frame_of(repository, "repository")
+    if of_spark is None and "pyspark.sql" in sys.modules:
+        from pyspark.sql import SparkSession
+
+        spark = SparkSession.getActiveSession()
+    if spark is None:
+        return read_parquet(repository)
+    from sfumato.spark.model.frame import SparkFrame
+    from sfumato.spark.model.repository import read
+
+    return SparkFrame(read(repository, spark))

@@ -1,0 +1,31 @@
+"""The functions that take tables in memory, under one name: `import sfumato.local as sl`.
+
+They are those of the package itself, which take frames of Spark as well.
+"""
+
+from sfumato.api.alternatives import alternatives as alternatives
+from sfumato.api.alternatives import existence as existence
+from sfumato.api.alternatives import expected as expected
+from sfumato.api.alternatives import quantile as quantile
+from sfumato.api.alternatives import samples as samples
+from sfumato.api.alternatives import stddev as stddev
+from sfumato.api.discovery import discover_dependencies as discover_dependencies
+from sfumato.api.earlier_values import earlier_values as earlier_values
+from sfumato.api.extent_join import extent_join as extent_join
+from sfumato.api.imputation import Imputation as Imputation
+from sfumato.api.impute import impute as impute
+from sfumato.api.reorder import reorder as reorder
+from sfumato.api.reorder import split_late as split_late
+from sfumato.api.similarity_join import join_streams as join_streams
+from sfumato.api.similarity_join import self_join as self_join
+from sfumato.api.similarity_join import similarity_join as similarity_join
+from sfumato.api.top_k import top_k as top_k
+from sfumato.api.validity import checked as checked
+from sfumato.api.validity import rejected as rejected
+from sfumato.api.validity import split_invalid as split_invalid
+from sfumato.api.where import where as where
+from sfumato.api.window_aggregate import window_aggregate as window_aggregate
+from sfumato.memory.counters import counters as counters
+from sfumato.tables.imputation.few_rows import FewRowsWarning as FewRowsWarning
+from sfumato.tables.reading.invalid_rows import InvalidRowsWarning as InvalidRowsWarning
+from sfumato.tables.reading.shared_rows import IndependenceWarning as IndependenceWarning

@@ -1,0 +1,295 @@
+"""The uncertain tuple as an Arrow column: how it is made, and numbers off its alternatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.error_points import standard_points
+from sfumato.limits import alternatives_bound_in_memory, check_alternatives
+from sfumato.memory.columns import array_of, field_of, folded, lists_of
+from sfumato.memory.frame import frame_of
+from sfumato.operators.arrays import offsets_of
+from sfumato.operators.laws.poisson_binomial import EXCESS, ROUNDED
+from sfumato.tables.arrow import as_array, fields_of
+from sfumato.tables.reading.expressions import found
+from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
+from sfumato.tables.reading.types import as_doubles, floats_of, is_list, lengths_of
+from sfumato.tables.reading.wanted_values import WANTED_PROB, wanted_values
+
+
+def alternatives(
+    values: Any,
+    prob: Any = None,
+    attributes: str | Sequence[str] | None = None,
+    *,
+    points: bool = False,
+    normalize: bool = False,
+) -> pa.Array:
+    """`alternatives` as an Arrow array."""
+    named = [attributes] if isinstance(attributes, str) else list(attributes or ("value",))
+    if attributes is not None and not attributes:
+        raise ValueError("`attributes` must name at least one attribute; got none")
+    field = "prob" if prob is None else prob if isinstance(prob, str) else None
+    several = None if attributes is None or isinstance(attributes, str) else named
+    wanted = wanted_values(field, several, points)
+    given = lists_of("values", values, wanted)
+    if field is not None:
+        return _as_they_are(given, field, None if attributes is None else named, normalize)
+    weights = lists_of("prob", prob, WANTED_PROB)
+    if len(given) != len(weights):
+        raise ValueError(
+            f"`values` and `prob` must have as many rows; got {len(given)} and {len(weights)}"
+        )
+    lacking = given.is_null().to_numpy(False) | weights.is_null().to_numpy(False)
+    sizes = np.maximum(lengths_of(given), lengths_of(weights))
+    sizes[lacking] = 0
+    elements = _padded(given, sizes)
+    if not _fits(elements.type, several, points):
+        raise TypeError(f"{wanted}; got {given.type}")
+    if pa.types.is_nested(weights.type.value_type):
+        raise TypeError(f"{WANTED_PROB}; got {weights.type}")
+    columns = {"prob": as_doubles(_padded(weights, sizes), "`prob`")}
+    for i, name in enumerate(named):
+        part = elements
+        if points:
+            part = _coordinate(elements, i)
+        elif several is not None:
+            part = field_of(elements, name)
+        columns[name] = as_doubles(part, f"`values`: `{name}`")
+    return _summing_to_one(columns, sizes, lacking, normalize)
+
+
+def _fits(kind: pa.DataType, several: Sequence[str] | None, points: bool) -> bool:
+    """Whether values of a type are what `alternatives` is to take apart, or to take as numbers."""
+    if points:
+        return is_list(kind)
+    return not pa.types.is_nested(kind) if several is None else pa.types.is_struct(kind)
+
+
+def _as_they_are(
+    given: pa.Array, field: str, wanted: Sequence[str] | None, normalize: bool
+) -> pa.Array:
+    """Alternatives of structs: `field` is the probability, other ones the attributes (`wanted`)."""
+    lacking, sizes = given.is_null().to_numpy(False), lengths_of(given)
+    flat = given.flatten()
+    if not pa.types.is_struct(flat.type):
+        raise TypeError(f"{wanted_values(field, None, False)}; got {given.type}")
+    fields = fields_of(flat)
+    of = found(field, list(fields))
+    if of is None:
+        raise ValueError(
+            f"`values` must be structs with a field `{field}`, or `prob` a column of its own; got "
+            f"{given.type}"
+        )
+    weights = as_doubles(fields[of], f"`{field}`")
+    if wanted is not None:
+        columns = {"prob": weights, **{name: field_of(flat, name) for name in wanted}}
+    elif field == "prob":
+        columns = {"prob" if name == of else name: part for name, part in fields.items()}
+        columns["prob"] = weights
+    else:
+        columns = {name: part for name, part in fields.items() if name != of}
+        columns["prob"] = weights
+    return _summing_to_one(columns, sizes, lacking, normalize)
+
+
+def _summing_to_one(
+    columns: dict[str, pa.Array], sizes: np.ndarray, lacking: np.ndarray, normalize: bool
+) -> pa.Array:
+    """Lists of structs of the columns, without those of probability 0; their sum is 1 where it has
+    to be."""
+    prob = columns["prob"]
+    known = prob.is_valid().to_numpy(zero_copy_only=False)
+    weights = floats_of(prob)
+    some = ~known | (weights != 0.0)
+    row = np.repeat(np.arange(len(sizes)), sizes)[some]
+    sizes = np.bincount(row, minlength=len(sizes)).astype(np.int64)
+    weights, known = weights[some], known[some]
+    total, lost = folded(sizes, weights)
+    total = total + lost  # of unknown ones it is NaN, and scales nothing
+    if normalize:
+        wrong = np.bincount(row[~(weights > 0.0)], minlength=len(sizes)) > 0
+        scales = (total > 0.0) & (total < np.inf) & ~wrong
+    else:
+        scales = (total > 1.0) & (total <= 1.0 + ROUNDED)
+    scaled = weights / np.where(scales, total, 1.0)[row]
+    places = pa.array(np.flatnonzero(some))
+    parts = {name: column.take(places) for name, column in columns.items()}
+    parts["prob"] = pa.array(scaled, pa.float64(), mask=~known)
+    return _as_lists(pa.StructArray.from_arrays([*parts.values()], [*parts]), sizes, lacking)
+
+
+def samples(
+    mean: Any,
+    sd: Any,
+    n: int,
+    distribution: str = "normal",
+    attributes: str | Sequence[str] = "value",
+) -> pa.Array:
+    """`samples` as an Arrow array."""
+    named = [attributes] if isinstance(attributes, str) else list(attributes)
+    several = not isinstance(attributes, str)
+    means = list(mean) if several else [mean]
+    sds = list(sd) if several and isinstance(sd, list | tuple) else [sd] * len(means)
+    if not len(named) == len(means) == len(sds):
+        raise ValueError(
+            "`mean`, `sd` and `attributes` must be of one length; "
+            f"got {len(means)}, {len(sds)} and {len(named)}"
+        )
+    if isinstance(n, int):
+        check_alternatives("n", n, alternatives_bound_in_memory())
+    scores = standard_points(n, len(named), distribution)
+    centres = [floats_of(as_doubles(array_of("mean", m), "`mean`")) for m in means]
+    rows = len(centres[0])
+    widths = [_number_or_column(s, rows) for s in sds]
+    lacking = np.zeros(rows, np.bool_)
+    for width in widths:
+        lacking |= width < 0.0
+    for column, of in [*zip(means, centres, strict=True), *zip(sds, widths, strict=True)]:
+        if not isinstance(column, int | float):
+            lacking |= array_of("mean", column).is_null().to_numpy(False)
+        assert len(of) == rows
+    cells = [pa.array(np.full(rows * n, 1.0 / n))]
+    for d, (centre, width) in enumerate(zip(centres, widths, strict=True)):
+        cells.append(pa.array((centre[:, None] + width[:, None] * scores[None, :, d]).ravel()))
+    flat = pa.StructArray.from_arrays(cells, ["prob", *named])
+    flat = flat.filter(pa.array(np.repeat(~lacking, n)))
+    return _as_lists(flat, np.where(lacking, 0, n), lacking)
+
+
+def _padded(lists: pa.Array, sizes: np.ndarray) -> pa.Array:
+    """The elements of lists, with NULLs behind where a list is shorter than its size."""
+    offsets = offsets_of(lengths_of(lists))
+    row = np.repeat(np.arange(len(sizes)), sizes)
+    number = np.arange(len(row)) - np.repeat(offsets_of(sizes)[:-1], sizes)
+    there = number < np.diff(offsets)[row]
+    places = pa.array(offsets[row] + number, pa.int64(), mask=~there)
+    return as_array(lists.flatten().take(places))
+
+
+def _coordinate(elements: pa.Array, i: int) -> pa.Array:
+    there = lengths_of(elements) > i
+    places = offsets_of(lengths_of(elements))[:-1] + i
+    return as_array(elements.flatten().take(pa.array(places, pa.int64(), mask=~there)))
+
+
+def _as_lists(flat: pa.Array, sizes: np.ndarray, lacking: np.ndarray) -> pa.Array:
+    offsets = pa.array(offsets_of(sizes), pa.int32())
+    mask = pa.array(lacking) if lacking.any() else None
+    return pa.ListArray.from_arrays(offsets, flat, mask=mask)
+
+
+def _number_or_column(given: Any, rows: int) -> np.ndarray:
+    if isinstance(given, int | float):
+        return np.full(rows, float(given))
+    return floats_of(as_doubles(array_of("sd", given), "`sd`"))
+
+
+def existence(column: Any) -> pa.Array:
+    """`existence` as an Arrow array."""
+    tuples = _tuples(column)
+    exists = existence_of(tuples)
+    return _nullable(exists, tuples, tuples.fields["prob"], lacking=np.isnan(exists))
+
+
+def expected(attribute: str, column: Any, *, conditional: bool = False) -> pa.Array:
+    """`expected` as an Arrow array."""
+    tuples = _tuples(column)
+    values = field_of(tuples.flat, attribute)
+    mean = _mean(tuples, attribute, existence_of(tuples) if conditional else None)
+    lacking = ~(existence_of(tuples) > 0.0) if conditional else None
+    return _nullable(mean, tuples, tuples.fields["prob"], values, lacking=lacking)
+
+
+def stddev(attribute: str, column: Any, *, conditional: bool = False) -> pa.Array:
+    """`stddev` as an Arrow array."""
+    tuples = _tuples(column)
+    exists = existence_of(tuples)
+    mean = _mean(tuples, attribute, exists if conditional else None)
+    prob, values = _doubles(tuples, "prob"), _doubles(tuples, attribute)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        off = values - mean[tuples.owner]
+        spread = np.bincount(tuples.owner, prob * off * off, len(mean))
+        variance = spread / exists if conditional else spread + (1.0 - exists) * mean * mean
+        deviation = np.sqrt(variance)
+    lacking = ~(exists > 0.0) if conditional else np.isnan(exists)
+    of = field_of(tuples.flat, attribute)
+    return _nullable(deviation, tuples, tuples.fields["prob"], of, lacking=lacking)
+
+
+def quantile(attribute: str, q: float, column: Any) -> pa.Array:
+    """`quantile` as an Arrow array."""
+    tuples = _tuples(column)
+    values = field_of(tuples.flat, attribute)
+    known = values.is_valid().to_numpy(zero_copy_only=False)
+    numbers, prob = _doubles(tuples, attribute), _doubles(tuples, "prob")
+    order = np.lexsort((prob, np.where(known, numbers, 0.0), known, tuples.owner))
+    numbers, prob, known = numbers[order], prob[order], known[order]
+    # Sums of a few dozen doubles differ by some ulps with their order; 1e-12 absorbs that.
+    level = q * existence_of(tuples) - 1e-12
+    rows = len(tuples.lengths)
+    mass, found, has = np.zeros(rows), np.full(rows, np.nan), np.zeros(rows, np.bool_)
+    starts = offsets_of(tuples.lengths)[:-1]
+    for j in range(int(tuples.lengths.max(initial=0))):
+        of = np.flatnonzero(tuples.lengths > j)
+        place = starts[of] + j
+        reached = (mass[of] >= level[of]) & has[of]
+        found[of] = np.where(reached, found[of], numbers[place])
+        has[of] = np.where(reached, has[of], known[place])
+        mass[of] += prob[place]
+    return pa.array(found, pa.float64(), mask=~has | np.isnan(level))
+
+
+def existence_of(tuples: Tuples) -> np.ndarray:
+    """The existence of each tuple; NaN where its probabilities are invalid."""
+    prob = _doubles(tuples, "prob")
+    total, lost = folded(tuples.lengths, np.where((prob >= 0.0) & (prob <= 1.0), prob, np.nan))
+    total, terms = total + lost, tuples.lengths
+    total[total > 1.0 + EXCESS] = np.nan
+    certain = (total > 1.0) | ((terms > 1) & (total >= 1.0 - terms * 2.0**-52))
+    return np.where(certain, 1.0, total)
+
+
+def _mean(tuples: Tuples, attribute: str, exists: np.ndarray | None) -> np.ndarray:
+    """Σ prob · attribute of each row, divided by `exists` if there is one."""
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        weighed = _doubles(tuples, "prob") * _doubles(tuples, attribute)
+        total = np.bincount(tuples.owner, weighed, len(tuples.lengths))
+        return total if exists is None else total / exists
+
+
+def _doubles(tuples: Tuples, attribute: str) -> np.ndarray:
+    return floats_of(as_doubles(field_of(tuples.flat, attribute), f"`{attribute}`"))
+
+
+def _nullable(
+    numbers: np.ndarray, tuples: Tuples, *of: pa.Array, lacking: np.ndarray | None = None
+) -> pa.Array:
+    """Numbers of rows; NULL where the alternatives, or one of the values they are `of`, are NULL,
+    and where they are `lacking`."""
+    mask = tuples.column.is_null().to_numpy(zero_copy_only=False)
+    for column in of:
+        mask[tuples.owner[column.is_null().to_numpy(zero_copy_only=False)]] = True
+    if lacking is not None:
+        mask |= lacking
+    return pa.array(numbers, pa.float64(), mask=mask)
+
+
+def _tuples(column: Any) -> Tuples:
+    if isinstance(column, list | pa.Array | pa.ChunkedArray) or _is_series(column):
+        table = pa.table({ALTERNATIVES: array_of("column", column)})
+        return Tuples(frame_of(table, "column").table)
+    frame = frame_of(column, "column")
+    if not frame.uncertain:
+        raise ValueError(
+            f"`column` must have the column `{ALTERNATIVES}`; it has {', '.join(frame.columns)}"
+        )
+    return Tuples(frame.table.select([ALTERNATIVES]))
+
+
+def _is_series(given: Any) -> bool:
+    return type(given).__name__ == "Series"

@@ -1,0 +1,84 @@
+"""The kind of table that comes in comes out again, with what Arrow's metadata says of its columns.
+
+What a table says of the order of its rows, and what was counted on the way, travels in the metadata
+of Arrow's schemas. A pandas frame carries it in its `attrs`, which pandas keeps through selections
+and filters; to a Polars frame, which has no place for it, it belongs as long as it is that frame.
+"""
+
+from __future__ import annotations
+
+import base64
+import sys
+import weakref
+from typing import Any
+
+import pyarrow as pa
+
+ATTRS = "sfumato"  # in the attrs of a pandas frame: the Arrow schema of the result, as text
+_OF_POLARS: dict[int, pa.Schema] = {}  # id of a Polars frame that is one of our results
+
+
+def like(given: Any, found: Any) -> Any:
+    """Return an Arrow table, or a tuple of some, as tables of the kind of a given one."""
+    back = as_pandas if is_pandas(given) else as_polars if is_polars(given) else None
+    if back is None:
+        return found
+    return tuple(map(back, found)) if isinstance(found, tuple) else back(found)
+
+
+def is_pandas(given: Any) -> bool:
+    """Whether it is a pandas frame; without importing pandas."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(given, pandas.DataFrame)
+
+
+def is_polars(given: Any) -> bool:
+    """Whether it is a Polars frame; without importing Polars."""
+    polars = sys.modules.get("polars")
+    return polars is not None and isinstance(given, polars.DataFrame)
+
+
+def as_pandas(table: pa.Table) -> Any:
+    """The table as a pandas frame. Whole numbers and truths with NULLs have pandas' own types for
+    that: as numbers they would lose digits."""
+    pandas = sys.modules["pandas"]
+    frame = table.to_pandas(ignore_metadata=True)
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        whole = pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)
+        if whole and column.null_count:
+            kind = "boolean" if pa.types.is_boolean(column.type) else "Int64"
+            frame[name] = pandas.array(column.to_pylist(), dtype=kind)
+    frame.attrs[ATTRS] = base64.b64encode(table.schema.serialize().to_pybytes()).decode()
+    return frame
+
+
+def as_polars(table: pa.Table) -> Any:
+    """The table as a Polars frame."""
+    frame = sys.modules["polars"].from_arrow(table)
+    _OF_POLARS[id(frame)] = table.schema
+    weakref.finalize(frame, _OF_POLARS.pop, id(frame), None)
+    return frame
+
+
+def said_of(given: Any) -> pa.Schema | None:
+    """The Arrow schema of the result that a pandas or Polars frame is, or was made of; or None."""
+    if is_polars(given):
+        return _OF_POLARS.get(id(given))
+    text = given.attrs.get(ATTRS)
+    return None if text is None else pa.ipc.read_schema(pa.BufferReader(base64.b64decode(text)))
+
+
+def with_said(table: pa.Table, said: pa.Schema) -> pa.Table:
+    """The table with the types and the metadata that its columns had; others stay as they are."""
+    columns, fields = [], []
+    for field, column in zip(table.schema, table.columns, strict=True):
+        known = said.field(field.name) if field.name in said.names else field
+        cells = column
+        if known.type != field.type:
+            try:
+                cells = column.cast(known.type)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+                known = field  # another column of that name
+        columns.append(cells)
+        fields.append(known)
+    return pa.table(columns, schema=pa.schema(fields, said.metadata))

@@ -1,0 +1,168 @@
+"""The repository of an imputation, made ready for workers of Spark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from sfumato.operators.imputation.imputer import Imputer
+from sfumato.spark.model.declared_frame import apart
+from sfumato.spark.model.frame import SparkFrame
+from sfumato.spark.model.names import column
+from sfumato.tables.imputation.few_rows import warn_of_few_rows
+from sfumato.tables.imputation.imputation import ImputationSettings, shared_imputer
+from sfumato.tables.reading.frame import Frame
+
+_WITHOUT_DATA: ContextVar[bool] = ContextVar("without_data", default=False)
+
+
+@contextmanager
+def without_data() -> Iterator[None]:
+    """Plan imputations inside it from the columns of their repositories alone.
+
+    For EXPLAIN and `sfumato check`: nothing is collected, and the frames are not for running.
+    """
+    token = _WITHOUT_DATA.set(True)
+    try:
+        yield
+    finally:
+        _WITHOUT_DATA.reset(token)
+
+
+def prepared(
+    settings: ImputationSettings,
+    repository: Any,
+    frame: Callable[[], Frame],
+    known: PreparedRepository | None,
+    rows: Callable[[], pa.Table],
+) -> PreparedRepository:
+    """Return a repository ready for use.
+
+    frame : the repository's    known : what was prepared before, which may still be right
+    rows : reads the columns that are needed, as doubles
+    """
+    if _WITHOUT_DATA.get():
+        frame().require_numbers("repository", settings.names)
+        two_rows = pa.table({name: [0.0, 1.0] for name in settings.names})
+        return PreparedRepository(settings, settings.make(two_rows).to_bytes(), None, None)
+    path = path_of(repository)
+    version = None if path is None else version_of(path)  # before reading: rather read twice
+    if known is None or known.version != version:
+        imputer = settings.make(rows())
+        warn_of_few_rows(imputer)
+        known = PreparedRepository(settings, imputer.to_bytes(), path, version)
+    return known
+
+
+@dataclass(frozen=True)
+class PreparedRepository:
+    """A repository ready for use, as it goes to workers.
+
+    path, version : where it came from, if that was a path this process can look at, and what
+        stood there when it was read
+    """
+
+    settings: ImputationSettings
+    data: bytes
+    path: str | None
+    version: str | None
+
+    def imputer(self) -> Imputer:
+        """The imputer of the data prepared: made once a process."""
+        return shared_imputer(self.data)
+
+    def newest(self) -> Imputer:
+        """The imputer of what stands at the path now; of the data prepared if there is no path.
+
+        A process reads a new version once. Where nothing can be seen at the path, the last one
+        that could be is used.
+        """
+        if self.path is None:
+            return self.imputer()
+        version = version_of(self.path)
+        if version == self.version:
+            return self.imputer()
+        held = _NEWEST.get((self.path, self.settings))
+        if version is None:
+            return self.imputer() if held is None else held[1]
+        if held is None or held[0] != version:
+            held = version, self.settings.make(read_parquet(self.path, self.settings.names))
+            _NEWEST.clear()
+            _NEWEST[self.path, self.settings] = held
+        return held[1]
+
+
+_NEWEST: dict[tuple[str, ImputationSettings], tuple[str, Imputer]] = {}
+
+
+def require_static(repository: Any) -> None:
+    """Raise ValueError for a streaming frame."""
+    if apart(repository, lambda: repository.isStreaming):
+        raise ValueError("`repository` must be a static DataFrame; got a streaming one")
+
+
+def path_of(repository: Any) -> str | None:
+    """The path, absolute, if it is one: a Path, or a text with a slash or ending in .parquet."""
+    if not isinstance(repository, str | Path):
+        return None
+    text = str(repository)
+    if isinstance(repository, str) and not ("/" in text or text.endswith(".parquet")):
+        return None
+    return text if ":/" in text else os.path.abspath(text)
+
+
+def read(repository: str | Path, spark: SparkSession) -> DataFrame:
+    """Return what stands at a path, or in a table, as a DataFrame."""
+    path = path_of(repository)
+    df = spark.table(str(repository)) if path is None else spark.read.parquet(path)
+    require_static(df)
+    return df
+
+
+def arrow_of(df: DataFrame, wanted: Sequence[str]) -> pa.Table:
+    """The wanted columns as doubles, collected. Raises for columns that lack or are no numbers."""
+    SparkFrame(df).require_numbers("repository", wanted)
+    return df.select(*(column(name).cast("double").alias(name) for name in wanted)).toArrow()
+
+
+def version_of(path: str) -> str | None:
+    """What stands at a path: names, sizes and times of its files; None if nothing can be seen."""
+    files = _files(path)
+    return repr([(f.path, f.size, f.mtime_ns) for f in files]) if files else None
+
+
+def read_parquet(path: str, wanted: Sequence[str]) -> pa.Table:
+    """The wanted columns of Parquet data, read without Spark."""
+    from pyarrow import dataset, fs
+
+    system, _ = fs.FileSystem.from_uri(path)
+    files = [file.path for file in _files(path)]
+    return dataset.dataset(files, format="parquet", filesystem=system).to_table(list(wanted))
+
+
+def _files(path: str) -> list[Any]:
+    """The data files at a path that this process can see, by name."""
+    from pyarrow import fs
+
+    try:
+        system, inside = fs.FileSystem.from_uri(path)
+        found = system.get_file_info([inside])
+        if found[0].type == fs.FileType.Directory:
+            found = system.get_file_info(fs.FileSelector(inside, recursive=True))
+    except (OSError, ValueError):  # another machine's, or a file system Arrow does not know
+        return []
+    files = [f for f in found if f.type == fs.FileType.File and _is_data(f.path[len(inside) :])]
+    return sorted(files, key=lambda f: f.path)
+
+
+def _is_data(below: str) -> bool:
+    """Whether Spark would read the file: no part of its path begins with `_` or a dot."""
+    return not any(part.startswith(("_", ".")) for part in below.split("/"))

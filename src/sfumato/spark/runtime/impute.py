@@ -1,0 +1,87 @@
+"""Imputation over frames of Spark, in Python workers."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import BooleanType
+
+from sfumato.spark.model.alternatives import ALTERNATIVES
+from sfumato.spark.model.frame import SparkFrame
+from sfumato.spark.model.names import column, under_fixed_names, without_constraints
+from sfumato.spark.model.outputs import answers_of, results_of
+from sfumato.spark.model.repository import PreparedRepository
+from sfumato.spark.model.validity import clipped
+from sfumato.spark.runtime.run import metrics_name
+from sfumato.tables.imputation.arguments import BEYOND, FEW_ROWS, IMPUTED_BY
+from sfumato.tables.imputation.imputation import (
+    UNIMPUTABLE,
+    ImputationSettings,
+    impute_table,
+    numbers_of,
+)
+from sfumato.tables.reading.outputs import NUMBER, TEXT, ListOf, Output, Part, Struct, passed
+
+
+def imputed(
+    frame: SparkFrame, settings: ImputationSettings, prepared: PreparedRepository, name: str | None
+) -> DataFrame:
+    """`impute` of a frame of Spark."""
+    df = frame.df
+    wanted = [column(n).cast("double") for n in frame.resolved("attributes", settings.names)]
+    if "existence" in df.columns:
+        wanted.append(clipped(column("existence")))
+    attributes = [Part(of, NUMBER) for of in settings.attributes]
+    kind = ListOf(Struct((Part("prob", NUMBER), *attributes)))
+    outputs = [*passed(frame, df.columns), Output(ALTERNATIVES, (ALTERNATIVES,), kind)]
+    outputs.append(Output(IMPUTED_BY, (IMPUTED_BY,), TEXT))
+    answers = answers_of(outputs).add(BEYOND, BooleanType()).add(FEW_ROWS, BooleanType())
+    read = without_constraints(under_fixed_names(df.select("*", *wanted)))
+    done = read.mapInArrow(_worker(prepared, len(df.columns)), answers)
+    observed = _observed(done, metrics_name("impute", name))
+    return observed.select(*(of.column for of in results_of(outputs)))
+
+
+def _worker(prepared: PreparedRepository, own: int):  # type: ignore[no-untyped-def]
+    """What a worker does with batches whose first `own` columns are the frame's.
+
+    Behind them are the values, and the existence where there is one.
+    """
+
+    def imputed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        imputer, names = prepared.newest(), (ALTERNATIVES, IMPUTED_BY, BEYOND, FEW_ROWS)
+        values_end = own + len(imputer.names)
+        for batch in batches:
+            table = pa.table(batch)
+            given = table.column_names
+            existence = None
+            if len(given) > values_end:
+                existence = numbers_of(table, given[values_end:])[:, 0]
+            rows = table.select(list(range(own)))
+            values = numbers_of(table, given[own:values_end])
+            for part, columns in impute_table(imputer, values, existence):
+                whole = rows.slice(part.start, part.stop - part.start)
+                for added, cells in zip(names, columns.columns, strict=True):
+                    whole = whole.append_column(added, cells)
+                yield from whole.to_batches()
+
+    return imputed
+
+
+def _observed(df: DataFrame, metrics_name: str) -> DataFrame:
+    by = F.col(IMPUTED_BY)
+    unimputable = F.coalesce(by.startswith(UNIMPUTABLE), F.lit(False))
+
+    def counted(condition, name):  # type: ignore[no-untyped-def]
+        return F.coalesce(F.sum(condition.cast("long")), F.lit(0)).alias(name)
+
+    return df.observe(
+        metrics_name,
+        F.count(F.lit(1)).alias("rows"),
+        counted(by.isNull(), "complete"),
+        counted(by.isNotNull() & ~unimputable, "imputed"),
+        counted(unimputable, "unimputable"),
+        counted(F.col(BEYOND), "beyond"),
+        counted(F.col(FEW_ROWS), "few_rows"),
+    )

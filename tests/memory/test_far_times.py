@@ -1,0 +1,66 @@
+"""Times at the ends of the calendar, and long gaps: counted and said, never a crash."""
+
+from __future__ import annotations
+
+import datetime as dt
+import warnings
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+
+GOOD = dt.datetime(2024, 1, 1)
+SENTINELS = [dt.datetime(9999, 12, 31, 23, 59, 59), dt.datetime(9999, 12, 31), dt.datetime(1, 1, 1)]
+KINDS = {
+    "pandas": lambda ts: pd.DataFrame(
+        {"ts": pd.Series(ts, dtype="datetime64[us]"), "x": [1.0] * len(ts)}
+    ),
+    "polars": lambda ts: pl.DataFrame({"ts": ts, "x": [1.0] * len(ts)}),
+    "arrow": lambda ts: pa.table({"ts": ts, "x": [1.0] * len(ts)}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("window", ["1 minute", "365 days"])
+def test_a_row_with_a_sentinel_time_is_counted_and_in_no_window(kind, window):
+    rows = KINDS[kind]([GOOD, *SENTINELS])
+    with pytest.warns(sf.InvalidRowsWarning, match="3 of 4 rows .* out of range"):
+        found = sf.window_aggregate(rows, {"n": "count(*)"}, window=sf.Range(window), order="ts")
+    assert len(found) == 1
+    counts = next(of for name, of in sf.counters(found).items() if not name.endswith("_input"))
+    assert counts["invalid"] == 3
+
+
+def gap(days, window):
+    ts = [GOOD, GOOD + dt.timedelta(days=days)]
+    rows = pa.table({"ts": ts, "x": [1.0, 1.0]})
+    found = sf.window_aggregate(rows, {"n": "count(*)"}, window=window, order="ts", name="gap")
+    return found.num_rows, sf.counters(found)["sfumato_window_gap"]["skipped"]
+
+
+def test_a_gap_of_a_year_of_minutes_is_filled():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert gap(70, sf.Range("1 minute", empty=True)) == (70 * 1440 + 1, 0)
+        assert gap(364, sf.Range("1 minute", empty=True)) == (364 * 1440 + 1, 0)
+        assert gap(91_000, sf.Range("1 minute")) == (2, 0)
+
+
+def test_a_gap_of_two_centuries_is_counted_and_said():
+    with pytest.warns(UserWarning, match="131039999 extents without a row are not in the answers"):
+        assert gap(91_000, sf.Range("1 minute", empty=True)) == (2, 91_000 * 1440 - 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("every", [None, "1 minute"])
+def test_a_row_with_a_sentinel_time_is_counted_and_in_no_ranking(kind, every):
+    rows = KINDS[kind]([GOOD, *SENTINELS])
+    top = sf.Top(1, every=every)
+    with pytest.warns(sf.InvalidRowsWarning, match="3 of 4 rows .* out of range"):
+        found = sf.top_k(rows, top, by="x", window=sf.Range("1 hour"), order="ts")
+    times = found["time"].to_pylist() if kind == "arrow" else list(found["time"])
+    assert times
+    assert all(GOOD <= time <= GOOD + dt.timedelta(hours=2) for time in times)

@@ -1,0 +1,76 @@
+"""A join that imputes takes a distance for each attribute, as imputing first and joining then."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sfumato as sf
+
+NAMES = ["h", "c"]
+
+
+def history(rng):
+    h = np.round(rng.uniform(0, 100, 300), 1)
+    return pd.DataFrame({"h": h, "c": np.round(10 + 0.3 * h + rng.normal(0, 1, 300), 1)})
+
+
+def side(rng, start):
+    rows = history(rng).iloc[:40].reset_index(drop=True)
+    rows[rng.random((40, 2)) < 0.3] = np.nan
+    return rows.assign(at=2 * np.arange(40) + start)
+
+
+def pairs(found):
+    return {(row.left["at"], row.right["at"]): row.probability for row in found.itertuples()}
+
+
+@pytest.mark.parametrize(
+    "within", [{"h": 8.0, "c": 2.5}, {"c": 2.5, "h": 8.0}, {"h": 3.0, "c": 30.0}]
+)
+def test_distances_for_each_attribute_equal_imputing_first(within):
+    rng = np.random.default_rng(1)
+    known, left, right = history(rng), side(rng, 0), side(rng, 1)
+    how = {
+        "dependencies": ["h -> c : 0.05 -> 0.1", "c -> h : 0.05 -> 0.1"],
+        "attributes": NAMES,
+        "repository": known,
+        "max_alternatives": 50,
+    }
+    asked = {"within": within, "probability": 0.2, "window": sf.Rows(9), "order": "at"}
+    for on in (NAMES, NAMES[::-1]):
+        both = sf.similarity_join(left, right, on=on, impute=how, **asked)
+        first = [sf.impute(frame, **how)[["at", "alternatives"]] for frame in (left, right)]
+        apart = pairs(sf.similarity_join(*first, on=on, **asked))
+        assert len(apart) > 5
+        assert pairs(both) == pytest.approx(apart, abs=1e-12)
+
+
+def test_a_scaled_distance_is_that_of_attributes_in_their_extents():
+    """A distance of 0.1 of attributes scaled to [0, 1] by the repository."""
+    known = pd.DataFrame({"h": [0.0, 100.0], "c": [10.0, 40.0]})
+    row = pd.DataFrame({"at": [1], "h": [50.0], "c": [20.0]})
+    how = {"repository": known, "dependencies": "h -> c : 0.5 -> 1", "attributes": NAMES}
+    for h, c, near in (
+        (59.0, 20.0, True),
+        (50.0, 22.9, True),
+        (50.0, 23.1, False),
+        (58.0, 22.0, False),
+    ):
+        other = pd.DataFrame({"at": [2], "h": [h], "c": [c]})
+        found = sf.similarity_join(
+            row, other, on=NAMES, within={"h": 0.1 * 100, "c": 0.1 * 30}, probability=1.0,
+            window=sf.Rows(3), order="at", impute=how,
+        )  # fmt: skip
+        assert len(found) == near
+
+
+def test_a_join_that_imputes_takes_no_places():
+    rng = np.random.default_rng(2)
+    how = {"repository": history(rng), "dependencies": "h -> c : 0.5 -> 1", "attributes": NAMES}
+    with pytest.raises(ValueError, match="`metric` of a join with `impute` must be euclidean"):
+        sf.similarity_join(
+            side(rng, 0), side(rng, 1), on=NAMES, within=1.0, metric="haversine", probability=0.5,
+            window=sf.Rows(3), order="at", impute=how,
+        )  # fmt: skip

@@ -1,0 +1,324 @@
+"""Odd values in memory: samples of several attributes, invalid rows, existence near 0 and 1."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from decimal import Decimal
+from itertools import product
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.error_points import DISTRIBUTIONS, standard_points
+from sfumato.operators.imputation.discovery import NothingDiscovered
+
+
+def at(*seconds):
+    return pa.array([s * 1_000_000 for s in seconds], pa.timestamp("us"))
+
+
+def is_closed(points, signs):
+    """Whether every point with its signs changed is a point too, as often."""
+    found = sorted(np.round(points, 9).tolist())
+    mirrored = sorted((np.round(points * signs, 9) + 0.0).tolist())
+    return np.allclose(found, mirrored, atol=1e-8)
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("dimensions", [1, 2, 3, 4, 5, 6])
+def test_samples_have_the_mean_and_sd_of_each_attribute_and_no_correlation(
+    dimensions, distribution
+):
+    for n in (*range(dimensions + 1, 25), 50, 100):
+        points = standard_points(n, dimensions, distribution)
+        assert points.shape == (n, dimensions)
+        assert np.abs(points.mean(axis=0)).max() < 1e-12
+        assert np.abs(points.std(axis=0) - 1.0).max() < 1e-12
+        if dimensions > 1:
+            off = np.corrcoef(points.T) - np.eye(dimensions)
+            assert np.abs(off).max() <= 0.05, n
+
+
+@pytest.mark.parametrize("distribution", ["normal", "uniform"])
+@pytest.mark.parametrize(("dimensions", "least"), [(1, 1), (2, 4), (3, 8), (4, 64), (5, 128)])
+def test_the_mirror_image_of_a_sample_is_a_sample(dimensions, least, distribution):
+    for n in (least, least + 1, least + 2, least + 3, 2 * least + 5, 10 * least):
+        points = standard_points(n, dimensions, distribution)
+        for signs in product((1.0, -1.0), repeat=dimensions):
+            assert is_closed(points, np.array(signs)), (n, signs)
+
+
+@pytest.mark.parametrize("dimensions", [4, 5, 6])
+def test_few_samples_of_many_attributes_are_closed_under_the_change_of_all_signs(dimensions):
+    for n in range(2 * dimensions, 30):
+        assert is_closed(standard_points(n, dimensions, "normal"), -np.ones(dimensions))
+
+
+def test_the_attribute_of_a_sample_takes_many_values():
+    for dimensions, n in ((2, 50), (3, 100), (6, 12), (6, 100)):
+        points = standard_points(n, dimensions, "normal")
+        for column in points.T:
+            assert np.mean(column > 0.5) == pytest.approx(0.31, abs=0.12)
+
+
+def test_too_few_samples_of_several_attributes_are_warned_of():
+    with pytest.warns(UserWarning, match="`n` of at least 4"):
+        standard_points(3, 3, "normal")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert standard_points(1, 3, "normal").tolist() == [[0.0, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize("n", [10, 12, 20])
+def test_mirrored_positions_are_near_with_equal_probabilities(n):
+    degree = math.degrees(1 / 6371008.8)
+
+    def probability(x, y):
+        seen = sf.samples(
+            [pa.array([7.0]), pa.array([0.0])], 8 * degree, n, attributes=["lon", "lat"]
+        )
+        van = pa.table({"at": at(0), "alternatives": seen})
+        spot = pa.table({"at": at(1), "lon": [7.0 + x * degree], "lat": [y * degree]})
+        found = sf.similarity_join(
+            van, spot, on=["lon", "lat"], metric="haversine", within=8.1, probability=1e-9,
+            window=sf.Rows(5), order="at",
+        )  # fmt: skip
+        return sum(row["probability"] for row in found.to_pylist())
+
+    for x, y in ((10, 0), (0, 10), (7, 4), (3, 9)):
+        four = {round(probability(sx * x, sy * y), 9) for sx, sy in product((1, -1), repeat=2)}
+        assert len(four) == 1
+
+
+@pytest.mark.parametrize("sd", [-1.0, pa.array([-1.0]), [pa.array([1.0]), -0.5]])
+def test_a_negative_sd_makes_an_invalid_row(sd):
+    several = isinstance(sd, list)
+    mean = [pa.array([1.0])] * 2 if several else pa.array([1.0])
+    found = sf.samples(mean, sd, 4, attributes=["x", "y"] if several else "x")
+    assert found.to_pylist() == [None]
+    table = pa.table({"at": at(0), "alternatives": found})
+    assert sf.rejected(table).column("reason").to_pylist() == ["no alternatives"]
+    with pytest.warns(sf.InvalidRowsWarning):
+        sums = sf.window_aggregate(table, {"s": "sum(x)"}, window=sf.Range("1 hour"), order="at")
+    assert sf.counters(sums)["sfumato_window_1_input"]["invalid"] == 1
+
+
+ODD = [
+    [{"prob": 0.9, "cls": 0.0}, {"prob": 0.8, "cls": 1.0}],
+    [{"prob": 0.5, "cls": 0.0}, {"prob": 0.5, "cls": 1.0}],
+    [{"prob": math.nan, "cls": 1.0}, {"prob": 0.9, "cls": 0.0}],
+    [{"prob": -0.5, "cls": 1.0}, {"prob": 0.9, "cls": 0.0}],
+    [{"prob": 0.5, "cls": math.nan}, {"prob": 0.5, "cls": 0.0}],
+    [{"prob": 0.5, "cls": None}, {"prob": 0.5, "cls": 0.0}],
+    [None, {"prob": 0.5, "cls": 0.0}],
+    None,
+    [{"prob": 1.2, "cls": 1.0}],
+    [{"prob": 1.0, "cls": 1.0}],
+]
+
+
+def test_a_filter_leaves_out_and_counts_rows_that_are_invalid():
+    table = pa.table({"id": range(len(ODD)), "alternatives": pa.array(ODD)})
+    with pytest.warns(sf.InvalidRowsWarning, match="where: 7 of 10"):
+        found = sf.where(table, "cls = 0", name="w")
+    half = [{"prob": 0.5, "cls": 0.0}]
+    assert found.to_pylist() == [
+        {"id": 1, "alternatives": half},
+        {"id": 5, "alternatives": half},  # a comparison with NULL is not satisfied
+    ]
+    counts = sf.counters(found)["sfumato_where_w_input"]
+    assert (counts["rows"], counts["invalid"], sum(counts["reasons"].values())) == (10, 7, 7)
+
+
+def test_the_existence_of_an_invalid_tuple_is_unknown():
+    prob = [[0.5, 0.5], [math.nan], [math.nan, 0.3], [0.9, 0.8], [-0.1, 0.5], [1.0 + 1e-10], []]
+    tuples = pa.array([[{"prob": p, "x": 1.0} for p in row] for row in prob])
+    assert sf.existence(tuples).to_pylist() == [1.0, None, None, None, None, None, 0.0]
+    assert sf.expected("x", tuples, conditional=True).to_pylist()[1:] == [None] * 6
+    assert sf.quantile("x", 0.5, tuples).to_pylist() == [1.0] + [None] * 6
+    assert sf.stddev("x", tuples).to_pylist() == [0.0, None, None, None, None, None, 0.0]
+
+
+EXISTENCE = [1.0, float(np.float32(1.0) + np.float32(1.2e-7)), 1.0 + 5e-10, 0.0, 1.1, -0.1, None]
+
+
+def with_existence():
+    return pa.table({"id": range(7), "at": at(*range(7)), "x": [10.0] * 7, "existence": EXISTENCE})
+
+
+def test_existence_is_rounded_to_one_and_zero_is_absent():
+    table = with_existence()
+    assert sf.rejected(table).column("id").to_pylist() == [4, 5, 6]
+    with pytest.warns(sf.InvalidRowsWarning):
+        rows = sf.window_aggregate(table, {"n": "count(*)"}, window=sf.Rows(3), order="at")
+    assert rows.column("id").to_pylist() == [0, 1, 2]
+    assert [r["n"]["mean"] for r in rows.to_pylist()] == [1.0, 2.0, 3.0]
+    assert sf.counters(rows)["sfumato_window_1_input"]["invalid"] == 3
+    with pytest.warns(sf.InvalidRowsWarning):
+        best = sf.top_k(table, 5, by="x", window=sf.Range("1 hour"), order="at")
+    assert sorted(r["row"]["id"] for r in best.to_pylist()) == [0, 1, 2]
+    assert {r["probability"] for r in best.to_pylist()} == {1.0}
+    with pytest.warns(sf.InvalidRowsWarning):
+        pairs = sf.self_join(
+            table, on="x", within=1.0, probability=1.0, window=sf.Rows(9), order="at"
+        )
+    assert sorted((r["left"]["id"], r["right"]["id"]) for r in pairs.to_pylist()) == [
+        (1, 0), (2, 0), (2, 1)
+    ]  # fmt: skip
+
+
+LABELS = pa.table(
+    {
+        "at": at(0, 1),
+        "alternatives": pa.array(
+            [
+                [{"prob": 0.7, "label": "cat", "x": 1.0}, {"prob": 0.3, "label": None, "x": 2.0}],
+                [{"prob": 0.5, "label": "dog", "x": 3.0}],
+            ]
+        ),
+    }
+)
+NAMES = pa.table({"at": at(0, 1), "label": ["cat", None], "x": [1.0, 2.0]})
+
+
+@pytest.mark.parametrize(("rows", "counts"), [(LABELS, [0.7, 1.2]), (NAMES, [1.0, 1.0])])
+def test_texts_are_counted_and_no_number_is_made_of_them(rows, counts):
+    window = {"window": sf.Rows(5), "order": "at"}
+    found = sf.window_aggregate(rows, {"n": "count(label)"}, **window)
+    assert [n["mean"] for n in found.column("n").to_pylist()] == pytest.approx(counts)
+    for function in ("sum", "avg", "min", "max", "boundary_sum"):
+        said = f"`aggregates\\['m'\\]`: `label` must be of numbers for {function}; it is string"
+        with pytest.raises(TypeError, match=said):
+            sf.window_aggregate(rows, {"m": f"{function}(label)"}, **window)
+    with pytest.raises(TypeError, match="for quantile; it is string"):
+        sf.window_aggregate(rows, {"m": "quantile(label, 0.5)"}, **window)
+    with pytest.raises(TypeError, match="`by`: `label` must be of numbers; it is string"):
+        sf.top_k(rows, 1, by="label", window=sf.Range("1 minute"), order="at")
+
+
+def test_a_column_of_nothing_but_null_is_one_of_numbers():
+    h = np.linspace(30.0, 90.0, 200)
+    how = {
+        "repository": pa.table({"humidity": h, "celsius": 40.0 - 0.3 * h}),
+        "dependencies": "humidity -> celsius : 0.05 -> 0.1",
+        "attributes": "celsius",
+    }
+    known = pa.array([None], pa.float64())
+    found = [
+        sf.impute(pa.table({"humidity": [60.0], "celsius": celsius}), **how)
+        for celsius in (pa.nulls(1), known)
+    ]
+    assert found[0].column("alternatives").equals(found[1].column("alternatives"))
+    nothing = pa.table({"at": at(0, 1), "x": pa.nulls(2)})
+    window = {"window": sf.Rows(5), "order": "at"}
+    answers = sf.window_aggregate(nothing, {"n": "count(x)", "m": "avg(x)"}, **window)
+    assert [n["mean"] for n in answers.column("n").to_pylist()] == [0.0, 0.0]
+    assert [m["mean"] for m in answers.column("m").to_pylist()] == [None, None]
+    assert sf.earlier_values(nothing, attributes="x", order="at").num_rows == 2
+    with pytest.raises(TypeError, match="must be a timestamp or whole microseconds; `x` is null"):
+        sf.reorder(nothing, event_time="x", arrival="at", slack=1)
+
+
+def history(**more):
+    x = np.random.default_rng(0).random(300)
+    return {"x": x, "y": 2.0 * x, **more}
+
+
+def discovered(columns, *arguments, **more):
+    return [str(d) for d in sf.discover_dependencies(pa.table(columns), *arguments, **more)]
+
+
+@pytest.mark.parametrize("empty", [np.full(300, np.nan), pa.nulls(300), np.full(300, np.inf)])
+def test_a_column_without_a_value_is_left_out_of_the_discovery_with_a_warning(empty):
+    expected = discovered(history())
+    assert expected
+    with pytest.warns(NothingDiscovered, match="`gust` left out: no row has a finite") as warned:
+        assert discovered(history(gust=empty)) == expected
+    assert warned[0].filename == __file__
+    with pytest.warns(NothingDiscovered, match="`gust` left out"):
+        found = discovered(history(gust=empty), ["x", "y", "gust"], dependents=["gust", "y"])
+    assert found == [each for each in expected if each.startswith("x -> y")]
+    with pytest.warns(NothingDiscovered, match="fewer than two columns have values"):
+        assert discovered(history(gust=empty), ["x", "gust"]) == []
+
+
+def test_discovery_says_when_few_rows_have_all_columns():
+    columns = history()
+    columns["gust"] = np.where(columns["x"] < 0.2, columns["x"], np.nan)
+    few = np.count_nonzero(columns["x"] < 0.2)
+    with pytest.warns(NothingDiscovered, match=rf"only {few} of 300 rows .*`gust` \(\d\d% miss"):
+        assert discovered(columns)
+    apart = {"x": np.where(columns["x"] < 0.5, 1.0, np.nan), "y": columns["y"]}
+    apart["y"] = np.where(columns["x"] < 0.5, np.nan, columns["y"])
+    with pytest.warns(NothingDiscovered, match="no dependency found: 0 of 300 rows"):
+        assert discovered(apart) == []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "x -> c : 0.2 -> 0" in discovered(history(c=np.ones(300)))
+
+
+def test_dependencies_discovered_for_other_attributes_are_left_out_of_an_imputation():
+    table = pa.table(history())
+    found = sf.discover_dependencies(table)
+    assert {d.dependent for d in found} == {"x", "y"}
+    how = {"repository": table, "attributes": "y"}
+    rows = pa.table({"x": [0.5], "y": [None]})
+    wanted = [d for d in found if d.dependent == "y"]
+    expected = sf.impute(rows, dependencies=wanted, **how)
+    assert sf.impute(rows, dependencies=found, **how).equals(expected)
+    for wrong in ([*wanted, "y -> x : 0.1 -> 0.1"], [d for d in found if d.dependent == "x"]):
+        with pytest.raises(ValueError, match="infers `x`, which is not one of the `attributes`"):
+            sf.impute(rows, dependencies=wrong, **how)
+
+
+LONG = {
+    "whole": pa.array([2**53 + 1, 5], pa.int64()),
+    "negative": pa.array([-(2**60), 5], pa.int64()),
+    "decimal": pa.array([Decimal("1234567890123456.78"), Decimal("0.01")], pa.decimal128(38, 2)),
+}
+SHORT = {
+    "whole": pa.array([2**53, None], pa.int64()),
+    "decimal": pa.array([Decimal("1234567890123.45"), None], pa.decimal128(38, 18)),
+    "empty": pa.array([], pa.int64()),
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_numbers_that_a_double_rounds_are_warned_of(kind):
+    rows, window = (
+        pa.table({"at": at(0, 1), "x": LONG[kind]}),
+        {"window": sf.Rows(5), "order": "at"},
+    )
+    said = "`x` is .*doubles, which keep 15 digits and whole numbers up to 2"
+    for function in ("sum", "avg", "min", "max"):
+        with pytest.warns(UserWarning, match=said) as warned:
+            sf.window_aggregate(rows, {"m": f"{function}(x)"}, **window)
+        assert warned[0].filename == __file__
+    with pytest.warns(UserWarning, match=said):
+        sf.self_join(rows, on="x", within=1, probability=0.5, **window)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sf.window_aggregate(rows, {"n": "count(x)", "all": "count(*)"}, **window)
+
+
+@pytest.mark.parametrize("kind", SHORT)
+def test_numbers_that_a_double_holds_are_exact_and_not_warned_of(kind):
+    n = len(SHORT[kind])
+    rows = pa.table({"at": at(*range(n)), "x": SHORT[kind]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = sf.window_aggregate(rows, {"m": "sum(x)"}, window=sf.Rows(5), order="at")
+    expected = [float(SHORT[kind][0].as_py())] * n if n else []
+    assert [m["mean"] for m in found.column("m").to_pylist()] == expected
+
+
+def test_whole_numbers_as_times_and_orders_stay_exact():
+    times = [2**53 + 3, 2**53 + 1, 2**53 + 2]
+    rows = pa.table({"t": times, "a": [2**53 + 5 + i for i in range(3)], "v": [1.0, 2.0, 3.0]})
+    found = sf.reorder(rows, event_time="t", arrival="a", slack=2)
+    assert found.column("t").to_pylist() == sorted(times)
+    found = sf.window_aggregate(rows, {"m": "sum(v)"}, window=sf.Rows(1), order="t")
+    assert found.column("t").to_pylist() == sorted(times)

@@ -1,0 +1,98 @@
+"""Joins of places refuse what is no place; thresholds of 1 keep what is certain."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.tables.reading.invalid_rows import InvalidRowsWarning
+
+
+def at(*seconds):
+    return pa.array([s * 1_000_000 for s in seconds], pa.timestamp("us"))
+
+
+def rows_of(lon, lat):
+    return pa.table({"id": range(len(lon)), "at": at(*range(len(lon))), "lon": lon, "lat": lat})
+
+
+def uncertain(lon, lat):
+    """The same with every place as one of two alternatives."""
+    tuples = [
+        [{"prob": 0.5, "lon": 0.0, "lat": 0.0}, {"prob": 0.5, "lon": x, "lat": y}]
+        for x, y in zip(lon, lat, strict=True)
+    ]
+    kept = rows_of(lon, lat).select(["id", "at"])
+    return kept.append_column("alternatives", pa.array(tuples))
+
+
+PLACES = {"metric": "haversine", "within": 500.0, "probability": 0.2, "order": "at"}
+WRONG = [
+    ([181.0, 181.0], [91.0, 91.0], "lon is not a longitude from -180 to 180"),
+    ([10.0, 10.0], [91.0, 91.0], "lat is not a latitude from -90 to 90"),
+    ([-180.5, -180.5], [10.0, 10.0], "lon is not a longitude from -180 to 180"),
+    ([21.31, 21.3105], [-157.86, -157.86], "lat is not a latitude from -90 to 90"),
+]
+
+
+@pytest.mark.parametrize(("lon", "lat", "reason"), WRONG)
+@pytest.mark.parametrize("make", [rows_of, uncertain])
+def test_a_row_whose_place_is_out_of_range_is_invalid_in_every_join(make, lon, lat, reason):
+    table, how = make(lon, lat), {"on": ["lon", "lat"], **PLACES}
+    with pytest.warns(InvalidRowsWarning, match=reason):
+        alone = sf.self_join(table, window=sf.Rows(5), **how, name="one")
+    with pytest.warns(InvalidRowsWarning, match=reason):
+        both = sf.similarity_join(table, table, window=sf.Range("1 hour"), **how, name="two")
+    assert alone.num_rows == both.num_rows == 0
+    assert sf.counters(alone)["sfumato_self_join_one_input"]["invalid"] == 2
+    assert sf.counters(both)["sfumato_join_two_right"]["invalid"] == 2
+    refused = sf.rejected(table, ["lon", "lat"], metric="haversine")
+    assert refused["id"].to_pylist() == [0, 1]
+    assert all(text.endswith(reason) for text in refused["reason"].to_pylist())
+    assert sf.checked(table, ["lon", "lat"], metric="haversine").num_rows == 0
+    assert sf.rejected(table, ["lon", "lat"]).num_rows == 0  # numbers like any others
+
+
+def test_places_at_the_ends_of_the_range_are_valid():
+    table = rows_of([180.0, -180.0, 0.0, 90.0], [10.0, 10.0, 90.0, 90.0])
+    how = {"on": ["lon", "lat"], **PLACES, "window": sf.Rows(5)}
+    found = sf.self_join(table, **how).to_pylist()
+    pairs = {(pair["left"]["id"], pair["right"]["id"]) for pair in found}
+    assert pairs == {(1, 0), (3, 2)}
+    assert sf.rejected(table, ["lon", "lat"], metric="haversine").num_rows == 0
+
+
+def test_the_metric_of_rejected_needs_longitude_and_latitude():
+    with pytest.raises(ValueError, match=r"needs `on`=\[longitude, latitude\]"):
+        sf.rejected(rows_of([1.0], [1.0]), "lon", metric="haversine")
+    with pytest.raises(ValueError, match="`metric` must be one of euclidean, haversine"):
+        sf.rejected(rows_of([1.0], [1.0]), "lon", metric="manhattan")
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.parametrize("n", [3, 7, 10, 49])
+def test_pt_k_of_probability_one_keeps_the_tuples_in_the_top_k_of_every_world(n, k):
+    tuples = [[{"prob": 1 / n, "x": float(j + 100 * i)} for j in range(n)] for i in range(4)]
+    table = pa.table({"id": range(4), "at": at(0, 1, 2, 3), "alternatives": pa.array(tuples)})
+    how = {"by": "x", "window": sf.Range("1 hour"), "order": "at", "semantics": "pt_k"}
+    found = sf.top_k(table, k, probability=1.0, **how).to_pylist()
+    assert [row["row"]["id"] for row in found] == [3, 2, 1][:k]
+    low = pa.table(
+        {"id": [9], "at": at(0), "alternatives": pa.array([[{"prob": 1 - 1e-9, "x": 1e9}]])}
+    )
+    assert not sf.top_k(low, k, probability=1.0, **how).num_rows
+
+
+@pytest.mark.parametrize("n", [3, 7, 10, 49])
+def test_a_join_of_probability_one_keeps_the_pairs_of_every_world(n):
+    van = pa.table(
+        {"at": at(0), "alternatives": sf.samples(pa.array([20.0]), 0.1, n, attributes="x")}
+    )
+    spot = pa.table({"at": at(1), "x": [20.0]})
+    how = {"on": "x", "within": 5, "probability": 1.0, "order": "at"}
+    for right in (spot, van):
+        for strategy in ("nested", "index", "sort"):
+            for window in (sf.Rows(5), sf.Range("1 hour")):
+                found = sf.similarity_join(van, right, window=window, strategy=strategy, **how)
+                assert found["probability"].to_pylist() == [1.0]

@@ -1,0 +1,179 @@
+"""Wrong arguments and tables of the functions without Spark: each is a sentence."""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from local_readings import RANGE, READINGS, READINGS_TABLE
+
+WINDOW = {"window": sf.Rows(2), "order": "made"}
+WRONG = [
+    (lambda t: sf.reorder([1], event_time="a", arrival="b"), TypeError, "got list"),
+    (lambda t: sf.reorder(t, event_time="mad", arrival="arrival"), ValueError, "did you mean"),
+    (lambda t: sf.reorder(t, event_time="made", arrival="x", slack=1), TypeError, "microseconds"),
+    (lambda t: sf.reorder(t, event_time="made", arrival="arrival"), ValueError, "`drop_ratio`"),
+    (
+        lambda t: sf.reorder(pd.DataFrame({"t": ["1:00"]}), event_time="t", arrival="t", slack=1),
+        TypeError,
+        "`t` is .*string: pandas.to_datetime, say, makes times of text",
+    ),
+    (lambda t: sf.window_aggregate(t, {"n": "abs(x)"}, **WINDOW), ValueError, "one of count"),
+    (
+        lambda t: sf.window_aggregate(t, {"n": "sum(abs(x))"}, **WINDOW),
+        ValueError,
+        "`aggregates\\['n'\\]`: without Spark an expression is made of",
+    ),
+    (lambda t: sf.window_aggregate(t, {"n": "sum(z)"}, **WINDOW), ValueError, "or attribute `z`"),
+    (
+        lambda t: sf.window_aggregate(t, {"n": "sum(x)"}, window=5, order="made"),
+        TypeError,
+        "`window` must be sf.Rows",
+    ),
+    (
+        lambda t: sf.window_aggregate(t, {"x": "sum(x)"}, **WINDOW),
+        ValueError,
+        "the answer has a column of that name",
+    ),
+    (lambda t: sf.window_aggregate(t, {"n": "sum(x)"}, name="a b", **WINDOW), ValueError, "`name`"),
+    (
+        lambda t: sf.window_aggregate(
+            t, {"x": "count(*)"}, window=sf.Range("1 minute"), order="made", members=True
+        ),
+        ValueError,
+        "names a result `x`",
+    ),
+    (lambda t: sf.top_k(t, 3, by="x", **WINDOW), ValueError, "lacks `every`"),
+    (
+        lambda t: sf.similarity_join(t, t, on="z", within=1, probability=0.5, **WINDOW),
+        ValueError,
+        "names a column `z`",
+    ),
+    (lambda t: sf.extent_join(t, t), ValueError, "has no column `window` of extents"),
+    (lambda t: sf.where(t, 3), TypeError, "`condition` must be text, like .*; got int"),
+    (lambda t: sf.where(t, "x"), TypeError, "`x` must be a condition; it is, or is of, double"),
+    (lambda t: sf.where(t, "zz > 1"), ValueError, "names a column `zz`"),
+    (sf.split_late, ValueError, "a column `late` of booleans"),
+    (lambda t: sf.rejected(t, "z"), ValueError, "names a column `z`"),
+    (lambda t: sf.quantile(t, "x", 0.5), TypeError, r"\(attribute, q, column\); got Table"),
+    (lambda t: sf.quantile("x", "x", t), TypeError, "`q` must be a number: sf.quantile"),
+    (lambda t: sf.expected(t, "x"), TypeError, r"sf.expected\(attribute, column\); got Table"),
+    (lambda t: sf.stddev(t, "x"), TypeError, r"sf.stddev\(attribute, column\); got Table"),
+    (
+        lambda t: sf.self_join(
+            t, on=["x"], within={"x": 1}, probability=0.5, metric="chebyshev", **WINDOW
+        ),
+        ValueError,
+        "`metric` must be one of euclidean, haversine; got 'chebyshev'",
+    ),
+    (sf.existence, ValueError, "must have the column `alternatives`"),
+    (lambda t: sf.alternatives([[1]], [1.0]), TypeError, "must be a column of lists"),
+    (
+        lambda t: sf.alternatives([[{"a": 1.0}]]),
+        ValueError,
+        "must be structs with a field `prob`, or",
+    ),
+    (
+        lambda t: sf.impute(t, repository=3, dependencies="x -> id : 1 -> 1", attributes="id"),
+        TypeError,
+        "`repository` must be a static DataFrame, a pandas, Polars or Arrow table",
+    ),
+    (lambda t: sf.earlier_values(t, "x", order="x", forget_after="1 day"), ValueError, "no `key`"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), WRONG)
+def test_wrong_arguments_are_refused_with_a_sentence(call, error, message):
+    with pytest.raises(error, match=message):
+        call(READINGS_TABLE)
+
+
+def test_a_frame_that_lost_its_mark_of_late_rows_is_refused():
+    rows = sf.reorder(READINGS_TABLE, event_time="made", arrival="arrival", slack=1)
+    with pytest.raises(ValueError, match="their column `late` is gone"):
+        sf.window_aggregate(
+            rows.drop_columns(["late"]), {"n": "count(*)"}, window=RANGE, order="made"
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"window": (sf.Rows(2), sf.Rows(3))}, TypeError, "of a stream with itself is one window"),
+        ({"window": sf.Range("1 s"), "order": "x"}, TypeError, "where `window` goes by time"),
+        ({"window": 3}, TypeError, r"of a stream with itself is one window: .*; got 3"),
+        ({"on": []}, ValueError, "`on` must name at least one"),
+        ({"on": "zz"}, ValueError, "^`on` names a column `zz`"),
+        ({"order": "zz"}, ValueError, "^`order` names a column `zz`"),
+        ({"key": "zz"}, ValueError, "^`key` names a column `zz`"),
+    ],
+)
+def test_wrong_joins_of_a_stream_with_itself_are_refused(options, error, message):
+    asked = {"on": "x", "within": 1, "probability": 0.5, "window": sf.Rows(2), "order": "made"}
+    with pytest.raises(error, match=message):
+        sf.self_join(pa.table(READINGS), **{**asked, **options})
+
+
+def test_columns_of_one_name_and_names_that_are_no_text_are_refused():
+    twice = pa.table([[1], [2]], names=["a", "a"])
+    with pytest.raises(ValueError, match="several columns called a"):
+        sf.checked(twice)
+    with pytest.raises(TypeError, match="names of columns must be text; got 1"):
+        sf.checked(pd.DataFrame({1: [2]}))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda t, j: sf.reorder(t, seed=1), TypeError, "has no argument `seed`"),
+        (lambda t, j: sf.top_k(t, 3, rule="r"), TypeError, "`rule`; did you mean `rules`?"),
+        (lambda t, j: sf.where(t), TypeError, "sf.where lacks `condition`"),
+        (lambda t, j: sf.self_join(t, **j, tasks=0), ValueError, "`tasks` must be a whole number"),
+        (lambda t, j: sf.similarity_join(t, t, **j, tasks="8"), ValueError, "`tasks` must be"),
+        (
+            lambda t, j: sf.similarity_join(t, t, **{**j, "window": (sf.Rows(1),) * 3}),
+            TypeError, "a pair for left and right; got 3 windows",
+        ),
+        (
+            lambda t, j: sf.impute(
+                t, repository="none.parquet", dependencies="id -> x : 1 -> 1", attributes="x"
+            ),
+            ValueError, "there is no file or folder 'none.parquet'",
+        ),
+        (lambda t, j: sf.join_streams([t, t], **j), TypeError, "got a list: give each a name"),
+        (
+            lambda t, j: sf.quantile(t, "x", 0.5),
+            TypeError, "attribute of the alternatives: sf.quantile(attribute, q, column)",
+        ),
+    ],
+)  # fmt: skip
+def test_wrong_calls_are_told_of_in_sentences(call, error, message):
+    asked = {"on": "x", "within": 1, "probability": 0.5, "window": sf.Rows(2), "order": "made"}
+    with pytest.raises(error, match=re.escape(message)):
+        call(pa.table(READINGS), asked)
+
+
+def test_an_uncertain_event_time_orders_no_joins_and_rankings():
+    kind = pa.list_(pa.struct([("prob", pa.float64()), ("t", pa.int64())]))
+    table = pa.table({"id": [1], "alternatives": pa.array([[{"prob": 1.0, "t": 5}]], kind)})
+    said = "`order.*` names `t`, an attribute of the alternatives; it must be a column.*window_agg"
+    with pytest.raises(ValueError, match=said):
+        sf.self_join(table, on="t", within=1, probability=0.5, window=sf.Rows(2), order="t")
+    with pytest.raises(ValueError, match=said):
+        sf.top_k(table, 1, by="id", window=sf.Range("1 us"), order="t")
+
+
+@pytest.mark.parametrize("far", [2**60 + 1, -(2**62), -(2**63)])
+def test_a_time_beyond_the_range_is_an_invalid_row_of_a_join_and_not_its_end(far):
+    table = pa.table({"id": [1, 2, 3], "t": [far, 10, 11], "x": [1.0, 1.0, 1.0]})
+    join = {"on": "x", "within": 0.5, "probability": 0.5, "window": sf.Range("5 us"), "order": "t"}
+    with pytest.warns(sf.InvalidRowsWarning, match="beyond 2\\*\\*60 microseconds"):
+        pairs = sf.similarity_join(table, table, **join)
+    assert pairs.num_rows == 4
+    assert sf.counters(pairs)["sfumato_join_1_left"]["invalid"] == 1
+    with pytest.warns(sf.InvalidRowsWarning, match="beyond 2\\*\\*60 microseconds"):
+        assert sf.self_join(table, **join).num_rows == 1

@@ -1,0 +1,455 @@
+"""Tables in memory: no Spark, any kind of table, brute force, errors, counters."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import warnings
+from datetime import datetime
+from io import BytesIO
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from local_readings import RANGE, READINGS, READINGS_TABLE
+from sfumato import local
+from sfumato.memory.frame import frame_of
+from worlds import at_least
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "in-memory.md"
+
+
+@pytest.mark.slow
+def test_it_does_not_import_spark():
+    program = """
+import sys, pyarrow as pa, sfumato as sf
+t = sf.reorder(pa.table({"a": [2, 1], "b": [1, 2]}), event_time="a", arrival="b", slack=1)
+t = sf.window_aggregate(t, {"n": "sum(a)"}, window=sf.Rows(2), order="a")
+sf.top_k(t, 1, by="n.mean", window=sf.Range("5 us"), order="a")
+sf.similarity_join(t, t, on="a", within=1.0, probability=0.5, window=sf.Rows(2), order="a")
+assert "pyspark" not in sys.modules and "sfumato.spark" not in sys.modules
+"""
+    command = [sys.executable, "-c", program]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+def test_the_functions_have_one_more_name_by_which_they_are_the_same():
+    names = [name for name in vars(local) if not name.startswith("_") and name in sf.__all__]
+    assert len(names) > 20
+    assert all(getattr(local, name) is getattr(sf, name) for name in names)
+
+
+def tables(columns: dict) -> list:
+    """The columns as every kind of table."""
+    arrow = pa.table(columns)
+
+    class Streamed:
+        def __arrow_c_stream__(self, requested_schema=None):
+            return arrow.__arrow_c_stream__(requested_schema)
+
+    found = [arrow, pd.DataFrame(columns), Streamed(), arrow.to_batches()[0]]
+    try:
+        import polars
+    except ImportError:
+        return found
+    return [*found, polars.DataFrame(columns)]
+
+
+def test_any_table_is_taken_and_one_of_its_kind_comes_out():
+    answers = [
+        sf.window_aggregate(
+            sf.reorder(table, event_time="made", arrival="arrival", slack=2),
+            {"total": "sum(x)"}, window=RANGE, order="made",
+        )
+        for table in tables(READINGS)
+    ]  # fmt: skip
+    kinds = [type(answer) for answer in answers]
+    assert kinds[:4] == [pa.Table, pd.DataFrame, pa.Table, pa.Table]
+    assert kinds[4:] == [type(table) for table in tables(READINGS)[4:]]
+    assert all(len(answer) == 2 for answer in answers)
+    for answer in answers:  # any other function takes it, with all that was said of it
+        again = sf.window_aggregate(answer, {"n": "count(*)"}, window=sf.Rows(1), order="held")
+        assert "sfumato_window_2" in sf.counters(again)
+    plain = [frame_of(answer).table for answer in answers]
+    assert all(table.equals(plain[0], check_metadata=True) for table in plain)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_what_reorder_said_goes_with_a_frame_or_is_missed(library):
+    frames = pytest.importorskip(library)
+    given = {**READINGS, "nothing": [None, 2**60 + 1, 3, 4, 5, 6]}
+    arrow = sf.reorder(pa.table(given), event_time="made", arrival="arrival", slack=1, key=None)
+    ordered = sf.reorder(frames.DataFrame(READINGS), event_time="made", arrival="arrival", slack=1)
+    asked = {"aggregates": {"n": "count(*)"}, "window": sf.Rows(2, 1.0), "order": "made"}
+    expected = sf.window_aggregate(arrow, **asked).column("id").to_pylist()
+    assert len(expected) < arrow.num_rows  # late rows enter no window
+    assert list(sf.window_aggregate(ordered, **asked)["id"]) == expected
+    filtered = sf.where(ordered, "id <> 2")
+    assert list(sf.window_aggregate(filtered, **asked)["id"]) == [i for i in expected if i != 2]
+    on_time, late = sf.split_late(ordered)
+    assert sorted([*on_time["id"], *late["id"]]) == READINGS["id"]
+    if library == "pandas":
+        assert list(sf.window_aggregate(ordered[ordered.id != 2], **asked)["id"]) == [
+            i for i in expected if i != 2
+        ]
+        lost = pd.DataFrame(ordered.to_dict("list"))
+    else:
+        lost = ordered.filter(frames.col("id") != 2)
+    for call in (
+        lambda: sf.window_aggregate(lost, **asked),
+        lambda: sf.top_k(lost, 1, by="x", window=RANGE, order="made"),
+        lambda: sf.similarity_join(
+            lost, lost, on="x", within=1, probability=0.5, window=sf.Rows(2), order="made"
+        ),
+    ):
+        with pytest.raises(ValueError, match=f"(?i){library} lost it on the way"):
+            call()
+
+
+def test_whole_numbers_with_nulls_keep_their_digits_in_pandas():
+    given = pd.DataFrame({"k": pd.array([1, None, 3], "Int64"), "t": [1, 2, 3], "x": [1.0, 2, 3]})
+    given.loc[0, "k"] = 2**60 + 1
+    found = sf.window_aggregate(given, {"s": "sum(x)"}, window=sf.Rows(1, 1.0), order="t")
+    assert found["k"].tolist() == [2**60 + 1, pd.NA, 3]
+    found.to_parquet(io := BytesIO())  # what is kept in attrs can be written
+    assert pd.read_parquet(BytesIO(io.getvalue())).attrs == found.attrs
+
+
+def test_types_are_taken_as_spark_has_them():
+    given = pd.DataFrame(
+        {
+            "at": pd.to_datetime(["2026-01-01", "2026-01-02"]),
+            "n": np.array([1, 2], np.uint8),
+            "kind": pd.Categorical(["a", "b"]),
+            "x": [1.0, None],
+        },
+        index=["p", "q"],
+    )
+    table = sf.reorder(given, event_time="at", arrival="at", key="kind", estimator="max")
+    table = frame_of(table).table
+    assert table.schema.types[:4] == [pa.timestamp("us"), pa.int16(), pa.string(), pa.float64()]
+    assert table.column_names == ["at", "n", "kind", "x", "late", "punctuation"]
+    assert table.column("x").null_count == 1
+
+
+def test_categories_and_lists_of_any_layout_become_those_of_spark():
+    words = pa.DictionaryArray.from_arrays(
+        pa.array([1, 0, None], pa.uint32()), pa.array(["a", "b"], pa.string_view())
+    )
+    struct = pa.struct([("prob", pa.float32()), ("x", pa.uint16()), ("t", pa.timestamp("ns"))])
+    cells = [[{"prob": 1.0, "x": 1, "t": 1001}], None, []]
+    table = pa.table(
+        {
+            "word": words,
+            "alternatives": pa.array(cells, pa.large_list(struct)),
+            "place": pa.array([[1.0, 2.0], None, [3.0, 4.0]], pa.list_(pa.float64(), 2)),
+        }
+    )
+    found = sf.checked(table)
+    assert found.column("word").to_pylist() == ["b"]
+    kinds = pa.struct([("prob", pa.float32()), ("x", pa.int32()), ("t", pa.timestamp("us"))])
+    assert found.schema.types == [pa.string(), pa.list_(kinds), pa.list_(pa.float64())]
+    assert found.column("alternatives")[0][0].as_py()["t"].microsecond == 1
+    assert sf.rejected(table).column("place").to_pylist() == [None, [3.0, 4.0]]
+
+
+def test_sums_over_extents_are_those_of_the_possible_worlds():
+    table = pa.table(READINGS)
+    answers = sf.window_aggregate(
+        table, {"total": "sum(x)", "n": "count(*)"}, window=RANGE, order="made", distribution=64
+    )
+    for answer in answers.to_pylist():
+        end = answer["window"]["end"]
+        rows = [row for row in table.to_pylist() if end - 10 <= row["made"] < end]
+        law: dict[int, float] = {}
+        for kept in product((False, True), repeat=len(rows)):
+            chance, n = 1.0, 0
+            for row, there in zip(rows, kept, strict=True):
+                chance *= row["existence"] if there else 1 - row["existence"]
+                n += there
+            law[n] = law.get(n, 0.0) + chance
+        found = {int(cell["n"]): cell["prob"] for cell in answer["n"]}
+        assert found == pytest.approx({n: p for n, p in law.items() if p > 0})
+
+
+def test_pairs_are_those_of_every_pair():
+    random = np.random.default_rng(1)
+    columns = {"t": np.arange(40), "x": random.random(40), "y": random.random(40)}
+    table = pa.table(columns)
+    pairs = sf.similarity_join(
+        table, table, on=["x", "y"], within=0.2, probability=0.5, window=sf.Range("7 us"), order="t"
+    )
+    expected = set()
+    for i, j in product(range(40), repeat=2):
+        apart = np.hypot(columns["x"][i] - columns["x"][j], columns["y"][i] - columns["y"][j])
+        if abs(i - j) < 7 and apart <= 0.2:
+            expected.add((i, j))
+    found = [(pair["left"]["t"], pair["right"]["t"]) for pair in pairs.to_pylist()]
+    assert len(found) == len(set(found))
+    assert set(found) == expected
+
+
+def test_operators_chain_and_their_counters_with_them():
+    rows = sf.reorder(READINGS_TABLE, event_time="made", arrival="arrival", slack=1)
+    windows = sf.window_aggregate(rows, {"s": "sum(x)"}, window=sf.Rows(2), order="made")
+    best = sf.top_k(windows, [sf.Top(1, every="5 us")], by="s.mean", window=RANGE, order="made")
+    assert best.column_names == [
+        "query", "k", "time", "rank", "score", "probability", "row", "answered",
+    ]  # fmt: skip
+    counted = sf.counters(best)
+    assert list(counted) == [
+        "sfumato_reorder_1", "sfumato_window_1_input", "sfumato_window_1",
+        "sfumato_top_k_1_input", "sfumato_top_k_1",
+    ]  # fmt: skip
+    late = sf.split_late(rows)[1].num_rows
+    assert counted["sfumato_reorder_1"]["late"] == late == 1
+    assert counted["sfumato_window_1"]["late"] == late
+    assert sf.counters(best.filter(pa.array([True] * best.num_rows))) == counted
+    assert sf.counters(pa.table({})) == {}
+    twice = sf.reorder(rows, event_time="made", arrival="arrival", slack=2)
+    assert list(sf.counters(twice)) == ["sfumato_reorder_1", "sfumato_reorder_2"]
+
+
+def test_rows_that_take_no_part_are_warned_of_and_counted_with_their_reasons():
+    existence = [0.5, 0.0, 2.0, None, 1.0, 1.0]
+    table = READINGS_TABLE.set_column(4, "existence", pa.array(existence))
+    said = r"window_aggregate: 2 of 6 rows \(33.3%\) were skipped as invalid: existence is not a"
+    with pytest.warns(sf.InvalidRowsWarning, match=said) as told:
+        found = sf.window_aggregate(table, {"n": "count(*)"}, window=sf.Rows(2), order="made")
+    assert told[0].filename == __file__
+    reasons = {"existence is not a number in [0, 1]": 2}
+    counted = sf.counters(found)["sfumato_window_1_input"]
+    assert counted == {"rows": 6, "invalid": 2, "reasons": reasons}
+    assert sorted(found.column("id").to_pylist()) == [1, 5, 6]
+    assert sf.rejected(table).column("id").to_pylist() == [3, 4]
+    assert sf.checked(table).column("id").to_pylist() == [1, 2, 5, 6]
+    with pytest.raises(ValueError, match="invalid row: existence is not"):
+        sf.checked(table, strict=True)
+
+
+def test_nothing_gives_nothing_in_the_same_columns():
+    empty = READINGS_TABLE.slice(0, 0)
+    rows = sf.reorder(empty, event_time="made", arrival="arrival", slack=1)
+    assert rows.num_rows == 0
+    full = sf.reorder(READINGS_TABLE, event_time="made", arrival="arrival", slack=1)
+    assert rows.schema == full.schema
+    assert sf.counters(rows)["sfumato_reorder_1"]["rows"] == 0
+    imputed = sf.impute(
+        pa.table({"a": pa.array([], pa.float64()), "b": pa.array([], pa.float64())}),
+        repository=pa.table({"a": [1.0], "b": [2.0]}),
+        dependencies="a -> b : 0.1 -> 0.1",
+        attributes="b",
+    )
+    assert imputed.column_names == ["a", "b", "alternatives", "imputed_by"]
+
+
+@pytest.mark.parametrize(("size", "says"), [(1, "has 1 complete row, "), (18, "at most 89%")])
+def test_a_repository_of_too_few_rows_warns_and_counts_the_rows_imputed(size, says):
+    past = pa.table({"a": [*map(float, range(size)), None], "b": [2.0] * (size + 1)})
+    rows = pa.table({"a": [2.0, 9.0, 3.0], "b": [None, None, 1.0]})
+    how = {"dependencies": "a -> b : 0.5 -> 0.5", "attributes": "b"}
+    with pytest.warns(sf.FewRowsWarning, match=says) as warned:
+        found = sf.impute(rows, repository=past, **how)
+    assert warned[0].filename == __file__
+    assert sf.counters(found)["sfumato_impute_1"]["few_rows"] == 2
+    enough = pa.concat_tables([past] * 19)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = sf.impute(rows, repository=enough, **how)
+        sf.impute(rows, repository=past, method="plain", **how)
+    assert sf.counters(found)["sfumato_impute_1"]["few_rows"] == 0
+
+
+def test_a_repository_may_be_a_parquet_file(tmp_path):
+    from pyarrow import parquet
+
+    repository = pa.table({"a": [1.0, 2.0, 3.0], "b": [10.0, 20.0, 30.0]})
+    parquet.write_table(repository, tmp_path / "r.parquet")
+    rows = pa.table({"a": [2.0, 9.0], "b": pa.array([None, None], pa.float64())})
+    how = {
+        "dependencies": "a -> b : 0.01 -> 0.1",
+        "attributes": "b",
+        "fallback": "reject",
+        "method": "plain",
+    }
+    with pytest.warns(sf.InvalidRowsWarning, match=r"impute: 1 of 2 rows \(50.0%\)"):
+        found = sf.impute(rows, repository=tmp_path / "r.parquet", **how)
+    assert found.column("alternatives").to_pylist() == [[{"prob": 1.0, "b": 20.0}], None]
+    assert sf.counters(found)["sfumato_impute_1"]["unimputable"] == 1
+    with pytest.warns(sf.InvalidRowsWarning):
+        assert sf.impute(rows, repository=repository, **how).equals(found)
+
+
+def test_the_page_of_the_documents_runs_as_printed(capsys):
+    (code,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    found: dict = {}
+    exec(compile(code, str(PAGE), "exec"), found)
+    assert capsys.readouterr().out.endswith("\n1 late\n")  # of the operator called intake
+    late = found["ordered"].query("late")
+    assert late["celsius"].tolist() == [20.9]
+    assert len(found["levels"]) == 4
+    best = [row for row in found["warmest"].to_dict("records") if row["rank"] == 1]
+    assert best[-1]["row"]["celsius"] == 21.5
+    assert len(found["near"]) > 0
+
+
+@pytest.mark.parametrize("window", [sf.Rows(3, 0.9), sf.Range("9 us")])
+def test_a_stream_joined_with_itself_has_every_pair_once(window):
+    random = np.random.default_rng(5)
+    rows = [
+        {
+            "i": i,
+            "t": int(i // 2 * 3),
+            "alternatives": [
+                {"prob": p, "x": float(x)}
+                for p, x in zip([0.5, 0.25], random.integers(0, 6, 2), strict=True)
+            ][: random.integers(1, 3)],
+        }
+        for i in range(40)
+    ]
+    exists = [sum(a["prob"] for a in row["alternatives"]) for row in rows]
+    held = sf.UncertainWindow(3, 0.9, probability=0.2)
+    expected = {}
+    for i, row in enumerate(rows):
+        starts = held.extend([exists[i - 1]]) if i and isinstance(window, sf.Rows) else [0]
+        for j in range(i):
+            inside = 1.0 if row["t"] - rows[j]["t"] < 9 else 0.0
+            if isinstance(window, sf.Rows):
+                newer = exists[j + 1 : i]
+                inside = 1.0 - float(at_least(newer, 3)) if j >= starts[0] else 0.0
+            match = inside * sum(
+                a["prob"] * b["prob"]
+                for a, b in product(row["alternatives"], rows[j]["alternatives"])
+                if abs(a["x"] - b["x"]) <= 1
+            )
+            if match >= 0.2:
+                expected[i, j] = match
+    found = sf.self_join(
+        pa.Table.from_pylist(rows), on="x", within=1.0, probability=0.2, window=window,
+        order=["t", "i"] if isinstance(window, sf.Rows) else "t",
+    ).to_pylist()  # fmt: skip
+    got = {(row["left"]["i"], row["right"]["i"]): row["probability"] for row in found}
+    assert len(found) == len(got)
+    if isinstance(window, sf.Range):  # simultaneous rows come in the order of their hash
+        got = {(max(pair), min(pair)): p for pair, p in got.items()}
+    assert got == pytest.approx(expected, abs=1e-12)
+    assert len(got) > 5
+
+
+def test_pairs_of_several_streams_and_dependencies_are_found_without_spark():
+    random = np.random.default_rng(2)
+    streams = {
+        name: pa.table({"t": np.arange(20), "x": random.random(20)}) for name in ("a", "b", "c")
+    }
+    asked = {"on": "x", "within": 0.1, "probability": 0.5, "window": sf.Rows(9), "order": "t"}
+    found = sf.join_streams(streams, name="all", **asked)
+    parts = [("a", "b"), ("a", "c"), ("b", "c")]
+    expected = [
+        {"left_stream": one, "right_stream": other, **row}
+        for one, other in parts
+        for row in sf.similarity_join(streams[one], streams[other], **asked).to_pylist()
+    ]
+    assert found.to_pylist() == expected
+    assert [n for n in sf.counters(found) if n.count("_") == 4] == [
+        f"sfumato_join_all_{one}_{other}" for one, other in parts
+    ]
+    assert isinstance(
+        sf.join_streams({n: t.to_pandas() for n, t in streams.items()}, **asked), pd.DataFrame
+    )
+    x = random.random(300)
+    table = pd.DataFrame({"x": x, "y": 2 * x + random.normal(0, 0.01, 300), "note": "-"})
+    best = sf.discover_dependencies(table)
+    assert {(d.dependent, d.determinants[0][0]) for d in best} >= {("y", "x"), ("x", "y")}
+
+
+def test_a_filter_warns_of_the_invalid_rows_that_it_drops():
+    kind = pa.list_(pa.struct([("prob", pa.float64()), ("x", pa.float64())]))
+    given = [[{"prob": 1.0, "x": 9.0}], None, [{"prob": 1.0, "x": None}], [{"prob": 1.0, "x": 1.0}]]
+    table = pa.table({"id": [1, 2, 3, 4], "alternatives": pa.array(given, kind)})
+    said = r"where: 2 of 4 rows \(50.0%\) were skipped as invalid: no alternatives \(1\)"
+    with pytest.warns(sf.InvalidRowsWarning, match=said) as told:
+        found = sf.where(table, "x > 3")
+    assert found.column("id").to_pylist() == [1]
+    counted = sf.counters(found)["sfumato_where_1_input"]
+    assert (counted["rows"], counted["invalid"]) == (4, 2)
+    assert told[0].filename == __file__
+
+
+def test_alternatives_of_a_models_matrices_and_of_structs():
+    values, prob = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[0.25, 0.75]] * 2, np.float32)
+    found = sf.alternatives(values, prob, "x").to_pylist()
+    assert found[1] == [{"prob": 0.25, "x": 3.0}, {"prob": 0.75, "x": 4.0}]
+    structs = [[{"x": 1, "score": 0.5, "y": 2}]]
+    assert sf.alternatives(structs, "score").to_pylist() == [[{"x": 1, "y": 2, "prob": 0.5}]]
+    assert sf.alternatives(structs, "score", "y").to_pylist() == [[{"prob": 0.5, "y": 2}]]
+
+
+def test_rejected_gives_all_rows_that_a_join_skips_once_its_columns_are_named():
+    table = pa.table(
+        {
+            "ts": pa.array([1, 2, 3, 4, None], pa.timestamp("s")),
+            "k": ["a", None, "b", "b", "b"],
+            "x": [1.0, 2.0, float("nan"), None, 5.0],
+        }
+    )
+    with pytest.warns(sf.InvalidRowsWarning) as caught:
+        joined = sf.similarity_join(
+            table,
+            table,
+            on="x",
+            within=1.0,
+            probability=0.5,
+            window=sf.Rows(5),
+            order="ts",
+            key="k",
+        )
+    assert not any("rejected" in str(each.message) for each in caught)
+    found = sf.rejected(table, "x", key="k", order="ts")
+    assert found.num_rows == sf.counters(joined)["sfumato_join_1_left"]["invalid"] == 4
+    assert found.column("reason").to_pylist() == [
+        "key is NULL", "x is missing or not finite", "x is missing or not finite", "order is NULL",
+    ]  # fmt: skip
+    assert sf.checked(table, "x", key="k", order="ts").num_rows == 1
+    with pytest.raises(ValueError, match="`key` names a column `q`"):
+        sf.rejected(table, key="q")
+
+
+def test_reorder_counts_as_late_the_rows_that_come_out_as_late():
+    times = {
+        "t": pa.array([0, None, 2, 9, 1], pa.timestamp("s")),
+        "a": pa.array([1, 2, 3, 4, 5], pa.timestamp("s")),
+    }
+    ordered = sf.reorder(pa.table(times), event_time="t", arrival="a", slack=1, name="in")
+    counts = sf.counters(ordered)["sfumato_reorder_in"]
+    on_time, late = sf.split_late(ordered)
+    assert late.column("t").to_pylist() == [None, datetime(1970, 1, 1, 0, 0, 1)]
+    assert late.column("punctuation").null_count == 1
+    assert (counts["late"], counts["invalid"], counts["held"]) == (late.num_rows, 1, 0)
+    assert counts["rows"] == on_time.num_rows + late.num_rows
+    found = sf.rejected(ordered, order="t")
+    assert found.column("reason").to_pylist() == ["order is NULL"]
+
+
+def test_rows_between_extents_are_outside_and_those_without_a_partner_unmatched():
+    ts = pa.array([0, 30, 90, 130, 250], pa.timestamp("s", "UTC"))
+    gaps = sf.Range("1 minute", slide="2 minutes")
+    windows = sf.window_aggregate(pa.table({"ts": ts}), {"n": "count(*)"}, window=gaps, order="ts")
+    counts = sf.counters(windows)["sfumato_window_1"]
+    held = sum(windows.column("held").to_pylist())
+    assert (counts["rows"], counts["outside"], counts["late"]) == (5, 5 - held, 0)
+
+    def counted(*seconds):
+        table = pa.table({"ts": pa.array(seconds, pa.timestamp("s", "UTC"))})
+        return sf.window_aggregate(
+            table, {"n": "count(*)"}, window=sf.Range("1 minute"), order="ts"
+        )
+
+    joined = sf.extent_join(counted(0, 70), counted(0, 130, 200))
+    assert sf.counters(joined)["sfumato_extents_1"] == {"rows": 5, "pairs": 1, "unmatched": 3}

@@ -1,0 +1,45 @@
+"""Whole numbers as times are microseconds: seconds and milliseconds are warned of."""
+
+from __future__ import annotations
+
+import warnings
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+
+NOW = 1_704_067_200
+
+
+def table(per_second):
+    ts = [(NOW + i) * per_second for i in range(5)]
+    return pa.table({"ts": ts, "x": [1.0] * 5})
+
+
+def windows(rows):
+    return sf.window_aggregate(rows, {"n": "count(*)"}, window=sf.Range("1 minute"), order="ts")
+
+
+@pytest.mark.parametrize(
+    ("per_second", "unit", "factor"), [(1, "seconds", "1,000,000"), (1000, "milliseconds", "1,000")]
+)
+def test_times_that_look_like_another_unit_are_warned_of(per_second, unit, factor):
+    said = f"read as microseconds since 1970, and its values look like {unit}.*by {factor}, or"
+    rows = table(per_second)
+    with pytest.warns(UserWarning, match=said):
+        windows(rows)
+    with pytest.warns(UserWarning, match=said):
+        sf.reorder(rows, event_time="ts", arrival="ts", max_delay="1 second")
+    with pytest.warns(UserWarning, match=said):
+        sf.top_k(rows, 1, by="x", window=sf.Range("1 minute"), order="ts")
+    with pytest.warns(UserWarning, match=said):
+        sf.self_join(rows, on="x", within=1, probability=0.5, window=sf.Range("1 s"), order="ts")
+
+
+@pytest.mark.parametrize("times", [[0, 1, 2], [NOW * 1_000_000], [5, NOW], []])
+def test_microseconds_are_not_warned_of(times):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        windows(pd.DataFrame({"ts": pd.Series(times, dtype="int64"), "x": 1.0}))
