@@ -72,6 +72,12 @@ def test_too_few_samples_of_several_attributes_are_warned_of():
         assert standard_points(1, 3, "normal").tolist() == [[0.0, 0.0, 0.0]]
 
 
+def test_a_warning_about_samples_points_to_the_call_of_the_user():
+    with pytest.warns(UserWarning, match="correlated") as told:
+        sf.samples([pa.array([0.0])] * 3, 1.0, 3, attributes=["a", "b", "c"])
+    assert told[0].filename == __file__
+
+
 @pytest.mark.parametrize("n", [10, 12, 20])
 def test_mirrored_positions_are_near_with_equal_probabilities(n):
     degree = math.degrees(1 / 6371008.8)
