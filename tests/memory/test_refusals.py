@@ -131,6 +131,14 @@ def test_columns_of_one_name_and_names_that_are_no_text_are_refused():
     [
         (lambda t, j: sf.reorder(t, seed=1), TypeError, "has no argument `seed`"),
         (lambda t, j: sf.top_k(t, 3, rule="r"), TypeError, "`rule`; did you mean `rules`?"),
+        (
+            lambda t, j: sf.samples(pa.array([1.0]), 1.0, 2, attributes="prob"),
+            ValueError, "none is `prob`",
+        ),
+        (
+            lambda t, j: sf.alternatives([[1.0]], [[1.0]], ["x", "X"], points=True),
+            ValueError, "different names",
+        ),
         (lambda t, j: sf.where(t), TypeError, "sf.where lacks `condition`"),
         (lambda t, j: sf.self_join(t, **j, tasks=0), ValueError, "`tasks` must be a whole number"),
         (lambda t, j: sf.similarity_join(t, t, **j, tasks="8"), ValueError, "`tasks` must be"),

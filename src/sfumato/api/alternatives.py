@@ -74,6 +74,8 @@ def alternatives(
     >>> models.select(sf.alternatives("values", "scores", "celsius")).first()[0]
     [Row(prob=0.7, celsius=20.0), Row(prob=0.2, celsius=25.0)]
     """
+    if attributes is not None:
+        _check_names(attributes)
     return _engine(values).alternatives(
         values, prob, attributes, points=points, normalize=normalize
     )
@@ -113,6 +115,7 @@ def samples(
     >>> readings.limit(1).select(sf.samples("celsius", 0.5, 2, attributes="celsius")).first()[0]
     [Row(prob=0.5, celsius=19.5), Row(prob=0.5, celsius=20.5)]
     """
+    _check_names(attributes)
     return _engine(mean).samples(mean, sd, n, distribution, attributes)
 
 
@@ -197,3 +200,19 @@ def _shown(given: object) -> str:
     """Return a value for an error, and the type of what would fill a page."""
     plain = given is None or isinstance(given, str | int | float)
     return f"{given!r:.80}" if plain else type(given).__name__
+
+
+def _check_names(attributes: Any) -> None:
+    """Raise TypeError or ValueError for what cannot name attributes."""
+    names = [attributes] if isinstance(attributes, str) else attributes
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise TypeError(
+            f"`attributes` must be a name, as text, or a list of names; got {attributes!r:.80}"
+        )
+    if not names:
+        raise ValueError("`attributes` must name at least one attribute; got none")
+    if "prob" in names or len({name.lower() for name in names}) < len(names):
+        raise ValueError(
+            "`attributes` must be different names, and none is `prob`, which every alternative "
+            f"has; got {list(names)}"
+        )

@@ -54,15 +54,15 @@ def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P,
 
 def is_of_spark(given: Any) -> bool:
     """Return whether something is a frame of Spark, also one of Connect or a declared one."""
-    kind = type(given)
-    if kind.__name__ == "DeclaredFrame":
-        return True
-    return kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
+    return type(given).__name__ == "DeclaredFrame" or _is_of_spark(given, "DataFrame")
 
 
 def is_column_of_spark(given: Any) -> bool:
     """Return whether something names a column of Spark, or is one."""
-    kind = type(given)
-    return isinstance(given, str) or (
-        kind.__name__ == "Column" and kind.__module__.startswith("pyspark.sql.")
-    )
+    return isinstance(given, str) or _is_of_spark(given, "Column")
+
+
+def _is_of_spark(given: Any, name: str) -> bool:
+    """Return whether something has a class of Spark, or one made of it; imports nothing."""
+    classes = type(given).__mro__
+    return any(of.__name__ == name and of.__module__.startswith("pyspark.sql.") for of in classes)

@@ -31,8 +31,6 @@ def alternatives(
 ) -> pa.Array:
     """`alternatives` as an Arrow array."""
     named = [attributes] if isinstance(attributes, str) else list(attributes or ("value",))
-    if attributes is not None and not attributes:
-        raise ValueError("`attributes` must name at least one attribute; got none")
     field = "prob" if prob is None else prob if isinstance(prob, str) else None
     several = None if attributes is None or isinstance(attributes, str) else named
     wanted = wanted_values(field, several, points)

@@ -32,7 +32,7 @@ def alternatives(
     normalize: bool = False,
 ) -> Column:
     """`alternatives` as a column of Spark."""
-    names = None if attributes is None else attribute_names(attributes)
+    names = None if attributes is None else _listed(attributes)
     field = None if prob is None else _field_of(values, prob)
     wanted = wanted_values(
         PROB if prob is None else field,
@@ -133,7 +133,7 @@ def samples(
     attributes: str | Sequence[str] = "value",
 ) -> Column:
     """`samples` as a column of Spark."""
-    names = attribute_names(attributes)
+    names = _listed(attributes)
     means: list[Any] = list(mean) if isinstance(mean, list | tuple) else [mean]
     sds: list[Any] = list(sd) if isinstance(sd, list | tuple) else [sd] * len(means)
     if not len(names) == len(means) == len(sds):
@@ -280,18 +280,5 @@ def column_of(column: str | Column) -> Column:
     )
 
 
-def attribute_names(attributes: Any) -> list[str]:
-    """Raise TypeError or ValueError for what cannot name attributes."""
-    names = [attributes] if isinstance(attributes, str) else attributes
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise TypeError(
-            f"`attributes` must be a name, as text, or a list of names; got {attributes!r:.80}"
-        )
-    if not names:
-        raise ValueError("`attributes` must name at least one attribute; got none")
-    if "prob" in names or len({name.lower() for name in names}) < len(names):
-        raise ValueError(
-            "`attributes` must be different names, and none is `prob`, which every alternative "
-            f"has; got {list(names)}"
-        )
-    return list(names)
+def _listed(attributes: str | Sequence[str]) -> list[str]:
+    return [attributes] if isinstance(attributes, str) else list(attributes)
