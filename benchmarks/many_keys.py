@@ -39,7 +39,7 @@ def extents() -> Any:
     from sfumato.windows import Range
 
     return ExtentTableConfig(
-        window=Range("100 us"), results=(("total", "sum", 0, None),), fields=("total",),
+        window=Range("100 us"), results=(("total", "sum", 0, None),),
         attributes=1, scope=(0,), keys=1, key_names=("key",),
     ).make()  # fmt: skip
 
@@ -67,7 +67,7 @@ def window_of_rows(function: str, forget_after: float | None = None) -> Any:
     from sfumato.windows import Rows
 
     return RowWindowTableConfig(
-        window=Rows(10), results=(("found", function, 0, None),), fields=("found",),
+        window=Rows(10), results=(("found", function, 0, None),),
         attributes=1, keys=1, forget_after=forget_after,
     ).make()  # fmt: skip
 

@@ -132,7 +132,7 @@ def extents_in_memory(rows: pa.Table, keys: int) -> float:
     second = ExtentTableConfig(
         window=sf.Range("5 minutes", slide="1 minute"), scope=() if keys == 1 else (0,),
         results=(("result0", "count", None, None), ("result1", "avg", 0, None)),
-        fields=("value", "value"), attributes=1, **key,
+        attributes=1, **key,
     ).make()  # fmt: skip
     seconds = 0.0
     for part in batches(rows):

@@ -21,6 +21,9 @@ ASKED = [
     Aggregate("count"), Aggregate("sum", 0), Aggregate("avg", 0), Aggregate("max", 0),
     Aggregate("quantile", 0, 0.5),
 ]  # fmt: skip
+STATISTICS = [
+    Aggregate(function, 0) for function in ("stddev", "var", "first", "last", "count_distinct")
+]
 LAW = {"quantiles": (0.1, 0.9), "distribution": 3, "seed": 5, "samples": 20}
 ONE_KEY = {"keys_in_any_order": "it has no keys: one for each is the caller's"}
 
@@ -120,9 +123,12 @@ SUBJECTS = {
     "count windows": Subject(
         lambda: CountWindowAggregate(4, 0.9, ASKED, **LAW), tuples, feed_window
     ),
-    "spreads of count windows": Subject(
-        lambda: CountWindowAggregate(4, 0.9, [Aggregate("stddev", 0), Aggregate("var", 0)], **LAW),
-        tuples, feed_window,
+    "statistics of count windows": Subject(
+        lambda: CountWindowAggregate(4, 0.9, STATISTICS, **LAW), tuples, feed_window,
+    ),
+    "statistics of extents": Subject(
+        lambda: ExtentAggregate(50, 20, STATISTICS, **LAW), tuples, feed_extents,
+        lambda operator: extents_of(operator.flush()), lambda operator: operator.counters,
     ),
     "delta windows": Subject(
         lambda: DeltaWindowAggregate(4.0, 0, ASKED, **LAW), tuples, feed_window

@@ -39,7 +39,6 @@ from sfumato.windows import Delta, JoinWindow, Range, Rows
 KEYS = ("a", "b", "c")
 RESULTS = {
     "results": (("total", "sum", 0, None), ("most", "max", 0, None)),
-    "fields": ("total", "most"),
     "attributes": 1,
 }
 REPOSITORY = np.random.default_rng(0).random((60, 1)) + np.random.default_rng(1).random((60, 2))

@@ -15,6 +15,7 @@ ALL = [
     Aggregate("count"), Aggregate("count", 0), Aggregate("sum", 0), Aggregate("avg", 0),
     Aggregate("min", 0), Aggregate("max", 1), Aggregate("avg", 1), Aggregate("boundary_sum", 1),
     Aggregate("quantile", 0, 0.5), Aggregate("stddev", 0), Aggregate("var", 1),
+    Aggregate("first", 0), Aggregate("last", 0), Aggregate("count_distinct", 0),
 ]  # fmt: skip
 MOMENTS = [a for a in ALL if a.function not in LISTED]
 

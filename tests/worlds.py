@@ -49,11 +49,14 @@ def law_over(some_worlds, function):
 
 def aggregate_of(function, argument, there):
     """The aggregate of a world: `there` has one entry a tuple that exists, None: no value."""
-    values = sorted(v for v in there if v is not None)
+    in_order = [v for v in there if v is not None]
+    values = sorted(in_order)
     if function == "count":
         return Fraction(len(values))
     if function == "sum":
         return sum(values, Fraction(0))
+    if function == "count_distinct":
+        return Fraction(len(set(values)))
     if not values or (function in ("stddev", "var") and len(values) < 2):
         return None
     if function in ("stddev", "var"):
@@ -62,6 +65,8 @@ def aggregate_of(function, argument, there):
         return variance if function == "var" else math.sqrt(variance)
     if function == "avg":
         return sum(values) / len(values)
+    if function in ("first", "last"):
+        return in_order[0 if function == "first" else -1]
     if function == "min":
         return values[0]
     if function == "max":

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from handed_on import handed_on
 from sfumato.limits import MAX_ALTERNATIVES, VARIABLE, most_placed
 from sfumato.tables.reading.invalid_rows import InvalidRowsWarning
 
@@ -103,8 +104,8 @@ def test_a_bound_that_is_no_number_is_refused(monkeypatch, given):
 
 def test_results_with_more_values_than_the_bound_are_refused_before_they_are_computed(bounded):
     how = {"window": sf.Rows(2), "order": "t"}
-    found = sf.window_aggregate(table(3, 4), {"alternatives": "sum(x)"}, distribution=BOUND, **how)
-    assert sf.rejected(found).num_rows == 0
+    found = sf.window_aggregate(table(3, 4), {"s": "sum(x)"}, distribution=BOUND, **how)
+    assert sf.rejected(handed_on(found, "s")).num_rows == 0
     message = "`distribution` asks for up to 11 alternatives per row, more than the bound of 10"
     with pytest.raises(ValueError, match=message):
         sf.window_aggregate(table(3), {"s": "sum(x)"}, distribution=BOUND + 1, **how)

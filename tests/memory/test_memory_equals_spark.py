@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from handed_on import handed_on
 
 ROWS = 150
 UTC = pa.timestamp("us", "UTC")
@@ -146,13 +147,16 @@ CASES = {
     ),
     "extents joined": lambda sf, a, b: sf.extent_join(
         *(
-            sf.window_aggregate(
-                sf.reorder(one, **REORDERED, slack=5), {"alternatives": "sum(x)"},
-                window=RANGE, distribution=3, **AT,
+            handed_on(
+                sf.window_aggregate(
+                    sf.reorder(one, **REORDERED, slack=5), {"s": "sum(x)"}, window=RANGE,
+                    distribution=3, **AT,
+                ),
+                "s",
             )
             for one in (a, b)
         ),
-        key="room", on="x", within=1.0, probability=0.2,
+        key="room", on="value", within=1.0, probability=0.2,
     ),
     "a chain of three": lambda sf, a, b: sf.top_k(
         sf.window_aggregate(
@@ -161,10 +165,10 @@ CASES = {
         2, by="level.mean", window=RANGE, existence=None, **AT,
     ),
     "windows over windows": lambda sf, a, b: sf.window_aggregate(
-        sf.window_aggregate(
-            a, {"alternatives": "sum(x)"}, window=sf_.Rows(3), distribution=3, **AT
+        handed_on(
+            sf.window_aggregate(a, {"t": "sum(x)"}, window=sf_.Rows(3), distribution=3, **AT), "t"
         ),
-        {"s": "sum(x)", "h": "max(held)"}, window=sf_.Rows(4), **AT,
+        {"s": "sum(value)", "h": "max(held)"}, window=sf_.Rows(4), **AT,
     ),
     "checked": lambda sf, a, b: sf.checked(a),
     "rejected": lambda sf, a, b: sf.rejected(a),
@@ -190,6 +194,19 @@ PLAIN_CASES = {
     "invalid plain rows": lambda sf, p, q: sf.rejected(p, "x"),
     "rows without key": lambda sf, p, q: sf.rejected(p, key="room", order="at"),
 }  # fmt: skip
+VALUES = {
+    "n": "count(*)", "kinds": "count_distinct(rule)", "s": "sum(rule)", "least": "min(rule)",
+    "most": "max(x)", "newest": "last(rule)", "oldest": "first(x)", "mid": "quantile(x, 0.5)",
+    "time": "max(seen)", "any": "max(up)",
+}  # fmt: skip
+CERTAIN_CASES = {
+    "extents of certain rows": lambda sf, p: sf.window_aggregate(
+        p, VALUES, window="9 seconds", order="at", key="room"
+    ),
+    "windows of certain rows": lambda sf, p: sf.window_aggregate(
+        p, VALUES, window=sf_.Rows(4), order="at", key="room"
+    ),
+}
 IMPUTED = {
     "imputed": lambda sf, i, r: sf.impute(i, repository=r, dependencies=RULES, attributes="b"),
     "imputed or rejected": lambda sf, i, r: sf.impute(
@@ -260,6 +277,14 @@ def check(spark, case, *tables: pa.Table) -> None:
 def test_uncertain_rows(spark, name):
     tables = (with_times(A), B) if name == "uncertain times" else (A, B)
     check(spark, CASES[name], *tables)
+
+
+@pytest.mark.parametrize("name", CERTAIN_CASES)
+def test_certain_rows(spark, name):
+    seen = P.column("at").cast(UTC)
+    up = pa.array([i % 3 == 0 for i in range(ROWS)])
+    rows = P.drop_columns(["existence"]).append_column("seen", seen).append_column("up", up)
+    check(spark, CERTAIN_CASES[name], rows)
 
 
 @pytest.mark.parametrize("name", PLAIN_CASES)

@@ -26,7 +26,7 @@ def ordered(table, wait="5 seconds"):
 def windows(table, **more):
     more = {"window": sf.Range("5 seconds"), "order": "made"} | more
     found = sf.window_aggregate(table, {"n": "count(*)"}, **more)
-    return [(str(w["start"]), n["mean"]) for w, n in zip(found["window"], found["n"], strict=True)]
+    return [(str(w["start"]), n) for w, n in zip(found["window"], found["n"], strict=True)]
 
 
 PAIRS = {"on": "x", "within": 1.5, "probability": 0.5, "window": sf.Range("5 seconds")}

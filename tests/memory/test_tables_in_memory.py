@@ -31,7 +31,7 @@ def test_it_does_not_import_spark():
 import sys, pyarrow as pa, sfumato as sf
 t = sf.reorder(pa.table({"a": [2, 1], "b": [1, 2]}), event_time="a", arrival="b", slack=1)
 t = sf.window_aggregate(t, {"n": "sum(a)"}, window=sf.Rows(2), order="a")
-sf.top_k(t, 1, by="n.mean", window=sf.Range("5 us"), order="a")
+sf.top_k(t, 1, by="n", window=sf.Range("5 us"), order="a")
 sf.similarity_join(t, t, on="a", within=1.0, probability=0.5, window=sf.Rows(2), order="a")
 assert "pyspark" not in sys.modules and "sfumato.spark" not in sys.modules
 """
@@ -175,7 +175,7 @@ def test_sums_over_extents_are_those_of_the_possible_worlds():
                 chance *= row["existence"] if there else 1 - row["existence"]
                 n += there
             law[n] = law.get(n, 0.0) + chance
-        found = {int(cell["n"]): cell["prob"] for cell in answer["n"]}
+        found = {int(cell["value"]): cell["prob"] for cell in answer["n"]["distribution"]}
         assert found == pytest.approx({n: p for n, p in law.items() if p > 0})
 
 

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
+from handed_on import handed_on
 from sfumato.metrics.progress import GAUGES
 from two_sources import CONTROL, SCHEMA, source
 
@@ -39,8 +40,10 @@ def toll(df):
 def near(df):
     """Of one window the rows, of another the law, by how near they are."""
     rows = reordered(df, None)
-    laws = [averages(rows, RANGE, key, "alternatives", distribution=3) for key in ("device", None)]
-    return sf.extent_join(*laws, on="x", within=2.0, probability=0.1)
+    laws = [averages(rows, RANGE, key, "m", distribution=3) for key in ("device", None)]
+    return sf.extent_join(
+        *(handed_on(law, "m") for law in laws), on="value", within=2.0, probability=0.1
+    )
 
 
 def pairs(df):
@@ -65,7 +68,7 @@ CHAINS = {  # how many operators are in one step
     "ranking": (2, lambda df: ranked(reordered(df))),
     "pairs": (3, pairs),
     "toll": (4, toll),
-    "near": (4, near),
+    "near": (1, near),
 }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import warnings
 import pytest
 
 import sfumato as sf
+from handed_on import handed_on
 
 pytestmark = pytest.mark.spark
 COUNT = {"window": sf.Rows(3), "order": "at"}
@@ -27,8 +28,11 @@ def pairs_of(readings):
 def test_operators_over_pairs_and_rankings_and_overlapping_windows_warn(readings):
     pairs = pairs_of(readings)
     best = sf.top_k(readings, 1, by="x", window=sf.Range("4 s", slide="2 s"), order="at")
-    sums = sf.window_aggregate(
-        readings, {"alternatives": "sum(x)"}, window=sf.Rows(3), order="at", distribution=4
+    sums = handed_on(
+        sf.window_aggregate(
+            readings, {"total": "sum(x)"}, window=sf.Rows(3), order="at", distribution=4
+        ),
+        "total",
     )
     for rows, said in (
         (pairs.select("alternatives", "left.at"), "pairs of a join"),
@@ -48,8 +52,11 @@ def test_operators_over_pairs_and_rankings_and_overlapping_windows_warn(readings
 
 
 def test_other_rows_are_taken_without_a_warning(readings):
-    sums = sf.window_aggregate(
-        readings, {"alternatives": "sum(x)"}, window="2 s", order="at", distribution=4
+    sums = handed_on(
+        sf.window_aggregate(
+            readings, {"total": "sum(x)"}, window="2 s", order="at", distribution=4
+        ),
+        "total",
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error", sf.IndependenceWarning)

@@ -86,7 +86,7 @@ class Case:
 WINDOW = Range("8 us", idle_timeout="30 s")
 EXTENTS = ExtentTableConfig(
     window=WINDOW, keys=1, key_names=("key",), scope=(0,), time="long", attributes=1,
-    results=(("total", "sum", 0, None),), fields=("total",),
+    results=(("total", "sum", 0, None),),
 )  # fmt: skip
 JOIN = SimilarityJoinTableConfig(
     within=1.0, probability=0.3, windows=(JoinWindow(4), JoinWindow(4)), on=("x",),

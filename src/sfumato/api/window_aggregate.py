@@ -36,74 +36,90 @@ def window_aggregate(
     forget_after: str | timedelta | float | None = None,
     name: str | None = None,
 ) -> Any:
-    """Aggregates over a window of uncertain tuples, as numbers with their uncertainty.
+    """Compute aggregates over windows of rows: plain values of certain rows, else distributions.
 
-    df : a DataFrame of Spark, streaming or static; or a pandas, Polars or Arrow table, the whole
-        stream. The result is of the same kind
-    aggregates : result name to text: "count(*)", "sum(x)", "avg(x)", "min(x)", "max(x)",
-        "quantile(x, 0.9)", "stddev(x)", "var(x)" (of the sample, as Spark's) or "boundary_sum(x)"
-        (the sum of the held tuples' mean values), where x is an expression over attributes
-        and certain columns: any of Spark SQL; in memory columns, fields of structs (m.mean),
-        numbers, + - * /, conditions and parentheses. NULL values are skipped, as in SQL
-    window : sf.Rows (the newest existing tuples), sf.Delta (as long as an attribute has not moved
-        too far) or sf.Range (extents of event time)
-    order : Rows and Delta: the column(s) of the order of arrival. Range: the event time, a
-        timestamp or whole microseconds. An attribute of the alternatives is an uncertain event
-        time: of each tuple an extent holds the alternatives whose time lies in it (`late`, and the
-        metrics' rows, then count a tuple once for each extent that it may be in). On a stream put
-        sf.reorder before, by the earliest time that a tuple may have
-    key : one window for each value of these columns
-    distribution : results are distributions of at most so many values; beyond, neighbours are
-        merged where that moves the least probability the least far
-    existence : column with the probability of each row of a frame without alternatives; by default
-        `existence`, where there is such a column, else every row exists
-    quantiles : shares whose quantiles each result has too, as fields q05, q50, ...
-    members : Range only: instead of one row an extent and key, every row of the extent, with the
-        extent's results
-    seed, samples : of results that are sampled because they have too many possible values
-    forget_after : a key whose next row comes later than this after its last one, "1 day", begins
-        anew with an empty window, after the extents that were open came out; its state goes soon
-        after that. By the first column of `order`; of a number it is one, in its unit. Keys of a
-        Range that share their controller with others need none: they go once their extents are out
-    name : of the metrics, instead of the number N
+    Parameters
+    ----------
+    df
+        A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table that is the
+        whole stream. The result is of the same kind.
+    aggregates
+        Result name to text: "count(*)", "count(x)", "sum(x)", "avg(x)" or "mean(x)", "min(x)",
+        "max(x)", "first(x)", "last(x)", "count_distinct(x)", "quantile(x, 0.9)", "stddev(x)" and
+        "var(x)" of the sample, "boundary_sum(x)" (the sum of the tuples' mean values). x is an
+        expression over attributes and certain columns: any of Spark SQL; in memory columns, fields
+        of structs (m.mean), numbers, + - * /, conditions and parentheses. NULL values are skipped.
+    window
+        sf.Rows (the newest existing tuples), sf.Delta (while an attribute has not moved too far) or
+        sf.Range or its length, "5 minutes" (extents of event time).
+    order
+        Rows and Delta: the column(s) of the order of arrival. Range: the event time, a timestamp or
+        whole microseconds. An attribute of the alternatives is an uncertain event time: each extent
+        holds the alternatives whose time lies in it, and `late` counts a tuple once per extent that
+        it may be in. A stream needs sf.reorder first, by the earliest time that a tuple may have.
+    key
+        Column(s); each of their values has a window of its own.
+    distribution
+        Add the distribution of each result, with at most this many values; beyond, neighbours are
+        merged where that moves the least probability the least far.
+    existence
+        Column with the probability of each row of a frame without alternatives; default:
+        `existence`, where there is such a column.
+    quantiles
+        Shares; each result gets their quantiles as fields q05, q50, ...
+    members
+        Range only: return every row of each extent, with the extent's results, instead of one row
+        per extent and key.
+    seed, samples
+        Of results that are sampled because they have too many possible values.
+    forget_after
+        Time to live of a key, "1 day" (in the unit of `order` where that is a number): a row that
+        comes later than this after the key's last one starts with an empty window. Keys of a Range
+        that share their controller with others need none.
+    name
+        Name of the metrics, instead of the number N.
 
-    Rows and Delta give a row for each one that arrives: its certain columns, `held` (tuples in the
-    window, w') and the results, of the window it has entered. After sf.reorder, in order of its
-    event time, rows marked late enter no such window: they are only counted, so that no pace of
-    sources and no cut changes an answer.
+    Returns
+    -------
+    Rows and Delta: a row per input row that is not late, with its certain columns, `held` (tuples
+    in the window that it has entered) and the results.
+    Range: a row per extent and key, with the key columns, `window` (start, end), `held`,
+    `punctuation` (which completed it), `late` (rows of the extent that came too late for it, and
+    before it was emitted) and the results. Extents downstream of sf.reorder are complete by its
+    punctuations. On static frames, and after `window.idle_timeout`, open extents are emitted too.
 
-    Range gives, per extent and key, the key columns, `window` (start, end), `held`, `punctuation`
-    (that completed it), `late` (rows of the key that lie in the extent but came too late for it,
-    and before it was emitted) and the results. After sf.reorder, whose event time `order` must be
-    and whose columns `late` and `punctuation` must be there, extents
-    are complete by its punctuations, and a late row is part of every extent that contains it and
-    ends after its own punctuation; `key` must contain the key of the controller. Otherwise rows are
-    taken to come in order of event time for each key. On a static frame, and after
-    `window.idle_timeout` without rows, the open extents come out too.
+    Over certain rows (neither `alternatives` nor an existence) a result is a plain value: counts
+    are bigint; min, max, first and last have the type of their column; the others are double.
+    Over uncertain rows it is a struct<mean, stddev, existence> (given that it is defined;
+    `existence` is the probability of that), then the quantiles; with `distribution` also
+    distribution array<struct<prob, value>> and moved (mean distance by which merging moved
+    probability); with either also error: NULL where exact, else the sampled distribution function
+    is right to within it with probability 0.99. ``sf.alternatives("total.distribution")`` hands a
+    distribution to the next operator. Means and standard deviations of count, sum, avg, min and max
+    are exact, as are all results while they have few possible values.
 
-    A result is a struct<mean, stddev, existence> (given that it is defined: with `existence` there
-    is something to average) with quantiles and, where these are sampled, `error`: with probability
-    0.99 the distribution function is right to within it. With `distribution` it is an array of
-    struct<prob, NAME>; NAME is the result's name, or for a result called `alternatives` the
-    attribute's, so that another operator can take it; `accuracy` then has for each result `moved`,
-    the mean distance by which merging moved probability (the Wasserstein distance), and `error`.
-    Means and standard deviations are exact, quantiles and distributions while possible values are
-    few.
+    Raises
+    ------
+    ValueError, TypeError
+        For wrong arguments, and for `quantiles` or `distribution` of certain rows. The query fails
+        over a union of two reordered frames.
 
-    Rows with invalid probabilities, with values that are infinite or beyond 1e140 on either side
-    (the sums of their squares would overflow), or without order take no part; the observed metrics
-    ``sfumato_window_N_input`` count them (`invalid`). ``sfumato_window_N`` counts rows, invalid
-    (event times beyond 2**60 microseconds), late (in no extent any more; or marked late), outside
-    (between extents), out_of_order (also rows in order that a punctuation had excluded) and
-    overflow (evicted by `max_tuples`). Of a union of two reordered frames the query fails.
+    Notes
+    -----
+    Rows with invalid probabilities, with values that are infinite or beyond 1e140, or without order
+    are skipped: the metric ``sfumato_window_N_input`` counts them (`invalid`). ``sfumato_window_N``
+    counts rows, invalid, late, outside (between extents), out_of_order and overflow (evicted by
+    `max_tuples`).
+    Cost: one shuffle by key (downstream of a controller without key: one task). State: the tuples
+    held.
+    References: Dallachiesa et al. (2015), sections 4, 7.3 and 8.1; Kim et al. (2006), section 6:
+    see the page of papers.
 
-    Cost: one shuffle by key (after a controller without key: one task). State: the tuples held.
-    Raises ValueError or TypeError for wrong arguments. Source: A, sections 4, 7.3 and 8.1; C,
-    section 6.
-
+    Examples
+    --------
     >>> window = sf.Rows(2)
     >>> means = sf.window_aggregate(readings, {"m": "avg(celsius)"}, window=window, order="arrival")
-    >>> [(row.id, row.held, row.m.mean) for row in means.orderBy("id").collect()]
+    >>> [(row.id, row.held, row.m) for row in means.orderBy("id").collect()]
     [(1, 1, 20.0), (2, 2, 20.5), (3, 2, 22.0), (4, 2, 22.5)]
     """
     laws: dict[str, Any] = {"quantiles": quantiles, "seed": seed, "samples": samples}
@@ -124,9 +140,8 @@ def aggregated(
     name: str | None = None,
     **laws: Any,
 ) -> Any:
-    """`window_aggregate`; with `whole`, a result is one struct that has everything asked for.
+    """Return the result of `window_aggregate`.
 
-    Its distribution is then the field `alternatives`, of struct<prob, value>, beside `moved`.
     laws : the other arguments that `WindowQuery.settings` takes
     """
     frame, window, placed = frame_of(df), window_of(window), None

@@ -24,7 +24,8 @@ def chart(
     """The picture, an Altair chart, of a result, a window, a timetable or a running query.
 
     what : one of
-        a distribution: a list of structs <prob, VALUE>, as `distribution=m` or `alternatives` give
+        a distribution: a list of structs <prob, VALUE>, as `alternatives` give it, or a result of
+            `sf.window_aggregate` with `distribution=m`
         rows of results with `result`, the column to draw: an Arrow, pandas or Polars table, or
             collected rows; results are structs (mean, stddev, quantiles), numbers or distributions
         an `UncertainWindow`: how probably each tuple held exists and is in the window

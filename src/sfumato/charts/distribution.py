@@ -20,8 +20,10 @@ MOST_KEYS = 8
 def distribution_chart(law: Any, *, title: str | None = None, theme: str = "light") -> Any:
     """An Altair chart of one distribution: how probable each value is.
 
-    law : structs <prob, VALUE>, as `distribution=m` of `sf.window_aggregate` or `alternatives` give
-    them. The area of a bar is a probability. Up to eight values, and values at equal distances,
+    law : structs <prob, VALUE>, as `alternatives` give them, or a struct with the field
+        `distribution`, as `sf.window_aggregate` gives it
+
+    The area of a bar is a probability. Up to eight values, and values at equal distances,
     have bars of one width, one for each value. Values at other distances, as merging leaves them,
     have a bar from one to the next, with half the probability of each. Above 60 values are put into
     60 bins of equal width.

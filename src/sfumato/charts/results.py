@@ -22,11 +22,13 @@ def fields_of(value: Any) -> dict[str, Any] | None:
 def distribution_of(value: Any) -> tuple[np.ndarray, np.ndarray, str] | None:
     """(values, probabilities, name of the attribute) of a distribution, by value; None for others.
 
-    value : a sequence of structs <prob, NAME>, as operators and `alternatives` give them
+    value : a sequence of structs <prob, NAME>, as operators and `alternatives` give them, or a
+        struct with the field `distribution`, as `sf.window_aggregate` gives it
     Raises ValueError for alternatives of several attributes.
     """
     if hasattr(value, "as_py"):
         value = value.as_py()
+    value = (fields_of(value) or {}).get("distribution", value)
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         return None
     cells = [fields_of(one) for one in value]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -13,7 +14,7 @@ from sfumato.tables.reading.input import Values
 from sfumato.tables.reading.parse import parsed
 from sfumato.tables.reading.queried_frame import Computation, Expressions
 from sfumato.tables.reading.tuples import Tuples
-from sfumato.tables.reading.types import is_number
+from sfumato.tables.reading.types import Kind, is_number, kind_of
 
 
 class ArrowExpressions(Expressions):
@@ -39,6 +40,11 @@ class ArrowExpressions(Expressions):
         kind = cells.type
         known = is_number(kind) or pa.types.is_boolean(kind) or pa.types.is_timestamp(kind)
         return None if known or pa.types.is_null(kind) else str(kind)
+
+    def value_type(self, expression: str) -> tuple[Any, Kind]:
+        cells = self._values_of(expression, self.frame.table.slice(0, 0))
+        kind = pa.float64() if cells is None else cells.type
+        return kind, kind_of(kind)
 
     def more_digits(self, expression: str) -> str | None:
         values = self._values_of(expression, self.frame.table)

@@ -55,7 +55,8 @@ def run_in_memory(job: Job) -> pa.Table:
 
 def _shown(output: Output) -> Shown:
     said: Any = {**output.metadata} if output.metadata else None
-    return Shown(output.source, pa.field(output.name, _type_of(output.kind), metadata=said))
+    kind = _type_of(output.kind) if output.cast is None else output.cast
+    return Shown(output.source, pa.field(output.name, kind, metadata=said))
 
 
 def _type_of(kind: Any) -> pa.DataType:

@@ -18,7 +18,8 @@ from worlds import aggregate_laws
 
 ASKED = [("count", None), ("sum", None), ("avg", None), ("min", None), ("max", None),
          ("quantile", 0.5), ("quantile", 0.0), ("quantile", 1.0), ("quantile", 0.3),
-         ("stddev", None), ("var", None), ("boundary_sum", None)]  # fmt: skip
+         ("stddev", None), ("var", None), ("boundary_sum", None),
+         ("first", None), ("last", None), ("count_distinct", None)]  # fmt: skip
 
 
 def members_of(tuples):

@@ -33,6 +33,9 @@ ALL = [
     Aggregate("quantile", 0, 1.0),
     Aggregate("stddev", 0),
     Aggregate("var", 0),
+    Aggregate("first", 0),
+    Aggregate("last", 0),
+    Aggregate("count_distinct", 0),
 ]
 SHARES = (0.013, 0.2501, 0.4999, 0.7503, 0.987)  # no law here reaches one of them exactly
 

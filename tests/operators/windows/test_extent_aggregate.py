@@ -67,7 +67,7 @@ def test_results_are_those_of_the_possible_worlds(seed):
         for (part, k), (_, _, rows, _, _) in zip(places, expected, strict=True):
             if len(rows) > 6:
                 continue
-            inside = [tuples[i] for i in rows]
+            inside = [tuples[i] for i in sorted(rows, key=lambda i: (data[2][i], i))]
             for attribute in (None, 0, 1):
                 which = [r for r, a in enumerate(ALL) if a.attribute == attribute]
                 requests = [(ALL[r].function, ALL[r].argument) for r in which]

@@ -171,7 +171,7 @@ def toll(readings):
         order="ts",
         key="highway",
     )
-    return sf.extent_join(active, traffic_, key="highway").where("right.speed.mean < 40")
+    return sf.extent_join(active, traffic_, key="highway").where("right.speed < 40")
 
 
 def expected_tolls(rows):

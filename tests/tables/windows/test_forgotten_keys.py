@@ -20,7 +20,7 @@ WINDOWS = {"rows": Rows(3), "delta": Delta(2.5, on="x")}
 
 def config(window):
     return RowWindowTableConfig(
-        window=window, results=(("n", "count", None, None),), fields=("value",), attributes=1,
+        window=window, results=(("n", "count", None, None),), attributes=1,
         keys=1, forget_after=7.0,
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ from sfumato.tables.windows.extents import ExtentTableConfig
 from sfumato.tables.windows.window_aggregate import RowWindowTableConfig
 from sfumato.windows import Delta, Range, Rows
 
-TOTAL = {"results": (("total", "sum", 0, None),), "fields": ("total",), "attributes": 1}
+TOTAL = {"results": (("total", "sum", 0, None),), "attributes": 1}
 
 
 def table(time, key=None, value=None, late=None, punctuation=None):

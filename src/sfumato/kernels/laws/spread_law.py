@@ -1,8 +1,8 @@
-"""Sample variance and standard deviation of the values of the w newest existing tuples.
+"""Statistics of the values of the w newest existing tuples, world by world.
 
-Of k values with mean m the sample variance is sum (x - m)**2 / (k - 1); of fewer than two values
-there is none. Deviations are taken from the mean of each world, so large values next to a small
-spread lose nothing.
+For k values with mean m the sample variance is sum (x - m)**2 / (k - 1); fewer than two values have
+none. Deviations are taken from the mean of each world, so large values next to a small spread lose
+nothing. The number of distinct values and the oldest value are statistics of a world too.
 """
 
 import numpy as np
@@ -12,12 +12,24 @@ from sfumato.kernels.laws.existence import existence_of, value_parts
 from sfumato.kernels.laws.sampled_worlds import taken
 from sfumato.kernels.signals import after_signals
 
+VARIANCE, DEVIATION, DISTINCT, FIRST = 0, 1, 2, 3  # statistics of a world
 NEGLIGIBLE = 1e-20  # probability of the worlds that are not followed any further
 
 
-@lean
-def _spread(values, count, rooted):
-    """Variance of the first `count` values, or its root; NaN for fewer than two.  O(count)."""
+@compiled
+def _statistic(values, count, what):
+    """A statistic of the first `count` values, the newest first; NaN where there is none.
+
+    O(count), for DISTINCT times log count, which also sorts them.
+    """
+    if what == DISTINCT:
+        values[:count].sort()
+        distinct = 0
+        for i in range(count):
+            distinct += i == 0 or values[i] != values[i - 1]
+        return float(distinct)
+    if what == FIRST:
+        return values[count - 1] if count else np.nan
     if count < 2:
         return np.nan
     mean = 0.0
@@ -27,7 +39,7 @@ def _spread(values, count, rooted):
     for i in range(count):
         squares += (values[i] - mean) ** 2
     variance = squares / (count - 1)
-    return np.sqrt(variance) if rooted else variance
+    return np.sqrt(variance) if what == DEVIATION else variance
 
 
 @lean
@@ -66,11 +78,11 @@ def small_spreads(tuples, heads, begin, w, most):
 
 
 @compiled
-def spread_law(tuples, head, end, w, rooted):
-    """Law of the spread of the w newest existing of head ... end - 1, world by world.
+def spread_law(tuples, head, end, w, what):
+    """Distribution of a statistic of the w newest existing of head ... end - 1, world by world.
 
-    rooted : bool, the standard deviation, else the variance
-    Returns (prob, value), one entry per world in which there are two values: equal values may come
+    what : VARIANCE, DEVIATION, DISTINCT or FIRST
+    Returns (prob, value), one entry per world in which there is a result: equal values may come
     several times.  Cost: O(worlds * w); see `small_spreads`.
     """
     first = _oldest_inside(tuples, head, end, w, np.inf)
@@ -94,8 +106,9 @@ def spread_law(tuples, head, end, w, rooted):
             if inside <= w and not np.isnan(tuples.value[a]):
                 there[values] = tuples.value[a]
                 values += 1
-        if values >= 2 and chance > 0.0:
-            prob[found], value[found] = chance, _spread(there, values, rooted)
+        result = _statistic(there, values, what)
+        if chance > 0.0 and not np.isnan(result):
+            prob[found], value[found] = chance, result
             found += 1
         at = 0
         while at < n:
@@ -108,8 +121,8 @@ def spread_law(tuples, head, end, w, rooted):
 
 
 @compiled
-def sampled_spreads(drawn, heads, begin, w, rooted, samples):
-    """Spread in sampled worlds after each arrival: float64[k, samples], NaN where there is none.
+def sampled_spreads(drawn, heads, begin, w, what, samples):
+    """A statistic in sampled worlds after each arrival: float64[k, samples], NaN for none.
 
     drawn : Drawn, the tuples held and the arrivals    heads, begin : as of `small_spreads`
     Cost: O(tuples until w exist) per arrival and world.  The worlds are those of count windows.
@@ -130,7 +143,7 @@ def sampled_spreads(drawn, heads, begin, w, rooted, samples):
                 inside += 1
                 if inside == w:
                     break
-            out[t, s] = _spread(there, values, rooted)
+            out[t, s] = _statistic(there, values, what)
     return out
 
 

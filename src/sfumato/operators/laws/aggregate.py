@@ -6,15 +6,18 @@ from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.state.columns import Columns
 
 LARGEST = 1e140  # values beyond it, or -1e140, are refused: sums of their squares would overflow
-FUNCTIONS = ("count", "sum", "avg", "min", "max", "quantile", "stddev", "var", "boundary_sum")
-LISTED = ("quantile", "stddev", "var")  # known by their laws alone, without moments of sums
+LISTED = (  # known by their distributions alone, without moments of sums
+    "quantile", "stddev", "var", "first", "last", "count_distinct",
+)  # fmt: skip
+FUNCTIONS = ("count", "sum", "avg", "min", "max", *LISTED, "boundary_sum")
 
 
 @dataclass(frozen=True)
 class Aggregate:
     """One aggregate over the tuples of a window.
 
-    function : "count", "sum", "avg", "min", "max", "quantile", "stddev", "var" or "boundary_sum"
+    function : "count", "sum", "avg", "min", "max", "quantile", "stddev", "var", "first", "last",
+        "count_distinct" or "boundary_sum"
     attribute : number of the attribute, from 0; None only for "count": count(*)
     argument : the share q in [0, 1] of "quantile", None for the others
 
@@ -22,8 +25,9 @@ class Aggregate:
     of nothing are 0; avg, min, max and quantile of nothing are undefined. quantile is the smallest
     value such that at least q * N of the N existing ones are at most that. var is the sample
     variance (the squares over N - 1) and stddev its root; of fewer than two values they are
-    undefined. boundary_sum is certain: the sum of the tuples' mean values, each conditional on its
-    existence.
+    undefined. first and last are the oldest and the newest value, in the order of the tuples;
+    count_distinct is the number of different values, 0 of nothing. boundary_sum is certain: the sum
+    of the tuples' mean values, each conditional on its existence.
     Raises ValueError or TypeError for anything else.  Source: A, section 7.3; the model.
     """
 

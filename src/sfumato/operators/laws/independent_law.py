@@ -20,11 +20,11 @@ from sfumato.operators.laws import finite_laws
 from sfumato.operators.laws.aggregate import LISTED, Aggregate, Floats, Ints, Measured
 from sfumato.operators.laws.finite_laws import FiniteLaws, LawOptions
 from sfumato.operators.laws.spreads import (
-    SPREADS,
-    exact_spread,
-    few_worlds,
-    sampled_spreads,
-    spread_existences,
+    STATISTICS,
+    exact_statistic,
+    is_small,
+    sampled_statistics,
+    statistic_existences,
 )
 from sfumato.operators.state.tuple_batch import TupleBatch
 
@@ -62,8 +62,8 @@ def law_of(aggregate: Aggregate, members: TupleBatch, options: LawOptions) -> Fi
             prob, value = order_statistic_law(tuples, 0, n, max(n, 1), share)
             return FiniteLaws.exact([(prob[prob > 0.0], value[prob > 0.0])])
         return _sampled(sampled_worlds.QUANTILE, share, members, tuples, options)
-    if function in SPREADS:
-        return _spread_law(function, members, tuples, options)
+    if function in STATISTICS:
+        return _statistic_law(function, members, tuples, options)
     averaged = function == "avg"
     done, prob, value = sum_law(tuples, 0, n, max(n, 1), averaged, finite_laws.MOST_STATES)
     if done:
@@ -72,15 +72,37 @@ def law_of(aggregate: Aggregate, members: TupleBatch, options: LawOptions) -> Fi
     return _sampled(what, 0.0, members, tuples, options)
 
 
-def _spread_law(
+def _statistic_law(
     function: str, members: TupleBatch, tuples: Tuples, options: LawOptions
 ) -> FiniteLaws:
     n, head = members.index.size, np.zeros(1, np.int64)
-    if not n or few_worlds(tuples, head, n - 1, n)[0]:
-        return FiniteLaws.exact([exact_spread(function, tuples, 0, n, max(n, 1))])
+    if function == "count_distinct" and (chances := _value_chances(tuples)) is not None:
+        law = law_of_sum(chances, NEGLIGIBLE)
+        used = np.flatnonzero(law > 0.0)
+        return FiniteLaws.exact([(law[used], used.astype(np.float64))])
+    if not n or is_small(function, tuples, head, n - 1, n)[0]:
+        return FiniteLaws.exact([exact_statistic(function, tuples, 0, n, max(n, 1))])
     drawn = Drawn(tuples, sampled_worlds.tuple_hashes(options.seed, members.index), 0)
-    samples = sampled_spreads(function, drawn, head, n - 1, n, options.samples)
-    return FiniteLaws.of_samples(samples, spread_existences(tuples, head, n - 1, n), False)
+    samples = sampled_statistics(function, drawn, head, n - 1, n, options.samples)
+    existence = statistic_existences(function, tuples, head, n - 1, n)
+    return FiniteLaws.of_samples(samples, existence, False)
+
+
+def _value_chances(tuples: Tuples) -> Floats | None:
+    """Return the probability that each different value is there: float64[values].
+
+    None where a tuple may have one of several values: then these are not independent.
+    """
+    there = ~np.isnan(tuples.value)
+    owner = np.repeat(np.arange(tuples.offsets.size - 1), np.diff(tuples.offsets))[there]
+    value, of = np.unique(tuples.value[there], return_inverse=True)
+    pairs = np.unique(owner * max(value.size, 1) + of)
+    if np.unique(owner).size < pairs.size:
+        return None
+    rest = np.ones(value.size)  # each tuple's one value; it may be several alternatives
+    with_value = _lifted(tuples)[0]
+    np.multiply.at(rest, pairs % max(value.size, 1), 1.0 - with_value[pairs // max(value.size, 1)])
+    return 1.0 - rest
 
 
 def _lifted(tuples: Tuples) -> Floats:

@@ -11,6 +11,7 @@ from sfumato.operators.arrays import Ints
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.laws.finite_laws import LawOptions
 from sfumato.operators.laws.independent_law import LawfulResults, checked_aggregates
+from sfumato.operators.laws.spreads import OF_VALUES
 from sfumato.operators.state.declared import Array, Part, Record, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.state.tuple_batch import (
@@ -111,6 +112,7 @@ class ExtentAggregate(Operator):
             self.length, self.slide, tuple(aggregates), empty, most_empty, members,
             self.attributes, self.options,
         )  # fmt: skip
+        self._ordered = any(of.function in OF_VALUES for of in aggregates)
         self.groups = ExtentGroups()
         self._held = ExtentTuples(self.config, self.groups)
         self.missed = MissedRows()
@@ -262,7 +264,10 @@ class ExtentAggregate(Operator):
         if results.lawful:
             ends, rows = panes.members(found, groups)
             for x in range(len(found)):
-                results.put(x, panes.tuples_at(rows[ends[x] : ends[x + 1]]))
+                tuples = panes.tuples_at(rows[ends[x] : ends[x + 1]])
+                if self._ordered:
+                    tuples = tuples.take(np.lexsort((tuples.number, tuples.time)))
+                results.put(x, tuples)
         end = found["number"][order] * self.slide
         members: tuple[Ints | None, Ints | None] = (None, None)
         if self.members:

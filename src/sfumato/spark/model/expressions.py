@@ -18,7 +18,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from sfumato.spark.model.frame import SparkFrame, is_long_decimal
+from sfumato.spark.model.frame import SparkFrame, is_long_decimal, kind_of
 from sfumato.spark.model.names import unquoted
 from sfumato.spark.model.outside_text import check_expression, for_spark
 from sfumato.spark.model.per_alternative import evaluated, type_of_values
@@ -26,6 +26,7 @@ from sfumato.tables.reading.expressions import Expression, Name, kind_alike
 from sfumato.tables.reading.input import Cells, Computed, Values
 from sfumato.tables.reading.parse import parsed
 from sfumato.tables.reading.queried_frame import Computation, Expressions
+from sfumato.tables.reading.types import Kind
 
 LITERALS = ("true", "false", "null")
 AS_NUMBERS = (NumericType, BooleanType, TimestampType, NullType)  # what a cast makes doubles of
@@ -43,6 +44,10 @@ class SparkExpressions(Expressions):
     def not_a_number(self, expression: str) -> str | None:
         kind = self._type_of(expression)
         return None if isinstance(kind, AS_NUMBERS) else kind.simpleString()
+
+    def value_type(self, expression: str) -> tuple[DataType, Kind]:
+        kind = self._type_of(expression)
+        return kind, kind_of(kind)
 
     def more_digits(self, expression: str) -> str | None:
         kind = self._type_of(expression)

@@ -63,6 +63,6 @@ def results_of(outputs: Sequence[Output]) -> list[Result]:
     found = []
     for output in outputs:
         named = type_of(output.kind, fixed=False)
-        kind = named if isinstance(output.kind, Struct | ListOf) else None
+        kind = named if isinstance(output.kind, Struct | ListOf) else output.cast
         found.append(Result(output.name, output.source, kind, output.metadata, output.default))
     return found

@@ -215,7 +215,7 @@ class Aggregation(Answers):
                 expected = (f"at most {bound}",)
                 raise at(self.text, given[1][0], reason, expected=expected)
             self.most = max(self.most or 0, asked)
-            by = f"{self._field(call, None)}.alternatives"
+            by = f"{self._field(call, None)}.distribution"
         elif word == "QUANTILE":
             level = level_of(given[1] if len(given) > 1 else (), self.text)
             if level not in self.levels:
@@ -252,7 +252,7 @@ class Aggregation(Answers):
         for each in inner:
             local.replace(each.start, each.end, "`:v`.value")
         condition = local.render(body.start + 1, body.end - 1, braces=False)
-        values = f"{quoted(self._name(call.text))}.alternatives"
+        values = f"{quoted(self._name(call.text))}.distribution"
         kept = f"filter({values}, `:v` -> ({condition}\n))"
         return total_probability(kept)
 
@@ -278,7 +278,7 @@ class Aggregation(Answers):
 
         def build() -> DataFrame:
             asked = {name: text for text, name in self.names.items()}
-            how: dict[str, Any] = {"quantiles": tuple(sorted(self.levels)), "whole": True}
+            how: dict[str, Any] = {"quantiles": tuple(sorted(self.levels)), "structs": True}
             how |= {"members": members, **keeping}
             answers: DataFrame = aggregated(
                 frame.df, asked, window, source.order, self.keys, None, self.most, **how

@@ -107,10 +107,13 @@ class Frame(Order):
     def shared(self, existence: str | None = "existence") -> str | None:
         """Return what rows are that may share tuples, in words; None where nothing says so.
 
+        Alternatives that are made of a distribution carry no metadata: its result has it.
         existence : of a frame without alternatives the column of probabilities, if it has it
         """
-        column = ALTERNATIVES if self.uncertain else existence
-        return self._of(column).get(SHARED) if column is not None else None
+        if not self.uncertain:
+            return self._of(existence).get(SHARED) if existence is not None else None
+        known = (self._of(name).get(SHARED) for name in (ALTERNATIVES, *self.columns))
+        return next((rows for rows in known if rows is not None), None)
 
     def independence(self, existence: str | None = "existence") -> str | None:
         """Describe that rows which may share tuples are taken as independent; None: they do not."""

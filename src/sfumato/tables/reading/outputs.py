@@ -51,6 +51,7 @@ class Output:
     source : the column of the answers, under its fixed name, and then a field of it
     kind : its type: NUMBER, WHOLE, TEXT, TRUTH, `Struct`, `ListOf`, or a type of the frame's own
     metadata : what it says of the column    default : in place of NULL
+    cast : the type of the frame's own that it gets in the result; None: `kind`
     """
 
     name: str
@@ -58,6 +59,7 @@ class Output:
     kind: Any
     metadata: Mapping[str, Any] | None = None
     default: Any = None
+    cast: Any = None
 
 
 def passed(

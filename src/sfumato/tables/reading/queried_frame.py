@@ -9,6 +9,7 @@ from typing import Any
 
 from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.input import Cells
+from sfumato.tables.reading.types import Kind
 from sfumato.windows import Range
 
 
@@ -34,6 +35,10 @@ class Expressions(ABC):
     @abstractmethod
     def not_a_number(self, expression: str) -> str | None:
         """Return the type of an expression, as errors show it; None for numbers."""
+
+    @abstractmethod
+    def value_type(self, expression: str) -> tuple[Any, Kind]:
+        """Return the type of an expression's values, a type of the frame's own, and its kind."""
 
     @abstractmethod
     def more_digits(self, expression: str) -> str | None:

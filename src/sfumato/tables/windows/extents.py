@@ -48,7 +48,7 @@ class ExtentTableConfig(WindowTableConfig):
     time: str = "long"
     key_names: tuple[str, ...] = ()
 
-    kind, version = "extents", 5
+    kind, version = "extents", 6
     counters = (*WindowTableConfig.counters, "skipped")
 
     def __post_init__(self) -> None:

@@ -23,6 +23,9 @@ from sfumato.tables.windows.wanted import Wanted
 from sfumato.tables.windows.window_aggregate import RowWindowTableConfig
 from sfumato.windows import Delta, Range, Rows
 
+COUNTS = ("count", "count_distinct")
+VALUES = ("min", "max", "first", "last")  # results are values of the rows, of their type
+
 
 @dataclass(frozen=True)
 class WindowQuery:
@@ -125,6 +128,12 @@ class WindowQuery:
         taken = set(columns if apart else map(str.lower, columns))
         for w in self.wanted:
             name = w.name if apart else w.name.lower()
+            if name == ALTERNATIVES and not self.certain:
+                raise ValueError(
+                    "`aggregates` names a result `alternatives`, the column of a tuple's "
+                    'alternatives: choose another name, such as "total", and hand its distribution '
+                    'on with sf.alternatives("total.distribution")'
+                )
             if name in taken:
                 raise ValueError(
                     f"`aggregates` names a result `{w.name}`, but the answer has a column of that "
@@ -144,7 +153,9 @@ class WindowQuery:
 
     @property
     def said_of_results(self) -> dict[str, str]:
-        """Metadata of the results: whether answers may share tuples."""
+        """Metadata of the results: whether answers may share uncertain tuples."""
+        if self.certain:
+            return {}
         window = self.window
         apart = isinstance(window, Range) and window.every >= window.span
         rows = self.shared if apart else WINDOWS
@@ -269,23 +280,20 @@ class WindowQuery:
         passed, orders, keys = map(tuple, (self.carried(members), self.orders, self.keys))
         return Reading(passed, orders, keys, tuple(values), rule, Ties(self.frame.tied))
 
+    @property
+    def certain(self) -> bool:
+        """Whether every row exists with the values it has, so that results are plain."""
+        return not self.frame.uncertain and self.existence_column is None
+
     def number_of(self, expression: str | None) -> Any:
         """The number of an expression's values among the operator's attributes."""
         return None if expression is None else self.expressions.index(expression)
-
-    def field(self, w: Wanted) -> str:
-        """The field of a distribution's values."""
-        if w.name != ALTERNATIVES:
-            return w.name
-        plain = w.expression is not None and w.expression.strip("`").isidentifier()
-        return str(w.expression).strip("`") if plain else "value"
 
     @property
     def added(self) -> list[str]:
         """The columns of the answers that are neither the rows' nor results."""
         of_extents = ["window", "held", "punctuation", "late"]
-        own = of_extents if isinstance(self.window, Range) else ["held"]
-        return own if self.distribution is None else [*own, "accuracy"]
+        return of_extents if isinstance(self.window, Range) else ["held"]
 
     @property
     def time_type(self) -> Any:
@@ -294,38 +302,42 @@ class WindowQuery:
 
     def outputs(self, settings: RowWindowTableConfig | ExtentTableConfig) -> list[Output]:
         """Return the columns of the result."""
-        whole, time = settings.whole, self.time_type
-        added = [name for name in self.added if name != "accuracy" or not whole]
+        time = self.time_type
         prefix = "c" if self.of_rows or settings.members else "key"
-        found = passed(self.frame, self.passed(settings.members), prefix=prefix, taken=added)
+        found = passed(self.frame, self.passed(settings.members), prefix=prefix, taken=self.added)
         extent = Struct((Part("start", time), Part("end", time)))
         kinds = {"window": extent, "held": WHOLE, "punctuation": time, "late": WHOLE}
         said: dict[str, Any] = {"held": {ADDED: "true"}}
         said["window"] = controlled_by(self.in_order_within)
         for name, kind in kinds.items():
-            if name in added:
+            if name in self.added:
                 found.append(Output(name, (name,), kind, said.get(name)))
         of_results = {ADDED: "true", **self.said_of_results}
         for i, w in enumerate(self.wanted):
-            kind = self._result(self.field(w), settings)
-            found.append(Output(w.name, (f"result{i}",), kind, of_results))
-        if "accuracy" in added:
-            parts = Struct((Part("moved", NUMBER), Part("error", NUMBER)))
-            named = [Part(w.name, parts, f"result{i}") for i, w in enumerate(self.wanted)]
-            found.append(Output("accuracy", ("accuracy",), Struct((*named,)), {ADDED: "true"}))
+            kind, cast = self._plain(w)[1:] if settings.kinds else (self._struct(settings), None)
+            found.append(Output(w.name, (f"result{i}",), kind, of_results, cast=cast))
         return found
 
-    def _result(self, field: str, settings: RowWindowTableConfig | ExtentTableConfig) -> Any:
-        """Return the type of a result; `field` : what a distribution's values are called."""
-        spread = self.distribution is not None
-        if spread and not settings.whole:
-            return ListOf(Struct((Part("prob", NUMBER), Part(field, NUMBER, "value"))))
+    def _plain(self, w: Wanted) -> tuple[str, Any, Any]:
+        """Return the kind of a certain result (see `ResultForm`), the type of the operator's
+        answers, and the type that it is cast to (None: the same)."""
+        if w.function in COUNTS:
+            return "whole", WHOLE, None
+        if w.function not in VALUES or w.expression is None:
+            return "number", NUMBER, None
+        own, kind = self.frame.expressions.value_type(w.expression)
+        if kind in ("timestamp", "timestamp_ntz"):
+            return kind, own, None
+        return ("whole", WHOLE, own) if kind == "whole" else ("number", NUMBER, own)
+
+    def _struct(self, settings: RowWindowTableConfig | ExtentTableConfig) -> Struct:
+        """Return the type of an uncertain result."""
         names = ["mean", "stddev", "existence", *map(quantile_name, settings.quantiles)]
         parts = [Part(name, NUMBER) for name in names]
-        if spread:
+        if self.distribution is not None:
             pairs = ListOf(Struct((Part("prob", NUMBER), Part("value", NUMBER))))
-            parts += [Part("alternatives", pairs), Part("moved", NUMBER)]
-        if spread or settings.quantiles:
+            parts += [Part("distribution", pairs), Part("moved", NUMBER)]
+        if self.distribution is not None or settings.quantiles:
             parts.append(Part("error", NUMBER))
         return Struct((*parts,))
 
@@ -334,15 +346,20 @@ class WindowQuery:
         members: bool = False,
         forget_after: str | timedelta | float | None = None,
         quantiles: Sequence[float] = (),
+        structs: bool = False,
         **laws: Any,
     ) -> RowWindowTableConfig | ExtentTableConfig:
-        """The operator's configuration.
+        """Return the operator's configuration.
 
-        The arguments, in `laws` seed, samples and whole, are those of `window_aggregate`.
-        Raises ValueError or TypeError for what does not go together.
+        The arguments, in `laws` seed and samples, are those of `window_aggregate`.
+        structs : results of certain rows are structs too, and distributions have any size
+        Raises ValueError or TypeError for arguments that exclude each other.
         """
-        if not laws.get("whole"):
+        if not structs:
             check_alternatives("distribution", self.distribution, self.frame.max_alternatives)
+        plain = self.certain and not structs
+        if plain:
+            self._refuse_uncertain(quantiles)
         if members and not isinstance(self.window, Range):
             raise ValueError("`members` are those of an extent: it needs window=sf.Range(...)")
         if members:
@@ -352,7 +369,7 @@ class WindowQuery:
                 (f"result{i}", w.function, self.number_of(w.expression), w.argument)
                 for i, w in enumerate(self.wanted)
             ),
-            "fields": ("value",) * len(self.wanted),
+            "kinds": tuple(self._plain(w)[0] for w in self.wanted) if plain else (),
             "distribution": self.distribution,
             "attributes": len(self.expressions),
             "orders": len(self.orders),
@@ -372,6 +389,16 @@ class WindowQuery:
         return RowWindowTableConfig(
             window=self.window, on_attribute=on, controlled=self.marks_late, **common
         )
+
+    def _refuse_uncertain(self, quantiles: Sequence[float]) -> None:
+        """Raise ValueError for what only uncertain results have."""
+        asked = {"quantiles": bool(len(quantiles)), "distribution": self.distribution is not None}
+        for argument in (name for name, given in asked.items() if given):
+            raise ValueError(
+                f"`{argument}` describes results that are uncertain, and these {self.frame.noun} "
+                f"rows have neither `alternatives` nor an `existence`: results are plain values. "
+                f"Leave `{argument}` out"
+            )
 
 
 def extents_per_row(window: Range) -> int:

@@ -38,14 +38,17 @@ def wanted(aggregates: Mapping[str, str]) -> list[Wanted]:
     return [_wanted(name, text) for name, text in aggregates.items()]
 
 
-HINTS = {  # what those have that are something else here
+HINTS = {  # functions of other libraries that have another name here
     "median": ": write quantile(x, 0.5)",
     "percentile": ": write quantile(x, 0.9)",
+    "nunique": ": write count_distinct(x)",
 }
 ALIASES = {
     "mean": "avg",
     **dict.fromkeys(("stddev_samp", "stdev", "std"), "stddev"),
     **dict.fromkeys(("variance", "var_samp"), "var"),
+    "first_value": "first",
+    "last_value": "last",
 }
 
 
@@ -62,8 +65,11 @@ def _wanted(name: str, text: str) -> Wanted:
     if function not in FUNCTIONS:
         hint = HINTS.get(function, did_you_mean(function, FUNCTIONS))
         raise ValueError(f"{entry} must be one of {known}; got {call[1]!r}{hint}")
-    if re.match(r"distinct\b", expression, re.IGNORECASE):
-        raise ValueError(f"{entry}: DISTINCT is not supported over uncertain tuples")
+    distinct = re.match(r"distinct\s+(.+)", expression, re.IGNORECASE | re.DOTALL)
+    if distinct and function == "count":
+        function, expression = "count_distinct", distinct[1]
+    elif distinct:
+        raise ValueError(f"{entry}: DISTINCT is supported in count(DISTINCT x) only; got {text!r}")
     if function == "count" and expression in ("*", "1"):
         return Wanted(name, function, None)
     if not expression or expression == "*":

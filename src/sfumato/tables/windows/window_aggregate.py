@@ -33,20 +33,18 @@ class WindowTableConfig(TableConfig, ABC):
     """Settings of all windows over tables.
 
     results : name, function, attribute number (None: count(*)) and argument of each aggregate
-    fields : the field of each distribution's values
+    kinds : of the values of certain results, see `ResultForm`
     quantiles, distribution, seed, samples : see `LawOptions`
     attributes : how many columns value0.. there are
-    whole : results are structs that have everything, a distribution too
     """
 
     results: tuple[tuple[str, str, int | None, float | None], ...]
-    fields: tuple[str, ...]
+    kinds: tuple[str, ...] = ()
     quantiles: tuple[float, ...] = ()
     distribution: int | None = None
     seed: int = 0
     samples: int = 1000
     attributes: int
-    whole: bool = False
 
     counters: ClassVar[tuple[str, ...]] = (
         "rows", "invalid", "late", "outside", "out_of_order", "overflow",
@@ -64,9 +62,7 @@ class WindowTableConfig(TableConfig, ABC):
 
     @property
     def form(self) -> ResultForm:
-        distributions = self.distribution is not None and not self.whole
-        names = tuple(result[0] for result in self.results)
-        return ResultForm(names, self.fields, self.quantiles, distributions)
+        return ResultForm(tuple(result[0] for result in self.results), self.kinds, self.quantiles)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +80,7 @@ class RowWindowTableConfig(WindowTableConfig):
     controlled: bool = False
 
     members: ClassVar[bool] = False
-    kind, version = "window aggregate", 4
+    kind, version = "window aggregate", 5
     gauges: ClassVar[Mapping[str, tuple[str, str]]] = {**TableConfig.gauges, **SIZES}
 
     def arrival(self, side: int = 0) -> Arrival:

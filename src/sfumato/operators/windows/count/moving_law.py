@@ -15,10 +15,11 @@ from sfumato.operators.laws import finite_laws
 from sfumato.operators.laws.aggregate import Aggregate, Floats
 from sfumato.operators.laws.finite_laws import FiniteLaws, LawOptions
 from sfumato.operators.laws.spreads import (
-    SPREADS,
-    exact_spread,
-    few_worlds,
-    spread_existences,
+    OF_VALUES,
+    STATISTICS,
+    exact_statistic,
+    is_small,
+    statistic_existences,
 )
 from sfumato.operators.windows.count.sampled_window import worlds_of
 from sfumato.operators.windows.count.window_laws import Arrivals
@@ -30,11 +31,11 @@ MOST_LAWS = 256  # exact ones at a time
 class MovingLaw:
     """Laws of one aggregate of the `rows` newest existing tuples, after each arrival.
 
-    aggregate : sum, avg, count of an attribute, quantile, stddev or var
+    aggregate : sum, avg, count of an attribute, or one of those in LISTED
     rows, limit : int, see MovingMoments; options : of the worlds
 
-    An exact law is computed anew at each arrival, sampled worlds move on with it. That of a
-    quantile, stddev or var is exact where its work is bounded. The exact law of the others is
+    An exact law is computed anew at each arrival, sampled worlds move on with it. Those in LISTED
+    are exact where their work is bounded. The exact law of the others is
     tried; when it has too many states the worlds are sampled, until all the tuples that made it too
     large have left: so the trials cost O(1) per arrival, and which arrivals are tried depends on
     the stream alone.
@@ -92,8 +93,8 @@ class MovingLaw:
         """bool[k], arrivals whose exact law is not to be computed."""
         if self.aggregate.function == "quantile":
             return ~small_quantiles(tuples, a.heads, a.begin, self.rows, finite_laws.MOST_WORK)
-        if self.aggregate.function in SPREADS:
-            return ~few_worlds(tuples, a.heads, a.begin, self.rows)
+        if self.aggregate.function in STATISTICS:
+            return ~is_small(self.aggregate.function, tuples, a.heads, a.begin, self.rows)
         sampled = a.first + a.heads < self.untried
         return sampled & gaps if self.aggregate.function == "count" else sampled
 
@@ -103,9 +104,9 @@ class MovingLaw:
         if self.aggregate.function == "quantile":
             done = True
             prob, value = order_statistic_law(*window, float(self.aggregate.argument or 0.0))
-        elif self.aggregate.function in SPREADS:
+        elif self.aggregate.function in STATISTICS:
             done = True
-            prob, value = exact_spread(self.aggregate.function, *window)
+            prob, value = exact_statistic(self.aggregate.function, *window)
         else:
             averaged = self.aggregate.function == "avg"
             done, prob, value = sum_law(*window, averaged, finite_laws.MOST_STATES)
@@ -122,7 +123,8 @@ class MovingLaw:
             existence, tuples = np.ones(some.heads.size), some.tuples(self.aggregate)
             if self.aggregate.function in ("avg", "quantile"):
                 existence = value_existences(tuples, some.heads, some.begin, self.rows)
-            elif self.aggregate.function in SPREADS:
-                existence = spread_existences(tuples, some.heads, some.begin, self.rows)
-            exact = self.aggregate.function == "quantile"
+            elif self.aggregate.function in STATISTICS:
+                of = self.aggregate.function, tuples, some.heads, some.begin, self.rows
+                existence = statistic_existences(*of)
+            exact = self.aggregate.function in ("quantile", *OF_VALUES)
             yield FiniteLaws.of_samples(samples, existence, exact)

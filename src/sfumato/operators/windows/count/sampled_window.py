@@ -14,7 +14,7 @@ from sfumato.kernels.windows.count.sampled_quantiles import Ranked, slide_quanti
 from sfumato.kernels.windows.count.sampled_totals import Arriving, WorldTotals, slide_totals
 from sfumato.operators.laws.aggregate import Aggregate, Floats
 from sfumato.operators.laws.finite_laws import LawOptions
-from sfumato.operators.laws.spreads import sampled_spreads
+from sfumato.operators.laws.spreads import STATISTICS, sampled_statistics
 from sfumato.operators.windows.count.window_laws import Arrivals
 
 
@@ -46,8 +46,7 @@ def worlds_of(aggregate: Aggregate, rows: int, limit: int, options: LawOptions) 
     """Those of one aggregate; rows : the window's; limit : see MovingMoments."""
     kinds: dict[str, type[Worlds]] = {
         "quantile": QuantileWorlds,
-        "stddev": SpreadWorlds,
-        "var": SpreadWorlds,
+        **dict.fromkeys(STATISTICS, StatisticWorlds),
     }
     kind = kinds.get(aggregate.function, TotalWorlds)
     return kind(aggregate, rows, limit, options)
@@ -110,13 +109,13 @@ class QuantileWorlds(Worlds):
         return out
 
 
-class SpreadWorlds(Worlds):
-    """Sample variance or standard deviation in sampled worlds, computed again at each arrival."""
+class StatisticWorlds(Worlds):
+    """A statistic of each sampled world, computed again at each arrival."""
 
     def slide(self, a: Arrivals) -> Floats:
         drawn = _drawn(a, self.aggregate, self.options)
         of, samples = self.aggregate.function, self.options.samples
-        return sampled_spreads(of, drawn, a.heads, a.begin, self.rows, samples)
+        return sampled_statistics(of, drawn, a.heads, a.begin, self.rows, samples)
 
 
 def _drawn(a: Arrivals, aggregate: Aggregate, options: LawOptions) -> Drawn:

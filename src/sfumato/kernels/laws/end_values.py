@@ -1,0 +1,140 @@
+"""Distributions of the first and the last value of the w newest existing tuples.
+
+The last value comes from the newest inside tuple that has one. A pass from the newest tuple to the
+oldest keeps, for each number of newer existing tuples, the probability that none of them has a
+value. The first value also needs the probability that no older inside tuple has one, so a pass
+from the oldest tuple precedes it.
+"""
+
+import numpy as np
+
+from sfumato.kernels.compile import compiled, lean
+from sfumato.kernels.laws.existence import value_parts
+from sfumato.kernels.signals import after_signals
+
+NEGLIGIBLE = 1e-25  # probability of what is not followed any further
+
+
+@lean
+def _put(tuples, i, reached, prob, value, found):
+    """Write the alternatives of tuple i that have a value; return how many are written so far."""
+    for a in range(tuples.offsets[i], tuples.offsets[i + 1]):
+        if not np.isnan(tuples.value[a]):
+            prob[found], value[found] = reached * tuples.prob[a], tuples.value[a]
+            found += 1
+    return found
+
+
+@lean
+def _count_one(counts, low, high, stay, step, w):
+    """Count one more tuple: `counts[c] = stay * counts[c] + step * counts[c - 1]`, below w.
+
+    Returns the band (low, high) that is not negligible; the numbers outside it are 0.
+    """
+    for c in range(min(high, w - 1), low, -1):
+        counts[c] = stay * counts[c] + step * counts[c - 1]
+    counts[low] *= stay
+    high = min(high + 1, w)
+    while low < high and counts[low] < NEGLIGIBLE:
+        counts[low] = 0.0
+        low += 1
+    while high > low and counts[high - 1] < NEGLIGIBLE:
+        counts[high - 1] = 0.0
+        high -= 1
+    return low, high
+
+
+@compiled
+def last_value(tuples, head, end, w):
+    """Distribution of the newest value among the w newest existing of tuples head ... end - 1.
+
+    tuples : Tuples    head, end, w : int64
+    Returns (prob, value), newest tuple first: equal values may come several times, and the
+    probabilities sum to that of there being a value.
+    Cost: O(tuples until a value is certain), times w while newer tuples may lack a value.
+    """
+    size = tuples.offsets[end] - tuples.offsets[head]
+    prob, value, found = np.empty(size), np.empty(size), np.int64(0)
+    counts = np.zeros(min(w, end - head) + 1)
+    counts[0], low, high, steps = 1.0, np.int64(0), np.int64(1), np.int64(0)
+    for i in range(end - 1, head - 1, -1):
+        reached = 0.0
+        for c in range(low, high):
+            reached += counts[c]
+        if reached < NEGLIGIBLE:
+            break
+        found = _put(tuples, i, reached, prob, value, found)
+        valued, without = value_parts(tuples.offsets, tuples.prob, tuples.value, i)
+        absent = max(1.0 - valued - without, 0.0)
+        low, high = _count_one(counts, low, high, absent, without, min(w, end - head))
+        steps = after_signals(steps + high - low + 1)
+    return prob[:found], value[:found]
+
+
+@compiled
+def _older_without(tuples, head, end, w):
+    """float64[n + 1, r]: at (i, c) the probability that the newest c existing tuples among head ...
+    head + i - 1 have no value (all of them, where fewer exist); r = w or, where every tuple that
+    exists has a value, 2: then it is the same for every c >= 1."""
+    n, missing = end - head, False
+    for i in range(head, end):
+        missing |= value_parts(tuples.offsets, tuples.prob, tuples.value, i)[1] > 0.0
+    width, steps = w if missing else min(w, 2), np.int64(0)
+    table = np.ones((n + 1, width))
+    for i in range(n):
+        valued, without = value_parts(tuples.offsets, tuples.prob, tuples.value, head + i)
+        absent = max(1.0 - valued - without, 0.0)
+        for c in range(1, width):
+            table[i + 1, c] = absent * table[i, c] + without * table[i, c - 1]
+        steps = after_signals(steps + width)
+    return table
+
+
+@compiled
+def first_value(tuples, head, end, w):
+    """Distribution of the oldest value among the w newest existing of tuples head ... end - 1.
+
+    Arguments and result as of `last_value`.
+    Cost: O(tuples * band of their number), where tuples may lack a value O(tuples * w); as much
+    memory. See `small_firsts`.
+    """
+    w = min(w, end - head)
+    size = tuples.offsets[end] - tuples.offsets[head]
+    prob, value, found = np.empty(size), np.empty(size), np.int64(0)
+    if w < 1:
+        return prob[:0], value[:0]
+    older = _older_without(tuples, head, end, w)
+    last = older.shape[1] - 1
+    counts = np.zeros(w + 1)
+    counts[0], low, high, steps = 1.0, np.int64(0), np.int64(1), np.int64(0)
+    for i in range(end - 1, head - 1, -1):
+        reached = 0.0
+        for c in range(low, high):
+            reached += counts[c] * older[i - head, min(w - 1 - c, last)]
+        if reached >= NEGLIGIBLE:
+            found = _put(tuples, i, reached, prob, value, found)
+        valued, without = value_parts(tuples.offsets, tuples.prob, tuples.value, i)
+        exists = min(valued + without, 1.0)
+        low, high = _count_one(counts, low, high, 1.0 - exists, exists, w)
+        if low == high:
+            break
+        steps = after_signals(steps + high - low + 1)
+    return prob[:found], value[:found]
+
+
+@compiled
+def small_firsts(tuples, heads, begin, w, most):
+    """bool[k]: whether `first_value` computes at most `most` cells after each arrival.
+
+    heads, begin : tuple begin + t is the newest, heads[t] the oldest held; most : float64
+    """
+    missing = np.zeros(tuples.offsets.size, np.int64)
+    for i in range(tuples.offsets.size - 1):
+        without = value_parts(tuples.offsets, tuples.prob, tuples.value, i)[1]
+        missing[i + 1] = missing[i] + (without > 0.0)
+    out = np.empty(heads.size, np.bool_)
+    for t in range(heads.size):
+        held = begin + t + 1 - heads[t]
+        gaps = missing[begin + t + 1] - missing[heads[t]]
+        out[t] = gaps == 0 or held * min(w, held) <= most
+    return out
