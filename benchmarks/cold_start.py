@@ -83,7 +83,7 @@ spark.stop()
 
 def run() -> list[dict[str, Any]]:
     """A row for each part, and one for the kernels."""
-    sf.warm_up(["row hashes", "disorder"])
+    sf.ops.warm_up(["row hashes", "disorder"])
     runs = [measured() for _ in range(RUNS)]
     rows: list[dict[str, Any]] = [
         {"name": about, "seconds": statistics.median(run[name] for run in runs)}

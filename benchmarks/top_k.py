@@ -15,7 +15,7 @@ import numpy as np
 
 from harness import fastest, row, timed
 from peers.build import load
-from sfumato import timetable, top_k_probabilities
+from sfumato.engine_free import timetable, top_k_probabilities
 from sfumato.operators.ranking.ranked_items import RankedItems
 from sfumato.operators.ranking.top_k_window import TopKWindow
 from sfumato.operators.ranking.tuple_values import probabilities
@@ -170,7 +170,7 @@ def running_family(family: str) -> tuple[list[dict], tuple[float, float, float]]
             window = TopKWindow(queries, length=TUPLES, plan=name, start=0)
         for now in (slice(TUPLES), slice(TUPLES, 2 * TUPLES), slice(2 * TUPLES, 6 * TUPLES)):
             # the last part is timed, on a full window
-            rest = {"scores": score[now], "prob": prob[now], "rules": rule[now]}
+            rest = {"scores": score[now], "prob": prob[now], "exclusive": rule[now]}
             before = window.executions, window.cost
             order = np.arange(6 * TUPLES)[now]
             passed, _ = timed(partial(window.extend, order, **rest))
@@ -197,7 +197,7 @@ def price_of_a_run(ks: list[int], score: np.ndarray, prob: np.ndarray, rule: np.
     """
     window = TopKWindow({f"q{i}": (k, TUPLES) for i, k in enumerate(ks)}, rows=TUPLES, start=0)
     some, times = slice(TUPLES), []
-    window.extend(np.arange(TUPLES), scores=score[some], prob=prob[some], rules=rule[some])
+    window.extend(np.arange(TUPLES), scores=score[some], prob=prob[some], exclusive=rule[some])
     for run in range(1, 100):  # nothing arrives: the window stays the same
         times.append(timed(lambda run=run: window.advance(run * TUPLES))[0])
     return float(np.median(times))

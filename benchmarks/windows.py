@@ -13,7 +13,7 @@ import numpy as np
 
 from harness import in_turns, nanoseconds, row
 from peers.build import load
-from sfumato import UncertainWindow
+from sfumato.engine_free import UncertainWindow
 
 CONFIDENCE = 0.95
 REPEATS = 7

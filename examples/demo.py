@@ -87,7 +87,7 @@ def prepare(folder: Path, rows: int | None) -> Future[DemoData]:
 
     def work() -> DemoData:
         data = write_data(folder, rows)
-        sf.warm_up(COMPILED)
+        sf.ops.warm_up(COMPILED)
         return data
 
     pool = ThreadPoolExecutor(1)
@@ -136,7 +136,7 @@ def start_streams(
 
     parts : into how many a micro-batch is cut, for those who watch
     """
-    spark.dataSource.register(sf.ReplaySource)
+    spark.dataSource.register(sf.ops.ReplaySource)
     flights = replay(spark, data.flights, "departed", FLIGHTS_PER_BATCH // parts)
     flights.createOrReplaceTempView("flights")
     ordered = sf.sql(spark, BY_TIMETABLE)
@@ -165,7 +165,7 @@ def readings(hours: DataFrame) -> DataFrame:
 
 def similar_frost(hours: DataFrame) -> DataFrame:
     """Freezing hours at one airport that are like one of the newest freezing hours at the other."""
-    frost = sf.where(sf.checked(readings(hours)), f"temp <= {FREEZING}")
+    frost = sf.where(sf.split_invalid(readings(hours))[0], f"temp <= {FREEZING}")
     left, right = (frost.where(f"origin = '{airport}'") for airport in AIRPORTS)
     return sf.similarity_join(
         left,
@@ -198,7 +198,7 @@ def _introduce(console: Console, data: DemoData) -> None:
 
 def tell_flights(console: Console, data: DemoData, answers: DataFrame, query: Running) -> None:
     """The drop ratio and the waiting time, against fixed watermarks."""
-    punctuation = sf.Punctuator(DROP_RATIO, estimator="conformal").extend(
+    punctuation = sf.engine_free.Punctuator(DROP_RATIO, estimator="conformal").extend(
         data.scheduled, data.departed
     )
     ours = waiting(data.scheduled, data.departed, punctuation)
@@ -261,7 +261,7 @@ def tell_weather(
         table.add_row(hours[0], one, hours[1], other, f"{pair.probability:.3f}")
     console.print()
     console.print(table)
-    rejected = sf.rejected(readings(spark.read.parquet(str(data.weather)))).count()
+    rejected = sf.split_invalid(readings(spark.read.parquet(str(data.weather))))[1].count()
     console.print(
         f"{answers.count():,} pairs; these are the likeliest. The probability, exact for the "
         "alternatives, is that both hours froze, that they were alike, and that the earlier one "

@@ -93,7 +93,9 @@ def ranked(spark, frame: pd.DataFrame):
         "existence double, rule long"
     )
     sightings = spark.createDataFrame(rows, schema)
-    return sf.top_k(sightings, QUERIES, by="days", window=sf.Range(MONTH), order="ts", rules="rule")
+    return sf.top_k(
+        sightings, QUERIES, by="days", window=sf.Range(MONTH), order="ts", exclusive="rule"
+    )
 
 
 def pictures(frame: pd.DataFrame, folder: Path) -> list[Path]:
@@ -102,7 +104,7 @@ def pictures(frame: pd.DataFrame, folder: Path) -> list[Path]:
 
     folder.mkdir(parents=True, exist_ok=True)
     day = 86_400_000_000
-    table = sf.timetable([(query.k, query.interval) for query in QUERIES])
+    table = sf.engine_free.timetable([(query.k, query.interval) for query in QUERIES])
     plan = timetable_chart(
         table, [query.label for query in QUERIES], unit="day", size=day, against=("none", "in")
     )
@@ -130,7 +132,7 @@ def main(arguments: list[str]) -> None:
 
     frame = read(Path(arguments[0]))
     builder = SparkSession.builder.master("local[2]")
-    for name, value in sf.settings(2, local_disk=True).items():
+    for name, value in sf.ops.settings(2, local_disk=True).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     answers = ranked(spark, frame).selectExpr(

@@ -72,7 +72,7 @@ def ranked(spark, seed: int = 1):
         by="size",
         window=sf.Range(f"{WINDOW} seconds"),
         order="ts",
-        streams="station",
+        group="station",
     )
 
 
@@ -80,7 +80,7 @@ def main(arguments: list[str]) -> None:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]")
-    for name, value in sf.settings(2, local_disk=True).items():
+    for name, value in sf.ops.settings(2, local_disk=True).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     answers = ranked(spark).selectExpr(
@@ -88,8 +88,8 @@ def main(arguments: list[str]) -> None:
         "round(probability, 4) AS probability", "answered",
     )  # fmt: skip
     answers.where("query = 'map'").orderBy("time", "rank").show(60, truncate=False)
-    table = sf.timetable([(query.k, query.interval) for query in QUERIES])
-    alone = sf.timetable([(query.k, query.interval) for query in QUERIES], plan="none")
+    table = sf.engine_free.timetable([(query.k, query.interval) for query in QUERIES])
+    alone = sf.engine_free.timetable([(query.k, query.interval) for query in QUERIES], plan="none")
     saved = alone.cost_per_unit / table.cost_per_unit
     print(f"One run answers all queries that are due: {saved:.2f} times less than each alone.")
     if arguments:

@@ -27,6 +27,7 @@ NEEDED = (
     "CHANGELOG.md",
     "LICENSE",
     "src/sfumato/__init__.pyi",
+    "src/sfumato/ops.pyi",
     "src/sfumato/py.typed",
     "src/sfumato/live/page",
     "tests/conftest.py",

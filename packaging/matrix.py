@@ -35,8 +35,8 @@ PAGE = ROOT / "docs" / "versions.md"
 LISTED = ("numpy", "numba", "pyarrow", "pandas", "pyspark")
 # The reason of a failure, in the words of the package: shorter than its whole sentence.
 REASONS = {
-    "sf.ReplaySource needs PySpark 4.2": "no replay source",
-    "sf.run_to_end needs PySpark 4.2": "no `run_to_end`",
+    "sf.ops.ReplaySource needs PySpark 4.2": "no replay source",
+    "sf.ops.run_to_end needs PySpark 4.2": "no `run_to_end`",
 }
 NOT_YET = {"lacks": "not run", "date": "", "packages": ""}
 HEAD = """# Versions

@@ -40,7 +40,7 @@ def pytest_addoption(parser):
     parser.addoption(
         "--warm",
         action="store_true",
-        help="Compile ahead with sf.warm_up(); what a test of a query still compiles fails it.",
+        help="Compile ahead with sf.ops.warm_up(); what a test of a query still compiles fails it.",
     )
 
 
@@ -65,7 +65,7 @@ def warm(request) -> bool:
     if request.config.getoption("--warm"):
         import sfumato as sf
 
-        sf.warm_up()
+        sf.ops.warm_up()
         return True
     return False
 
@@ -84,7 +84,7 @@ def nothing_is_compiled(request, warm):
 
     before = done().compiled
     yield
-    assert done().compiled[len(before) :] == (), "sf.warm_up() must compile this too"
+    assert done().compiled[len(before) :] == (), "sf.ops.warm_up() must compile this too"
 
 
 @pytest.fixture(scope="session")

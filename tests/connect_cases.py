@@ -39,11 +39,10 @@ CASES = {
     "stddev": lambda f: uncertain(f.rows).select("id", sf.stddev("x")),
     "quantile": lambda f: uncertain(f.rows).select("id", sf.quantile("x", 0.5)),
     "where": lambda f: sf.where(uncertain(f.rows), "x > 2"),
-    "checked": lambda f: sf.checked(uncertain(f.rows)),
-    "split_invalid": lambda f: sf.split_invalid(uncertain(f.rows))[0],
-    "rejected": lambda f: sf.rejected(
+    "valid": lambda f: sf.split_invalid(uncertain(f.rows))[0],
+    "split_invalid": lambda f: sf.split_invalid(
         uncertain(f.rows).withColumn("alternatives", F.when(F.col("k") > 1, F.col("alternatives")))
-    ),
+    )[1],
     "reorder": lambda f: ordered(f.rows),
     "split_late": lambda f: sf.split_late(ordered(f.rows))[0],
     "window_aggregate": lambda f: extents(f.rows),

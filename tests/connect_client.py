@@ -43,10 +43,10 @@ def main(folder: str) -> dict[str, object]:
     found["static"] = counts(together(f))
     found["explain"] = sf.explain(spark, "SELECT AVG(x) FROM r [ROWS 5 ORDER id]", r=static)
     found["discovered"] = len(sf.discover_dependencies(complete.select("x", "y")))
-    stated = sf.declared(static, ROWS)
+    stated = sf.ops.declared(static, ROWS)
     found["left"] = stated.drop("ID", "nothing").withColumn("K", F.lit(1)).columns
     found["declared"] = counts(extents(stated).select(F.lit("extents").alias("of")))
-    spark.dataSource.register(sf.ReplaySource)
+    spark.dataSource.register(sf.ops.ReplaySource)
     file = next(Path(folder, "in").glob("*.parquet"))
     found["played"] = spark.read.format("replay").load(str(file)).count()
     found["stream"] = streamed(spark, folder, complete)
@@ -68,7 +68,7 @@ def warned(spark, folder, patience=60.0):
         writer.option("checkpointLocation", f"{folder}/loud").start().awaitTermination()
         until = time.monotonic() + patience
         while time.monotonic() < until:
-            mine = [str(w.message) for w in told if w.category is sf.InvalidRowsWarning]
+            mine = [str(w.message) for w in told if w.category is sf.errors.InvalidRowsWarning]
             if mine:
                 return mine
             time.sleep(0.1)
@@ -88,7 +88,7 @@ def counts(rows):
 def streamed(spark, folder, complete):
     """Rows in the sink of one query of all cases, those the page shows, and those of a stream that
     comes to its end."""
-    page = sf.watch(spark)
+    page = sf.ops.watch(spark)
 
     def started(name, make):
         source = spark.readStream.schema(ROWS).parquet(f"{folder}/in")
@@ -101,7 +101,7 @@ def streamed(spark, folder, complete):
     started("all", together).awaitTermination()
     seen = shown(page)
     page.stop()
-    sf.run_to_end(spark, lambda: started("ended", CASES["reorder"]))
+    sf.ops.run_to_end(spark, lambda: started("ended", CASES["reorder"]))
     return {
         "rows": counts(spark.read.parquet(f"{folder}/all")),
         "watched": seen,

@@ -28,7 +28,7 @@ def written(folder: Path, **files: str) -> None:
     for name, text in files.items():
         stem, _, ending = name.rpartition("_")
         (folder / "transformations" / f"{stem}.{ending}").write_text(text)
-    chosen = sf.settings(2, local_disk=True)
+    chosen = sf.ops.settings(2, local_disk=True)
     del chosen["spark.python.unix.domain.socket.enabled"]  # only before a session starts
     settings = "\n".join(f'  {name}: "{value}"' for name, value in chosen.items())
     text = SPEC.format(storage=(folder / "storage").as_uri(), settings=settings)

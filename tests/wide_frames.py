@@ -59,8 +59,8 @@ def queries(df: DataFrame, past: DataFrame) -> dict[str, DataFrame]:
         "top_k": sf.top_k(df, 3, by="c1", window=hour, order="made"),
         "impute": sf.impute(df, repository=past, dependencies="c1 -> c2 : 1 -> 1", attributes="c2"),
         "where": sf.where(uncertain, "x > 1"),
-        "checked": sf.checked(uncertain),
-        "rejected": sf.rejected(df, [f"c{i}" for i in range(20)]),
+        "valid": sf.split_invalid(uncertain)[0],
+        "invalid": sf.split_invalid(df, [f"c{i}" for i in range(20)])[1],
     }
 
 

@@ -31,7 +31,7 @@ def archive(target: Path, source: str) -> None:
         # Without this user's cache, so that all are compiled into the environment: some minutes.
         alone = {**os.environ, "XDG_CACHE_HOME": str(Path(name, "cache"))}
         alone.pop("SFUMATO_KERNEL_CACHE", None)
-        warm = "import sfumato; sfumato.warm_up()"
+        warm = "import sfumato; sfumato.ops.warm_up()"
         subprocess.run([python, "-c", warm], check=True, env=alone, cwd=name)
         command = [python, "-m", "venv_pack", "--prefix", str(place), "--output", str(target)]
         for pattern in LEFT_OUT:

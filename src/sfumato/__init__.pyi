@@ -1,12 +1,14 @@
-"""The public names, one line each: `__init__.py` loads them from here when they are first used."""
+"""The front page: the names that queries are made of, one line each."""
 
+from sfumato import engine_free as engine_free
+from sfumato import errors as errors
+from sfumato import ops as ops
 from sfumato.api.alternatives import alternatives as alternatives
 from sfumato.api.alternatives import existence as existence
 from sfumato.api.alternatives import expected as expected
 from sfumato.api.alternatives import quantile as quantile
 from sfumato.api.alternatives import samples as samples
 from sfumato.api.alternatives import stddev as stddev
-from sfumato.api.declared import declared as declared
 from sfumato.api.discovery import discover_dependencies as discover_dependencies
 from sfumato.api.earlier_values import earlier_values as earlier_values
 from sfumato.api.extent_join import extent_join as extent_join
@@ -18,46 +20,15 @@ from sfumato.api.similarity_join import join_streams as join_streams
 from sfumato.api.similarity_join import self_join as self_join
 from sfumato.api.similarity_join import similarity_join as similarity_join
 from sfumato.api.top_k import top_k as top_k
-from sfumato.api.validity import checked as checked
-from sfumato.api.validity import rejected as rejected
 from sfumato.api.validity import split_invalid as split_invalid
 from sfumato.api.where import where as where
 from sfumato.api.window_aggregate import window_aggregate as window_aggregate
 from sfumato.charts.chart import chart as chart
 from sfumato.cli.configure import configure as configure
-from sfumato.live.watch import watch as watch
-from sfumato.memory.counters import counters as counters
-from sfumato.operators.disorder.punctuator import Punctuator as Punctuator
-from sfumato.operators.imputation.dependency import Dependency as Dependency
-from sfumato.operators.imputation.earlier_values import EarlierValues as EarlierValues
-from sfumato.operators.imputation.imputer import Imputer as Imputer
-from sfumato.operators.laws.poisson_binomial import PoissonBinomial as PoissonBinomial
-from sfumato.operators.ranking.timetable import Timetable as Timetable
-from sfumato.operators.ranking.timetable import timetable as timetable
-from sfumato.operators.ranking.top_k import expected_ranks as expected_ranks
-from sfumato.operators.ranking.top_k import pk_topk as pk_topk
-from sfumato.operators.ranking.top_k import prf as prf
-from sfumato.operators.ranking.top_k import prfe as prfe
-from sfumato.operators.ranking.top_k import pt_k as pt_k
-from sfumato.operators.ranking.top_k import rank_probabilities as rank_probabilities
-from sfumato.operators.ranking.top_k import top_k_probabilities as top_k_probabilities
-from sfumato.operators.ranking.top_k import top_k_streams as top_k_streams
-from sfumato.operators.ranking.top_k import u_kranks as u_kranks
-from sfumato.operators.ranking.top_k import u_topk as u_topk
-from sfumato.operators.windows.uncertain_window import UncertainWindow as UncertainWindow
 from sfumato.queries import Top as Top
-from sfumato.spark.replay.source import ReplaySource as ReplaySource
-from sfumato.spark.run_to_end import run_to_end as run_to_end
-from sfumato.spark.settings import settings as settings
 from sfumato.sql import explain as explain
 from sfumato.sql import sql as sql
-from sfumato.sql.text.errors import SqlError as SqlError
-from sfumato.tables.imputation.few_rows import FewRowsWarning as FewRowsWarning
-from sfumato.tables.reading.invalid_rows import InvalidRowsWarning as InvalidRowsWarning
-from sfumato.tables.reading.shared_rows import IndependenceWarning as IndependenceWarning
-from sfumato.warming.warm_up import warm_up as warm_up
 from sfumato.windows import Delta as Delta
-from sfumato.windows import JoinWindow as JoinWindow
 from sfumato.windows import Range as Range
 from sfumato.windows import Rows as Rows
 

@@ -1,7 +1,7 @@
 """Window configurations: frozen, and checked when they are made."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -23,16 +23,21 @@ class Rows:
     confidence : the probability with which it holds them, in (0, 1]
     max_tuples : at most so many tuples are kept (None: no bound); tuples evicted by this
         bound are counted as overflow, and the confidence is not reached while they are missing
+    within : of joins only, "10 minutes" or a timedelta: the window is bounded by time as well. A
+        tuple leaves once a tuple of its key comes, from any stream, that is at least this much
+        later (None: the window has no bound by time)
 
-    Raises ValueError for a value out of range. Source: A, section 4 (W(U, w, α)).
+    Raises ValueError for a value out of range, TypeError for other types. Source: A, sections 4
+    (W(U, w, α)) and 8.1.
 
-    >>> sf.Rows(500, confidence=0.95).rows
+    >>> sf.Rows(500, confidence=0.95, within="10 minutes").rows
     500
     """
 
     rows: int
     confidence: float = 0.95
     max_tuples: int | None = None
+    within: Duration | None = field(default=None, metadata={"fingerprint": "added"})
 
     def __post_init__(self) -> None:
         if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1:
@@ -45,6 +50,8 @@ class Rows:
             raise ValueError(
                 f"`max_tuples` must be None or at least `rows` = {self.rows}; got {self.max_tuples}"
             )
+        if self.within is not None:
+            span_of("within", self.within)
 
 
 @checks_call('sf.Range("5 minutes")')
@@ -69,7 +76,7 @@ class Range:
     Raises ValueError for durations out of range, TypeError for other types.
     Source: C, section 6, equation (6.1).
 
-    >>> Range("5 minutes", slide="30 seconds").every
+    >>> sf.Range("5 minutes", slide="30 seconds").slide_us
     30000000
     """
 
@@ -85,7 +92,7 @@ class Range:
                 span_of(name, value)
         if not isinstance(self.empty, bool):
             raise TypeError(f"`empty` must be True or False; got {self.empty!r}")
-        check_extents(self.span, self.every)
+        check_extents(self.length_us, self.slide_us)
 
     @staticmethod
     def upgraded(saved: dict[str, Any]) -> dict[str, Any]:
@@ -93,35 +100,29 @@ class Range:
         return {name: _spelled(value) for name, value in saved.items()}
 
     @property
-    def span(self) -> int:
+    def length_us(self) -> int:
         """`length` in microseconds."""
         return span_of("length", self.length)
 
     @property
-    def every(self) -> int:
+    def slide_us(self) -> int:
         """`slide` in microseconds."""
-        return self.span if self.slide is None else span_of("slide", self.slide)
+        return self.length_us if self.slide is None else span_of("slide", self.slide)
 
     @property
-    def timeout(self) -> int | None:
+    def idle_timeout_us(self) -> int | None:
         """`idle_timeout` in microseconds, or None."""
         return None if self.idle_timeout is None else span_of("idle_timeout", self.idle_timeout)
 
 
-@checks_call('sf.JoinWindow(rows=500, span="5 minutes")')
 @dataclass(frozen=True)
 class JoinWindow:
-    """What a window of a stream holds in a join: by count, by time, or by both bounds at once.
+    """The window of a stream in a join, from users' `Rows` or `Range`. Not public; saved in state.
 
     rows, confidence, max_tuples : as for `Rows`; rows=None: any number
-    span : "10 minutes" or a timedelta (which it becomes); a tuple leaves when one of its key comes,
-        of any stream, that is as much later, or more; None: never for that
+    span : `within` of `Rows` or `length` of `Range`, as a timedelta; None: no bound by time
 
     Raises ValueError for a value out of range, TypeError for other types.
-    Source: A, sections 4 and 8.1.
-
-    >>> sf.JoinWindow(rows=500, span="10 minutes").rows
-    500
     """
 
     rows: int | None = None
@@ -142,7 +143,7 @@ class JoinWindow:
         return {name: _spelled(v) if name == "span" else v for name, v in saved.items()}
 
     @property
-    def length(self) -> int | None:
+    def span_us(self) -> int | None:
         """`span` in microseconds."""
         return None if self.span is None else span_of("span", self.span)
 

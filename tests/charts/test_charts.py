@@ -18,7 +18,7 @@ SPEEDS = ([80, 65, 45, 30, 50, 25], [0.3, 0.4, 0.5, 1, 0.8, 0.2], [-1, 2, 2, -1,
 
 
 def test_every_answer_of_the_timetable_is_drawn_in_its_unit_and_no_other():
-    table = sf.timetable([(k, f * MINUTE) for k, f in SIX])
+    table = sf.engine_free.timetable([(k, f * MINUTE) for k, f in SIX])
     chart = timetable_chart(table, unit="minute", size=MINUTE)
     dots, lines = data_of(chart)
     # Q1, Q2 and Q3 at 2, 6, 10 and 14 minutes, all six at 4, 8 and 12: D, section 7
@@ -64,7 +64,7 @@ def test_a_picture_is_a_page_on_its_own_or_an_image(tmp_path):
 
 def test_wrong_names_and_labels_are_told():
     with pytest.raises(ValueError, match="`names` must be 6"):
-        timetable_chart(sf.timetable(SIX), ["one"])
+        timetable_chart(sf.engine_free.timetable(SIX), ["one"])
     with pytest.raises(ValueError, match="`labels` must be 6"):
         rank_chart(*SPEEDS, k=2, labels=["one"])
 

@@ -147,7 +147,7 @@ def test_a_line_for_each_key_and_what_may_not_exist_has_its_probability_below():
 
 
 def test_who_is_in_a_window_is_drawn_as_the_window_says():
-    window = sf.UncertainWindow(3, 0.9)
+    window = sf.engine_free.UncertainWindow(3, 0.9)
     window.extend(np.array([0.5, 0.9, 0.4, 0.8, 1.0, 0.3]))
     bars, *_ = data_of(sf.chart(window))
     both = {bar["tuple"]: bar["both"] for bar in bars}
@@ -155,7 +155,7 @@ def test_who_is_in_a_window_is_drawn_as_the_window_says():
     for j, p in both.items():
         assert p == pytest.approx(exists[j] * window.in_window(j))
     with pytest.raises(ValueError, match="holds no tuple yet"):
-        sf.chart(sf.UncertainWindow(3, 0.9))
+        sf.chart(sf.engine_free.UncertainWindow(3, 0.9))
 
 
 def test_a_running_query_is_drawn_with_its_rate_and_its_late_rows():
@@ -185,14 +185,14 @@ def test_a_running_query_is_drawn_with_its_rate_and_its_late_rows():
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_picture_is_drawn_in_both_themes(tmp_path, theme):
-    window = sf.UncertainWindow(3, 0.9)
+    window = sf.engine_free.UncertainWindow(3, 0.9)
     window.extend(np.full(9, 0.6))
     for i, chart in enumerate(
         [
             sf.chart(LAW, theme=theme),
             sf.chart(pd.DataFrame({"x": [1.0, 2.0]}), "x", theme=theme),
             sf.chart(window, theme=theme),
-            sf.chart(sf.timetable([(3, 2), (2, 3)]), theme=theme, unit="minute"),
+            sf.chart(sf.engine_free.timetable([(3, 2), (2, 3)]), theme=theme, unit="minute"),
         ]
     ):
         assert save(chart, tmp_path / f"{i}.svg").stat().st_size > 1000

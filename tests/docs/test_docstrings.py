@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import doctest
-import inspect
 from typing import Any
 
 import pytest
 
 import sfumato as sf
 from docs.pages import DOCS, blocks
+from public_names import PUBLIC, doc, home, public
 
 WITHOUT = {
     "FewRowsWarning", "Imputation", "IndependenceWarning", "InvalidRowsWarning", "ReplaySource",
@@ -21,15 +21,9 @@ WITHOUT = {
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
-def public(name: str) -> Any:
-    """What a public name is: `sf.sql` is a package that can be called, and means its function."""
-    of = getattr(sf, name)
-    return getattr(of, name) if inspect.ismodule(of) else of
-
-
 def needs_spark(name: str) -> bool:
     return (
-        sf._HOME[name].startswith(("sfumato.api", "sfumato.spark", "sfumato.sql"))
+        home(name).startswith(("sfumato.api", "sfumato.spark", "sfumato.sql"))
         and name != "settings"
     )
 
@@ -53,16 +47,16 @@ def run(name: str, names: dict[str, Any]) -> None:
     assert runner.summarize(verbose=False).failed == 0, "".join(said)
 
 
-@pytest.mark.parametrize("name", [name for name in sf.__all__ if not needs_spark(name)])
+@pytest.mark.parametrize("name", [name for name in PUBLIC if not needs_spark(name)])
 def test_examples_without_spark(name):
     run(name, {"sf": sf})
 
 
-@pytest.mark.parametrize("name", [name for name in sf.__all__ if needs_spark(name)])
+@pytest.mark.parametrize("name", [name for name in PUBLIC if needs_spark(name)])
 def test_examples_on_spark(name, frames):
     run(name, frames)
 
 
 def test_every_function_has_an_example():
-    lacking = {name for name in sf.__all__ if ">>>" not in (inspect.getdoc(public(name)) or "")}
+    lacking = {name for name in PUBLIC if ">>>" not in doc(name)}
     assert lacking <= WITHOUT

@@ -6,13 +6,12 @@ words that promise in place of saying, and letters that stand for papers.
 
 from __future__ import annotations
 
-import inspect
 import re
 
 import pytest
 
-import sfumato as sf
 from docs.pages import DOCS, ROOT, pages, tokens
+from public_names import PUBLIC, doc
 
 RESEARCH = (
     "papers",
@@ -73,8 +72,8 @@ def test_no_letter_stands_for_a_paper(name):
 
 
 def test_docstrings_name_papers_under_source_only():
-    for name in sf.__all__:
-        said = (inspect.getdoc(getattr(sf, name)) or "").partition("Source:")[0]
+    for name in PUBLIC:
+        said = doc(name).partition("Source:")[0]
         assert not LETTERS.search(said), name
 
 

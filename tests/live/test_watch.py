@@ -1,4 +1,4 @@
-"""`sf.watch` beside real queries, and a run of a pipeline file with its page and metrics."""
+"""`sf.ops.watch` beside real queries, and a run of a pipeline file with its page and metrics."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def awaited(url, name, rows):
 
 def test_watch_shows_what_a_query_of_the_session_reports(spark, tmp_path):
     put(tmp_path / "in", "a.json", ROWS)
-    with sf.watch(spark) as page:
+    with sf.ops.watch(spark) as page:
         readings = spark.readStream.schema(SCHEMA).json(str(tmp_path / "in"))
         readings = readings.withColumn("half", readings.id < 30)
         how = {"slack": 5, "key": "half", "name": "watched"}
@@ -86,7 +86,7 @@ def test_watch_shows_what_a_query_of_the_session_reports(spark, tmp_path):
 @pytest.mark.parametrize("port", [-1, 70_000, True, "80"])
 def test_a_port_that_is_none_is_refused(port):
     with pytest.raises(ValueError, match="`port` must be a whole number"):
-        sf.watch(None, port)
+        sf.ops.watch(None, port)
 
 
 def test_a_run_shows_its_text_plan_target_and_newest_answers(spark, tmp_path):

@@ -60,7 +60,7 @@ def test_every_operator_counts_a_row_of_too_many_alternatives_as_invalid(bounded
         found = OPERATORS[name](table(3, BOUND + 1, BOUND))
     counted = [
         counts
-        for counts in sf.counters(found).values()
+        for counts in sf.ops.counters(found).values()
         if "reasons" in counts and counts["rows"] == 3
     ]
     assert counted[0]["reasons"][REASON] == 1
@@ -75,10 +75,10 @@ def test_an_invalid_row_leaves_the_answers_of_the_others_as_they_are(bounded, na
 
 def test_checked_leaves_such_a_row_out_and_rejected_gives_it_with_the_reason(bounded):
     given = table(BOUND, BOUND + 1)
-    assert sf.checked(given).equals(given.slice(0, 1))
-    assert sf.rejected(given).column("reason").to_pylist() == [REASON]
+    assert sf.split_invalid(given)[0].equals(given.slice(0, 1))
+    assert sf.split_invalid(given)[1].column("reason").to_pylist() == [REASON]
     with pytest.raises(ValueError, match="invalid row: 11 alternatives, more than the bound of 10"):
-        sf.checked(given, strict=True)
+        sf.split_invalid(given, strict=True)
 
 
 def test_where_keeps_such_a_row_invalid_however_few_alternatives_satisfy_the_condition(bounded):
@@ -90,22 +90,22 @@ def test_the_bound_is_ten_thousand_and_the_environment_moves_it(monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
     given = table(MAX_ALTERNATIVES, MAX_ALTERNATIVES + 1)
     assert MAX_ALTERNATIVES == 10_000
-    assert sf.rejected(given).column("t").to_pylist() == [1]
+    assert sf.split_invalid(given)[1].column("t").to_pylist() == [1]
     monkeypatch.setenv(VARIABLE, "10001")
-    assert sf.rejected(given).num_rows == 0
+    assert sf.split_invalid(given)[1].num_rows == 0
 
 
 @pytest.mark.parametrize("given", ["0", "-1", "1e4", "many", "9" * 30, "٣"])
 def test_a_bound_that_is_no_number_is_refused(monkeypatch, given):
     monkeypatch.setenv(VARIABLE, given)
     with pytest.raises(ValueError, match="`SFUMATO_MAX_ALTERNATIVES`, the bound on a row's altern"):
-        sf.checked(table(1))
+        sf.split_invalid(table(1))
 
 
 def test_results_with_more_values_than_the_bound_are_refused_before_they_are_computed(bounded):
     how = {"window": sf.Rows(2), "order": "t"}
     found = sf.window_aggregate(table(3, 4), {"s": "sum(x)"}, distribution=BOUND, **how)
-    assert sf.rejected(handed_on(found, "s")).num_rows == 0
+    assert sf.split_invalid(handed_on(found, "s"))[1].num_rows == 0
     message = "`distribution` asks for up to 11 alternatives per row, more than the bound of 10"
     with pytest.raises(ValueError, match=message):
         sf.window_aggregate(table(3), {"s": "sum(x)"}, distribution=BOUND + 1, **how)
@@ -138,7 +138,7 @@ def test_a_row_imputed_from_more_donors_than_the_bound_is_merged_to_it(monkeypat
     [alternatives] = found.column("alternatives").to_pylist()
     assert len(alternatives) == MAX_ALTERNATIVES
     assert sum(one["prob"] for one in alternatives) == pytest.approx(1.0)
-    assert sf.rejected(found).num_rows == 0
+    assert sf.split_invalid(found)[1].num_rows == 0
 
 
 def test_a_row_is_imputed_within_a_lower_bound_and_more_is_refused(bounded):
@@ -168,7 +168,7 @@ def test_pairs_of_a_join_with_more_alternatives_than_the_bound_stand_for_all_of_
         [every] = whole.column("alternatives").to_pylist()
         monkeypatch.setenv(VARIABLE, "400")
         assert (len(few), len(every) > 10_000) == (400, True)
-        assert sf.rejected(found).num_rows == 0
+        assert sf.split_invalid(found)[1].num_rows == 0
         probability = found.column("probability")[0].as_py()
         assert sum(one["prob"] for one in few) == pytest.approx(probability, rel=1e-12)
         assert whole.column("probability")[0].as_py() == probability
@@ -225,7 +225,7 @@ def test_a_row_with_an_uncertain_time_may_lie_in_a_bounded_number_of_places():
         found = sf.window_aggregate(
             given, {"n": "count(*)"}, window=sf.Range("10 ms", slide="1 us"), order="at"
         )
-    counts = sf.counters(found)["sfumato_window_1_input"]
+    counts = sf.ops.counters(found)["sfumato_window_1_input"]
     assert (counts["rows"] > 1, counts["invalid"]) == (True, 1)
 
 

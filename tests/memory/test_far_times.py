@@ -27,10 +27,10 @@ KINDS = {
 @pytest.mark.parametrize("window", ["1 minute", "365 days"])
 def test_a_row_with_a_sentinel_time_is_counted_and_in_no_window(kind, window):
     rows = KINDS[kind]([GOOD, *SENTINELS])
-    with pytest.warns(sf.InvalidRowsWarning, match="3 of 4 rows .* out of range"):
+    with pytest.warns(sf.errors.InvalidRowsWarning, match="3 of 4 rows .* out of range"):
         found = sf.window_aggregate(rows, {"n": "count(*)"}, window=sf.Range(window), order="ts")
     assert len(found) == 1
-    counts = next(of for name, of in sf.counters(found).items() if not name.endswith("_input"))
+    counts = next(of for name, of in sf.ops.counters(found).items() if not name.endswith("_input"))
     assert counts["invalid"] == 3
 
 
@@ -38,7 +38,7 @@ def gap(days, window):
     ts = [GOOD, GOOD + dt.timedelta(days=days)]
     rows = pa.table({"ts": ts, "x": [1.0, 1.0]})
     found = sf.window_aggregate(rows, {"n": "count(*)"}, window=window, order="ts", name="gap")
-    return found.num_rows, sf.counters(found)["sfumato_window_gap"]["skipped"]
+    return found.num_rows, sf.ops.counters(found)["sfumato_window_gap"]["skipped"]
 
 
 def test_a_gap_of_a_year_of_minutes_is_filled():
@@ -59,7 +59,7 @@ def test_a_gap_of_two_centuries_is_counted_and_said():
 def test_a_row_with_a_sentinel_time_is_counted_and_in_no_ranking(kind, every):
     rows = KINDS[kind]([GOOD, *SENTINELS])
     top = sf.Top(1, every=every)
-    with pytest.warns(sf.InvalidRowsWarning, match="3 of 4 rows .* out of range"):
+    with pytest.warns(sf.errors.InvalidRowsWarning, match="3 of 4 rows .* out of range"):
         found = sf.top_k(rows, top, by="x", window=sf.Range("1 hour"), order="ts")
     times = found["time"].to_pylist() if kind == "arrow" else list(found["time"])
     assert times

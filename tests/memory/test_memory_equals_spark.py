@@ -103,7 +103,7 @@ CASES = {
         sf.reorder(a, **REORDERED, slack=9), TOTALS, window=RANGE, distribution=4, **AT
     ),
     "members of extents": lambda sf, a, b: sf.window_aggregate(
-        a, {"n": "count(*)"}, window=RANGE, members=True, order="made"
+        a, {"n": "count(*)"}, window=RANGE, with_rows=True, order="made"
     ),
     "count windows": lambda sf, a, b: sf.window_aggregate(
         a, {**TOTALS, "far": "avg(m.mean + x)"}, window=sf_.Rows(5, 0.9), distribution=3, **AT
@@ -170,8 +170,8 @@ CASES = {
         ),
         {"s": "sum(value)", "h": "max(held)"}, window=sf_.Rows(4), **AT,
     ),
-    "checked": lambda sf, a, b: sf.checked(a),
-    "rejected": lambda sf, a, b: sf.rejected(a),
+    "valid": lambda sf, a, b: sf.split_invalid(a)[0],
+    "invalid": lambda sf, a, b: sf.split_invalid(a)[1],
     "late": lambda sf, a, b: sf.split_late(sf.reorder(a, **REORDERED, slack=3))[1],
 }  # fmt: skip
 PLAIN_CASES = {
@@ -180,19 +180,19 @@ PLAIN_CASES = {
     ),
     "rules and streams": lambda sf, p, q: sf.top_k(
         p, [2, sf_.Top(4)], by="x", window=sf_.Range("9 seconds", slide="3 seconds"), order="at",
-        rules="rule", streams="team",
+        exclusive="rule", group="team",
     ),
     "rules": lambda sf, p, q: sf.top_k(
         p, sf_.Top(2, every="5 s"), by="-x", window=sf_.Rows(4, 0.8), order="at", key="room",
-        rules="RULE", semantics="pt_k", probability=0.3, existence="existence",
+        exclusive="RULE", semantics="pt_k", probability=0.3, existence="existence",
     ),
     "earlier values": lambda sf, p, q: sf.earlier_values(p, "x", order="at", key="room"),
     "plain rows joined": lambda sf, p, q: sf.similarity_join(
-        p, q, on="x", within=0.25, probability=0.4, window=sf_.JoinWindow(rows=9, span="4 seconds"),
+        p, q, on="x", within=0.25, probability=0.4, window=sf_.Rows(9, within="4 seconds"),
         order="at", strategy="sort",
     ),
-    "invalid plain rows": lambda sf, p, q: sf.rejected(p, "x"),
-    "rows without key": lambda sf, p, q: sf.rejected(p, key="room", order="at"),
+    "invalid plain rows": lambda sf, p, q: sf.split_invalid(p, "x")[1],
+    "rows without key": lambda sf, p, q: sf.split_invalid(p, key="room", order="at")[1],
 }  # fmt: skip
 VALUES = {
     "n": "count(*)", "kinds": "count_distinct(rule)", "s": "sum(rule)", "least": "min(rule)",
@@ -261,7 +261,7 @@ def said(schema) -> list[dict]:
 def check(spark, case, *tables: pa.Table) -> None:
     frames = [spark.createDataFrame(table) for table in tables]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", sf.InvalidRowsWarning)
+        warnings.simplefilter("ignore", sf.errors.InvalidRowsWarning)
         got = case(sf, *tables)
         empty = case(sf, *(table.slice(0, 0) for table in tables[:1]), *tables[1:])
     expected = case(sf, *frames)
@@ -384,10 +384,10 @@ def test_what_spark_observes_is_counted(spark):
         sf.reorder(frame, **REORDERED, slack=3, name="first"), TOTALS, window=RANGE, name="n", **AT
     )
     assert found.count() > 0
-    with pytest.warns(sf.InvalidRowsWarning, match="were skipped as invalid"):
+    with pytest.warns(sf.errors.InvalidRowsWarning, match="were skipped as invalid"):
         table = sf.window_aggregate(
             sf.reorder(A, **REORDERED, slack=3, name="first"), TOTALS, window=RANGE, name="n", **AT
         )
-    counted = sf.counters(table)
+    counted = sf.ops.counters(table)
     assert list(counted) == ["sfumato_reorder_first", "sfumato_window_n_input", "sfumato_window_n"]
     assert json.dumps(counted)

@@ -106,10 +106,10 @@ def test_a_negative_sd_makes_an_invalid_row(sd):
     found = sf.samples(mean, sd, 4, attributes=["x", "y"] if several else "x")
     assert found.to_pylist() == [None]
     table = pa.table({"at": at(0), "alternatives": found})
-    assert sf.rejected(table).column("reason").to_pylist() == ["no alternatives"]
-    with pytest.warns(sf.InvalidRowsWarning):
+    assert sf.split_invalid(table)[1].column("reason").to_pylist() == ["no alternatives"]
+    with pytest.warns(sf.errors.InvalidRowsWarning):
         sums = sf.window_aggregate(table, {"s": "sum(x)"}, window=sf.Range("1 hour"), order="at")
-    assert sf.counters(sums)["sfumato_window_1_input"]["invalid"] == 1
+    assert sf.ops.counters(sums)["sfumato_window_1_input"]["invalid"] == 1
 
 
 ODD = [
@@ -128,14 +128,14 @@ ODD = [
 
 def test_a_filter_leaves_out_and_counts_rows_that_are_invalid():
     table = pa.table({"id": range(len(ODD)), "alternatives": pa.array(ODD)})
-    with pytest.warns(sf.InvalidRowsWarning, match="where: 7 of 10"):
+    with pytest.warns(sf.errors.InvalidRowsWarning, match="where: 7 of 10"):
         found = sf.where(table, "cls = 0", name="w")
     half = [{"prob": 0.5, "cls": 0.0}]
     assert found.to_pylist() == [
         {"id": 1, "alternatives": half},
         {"id": 5, "alternatives": half},  # a comparison with NULL is not satisfied
     ]
-    counts = sf.counters(found)["sfumato_where_w_input"]
+    counts = sf.ops.counters(found)["sfumato_where_w_input"]
     assert (counts["rows"], counts["invalid"], sum(counts["reasons"].values())) == (10, 7, 7)
 
 
@@ -157,17 +157,17 @@ def with_existence():
 
 def test_existence_is_rounded_to_one_and_zero_is_absent():
     table = with_existence()
-    assert sf.rejected(table).column("id").to_pylist() == [4, 5, 6]
-    with pytest.warns(sf.InvalidRowsWarning):
+    assert sf.split_invalid(table)[1].column("id").to_pylist() == [4, 5, 6]
+    with pytest.warns(sf.errors.InvalidRowsWarning):
         rows = sf.window_aggregate(table, {"n": "count(*)"}, window=sf.Rows(3), order="at")
     assert rows.column("id").to_pylist() == [0, 1, 2]
     assert [r["n"]["mean"] for r in rows.to_pylist()] == [1.0, 2.0, 3.0]
-    assert sf.counters(rows)["sfumato_window_1_input"]["invalid"] == 3
-    with pytest.warns(sf.InvalidRowsWarning):
+    assert sf.ops.counters(rows)["sfumato_window_1_input"]["invalid"] == 3
+    with pytest.warns(sf.errors.InvalidRowsWarning):
         best = sf.top_k(table, 5, by="x", window=sf.Range("1 hour"), order="at")
     assert sorted(r["row"]["id"] for r in best.to_pylist()) == [0, 1, 2]
     assert {r["probability"] for r in best.to_pylist()} == {1.0}
-    with pytest.warns(sf.InvalidRowsWarning):
+    with pytest.warns(sf.errors.InvalidRowsWarning):
         pairs = sf.self_join(
             table, on="x", within=1.0, probability=1.0, window=sf.Rows(9), order="at"
         )

@@ -80,7 +80,7 @@ def test_columns_after_the_event_time_may_tell_rows_apart():
     table = ordered(readings([12], 15))
     window = {"window": sf.Rows(2), "order": ["made", "id"]}
     found = sf.window_aggregate(table, {"s": "sum(x)"}, **window, name="w")
-    assert sf.counters(found)["sfumato_window_w"]["late"] == 1
+    assert sf.ops.counters(found)["sfumato_window_w"]["late"] == 1
     assert 12 not in found["id"].tolist()
 
 
@@ -121,7 +121,7 @@ def test_late_rows_of_one_side_alone_take_no_part_in_a_join():
     left, right = ordered(readings([12], 15)), readings([], 1)
     pairs = sf.similarity_join(left, right, order="made", name="j", **PAIRS)
     assert 12 not in [row["id"] for row in pairs["left"]]
-    assert sf.counters(pairs)["sfumato_join_j"]["late"] == 1
+    assert sf.ops.counters(pairs)["sfumato_join_j"]["late"] == 1
 
 
 def test_late_rows_that_a_window_missed_are_counted_and_say_which_they_missed():
@@ -134,7 +134,7 @@ def test_late_rows_that_a_window_missed_are_counted_and_say_which_they_missed():
         table, {"n": "count(*)"}, window=sf.Range("1 minute"), order="t", name="w"
     )
     assert found["held"].tolist() == [2, 2, 1, 1]
-    assert sf.counters(found)["sfumato_window_w"]["late"] == 2
+    assert sf.ops.counters(found)["sfumato_window_w"]["late"] == 2
     late = table[table["late"]]
     end = late["t"].dt.floor("1min") + pd.Timedelta("1min")
     assert (late["punctuation"] >= end - pd.Timedelta("1us")).sum() == 2

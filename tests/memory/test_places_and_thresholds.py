@@ -45,13 +45,13 @@ def test_a_row_whose_place_is_out_of_range_is_invalid_in_every_join(make, lon, l
     with pytest.warns(InvalidRowsWarning, match=reason):
         both = sf.similarity_join(table, table, window=sf.Range("1 hour"), **how, name="two")
     assert alone.num_rows == both.num_rows == 0
-    assert sf.counters(alone)["sfumato_self_join_one_input"]["invalid"] == 2
-    assert sf.counters(both)["sfumato_join_two_right"]["invalid"] == 2
-    refused = sf.rejected(table, ["lon", "lat"], metric="haversine")
+    assert sf.ops.counters(alone)["sfumato_self_join_one_input"]["invalid"] == 2
+    assert sf.ops.counters(both)["sfumato_join_two_right"]["invalid"] == 2
+    refused = sf.split_invalid(table, ["lon", "lat"], metric="haversine")[1]
     assert refused["id"].to_pylist() == [0, 1]
     assert all(text.endswith(reason) for text in refused["reason"].to_pylist())
-    assert sf.checked(table, ["lon", "lat"], metric="haversine").num_rows == 0
-    assert sf.rejected(table, ["lon", "lat"]).num_rows == 0  # numbers like any others
+    assert sf.split_invalid(table, ["lon", "lat"], metric="haversine")[0].num_rows == 0
+    assert sf.split_invalid(table, ["lon", "lat"])[1].num_rows == 0  # numbers like any others
 
 
 def test_places_at_the_ends_of_the_range_are_valid():
@@ -60,14 +60,14 @@ def test_places_at_the_ends_of_the_range_are_valid():
     found = sf.self_join(table, **how).to_pylist()
     pairs = {(pair["left"]["id"], pair["right"]["id"]) for pair in found}
     assert pairs == {(1, 0), (3, 2)}
-    assert sf.rejected(table, ["lon", "lat"], metric="haversine").num_rows == 0
+    assert sf.split_invalid(table, ["lon", "lat"], metric="haversine")[1].num_rows == 0
 
 
 def test_the_metric_of_rejected_needs_longitude_and_latitude():
     with pytest.raises(ValueError, match=r"needs `on`=\[longitude, latitude\]"):
-        sf.rejected(rows_of([1.0], [1.0]), "lon", metric="haversine")
+        sf.split_invalid(rows_of([1.0], [1.0]), "lon", metric="haversine")
     with pytest.raises(ValueError, match="`metric` must be one of euclidean, haversine"):
-        sf.rejected(rows_of([1.0], [1.0]), "lon", metric="manhattan")
+        sf.split_invalid(rows_of([1.0], [1.0]), "lon", metric="manhattan")
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])

@@ -11,6 +11,7 @@ import pytest
 import sfumato as sf
 from local_readings import RANGE, READINGS, READINGS_TABLE
 
+BOTH_BOUNDS = sf.Rows(3, within="1 minute")
 WINDOW = {"window": sf.Rows(2), "order": "made"}
 WRONG = [
     (lambda t: sf.reorder([1], event_time="a", arrival="b"), TypeError, "got list"),
@@ -42,12 +43,22 @@ WRONG = [
     (lambda t: sf.window_aggregate(t, {"n": "sum(x)"}, name="a b", **WINDOW), ValueError, "`name`"),
     (
         lambda t: sf.window_aggregate(
-            t, {"x": "count(*)"}, window=sf.Range("1 minute"), order="made", members=True
+            t, {"x": "count(*)"}, window=sf.Range("1 minute"), order="made", with_rows=True
         ),
         ValueError,
         "names a result `x`",
     ),
     (lambda t: sf.top_k(t, 3, by="x", **WINDOW), ValueError, "lacks `every`"),
+    (
+        lambda t: sf.window_aggregate(t, {"n": "sum(x)"}, window=BOTH_BOUNDS, order="made"),
+        ValueError,
+        "`within` of sf.Rows is for joins: write window=sf.Rows",
+    ),
+    (
+        lambda t: sf.top_k(t, sf.Top(3, every="1 m"), by="x", window=BOTH_BOUNDS, order="made"),
+        ValueError,
+        "`within` of sf.Rows is for joins: write window=sf.Rows",
+    ),
     (
         lambda t: sf.similarity_join(t, t, on="z", within=1, probability=0.5, **WINDOW),
         ValueError,
@@ -58,7 +69,7 @@ WRONG = [
     (lambda t: sf.where(t, "x"), TypeError, "`x` must be a condition; it is, or is of, double"),
     (lambda t: sf.where(t, "zz > 1"), ValueError, "names a column `zz`"),
     (sf.split_late, ValueError, "a column `late` of booleans"),
-    (lambda t: sf.rejected(t, "z"), ValueError, "names a column `z`"),
+    (lambda t: sf.split_invalid(t, "z")[1], ValueError, "names a column `z`"),
     (lambda t: sf.quantile(t, "x", 0.5), TypeError, r"\(attribute, q, column\); got Table"),
     (lambda t: sf.quantile("x", "x", t), TypeError, "`q` must be a number: sf.quantile"),
     (lambda t: sf.expected(t, "x"), TypeError, r"sf.expected\(attribute, column\); got Table"),
@@ -121,16 +132,16 @@ def test_wrong_joins_of_a_stream_with_itself_are_refused(options, error, message
 def test_columns_of_one_name_and_names_that_are_no_text_are_refused():
     twice = pa.table([[1], [2]], names=["a", "a"])
     with pytest.raises(ValueError, match="several columns called a"):
-        sf.checked(twice)
+        sf.split_invalid(twice)
     with pytest.raises(TypeError, match="names of columns must be text; got 1"):
-        sf.checked(pd.DataFrame({1: [2]}))
+        sf.split_invalid(pd.DataFrame({1: [2]}))
 
 
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
         (lambda t, j: sf.reorder(t, seed=1), TypeError, "has no argument `seed`"),
-        (lambda t, j: sf.top_k(t, 3, rule="r"), TypeError, "`rule`; did you mean `rules`?"),
+        (lambda t, j: sf.top_k(t, 3, exclusives="r"), TypeError, "did you mean `exclusive`?"),
         (
             lambda t, j: sf.samples(pa.array([1.0]), 1.0, 2, attributes="prob"),
             ValueError, "none is `prob`",
@@ -179,9 +190,9 @@ def test_an_uncertain_event_time_orders_no_joins_and_rankings():
 def test_a_time_beyond_the_range_is_an_invalid_row_of_a_join_and_not_its_end(far):
     table = pa.table({"id": [1, 2, 3], "t": [far, 10, 11], "x": [1.0, 1.0, 1.0]})
     join = {"on": "x", "within": 0.5, "probability": 0.5, "window": sf.Range("5 us"), "order": "t"}
-    with pytest.warns(sf.InvalidRowsWarning, match="beyond 2\\*\\*60 microseconds"):
+    with pytest.warns(sf.errors.InvalidRowsWarning, match="beyond 2\\*\\*60 microseconds"):
         pairs = sf.similarity_join(table, table, **join)
     assert pairs.num_rows == 4
-    assert sf.counters(pairs)["sfumato_join_1_left"]["invalid"] == 1
-    with pytest.warns(sf.InvalidRowsWarning, match="beyond 2\\*\\*60 microseconds"):
+    assert sf.ops.counters(pairs)["sfumato_join_1_left"]["invalid"] == 1
+    with pytest.warns(sf.errors.InvalidRowsWarning, match="beyond 2\\*\\*60 microseconds"):
         assert sf.self_join(table, **join).num_rows == 1

@@ -18,7 +18,6 @@ import pytest
 
 import sfumato as sf
 from local_readings import RANGE, READINGS, READINGS_TABLE
-from sfumato import local
 from sfumato.memory.frame import frame_of
 from worlds import at_least
 
@@ -38,12 +37,6 @@ assert "pyspark" not in sys.modules and "sfumato.spark" not in sys.modules
     command = [sys.executable, "-c", program]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
-
-
-def test_the_functions_have_one_more_name_by_which_they_are_the_same():
-    names = [name for name in vars(local) if not name.startswith("_") and name in sf.__all__]
-    assert len(names) > 20
-    assert all(getattr(local, name) is getattr(sf, name) for name in names)
 
 
 def tables(columns: dict) -> list:
@@ -76,7 +69,7 @@ def test_any_table_is_taken_and_one_of_its_kind_comes_out():
     assert all(len(answer) == 2 for answer in answers)
     for answer in answers:  # any other function takes it, with all that was said of it
         again = sf.window_aggregate(answer, {"n": "count(*)"}, window=sf.Rows(1), order="held")
-        assert "sfumato_window_2" in sf.counters(again)
+        assert "sfumato_window_2" in sf.ops.counters(again)
     plain = [frame_of(answer).table for answer in answers]
     assert all(table.equals(plain[0], check_metadata=True) for table in plain)
 
@@ -152,12 +145,12 @@ def test_categories_and_lists_of_any_layout_become_those_of_spark():
             "place": pa.array([[1.0, 2.0], None, [3.0, 4.0]], pa.list_(pa.float64(), 2)),
         }
     )
-    found = sf.checked(table)
+    found = sf.split_invalid(table)[0]
     assert found.column("word").to_pylist() == ["b"]
     kinds = pa.struct([("prob", pa.float32()), ("x", pa.int32()), ("t", pa.timestamp("us"))])
     assert found.schema.types == [pa.string(), pa.list_(kinds), pa.list_(pa.float64())]
     assert found.column("alternatives")[0][0].as_py()["t"].microsecond == 1
-    assert sf.rejected(table).column("place").to_pylist() == [None, [3.0, 4.0]]
+    assert sf.split_invalid(table)[1].column("place").to_pylist() == [None, [3.0, 4.0]]
 
 
 def test_sums_over_extents_are_those_of_the_possible_worlds():
@@ -203,7 +196,7 @@ def test_operators_chain_and_their_counters_with_them():
     assert best.column_names == [
         "query", "k", "time", "rank", "score", "probability", "row", "answered",
     ]  # fmt: skip
-    counted = sf.counters(best)
+    counted = sf.ops.counters(best)
     assert list(counted) == [
         "sfumato_reorder_1", "sfumato_window_1_input", "sfumato_window_1",
         "sfumato_top_k_1_input", "sfumato_top_k_1",
@@ -211,27 +204,27 @@ def test_operators_chain_and_their_counters_with_them():
     late = sf.split_late(rows)[1].num_rows
     assert counted["sfumato_reorder_1"]["late"] == late == 1
     assert counted["sfumato_window_1"]["late"] == late
-    assert sf.counters(best.filter(pa.array([True] * best.num_rows))) == counted
-    assert sf.counters(pa.table({})) == {}
+    assert sf.ops.counters(best.filter(pa.array([True] * best.num_rows))) == counted
+    assert sf.ops.counters(pa.table({})) == {}
     twice = sf.reorder(rows, event_time="made", arrival="arrival", slack=2)
-    assert list(sf.counters(twice)) == ["sfumato_reorder_1", "sfumato_reorder_2"]
+    assert list(sf.ops.counters(twice)) == ["sfumato_reorder_1", "sfumato_reorder_2"]
 
 
 def test_rows_that_take_no_part_are_warned_of_and_counted_with_their_reasons():
     existence = [0.5, 0.0, 2.0, None, 1.0, 1.0]
     table = READINGS_TABLE.set_column(4, "existence", pa.array(existence))
     said = r"window_aggregate: 2 of 6 rows \(33.3%\) were skipped as invalid: existence is not a"
-    with pytest.warns(sf.InvalidRowsWarning, match=said) as told:
+    with pytest.warns(sf.errors.InvalidRowsWarning, match=said) as told:
         found = sf.window_aggregate(table, {"n": "count(*)"}, window=sf.Rows(2), order="made")
     assert told[0].filename == __file__
     reasons = {"existence is not a number in [0, 1]": 2}
-    counted = sf.counters(found)["sfumato_window_1_input"]
+    counted = sf.ops.counters(found)["sfumato_window_1_input"]
     assert counted == {"rows": 6, "invalid": 2, "reasons": reasons}
     assert sorted(found.column("id").to_pylist()) == [1, 5, 6]
-    assert sf.rejected(table).column("id").to_pylist() == [3, 4]
-    assert sf.checked(table).column("id").to_pylist() == [1, 2, 5, 6]
+    assert sf.split_invalid(table)[1].column("id").to_pylist() == [3, 4]
+    assert sf.split_invalid(table)[0].column("id").to_pylist() == [1, 2, 5, 6]
     with pytest.raises(ValueError, match="invalid row: existence is not"):
-        sf.checked(table, strict=True)
+        sf.split_invalid(table, strict=True)
 
 
 def test_nothing_gives_nothing_in_the_same_columns():
@@ -240,7 +233,7 @@ def test_nothing_gives_nothing_in_the_same_columns():
     assert rows.num_rows == 0
     full = sf.reorder(READINGS_TABLE, event_time="made", arrival="arrival", slack=1)
     assert rows.schema == full.schema
-    assert sf.counters(rows)["sfumato_reorder_1"]["rows"] == 0
+    assert sf.ops.counters(rows)["sfumato_reorder_1"]["rows"] == 0
     imputed = sf.impute(
         pa.table({"a": pa.array([], pa.float64()), "b": pa.array([], pa.float64())}),
         repository=pa.table({"a": [1.0], "b": [2.0]}),
@@ -255,16 +248,16 @@ def test_a_repository_of_too_few_rows_warns_and_counts_the_rows_imputed(size, sa
     past = pa.table({"a": [*map(float, range(size)), None], "b": [2.0] * (size + 1)})
     rows = pa.table({"a": [2.0, 9.0, 3.0], "b": [None, None, 1.0]})
     how = {"dependencies": "a -> b : 0.5 -> 0.5", "attributes": "b"}
-    with pytest.warns(sf.FewRowsWarning, match=says) as warned:
+    with pytest.warns(sf.errors.FewRowsWarning, match=says) as warned:
         found = sf.impute(rows, repository=past, **how)
     assert warned[0].filename == __file__
-    assert sf.counters(found)["sfumato_impute_1"]["few_rows"] == 2
+    assert sf.ops.counters(found)["sfumato_impute_1"]["few_rows"] == 2
     enough = pa.concat_tables([past] * 19)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = sf.impute(rows, repository=enough, **how)
         sf.impute(rows, repository=past, method="plain", **how)
-    assert sf.counters(found)["sfumato_impute_1"]["few_rows"] == 0
+    assert sf.ops.counters(found)["sfumato_impute_1"]["few_rows"] == 0
 
 
 def test_a_repository_may_be_a_parquet_file(tmp_path):
@@ -279,11 +272,11 @@ def test_a_repository_may_be_a_parquet_file(tmp_path):
         "fallback": "reject",
         "method": "plain",
     }
-    with pytest.warns(sf.InvalidRowsWarning, match=r"impute: 1 of 2 rows \(50.0%\)"):
+    with pytest.warns(sf.errors.InvalidRowsWarning, match=r"impute: 1 of 2 rows \(50.0%\)"):
         found = sf.impute(rows, repository=tmp_path / "r.parquet", **how)
     assert found.column("alternatives").to_pylist() == [[{"prob": 1.0, "b": 20.0}], None]
-    assert sf.counters(found)["sfumato_impute_1"]["unimputable"] == 1
-    with pytest.warns(sf.InvalidRowsWarning):
+    assert sf.ops.counters(found)["sfumato_impute_1"]["unimputable"] == 1
+    with pytest.warns(sf.errors.InvalidRowsWarning):
         assert sf.impute(rows, repository=repository, **how).equals(found)
 
 
@@ -315,7 +308,7 @@ def test_a_stream_joined_with_itself_has_every_pair_once(window):
         for i in range(40)
     ]
     exists = [sum(a["prob"] for a in row["alternatives"]) for row in rows]
-    held = sf.UncertainWindow(3, 0.9, probability=0.2)
+    held = sf.engine_free.UncertainWindow(3, 0.9, probability=0.2)
     expected = {}
     for i, row in enumerate(rows):
         starts = held.extend([exists[i - 1]]) if i and isinstance(window, sf.Rows) else [0]
@@ -357,7 +350,7 @@ def test_pairs_of_several_streams_and_dependencies_are_found_without_spark():
         for row in sf.similarity_join(streams[one], streams[other], **asked).to_pylist()
     ]
     assert found.to_pylist() == expected
-    assert [n for n in sf.counters(found) if n.count("_") == 4] == [
+    assert [n for n in sf.ops.counters(found) if n.count("_") == 4] == [
         f"sfumato_join_all_{one}_{other}" for one, other in parts
     ]
     assert isinstance(
@@ -374,10 +367,10 @@ def test_a_filter_warns_of_the_invalid_rows_that_it_drops():
     given = [[{"prob": 1.0, "x": 9.0}], None, [{"prob": 1.0, "x": None}], [{"prob": 1.0, "x": 1.0}]]
     table = pa.table({"id": [1, 2, 3, 4], "alternatives": pa.array(given, kind)})
     said = r"where: 2 of 4 rows \(50.0%\) were skipped as invalid: no alternatives \(1\)"
-    with pytest.warns(sf.InvalidRowsWarning, match=said) as told:
+    with pytest.warns(sf.errors.InvalidRowsWarning, match=said) as told:
         found = sf.where(table, "x > 3")
     assert found.column("id").to_pylist() == [1]
-    counted = sf.counters(found)["sfumato_where_1_input"]
+    counted = sf.ops.counters(found)["sfumato_where_1_input"]
     assert (counted["rows"], counted["invalid"]) == (4, 2)
     assert told[0].filename == __file__
 
@@ -399,7 +392,7 @@ def test_rejected_gives_all_rows_that_a_join_skips_once_its_columns_are_named():
             "x": [1.0, 2.0, float("nan"), None, 5.0],
         }
     )
-    with pytest.warns(sf.InvalidRowsWarning) as caught:
+    with pytest.warns(sf.errors.InvalidRowsWarning) as caught:
         joined = sf.similarity_join(
             table,
             table,
@@ -411,14 +404,14 @@ def test_rejected_gives_all_rows_that_a_join_skips_once_its_columns_are_named():
             key="k",
         )
     assert not any("rejected" in str(each.message) for each in caught)
-    found = sf.rejected(table, "x", key="k", order="ts")
-    assert found.num_rows == sf.counters(joined)["sfumato_join_1_left"]["invalid"] == 4
+    found = sf.split_invalid(table, "x", key="k", order="ts")[1]
+    assert found.num_rows == sf.ops.counters(joined)["sfumato_join_1_left"]["invalid"] == 4
     assert found.column("reason").to_pylist() == [
         "key is NULL", "x is missing or not finite", "x is missing or not finite", "order is NULL",
     ]  # fmt: skip
-    assert sf.checked(table, "x", key="k", order="ts").num_rows == 1
+    assert sf.split_invalid(table, "x", key="k", order="ts")[0].num_rows == 1
     with pytest.raises(ValueError, match="`key` names a column `q`"):
-        sf.rejected(table, key="q")
+        sf.split_invalid(table, key="q")
 
 
 def test_reorder_counts_as_late_the_rows_that_come_out_as_late():
@@ -427,13 +420,13 @@ def test_reorder_counts_as_late_the_rows_that_come_out_as_late():
         "a": pa.array([1, 2, 3, 4, 5], pa.timestamp("s")),
     }
     ordered = sf.reorder(pa.table(times), event_time="t", arrival="a", slack=1, name="in")
-    counts = sf.counters(ordered)["sfumato_reorder_in"]
+    counts = sf.ops.counters(ordered)["sfumato_reorder_in"]
     on_time, late = sf.split_late(ordered)
     assert late.column("t").to_pylist() == [None, datetime(1970, 1, 1, 0, 0, 1)]
     assert late.column("punctuation").null_count == 1
     assert (counts["late"], counts["invalid"], counts["held"]) == (late.num_rows, 1, 0)
     assert counts["rows"] == on_time.num_rows + late.num_rows
-    found = sf.rejected(ordered, order="t")
+    found = sf.split_invalid(ordered, order="t")[1]
     assert found.column("reason").to_pylist() == ["order is NULL"]
 
 
@@ -441,7 +434,7 @@ def test_rows_between_extents_are_outside_and_those_without_a_partner_unmatched(
     ts = pa.array([0, 30, 90, 130, 250], pa.timestamp("s", "UTC"))
     gaps = sf.Range("1 minute", slide="2 minutes")
     windows = sf.window_aggregate(pa.table({"ts": ts}), {"n": "count(*)"}, window=gaps, order="ts")
-    counts = sf.counters(windows)["sfumato_window_1"]
+    counts = sf.ops.counters(windows)["sfumato_window_1"]
     held = sum(windows.column("held").to_pylist())
     assert (counts["rows"], counts["outside"], counts["late"]) == (5, 5 - held, 0)
 
@@ -452,4 +445,18 @@ def test_rows_between_extents_are_outside_and_those_without_a_partner_unmatched(
         )
 
     joined = sf.extent_join(counted(0, 70), counted(0, 130, 200))
-    assert sf.counters(joined)["sfumato_extents_1"] == {"rows": 5, "pairs": 1, "unmatched": 3}
+    assert sf.ops.counters(joined)["sfumato_extents_1"] == {"rows": 5, "pairs": 1, "unmatched": 3}
+
+
+def test_the_window_of_a_join_is_given_by_count_by_time_or_by_both():
+    table = pa.table({"t": [0, 40, 60, 70], "x": [1.0, 1.0, 1.0, 1.0]})
+
+    def pairs(window):
+        how = {"on": "x", "within": 0.5, "probability": 0.5, "order": "t"}
+        found = sf.self_join(table, window=window, **how)
+        return [(p["left"]["t"], p["right"]["t"]) for p in found.to_pylist()]
+
+    by_time = [(40, 0), (60, 40), (70, 40), (70, 60)]  # those of the last 50 us
+    assert pairs("50 us") == pairs(sf.Range("50 us")) == by_time
+    assert pairs(sf.Rows(9, within="50 us")) == by_time
+    assert pairs(sf.Rows(1, within="50 us")) == [(40, 0), (60, 40), (70, 60)]

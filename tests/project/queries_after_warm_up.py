@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import sfumato as sf
+from sfumato import engine_free
 from sfumato.kernels.compile import done
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.imputation.donor_index import DonorIndex
@@ -98,7 +99,7 @@ def disorder() -> None:
             keys = form(arrival % 3)
             several.process(keys, form(event), form(arrival), form(arrival % 6))
             several.flush()
-            one = sf.Punctuator(**settings)
+            one = engine_free.Punctuator(**settings)
             one.extend(form(event), form(arrival))
 
 
@@ -127,11 +128,11 @@ def imputation() -> None:
         objects[::2, -1] = np.nan
         rules = [f"{name} -> {names[-1]} : 0.1 -> 0.2" for name in names[:-1]]
         for form, method in product(FORMS, ("plain", "calibrated")):
-            imputer = sf.Imputer(
+            imputer = engine_free.Imputer(
                 form(repository), rules, names=names, joint=columns == 2, method=method
             )
             imputer.impute(form(objects))
-            imputer = sf.Imputer.from_bytes(imputer.to_bytes())
+            imputer = engine_free.Imputer.from_bytes(imputer.to_bytes())
             imputer.impute(form(objects))
             DonorIndex(form(repository)).query(form(repository[:3]), 0.2)
             EarlierValues(columns + 1).process(
@@ -155,34 +156,37 @@ def ranking() -> None:
     rules, tuples = np.arange(N) // 2, np.arange(N) // 2
     for form in FORMS:
         rows: dict[str, Any] = {"scores": form(scores), "prob": form(prob)}
-        for extra in ({}, {"rules": form(rules)}, {"tuples": form(tuples)}):
+        for extra in ({}, {"exclusive": form(rules)}, {"tuples": form(tuples)}):
             both = {**rows, **extra}
-            sf.pk_topk(**both, k=3)
-            sf.pt_k(**both, k=3, probability=0.1)
-            sf.u_kranks(**both, k=3)
-            sf.expected_ranks(**both)
-            sf.prf(**both, weights=[2, 1])
-            sf.prfe(**both, alpha=0.9)
-            sf.rank_probabilities(**both, k=3)
-            sf.top_k_probabilities(**both, k=list(range(1, 12)))
-        sf.u_topk(**rows, rules=form(rules), k=3)
-        sf.top_k_streams(**rows, streams=form(tuples), k=3)
+            engine_free.pk_topk(**both, k=3)
+            engine_free.pt_k(**both, k=3, probability=0.1)
+            engine_free.u_kranks(**both, k=3)
+            engine_free.expected_ranks(**both)
+            engine_free.prf(**both, weights=[2, 1])
+            engine_free.prfe(**both, alpha=0.9)
+            engine_free.rank_probabilities(**both, k=3)
+            engine_free.top_k_probabilities(**both, k=list(range(1, 12)))
+        engine_free.u_topk(**rows, exclusive=form(rules), k=3)
+        engine_free.top_k_streams(**rows, group=form(tuples), k=3)
         for kind in ({"length": 9}, {"rows": 5}, {"rows": 5, "confidence": 0.9}):
             window = TopKWindow({"a": (2, 3), "b": (5, 7)}, **kind)
-            window.extend(form(np.arange(N)), **rows, rules=form(rules))
+            window.extend(form(np.arange(N)), **rows, exclusive=form(rules))
             window = TopKWindow.restore(window.snapshot())
             window.extend(form(np.arange(N, 2 * N)), **rows)
         streams = TopKWindow({"a": (2, 3)}, length=9, streams=True)
-        streams.extend(form(np.arange(N)), **rows, streams=form(tuples))
-    sf.timetable([(3, 4), (5, 6), (7, 8)]), sf.timetable([(3, 4), (5, 6)], "greedy")
+        streams.extend(form(np.arange(N)), **rows, group=form(tuples))
+    (
+        engine_free.timetable([(3, 4), (5, 6), (7, 8)]),
+        engine_free.timetable([(3, 4), (5, 6)], "greedy"),
+    )
 
 
 def laws() -> None:
     for form in FORMS:
         for method in ("exact", "poisson", "normal", "refined_normal"):
-            law = sf.PoissonBinomial(form(np.full(N, 0.3)), method)
+            law = engine_free.PoissonBinomial(form(np.full(N, 0.3)), method)
             law.pmf(), law.cdf(3), law.sf([1, 2])
-        window = sf.UncertainWindow(5, 0.9)
+        window = engine_free.UncertainWindow(5, 0.9)
         window.extend(form(np.full(N, 0.3)))
         window.in_window(window.indices), window.in_window(int(window.indices[0]))
 
@@ -200,5 +204,5 @@ def what_they_compile() -> Iterator[tuple[str, list[str], list[str]]]:
 
 
 if __name__ == "__main__":
-    sf.warm_up()
+    sf.ops.warm_up()
     print(json.dumps(list(what_they_compile())))

@@ -44,7 +44,7 @@ def test_icebergs_that_have_drifted_longest(spark, data_folder, tmp_path):
     got = by_query["ten a week"][last]
     now = pd.Timestamp(last).tz_localize(None)
     window = spring[(spring["ts"] >= now - pd.Timedelta("30 days")) & (spring["ts"] < now)]
-    expected = sf.pk_topk(
+    expected = sf.engine_free.pk_topk(
         window["days"], window["existence"], window["rule"].fillna(-1).astype("int64"), k=10
     )
     assert [r["row"]["id"] for r in got] == window["id"].to_numpy()[expected.indices].tolist()
@@ -78,6 +78,6 @@ def test_the_stations_near_the_crater_shake_most_after_an_earthquake(spark):
     window = sizes[:, begin:end]
     stream = np.repeat(np.arange(seismic.STATIONS), window.shape[1])
     prob = np.full(window.size, 1 / (seismic.WINDOW * seismic.RATE))
-    best = sf.top_k_streams(window.ravel(), prob, stream, k=2)
+    best = sf.engine_free.top_k_streams(window.ravel(), prob, stream, k=2)
     assert row["stream"] == f"S{best.indices[0] + 1:02d}"
     assert row["probability"] == pytest.approx(best.probability[0])

@@ -63,20 +63,22 @@ def test_without_pyspark_each_name_works_or_says_in_a_sentence_what_is_missing()
     code = """
 import json, sfumato as sf
 said = {}
-for name in sf.__all__:
-    try:
-        getattr(sf, name)
-    except ImportError as error:
-        said[name] = str(error)
+for module in (sf, sf.engine_free, sf.errors, sf.ops):
+    for name in module.__all__:
+        try:
+            getattr(module, name)
+        except ImportError as error:
+            said[f"{module.__name__.replace('sfumato', 'sf')}.{name}"] = str(error)
 print(json.dumps(said))
 """
     done = run(["pyspark", "pandas", "google"], code)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
-    assert {"declared", "run_to_end", "watch"} <= set(said)
-    assert {"reorder", "existence", "Imputation", "Rows", "timetable", "chart"}.isdisjoint(said)
+    assert {"sf.ops.declared", "sf.ops.run_to_end", "sf.ops.watch"} <= set(said)
+    works = ("reorder", "existence", "Imputation", "Rows", "engine_free.timetable", "chart")
+    assert {f"sf.{name}" for name in works}.isdisjoint(said)
     for name, sentence in said.items():
-        assert sentence.startswith(f"sf.{name} needs the package `pyspark`: pip install 'sfumato[")
+        assert sentence.startswith(f"{name} needs the package `pyspark`: pip install 'sfumato[")
         assert "Arrow tables do without" in sentence
 
 
@@ -122,13 +124,13 @@ def test_a_sentence_of_ours_is_shown_as_it_is():
     code = """
 import sys, sfumato.cli.main
 def app():
-    raise ImportError("sf.ReplaySource needs PySpark 4.2 or later")
+    raise ImportError("sf.ops.ReplaySource needs PySpark 4.2 or later")
 sfumato.cli.main.app = app
 import sfumato.cli.entry
 sfumato.cli.entry.main()
 """
     done = run([], code)
-    said = "Error: sf.ReplaySource needs PySpark 4.2 or later\n"
+    said = "Error: sf.ops.ReplaySource needs PySpark 4.2 or later\n"
     assert (done.returncode, done.stderr) == (1, said)
 
 
@@ -136,7 +138,7 @@ sfumato.cli.entry.main()
     ("missing", "code", "extra"),
     [
         ("altair", "sf.chart([{'prob': 0.5, 'v': 1.0}])", "charts"),
-        ("starlette", "sf.watch(None)", "watch"),
+        ("starlette", "sf.ops.watch(None)", "watch"),
     ],
 )
 def test_a_function_that_lacks_its_extra_names_it(missing, code, extra):

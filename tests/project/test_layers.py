@@ -14,9 +14,8 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 # registered), `duration` (lengths of time as text), `near_misses` (likely words), `calls`
 # (whether arguments fit a function or class), `listening` (to a session's queries), `observed`
 # (what they counted), `error_points` (a distribution's points) and `limits` (bounds on the work of
-# one row, and their settings) are open to those above, `extras`
-# (what brings a missing package) to the package itself, which loads names lazily, by text, and
-# imports them for type checkers only.
+# one row, and their settings) are open to those above. The package, `engine_free`, `errors` and
+# `ops` load their names lazily, by text (`lazy_names`); `extras` says what brings a missing one.
 MAY_IMPORT = {
     "kernels": set(),
     "duration": set(),
@@ -74,7 +73,10 @@ MAY_IMPORT = {
         "tables",
         "windows",
     },
-    "local": {"api", "memory", "tables"},
+    "lazy_names": {"extras"},
+    "engine_free": {"lazy_names"},
+    "errors": {"lazy_names"},
+    "ops": {"lazy_names"},
     "sql": {
         "api",
         "duration",
@@ -104,20 +106,7 @@ MAY_IMPORT = {
         "windows",
         "sfumato",
     },
-    "sfumato": {
-        "api",
-        "charts",
-        "extras",
-        "live",
-        "memory",
-        "operators",
-        "queries",
-        "spark",
-        "sql",
-        "tables",
-        "warming",
-        "windows",
-    },
+    "sfumato": {"lazy_names"},
 }
 # Inside these layers a concept may import itself, those before it, and files beside the folders.
 CONCEPTS = ["state", "reading", "laws", "disorder", "windows", "imputation", "joins", "ranking"]

@@ -9,7 +9,7 @@ import pytest
 import matrix
 from environments import Outcome
 
-NOT_THERE = "E       ImportError: sf.run_to_end needs PySpark 4.2 or later, whose Python sources"
+NOT_THERE = "E       ImportError: sf.ops.run_to_end needs PySpark 4.2 or later, whose"
 
 
 def word(code: int, *lines: str) -> str:
@@ -21,7 +21,7 @@ def word(code: int, *lines: str) -> str:
     [
         (0, ["8 rows"], "yes"),
         (0, ["12 passed in 30.1s"], "12 passed"),
-        (1, ["Error: sf.ReplaySource needs PySpark 4.2 or later"], "no replay source"),
+        (1, ["Error: sf.ops.ReplaySource needs PySpark 4.2 or later"], "no replay source"),
         (
             1,
             [NOT_THERE, NOT_THERE, "2 failed, 6 passed in 30.1s"],

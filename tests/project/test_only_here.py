@@ -53,16 +53,17 @@ def test_the_examples_run_as_printed(capsys):
 def test_windows_of_real_sightings_are_exact_and_cost_the_root_of_their_size(sightings):
     existence = sightings["existence"].to_numpy()
     rows, confidence = 150, 0.95
-    starts = sf.UncertainWindow(rows, confidence).extend(existence)
+    starts = sf.engine_free.UncertainWindow(rows, confidence).extend(existence)
     for i in range(400, len(existence), 997):
         held = existence[starts[i] : i + 1]
         # The fewest newest tuples that hold `rows` existing ones: with one fewer they do not.
-        assert sf.PoissonBinomial(held).sf(rows - 1) >= confidence
-        assert sf.PoissonBinomial(held[1:]).sf(rows - 1) < confidence
+        assert sf.engine_free.PoissonBinomial(held).sf(rows - 1) >= confidence
+        assert sf.engine_free.PoissonBinomial(held[1:]).sf(rows - 1) < confidence
     many = np.tile(existence, 8)
-    sf.UncertainWindow(10, 0.95).extend(many[:100])  # compiles
+    sf.engine_free.UncertainWindow(10, 0.95).extend(many[:100])  # compiles
     small, large = (
-        shortest(lambda w=w: sf.UncertainWindow(w, confidence).extend(many)) for w in (500, 8_000)
+        shortest(lambda w=w: sf.engine_free.UncertainWindow(w, confidence).extend(many))
+        for w in (500, 8_000)
     )
     assert large < 10 * small  # 16 times the window: the root is 4
 
@@ -106,7 +107,7 @@ def test_top_k_of_real_sightings_with_rules_is_exact_and_takes_as_long_as_sortin
     for p, there in worlds(groups):
         for _, negative in sorted(there, reverse=True)[:3]:
             among[-negative] += float(p)
-    found = sf.top_k_probabilities(score[few], prob[few], rule[few], k=3)
+    found = sf.engine_free.top_k_probabilities(score[few], prob[few], rule[few], k=3)
     assert found == pytest.approx([among[i] for i in few.tolist()], abs=1e-12)
     k = 100
     once = lambda times: (  # noqa: E731
@@ -115,9 +116,9 @@ def test_top_k_of_real_sightings_with_rules_is_exact_and_takes_as_long_as_sortin
         np.concatenate([rule + t * (rule.max() + 1) for t in range(times)]),
     )
     small, large = once(1), once(8)
-    sf.top_k_probabilities(*small, k=k)  # compiles
-    ratio = shortest(lambda: sf.top_k_probabilities(*large, k=k)) / shortest(
-        lambda: sf.top_k_probabilities(*small, k=k), 9
+    sf.engine_free.top_k_probabilities(*small, k=k)  # compiles
+    ratio = shortest(lambda: sf.engine_free.top_k_probabilities(*large, k=k)) / shortest(
+        lambda: sf.engine_free.top_k_probabilities(*small, k=k), 9
     )
     assert ratio < 20  # 8 times the tuples; n² would be 64
 
@@ -167,14 +168,16 @@ def test_the_cost_that_explain_tells_is_the_cost_of_the_run(data_folder):
     )  # fmt: skip
     queries = [sf.Top(3, every="2 hours"), sf.Top(5, every="5 hours"), sf.Top(2, every="3 hours")]
     hour = timedelta(hours=1)
-    plan = sf.timetable([(q.k, q.interval // (hour // timedelta(microseconds=1))) for q in queries])
+    plan = sf.engine_free.timetable(
+        [(q.k, q.interval // (hour // timedelta(microseconds=1))) for q in queries]
+    )
     found = sf.top_k(given, queries, by="temp", window=sf.Range("1 day"), order="ts")
-    counted = sf.counters(found)["sfumato_top_k_1"]
+    counted = sf.ops.counters(found)["sfumato_top_k_1"]
     times = given.column("ts").to_pylist()
     hours = (times[-1] - times[0]) / hour
     most = plan.cycle * plan.cost_per_unit
     assert abs(counted["cost"] - plan.cost_per_unit * hours) <= 2 * most
-    alone = sf.timetable(plan.queries, "none").cost_per_unit
+    alone = sf.engine_free.timetable(plan.queries, "none").cost_per_unit
     assert plan.cost_per_unit < 0.75 * alone
 
 

@@ -141,6 +141,6 @@ def test_its_construct_is_run_explained_and_refused_at_the_word_that_is_wrong(sp
         ("SELECT * FROM s [NEWEST k STEP 2]", "NEWEST", "ORDER"),
         ("SELECT * FROM s [NEWEST k ORDER at STEPS 2]", "STEPS", "STEP"),
     ):
-        with pytest.raises(sf.SqlError, match=message) as error:
+        with pytest.raises(sf.errors.SqlError, match=message) as error:
             sf.sql(spark, text, s=s)
         assert text[error.value.column - 1 :].lstrip("[").startswith(place)

@@ -1,4 +1,4 @@
-"""After `sf.warm_up()` no query compiles anything, however many columns and whatever arrays it has.
+"""After `sf.ops.warm_up()` no query compiles anything, whatever columns and arrays it has.
 
 In a new process, because a process compiles once: whatever else this one ran would hide a gap.
 """
@@ -131,7 +131,7 @@ def test_the_command_says_what_it_compiled_and_where_it_is():
     ],
 )
 def test_a_folder_is_told_only_where_something_was_put_into_it(monkeypatch, found, code, kept):
-    monkeypatch.setattr("sfumato.warm_up", lambda *_: found)
+    monkeypatch.setattr("sfumato.ops.warm_up", lambda *_: found)
     done = CliRunner().invoke(app, ["warm-up"])
     assert (done.exit_code, "Kept in /tmp/new" in done.stdout) == (code, kept)
 

@@ -8,13 +8,19 @@ from datetime import timedelta
 import pytest
 
 import sfumato as sf
+from sfumato.operators.joins.join_window import pair_of
 from sfumato.operators.state.config import as_json, from_json
+from sfumato.windows import JoinWindow
 
 
 def test_durations_are_text_or_timedeltas():
     window = sf.Range("5 minutes", slide=timedelta(seconds=30), idle_timeout="1.5 s")
-    assert (window.span, window.every, window.timeout) == (300_000_000, 30_000_000, 1_500_000)
-    assert (sf.Range("1 s").every, sf.Range("1 s").timeout) == (1_000_000, None)
+    assert (window.length_us, window.slide_us, window.idle_timeout_us) == (
+        300_000_000,
+        30_000_000,
+        1_500_000,
+    )
+    assert (sf.Range("1 s").slide_us, sf.Range("1 s").idle_timeout_us) == (1_000_000, None)
 
 
 @pytest.mark.parametrize(
@@ -24,7 +30,8 @@ def test_durations_are_text_or_timedeltas():
         (lambda: sf.Range(5), TypeError, '`length` must say its unit: length="5 seconds"'),
         (lambda: sf.Range(2.5), TypeError, '`length` must say its unit: length="2.5 seconds"'),
         (lambda: sf.Range("1 s", slide=5), TypeError, '`slide` must say its unit: slide="5 seco'),
-        (lambda: sf.JoinWindow(span=5), TypeError, '`span` must say its unit: span="5 seconds"'),
+        (lambda: sf.Rows(9, within=5), TypeError, '`within` must say its unit: within="5 seconds"'),
+        (lambda: sf.Rows(9, within="0 s"), ValueError, "`within` must be positive; got '0 s'"),
         (lambda: sf.Top(3, every=5), TypeError, '`every` must say its unit: every="5 seconds"'),
         (lambda: sf.Delta(5), TypeError, "sf.Delta lacks `on`. For example"),
         (sf.Rows, TypeError, "sf.Rows lacks `rows`"),
@@ -67,6 +74,14 @@ def test_windows_cannot_change():
 def test_lengths_that_were_saved_as_whole_microseconds_still_open():
     """Snapshots from before bare numbers were refused have them."""
     saved = {"length": 300_000_000, "slide": 30_000_000, "idle_timeout": None, "empty": False}
-    assert from_json(sf.Range, saved).every == 30_000_000
-    assert from_json(sf.JoinWindow, {"rows": 4, "span": 60_000_000}) == sf.JoinWindow(4, span="1 m")
-    assert from_json(sf.Range, as_json(sf.Range(timedelta(minutes=5)))).span == 300_000_000
+    assert from_json(sf.Range, saved).slide_us == 30_000_000
+    assert from_json(JoinWindow, {"rows": 4, "span": 60_000_000}) == JoinWindow(4, span="1 m")
+    assert from_json(sf.Range, as_json(sf.Range(timedelta(minutes=5)))).length_us == 300_000_000
+
+
+def test_rows_of_a_join_bounded_by_time_too_are_saved_and_others_as_before():
+    assert as_json(sf.Rows(4)) == {"rows": 4, "confidence": 0.95, "max_tuples": None}
+    bounded = sf.Rows(4, within="1 minute")
+    assert from_json(sf.Rows, as_json(bounded)) == bounded
+    assert pair_of(bounded) == (JoinWindow(4, span="1 minute"),) * 2
+    assert pair_of(("1 minute", bounded))[0] == JoinWindow(span="1 minute")

@@ -129,23 +129,23 @@ def test_every_row_is_either_checked_or_rejected_with_its_reason(spark):
         ([(0.6, 1.0, None)], "y is missing or not finite"),
     ]
     df = frame(spark, [alternatives for alternatives, _ in cases])
-    assert [r.k for r in sf.checked(df).orderBy("k").collect()] == [0, 1]
-    assert sf.checked(df).columns == df.columns
-    rejected = {row.k: row.reason for row in sf.rejected(df).collect()}
+    assert [r.k for r in sf.split_invalid(df)[0].orderBy("k").collect()] == [0, 1]
+    assert sf.split_invalid(df)[0].columns == df.columns
+    rejected = {row.k: row.reason for row in sf.split_invalid(df)[1].collect()}
     assert set(rejected) == set(range(2, len(cases)))
     for k, reason in rejected.items():
         assert cases[k][1] in reason
     with pytest.raises(Exception, match="invalid row: "):
-        sf.checked(df, strict=True).collect()
+        sf.split_invalid(df, strict=True)[0].collect()
 
 
 def test_plain_columns_with_a_confidence_are_checked_too(spark):
     rows = [(0, 0.5, 1.0), (1, -0.5, 1.0), (2, None, 1.0), (3, 1.0, None), (4, 1.0, float("nan"))]
     df = spark.createDataFrame(rows, "k long, existence double, x double")
-    assert [r.k for r in sf.checked(df, "x").collect()] == [0]
-    assert [r.k for r in sf.checked(df).orderBy("k").collect()] == [0, 3, 4]
+    assert [r.k for r in sf.split_invalid(df, "x")[0].collect()] == [0]
+    assert [r.k for r in sf.split_invalid(df)[0].orderBy("k").collect()] == [0, 3, 4]
     with pytest.raises(ValueError, match="did you mean `existence`"):
-        sf.checked(df, "existense")
+        sf.split_invalid(df, "existense")
 
 
 def test_alternatives_from_arrays_of_numbers_structs_and_points(spark):
@@ -215,7 +215,7 @@ def test_a_float32_softmax_loses_no_row(spark):
     structs = F.expr("zip_with(p, v, (p, v) -> struct(cast(p as float) as prob, v as x))")
     whole = df.select("t", sf.alternatives(structs).alias("alternatives"))
     for frame_ in (made, whole):
-        assert sf.rejected(frame_).count() == 0
+        assert sf.split_invalid(frame_)[1].count() == 0
         worst = frame_.select(F.aggregate("alternatives.prob", F.lit(0.0), lambda a, p: a + p))
         assert max(row[0] for row in worst.collect()) <= 1 + 1e-12
         best = sf.top_k(frame_, 300, by="x", window=sf.Range("1 s"), order="t").collect()
@@ -234,11 +234,11 @@ def test_scores_are_scaled_to_probabilities_where_that_is_wanted(spark):
     }
     assert found[1] == [(0.25, 7.0), (0.75, 8.0)]
     assert found[2] == [(1.0, 8.0)]
-    assert sorted(row.k for row in sf.rejected(made).collect()) == [3, 4, 5, 6]
+    assert sorted(row.k for row in sf.split_invalid(made)[1].collect()) == [3, 4, 5, 6]
     over = df.where("k = 1").select(
         sf.alternatives(values, F.expr("transform(p, q -> q / 7.9)"), "x").alias("alternatives")
     )
-    assert "sum to 1.01" in sf.rejected(over).head().reason
+    assert "sum to 1.01" in sf.split_invalid(over)[1].head().reason
 
 
 def test_ten_tenths_are_certain_and_a_thing_nearly_certain_is_not(spark):

@@ -140,7 +140,7 @@ def test_a_stream_says_once_how_many_of_its_rows_take_no_part(spark, tmp_path):
         while ended.ids.get(timeout=120) != str(query.id):
             pass
     spark.streams.removeListener(ended)
-    mine = [str(w.message) for w in told if issubclass(w.category, sf.InvalidRowsWarning)]
+    mine = [str(w.message) for w in told if issubclass(w.category, sf.errors.InvalidRowsWarning)]
     assert len(mine) == 1
     assert mine[0].startswith("window_loud_input: ")
     assert (
@@ -206,12 +206,12 @@ def test_a_filter_counts_the_invalid_rows_that_it_drops(spark, tmp_path):
         ),
         (lambda d, w: sf.sql(d, "SELECT 1"), TypeError, "`spark` must be a SparkSession"),
         (lambda d, w: sf.sql(d.sparkSession, 3), TypeError, "`text` must be SQL, as text"),
-        (lambda d, w: sf.settings("2"), ValueError, "`cores` must be a whole number"),
+        (lambda d, w: sf.ops.settings("2"), ValueError, "`cores` must be a whole number"),
         (lambda d, w: sf.samples("v", 1, 5, attributes=3), TypeError, "`attributes` must be"),
         (lambda d, w: sf.samples("v", 1, 5, attributes="prob"), ValueError, "none is `prob`"),
         (lambda d, w: sf.alternatives(None, "p"), TypeError, "`values` must be a column; got None"),
         (lambda d, w: sf.quantile("x", "half"), TypeError, "`q` must be a number: sf.quantile"),
-        (lambda d, w: sf.run_to_end(d.sparkSession, 3), TypeError, "`start` must be a function"),
+        (lambda d, w: sf.ops.run_to_end(d.sparkSession, 3), TypeError, "`start` must be"),
     ],
 )  # fmt: skip
 def test_what_spark_would_say_raw_is_a_sentence(rows, call, error, message):

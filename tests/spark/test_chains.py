@@ -55,7 +55,7 @@ def pairs(df):
 
 CHAINS = {  # how many operators are in one step
     "extents": (2, lambda df: averages(reordered(df))),
-    "members": (2, lambda df: averages(reordered(df), members=True)),
+    "members": (2, lambda df: averages(reordered(df), with_rows=True)),
     "keys of a controller without": (2, lambda df: averages(reordered(df, None))),
     "sources": (2, lambda df: averages(reordered(df, source=["half"], expected_sources=2))),
     "rows, then a ranking": (3, lambda df: ranked(averages(reordered(df), sf.Rows(5)), "m.mean")),
@@ -205,7 +205,7 @@ def test_the_setting_is_true_or_false(frame, spark):
 
 def test_rows_of_extents_cannot_have_a_result_named_like_a_column_of_theirs(frame):
     with pytest.raises(ValueError, match="names a result `id`, but the answer has a column"):
-        averages(reordered(frame), result="id", members=True)
+        averages(reordered(frame), result="id", with_rows=True)
 
 
 def test_a_frame_may_be_read_by_an_operator_and_by_spark_in_one_query(frame):
@@ -221,7 +221,7 @@ def test_a_frame_may_be_read_by_an_operator_and_by_spark_in_one_query(frame):
 def test_members_of_extents_meet(frame, apart):
     def joined():
         rows = reordered(frame, None)
-        sides = [averages(rows, RANGE, key, "m", members=True) for key in ("device", None)]
+        sides = [averages(rows, RANGE, key, "m", with_rows=True) for key in ("device", None)]
         return sf.extent_join(*sides, on="x", within=0.5, probability=0.2)
 
     fused = joined()

@@ -29,17 +29,17 @@ COLUMNS = {columns!r}
 
 @dp.materialized_view
 def all_in_order():
-    kept = sf.declared(spark.read.table("kept"), COLUMNS)
+    kept = sf.ops.declared(spark.read.table("kept"), COLUMNS)
     return sf.reorder(kept, event_time="event", arrival="arrival", slack=3)
 
 @dp.table
 def above():  # no state: over a stream of the pipeline's own table as it is
-    rows = sf.declared(spark.readStream.table("kept"), COLUMNS, streaming=True).select(
+    rows = sf.ops.declared(spark.readStream.table("kept"), COLUMNS, streaming=True).select(
         "id", sf.samples(F.col("id").cast("double"), 1.0, 4, attributes="x").alias("alternatives"))
     return sf.where(rows, "x > 50").select("id", sf.existence())
 
 try:
-    rows = sf.declared(spark.readStream.table("kept"), COLUMNS, streaming=True)
+    rows = sf.ops.declared(spark.readStream.table("kept"), COLUMNS, streaming=True)
     sf.reorder(rows, event_time="event", arrival="arrival", slack=3)
 except ValueError as error:
     print("refused:", error)
@@ -78,7 +78,7 @@ def of_cases():
 def define(name, case):
     @dp.materialized_view(name=f"of_{name}")
     def table():
-        rows = sf.declared(spark.read.table("of_cases"), ROWS)
+        rows = sf.ops.declared(spark.read.table("of_cases"), ROWS)
         return case(SimpleNamespace(spark=spark, rows=rows, others=rows, complete=complete))
 
 for name, case in CASES.items():

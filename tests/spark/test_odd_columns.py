@@ -43,7 +43,7 @@ def test_where_spark_tells_case_apart_the_column_is_another_one(spark, rows):
 @pytest.mark.parametrize("name", ["Reason", "reason"])
 def test_rejected_refuses_a_column_reason_whatever_its_case(rows, name):
     with pytest.raises(ValueError, match=f"column `{name}` already"):
-        sf.rejected(rows.withColumn(name, F.lit("")), "x")
+        sf.split_invalid(rows.withColumn(name, F.lit("")), "x")
 
 
 @pytest.mark.parametrize("name", ["Window", "HELD"])
@@ -70,7 +70,7 @@ def test_an_existence_of_another_kind_is_refused_in_a_sentence(rows, value):
     for function in (
         lambda: counts(named),
         lambda: sf.self_join(named, **pairs),
-        lambda: sf.checked(named),
+        lambda: sf.split_invalid(named)[0],
         lambda: sf.top_k(named, 1, by="x", window=HOUR, order="made"),
     ):
         with pytest.raises(TypeError, match="the probability that a row exists, a number"):
@@ -156,7 +156,7 @@ def test_sql_counts_texts_and_refuses_numbers_of_them_when_it_is_planned(spark, 
         f"SELECT EXPECTED(MAX(label)) {window}",
         f"SELECT PROB(SUM(label) > 1) {window}",
     ):
-        with pytest.raises(sf.SqlError, match=r"label.* is string"):
+        with pytest.raises(sf.errors.SqlError, match=r"label.* is string"):
             sf.sql(spark, text)
 
 

@@ -79,7 +79,7 @@ def test_a_join_between_that_shuffles_a_stream_changes_no_answer(
         writer = writer.format("parquet").trigger(availableNow=True)
         return writer.start(str(tmp_path / "out"))
 
-    sf.run_to_end(spark, start)
+    sf.ops.run_to_end(spark, start)
     expected = tuples(counted(ordered(readings)))
     assert sum(row[1] for row in expected) == 240
     assert tuples(spark.read.parquet(str(tmp_path / "out"))) == expected

@@ -37,7 +37,7 @@ def test_a_stream_run_to_its_end_answers_as_the_static_frame(spark, tmp_path, qu
         runs.append(writer.trigger(availableNow=True).start())
         return runs[-1]
 
-    assert sf.run_to_end(spark, start) is runs[1]
+    assert sf.ops.run_to_end(spark, start) is runs[1]
     assert rounded(came) == expected
     first, second = (set(run.lastProgress.observedMetrics) for run in runs)
     assert first == second
@@ -62,16 +62,16 @@ def test_a_run_that_fails_in_its_last_micro_batch_ends_the_stream_when_it_is_run
         return writer.foreachBatch(sink).trigger(availableNow=True).start()
 
     with pytest.raises(StreamingQueryException, match="the sink is full"):
-        sf.run_to_end(spark, start)
+        sf.ops.run_to_end(spark, start)
     assert 0 < len(came) < ROWS
     put(tmp_path / "in", 1, [row | {"id": row["id"] + ROWS} for row in source(1)[:-5]])
-    sf.run_to_end(spark, start)
+    sf.ops.run_to_end(spark, start)
     assert sorted(came) == [1000 + i for i in range(2 * ROWS)]
 
 
 def test_start_must_return_a_query(spark):
     with pytest.raises(TypeError, match="must return the streaming query"):
-        sf.run_to_end(spark, lambda: None)
+        sf.ops.run_to_end(spark, lambda: None)
     assert spark.conf.get("spark.sfumato.ends", None) is None
 
 
@@ -87,7 +87,7 @@ def test_a_frame_that_was_made_before_is_refused_because_its_operators_would_not
         return writer.format("noop").trigger(availableNow=True).start()
 
     with pytest.raises(ValueError, match="`start` must make the frame itself"):
-        sf.run_to_end(spark, start)
+        sf.ops.run_to_end(spark, start)
     assert not spark.streams.active
 
 
@@ -104,7 +104,7 @@ def test_a_query_whose_operators_hold_nothing_is_run_once(spark, tmp_path):
         return runs[-1]
 
     for night in (1, 2):
-        assert sf.run_to_end(spark, start) is runs[-1]
+        assert sf.ops.run_to_end(spark, start) is runs[-1]
         assert len(runs) == night
         assert spark.read.parquet(str(tmp_path / "out")).count() == 20 * night
         put(tmp_path / "in", night, source(1)[20 * night : 20 * night + 20])
@@ -131,7 +131,7 @@ def nights(spark, folder, made, query):
             "timestamp_seconds(id * 60) AS made", "timestamp_seconds(id * 60 + 5) AS arrival", "id"
         )
         rows.coalesce(1).write.mode("append").parquet(str(folder / "in"))
-        sf.run_to_end(spark, start)
+        sf.ops.run_to_end(spark, start)
         found.append(spark.read.parquet(str(folder / "out")).collect())
     return runs, found
 

@@ -41,10 +41,10 @@ def test_operators_over_pairs_and_rankings_and_overlapping_windows_warn(readings
         (best.selectExpr("probability AS existence", "time AS at"), "answers of a ranking"),
         (sums, "answers of overlapping windows"),
     ):
-        with pytest.warns(sf.IndependenceWarning, match=INDEPENDENT.format(said)) as caught:
+        with pytest.warns(sf.errors.IndependenceWarning, match=INDEPENDENT.format(said)) as caught:
             sf.window_aggregate(rows, {"n": "count(*)"}, **COUNT)
         assert caught[0].filename == __file__
-    with pytest.warns(sf.IndependenceWarning, match=INDEPENDENT.format("pairs of a join")):
+    with pytest.warns(sf.errors.IndependenceWarning, match=INDEPENDENT.format("pairs of a join")):
         sf.self_join(
             pairs.select("alternatives", "left.at"), on="left_x", within=1.0, probability=0.1,
             window=sf.Rows(3), order="at",
@@ -59,7 +59,7 @@ def test_other_rows_are_taken_without_a_warning(readings):
         "total",
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("error", sf.IndependenceWarning)
+        warnings.simplefilter("error", sf.errors.IndependenceWarning)
         for rows in (readings, sums.selectExpr("alternatives", "window.end AS at")):
             sf.window_aggregate(rows, {"n": "count(*)"}, **COUNT)
         pairs_of(readings)
@@ -71,10 +71,10 @@ def test_explain_says_that_rows_are_taken_as_independent(spark, readings):
         "ON (x) WITHIN 0.5 PROBABILITY 0.1) [RANGE 10 s WATTR at]"
     )
     said = INDEPENDENT.format("pairs of a join")
-    with pytest.warns(sf.IndependenceWarning, match=said):
+    with pytest.warns(sf.errors.IndependenceWarning, match=said):
         plan = sf.explain(spark, f"SELECT COUNT(*) FROM {pairs}", s=readings)
     assert said in plan
-    with pytest.warns(sf.IndependenceWarning, match=said):
+    with pytest.warns(sf.errors.IndependenceWarning, match=said):
         plan = sf.explain(
             spark, f"SELECT TOP 2 * FROM {pairs} RANK BY left_x FREQUENCY 5 s", s=readings
         )

@@ -35,25 +35,27 @@ def test_places_out_of_range_are_invalid_in_joins_as_in_memory(spark):
     for df in (plain, several):
         found = sf.self_join(df, on=["lon", "lat"], window=sf.Rows(9), **how).collect()
         assert [(row.left.t, row.right.t) for row in found] == [(4, 3)]
-        wrong = sf.rejected(df, ["lon", "lat"], metric="haversine").orderBy("t")
+        wrong = sf.split_invalid(df, ["lon", "lat"], metric="haversine")[1].orderBy("t")
         table = pa.Table.from_batches(df.toArrow().to_batches())
-        mine = sf.rejected(table, ["lon", "lat"], metric="haversine").sort_by("t")
+        mine = sf.split_invalid(table, ["lon", "lat"], metric="haversine")[1].sort_by("t")
         assert [row.reason for row in wrong.collect()] == mine["reason"].to_pylist()
         assert [row.t for row in wrong.collect()] == [0, 1, 2]
-        assert sf.checked(df, ["lon", "lat"], metric="haversine").count() == 2
+        assert sf.split_invalid(df, ["lon", "lat"], metric="haversine")[0].count() == 2
 
 
 def test_rules_above_one_are_rejected_or_rescaled_as_in_memory(spark):
     rows = [(0, "a", 3.0, 0.9), (1, "a", 9.0, 0.9), (2, "b", 5.0, 0.5), (3, "a", 4.0, 0.1)]
     df = spark.createDataFrame(rows, "t long, berg string, days double, existence double")
-    wrong = sf.rejected(df, rules="berg", order="t").collect()
+    wrong = sf.split_invalid(df, exclusive="berg", order="t")[1].collect()
     assert [(row.t, row.reason) for row in wrong] == [
         (1, "with it the probabilities of its rule sum to 1.8")
     ]
     table = pa.Table.from_batches(df.toArrow().to_batches())
-    assert sf.rejected(table, rules="berg", order="t").to_pylist() == [r.asDict() for r in wrong]
-    assert sf.checked(df, rules="berg", order="t").count() == 3
-    how = {"by": "days", "window": sf.Range("1 hour"), "order": "t", "rules": "berg"}
+    assert sf.split_invalid(table, exclusive="berg", order="t")[1].to_pylist() == [
+        r.asDict() for r in wrong
+    ]
+    assert sf.split_invalid(df, exclusive="berg", order="t")[0].count() == 3
+    how = {"by": "days", "window": sf.Range("1 hour"), "order": "t", "exclusive": "berg"}
     found = sf.top_k(df, 4, rescale=True, **how).collect()
     mine = sf.top_k(table, 4, rescale=True, **how).to_pylist()
     assert [(r.row.t, r.probability) for r in found] == [
@@ -63,11 +65,11 @@ def test_rules_above_one_are_rejected_or_rescaled_as_in_memory(spark):
     text = "SELECT TOP 4 t FROM bergs_s [RANGE 1 HOUR] RANK BY days RULES berg RESCALE"
     assert [r.t for r in sf.sql(spark, text).collect()] == [r.row.t for r in found]
     assert "berg; scaled where they sum to more than 1" in sf.explain(spark, text)
-    with pytest.raises(ValueError, match="`rules` needs `order`"):
-        sf.rejected(df, rules="berg")
+    with pytest.raises(ValueError, match="`exclusive` needs `order`"):
+        sf.split_invalid(df, exclusive="berg")
     streaming = spark.readStream.format("rate").load().selectExpr("value AS t", "'a' AS berg")
-    with pytest.raises(ValueError, match="`rules` needs a static frame"):
-        sf.rejected(streaming, rules="berg", order="t")
+    with pytest.raises(ValueError, match="`exclusive` needs a static frame"):
+        sf.split_invalid(streaming, exclusive="berg", order="t")
 
 
 def test_a_join_that_imputes_takes_a_distance_for_each_attribute_as_in_memory(spark):

@@ -176,11 +176,11 @@ def by_operators(repository, gaps):
     """The pairs without Spark: earlier values, then the fused join."""
     key = (gaps.moteid.to_numpy() == MOTES[1]).astype(np.int64)
     micro = gaps.ts.to_numpy("datetime64[us]").astype(np.int64)
-    earlier, age = sf.EarlierValues(2).process(key, micro, gaps[ON])
+    earlier, age = sf.engine_free.EarlierValues(2).process(key, micro, gaps[ON])
     values = np.column_stack([gaps[ON].to_numpy(float), earlier[:, 0], age[:, 0] / 1e6,
                               earlier[:, 1], age[:, 1] / 1e6])  # fmt: skip
     names = [*ON, *KNOWN]
-    imputer = sf.Imputer(
+    imputer = sf.engine_free.Imputer(
         repository[names].to_numpy(float), DEPENDENCIES, ON, names=names, max_alternatives=MOST
     )
     join = IncompleteJoin(imputer, WITHIN, LEAST, sf.Rows(ROWS))
@@ -241,7 +241,7 @@ def test_a_gappy_stream_joins_by_its_earlier_values_as_the_operators_do(
     complete = repository.toPandas().dropna()
     expected = by_operators(complete, gaps)
     assert got == pytest.approx(expected, abs=1e-12)
-    without = sf.Imputer(
+    without = sf.engine_free.Imputer(
         complete[ON].to_numpy(float), DEPENDENCIES[2:], ON, names=ON, max_alternatives=MOST
     )
     true = complete_pairs(live)

@@ -80,7 +80,7 @@ def test_static_frames_have_the_alternatives_of_the_imputer(spark, settings):
         df.repartition(3), repository=frame(spark, repository).repartition(4),
         dependencies=DEPENDENCIES, attributes=NAMES, **settings,
     )  # fmt: skip
-    imputer = sf.Imputer(
+    imputer = sf.engine_free.Imputer(
         {name: repository[:, i] for i, name in enumerate(NAMES)}, DEPENDENCIES, **settings
     )
     assert out.columns == ["id", *NAMES, "alternatives", "imputed_by"]
@@ -89,8 +89,10 @@ def test_static_frames_have_the_alternatives_of_the_imputer(spark, settings):
     kept = {r.id: [math.nan if v is None else v for v in (r.a, r.b, r.c)] for r in rows}
     assert np.array_equal([kept[i] for i in range(len(objects))], objects, equal_nan=True)
     unimputable = [row.id for row in rows if (row.imputed_by or "").startswith("unimputable")]
-    assert sorted(row.id for row in sf.rejected(out).select("id").collect()) == sorted(unimputable)
-    assert sf.checked(out).count() == len(objects) - len(unimputable)
+    assert sorted(row.id for row in sf.split_invalid(out)[1].select("id").collect()) == sorted(
+        unimputable
+    )
+    assert sf.split_invalid(out)[0].count() == len(objects) - len(unimputable)
     assert bool(unimputable) == (settings["fallback"] == "reject")
 
 
@@ -131,7 +133,7 @@ def test_streams_have_the_same_alternatives_and_their_counts_add_up(spark, tmp_p
     )
     query.awaitTermination()
     columns = {name: repository[:, i] for i, name in enumerate(NAMES)}
-    imputer = sf.Imputer(
+    imputer = sf.engine_free.Imputer(
         columns, DEPENDENCIES[:2], attributes=["b", "c"], fallback="reject", names=["b", "c", "a"]
     )
     expected = expected_rows(imputer, objects[:, [1, 2, 0]])
@@ -183,7 +185,7 @@ def test_incomplete_rows_of_a_repository_are_not_used_and_a_table_can_be_one(spa
     out = sf.impute(
         frame(spark, objects), repository="donors", dependencies=DEPENDENCIES, attributes=NAMES
     )
-    imputer = sf.Imputer({n: whole[:, i] for i, n in enumerate(NAMES)}, DEPENDENCIES)
+    imputer = sf.engine_free.Imputer({n: whole[:, i] for i, n in enumerate(NAMES)}, DEPENDENCIES)
     assert got_rows(out.collect()) == expected_rows(imputer, objects)
     spark.catalog.dropTempView("donors")
 
@@ -340,7 +342,7 @@ def test_a_repository_of_too_few_rows_warns_and_counts_the_rows_imputed(spark, t
     )
     rows = spark.readStream.schema("a double, b double").parquet(str(tmp_path / "rows"))
     how = {"dependencies": "a -> b : 0.5 -> 0.5", "attributes": "b"}
-    with pytest.warns(sf.FewRowsWarning, match="has 18 complete rows") as warned:
+    with pytest.warns(sf.errors.FewRowsWarning, match="has 18 complete rows") as warned:
         filled = sf.impute(rows, repository=history, name="few", **how)
     assert warned[0].filename == __file__
     query = (
@@ -351,6 +353,6 @@ def test_a_repository_of_too_few_rows_warns_and_counts_the_rows_imputed(spark, t
     counted = [progress.observedMetrics["sfumato_impute_few"] for progress in query.recentProgress]
     assert sum(row["few_rows"] for row in counted) == 3
     with warnings.catch_warnings():
-        warnings.simplefilter("error", sf.FewRowsWarning)
+        warnings.simplefilter("error", sf.errors.FewRowsWarning)
         sf.impute(rows, repository=history.union(history.limit(1)), **how)
         sf.impute(rows, repository=history, method="plain", **how)

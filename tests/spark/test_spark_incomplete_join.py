@@ -75,13 +75,13 @@ def check(rows, expected):
 def in_two_steps(spark, left, right, imputing, **changed):
     """The definition on Spark: both frames imputed whole, then joined."""
     frames = [sf.impute(spark.createDataFrame(rows, SCHEMA), **imputing) for rows in (left, right)]
-    joined = sf.similarity_join(*(sf.checked(f) for f in frames), **{**JOIN, **changed})
+    joined = sf.similarity_join(*(sf.split_invalid(f)[0] for f in frames), **{**JOIN, **changed})
     return pairs_of(joined.collect())
 
 
 def by_operators(left, right, key=None, **changed):
     """The definition without Spark, as (what `pairs_of` gives, how many rows are unimputable)."""
-    imputer = sf.Imputer(REPOSITORY, names=NAMES, **{**SETTINGS, **changed})
+    imputer = sf.engine_free.Imputer(REPOSITORY, names=NAMES, **{**SETTINGS, **changed})
     rows = [row for both in zip(left, right, strict=True) for row in both]
     done = imputer.impute(np.array([row[2:] for row in rows], float))
     side = np.tile(np.array([0, 1], np.uint8), len(left))
@@ -132,7 +132,7 @@ def test_of_three_streams_each_pair_is_joined_as_by_one_operator(spark):
     got = {
         (r.left_stream, r.left.id, r.right_stream, r.right.id): r.probability for r in out.collect()
     }
-    imputer = sf.Imputer(REPOSITORY, names=NAMES, **SETTINGS)
+    imputer = sf.engine_free.Imputer(REPOSITORY, names=NAMES, **SETTINGS)
     join = IncompleteJoin(imputer, JOIN["within"], JOIN["probability"], [sf.Rows(15)] * 3)
     arriving = [rows[name][i][2:] for i in range(40) for name in "xyz"]  # simultaneous: by stream
     answers, _ = join.process(

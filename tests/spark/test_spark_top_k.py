@@ -43,7 +43,7 @@ def speeds(spark):
 
 def ask(df, queries, **changes):  # D's Q1
     arguments = {
-        "by": "speed", "window": sf.Range("20 minutes"), "order": "ts", "rules": "rule",
+        "by": "speed", "window": sf.Range("20 minutes"), "order": "ts", "exclusive": "rule",
         "existence": "confidence",
     } | changes  # fmt: skip
     return sf.top_k(df, queries, **arguments)
@@ -83,16 +83,16 @@ def test_the_last_window_of_table_1_has_the_answers_of_table_3(speeds):
 OTHERS = [
     ({"semantics": "pt_k", "probability": 0.39}, {"R5": 0.704, "R2": 0.4}),
     ({"semantics": "u_topk"}, {"R5": 0.8 * 0.5 * 0.7, "R3": 0.8 * 0.5 * 0.7}),
-    ({"window": sf.Rows(1, confidence=0.82), "rules": None}, {"R5": 0.8, "R6": 0.2}),
+    ({"window": sf.Rows(1, confidence=0.82), "exclusive": None}, {"R5": 0.8, "R6": 0.2}),
     ({"by": "-speed", "ascending": True}, TOP_2),
-    ({"streams": "rule"}, {None: 0.3 + 0.202, "GR2": 0.704 + 0.014, "GR1": 0.4 + 0.38}),
+    ({"group": "rule"}, {None: 0.3 + 0.202, "GR2": 0.704 + 0.014, "GR1": 0.4 + 0.38}),
 ]
 
 
 def test_other_semantics_windows_and_streams(speeds):
     whole = None  # one job for all of them
     for case, (arguments, _) in enumerate(OTHERS):
-        who = "stream" if "streams" in arguments else "row.id"
+        who = "stream" if "group" in arguments else "row.id"
         answers = ask(speeds, sf.Top(2, every="2 minutes"), **arguments).selectExpr(
             f"{case} AS case", "time", f"{who} AS who", "probability", "row IS NULL AS bare"
         )
@@ -103,7 +103,7 @@ def test_other_semantics_windows_and_streams(speeds):
         newest = max(row["time"] for row in mine)
         got = {row["who"]: row["probability"] for row in mine if row["time"] == newest}
         best = dict(sorted(expected.items(), key=lambda pair: -pair[1])[:2])
-        assert {row["bare"] for row in mine} == {"streams" in arguments}
+        assert {row["bare"] for row in mine} == {"group" in arguments}
         assert got == pytest.approx(best)
 
 
@@ -158,7 +158,7 @@ def expected_best(window, k):
     names = {}
     rule = [-1 if r[3] is None else names.setdefault(r[3], len(names)) for r in window]
     owner = [i for i, r in enumerate(window) for _ in r[4]]
-    chances = sf.top_k_probabilities(
+    chances = sf.engine_free.top_k_probabilities(
         [x for r in window for _, x in r[4]], [p for r in window for p, _ in r[4]],
         [rule[i] for i in owner], k=k, tuples=owner,
     )  # fmt: skip
@@ -168,7 +168,7 @@ def expected_best(window, k):
 def by_key(df, **window):
     return sf.top_k(
         df.withColumnRenamed("k", "k_"), QUERIES, by="x", window=sf.Range("8 seconds", **window),
-        order="ts", key="k_", rules="rule",
+        order="ts", key="k_", exclusive="rule",
     )  # fmt: skip
 
 
@@ -294,8 +294,8 @@ def test_invalid_rows_take_no_part_and_are_counted(spark):
 
 
 def test_a_direction_behind_the_score_ranks_that_end_first(speeds):
-    least = ask(speeds, 2, by="speed asc", existence=None, rules=None).collect()
-    assert least == ask(speeds, sf.Top(2), ascending=True, existence=None, rules=None).collect()
+    least = ask(speeds, 2, by="speed asc", existence=None, exclusive=None).collect()
+    assert least == ask(speeds, sf.Top(2), ascending=True, existence=None, exclusive=None).collect()
     assert [row["score"] for row in least[-2:]] == [25.0, 50.0]
 
 
@@ -318,14 +318,14 @@ def test_a_column_in_place_of_a_name_is_told_so(speeds, argument):
         ({"by": " "}, TypeError, "`by`"),
         ({"order": "nope"}, ValueError, "frame lacks"),
         ({"order": "id"}, TypeError, "`order`"),
-        ({"rules": "ruel"}, ValueError, "did you mean `rule`"),
-        ({"streams": "nope"}, ValueError, "`streams`"),
+        ({"exclusive": "ruel"}, ValueError, "did you mean `rule`"),
+        ({"group": "nope"}, ValueError, "`group`"),
         ({"semantics": "best"}, ValueError, "`semantics` must be one of"),
         ({"semantics": "pt_k"}, ValueError, "needs `probability`"),
         ({"probability": 0.5}, ValueError, "the column of probabilities is `existence`"),
         ({"alpha": 0.5}, ValueError, "`alpha`"),
         ({"plan": "fast"}, ValueError, "`plan`"),
-        ({"semantics": "u_topk", "streams": "id"}, ValueError, "streams are ranked"),
+        ({"semantics": "u_topk", "group": "id"}, ValueError, "streams are ranked"),
         ({"existence": "nope"}, ValueError, "`existence`"),
     ],
 )

@@ -306,7 +306,7 @@ def test_members_are_the_rows_of_each_extent_with_its_results(spark):
     rows = tuples(5, 12, keys=1)
     df = spark.createDataFrame(rows, SCHEMA)
     out = sf.window_aggregate(
-        df, {"total": "sum(x)"}, window=sf.Range("4 seconds"), order="ts", members=True
+        df, {"total": "sum(x)"}, window=sf.Range("4 seconds"), order="ts", with_rows=True
     ).collect()
     assert sorted(row["id"] for row in out) == list(range(12))
     for row in out:
@@ -360,7 +360,7 @@ def test_quantiles_are_fields_of_the_result(spark):
         ({"aggregates": {"id": "sum(x)"}}, "already"),
         ({"order": "nope"}, "frame lacks"),
         ({"order": ["ts", "id"], "window": sf.Range("1 minute")}, "one column"),
-        ({"members": True}, "sf.Range"),
+        ({"with_rows": True}, "sf.Range"),
         ({"distribution": 0}, "distribution"),
         ({"existence": "id"}, "carry their own"),
         ({"drop": "alternatives", "aggregates": {"n": "count(*)"}, "quantiles": [0.5]}, "Leave `q"),
@@ -401,7 +401,7 @@ def test_invalid_rows_take_no_part_and_are_counted(spark, tmp_path):
         assert all(math.isfinite(number) for name in asked for number in out[0][name])
         if order == "id":
             assert (out[0]["id"], out[0]["t"]["mean"], out[0]["a"]["mean"]) == (0, 0.5, 1.0)
-    assert {row["id"] for row in sf.rejected(df).collect()} == {1, 2, 3}
+    assert {row["id"] for row in sf.split_invalid(df)[1].collect()} == {1, 2, 3}
 
 
 def test_extents_of_a_real_disordered_trace_equal_the_batch_answer_over_rows_in_time(

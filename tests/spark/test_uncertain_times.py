@@ -114,7 +114,7 @@ def test_a_reordered_stream_gives_the_extents_of_the_static_frame(spark, tmp_pat
         writer = writer.foreachBatch(lambda df, _: came.extend(df.collect()))
         return writer.trigger(availableNow=True).start()
 
-    sf.run_to_end(spark, start)
+    sf.ops.run_to_end(spark, start)
     expected = by_worlds(rows, 20, 5)
     got = answers(came)
     assert len(came) == len(expected)
@@ -146,8 +146,10 @@ def test_what_has_no_meaning_is_refused_and_invalid_tuples_take_no_part(spark, t
     stream = spark.readStream.schema(SCHEMA).parquet(str(tmp_path / "in"))
     with pytest.raises(ValueError, match=r"put sf\.reorder before"):
         aggregated(stream, 5, 5)
-    with pytest.raises(ValueError, match="`members` of extents"):
-        sf.window_aggregate(df, {"n": "count(*)"}, order="t", window=sf.Range("5 s"), members=True)
+    with pytest.raises(ValueError, match="`with_rows` needs"):
+        sf.window_aggregate(
+            df, {"n": "count(*)"}, order="t", window=sf.Range("5 s"), with_rows=True
+        )
     worse = [
         (8, "a", stamp(0), stamp(9), [(0.6, stamp(1), 1.0), (0.6, stamp(40), 1.0)]),
         (9, "a", stamp(0), stamp(9), [(0.5, None, 1.0)]),

@@ -128,7 +128,7 @@ CASES = {
     "extents": lambda a, _: extents(a, key="device"),
     "extents behind reorder": lambda a, _: each_extent(a),
     "extents of keys that share a controller": lambda a, _: extents(
-        sf.reorder(a, slack=4, source="source", **TIMES), key="device", members=True
+        sf.reorder(a, slack=4, source="source", **TIMES), key="device", with_rows=True
     ),
     "top-k": lambda a, _: sf.top_k(
         a, [sf.Top(2, every="30 us")], by="v", window=sf.Range("60 us"), order="event", key="device"

@@ -78,11 +78,11 @@ def test_an_error_underlines_the_word_and_names_the_likely_one():
 @pytest.mark.slow
 def test_sf_sql_and_sf_explain_are_functions_whatever_was_imported_before():
     for first in (
-        "sf.SqlError",
+        "sf.errors.SqlError",
         "sf.sql",
         "sf.explain",
         "from sfumato.sql import SqlError",
-        "import sfumato.sql as package; assert package.SqlError is sf.SqlError",
+        "import sfumato.sql as package; assert package.SqlError is sf.errors.SqlError",
         "import sfumato.sql.planner.planner, sfumato.sql.explanation.describe",
     ):
         code = (

@@ -116,7 +116,11 @@ def test_keywords_are_case_free_options_in_any_order_and_units_as_people_write_t
         "idle_timeout": timedelta(seconds=10),
     }
     window, order = windowed(options)
-    assert (window.span, window.every, window.timeout) == (300 * SECOND, 30 * SECOND, 10 * SECOND)
+    assert (window.length_us, window.slide_us, window.idle_timeout_us) == (
+        300 * SECOND,
+        30 * SECOND,
+        10 * SECOND,
+    )
     assert order == ["ts"]
 
 

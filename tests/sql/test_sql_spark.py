@@ -233,7 +233,7 @@ def by_function(spark, **more):
             "SELECT * FROM s a [ROWS 4 SPAN 1 minute ORDER ts] SIMILARITY JOIN r [SPAN 20 s] AS b "
             "ON (x, y) WITHIN (0.5, 2) PROBABILITY 25%",
             {
-                "window": (sf.JoinWindow(4, span="1 minute"), sf.Range("20 s")),
+                "window": (sf.Rows(4, within="1 minute"), sf.Range("20 s")),
                 "within": {"x": 0.5, "y": 2},
                 "order": "ts",
             },

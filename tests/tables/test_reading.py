@@ -185,7 +185,7 @@ def test_reasons_are_those_of_the_rejected_rows(spark):
 
     for table, attributes in ((UNCERTAIN, None), (UNCERTAIN, []), (PLAIN, ["id"])):
         frame = spark.createDataFrame(table)
-        expected = {row.id: row.reason for row in sf.rejected(frame, attributes).collect()}
+        expected = {row.id: row.reason for row in sf.split_invalid(frame, attributes)[1].collect()}
         reasons = why_invalid(table, attributes).column()
         got = dict(zip(table["id"].to_pylist(), reasons.to_pylist(), strict=True))
         assert {i: reason for i, reason in got.items() if reason is not None} == expected
@@ -213,7 +213,7 @@ def test_reasons_of_any_alternatives_are_those_of_the_rejected_rows(spark):
     rows = [{"id": i, "at": i, "k": "a", "alternatives": some_alternatives()} for i in range(1_000)]
     table = pa.Table.from_pylist(rows, schema=SCHEMA)
     for attributes in (None, [], ["y"]):
-        expected = sf.rejected(spark.createDataFrame(table), attributes).collect()
+        expected = sf.split_invalid(spark.createDataFrame(table), attributes)[1].collect()
         reasons = why_invalid(table, attributes).column()
         got = dict(zip(table["id"].to_pylist(), reasons.to_pylist(), strict=True))
         known = {i: reason for i, reason in got.items() if reason is not None}

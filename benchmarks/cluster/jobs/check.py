@@ -22,7 +22,7 @@ DIGITS = 9  # significant ones compared: rows may add up in another order
 def session() -> SparkSession:
     """Without a master: spark-submit says where it is."""
     builder = SparkSession.builder.appName("check")
-    for name, value in sf.settings(cores=2, local_disk=True).items():
+    for name, value in sf.ops.settings(cores=2, local_disk=True).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
@@ -79,7 +79,7 @@ def stream(spark: SparkSession, folder: Path) -> dict[str, Any]:
         writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
         return writer.trigger(availableNow=True).start()
 
-    sf.run_to_end(spark, start)
+    sf.ops.run_to_end(spark, start)
     got = rows(spark.read.parquet(str(folder / "out")))
     return compared(rows(extents(plain)), got)
 

@@ -19,7 +19,7 @@ import sfumato as sf
 
 def session(partitions: int) -> SparkSession:
     builder = SparkSession.builder.appName("measure")
-    for name, value in sf.settings(cores=partitions, local_disk=True).items():
+    for name, value in sf.ops.settings(cores=partitions, local_disk=True).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 

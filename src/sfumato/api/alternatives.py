@@ -60,10 +60,10 @@ def alternatives(
     Returns an ``array<struct<prob: double, ATTR: double, ...>>``, NULL where an array is NULL, as a
     Column or as an Arrow array; the Column is called `alternatives`, unless an alias says
     otherwise.
-    Where the lengths differ the missing parts are NULL, and `rejected` will show the row; so it
+    Where the lengths differ the missing parts are NULL, and `sf.split_invalid` shows the row; so it
     does where a sum is beyond 1 + 1e-6, or a probability negative. Operators leave such rows out;
-    of a stream a warning says so, of a static frame nothing but `rejected`, or `checked` with
-    ``strict=True``, which raises.
+    of a stream a warning says so, of a static frame only `sf.split_invalid`, which with
+    ``strict=True`` raises.
 
     Raises ValueError when `attributes` names nothing. Of columns that are something else Spark's
     error, when a frame takes the column, says what they must be and what to write.
@@ -106,8 +106,8 @@ def samples(
     least 2d the image with all signs changed is. Few uniform or exponential samples of several
     attributes may lie beyond the bounds of the error.
     NULL where a reading or its sd is NULL, or the sd negative ("unknown"), so that operators count
-    the row as invalid and `rejected` shows it. The column is called `alternatives`, unless an alias
-    says otherwise.
+    the row as invalid and `sf.split_invalid` shows it. The column is called `alternatives`, unless
+    an alias says otherwise.
 
     Raises ValueError for n < 1, for n above the bound on alternatives per row (the session's
     `sfumato.maxAlternatives`), for an unknown distribution, or for lists of different lengths.

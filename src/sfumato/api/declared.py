@@ -13,7 +13,7 @@ from sfumato.spark.model.declared_frame import DeclaredFrame, apart, is_connecte
 from sfumato.spark.model.names import column
 
 
-@public('sf.declared(spark.read.table("readings"), "id long, t timestamp")', "df")
+@public('sf.ops.declared(spark.read.table("readings"), "id long, t timestamp")', "df")
 def declared(df: DataFrame, schema: StructType | str, *, streaming: bool = False) -> DataFrame:
     """The frame with columns that are stated, so that no function need ask Spark for them.
 
@@ -28,7 +28,7 @@ def declared(df: DataFrame, schema: StructType | str, *, streaming: bool = False
     result has the methods of Spark's frames, names of columns mean the columns, and what the
     methods and the functions make of it is declared as well. Nothing is started.
 
-    >>> sf.declared(readings, "id long, celsius double").columns
+    >>> sf.ops.declared(readings, "id long, celsius double").columns
     ['id', 'celsius']
 
     Raises TypeError for what is no schema; Spark's ParseException for DDL that is none.

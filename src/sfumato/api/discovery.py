@@ -43,8 +43,8 @@ def discover_dependencies(
     A column in which no row has a finite number is left out, with a warning. Another one says when
     less than half of the rows have all columns.
 
-    Returns `sfumato.Dependency` with confidence, support and spread as seen in the sample. Runs
-    Spark jobs when it is called. Raises ValueError or TypeError for wrong arguments.
+    Returns `sf.engine_free.Dependency` objects with confidence, support and spread as seen in the
+    sample. Runs Spark jobs when it is called. Raises ValueError or TypeError for wrong arguments.
 
     >>> str(sf.discover_dependencies(history)[0]).split(" : ")[0]
     'celsius -> humidity'

@@ -36,8 +36,8 @@ class Imputation(ImputationArguments):
         Path, or a text with a slash or ending in .parquet), or the name of a table of Spark. It
         needs the attributes and all determinants, as
         numbers; rows of it that lack one of them are not used
-    dependencies : `sf.Dependency` or their texts, like "humidity -> temperature : 0.05 -> 0.1";
-        epsilons are of scaled attributes
+    dependencies : `sf.engine_free.Dependency` objects or their texts, like
+        "humidity -> temperature : 0.05 -> 0.1"; epsilons are of scaled attributes
     attributes : the attribute(s) to impute, which the alternatives have; the determinants may be
         other columns
     joint : take several missing attributes of an object from the same rows of the repository,
@@ -52,7 +52,7 @@ class Imputation(ImputationArguments):
         not given, minimum and extent in the repository
     method : "calibrated", the default: a value lies in a range of probability p in a share p of
         the cases; "plain": the donors of the first combination of dependencies that has any, as
-        they are (see `sfumato.Imputer`)
+        they are (see `sfumato.engine_free.Imputer`)
     least_donors : fewer donors do not count; None: 20 for "calibrated", 1 for "plain"
 
     Raises ValueError or TypeError for what is wrong without looking at the repository.

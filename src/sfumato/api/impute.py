@@ -38,8 +38,8 @@ def impute(
     the repository show when they are left out, so that a range of probability 90% has the true
     value in some 90% of the cases. By the method "plain" each distinct value of the donors of the
     first combination of dependencies that has any is an alternative, with their share as its
-    probability: the more dependencies, the more certain, not the more right. `sfumato.Imputer` says
-    more of both, and what bounds there are.
+    probability: the more dependencies, the more certain, not the more right.
+    `sf.engine_free.Imputer` says more of both, and what bounds there are.
 
     df : a DataFrame of Spark, streaming or static; or a pandas, Polars or Arrow table, the whole
         stream. The result is of the same kind
@@ -50,15 +50,15 @@ def impute(
     Columns: all of `df` as they were (a NULL stays a NULL), `alternatives`:
     array<struct<prob, ATTR...>> over `attributes`, and `imputed_by`: text, the dependencies used. A
     complete row has itself as its only alternative, and NULL there. A row that cannot be imputed
-    has NULL alternatives and "unimputable: ..." with the reason in `imputed_by`: ``sf.rejected``
-    gives these rows, ``sf.checked`` the others. Where `df` has a column `existence`,
+    has NULL alternatives and "unimputable: ..." with the reason in `imputed_by`;
+    ``sf.split_invalid`` tells these rows from the others. Where `df` has a column `existence`,
     probabilities are multiplied by it.
 
     The observed metrics ``sfumato_impute_N`` count rows, which are complete + imputed +
     unimputable, and beyond: imputed rows whose donors lie farther apart than twice the epsilon of
     the dependencies, so that they do not hold there; and few_rows: rows imputed from a repository
-    of fewer than 19 complete rows, of which `sf.FewRowsWarning` warns when this is called. So few
-    show no range of probability 90%, and the calibrated one is extrapolated.
+    of fewer than 19 complete rows, of which `sf.errors.FewRowsWarning` warns when this is called.
+    So few show no range of probability 90%, and the calibrated one is extrapolated.
 
     The repository is read when this is called, whole, into this process's memory, and prepared: a
     job of Spark that collects it (nothing else of the query is started). It goes to the workers

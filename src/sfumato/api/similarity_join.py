@@ -63,10 +63,10 @@ def similarity_join(
         distance at which it alone reaches the limit, {"celsius": 0.5, "humidity": 2.0}: a match is
         sqrt(Σ (difference_i / within_i)²) ≤ 1, of values divided by these first
     probability : least probability of a pair, in (0, 1]; what misses 1 by at most 1e-12 is 1
-    window : sf.Rows or sf.Range(length), for each side and key, or a pair for left and right. In a
-        window by time are the tuples of the last `length` by `order`: one that is as old as that,
-        or older, when a tuple of its key comes from either side is gone. Both bounds at once:
-        sf.JoinWindow(rows=500, span="10 minutes")
+    window : sf.Rows(500) or a window by time, sf.Range("10 minutes") or "10 minutes", for each side
+        and key, or a pair for left and right. In a window by time are the tuples of the last
+        `length` by `order`: one that is as old as that, or older, when a tuple of its key comes
+        from either side is gone. Both bounds at once: sf.Rows(500, within="10 minutes")
     order : the column(s) of both frames that give the order of arrival; simultaneous tuples:
         left before right. For windows by time one timestamp (or whole microseconds). See below for
         streams
@@ -109,11 +109,12 @@ def similarity_join(
     at which they are read, and every row of theirs is counted as `unaligned`.
 
     Rows with invalid alternatives, without order or key, or beyond 2**60 microseconds of 1970 where
-    `window` goes by time, are skipped: ``sf.rejected(df, on, key=..., order=...)`` gives them (of a
-    frame with alternatives without `on`; with `metric` where that is "haversine"), and the observed
-    metrics ``sfumato_join_N_left`` and ``..._right`` count them (`invalid`). ``sfumato_join_N``
-    counts rows, late, unaligned, pairs, out_of_order (rows whose order is before an earlier
-    micro-batch's; they are processed as they come) and overflow (tuples evicted by `max_tuples`).
+    `window` goes by time, are skipped: ``sf.split_invalid(df, on, key=..., order=...)``
+    finds them (of a frame with alternatives without `on`; with `metric` where that is "haversine"),
+    and the observed metrics ``sfumato_join_N_left`` and ``..._right`` count them (`invalid`).
+    ``sfumato_join_N`` counts rows, late, unaligned, pairs, out_of_order (rows whose order is before
+    an earlier micro-batch's; they are processed as they come) and overflow (tuples evicted by
+    `max_tuples`).
 
     With `impute` the answers are those of ``sf.impute`` on both frames and then this function, but
     only rows that come within reach of another one are imputed in full. `on` are the attributes
@@ -121,11 +122,12 @@ def similarity_join(
     values scaled as in the imputation are `within` as a dict, epsilon times each attribute's extent
     in the repository. Imputed rows exist for sure, so that a window by count holds its newest
     `window.rows` rows, whatever its confidence; `strategy` does not apply. Rows that cannot be
-    imputed take no part: they are the rows of ``sf.rejected(sf.impute(...))``. ``sfumato_join_N``
-    counts rows, late, unaligned, pairs, out_of_order, and what was done: complete, imputed and
-    unimputable rows, completed (rows imputed in full) and refined (pairs whose alternatives were
-    compared). The repository is read when this is called, as by ``sf.impute``; it is part of what
-    the query is: a checkpoint written with another one is refused.
+    imputed take no part: they are the invalid rows of ``sf.split_invalid(sf.impute(...))``.
+    ``sfumato_join_N`` counts rows, late, unaligned, pairs, out_of_order, and what was done:
+    complete, imputed and unimputable rows, completed (rows imputed in full) and refined (pairs
+    whose alternatives were compared). The repository is read when this is called, as by
+    ``sf.impute``; it is part of what the query is: a checkpoint written with another one is
+    refused.
 
     Cost: one shuffle by key, of `tasks` copies of the rows; state: the windows' tuples (and with
     changes the current pairs), and the rows that wait for the other side.

@@ -25,14 +25,14 @@ def top_k(
     window: Range | Rows,
     order: str,
     key: str | Sequence[str] | None = None,
-    rules: str | None = None,
+    exclusive: str | None = None,
     rescale: bool = False,
     semantics: str = "pk_topk",
     probability: float | None = None,
     alpha: float | None = None,
     weights: Sequence[float] | None = None,
     existence: str | None = None,
-    streams: str | None = None,
+    group: str | None = None,
     plan: str = "dp",
     ascending: bool | None = None,
     forget_after: str | timedelta | float | None = None,
@@ -53,9 +53,10 @@ def top_k(
         this); every query then needs its `every`
     order : the event time, a timestamp or whole microseconds
     key : one ranking for each value of these columns
-    rules : column; of tuples with the same value at most one exists (NULL: independent of all).
-        Their probabilities sum to at most 1; where those in a window sum to more, the later
-        arrivals are left out for good, counted and warned of, or see `rescale`
+    exclusive : column; of tuples with the same value at most one exists (NULL: independent of all):
+        they are the tuples of one rule. Their probabilities sum to at most 1; where those in a
+        window sum to more, the later arrivals are left out for good, counted and warned of, or see
+        `rescale`
     rescale : instead, divide the probabilities of such a rule's tuples in the window by their sum
     semantics : "pk_topk" (also "global_topk"), "pt_k" with `probability` as the least Pr_k,
         "u_topk" (vectors of tuples, whatever alternatives they have), "u_kranks",
@@ -63,7 +64,8 @@ def top_k(
         "prfe" with `alpha` (see `Semantics`)
     existence : column with the probability of each row of a frame without alternatives; by default
         `existence`, where there is such a column, else every row exists
-    streams : column; streams are ranked by the sum of their tuples' Pr_k ("pk_topk" only)
+    group : column; groups of tuples, as the streams of stations, are ranked instead, by the sum of
+        their tuples' Pr_k ("pk_topk" only)
     plan : "dp" (least cost), "greedy" (at most twice that), or "none" (each query on its own)
     ascending : whether the least score ranks first, where `by` does not say
     forget_after : a key whose next row comes later than this after its last one, "1 day", begins
@@ -83,7 +85,7 @@ def top_k(
     (Pr_k; of the vector, of that rank, or the expected rank or weighed sum,
     whichever the semantics rank by), `row`, a struct of the tuple's certain columns, and
     `answered`: the event time that was known when the answer was given, so that answered - time
-    is its latency. With `streams`, `row` is NULL and `stream` the stream.
+    is its latency. With `group`, `row` is NULL and `stream` the group.
 
     After sf.reorder, whose columns `late` and `punctuation` must be there, an instant is answered
     once a row shows that the punctuation has reached it, late rows take no part, and `key` must
@@ -96,14 +98,14 @@ def top_k(
 
     Rows with invalid probabilities, without order or without a finite score take no part; the
     observed metrics ``sfumato_top_k_N_input`` count them (`invalid`), a stream warns of them, and
-    `rejected` gives those of a static frame, which does not warn. ``sfumato_top_k_N`` counts
-    rows, invalid (whose time lies beyond 2**60 microseconds of 1970), late, out_of_order, rejected
-    (left out for good because their rule has more than probability 1 in a window; the later
-    arrivals: a stream warns of them, and ``sf.rejected(df, rules=..., order=...)`` gives those of
-    a static frame, if a window holds all of it), overflow (evicted by `max_tuples`), executions,
-    cost (their k in all), answers
-    (rows), answered (answers to a query at an instant), late_answers (those whose latency is above
-    their `every`) and latency (its sum, in microseconds of event time).
+    `sf.split_invalid` finds those of a static frame, which does not warn. ``sfumato_top_k_N``
+    counts rows, invalid (whose time lies beyond 2**60 microseconds of 1970), late, out_of_order,
+    rejected (left out for good because their rule has more than probability 1 in a window; the
+    later arrivals: a stream warns of them, and ``sf.split_invalid(df, exclusive=..., order=...)``
+    finds those of a static frame, if a window holds all of it), overflow (evicted by `max_tuples`),
+    executions, cost (their k in all), answers (rows), answered (answers to a query at an instant),
+    late_answers (those whose latency is above their `every`) and latency (its sum, in microseconds
+    of event time).
     ``sfumato_top_k_N_answers`` counts the answers to each query, of up to 100, by name.
 
     A stopped streaming query may go on from its checkpoint with other `queries` (names, k or
@@ -117,11 +119,11 @@ def top_k(
     >>> [(row["rank"], row.row.id, round(row.probability, 2)) for row in best.collect()]
     [(1, 3, 1.0), (2, 4, 0.94)]
     """
-    columns = Columns(order, key, existence, rules, streams)
+    columns = Columns(order, key, existence, exclusive, group)
     ranking = RankingQuery.asked(frame_of(df), queries, by, ascending, window, columns)
     ranked_by = semantics_of(semantics, probability, alpha, weights)
     config = ranking.config(ranked_by, plan, forget_after, rescale)
-    idle = config.window.timeout if isinstance(config.window, Range) else None
+    idle = config.window.idle_timeout_us if isinstance(config.window, Range) else None
     given = [window_input(ranking)]
     answers = run(Job("top_k", "top_k", name, given, config, ranking.answers(), idle_timeout=idle))
     if in_memory(ranking.frame):

@@ -22,8 +22,9 @@ def where(df: Any, condition: str, *, name: str | None = None) -> Any:
     probability. A comparison with NULL is not satisfied. Invalid rows are left out, whatever the
     condition keeps of them: rows whose probabilities are invalid, or where an attribute that the
     condition mentions is not finite, or NULL in all alternatives. The observed metrics
-    ``sfumato_where_N_input`` count rows and invalid rows (`invalid`), and ``sf.rejected`` of the
-    frame upstream gives them. A frame without alternatives is filtered as by ``DataFrame.where``.
+    ``sfumato_where_N_input`` count rows and invalid rows (`invalid`), and ``sf.split_invalid``
+    of the frame upstream finds them. A frame without alternatives is filtered as by
+    ``DataFrame.where``.
 
     Runs in the JVM, as a higher-order function. Source: A, section 3, filter f_c(U).
     Raises TypeError for a condition that is no text, ValueError for one that is not one expression

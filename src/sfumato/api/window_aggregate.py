@@ -30,7 +30,7 @@ def window_aggregate(
     distribution: int | None = None,
     existence: str | None = None,
     quantiles: Sequence[float] = (),
-    members: bool = False,
+    with_rows: bool = False,
     seed: int = 0,
     samples: int = 1000,
     forget_after: str | timedelta | float | None = None,
@@ -67,7 +67,7 @@ def window_aggregate(
         `existence`, where there is such a column.
     quantiles
         Shares; each result gets their quantiles as fields q05, q50, ...
-    members
+    with_rows
         Range only: return every row of each extent, with the extent's results, instead of one row
         per extent and key.
     seed, samples
@@ -123,7 +123,7 @@ def window_aggregate(
     [(1, 1, 20.0), (2, 2, 20.5), (3, 2, 22.0), (4, 2, 22.5)]
     """
     laws: dict[str, Any] = {"quantiles": quantiles, "seed": seed, "samples": samples}
-    laws |= {"members": members, "forget_after": forget_after, "name": name}
+    laws |= {"with_rows": with_rows, "forget_after": forget_after, "name": name}
     return aggregated(df, aggregates, window, order, key, existence, distribution, **laws)
 
 
@@ -136,7 +136,7 @@ def aggregated(
     existence: str | None,
     distribution: int | None,
     *,
-    members: bool = False,
+    with_rows: bool = False,
     name: str | None = None,
     **laws: Any,
 ) -> Any:
@@ -148,33 +148,33 @@ def aggregated(
     meant = order if isinstance(order, str) or len(order) != 1 else order[0]
     own = frame
     if isinstance(window, Range) and frame.is_uncertain_time(meant):
-        if members:
-            raise ValueError("`members` of extents have certain event times: `order` is uncertain")
+        if with_rows:
+            raise ValueError("`with_rows` needs certain event times, and `order` is uncertain")
         placed = window
         frame, order, window = own.by_extent(str(meant), window)
     uncertain = placed is not None
     asked = (wanted(aggregates), window, order, key, existence, distribution)
     query = WindowQuery(frame, *asked, by_extent=uncertain)
-    settings = query.settings(members, **laws)
+    settings = query.settings(with_rows, **laws)
     found = run(
         Job(
             "window_aggregate",
             "window",
             name,
-            [window_input(query, members, placed)],
+            [window_input(query, with_rows, placed)],
             settings,
             query.outputs(settings),
-            idle_timeout=query.window.timeout if isinstance(query.window, Range) else None,
+            idle_timeout=query.window.idle_timeout_us if isinstance(query.window, Range) else None,
             order=() if isinstance(query.window, Range) else query.orders,
         )
     )
     return found if placed is None else own.with_true_extents(found, placed)
 
 
-def window_input(query: WindowQuery, members: bool = False, placed: Range | None = None) -> Input:
+def window_input(query: WindowQuery, with_rows: bool = False, placed: Range | None = None) -> Input:
     """A frame as the operator of a window reads it; placed : the extents that are meant, where the
     rows are those of `by_extent`."""
     why = "" if placed is None else why_not_placed(extents_per_row(placed))
     about = {"values": query.expressions}
-    reading = query.reading(members, why)
+    reading = query.reading(with_rows, why)
     return Input(query.frame, reading, about, query.computed, bucket=query.scope)

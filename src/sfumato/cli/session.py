@@ -43,7 +43,7 @@ def session(
     page: bool = False,
     part: SparkPart = LOCAL,
 ) -> SparkSession:
-    """A Spark session with `sfumato.settings`, in UTC, quiet; a failed task is tried again.
+    """A Spark session with `sfumato.ops.settings`, in UTC, quiet; a failed task is tried again.
 
     cores : None: those this process may use
     short : the run takes a minute rather than an hour: start faster, peak lower

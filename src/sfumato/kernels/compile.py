@@ -152,7 +152,7 @@ class _KernelCache(_Cache):
         if not _compiled_here and compile_store.first_within_an_hour():
             logging.getLogger("sfumato").warning(
                 "sfumato compiles what this query needs for this machine, once: seconds, at most "
-                "some minutes. `sfumato warm-up`, or sf.warm_up(), does it ahead for all queries."
+                "some minutes. `sfumato warm-up`, or sf.ops.warm_up(), does it ahead for all."
             )
         _compiled_here.append(self._name)
         if data.lifted or data.library.has_dynamic_globals:

@@ -1,4 +1,4 @@
-"""`sf.watch`: a session's streaming queries on a page in the browser."""
+"""`sf.ops.watch`: a session's streaming queries on a page in the browser."""
 
 from __future__ import annotations
 
@@ -52,5 +52,5 @@ def watch(spark: SparkSession, port: int = 0) -> Watch:
     try:
         return Watch(spark, port)
     except ImportError as error:
-        why = f"sf.watch needs more packages: pip install 'sfumato[watch]' ({error})"
+        why = f"sf.ops.watch needs more packages: pip install 'sfumato[watch]' ({error})"
         raise ImportError(why) from error

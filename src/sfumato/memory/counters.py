@@ -32,7 +32,7 @@ def counters(table: Any) -> dict[str, dict[str, Any]]:
     >>> import pyarrow as pa
     >>> rows = pa.table({"made": [2, 1, 3], "arrival": [1, 2, 3]})
     >>> ordered = sf.reorder(rows, event_time="made", arrival="arrival", slack=0, name="intake")
-    >>> sf.counters(ordered)["sfumato_reorder_intake"]["late"]
+    >>> sf.ops.counters(ordered)["sfumato_reorder_intake"]["late"]
     1
     """
     found: dict[str, dict[str, Any]] = {}

@@ -40,7 +40,7 @@ def by_extent(frame: ArrowFrame, order: str, window: Range) -> tuple[pa.Table, s
     valid &= tuples.lengths <= most_placed(extents_per_row(window))
     valid[tuples.owner[~known]] = False
     row, extent, chosen, lengths = _spread(tuples, np.where(known, time, 0), valid, window)
-    last = pa.array(extent * window.every + window.every - 1, pa.int64(), mask=~valid[row])
+    last = pa.array(extent * window.slide_us + window.slide_us - 1, pa.int64(), mask=~valid[row])
     at = frame.free_name("__extent_time")
     flat = tuples.flat.take(pa.array(chosen))
     lists = pa.ListArray.from_arrays(pa.array(offsets_of(lengths), pa.int32()), flat)
@@ -59,8 +59,8 @@ def _spread(
     Alternatives are places among all of them, in their order. Invalid tuples keep all of theirs,
     in no extent.
     """
-    first = time // window.every  # extent i ends at (i + 1) * slide
-    count = np.where(valid[tuples.owner], (time + window.span) // window.every - first, 0)
+    first = time // window.slide_us  # extent i ends at (i + 1) * slide
+    count = np.where(valid[tuples.owner], (time + window.length_us) // window.slide_us - first, 0)
     place = np.repeat(np.arange(len(time)), count)
     number = np.arange(len(place)) - np.repeat(offsets_of(count)[:-1], count)
     row, extent = tuples.owner[place], first[place] + number
@@ -84,6 +84,6 @@ def true_extents(answers: pa.Table, window: Range) -> pa.Table:
     field = answers.schema.field(place)
     end = as_array(answers.column("window")).field("end")
     whole = end.cast(pa.int64()).to_numpy(zero_copy_only=False)
-    start = pa.array(whole - window.span, pa.int64()).cast(end.type)
+    start = pa.array(whole - window.length_us, pa.int64()).cast(end.type)
     both = pa.StructArray.from_arrays([start, end], fields=list(field.type))
     return answers.set_column(place, field, both)

@@ -20,32 +20,24 @@ from sfumato.tables.reading.validity import Reasons, add_of_rules, require_order
 Names = str | Sequence[str] | None
 
 
-def valid_rows(
+def split_rows(
     frame: ArrowFrame,
     attributes: Names,
     key: Names,
     order: Names,
     metric: str,
-    rules: str | None,
+    exclusive: str | None,
     strict: bool,
-) -> pa.Table:
-    """`checked` of a table. Raises ValueError for the first invalid row if `strict`."""
-    reasons = _reasons(frame, attributes, key, order, metric, rules)
-    if not reasons.invalid.any():
-        return frame.table
-    if strict:
-        first = reasons.column().drop_null()[0].as_py()
-        raise ValueError(f"invalid row: {first}")
-    return frame.table.filter(pa.array(~reasons.invalid))
-
-
-def invalid_rows(
-    frame: ArrowFrame, attributes: Names, key: Names, order: Names, metric: str, rules: str | None
-) -> pa.Table:
-    """`rejected` of a table."""
-    reasons = _reasons(frame, attributes, key, order, metric, rules)
+) -> tuple[pa.Table, pa.Table]:
+    """`split_invalid` of a table. Raises ValueError for the first invalid row if `strict`."""
+    reasons = _reasons(frame, attributes, key, order, metric, exclusive)
     with_reason = frame.table.append_column("reason", reasons.column())
-    return with_reason.filter(pa.array(reasons.invalid))
+    invalid = with_reason.filter(pa.array(reasons.invalid))
+    if not invalid.num_rows:
+        return frame.table, invalid
+    if strict:
+        raise ValueError(f"invalid row: {invalid['reason'][0].as_py()}")
+    return frame.table.filter(pa.array(~reasons.invalid)), invalid
 
 
 def split(frame: ArrowFrame, mark: str) -> tuple[pa.Table, pa.Table]:
@@ -55,7 +47,12 @@ def split(frame: ArrowFrame, mark: str) -> tuple[pa.Table, pa.Table]:
 
 
 def _reasons(
-    frame: ArrowFrame, attributes: Names, key: Names, order: Names, metric: str, rules: str | None
+    frame: ArrowFrame,
+    attributes: Names,
+    key: Names,
+    order: Names,
+    metric: str,
+    exclusive: str | None,
 ) -> Reasons:
     wanted = names("attributes", attributes)
     frame.require_tuples()
@@ -67,9 +64,9 @@ def _reasons(
         for name in frame.resolved(argument, given):
             column = as_array(frame.table.column(name))
             reasons.add(column.is_null().to_numpy(zero_copy_only=False), f"{argument} is NULL")
-    if rules is not None:
+    if exclusive is not None:
         require_order(order)
-        columns = [frame.one("rules", rules), *frame.resolved("key", key)]
+        columns = [frame.one("exclusive", exclusive), *frame.resolved("key", key)]
         named = zip(*(frame.table.column(name).to_pylist() for name in columns), strict=True)
         add_of_rules(
             reasons,

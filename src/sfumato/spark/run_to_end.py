@@ -27,7 +27,7 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
             writer = rows.writeStream.option("checkpointLocation", state)
             return writer.trigger(availableNow=True).start(path)
 
-        sf.run_to_end(spark, start)
+        sf.ops.run_to_end(spark, start)
 
     All rows are processed first. A second run then ends every operator of the query, upstream ones
     first, in one micro-batch: the sinks have what they would have of the same rows as a static

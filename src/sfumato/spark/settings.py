@@ -20,7 +20,7 @@ def settings(cores: int | None = None, *, local_disk: bool = False) -> dict[str,
     socket. The last one only counts before the session starts; the others can also be set on a
     running session with ``spark.conf.set``. The library's functions never change a setting.
 
-    >>> sf.settings(cores=4)["spark.sql.shuffle.partitions"]
+    >>> sf.ops.settings(cores=4)["spark.sql.shuffle.partitions"]
     '4'
     """
     chosen = {

@@ -205,7 +205,7 @@ def ranking() -> None:
     for name in SEMANTICS:
         semantics = Semantics(name, **options.get(name, {}))
         window = TopKWindow({"a": (1, 2), "b": (2, 3)}, length=5, semantics=semantics)
-        window.extend(np.arange(8), scores=scores, prob=prob, rules=pairs)
+        window.extend(np.arange(8), scores=scores, prob=prob, exclusive=pairs)
         window.advance(20)
     by_rows = TopKWindow({"a": (1, 2)}, rows=3, confidence=0.9)
     by_rows.extend(np.arange(8), scores=scores, prob=prob)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-import sfumato as sf
 from seeds import examples
+from sfumato import engine_free
 from sfumato.operators.ranking.schedule import Schedule
 from sfumato.operators.ranking.timetable import LONGEST, first_runs
 from sfumato.operators.state.snapshot import SnapshotError
@@ -83,13 +83,13 @@ def optimum_by_search(given_queries):
 
 def test_query_example_1_of_d():
     for plan in ("dp", "greedy"):
-        table = sf.timetable(EXAMPLE_1, plan)
+        table = engine_free.timetable(EXAMPLE_1, plan)
         assert (table.cost, table.cycle) == (Fraction(9, 4), 4)
         assert table.runs == ((2, 2), (4, 3))
 
 
 def test_the_six_queries_of_d_reduce_to_example_1():
-    table = sf.timetable(SIX)
+    table = engine_free.timetable(SIX)
     assert (table.ks, table.bounds) == ((3, 4, 5), (2, 3, 5))
     assert table.groups == ((0, 1), (2,), (3, 4, 5))
     assert table.runs == ((2, 2), (4, 3))
@@ -98,7 +98,7 @@ def test_the_six_queries_of_d_reduce_to_example_1():
 
 
 def test_what_the_six_queries_cost_without_all_of_the_sharing():
-    cost = {plan: sf.timetable(SIX, plan).cost for plan in ALL_PLANS}
+    cost = {plan: engine_free.timetable(SIX, plan).cost for plan in ALL_PLANS}
     assert cost["none"] == sum(Fraction(k, f) for k, f in SIX)
     assert cost["in"] == Fraction(3, 2) + Fraction(4, 3) + Fraction(5, 5) + Fraction(2, 7)
     assert cost["inco"] == Fraction(3, 2) + Fraction(4, 3) + Fraction(5, 5)
@@ -106,29 +106,29 @@ def test_what_the_six_queries_cost_without_all_of_the_sharing():
 
 def test_a_query_of_lower_or_equal_k_joins_a_more_frequent_one():
     for k in (2, 3):
-        table = sf.timetable([(3, 2), (k, 5)], "inco")
+        table = engine_free.timetable([(3, 2), (k, 5)], "inco")
         assert (table.groups, table.ks, table.bounds) == (((0, 1),), (3,), (2,))
-    assert sf.timetable([(3, 2), (4, 5)], "inco").groups == ((0,), (1,))
-    assert sf.timetable([(3, 2), (3, 5)], "in").groups == ((0,), (1,))
+    assert engine_free.timetable([(3, 2), (4, 5)], "inco").groups == ((0,), (1,))
+    assert engine_free.timetable([(3, 2), (3, 5)], "in").groups == ((0,), (1,))
 
 
 def test_query_example_2_of_d_with_its_erratum():
     # D says that greedy gives {(30, 1), (51, 3)}; its Algorithm 2 does not.
     for plan in ("dp", "greedy"):
-        table = sf.timetable(EXAMPLE_2, plan)
+        table = engine_free.timetable(EXAMPLE_2, plan)
         assert (table.cost, table.runs) == (Fraction(7, 60), ((30, 2), (60, 3)))
 
 
 def test_greedy_can_be_worse():
-    assert sf.timetable([(2, 1), (3, 2), (9, 3)], "dp").cost == Fraction(14, 3)
-    assert sf.timetable([(2, 1), (3, 2), (9, 3)], "dp").cycle == 3
-    assert sf.timetable([(2, 1), (3, 2), (9, 3)], "greedy").cost == Fraction(11, 2)
+    assert engine_free.timetable([(2, 1), (3, 2), (9, 3)], "dp").cost == Fraction(14, 3)
+    assert engine_free.timetable([(2, 1), (3, 2), (9, 3)], "dp").cycle == 3
+    assert engine_free.timetable([(2, 1), (3, 2), (9, 3)], "greedy").cost == Fraction(11, 2)
 
 
 def test_the_table_of_costs_of_d():
     """Tables 5 and 6: DPcost(2, 3) = 4 and DPcost(2, 4) = 7, seen through cycles of 4 and 5."""
-    assert sf.timetable([(3, 2), (4, 3), (100, 4)]).cost == Fraction(4 + 100, 4)
-    assert sf.timetable([(3, 2), (4, 3), (100, 5)]).cost == Fraction(7 + 100, 5)
+    assert engine_free.timetable([(3, 2), (4, 3), (100, 4)]).cost == Fraction(4 + 100, 4)
+    assert engine_free.timetable([(3, 2), (4, 3), (100, 5)]).cost == Fraction(7 + 100, 5)
 
 
 def test_names_of_the_paper_name_the_same_plans():
@@ -139,17 +139,17 @@ def test_names_of_the_paper_name_the_same_plans():
         ("DP", "dp"),
         ("GA", "greedy"),
     ):
-        assert sf.timetable(SIX, paper) == sf.timetable(SIX, ours)
+        assert engine_free.timetable(SIX, paper) == engine_free.timetable(SIX, ours)
 
 
 @given(queries, st.sampled_from(ALL_PLANS))
 def test_no_bound_is_missed_within_a_cycle_or_across_its_end(given_queries, plan):
-    check_bounds(sf.timetable(given_queries, plan))
+    check_bounds(engine_free.timetable(given_queries, plan))
 
 
 @given(queries, st.sampled_from(ALL_PLANS))
 def test_the_cost_is_that_of_the_runs(given_queries, plan):
-    table = sf.timetable(given_queries, plan)
+    table = engine_free.timetable(given_queries, plan)
     assume(table.cycle < 50_000)
     assert cost_by_replay(table) == table.cost
     assert all(0 < time <= table.cycle for time, _ in table.runs)
@@ -158,7 +158,7 @@ def test_the_cost_is_that_of_the_runs(given_queries, plan):
 @examples(150)
 @given(few)
 def test_dp_is_as_cheap_as_the_best_of_all_timetables(given_queries):
-    assert sf.timetable(given_queries).cost == optimum_by_search(tuple(given_queries))
+    assert engine_free.timetable(given_queries).cost == optimum_by_search(tuple(given_queries))
 
 
 def algorithm_1(f, k):
@@ -177,13 +177,15 @@ def algorithm_1(f, k):
 )
 def test_long_bounds_are_planned_as_by_the_dynamic_program_as_printed(bounds, costs):
     f, k = sorted(bounds), sorted(costs[: len(bounds)])
-    assert sf.timetable(list(zip(k, f, strict=True))).cost == algorithm_1(f, k)
+    assert engine_free.timetable(list(zip(k, f, strict=True))).cost == algorithm_1(f, k)
 
 
 @examples(400)
 @given(queries)
 def test_more_sharing_never_costs_more_and_greedy_at_most_twice_the_optimum(given_queries):
-    dp, greedy, inco, in_, none = (sf.timetable(given_queries, plan).cost for plan in ALL_PLANS)
+    dp, greedy, inco, in_, none = (
+        engine_free.timetable(given_queries, plan).cost for plan in ALL_PLANS
+    )
     assert dp <= inco <= in_ <= none
     assert dp <= greedy <= 2 * dp
 
@@ -195,7 +197,7 @@ def ratio_of_ns_to_dp(x, rng, families="uu", most=5, mean=(5, 2)):
     k = rng.integers(2, most + 1, x) if families[1] == "u" else np.rint(rng.normal(*mean, x))
     pairs = zip(k.clip(1).astype(int).tolist(), f.clip(1).astype(int).tolist(), strict=True)
     some = list(pairs)
-    return float(sf.timetable(some, "none").cost / sf.timetable(some).cost)
+    return float(engine_free.timetable(some, "none").cost / engine_free.timetable(some).cost)
 
 
 @pytest.mark.parametrize("x", [60, 80, 100])
@@ -223,8 +225,8 @@ def test_the_same_holds_over_the_four_families_with_k_to_100(x):
 
 @given(queries, st.integers(1, 10**9))
 def test_the_unit_of_time_does_not_matter(given_queries, unit):
-    table = sf.timetable(given_queries)
-    scaled = sf.timetable([(k, every * unit) for k, every in given_queries])
+    table = engine_free.timetable(given_queries)
+    scaled = engine_free.timetable([(k, every * unit) for k, every in given_queries])
     assert scaled.runs == tuple((time * unit, group) for time, group in table.runs)
     assert scaled.cost * unit == table.cost
 
@@ -235,7 +237,7 @@ def test_the_unit_of_time_does_not_matter(given_queries, unit):
     st.sampled_from(["dp", "greedy"]),
 )
 def test_bounds_of_any_size_hold_at_a_cost_near_the_optimum(given_queries, plan):
-    table = sf.timetable(given_queries, plan)
+    table = engine_free.timetable(given_queries, plan)
     assert table.cycle <= LONGEST * max(f for _, f in given_queries)
     answered = dict.fromkeys(range(len(given_queries)), 0)
     for time, group in first_runs(table, 3_000):
@@ -248,14 +250,14 @@ def test_bounds_of_any_size_hold_at_a_cost_near_the_optimum(given_queries, plan)
 
 def test_rounding_of_long_bounds_costs_little():
     minute, day = 60_000_000, 86_400_000_000
-    table = sf.timetable([(10, minute + 1), (100, day)])
+    table = engine_free.timetable([(10, minute + 1), (100, day)])
     exact = Fraction(10, minute) + Fraction(90, day)
     assert 1 <= table.cost / exact < 1.02
 
 
 @given(queries, st.sampled_from(ALL_PLANS), st.integers(0, 500), st.integers(0, 200))
 def test_runs_after_an_instant_are_those_of_the_cycles(given_queries, plan, instant, span):
-    table = sf.timetable(given_queries, plan)
+    table = engine_free.timetable(given_queries, plan)
     whole = [run for run in table.until(0, instant + span) if run[0] > instant]
     assert list(table.until(instant, instant + span)) == whole
     last = table.last_before(instant, instant + span)
@@ -263,7 +265,7 @@ def test_runs_after_an_instant_are_those_of_the_cycles(given_queries, plan, inst
 
 
 def test_a_cycle_too_long_to_list_is_taken_in_pieces():
-    table = sf.timetable([(1, 10_007), (1, 10_009), (1, 10_037)], "none")
+    table = engine_free.timetable([(1, 10_007), (1, 10_009), (1, 10_037)], "none")
     with pytest.raises(ValueError, match="too many runs to list"):
         table.runs  # noqa: B018
     assert first_runs(table, 2) == [(10_007, 1), (10_009, 2)]
@@ -282,16 +284,16 @@ def test_a_cycle_too_long_to_list_is_taken_in_pieces():
 )
 def test_wrong_queries_are_refused(wrong, words):
     with pytest.raises(ValueError, match=words):
-        sf.timetable(wrong)
+        engine_free.timetable(wrong)
 
 
 def test_an_unknown_plan_is_refused():
     with pytest.raises(ValueError, match='`plan` must be "dp", "greedy" or "none"; got \'best\''):
-        sf.timetable(SIX, "best")
+        engine_free.timetable(SIX, "best")
     with pytest.raises(ValueError, match="`plan` must be"):
         Schedule({}, 0, "best")
     with pytest.raises(TypeError, match=r"`queries` must be a list of pairs .*; got 3"):
-        sf.timetable(3)
+        engine_free.timetable(3)
 
 
 class Watch:
@@ -432,4 +434,4 @@ def test_errors_of_a_schedule():
 def test_all_pairs_of_two_queries_are_optimal():
     for k1, f1, k2, f2 in product((1, 3), (2, 5), (2, 7), (3, 6)):
         some = ((k1, f1), (k2, f2))
-        assert sf.timetable(some).cost == optimum_by_search(some)
+        assert engine_free.timetable(some).cost == optimum_by_search(some)

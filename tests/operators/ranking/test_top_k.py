@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import sfumato as sf
 from seeds import examples
+from sfumato import engine_free
 from sfumato.kernels.ranking.best_of_columns import best_of_columns
 from sfumato.operators.ranking.top_k import pk_topk, prfe, rank_probabilities
 from worlds import worlds
@@ -51,7 +51,7 @@ class Case:
         return {
             "scores": self.scores,
             "prob": prob,
-            "rules": self.rule,
+            "exclusive": self.rule,
             "tuples": self.owners,
             "ascending": not self.descending,
         }
@@ -93,9 +93,9 @@ def ranks_by_worlds(case):
 
 
 def test_the_tables_of_d_with_their_erratum():
-    both = sf.top_k_probabilities(SPEED, CHANCE, RULES, k=[2, 3])
+    both = engine_free.top_k_probabilities(SPEED, CHANCE, RULES, k=[2, 3])
     close(both, np.transpose([TOP_2, TOP_3]))
-    close(sf.top_k_probabilities(SPEED, CHANCE, RULES, k=2), TOP_2)
+    close(engine_free.top_k_probabilities(SPEED, CHANCE, RULES, k=2), TOP_2)
     assert sorted(pk_topk(SPEED, CHANCE, RULES, k=3).indices + 1) == [3, 4, 5]  # Q1 of D
     assert sorted(pk_topk(SPEED, CHANCE, RULES, k=2).indices + 1) == [2, 5]  # Q2 of D
 
@@ -106,12 +106,12 @@ def test_top_k_probabilities_are_those_of_the_possible_worlds(case, data):
     ks = data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=10))
     law, _ = ranks_by_worlds(case)
     exact = [[sum(row[:k]) for k in ks] for row in law]
-    got = sf.top_k_probabilities(**case.arguments(), k=ks)
+    got = engine_free.top_k_probabilities(**case.arguments(), k=ks)
     assert got.shape == (case.tuples, len(ks))
     if case.tuples:
         close(got, exact)
     for column, k in enumerate(ks):
-        close(sf.top_k_probabilities(**case.arguments(), k=k), got[:, column])
+        close(engine_free.top_k_probabilities(**case.arguments(), k=k), got[:, column])
 
 
 @examples(300)
@@ -122,13 +122,13 @@ def test_every_ranking_is_that_of_the_possible_worlds(case, k):
     if case.tuples:
         padded = [(row + [Fraction(0)] * k)[:k] for row in law]
         close(rank_probabilities(**got, k=k), padded)
-        close(sf.expected_ranks(**got), mean)
+        close(engine_free.expected_ranks(**got), mean)
         omega = [Fraction(3, 2), Fraction(-1), Fraction(0), Fraction(7)][:k]
         weighed = [sum(w * p for w, p in zip(omega, row, strict=False)) for row in law]
-        close(sf.prf(**got, weights=[float(w) for w in omega]), weighed)
+        close(engine_free.prf(**got, weights=[float(w) for w in omega]), weighed)
         powers = [sum(Fraction(3, 10) ** (j + 1) * p for j, p in enumerate(row)) for row in law]
         close(prfe(**got, alpha=0.3), powers)
-    ranks = sf.u_kranks(**got, k=k)
+    ranks = engine_free.u_kranks(**got, k=k)
     for j in range(k):
         best = max((row[j] if j < len(row) else 0 for row in law), default=0)
         close(ranks.probability[j], best)
@@ -141,12 +141,12 @@ def test_every_ranking_is_that_of_the_possible_worlds(case, k):
 @given(cases(), st.integers(1, 8))
 def test_the_likeliest_tuples_are_sorted_by_their_probability(case, k):
     got = case.arguments()
-    values = sf.top_k_probabilities(**got, k=k)
+    values = engine_free.top_k_probabilities(**got, k=k)
     best = pk_topk(**got, k=k)
     assert best.indices.size == min(k, case.tuples)
     close(best.probability, np.sort(values)[::-1][:k])
     np.testing.assert_array_equal(values[best.indices], best.probability)
-    enough = sf.pt_k(**got, k=k, threshold=0.25)
+    enough = engine_free.pt_k(**got, k=k, threshold=0.25)
     assert set(enough.indices) == set(np.flatnonzero(values >= 0.25))
     assert (np.diff(enough.probability) <= 1e-12).all()  # equal but for rounding: a tie
 
@@ -160,7 +160,7 @@ def test_u_topk_is_the_most_probable_vector_of_the_possible_worlds(case, k, full
             vectors[tuple(world[:k])] += chance
     got = case.arguments()
     del got["tuples"]
-    answer = sf.u_topk(**got, k=k, full=full)
+    answer = engine_free.u_topk(**got, k=k, full=full)
     if not vectors:
         assert (answer.indices.size, answer.probability) == (0, 0.0)
         return
@@ -218,9 +218,9 @@ def test_thousands_of_items_agree_with_the_plain_recursion(kind, n, k):
     positions = positions[positions < n]
     expected = plain(prob, rule, k, positions)
     scores = -np.arange(n, dtype=float)
-    one = sf.top_k_probabilities(scores, prob, rule, k=k)
-    some = sf.top_k_probabilities(scores, prob, rule, k=list(range(k, 0, -max(k // 9, 1))))
-    by_rank = sf.prf(scores, prob, rule, weights=np.ones(k))
+    one = engine_free.top_k_probabilities(scores, prob, rule, k=k)
+    some = engine_free.top_k_probabilities(scores, prob, rule, k=list(range(k, 0, -max(k // 9, 1))))
+    by_rank = engine_free.prf(scores, prob, rule, weights=np.ones(k))
     for got in (one, some[:, 0], by_rank):
         close(got[positions], expected)
 
@@ -229,14 +229,14 @@ def test_the_order_of_input_does_not_matter_without_ties():
     prob, rule = many(5000, 3, "pairs")
     shuffled = np.random.default_rng(4).permutation(5000)
     scores = -np.arange(5000.0)
-    expected = sf.top_k_probabilities(scores, prob, rule, k=50)
-    got = sf.top_k_probabilities(scores[shuffled], prob[shuffled], rule[shuffled], k=50)
+    expected = engine_free.top_k_probabilities(scores, prob, rule, k=50)
+    got = engine_free.top_k_probabilities(scores[shuffled], prob[shuffled], rule[shuffled], k=50)
     np.testing.assert_array_equal(got, expected[shuffled])
 
 
 def test_items_that_cannot_matter_are_not_needed_but_tie_with_others_in_order():
     scores = np.repeat([3.0, 2.0, 1.0], 2000)  # 2,000 ties: only the first ones can be in the top
-    got = sf.top_k_probabilities(scores, np.full(6000, 0.5), k=10)
+    got = engine_free.top_k_probabilities(scores, np.full(6000, 0.5), k=10)
     expected = plain(np.full(6000, 0.5), np.arange(6000), 10, range(60))
     close(got[:60], expected)
     assert got[1000:].max() == 0.0
@@ -244,13 +244,13 @@ def test_items_that_cannot_matter_are_not_needed_but_tie_with_others_in_order():
 
 def test_probable_items_at_the_end_of_improbable_ones_are_found():
     prob = np.r_[np.full(9000, 1e-6), np.full(1000, 1.0)]  # the mean misleads about the front
-    got = sf.top_k_probabilities(-np.arange(10_000.0), prob, k=3)
+    got = engine_free.top_k_probabilities(-np.arange(10_000.0), prob, k=3)
     close(got[9000:9003], plain(prob, np.arange(10_000), 3, [9000, 9001, 9002]))
     assert got[9003] == 0.0
 
 
 def test_equal_scores_rank_in_order_of_arrival():
-    close(sf.top_k_probabilities([1, 1, 1], [0.5, 0.5, 0.5], k=1), [0.5, 0.25, 0.125])
+    close(engine_free.top_k_probabilities([1, 1, 1], [0.5, 0.5, 0.5], k=1), [0.5, 0.25, 0.125])
     assert pk_topk([1, 1, 1], [1, 1, 1], k=2).indices.tolist() == [0, 1]
 
 
@@ -269,36 +269,43 @@ def test_the_best_of_every_column_are_in_order_and_ties_in_order_of_place(rows, 
 
 def test_ascending_ranks_the_least_score_first():
     close(
-        sf.top_k_probabilities([1, 2, 3], [0.5, 0.5, 0.5], k=1, ascending=True), [0.5, 0.25, 0.125]
+        engine_free.top_k_probabilities([1, 2, 3], [0.5, 0.5, 0.5], k=1, ascending=True),
+        [0.5, 0.25, 0.125],
     )
 
 
 def test_k_beyond_all_tuples_gives_existence():
-    close(sf.top_k_probabilities(SPEED, CHANCE, RULES, k=99), CHANCE)
+    close(engine_free.top_k_probabilities(SPEED, CHANCE, RULES, k=99), CHANCE)
     assert pk_topk(SPEED, CHANCE, RULES, k=99).indices.size == 6
 
 
 def test_nothing_to_rank():
-    assert sf.top_k_probabilities([], [], k=3).shape == (0,)
-    assert sf.top_k_probabilities([], [], [], k=[1, 2]).shape == (0, 2)
-    assert sf.expected_ranks([], []).shape == sf.prf([], [], weights=[1.0]).shape == (0,)
-    assert sf.u_topk([], [], k=2).indices.size == 0
-    assert sf.u_topk([], [], k=2).probability == 1.0  # the only world is empty, and so is its top
-    assert sf.u_kranks([], [], k=2).indices.tolist() == [-1, -1]
+    assert engine_free.top_k_probabilities([], [], k=3).shape == (0,)
+    assert engine_free.top_k_probabilities([], [], [], k=[1, 2]).shape == (0, 2)
+    assert (
+        engine_free.expected_ranks([], []).shape
+        == engine_free.prf([], [], weights=[1.0]).shape
+        == (0,)
+    )
+    assert engine_free.u_topk([], [], k=2).indices.size == 0
+    assert (
+        engine_free.u_topk([], [], k=2).probability == 1.0
+    )  # the only world is empty, and so is its top
+    assert engine_free.u_kranks([], [], k=2).indices.tolist() == [-1, -1]
     assert pk_topk([], [], k=2).indices.size == 0
-    assert sf.pt_k([], [], k=2, threshold=0.5).indices.size == 0
+    assert engine_free.pt_k([], [], k=2, threshold=0.5).indices.size == 0
 
 
 def test_a_rule_of_mass_one_up_to_rounding_is_certain():
     tenths = [0.1] * 9 + [0.1 + 5e-10]
-    got = sf.top_k_probabilities(-np.arange(11.0), [*tenths, 1.0], [7] * 10 + [-1], k=1)
+    got = engine_free.top_k_probabilities(-np.arange(11.0), [*tenths, 1.0], [7] * 10 + [-1], k=1)
     assert got[10] == 0.0
-    vector = sf.u_topk(-np.arange(11.0), [*tenths, 1.0], [7] * 10 + [-1], k=2)
+    vector = engine_free.u_topk(-np.arange(11.0), [*tenths, 1.0], [7] * 10 + [-1], k=2)
     assert vector.indices.tolist() == [9, 10]
 
 
 def test_a_vector_too_improbable_for_a_float_keeps_its_logarithm():
-    answer = sf.u_topk(-np.arange(5000.0), np.full(5000, 0.4), k=1500)
+    answer = engine_free.u_topk(-np.arange(5000.0), np.full(5000, 0.4), k=1500)
     assert answer.probability == 0.0
     assert -4000 < answer.log_probability < -1000
 
@@ -308,8 +315,8 @@ def test_inputs_stay_as_they_are():
     copies = [array.copy() for array in arrays]
     for array in arrays:
         array.flags.writeable = False
-    sf.top_k_probabilities(*arrays, k=2)
-    sf.u_topk(*arrays, k=2)
+    engine_free.top_k_probabilities(*arrays, k=2)
+    engine_free.u_topk(*arrays, k=2)
     for array, copy in zip(arrays, copies, strict=True):
         np.testing.assert_array_equal(array, copy)
 
@@ -324,14 +331,14 @@ def test_inputs_stay_as_they_are():
         ({"prob": [[0.5]]}, "`prob` must have one dimension"),
         ({"scores": [1, 2, float("inf")]}, "`scores` must be finite; got inf at index 2"),
         ({"scores": ["a", "b", "c"]}, "`scores` must be an array of numbers"),
-        ({"rules": [4, 4, 4]}, "rule 4 exclude each other"),
-        ({"rules": [10**15, 10**15, 10**15]}, "rule 1000000000000000 exclude each other"),
-        ({"rules": [0.5, 1.0, 2.0]}, "`rules` must be whole numbers"),
-        ({"rules": [1]}, "`rules` must have 3 entries"),
+        ({"exclusive": [4, 4, 4]}, "rule 4 exclude each other"),
+        ({"exclusive": [10**15, 10**15, 10**15]}, "rule 1000000000000000 exclude each other"),
+        ({"exclusive": [0.5, 1.0, 2.0]}, "`exclusive` must be whole numbers"),
+        ({"exclusive": [1]}, "`exclusive` must have 3 entries"),
         ({"tuples": [0, 0, 0]}, "tuple 0 exclude each other"),
         ({"tuples": [0, 2, 2]}, "without gaps"),
         ({"tuples": [0, -1, 1]}, "without gaps"),
-        ({"tuples": [0, 0, 1], "rules": [3, 4, 3]}, "tuple 0 has alternatives in different"),
+        ({"tuples": [0, 0, 1], "exclusive": [3, 4, 3]}, "tuple 0 has alternatives in different"),
         ({"k": 0}, "`k` must be a whole number of tuples"),
         ({"k": 2.5}, "`k` must be a whole number of tuples"),
         ({"k": True}, "`k` must be a whole number of tuples"),
@@ -341,22 +348,24 @@ def test_inputs_stay_as_they_are():
 def test_errors_name_the_argument_and_what_came(change, words):
     arguments = {"scores": [3, 2, 1], "prob": [0.4, 0.6, 0.5], "k": 2, **change}
     with pytest.raises(ValueError, match=words):
-        sf.top_k_probabilities(**arguments)
+        engine_free.top_k_probabilities(**arguments)
 
 
 def test_errors_of_the_other_rankings():
     with pytest.raises(ValueError, match="`probability` must be a number in"):
-        sf.pt_k([1], [1], k=1, threshold=0)
+        engine_free.pt_k([1], [1], k=1, threshold=0)
     with pytest.raises(ValueError, match="give `probability`, the least Pr_k of PT-k, once"):
-        sf.pt_k([1], [1], k=1, threshold=0.5, probability=0.5)
-    both = [sf.pt_k([2, 1], [0.6, 0.6], k=1, **{n: 0.5}) for n in ("probability", "threshold")]
+        engine_free.pt_k([1], [1], k=1, threshold=0.5, probability=0.5)
+    both = [
+        engine_free.pt_k([2, 1], [0.6, 0.6], k=1, **{n: 0.5}) for n in ("probability", "threshold")
+    ]
     assert both[0].indices.tolist() == both[1].indices.tolist() == [0]
     with pytest.raises(ValueError, match="`alpha` must be a number in"):
         prfe([1], [1], alpha=1.5)
     with pytest.raises(ValueError, match="`weights` must be a list of finite numbers"):
-        sf.prf([1], [1], weights=[])
+        engine_free.prf([1], [1], weights=[])
     with pytest.raises(ValueError, match="`k` must be"):
-        sf.u_topk([1], [1], k=-1)
+        engine_free.u_topk([1], [1], k=-1)
 
 
 @pytest.mark.parametrize(
@@ -370,7 +379,7 @@ def test_probabilities_of_thousands_are_those_of_the_plain_recursion(n, k, most)
     for i in np.argsort(-scores):
         exact[i] = prob[i] * above.sum()
         above = above * (1 - prob[i]) + np.concatenate([[0.0], above[:-1]]) * prob[i]
-    close(sf.top_k_probabilities(scores, np.minimum(prob, 1.0), k=k), exact)
+    close(engine_free.top_k_probabilities(scores, np.minimum(prob, 1.0), k=k), exact)
     some = [1, k + 1, 2 * k]
-    several = sf.top_k_probabilities(scores, np.minimum(prob, 1.0), k=[k, *some])
+    several = engine_free.top_k_probabilities(scores, np.minimum(prob, 1.0), k=[k, *some])
     close(several[:, 0], exact)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import sfumato as sf
 from seeds import examples
+from sfumato import engine_free
 from sfumato.operators.ranking.ranked_items import RuleMassError
 from sfumato.operators.ranking.ranked_windows import MOST_ITEMS
 from sfumato.operators.ranking.schedule import Schedule
@@ -48,8 +48,8 @@ def extend(window, tuples):
         scores=np.concatenate([[], *(scores for _, scores, *_ in tuples)]),
         prob=np.concatenate([[], *(prob for _, _, prob, *_ in tuples)]),
         offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        rules=np.array([rule for *_, rule, _ in tuples], dtype=np.int64),
-        streams=np.array([number for *_, number in tuples], dtype=np.int64),
+        exclusive=np.array([rule for *_, rule, _ in tuples], dtype=np.int64),
+        group=np.array([number for *_, number in tuples], dtype=np.int64),
     )
 
 
@@ -86,7 +86,7 @@ def answer(name, k, time, answered, tuples, inside):
     owner = [place for place, j in enumerate(inside) for _ in tuples[j][1]]
     rules = [tuples[inside[place]][3] for place in owner]
     owner, rules = np.array(owner, dtype=np.int64), np.array(rules, dtype=np.int64)
-    found = sf.pk_topk(scores, prob, rules, tuples=owner, k=k)
+    found = engine_free.pk_topk(scores, prob, rules, tuples=owner, k=k)
     rows = []
     for rank, (place, chance) in enumerate(zip(*found, strict=True), start=1):
         _, own, weights, *_ = tuples[inside[place]]
@@ -214,7 +214,7 @@ def test_which_windows_are_ranked_together(case):
     prob = np.full(n, 0.9 if case == "a rule too full" else 0.2)
     time = np.arange(n) // n
     rules = np.zeros(n, np.int64) if case == "a rule too full" else None
-    window.extend(time, scores=np.arange(n), prob=prob, rules=rules)
+    window.extend(time, scores=np.arange(n), prob=prob, exclusive=rules)
     end = 10**12 if case == "a long gap" else 10
     probed = TopKWindow.restore(window.snapshot())
     of = arrived([probed], HeldTuples.none(), np.array([0]), np.array([end]))
@@ -278,7 +278,9 @@ def test_only_one_window_is_kept():
 
 def test_a_tuple_that_overfills_its_rule_is_left_out_and_named():
     window = TopKWindow({"q": (2, 10)}, length=100)
-    answers = window.extend([0, 1, 2, 3], scores=[4, 3, 2, 1], prob=[0.6] * 4, rules=[7, 7, 7, -1])
+    answers = window.extend(
+        [0, 1, 2, 3], scores=[4, 3, 2, 1], prob=[0.6] * 4, exclusive=[7, 7, 7, -1]
+    )
     assert answers.rejected.size == 0
     answers = window.advance(20)
     assert answers.rejected.tolist() == [1, 2]  # once, though two instants passed
@@ -294,7 +296,7 @@ def test_tuples_left_out_count_among_the_newest_rows_in_any_calls():
         for some in calls:
             prob = np.full(len(some), 0.6)
             answers = window.extend(
-                time[some], scores=6.0 - time[some], prob=prob, rules=rules[some]
+                time[some], scores=6.0 - time[some], prob=prob, exclusive=rules[some]
             )
             rows += answers.row.tolist()
             rejected += answers.rejected.tolist()
@@ -308,26 +310,26 @@ def test_tuples_left_out_count_among_the_newest_rows_in_any_calls():
 def test_strict_windows_raise_where_a_rule_is_overfull():
     window = TopKWindow({"q": (2, 10)}, length=100, strict=True)
     with pytest.raises(RuleMassError, match="rule 7 exclude each other"):
-        window.extend([0, 1, 20], scores=[4, 3, 2], prob=[0.6] * 3, rules=[7, 7, -1])
+        window.extend([0, 1, 20], scores=[4, 3, 2], prob=[0.6] * 3, exclusive=[7, 7, -1])
 
 
 def test_members_of_a_rule_that_never_meet_do_not_overfill_it():
     window = TopKWindow({"q": (2, 10)}, length=10)
-    answers = window.extend([0, 10, 20], scores=[1, 1, 1], prob=[0.9] * 3, rules=[7, 7, 7])
+    answers = window.extend([0, 10, 20], scores=[1, 1, 1], prob=[0.9] * 3, exclusive=[7, 7, 7])
     assert answers.row.tolist() == [0, 1]
     assert window.rejected == 0
 
 
 def test_streams_are_ranked_by_the_sum_over_their_tuples():
     scores, prob, streams = [9, 8, 7, 6, 5], [0.5, 0.5, 0.5, 0.5, 1.0], [2, 0, 2, 1, 0]
-    single = sf.top_k_probabilities(scores, prob, k=2)
+    single = engine_free.top_k_probabilities(scores, prob, k=2)
     sums = [single[1] + single[4], single[3], single[0] + single[2]]
-    best = sf.top_k_streams(scores, prob, streams, k=2)
+    best = engine_free.top_k_streams(scores, prob, streams, k=2)
     assert best.indices.tolist() == [2, 0]
     np.testing.assert_allclose(best.probability, [sums[2], sums[0]], atol=1e-12)
 
     window = TopKWindow({"q": (2, 10)}, length=10, streams=True)
-    window.extend(np.arange(5), scores=scores, prob=prob, streams=streams)
+    window.extend(np.arange(5), scores=scores, prob=prob, group=streams)
     answers = window.advance(10)
     assert answers.stream.tolist() == [2, 0]
     assert answers.row.tolist() == [0, int(np.argmax([0, single[1], 0, 0, single[4]]))]
@@ -367,13 +369,13 @@ def test_semantics_over_a_window_are_the_functions_over_arrays():
         window.extend(np.arange(5), scores=scores, prob=prob)
         return window.advance(10)
 
-    expected = sf.expected_ranks(scores, prob)
+    expected = engine_free.expected_ranks(scores, prob)
     assert rows("expected_rank").row.tolist() == np.argsort(expected, kind="stable")[:3].tolist()
-    vector = sf.u_topk(scores, prob, k=3)
+    vector = engine_free.u_topk(scores, prob, k=3)
     assert rows("u_topk").row.tolist() == vector.indices.tolist()
     assert rows("u_topk").probability.tolist() == [vector.probability] * 3
-    assert rows("u_kranks").row.tolist() == sf.u_kranks(scores, prob, k=3).indices.tolist()
-    enough = sf.pt_k(scores, prob, k=3, probability=0.5)
+    assert rows("u_kranks").row.tolist() == engine_free.u_kranks(scores, prob, k=3).indices.tolist()
+    enough = engine_free.pt_k(scores, prob, k=3, probability=0.5)
     assert rows(Semantics("pt_k", probability=0.5)).row.tolist() == enough.indices.tolist()
 
 
@@ -400,12 +402,12 @@ def test_icebergs_agree_with_every_window_from_scratch(data_folder):
     rules[pairs + 1] = rules[pairs]
     day = 86_400_000_000
     window = TopKWindow({"top 5": (5, day), "top 20": (20, 7 * day)}, length=30 * day)
-    answers = window.extend(time, scores=south, prob=prob, rules=rules)
+    answers = window.extend(time, scores=south, prob=prob, exclusive=rules)
     assert answers.time.size > 100
     for instant in np.unique(answers.time)[::9]:
         inside = np.flatnonzero((time >= instant - 30 * day) & (time < instant))
         here = (answers.time == instant) & (answers.k == 5)
-        best = sf.pk_topk(south[inside], prob[inside], rules[inside], k=5)
+        best = engine_free.pk_topk(south[inside], prob[inside], rules[inside], k=5)
         np.testing.assert_array_equal(answers.row[here], inside[best.indices])
         np.testing.assert_array_equal(answers.probability[here], best.probability)
 
@@ -420,7 +422,7 @@ def test_icebergs_agree_with_every_window_from_scratch(data_folder):
         ({"prob": [0.5, 0.5]}, "`prob` must be as long"),
         ({"offsets": [0, 2]}, "`offsets` must rise from 0"),
         ({"offsets": [0, 2], "scores": [1, 2], "prob": [0.6, 0.6]}, "alternatives of a tuple"),
-        ({"rules": [1, 2]}, "`rules` must"),
+        ({"exclusive": [1, 2]}, "`exclusive` must"),
     ],
 )
 def test_wrong_arrivals_are_refused_and_nothing_is_taken(change, words):
@@ -449,10 +451,10 @@ def test_wrong_settings_are_refused():
     with pytest.raises(ValueError, match="streams are ranked by"):
         TopKWindow(QUERIES, length=1, semantics="u_topk", streams=True)
     window = TopKWindow(QUERIES, length=1, streams=True)
-    with pytest.raises(ValueError, match="`streams` must say"):
+    with pytest.raises(ValueError, match="`group` must say"):
         window.extend([1], scores=[1.0], prob=[1.0])
-    with pytest.raises(ValueError, match="`streams` must be 1 whole numbers"):
-        sf.top_k_streams([1], [1], [0.5], k=1)
+    with pytest.raises(ValueError, match="`group` must be 1 whole numbers"):
+        engine_free.top_k_streams([1], [1], [0.5], k=1)
     with pytest.raises(SnapshotError):
         TopKWindow.restore(Schedule(QUERIES, 0).snapshot())
     window = TopKWindow({}, length=10)

@@ -35,7 +35,7 @@ def random_tuples(rng, rules):
         tuples += members
     owner, score, prob, rule = zip(*items, strict=True)
     arguments = {"scores": score, "prob": prob, "tuples": owner}
-    return groups, arguments | ({"rules": rule} if rules else {})
+    return groups, arguments | ({"exclusive": rule} if rules else {})
 
 
 def vectors_of(groups, k, full, sign=-1):
@@ -61,7 +61,7 @@ def test_u_topk_of_tuples_is_the_most_probable_sequence_of_tuples_of_the_worlds(
     for k in (1, 2, 3, 6):
         for full in (False, True):
             exact = vectors_of(groups, k, full)
-            answer = sf.u_topk(**arguments, k=k, full=full)
+            answer = sf.engine_free.u_topk(**arguments, k=k, full=full)
             if not exact:
                 assert (answer.indices.size, answer.probability) == (0, 0.0)
                 continue
@@ -69,7 +69,7 @@ def test_u_topk_of_tuples_is_the_most_probable_sequence_of_tuples_of_the_worlds(
             got = exact[tuple(answer.indices.tolist())]
             assert float(got) == pytest.approx(answer.probability, abs=1e-12)
             assert np.exp(answer.log_probability) == pytest.approx(answer.probability)
-    least = sf.u_topk(**arguments, k=2, ascending=True)
+    least = sf.engine_free.u_topk(**arguments, k=2, ascending=True)
     exact = vectors_of(groups, 2, False, sign=1)
     assert least.probability == pytest.approx(float(max(exact.values())), abs=1e-12)
 
@@ -84,7 +84,7 @@ def test_u_topk_does_not_depend_on_how_many_alternatives_stand_for_a_value(n):
         for tuples in (base, split):
             owner = np.repeat(np.arange(3), [len(t) for t in tuples])
             prob, score = zip(*(pair for t in tuples for pair in t), strict=True)
-            answers.append(sf.u_topk(score, prob, tuples=owner, k=k))
+            answers.append(sf.engine_free.u_topk(score, prob, tuples=owner, k=k))
         assert answers[0].indices.tolist() == answers[1].indices.tolist()
         assert answers[0].probability == pytest.approx(answers[1].probability, abs=1e-12)
 
@@ -104,7 +104,7 @@ def test_a_search_that_finds_no_vector_says_what_to_write():
     rng = np.random.default_rng(0)
     owner = np.repeat(np.arange(40), 10)
     with pytest.raises(TooManyVectorsError, match='Write semantics="pk_topk" or "u_kranks"'):
-        sf.u_topk(rng.normal(size=400), np.full(400, 0.1), tuples=owner, k=12)
+        sf.engine_free.u_topk(rng.normal(size=400), np.full(400, 0.1), tuples=owner, k=12)
 
 
 ALL = [

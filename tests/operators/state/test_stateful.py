@@ -190,7 +190,7 @@ def test_a_config_goes_through_json_and_back():
 def test_a_duration_goes_through_json_as_text():
     config = Range(timedelta(minutes=5), slide=timedelta(seconds=1))
     again = from_json(Range, json.loads(json.dumps(as_json(config))))
-    assert (again.span, again.every) == (config.span, config.every)
+    assert (again.length_us, again.slide_us) == (config.length_us, config.slide_us)
 
 
 def test_fingerprints_say_what_differs_and_leave_out_what_may_change():

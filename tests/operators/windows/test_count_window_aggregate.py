@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from seeds import seeds
-from sfumato import UncertainWindow
+from sfumato.engine_free import UncertainWindow
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate

@@ -94,7 +94,7 @@ def test_tables_of_two_controllers_are_refused_and_of_one_that_forgets_counted(o
     with pytest.raises(ValueError, match=r"sf\.reorder\(a\.union\(b\), \.\.\., source="):
         ask(two_controllers())
     # A key that begins anew may bring older rows: that is no error of the query.
-    counted = sf.counters(ask(two_controllers(key="device", forget_after=10**6)))
+    counted = sf.ops.counters(ask(two_controllers(key="device", forget_after=10**6)))
     assert sum(counts.get("out_of_order", 0) for counts in counted.values()) > 0
 
 
@@ -120,4 +120,4 @@ def test_a_ranking_of_the_newest_rows_leaves_late_rows_out():
     asked = {"by": "x", "window": sf.Rows(2, 1.0), "order": "t"}
     best = sf.top_k(ordered, sf.Top(1, every="10 us"), **asked)
     assert 4 not in {row["id"] for row in best.column("row").to_pylist()}
-    assert sf.counters(best)["sfumato_top_k_1"]["late"] == 1
+    assert sf.ops.counters(best)["sfumato_top_k_1"]["late"] == 1

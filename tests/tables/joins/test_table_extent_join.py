@@ -246,7 +246,7 @@ def test_rows_of_one_extent_match_by_similarity(spark):
             window=sf.Range("1 minute"),
             order="ts",
             key="k",
-            members=True,
+            with_rows=True,
         )
         for rows in (left, right)
     ]

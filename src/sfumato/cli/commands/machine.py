@@ -28,7 +28,7 @@ def warm_up(
             console.print(f"Removed: {folder}", markup=False, highlight=False, soft_wrap=True)
         return
     with console.status("Compiling") as status:
-        done = sf.warm_up(None, lambda name: status.update(f"Compiling: {name}"), processes)
+        done = sf.ops.warm_up(None, lambda name: status.update(f"Compiling: {name}"), processes)
     console.print(f"{done.compiled} kernels compiled, {done.loaded} read from disk.")
     if not done.compiled:  # an image's kernels, say, in a folder that only root may write to
         return

@@ -31,7 +31,7 @@ class SourceFrames:
 def read(spark: SparkSession, source: Source) -> SourceFrames:
     """The frames of a source. Nothing is read yet, but what Spark reads to know the columns."""
     if source.format == REPLAY:
-        spark.dataSource.register(sf.ReplaySource)
+        spark.dataSource.register(sf.ops.ReplaySource)
     reader: Any = spark.read if source.static else spark.readStream
     options = dict(source.options)
     of_lines = source.format.lower() == "json" and source.dead_letters is not None

@@ -87,7 +87,7 @@ class Pipeline:
     """A whole file, or the files of a folder.
 
     checkpoint : folder in which each sink has a subfolder, or None: no restart
-    flush : a run that ends lets out all that operators hold, see `sf.run_to_end`
+    flush : a run that ends lets out all that operators hold, see `sf.ops.run_to_end`
     environment : the variables that it used, which must not be printed
     """
 

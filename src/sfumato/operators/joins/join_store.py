@@ -64,7 +64,7 @@ class JoinStore:
         self.dimensions, self.by_stream, self.probability = dimensions, windows, probability
         self.index = index
         self.overflow = 0
-        spans = [kernel.FOREVER if w.length is None else w.length for w in windows]
+        spans = [kernel.FOREVER if w.span_us is None else w.span_us for w in windows]
         self.rows = np.array([kernel.FOREVER if w.rows is None else w.rows for w in windows])
         most = np.array([w.max_tuples or kernel.FOREVER for w in windows])
         self._newest = np.minimum(self.rows, most)  # tuples that a plain window holds

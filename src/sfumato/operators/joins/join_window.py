@@ -18,8 +18,8 @@ def windows_of(window: Window | Sequence[Window]) -> tuple[JoinWindow, ...]:
     several = [window_of(one) for one in several]
     if len(several) < 2 or not all(isinstance(one, Window) for one in several):
         raise TypeError(
-            "`window` must be sf.Rows(rows, confidence=...), sf.Range(length), sf.JoinWindow(rows="
-            f"..., span=...) or a pair of them, for left and right; got {window!r}"
+            '`window` must be sf.Rows(500), sf.Rows(500, within="10 minutes"), sf.Range("10 '
+            f'minutes") or a pair of them, for left and right; got {window!r}'
         )
     return tuple(map(_one, several))
 
@@ -39,8 +39,8 @@ def require_one(window: Any) -> None:
     """Raise TypeError for what is not the one window of a stream that is joined with itself."""
     if isinstance(window, list | tuple) or not isinstance(window_of(window), Window):
         raise TypeError(
-            "`window` of a stream with itself is one window: sf.Rows(rows, confidence=...), "
-            f"sf.Range(length) or sf.JoinWindow(rows=..., span=...); got {window!r}"
+            '`window` of a stream with itself is one window: sf.Rows(500), sf.Rows(500, within="10 '
+            f'minutes") or sf.Range("10 minutes"); got {window!r}'
         )
 
 
@@ -48,7 +48,7 @@ def _one(window: Window) -> JoinWindow:
     if isinstance(window, JoinWindow):
         return window
     if isinstance(window, Rows):
-        return JoinWindow(window.rows, window.confidence, window.max_tuples)
+        return JoinWindow(window.rows, window.confidence, window.max_tuples, window.within)
     if window.slide is not None or window.idle_timeout is not None or window.empty:
         raise ValueError(
             "`window` of a join takes a sf.Range by its length alone: it moves with every tuple "

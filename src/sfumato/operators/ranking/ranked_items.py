@@ -35,7 +35,8 @@ class RankedItems:
     scores : float array [n], finite. Higher ranks higher, unless `ascending`; equal scores rank
         in order of index (arrival)
     prob : float array [n] in (0, 1] (up to 1 + 1e-9, clipped)
-    rules : int array [n] or None: items of one id >= 0 exclude each other; negative: no rule
+    exclusive : int array [n] or None: items of one id >= 0 exclude each other (they are of one
+        rule); negative: no rule
     tuples : int array [n] or None: the tuple each item is an alternative of, counted from 0 (every
         item its own). The alternatives of a tuple exclude each other, and share one rule if any
 
@@ -48,7 +49,7 @@ class RankedItems:
         self,
         scores: npt.ArrayLike,
         prob: npt.ArrayLike,
-        rules: npt.ArrayLike | None = None,
+        exclusive: npt.ArrayLike | None = None,
         tuples: npt.ArrayLike | None = None,
         *,
         ascending: bool = False,
@@ -65,7 +66,7 @@ class RankedItems:
         self.prob = as_probabilities(self.prob)
         self.single = tuples is None  # every item is a tuple
         self.item_tuple, self.tuples = self._tuples(tuples)
-        self.rule, self.rules = self._rules(rules)
+        self.rule, self.rules = self._rules(exclusive)
         self._key = self.scores if ascending else -self.scores
         self._order: Ints | None = None
         self._mean: Floats | None = None
@@ -160,14 +161,14 @@ class RankedItems:
             )
         return owner, count
 
-    def _rules(self, rules: npt.ArrayLike | None) -> tuple[Ints, int]:
+    def _rules(self, exclusive: npt.ArrayLike | None) -> tuple[Ints, int]:
         """Every item's rule, numbered from 0 without large gaps; -1 for none."""
-        if rules is None:
+        if exclusive is None:
             if self.single:
                 return np.full(self.items, -1), 0
             self._check_masses(self.item_tuple, self.tuples, None, "tuple")
             return self.item_tuple, self.tuples
-        ids = as_whole_numbers("rules", rules, self.items)
+        ids = as_whole_numbers("exclusive", exclusive, self.items)
         rule, names = _dense(ids)
         count = int(rule.max(initial=-1)) + 1
         self._check_masses(rule, count, names, "rule")
@@ -197,8 +198,8 @@ class RankedItems:
         wrong = np.flatnonzero(first[self.item_tuple] != ids)
         if wrong.size:
             raise ValueError(
-                f"tuple {self.item_tuple[wrong[0]]} has alternatives in different `rules`: "
-                "all alternatives of a tuple share its rule"
+                f"tuple {self.item_tuple[wrong[0]]} has alternatives in different rules: "
+                "all alternatives of a tuple need the same value of `exclusive`"
             )
 
 

@@ -1,6 +1,6 @@
 """Top-k answers over uncertain tuples with generation rules, from arrays to arrays.
 
-Every function takes the same tuples: `scores`, `prob`, `rules`, `tuples` and `ascending`, as
+Every function takes the same tuples: `scores`, `prob`, `exclusive`, `tuples` and `ascending`, as
 RankedItems describes and checks them. Results have one entry for each tuple (each item, unless
 `tuples` says which items are alternatives of one tuple). Chances below 4e-18 are given as 0.
 """
@@ -24,7 +24,7 @@ from sfumato.operators.ranking.tuple_vectors import vector_of_tuples
 def top_k_probabilities(
     scores: npt.ArrayLike,
     prob: npt.ArrayLike,
-    rules: npt.ArrayLike | None = None,
+    exclusive: npt.ArrayLike | None = None,
     *,
     k: Any,
     tuples: npt.ArrayLike | None = None,
@@ -43,14 +43,14 @@ def top_k_probabilities(
     [0.3, 0.4, 0.38, 0.202, 0.704, 0.014]
     """
     return tuple_values.probabilities(
-        RankedItems(scores, prob, rules, tuples, ascending=ascending), k
+        RankedItems(scores, prob, exclusive, tuples, ascending=ascending), k
     )
 
 
 def pk_topk(
     scores: npt.ArrayLike,
     prob: npt.ArrayLike,
-    rules: npt.ArrayLike | None = None,
+    exclusive: npt.ArrayLike | None = None,
     *,
     k: int,
     tuples: npt.ArrayLike | None = None,
@@ -61,10 +61,10 @@ def pk_topk(
     Equal probabilities, to within 1e-12, in order of expected score.
     Cost, error and source: as top_k_probabilities.
 
-    >>> sf.pk_topk([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], k=1).indices.tolist()
+    >>> sf.engine_free.pk_topk([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], k=1).indices.tolist()
     [0]
     """
-    items = RankedItems(scores, prob, rules, tuples, ascending=ascending)
+    items = RankedItems(scores, prob, exclusive, tuples, ascending=ascending)
     ks = np.array([checked_k(k)])
     front, values = tuple_values.front_probabilities(items, ks)
     _, places = best_of_columns(values, ks)
@@ -74,7 +74,7 @@ def pk_topk(
 def pt_k(
     scores: npt.ArrayLike,
     prob: npt.ArrayLike,
-    rules: npt.ArrayLike | None = None,
+    exclusive: npt.ArrayLike | None = None,
     *,
     k: int,
     probability: float | None = None,
@@ -87,7 +87,8 @@ def pt_k(
     probability : float in (0, 1]; `threshold` is another name of it
     Cost, error and source: as top_k_probabilities; PT-k is of Hua et al. (2008).
 
-    >>> sf.pt_k([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], k=1, probability=0.4).indices.tolist()
+    >>> best = sf.engine_free.pt_k([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], k=1, probability=0.4)
+    >>> best.indices.tolist()
     [0, 1]
     """
     if (probability is None) == (threshold is None):
@@ -96,7 +97,7 @@ def pt_k(
             f"got probability={probability!r} and threshold={threshold!r}"
         )
     least = share("probability", threshold if probability is None else probability, "a number")
-    items = RankedItems(scores, prob, rules, tuples, ascending=ascending)
+    items = RankedItems(scores, prob, exclusive, tuples, ascending=ascending)
     front, values = tuple_values.front_probabilities(items, np.array([checked_k(k)]))
     return tuple_values.at_least(front, values[:, 0], least)
 
@@ -104,7 +105,7 @@ def pt_k(
 def u_topk(
     scores: npt.ArrayLike,
     prob: npt.ArrayLike,
-    rules: npt.ArrayLike | None = None,
+    exclusive: npt.ArrayLike | None = None,
     *,
     k: int,
     full: bool = False,
@@ -127,10 +128,10 @@ def u_topk(
     where 20,000 sequences do not suffice: many tuples that overlap, and a large k.
     Source: Soliman, Ilyas and Chang (2007), named in D, section 2; see kernels.likeliest_vector.
 
-    >>> sf.u_topk([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], k=2).indices.tolist()
+    >>> sf.engine_free.u_topk([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], k=2).indices.tolist()
     [0, 1]
     """
-    items = RankedItems(scores, prob, rules, tuples, ascending=ascending)
+    items = RankedItems(scores, prob, exclusive, tuples, ascending=ascending)
     if items.single:
         return tuple_values.vector(items, checked_k(k), full)
     return vector_of_tuples(items, checked_k(k), full)
@@ -139,7 +140,7 @@ def u_topk(
 def u_kranks(
     scores: npt.ArrayLike,
     prob: npt.ArrayLike,
-    rules: npt.ArrayLike | None = None,
+    exclusive: npt.ArrayLike | None = None,
     *,
     k: int,
     tuples: npt.ArrayLike | None = None,
@@ -152,17 +153,17 @@ def u_kranks(
     Cost: O(m log(m) sqrt(k)).  Error: absolute, below 1e-12.
     Source: Soliman, Ilyas and Chang (2007), named in D, section 2.
 
-    >>> sf.u_kranks([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], k=2).indices.tolist()
+    >>> sf.engine_free.u_kranks([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], k=2).indices.tolist()
     [0, 1]
     """
-    items = RankedItems(scores, prob, rules, tuples, ascending=ascending)
+    items = RankedItems(scores, prob, exclusive, tuples, ascending=ascending)
     return tuple_values.likeliest_ranks(items, checked_k(k))
 
 
 def rank_probabilities(
     scores: npt.ArrayLike,
     prob: npt.ArrayLike,
-    rules: npt.ArrayLike | None = None,
+    exclusive: npt.ArrayLike | None = None,
     *,
     k: int,
     tuples: npt.ArrayLike | None = None,
@@ -170,10 +171,10 @@ def rank_probabilities(
 ) -> Floats:
     """Pr(rank = j + 1) of every tuple in column j: float64[n, k], for pictures and further sums.
 
-    >>> sf.rank_probabilities([30.0, 20.0], [0.5, 0.9], k=2).round(2).tolist()
+    >>> sf.engine_free.rank_probabilities([30.0, 20.0], [0.5, 0.9], k=2).round(2).tolist()
     [[0.5, 0.0], [0.45, 0.45]]
     """
-    items = RankedItems(scores, prob, rules, tuples, ascending=ascending)
+    items = RankedItems(scores, prob, exclusive, tuples, ascending=ascending)
     ranked = items.factored(1, checked_k(k))
     start, first, law = rank_laws(ranked.factors, ranked.end, k)
     rows = np.repeat(items.item_tuple[ranked.order[: ranked.end]], np.diff(start))
@@ -186,7 +187,7 @@ def rank_probabilities(
 def expected_ranks(
     scores: npt.ArrayLike,
     prob: npt.ArrayLike,
-    rules: npt.ArrayLike | None = None,
+    exclusive: npt.ArrayLike | None = None,
     *,
     tuples: npt.ArrayLike | None = None,
     ascending: bool = False,
@@ -195,16 +196,18 @@ def expected_ranks(
 
     Cost: O(n log n).  Error: relative, 2 n u.  Source: Cormode, Li and Yi (2009), in D, section 2.
 
-    >>> sf.expected_ranks([30.0, 20.0, 10.0], [0.5, 0.9, 0.8]).round(2).tolist()
+    >>> sf.engine_free.expected_ranks([30.0, 20.0, 10.0], [0.5, 0.9, 0.8]).round(2).tolist()
     [0.85, 0.58, 1.4]
     """
-    return tuple_values.rank_means(RankedItems(scores, prob, rules, tuples, ascending=ascending))
+    return tuple_values.rank_means(
+        RankedItems(scores, prob, exclusive, tuples, ascending=ascending)
+    )
 
 
 def prf(
     scores: npt.ArrayLike,
     prob: npt.ArrayLike,
-    rules: npt.ArrayLike | None = None,
+    exclusive: npt.ArrayLike | None = None,
     *,
     weights: npt.ArrayLike,
     tuples: npt.ArrayLike | None = None,
@@ -216,19 +219,20 @@ def prf(
     Cost: O(m log(m) sqrt(k)), k = len(weights).  Error: below 1e-12 max |omega|.
     Source: Li, Saha and Deshpande (2009), named in D, section 2.
 
-    >>> sf.prf([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], weights=[1.0, 0.5]).round(2).tolist()
+    >>> values = sf.engine_free.prf([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], weights=[1.0, 0.5])
+    >>> values.round(2).tolist()
     [0.5, 0.68, 0.24]
     """
     omega = checked_weights(weights)
     return tuple_values.weighed(
-        RankedItems(scores, prob, rules, tuples, ascending=ascending), omega
+        RankedItems(scores, prob, exclusive, tuples, ascending=ascending), omega
     )
 
 
 def prfe(
     scores: npt.ArrayLike,
     prob: npt.ArrayLike,
-    rules: npt.ArrayLike | None = None,
+    exclusive: npt.ArrayLike | None = None,
     *,
     alpha: float,
     tuples: npt.ArrayLike | None = None,
@@ -239,39 +243,40 @@ def prfe(
     alpha : float in (0, 1]; 1 gives existence, small values prize the first rank
     Cost: O(n log n).  Error: relative, 4 n u.  Source: Li, Saha and Deshpande (2009), in D.
 
-    >>> sf.prfe([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], alpha=0.5).round(2).tolist()
+    >>> sf.engine_free.prfe([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], alpha=0.5).round(2).tolist()
     [0.25, 0.34, 0.17]
     """
     alpha = share("alpha", alpha, "a number")
     return tuple_values.exponential(
-        RankedItems(scores, prob, rules, tuples, ascending=ascending), alpha
+        RankedItems(scores, prob, exclusive, tuples, ascending=ascending), alpha
     )
 
 
 def top_k_streams(
     scores: npt.ArrayLike,
     prob: npt.ArrayLike,
-    streams: npt.ArrayLike,
-    rules: npt.ArrayLike | None = None,
+    group: npt.ArrayLike,
+    exclusive: npt.ArrayLike | None = None,
     *,
     k: int,
     ascending: bool = False,
 ) -> Likeliest:
     """The k streams of highest Pr_k: the sum over the stream's tuples, all ranked together.
 
-    scores, prob, rules : as top_k_probabilities;  streams : int array [n], the tuples' streams
+    scores, prob, exclusive : as top_k_probabilities;  group : int array [n], the tuples' streams
     Returns the streams and their sums, the highest first; equal ones by ascending stream. A sum is
     the expected number of the stream's tuples among the top k.
     Cost: as top_k_probabilities.  Source: D, section 9.
 
-    >>> sf.top_k_streams([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], [0, 1, 1], k=1).indices.tolist()
+    >>> best = sf.engine_free.top_k_streams([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], [0, 1, 1], k=1)
+    >>> best.indices.tolist()
     [0]
     """
-    items = RankedItems(scores, prob, rules, ascending=ascending)
-    ids = np.array(streams)
+    items = RankedItems(scores, prob, exclusive, ascending=ascending)
+    ids = np.array(group)
     if ids.shape != (items.items,) or (ids.size and ids.dtype.kind not in "iu"):
         raise ValueError(
-            f"`streams` must be {items.items} whole numbers, as long as `scores`; "
+            f"`group` must be {items.items} whole numbers, as long as `scores`; "
             f"got shape {ids.shape} of {ids.dtype}"
         )
     found = stream_rankings(items, ids.astype(np.int64), np.array([checked_k(k)]))

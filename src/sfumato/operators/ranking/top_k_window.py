@@ -99,21 +99,22 @@ class TopKWindow(ScheduledWindow, Operator):
         scores: npt.ArrayLike,
         prob: npt.ArrayLike,
         offsets: npt.ArrayLike | None = None,
-        rules: npt.ArrayLike | None = None,
-        streams: npt.ArrayLike | None = None,
+        exclusive: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
     ) -> TopKAnswers:
         """Take arrivals, and answer at every instant that they show to be past.
 
         time : int64[n] microseconds, in order of arrival
         scores, prob : float64[m] of the items, with m = n, or with `offsets` int64[n + 1] tuple
             i's alternatives at offsets[i] ... offsets[i + 1] - 1
-        rules : int64[n] or None, negative for no rule;  streams : int64[n], if streams are ranked
+        exclusive : int64[n], the tuples' rules, negative for none, or None
+        group : int64[n], the tuples' streams, if streams are ranked
         Raises ValueError, with nothing taken, for arrays that RankedItems would refuse but for
         rules, which only meet in a window (see `strict`).
         """
-        fresh = HeldTuples.of_arrivals(time, scores, prob, offsets, rules, streams)
-        if self.config.streams and streams is None:
-            raise ValueError("`streams` must say each tuple's stream, for streams are ranked")
+        fresh = HeldTuples.of_arrivals(time, scores, prob, offsets, exclusive, group)
+        if self.config.streams and group is None:
+            raise ValueError("`group` must say each tuple's stream, for streams are ranked")
         return self._moved(fresh, NEVER) if fresh.size else CollectedAnswers().answers()
 
     def advance(self, to: int) -> TopKAnswers:

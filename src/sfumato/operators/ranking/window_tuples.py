@@ -53,8 +53,8 @@ class HeldTuples(Columns, flat=("score", "prob"), begins="begin"):
         scores: npt.ArrayLike,
         prob: npt.ArrayLike,
         offsets: npt.ArrayLike | None,
-        rules: npt.ArrayLike | None,
-        streams: npt.ArrayLike | None,
+        exclusive: npt.ArrayLike | None,
+        group: npt.ArrayLike | None,
     ) -> HeldTuples:
         """Checked arrivals, numbered from 0 (see TopKWindow.extend).
 
@@ -81,8 +81,8 @@ class HeldTuples(Columns, flat=("score", "prob"), begins="begin"):
         return cls(
             row=np.arange(n),
             time=as_whole_numbers("time", time, n),
-            rule=none if rules is None else as_whole_numbers("rules", rules, n),
-            stream=none if streams is None else as_whole_numbers("streams", streams, n),
+            rule=none if exclusive is None else as_whole_numbers("exclusive", exclusive, n),
+            stream=none if group is None else as_whole_numbers("group", group, n),
             valid=np.ones(n, dtype=np.bool_),
             begin=begin,
             score=score,

@@ -18,14 +18,18 @@ from sfumato.operators.state.snapshot import SnapshotError
 
 # A field with this metadata may change while a checkpoint goes on: `field(metadata=CHANGEABLE)`.
 CHANGEABLE = {"fingerprint": False}
-# One with this metadata is in a fingerprint only where it is not the default: it came later.
+# One with this metadata is saved only where it is not the default: it came later.
 ADDED = {"fingerprint": "added"}
 COLUMN_ORDER = "column order"  # in fingerprints; state holds the cells of rows by position
 
 
 def as_json(config: Any) -> dict[str, Any]:
-    """The fields of a config by name, as JSON values."""
-    return {f.name: _plain(getattr(config, f.name)) for f in fields(config) if f.init}
+    """The fields of a config by name, as JSON values; those ADDED only if not the default."""
+    return {
+        f.name: _plain(getattr(config, f.name))
+        for f in fields(config)
+        if f.init and (f.metadata != ADDED or getattr(config, f.name) != f.default)
+    }
 
 
 def from_json(kind: type, values: Any) -> Any:
@@ -50,12 +54,7 @@ def fingerprint(kind: str, config: Any) -> str:
     All fields of the config but those that are CHANGEABLE, or ADDED and as by default; of bytes,
     their checksum.
     """
-    fixed = {
-        f.name
-        for f in fields(config)
-        if (kept := f.metadata.get("fingerprint", True))
-        and not (kept == ADDED["fingerprint"] and getattr(config, f.name) == f.default)
-    }
+    fixed = {f.name for f in fields(config) if f.metadata.get("fingerprint", True)}
     known = {name: value for name, value in as_json(config).items() if name in fixed}
     return json.dumps({"operator": kind, **known}, sort_keys=True)
 

@@ -12,40 +12,38 @@ from sfumato.spark.model.validity import invalid_reason, reason_of_rule
 from sfumato.tables.joins.metric import bounds_of
 from sfumato.tables.reading.validity import require_order
 
-_REASON = "__sfumato_reason"
 Names = str | Sequence[str] | None
 
 
-def valid_rows(
+def split_rows(
     frame: SparkFrame,
     attributes: Names,
     key: Names,
     order: Names,
     metric: str,
-    rules: str | None,
+    exclusive: str | None,
     strict: bool,
-) -> DataFrame:
-    """`checked` of a frame of Spark."""
-    df, reason = frame.df, _reason(frame, attributes, key, order, metric, rules)
+) -> tuple[DataFrame, DataFrame]:
+    """`split_invalid` of a frame of Spark."""
+    df, reason = frame.df, _reason(frame, attributes, key, order, metric, exclusive)
+    with_reason = df.withColumn("reason", reason)
+    invalid = with_reason.where("reason IS NOT NULL")
     if strict:
         message = F.concat(F.lit("invalid row: "), reason)
-        return df.where(F.when(reason.isNull(), True).otherwise(F.raise_error(message)))
-    if rules is None:
-        return df.where(reason.isNull())
+        return df.where(F.when(reason.isNull(), True).otherwise(F.raise_error(message))), invalid
+    if exclusive is None:
+        return df.where(reason.isNull()), invalid
     # Spark takes functions of several rows as columns only.
-    return df.withColumn(_REASON, reason).where(F.col(_REASON).isNull()).drop(_REASON)
-
-
-def invalid_rows(
-    frame: SparkFrame, attributes: Names, key: Names, order: Names, metric: str, rules: str | None
-) -> DataFrame:
-    """`rejected` of a frame of Spark."""
-    reason = _reason(frame, attributes, key, order, metric, rules)
-    return frame.df.withColumn("reason", reason).where("reason is not null")
+    return with_reason.where("reason IS NULL").drop("reason"), invalid
 
 
 def _reason(
-    frame: SparkFrame, attributes: Names, key: Names, order: Names, metric: str, rules: str | None
+    frame: SparkFrame,
+    attributes: Names,
+    key: Names,
+    order: Names,
+    metric: str,
+    exclusive: str | None,
 ) -> Column:
     """Return why a row is invalid, NULL where it is valid."""
     df = frame.df
@@ -56,16 +54,16 @@ def _reason(
             for name in frame.resolved(argument, given)
         ]
     reason = F.coalesce(*reasons)
-    if rules is None:
+    if exclusive is None:
         return reason
     if df.isStreaming:
         raise ValueError(
-            "`rules` needs a static frame, as it looks at all rows of a rule; of a stream the "
+            "`exclusive` needs a static frame, as it looks at all rows of a rule; of a stream the "
             "metric sfumato_top_k_N counts the rows that are left out (`rejected`)"
         )
     require_order(order)
     members = Window.partitionBy(
-        *map(column_of, [frame.one("rules", rules), *frame.resolved("key", key)])
+        *map(column_of, [frame.one("exclusive", exclusive), *frame.resolved("key", key)])
     )
     orders = [column_of(name) for name in frame.resolved("order", order)]
-    return F.coalesce(reason, reason_of_rule(frame, rules, reason, members, orders))
+    return F.coalesce(reason, reason_of_rule(frame, exclusive, reason, members, orders))

@@ -60,7 +60,7 @@ def by_extent(frame: SparkFrame, order: str, window: Range) -> tuple[DataFrame, 
         return extent.between(first, last)
 
     inside = F.filter(given, holds)
-    last = extent * F.lit(window.every) + F.lit(window.every - 1)  # its last microsecond
+    last = extent * F.lit(window.slide_us) + F.lit(window.slide_us - 1)  # its last microsecond
     rows = spread.withColumns(
         {
             ALTERNATIVES: F.when(extent.isNull(), given).otherwise(inside),
@@ -77,8 +77,8 @@ def _extents_of(time: Column, window: Range) -> Column:
 
 def _span_of(time: Column, window: Range) -> tuple[Column, Column]:
     """The first and the last of these numbers."""
-    slide = F.lit(window.every)
-    return _floor(time, slide), _floor(time + F.lit(window.span), slide) - 1
+    slide = F.lit(window.slide_us)
+    return _floor(time, slide), _floor(time + F.lit(window.length_us), slide) - 1
 
 
 def _floor(time: Column, slide: Column) -> Column:
@@ -92,8 +92,8 @@ def true_extents(answers: DataFrame, window: Range) -> DataFrame:
     assert isinstance(field.dataType, StructType)
     end = F.col("window")["end"]
     if isinstance(field.dataType["end"].dataType, TimestampType):
-        start = F.timestamp_micros(F.unix_micros(end) - F.lit(window.span))
+        start = F.timestamp_micros(F.unix_micros(end) - F.lit(window.length_us))
     else:
-        start = end - F.lit(window.span)
+        start = end - F.lit(window.length_us)
     extent = F.struct(start.alias("start"), end.alias("end"))
     return answers.withColumn("window", named(extent, "window", field.metadata))

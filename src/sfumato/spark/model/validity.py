@@ -40,7 +40,7 @@ def invalid_reason(
 ) -> Column:
     """Why a row's alternatives (or existence and values) are invalid; NULL where they are valid.
 
-    attributes : as for `checked`; an empty list: only the probabilities count
+    attributes : as for `split_invalid`; an empty list: only the probabilities count
     bounds : of some attributes, as for `why_invalid` of tables
     """
     frame, wanted = SparkFrame(df), names("attributes", attributes)
@@ -128,7 +128,7 @@ def _reason_of_columns(frame: SparkFrame, attributes: list[str], bounds: Bounds)
 
 
 def reason_of_rule(
-    frame: SparkFrame, rules: str, reason: Column, members: WindowSpec, order: list[Column]
+    frame: SparkFrame, exclusive: str, reason: Column, members: WindowSpec, order: list[Column]
 ) -> Column:
     """Why a row is left out of its rule: with it, by some order, the probabilities sum to more
     than 1; else NULL.
@@ -148,7 +148,7 @@ def reason_of_rule(
     before = F.collect_list(exists).over(earlier)
     total = F.aggregate(before, F.lit(0.0), with_one_more) + exists
     text = F.concat(F.lit(RULE_ABOVE_ONE), total.cast("string"))
-    bound = column_of(frame.one("rules", rules)).isNotNull()
+    bound = column_of(frame.one("exclusive", exclusive)).isNotNull()
     return F.when(bound & (total > 1.0 + SUM_TOLERANCE), text)
 
 

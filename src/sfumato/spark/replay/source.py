@@ -27,7 +27,7 @@ try:
     )
 except ImportError as error:  # pragma: no cover - only on an older Spark
     raise ImportError(
-        "sf.ReplaySource needs PySpark 4.2 or later, whose Python sources may limit a micro-batch"
+        "sf.ops.ReplaySource needs PySpark 4.2 or later, whose Python sources can limit batches"
     ) from error
 
 ARROW_ROWS = 10_000  # rows of one record batch handed to Spark
@@ -37,7 +37,7 @@ LONGEST_WAIT = 0.25  # seconds in one call of latestOffset, so that a query can 
 class ReplaySource(DataSource):
     """Data source "replay": one Parquet, CSV, JSON-lines or Arrow file, in arrival order.
 
-        spark.dataSource.register(sf.ReplaySource)
+        spark.dataSource.register(sf.ops.ReplaySource)
         spark.readStream.format("replay").options(order="received", speed=60).load("a.parquet")
 
     Options (any other name is an error):

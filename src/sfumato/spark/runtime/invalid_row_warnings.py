@@ -18,8 +18,8 @@ SETTING = "spark.sfumato.warnInvalid"
 SIDES = ("_input", "_left", "_right")  # ends of the metrics of an operator's inputs
 PREFIX = "sfumato_"
 FIND = (
-    "sf.rejected(df) gives the rows with invalid alternatives or existence; with the operator's "
-    "value columns, key= and order= those with a missing value, key or order too"
+    "sf.split_invalid(df) finds the rows with invalid alternatives or existence; with the "
+    "operator's value columns, key= and order= those with a missing value, key or order too"
 )
 _LISTENING = "_sfumato_listener"  # attribute of a session that has one
 
@@ -71,7 +71,7 @@ def above_one(metric: str, rejected: int) -> str:
         f"{metric.removeprefix(PREFIX)}: {rejected} rows were skipped, because the probabilities "
         "of their rule sum to more than 1 in a window; further rows are only counted, by the "
         f"metric {metric} (`rejected`). Give rescale=True (SQL: RULES column RESCALE) to scale "
-        "them instead; sf.rejected(df, rules=..., order=...) gives them for a static frame"
+        "them instead; sf.split_invalid(df, exclusive=..., order=...) finds them in a static frame"
     )
 
 

@@ -29,7 +29,7 @@ try:
     )
 except ImportError as error:  # pragma: no cover - only on an older Spark
     raise ImportError(
-        "sf.run_to_end needs PySpark 4.2 or later, whose Python sources know trigger availableNow"
+        "sf.ops.run_to_end needs PySpark 4.2 or later, whose Python sources know availableNow"
     ) from error
 
 

@@ -51,15 +51,18 @@ class Aggregated(Step):
         ]
 
     def _extents(self, window: Range) -> Lines:
-        overlap = window.span / window.every
+        overlap = window.length_us / window.slide_us
         kind = "overlap" if overlap > 1 else "tumble" if overlap == 1 else "leave gaps"
         rows = ", with its rows" if self.members else ""
         return [
-            ("window", f"extents of {span(window.span)} every {span(window.every)}: they {kind}"),
+            (
+                "window",
+                f"extents of {span(window.length_us)} every {span(window.slide_us)}: they {kind}",
+            ),
             ("answers", f"each extent once, when the punctuation has passed it{rows}"),
             (
                 "state",
-                f"the tuples of {span(window.span)} and the buffer; a tuple is in "
+                f"the tuples of {span(window.length_us)} and the buffer; a tuple is in "
                 f"{math.ceil(overlap)} extent{'s' * (overlap > 1)} and stored once",
             ),
         ]

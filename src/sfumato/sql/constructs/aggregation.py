@@ -279,7 +279,7 @@ class Aggregation(Answers):
         def build() -> DataFrame:
             asked = {name: text for text, name in self.names.items()}
             how: dict[str, Any] = {"quantiles": tuple(sorted(self.levels)), "structs": True}
-            how |= {"members": members, **keeping}
+            how |= {"with_rows": members, **keeping}
             answers: DataFrame = aggregated(
                 frame.df, asked, window, source.order, self.keys, None, self.most, **how
             )

@@ -132,7 +132,7 @@ def _extents(block: Block, relation: syntax.Relation) -> tuple[Frame, Any, str |
     count, after = {COUNTED: "count(*)"}, given.value(FORGET)
     df = given.call(
         lambda: window_aggregate(
-            ordered.df, count, window=window, order=order, key=key or None, members=True,
+            ordered.df, count, window=window, order=order, key=key or None, with_rows=True,
             forget_after=after, name=given.value(NAMED),
         )
     )  # fmt: skip

@@ -145,9 +145,9 @@ class Joined(Step):
 
 def _bounded(window: JoinWindow, by_count: str) -> str:
     """What a window holds; by_count : as it would be without a span."""
-    if window.length is None:
+    if window.span_us is None:
         return "all tuples" if window.rows is None else by_count
-    age = f"the tuples of the last {span(window.length)}"
+    age = f"the tuples of the last {span(window.span_us)}"
     return age if window.rows is None else f"{by_count}, of {age}"
 
 

@@ -55,7 +55,7 @@ class Ranked(Step):
             *([("streams", f"ranked by the sums of their tuples' Pr_k: {self.streams}")] * streams),
             (
                 "window",
-                f"the last {span(window.span)} before an instant"
+                f"the last {span(window.length_us)} before an instant"
                 if isinstance(window, Range)
                 else newest(window),
             ),

@@ -203,10 +203,10 @@ class Ranking(Answers):
                 window=window,
                 order=source.order[0],
                 key=self.key or None,
-                rules=rules,
+                exclusive=rules,
                 rescale=wish.rescale,
                 existence=existence,
-                streams=streams,
+                group=streams,
                 plan=wish.plan,
                 ascending=wish.ascending,
                 **given.arguments(),
@@ -214,7 +214,7 @@ class Ranking(Answers):
             )
 
         df = self.block.checked(lambda: given.call(build), place, frame)
-        otherwise = window.every if isinstance(window, Range) else 0
+        otherwise = window.slide_us if isinstance(window, Range) else 0
         step = Ranked(
             input=frame.step,
             window=window,

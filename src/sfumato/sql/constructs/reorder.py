@@ -178,7 +178,7 @@ class Reordered(Step):
             ("punctuation", self._controlled(given)),
         ]
         if self.extent is not None:
-            length, slide = span(self.extent.span), span(self.extent.every)
+            length, slide = span(self.extent.length_us), span(self.extent.slide_us)
             rows.append(("extents", f"RANGE {length} SLIDE {slide}; each row comes out once"))
         if "idle_timeout" in given:
             idle = span(given["idle_timeout"])

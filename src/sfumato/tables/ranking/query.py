@@ -31,8 +31,8 @@ class Columns(NamedTuple):
     order: str
     key: str | Sequence[str] | None
     existence: str | None
-    rules: str | None
-    streams: str | None
+    exclusive: str | None
+    group: str | None
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class RankingQuery(WindowQuery):
 
     scored: ClassVar[bool] = True
 
-    rules: str | None
-    streams: str | None
+    exclusive: str | None
+    group: str | None
     queries: Mapping[str, tuple[int, int]]
     ascending: bool
 
@@ -64,9 +64,9 @@ class RankingQuery(WindowQuery):
         if not isinstance(window, Range | Rows):
             raise TypeError(f"`window` must be sf.Range or sf.Rows; got {window!r}")
         by, ascending = direction(by, ascending)
-        named = registered(queries, window.every if isinstance(window, Range) else None)
-        order, key, existence, rules, streams = columns
-        given = (order, key, existence, None, rules, streams, named, ascending)
+        named = registered(queries, window.slide_us if isinstance(window, Range) else None)
+        order, key, existence, exclusive, group = columns
+        given = (order, key, existence, None, exclusive, group, named, ascending)
         return cls(frame, [Wanted("", "sum", by)], window, *given)
 
     @property
@@ -96,8 +96,11 @@ class RankingQuery(WindowQuery):
         rescale: bool = False,
     ) -> TopKTableConfig:
         """The operator's configuration. Raises ValueError or TypeError for what is wrong in it."""
-        if flag("rescale", rescale) and self.rules is None:
-            raise ValueError("`rescale` scales the members of `rules`: name the column of rules")
+        if flag("rescale", rescale) and self.exclusive is None:
+            raise ValueError(
+                "`rescale` scales the probabilities of rows that exclude each other: name the "
+                "column that says which, exclusive=..."
+            )
         assert isinstance(self.window, Range | Rows)
         config = TopKTableConfig(
             queries=tuple((query, k, every) for query, (k, every) in self.queries.items()),
@@ -105,9 +108,9 @@ class RankingQuery(WindowQuery):
             semantics=semantics,
             plan=plan,
             ascending=self.ascending,
-            rules=self.rules is not None,
+            rules=self.exclusive is not None,
             rescale=rescale,
-            streams=self.streams is not None,
+            streams=self.group is not None,
             keys=len(self.keys),
             scope=self.scope,
             time=self.time,
@@ -127,16 +130,18 @@ class RankingQuery(WindowQuery):
 
     @cached_property
     def others(self) -> dict[str, str]:
-        named = {"rule": self.rules, "stream": self.streams}
+        named = {"rule": ("exclusive", self.exclusive), "stream": ("group", self.group)}
         return {
-            of: self.frame.one(f"{of}s", name) for of, name in named.items() if name is not None
+            column: self.frame.one(argument, name)
+            for column, (argument, name) in named.items()
+            if name is not None
         }
 
     def answers(self) -> list[Output]:
         """Return the columns of the result."""
         kinds = {
             "query": TEXT, "k": WHOLE, "time": self.time_type, "rank": WHOLE, "score": NUMBER,
-            "probability": NUMBER, "row": row_of(self.frame, self.row(members=False)),
+            "probability": NUMBER, "row": row_of(self.frame, self.row(with_rows=False)),
             "answered": self.time_type,
         }  # fmt: skip
         if "stream" in self.others:
@@ -152,7 +157,7 @@ class RankingQuery(WindowQuery):
     def of_rows(self) -> bool:
         return True
 
-    def row(self, members: bool) -> list[str]:
+    def row(self, with_rows: bool) -> list[str]:
         """The certain columns of a tuple."""
         added = MARKS if self.controlled else ()
         return [name for name in self.frame.columns if name not in {ALTERNATIVES, *added}]

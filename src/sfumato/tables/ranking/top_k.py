@@ -74,7 +74,7 @@ class TopKTableConfig(TableConfig):
     }
 
     def __post_init__(self) -> None:
-        span = self.window.span if isinstance(self.window, Range) else None
+        span = self.window.length_us if isinstance(self.window, Range) else None
         for *_, every in self.queries if span is not None else ():
             if every > 0:  # else the window says what is wrong
                 check_extents(span or 0, every, "every")
@@ -104,7 +104,11 @@ class TopKTableConfig(TableConfig):
     def one_window(self) -> TopKWindow:
         """The empty window of one key."""
         window = self.window
-        held: Any = {"length": window.span} if isinstance(window, Range) else vars(window)
+        if isinstance(window, Range):
+            held: Any = {"length": window.length_us}
+        else:
+            held = {"rows": window.rows, "confidence": window.confidence}
+            held["max_tuples"] = window.max_tuples
         return TopKWindow(
             self.named,
             **held,
@@ -144,7 +148,7 @@ class TableTopK(TableOperator):
         self.places = {name: i for i, (name, *_) in enumerate(config.queries)}
         self.every = np.array([every for *_, every in config.queries], np.int64)
         # The last answer that a tuple calls for is about an instant so far behind it, at most.
-        span = config.window.span if isinstance(config.window, Range) else 0
+        span = config.window.length_us if isinstance(config.window, Range) else 0
         self._stays = min(LONGEST, span + int(self.every.max(initial=0)))
         self.like: pa.Table | None = None  # no row, of the rows' type
 
@@ -244,7 +248,7 @@ class TableTopK(TableOperator):
             return over
         assert isinstance(self.config.window, Range)
         clock = self.scopes.clock[self.windows.scope[over]]
-        return over[clock >= self.windows.newest[over] + self.config.window.span]
+        return over[clock >= self.windows.newest[over] + self.config.window.length_us]
 
     def _extend(
         self,
@@ -289,15 +293,15 @@ class TableTopK(TableOperator):
 
     def set_clock(self, now: int) -> None:
         window = self.config.window
-        if isinstance(window, Range) and window.timeout is not None:
+        if isinstance(window, Range) and window.idle_timeout_us is not None:
             np.minimum(self.scopes.seen, max(now, 0), out=self.scopes.seen)
 
     def idle(self, now: int) -> list[pa.Table]:
         window = self.config.window
         assert isinstance(window, Range)
-        assert window.timeout is not None
+        assert window.idle_timeout_us is not None
         self.set_clock(now)
-        quiet = self.scopes.seen <= now - window.timeout // 1000
+        quiet = self.scopes.seen <= now - window.idle_timeout_us // 1000
         return self._closed(np.flatnonzero(quiet[self.windows.scope]))
 
     def flush(self) -> list[pa.Table]:

@@ -123,7 +123,9 @@ def invalid_tuples(
 def require_order(order: object) -> None:
     """Raise ValueError where rows are looked at by rule, and no order says which come first."""
     if not order:
-        raise ValueError("`rules` needs `order`: of the rows of a rule the later ones are left out")
+        raise ValueError(
+            "`exclusive` needs `order`: of the rows of a rule the later ones are left out"
+        )
 
 
 def add_of_rules(

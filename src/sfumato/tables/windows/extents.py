@@ -93,7 +93,7 @@ class TableExtents(TableOperator):
         self._many = FEW  # keys, from which on to look for some to forget
         self.seen = np.empty(0, np.int64)  # processing time of each scope's newest row, ms
         self.operator = ExtentAggregate(
-            config.window.span, config.window.every, config.aggregates,
+            config.window.length_us, config.window.slide_us, config.aggregates,
             empty=config.window.empty, members=config.members, attributes=config.attributes,
             **config.options,
         )  # fmt: skip
@@ -113,8 +113,8 @@ class TableExtents(TableOperator):
         fine = (time >= -LONGEST) & (time <= LONGEST)
         if self.config.time != "long":
             window, inside = self.config.window, time[fine]
-            begin = (inside // window.every + 1) * window.every - window.span
-            end = (inside + window.span) // window.every * window.every
+            begin = (inside // window.slide_us + 1) * window.slide_us - window.length_us
+            end = (inside + window.length_us) // window.slide_us * window.slide_us
             fine[fine] = (begin >= EARLIEST) & (end <= LATEST)
         known[known] = fine
         return known
@@ -163,11 +163,11 @@ class TableExtents(TableOperator):
         self._many = 2 * len(self.index) + FEW
 
     def set_clock(self, now: int) -> None:
-        if self.config.window.timeout is not None:
+        if self.config.window.idle_timeout_us is not None:
             np.minimum(self.seen, max(now, 0), out=self.seen)
 
     def idle(self, now: int) -> list[pa.Table]:
-        timeout = self.config.window.timeout
+        timeout = self.config.window.idle_timeout_us
         assert timeout is not None
         self.set_clock(now)
         quiet = np.flatnonzero(self.seen <= now - timeout // 1000)

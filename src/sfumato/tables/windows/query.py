@@ -59,6 +59,11 @@ class WindowQuery:
         object.__setattr__(self, "wanted", [self._of_numbers(w) for w in self.wanted])
         if not isinstance(self.window, Rows | Range | Delta):
             raise TypeError(f"`window` must be sf.Rows, sf.Range or sf.Delta; got {self.window!r}")
+        if isinstance(self.window, Rows) and self.window.within is not None:
+            raise ValueError(
+                "`within` of sf.Rows is for joins: write window=sf.Rows(500) for the newest rows, "
+                f'window=sf.Range("10 minutes") for extents of time; got {self.window!r}'
+            )
         if not self.orders:
             raise ValueError("`order` must name the column(s) of the order; got none")
         if self.existence is not None:
@@ -75,7 +80,7 @@ class WindowQuery:
             self._check_time()
         if isinstance(self.window, Delta) and self.window.on not in frame.attributes:
             frame.one("window.on", self.window.on)
-        self._check_results(members=False)
+        self._check_results(with_rows=False)
         warn_of_shared(self.called, self.shared)
 
     @property
@@ -121,10 +126,10 @@ class WindowQuery:
         elif self.frame.streams:  # a static frame is sorted as a whole
             check_order(self.keys, self.frame.in_order_for)
 
-    def _check_results(self, members: bool) -> None:
+    def _check_results(self, with_rows: bool) -> None:
         """Raise ValueError for a result with the name of another column of the answer."""
         apart = self.frame.tells_case_apart()
-        columns = [*self.passed(members), *self.added]
+        columns = [*self.passed(with_rows), *self.added]
         taken = set(columns if apart else map(str.lower, columns))
         for w in self.wanted:
             name = w.name if apart else w.name.lower()
@@ -157,7 +162,7 @@ class WindowQuery:
         if self.certain:
             return {}
         window = self.window
-        apart = isinstance(window, Range) and window.every >= window.span
+        apart = isinstance(window, Range) and window.slide_us >= window.length_us
         rows = self.shared if apart else WINDOWS
         return {} if rows is None else {SHARED: rows}
 
@@ -206,7 +211,7 @@ class WindowQuery:
     def one_controller(self) -> bool:
         """Whether rows in order that come behind others are an error: without a timeout, which
         goes by the clock."""
-        timeout = self.window.timeout if isinstance(self.window, Range) else None
+        timeout = self.window.idle_timeout_us if isinstance(self.window, Range) else None
         return timeout is None and self.frame.never_behind(self.orders, self.keys)
 
     @cached_property
@@ -224,21 +229,21 @@ class WindowQuery:
 
     @property
     def of_rows(self) -> bool:
-        """Whether rows come out again, also without `members`."""
+        """Whether rows come out again, also without `with_rows`."""
         return not isinstance(self.window, Range)
 
-    def row(self, members: bool) -> list[str]:
+    def row(self, with_rows: bool) -> list[str]:
         """The columns that come out with each row of an answer."""
-        dropped = {ALTERNATIVES} if not members else {*MARKS, "window", "held"}
+        dropped = {ALTERNATIVES} if not with_rows else {*MARKS, "window", "held"}
         return [name for name in self.frame.columns if name not in dropped]
 
-    def carried(self, members: bool) -> list[str]:
+    def carried(self, with_rows: bool) -> list[str]:
         """The columns that travel to the operator with each row."""
-        return self.row(members) if members or self.of_rows else []
+        return self.row(with_rows) if with_rows or self.of_rows else []
 
-    def passed(self, members: bool) -> list[str]:
+    def passed(self, with_rows: bool) -> list[str]:
         """The columns of the input that come out again: of rows, or the keys of extents."""
-        return self.row(members) if members or self.of_rows else self.keys
+        return self.row(with_rows) if with_rows or self.of_rows else self.keys
 
     @property
     def expressions(self) -> list[str]:
@@ -258,7 +263,7 @@ class WindowQuery:
         """Columns that only the frame's engine computes, with their types: see `Input`."""
         return self._computation.columns
 
-    def reading(self, members: bool = False, without_order: str = "") -> Reading:
+    def reading(self, with_rows: bool = False, without_order: str = "") -> Reading:
         """How the operator reads the frame.
 
         without_order : why a row has no order, where that is not that a column is NULL
@@ -277,7 +282,7 @@ class WindowQuery:
             without_order=without_order,
             max_alternatives=self.frame.max_alternatives,
         )
-        passed, orders, keys = map(tuple, (self.carried(members), self.orders, self.keys))
+        passed, orders, keys = map(tuple, (self.carried(with_rows), self.orders, self.keys))
         return Reading(passed, orders, keys, tuple(values), rule, Ties(self.frame.tied))
 
     @property
@@ -343,7 +348,7 @@ class WindowQuery:
 
     def settings(
         self,
-        members: bool = False,
+        with_rows: bool = False,
         forget_after: str | timedelta | float | None = None,
         quantiles: Sequence[float] = (),
         structs: bool = False,
@@ -360,10 +365,10 @@ class WindowQuery:
         plain = self.certain and not structs
         if plain:
             self._refuse_uncertain(quantiles)
-        if members and not isinstance(self.window, Range):
-            raise ValueError("`members` are those of an extent: it needs window=sf.Range(...)")
-        if members:
-            self._check_results(members=True)
+        if with_rows and not isinstance(self.window, Range):
+            raise ValueError("`with_rows` gives the rows of extents: write window=sf.Range(...)")
+        if with_rows:
+            self._check_results(with_rows=True)
         common: dict[str, Any] = {
             "results": tuple(
                 (f"result{i}", w.function, self.number_of(w.expression), w.argument)
@@ -382,7 +387,7 @@ class WindowQuery:
         if isinstance(self.window, Range):
             names = tuple(f"key{i}" for i in range(len(self.keys)))
             return ExtentTableConfig(
-                window=self.window, scope=self.scope, members=members, time=self.time,
+                window=self.window, scope=self.scope, members=with_rows, time=self.time,
                 by_source=self.controlled and self.frame.by_source, key_names=names, **common,
             )  # fmt: skip
         on = self.number_of(self.window.on) if isinstance(self.window, Delta) else 0
@@ -403,13 +408,13 @@ class WindowQuery:
 
 def extents_per_row(window: Range) -> int:
     """Return how many extents a row may be in."""
-    return -(-window.span // window.every)
+    return -(-window.length_us // window.slide_us)
 
 
 def tumbling(window: Range) -> Range:
     """The window over tuples each of which comes once for every extent it may be in: their event
     time is uncertain. Raises ValueError for one whose extents do not touch."""
-    if window.every > window.span:
+    if window.slide_us > window.length_us:
         raise ValueError(
             f"`window` over an uncertain event time must have a `slide` of at most its `length`: "
             f"a tuple between two extents would be in none; got {window!r}"

@@ -1,0 +1,70 @@
+"""Public names that are loaded when they are first used, listed by a `.pyi` next to their module.
+
+A Spark worker imports only the kernels and operators that it runs, and does not pay for the rest;
+type checkers and editors read the same lists.
+"""
+
+import ast
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pkgutil import get_data
+from typing import Any
+
+from sfumato.extras import needed
+
+MODULES = ("sfumato", "sfumato.engine_free", "sfumato.errors", "sfumato.ops")
+
+
+class LazyNames:
+    """The names of one public module, from its `.pyi`: lines `from HOME import NAME as NAME`.
+
+    module : "sfumato", whose list is `__init__.pyi`, or "sfumato.NAME", whose list is `NAME.pyi`
+    homes : name -> the module that defines it, or "sfumato" where the name is a module itself
+    """
+
+    def __init__(self, module: str) -> None:
+        self.module = module
+        stub = (module.partition(".")[2] or "__init__") + ".pyi"
+        self.homes = {
+            alias.name: str(node.module)
+            for node in ast.parse(get_data("sfumato", stub) or b"").body
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+
+    def names(self) -> list[str]:
+        """Return the names in alphabetical order; the module's `__dir__`."""
+        return sorted(self.homes)
+
+    def load(self, name: str, also: Sequence[str] = ()) -> Any:
+        """Import what a name stands for; the module's `__getattr__`.
+
+        also : other public modules, whose names are found too
+        Raises AttributeError for an unknown name, ImportError that names the extra to install.
+        """
+        if name not in self.homes:
+            for module in also:
+                if _has(module, name):
+                    return getattr(import_module(module), name)
+            raise AttributeError(
+                f"module `{self.module}` has no attribute `{name}`"
+                + "".join(f"; `{module}` has it" for module in MODULES if _has(module, name))
+                + f"; it has {self.names()}"
+            )
+        home = self.homes[name]
+        if home == "sfumato":
+            return import_module(f"sfumato.{name}")  # the import system binds it
+        try:
+            value = getattr(import_module(home), name)
+        except ImportError as error:
+            called = f"{self.module.replace('sfumato', 'sf', 1)}.{name}"
+            if (why := needed(called, error)) is None:
+                raise
+            raise ImportError(why, name=error.name) from None
+        setattr(sys.modules[self.module], name, value)
+        return value
+
+
+def _has(module: str, name: str) -> bool:
+    return name in LazyNames(module).homes
