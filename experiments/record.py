@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from experiments.experiment import Experiment, Setting
-from sfumato.charts.save import KINDS, save
+from sfumato.charts.style import KINDS, save
 
 _ABOUT = b"sfumato.experiment"
 

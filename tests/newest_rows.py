@@ -13,8 +13,6 @@ from sfumato.api.calls import public
 from sfumato.api.frames import frame_of, run
 from sfumato.operators.arguments import whole
 from sfumato.operators.state.declared import Array
-from sfumato.sql.plan.bracket import FunctionBracket
-from sfumato.sql.text.words import Word
 from sfumato.tables.arrow import as_numbers
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
 from sfumato.tables.reading.input import Reading, Ties
@@ -66,15 +64,3 @@ def newest_rows(df: Any, *, order: str, key: str | Sequence[str], step: int = 1)
     reading = Reading(tuple(frame.columns), tuple(orders), tuple(keys), tie=Ties(frame.tied))
     outputs = passed(frame, frame.columns, ROW)
     return run(Job("newest_rows", "newest_rows", None, [Input(frame, reading)], config, outputs))
-
-
-NEWEST = FunctionBracket(
-    words=(
-        Word("NEWEST", "name", "key"),
-        Word("ORDER", "names", "order", needed=True),
-        Word("STEP", "number", "step"),
-    ),
-    function=newest_rows,
-    title=lambda given: f"newest rows of each {given['key']}",
-    lines=lambda given: [("state", "a number a key")],
-)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from sfumato.sql import SqlError, sql
+from sfumato.language import SqlError, sql
 
 READINGS = (
     "id int, sensor string, ts timestamp, arrival timestamp, "

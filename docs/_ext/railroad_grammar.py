@@ -3,7 +3,7 @@
 ```{railroad} bracket
 ```
 
-draws one of `drawn()`. Words of brackets, joins and imputation are those of the registered
+draws one of `drawn()`. Words of brackets, joins and imputation are those of the
 constructs, so that a new word is in the picture without anybody drawing it.
 """
 
@@ -32,10 +32,10 @@ SHAPES = {
 
 def words(place: str) -> Any:
     """One or more of the words that may stand at a place."""
-    from sfumato.sql.constructs.registered import CONSTRUCTS
+    from sfumato.language.planner import VOCABULARY
 
     found: dict[str, str] = {}
-    for word in CONSTRUCTS.vocabulary.get(place, ()):
+    for word in VOCABULARY.get(place, ()):
         found.setdefault(word.word, word.shape)
     items = [
         Sequence(Terminal(word), *(NonTerminal(of) for of in shaped(shape)))

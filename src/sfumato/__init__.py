@@ -6,8 +6,6 @@ warnings are in `sfumato.errors`. A new name is a line in one of their `.pyi` fi
 the three modules are found here too, unlisted.
 """
 
-import sys
-from types import ModuleType
 from typing import Any
 
 from sfumato.lazy_names import MODULES, LazyNames
@@ -23,16 +21,3 @@ def __getattr__(name: str) -> Any:
 
         return version("sfumato")
     return _NAMES.load(name, also=MODULES[1:])
-
-
-class _Package(ModuleType):
-    """Binds `sfumato.sql` to the function, whatever imported the package of that name first."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        # The import system binds a submodule to its name in the parent once it is loaded.
-        if isinstance(value, ModuleType) and _NAMES.homes.get(name) == value.__name__:
-            value = getattr(value, name)
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -25,9 +25,9 @@ from sfumato.api.where import where as where
 from sfumato.api.window_aggregate import window_aggregate as window_aggregate
 from sfumato.charts.chart import chart as chart
 from sfumato.cli.configure import configure as configure
+from sfumato.language import explain as explain
+from sfumato.language import sql as sql
 from sfumato.queries import Top as Top
-from sfumato.sql import explain as explain
-from sfumato.sql import sql as sql
 from sfumato.windows import Delta as Delta
 from sfumato.windows import Range as Range
 from sfumato.windows import Rows as Rows

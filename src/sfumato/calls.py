@@ -1,4 +1,4 @@
-"""Calls of public functions: what a call lacks, or has too much, in a sentence."""
+"""Check calls of public functions and classes, so that a wrong call says what to write."""
 
 import inspect
 from collections.abc import Callable
@@ -11,25 +11,24 @@ T = TypeVar("T")
 
 
 def checks_call(example: str) -> Callable[[type[T]], type[T]]:
-    """A decorator of public classes: making one says in a sentence what a call lacks, or has too
-    much.
+    """Return a decorator of public classes, which checks the calls that make one.
 
     example : a call, for messages
     """
 
-    def decorated(made: type[T]) -> type[T]:
-        signature, name = inspect.signature(made), f"sf.{made.__name__}"
-        plain: Any = made.__init__
+    def decorate(cls: type[T]) -> type[T]:
+        signature, name = inspect.signature(cls), f"sf.{cls.__name__}"
+        plain: Any = cls.__init__
 
         @wraps(plain)
         def checked(self: T, *args: Any, **kwargs: Any) -> None:
             check_call(signature, name, example, args, kwargs)
             plain(self, *args, **kwargs)
 
-        setattr(made, "__init__", checked)  # noqa: B010
-        return made
+        setattr(cls, "__init__", checked)  # noqa: B010
+        return cls
 
-    return decorated
+    return decorate
 
 
 def check_call(
@@ -37,7 +36,7 @@ def check_call(
 ) -> None:
     """Raise TypeError for a call that does not fit.
 
-    name : of the function, as users write it    example : a call, or nothing
+    name : of the function, as users write it     example : a call, or nothing
     """
     known = signature.parameters
     shown = f". For example {example}" if example else ""
@@ -55,12 +54,12 @@ def check_call(
             f"{len(args)} by position{shown}"
         )
     given_names = {*places[: len(args)], *kwargs}
-    lacking = [
+    missing = [
         f"`{one.name}`"
         for one in known.values()
         if one.default is one.empty
         and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
         and one.name not in given_names
     ]
-    if lacking:
-        raise TypeError(f"{name} lacks {', '.join(lacking)}{shown}")
+    if missing:
+        raise TypeError(f"{name} needs {', '.join(missing)}{shown}")

@@ -1,14 +1,14 @@
-"""Which extra of the package brings a module that is missing, as a sentence to show.
+"""Say which extra of the package brings a module that is missing.
 
-PySpark is an extra too: a platform brings its own, and tables in memory do without. Importing
+PySpark is an extra too: a platform brings its own, and tables in memory do not need it. Importing
 this module imports nothing.
 """
 
 import re
 import sys
 
-LEAST_SPARK = (4, 1)
-# By module: the extra that brings it. Of what Spark alone needs, PySpark is missed first.
+MIN_SPARK = (4, 1)
+# By module: the extra that brings it. If only Spark needs a module, PySpark is missed first.
 BROUGHT_BY = {
     "pyspark": "spark",
     "py4j": "spark",
@@ -30,9 +30,9 @@ BROUGHT_BY = {
 
 
 def needed(what: str, error: ImportError) -> str | None:
-    """The sentence for an import that failed because of an extra; None for another reason.
+    """Return the message for an import that failed because of an extra; None for other reasons.
 
-    what : the thing that was asked for, as its user calls it
+    what : the thing that was used, by the name that users know
     """
     module = (error.name or "").split(".")[0]
     if module == "pyspark" and module in sys.modules:
@@ -40,20 +40,22 @@ def needed(what: str, error: ImportError) -> str | None:
     extra = BROUGHT_BY.get(module)
     if extra is None or not isinstance(error, ModuleNotFoundError):
         return None
-    said = f"{what} needs the package `{module}`: pip install 'sfumato[{extra}]'"
+    message = f"{what} needs the package `{module}`: pip install 'sfumato[{extra}]'"
     if module == "pyspark":
-        said += (
-            ". Where Spark is there already, use the Python that has it; "
-            "pandas, Polars and Arrow tables do without"
+        message += (
+            ". If Spark is already installed, use the Python that has it; "
+            "pandas, Polars and Arrow tables do not need it"
         )
-    return said
+    return message
 
 
 def _too_old(what: str) -> str | None:
-    """For a PySpark that is there, but without something that ours has."""
+    """Return the message for an installed PySpark that is too old; None for a newer one."""
     version = str(getattr(sys.modules["pyspark"], "__version__", ""))
     numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
-    if not numbers or numbers >= LEAST_SPARK:
+    if not numbers or numbers >= MIN_SPARK:
         return None
-    least = ".".join(map(str, LEAST_SPARK))
-    return f"{what} needs PySpark {least} or later; here is {version}: pip install 'sfumato[spark]'"
+    minimum = ".".join(map(str, MIN_SPARK))
+    return (
+        f"{what} needs PySpark {minimum} or later; this is {version}: pip install 'sfumato[spark]'"
+    )

@@ -8,9 +8,7 @@ import sfumato as sf
 from chart_data import data_of
 from sfumato.charts import rank_chart, save, timetable_chart
 from sfumato.cli.charts import draw
-from sfumato.sql.constructs.ranked import Ranked
-from sfumato.sql.plan.nodes import Select, Table
-from sfumato.windows import Range
+from sfumato.language.steps import Step, table_step
 
 SIX = [(3, 2), (2, 2), (4, 3), (3, 5), (5, 5), (2, 7)]  # Q1 ... Q6 of D, in minutes
 MINUTE = 60_000_000
@@ -63,9 +61,9 @@ def test_a_picture_is_a_page_on_its_own_or_an_image(tmp_path):
 
 
 def test_wrong_names_and_labels_are_told():
-    with pytest.raises(ValueError, match="`names` must be 6"):
+    with pytest.raises(ValueError, match="`names` must have one per query, 6"):
         timetable_chart(sf.engine_free.timetable(SIX), ["one"])
-    with pytest.raises(ValueError, match="`labels` must be 6"):
+    with pytest.raises(ValueError, match="`labels` must have one per tuple, 6"):
         rank_chart(*SPEEDS, k=2, labels=["one"])
 
 
@@ -73,13 +71,15 @@ def test_wrong_names_and_labels_are_told():
 def test_the_queries_of_one_ranking_are_drawn_once(tmp_path):
     def ranked(name, by="speed"):
         queries = (("top_3", 3, 2 * MINUTE), ("top_4", 4, 3 * MINUTE))
-        return Ranked(
-            Table("s", True, ()), Range("20 minutes"), queries, name, by, False, "pk_topk", None,
-            False, "", None, "dp", ("at",), (),
-        )  # fmt: skip
+        facts = {"timetable": (queries, "dp"), "ranked by": by}
+        return Step(name, inputs={"": table_step("s", True)}, facts=facts)
 
-    steps = {"a": Select("x", (ranked("top_3"),)), "b": ranked("top_4"), "c": ranked("top_3", "z"),
-             "d": Table("s", True, ())}  # fmt: skip
+    steps = {
+        "a": Step("x", inputs={"{d0}": ranked("top_3")}),
+        "b": ranked("top_4"),
+        "c": ranked("top_3", "z"),
+        "d": table_step("s", True),
+    }
     files = draw(steps, tmp_path / "pictures")
     assert [file.name for file in files] == ["a.html", "a.png", "c.html", "c.png"]
     assert all(file.stat().st_size > 1000 for file in files)

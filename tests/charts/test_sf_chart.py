@@ -15,6 +15,7 @@ import sfumato as sf
 from chart_data import data_of
 from sfumato.charts import save
 from sfumato.charts.style import number_text
+from spark_reports import observed_row
 
 LAW = [{"prob": 0.25, "n": 1.0}, {"prob": 0.5, "n": 3.0}, {"prob": 0.125, "n": 1.0}]
 ROWS = pa.Table.from_pylist(
@@ -34,7 +35,8 @@ def test_a_distribution_is_drawn_value_by_value_and_says_what_is_missing_to_1():
     bars, [mean] = data_of(chart := sf.chart(LAW))
     assert [(bar["at"], bar["prob"]) for bar in bars] == [("1", 0.375), ("3", 0.5)]
     assert mean["mean"] == pytest.approx((0.375 + 1.5) / 0.875)
-    assert "probability 0.875; with 0.12 nothing" in chart.to_dict()["title"]["subtitle"][1]
+    subtitle = chart.to_dict()["title"]["subtitle"]
+    assert subtitle[1] == "a value with probability 0.875; none with 0.12"
 
 
 def test_many_values_are_put_into_bins_without_losing_probability():
@@ -166,9 +168,12 @@ def test_a_running_query_is_drawn_with_its_rate_and_its_late_rows():
             "numInputRows": 100 * i,
             "durationMs": {"addBatch": 1, "triggerExecution": 500} if i else {},
             "observedMetrics": {
-                "sfumato_reorder_1": {"rows": 100 * i, "late": i},
-                "sfumato_window_2_input": {"rows": 100 * i, "invalid": 50},
-                "sfumato_rows_out": {"rows": 7},
+                name: observed_row(name, counts)
+                for name, counts in {
+                    "sfumato_reorder_1": {"rows": 100 * i, "late": i},
+                    "sfumato_window_2_input": {"rows": 100 * i, "invalid": 50},
+                    "sfumato_rows_out": {"rows": 7},
+                }.items()
             },
         }
         for i in range(3)

@@ -39,7 +39,7 @@ def test_spoiled_lines_go_to_the_dead_letters_and_not_into_late(spark, tmp_path)
     (tmp_path / "in" / "a.json").write_text("\n".join([RIGHT, *(text for text, _ in WRONG)]))
     code, said = ran(spark, tmp_path, SPOILED)
     assert code == 0, said
-    assert "decode_readings: 5 rows, 4 spoiled" in said
+    assert "decode_readings: 5 rows, 4 undecodable" in said
     files = (tmp_path / "letters").glob("*.json")
     letters = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     assert sorted((one["value"], one["reason"]) for one in letters) == sorted(WRONG)

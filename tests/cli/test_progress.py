@@ -4,41 +4,19 @@ from __future__ import annotations
 
 import io
 import json
-from types import SimpleNamespace
 
 from rich.console import Console
 
 from sfumato.cli.log import Log
-from sfumato.metrics.held_back import HeldBack
-from sfumato.metrics.progress import (
-    GAUGES,
-    QueryProgress,
-    by_operator,
-    counted,
-    late_and_rows,
-)
-from sfumato.metrics.unordered import Unordered
+from sfumato.metrics.anomalies import DisorderDetector, StallDetector
+from sfumato.metrics.progress import GAUGES, QueryProgress, by_operator, counted, late_and_rows
 from sfumato.tables.disorder.reorder import ReorderTableConfig
 from sfumato.tables.joins.join import JoinTableConfig
 from sfumato.tables.ranking.top_k import TopKTableConfig
 from sfumato.tables.windows.window_aggregate import RowWindowTableConfig
+from spark_reports import part, report
 
 # ---- progress ------------------------------------------------------------------------------------
-
-
-class Observed(dict):
-    def asDict(self):  # noqa: N802
-        return dict(self)
-
-
-def report(batch, rows, *, ran=True, stamp="", **observed):
-    return SimpleNamespace(
-        batchId=batch,
-        timestamp=stamp or f"t{batch}",
-        durationMs={"addBatch": 1, "triggerExecution": 500} if ran else {"triggerExecution": 1},
-        sources=[SimpleNamespace(numInputRows=rows, endOffset="7")],
-        observedMetrics={name: Observed(values) for name, values in observed.items()},
-    )
 
 
 def test_reports_seen_again_count_once_and_idle_looks_are_no_batches():
@@ -131,7 +109,7 @@ def test_what_a_reorder_holds_stands_in_the_line_and_is_not_added_up():
     progress = QueryProgress()
     for number in (0, 1):
         progress.take([report(number, 5, sfumato_reorder_1={"rows": 5, "held": 2, **SHOWN})])
-    assert progress.counters == {"sfumato_reorder_1": {"rows": 10, "held": 4}}
+    assert progress.counters == {part("sfumato_reorder_1"): {"rows": 10, "held": 4}}
 
 
 def said(watch, now, *, number=0, **counts):
@@ -142,7 +120,7 @@ def said(watch, now, *, number=0, **counts):
 
 
 def test_a_reorder_that_lets_nothing_out_for_long_says_so_and_for_whom():
-    watch = HeldBack()
+    watch = StallDetector()
     stuck = {"rows": 9, "held": 7, "late": 2, **SHOWN, "slowest": "berlin"}
     assert said(watch, 0.0, **stuck) == []
     assert said(watch, 59.0, **stuck) == []
@@ -163,35 +141,25 @@ def test_the_command_line_knows_what_operators_show():
 
 
 def test_a_reorder_that_holds_nothing_may_be_silent():
-    watch = HeldBack()
+    watch = StallDetector()
     assert said(watch, 0.0, rows=9, held=0, late=0, oldest=None, lag=0) == []
     assert said(watch, 999.0) == []
 
 
 def test_late_rows_are_a_share_of_the_rows_of_the_operators_that_mark_them():
-    counters = {
+    counts = {
         "sfumato_reorder_a": {"rows": 100, "late": 10},
         "sfumato_reorder_b": {"rows": 50, "late": 5},
         "sfumato_join_1": {"rows": 150, "late": 15},
         "sfumato_window_1_input": {"rows": 9_000, "invalid": 1},
         "sfumato_window_1": {"rows": 8_999, "late": 40},
     }
+    counters = {part(name): of for name, of in counts.items()}
     assert late_and_rows(counters) == (15, 150)
     assert counted(counters, "late") == 15
-    without = {name: of for name, of in counters.items() if "reorder" not in name}
+    without = {of: counts for of, counts in counters.items() if of.kind != "reorder"}
     assert late_and_rows(without) == (40, 8_999)
     assert late_and_rows({}) == (0, 0)
-
-
-def test_an_operator_keeps_its_name_in_reports_whatever_it_runs_with():
-    counters = {
-        "sfumato_reorder_in__in_window_means": {"rows": 3},
-        "sfumato_reorder_rows_in_window_a": {"rows": 4},
-    }
-    assert by_operator(counters) == {
-        "reorder_in": {"rows": 3},
-        "reorder_rows_in_window_a": {"rows": 4},
-    }
 
 
 def test_metrics_of_a_chain_have_the_names_of_their_operators_where_these_are_free():
@@ -208,16 +176,16 @@ def test_metrics_of_a_chain_have_the_names_of_their_operators_where_these_are_fr
             )
         ]
     )
-    assert {name: counts["rows"] for name, counts in batch.counters.items()} == {
-        "sfumato_reorder_in": 1,
-        "sfumato_reorder_in__in_window_means": 2,
-        "sfumato_window_a": 3,
-        "sfumato_window_a_input": 4,
+    assert {of[1:]: counts["rows"] for of, counts in batch.counters.items()} == {
+        ("reorder_in", ""): 1,
+        ("reorder_in__in_window_means", ""): 2,
+        ("window_a", ""): 3,
+        ("window_a", "input"): 4,
     }
 
 
 def test_rows_out_of_order_of_arrival_are_told_once_with_cause_and_cure():
-    progress, watch = QueryProgress(), Unordered()
+    progress, watch = QueryProgress(), DisorderDetector()
     orderly = {"rows": 10, "out_of_order": 0}
     assert list(watch.look(progress.take([report(0, 10, sfumato_reorder_in=orderly)]))) == []
     late = report(
@@ -246,12 +214,11 @@ def test_what_the_operators_count_as_held_is_held():
 
 
 def test_what_is_held_is_counted_from_the_start_of_a_run():
-    progress, watch = QueryProgress(), HeldBack()
+    progress, watch = QueryProgress(), StallDetector()
     for number, (run, change) in enumerate([("a", 7), ("a", -2), ("b", 6), ("b", 1)]):
-        one = report(number, 10, sfumato_reorder_1={"rows": 10, "held": change, **SHOWN})
-        one.runId = run
+        one = report(number, 10, run=run, sfumato_reorder_1={"rows": 10, "held": change, **SHOWN})
         list(watch.look(progress.take([one]), 0.0))
     assert progress.held == 7
-    assert progress.counters["sfumato_reorder_1"]["rows"] == 40
+    assert progress.counters[part("sfumato_reorder_1")]["rows"] == 40
     (sentence,) = watch.look([], 1000.0)
     assert "holds 7 rows" in sentence

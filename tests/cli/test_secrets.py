@@ -32,9 +32,9 @@ from sfumato.cli.pipeline.model import Sink
 from sfumato.cli.pipeline.parse import parse_pipeline
 from sfumato.cli.pipeline.secrets import hide
 from sfumato.cli.pipeline.section import PipelineError
-from sfumato.live.view import About, Answers, view
+from sfumato.live.view import About, ResultRows, view
+from sfumato.metrics.exporters import json_lines
 from sfumato.metrics.figures import Figures
-from sfumato.metrics.lines import lines
 from spark_reports import reorder, report
 
 ODD = "Pa\"ss\\wörd/+ 'x' %41&<é>ß!"
@@ -172,11 +172,11 @@ def test_the_page_and_the_metrics_hide_it_everywhere(environment):
     figures.take("q", [report(0, 10, **{f"sfumato_reorder_{SECRET}": reorder(10, 1, 2)})])
     figures.take(SECRET.lower(), [report(0, 10)])
     figures.ended("q", f"The codec {SECRET.lower()} is not available")
-    answers = Answers([SECRET], [[(SECRET.upper(), None)]])
+    answers = ResultRows([SECRET], [[(SECRET.upper(), None)]])
     about = {"q": About(f"SELECT '{SECRET}'", f"plan {SECRET}", None, lambda: answers)}
     figures.hide = environment.hidden
     hidden_in_full(json.dumps(view(figures, about)))
-    hidden_in_full("\n".join(lines(figures)))
+    hidden_in_full("\n".join(json_lines(figures)))
 
 
 def test_streams_of_the_process_hide_it(environment, capsys):

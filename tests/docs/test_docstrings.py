@@ -23,7 +23,7 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 def needs_spark(name: str) -> bool:
     return (
-        home(name).startswith(("sfumato.api", "sfumato.spark", "sfumato.sql"))
+        home(name).startswith(("sfumato.api", "sfumato.spark", "sfumato.language"))
         and name != "settings"
     )
 

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from sfumato.live.server import Server
-from sfumato.live.view import About, Answers
+from sfumato.live.view import About, ResultRows
 from sfumato.metrics.figures import Figures
 from spark_reports import reorder, report
 
@@ -70,7 +70,7 @@ def server(figures):
 
 
 def answers():
-    return Answers(["airport", "probability"], ROWS)
+    return ResultRows(["airport", "probability"], ROWS)
 
 
 def opened(browser, url, **how):

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from sfumato.live.server import Server
-from sfumato.live.view import SHOWN, About, view
+from sfumato.live.view import MAX_SHOWN, About, view
 from sfumato.metrics.figures import Figures
 from spark_reports import reorder, report
 
@@ -140,7 +140,7 @@ def test_a_long_run_is_shown_in_few_points_that_lose_no_row():
     for batch in range(900):
         figures.take("q", [report(batch, 10)])
     (query,) = view(figures, {})["queries"]
-    assert len(query["points"]) <= SHOWN
+    assert len(query["points"]) <= MAX_SHOWN
     assert query["rows_in"] == 9000
     assert all(point["in"] >= 0 for point in query["points"])
 

@@ -15,7 +15,7 @@ from pipeline_runs import put
 from sfumato.cli.pipeline.parse import parse_pipeline
 from sfumato.cli.run import run
 from sfumato.cli.shown import Places, shown
-from sfumato.metrics.waits import QUANTILES, quantile
+from sfumato.metrics.history import QUANTILES, quantile
 
 ROWS = [
     {"id": i, "t": f"2024-01-01T00:{i * 7 % 60:02}:00Z", "arrival": f"2024-01-01T01:{i:02}:00Z"}
@@ -69,6 +69,7 @@ def test_watch_shows_what_a_query_of_the_session_reports(spark, tmp_path):
         observed = query.recentProgress[-1].observedMetrics["sfumato_reorder_watched"].asDict()
     (operator,) = found["operators"]
     assert operator["name"] == "reorder_watched"
+    assert (observed["kind"], observed["operator"]) == ("reorder", "reorder_watched")
     assert operator["counts"] == {name: observed[name] for name in operator["counts"]}
     assert found["late"] == observed["late"]
     assert found["held"] == operator["counts"]["held"] == 10

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.error_points import DISTRIBUTIONS, standard_points
 from sfumato.operators.imputation.discovery import NothingDiscovered
+from sfumato.operators.laws.error_points import DISTRIBUTIONS, standard_points
 
 
 def at(*seconds):

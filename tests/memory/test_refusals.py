@@ -150,7 +150,7 @@ def test_columns_of_one_name_and_names_that_are_no_text_are_refused():
             lambda t, j: sf.alternatives([[1.0]], [[1.0]], ["x", "X"], points=True),
             ValueError, "different names",
         ),
-        (lambda t, j: sf.where(t), TypeError, "sf.where lacks `condition`"),
+        (lambda t, j: sf.where(t), TypeError, "sf.where needs `condition`"),
         (lambda t, j: sf.self_join(t, **j, tasks=0), ValueError, "`tasks` must be a whole number"),
         (lambda t, j: sf.similarity_join(t, t, **j, tasks="8"), ValueError, "`tasks` must be"),
         (

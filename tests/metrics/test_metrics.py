@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import urllib.request
@@ -12,16 +13,15 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from sfumato.metrics import names
-from sfumato.metrics.figures import Figures, operator_of
-from sfumato.metrics.history import MOST
-from sfumato.metrics.lines import lines
+from sfumato.metrics.exporters import json_lines, prometheus_text
+from sfumato.metrics.figures import Figures
+from sfumato.metrics.history import MAX_POINTS, QUANTILES, RecentWaits, quantile
 from sfumato.metrics.progress import QueryProgress
-from sfumato.metrics.prometheus import text
+from sfumato.metrics.samples import ELSEWHERE
 from sfumato.metrics.serve import served
-from sfumato.metrics.waits import QUANTILES, RecentWaits, quantile
 from sfumato.operators.disorder.waits import BINS, bins
 from sfumato.tables.operator import TableConfig
-from spark_reports import reorder, report
+from spark_reports import part, reorder, report
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -71,7 +71,7 @@ def sampled(figures):
     """(name, labels) -> value, as Prometheus' own parser reads the text."""
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(text(figures).decode())
+        for family in text_string_to_metric_families(prometheus_text(figures).decode())
         for sample in family.samples
     }
 
@@ -83,7 +83,7 @@ def test_prometheus_reads_what_the_reports_said(figures):
     assert found["sfumato_rows_in_total", (out,)] == 15
     assert found["sfumato_rows_out_total", (out,)] == 10
     assert found["sfumato_batches_total", (out,)] == 2
-    assert found["sfumato_busy_seconds_total", (out,)] == 1.0
+    assert found["sfumato_batch_duration_seconds_total", (out,)] == 1.0
     assert found["sfumato_batch_part_seconds", (("part", "addBatch"), out)] == 0.4
     assert found["sfumato_state_memory_bytes", (out,)] == 100
     assert found["sfumato_state_disk_bytes", (out,)] == 140
@@ -91,9 +91,14 @@ def test_prometheus_reads_what_the_reports_said(figures):
     assert found["sfumato_operator_late_total", intake] == 3
     assert found["sfumato_reorder_held_rows", intake] == 4
     assert found["sfumato_reorder_oldest_wait_seconds", intake] == 1.0
-    for share, low, high in (("0.5", 0.004, 0.008), ("0.99", 1.024, 2.048)):
-        labels = tuple(sorted((*intake, ("quantile", share))))
-        assert low < found["sfumato_reorder_wait_seconds", labels] < high
+    buckets = {
+        float(dict(labels)["le"]): value
+        for (name, labels), value in found.items()
+        if name == "sfumato_reorder_wait_seconds_bucket"
+    }
+    assert list(buckets) == [*(0.001 * 2**i for i in range(31)), float("inf")]
+    assert [buckets[0.001 * 2**i] for i in (2, 3, 10, 11, 30)] == [0, 98, 98, 100, 100]
+    assert buckets[float("inf")] == found["sfumato_reorder_wait_seconds_count", intake] == 100
     assert found["sfumato_operator_keys", intake] == 8
     near = (("operator", "join_near"), out, ("side", ""))
     assert found["sfumato_operator_opposite_total", near] == 50
@@ -137,7 +142,7 @@ def test_keys_are_at_least_those_that_came_and_those_of_the_buckets_with_rows():
     for number, (keys, new) in enumerate([(5, 5), (3, 1), (90, 0), (4, -2), (None, None)]):
         observed = {"rows": 1, "keys": keys, "new_keys": new}
         progress.take([report(number, 1, sfumato_window_1=observed)])
-        assert progress.keys == {"sfumato_window_1": [5, 6, 90, 88, 88][number]}
+        assert progress.operators[part("sfumato_window_1")].keys == [5, 6, 90, 88, 88][number]
 
 
 def test_waits_of_long_ago_are_no_part_of_how_long_rows_wait_now():
@@ -151,16 +156,27 @@ def test_waits_of_long_ago_are_no_part_of_how_long_rows_wait_now():
 
 def test_json_lines_have_the_same_samples(figures):
     found = {}
-    for line in map(json.loads, lines(figures)):
+    for line in map(json.loads, json_lines(figures)):
         labels = tuple(sorted(line["labels"].items()))
         found[line["name"], labels] = line["value"]
     assert found == sampled(figures)
 
 
-def test_an_operator_has_the_same_name_whatever_it_runs_with():
-    assert operator_of("sfumato_reorder_intake__in_window_means") == ("reorder_intake", "", False)
-    assert operator_of("sfumato_join_near_right") == ("join_near", "right", False)
-    assert operator_of("sfumato_top_k_5_answers") == ("top_k_5", "", True)
+def test_a_latency_is_in_seconds():
+    figures = Figures()
+    figures.take("q", [report(0, 1, sfumato_top_k_1={"rows": 1, "latency": 2_500_000})])
+    of = (("operator", "top_k_1"), ("query", "q"), ("side", ""))
+    assert sampled(figures)["sfumato_ranking_latency_seconds_total", of] == 2.5
+
+
+def test_an_operator_that_a_query_has_twice_has_two_names():
+    figures = Figures()
+    twice = {"sfumato_reorder_in__in_window_a": {"rows": 1}, "sfumato_reorder_in": {"rows": 2}}
+    figures.take("q", [report(0, 3, **twice)])
+    found = sampled(figures)
+    for name, rows in (("reorder_in", 2), ("reorder_in__in_window_a", 1)):
+        of = (("operator", name), ("query", "q"), ("side", ""))
+        assert found["sfumato_operator_rows_total", of] == rows
 
 
 def test_the_figures_are_at_a_port_of_loopback_and_in_files(figures, tmp_path):
@@ -184,15 +200,15 @@ def test_the_figures_are_at_a_port_of_loopback_and_in_files(figures, tmp_path):
 
 def test_a_query_of_hours_keeps_a_bounded_number_of_points():
     figures = Figures()
-    for batch in range(3 * MOST):
+    for batch in range(3 * MAX_POINTS):
         figures.take("q", [report(batch, 1, sfumato_reorder_1=reorder(1, 0, 1, lag=batch))])
     (query,) = figures.queries()
-    points = query.history.points
-    assert len(points) <= MOST
-    assert sum(point.rows_in for point in points) == 3 * MOST
-    assert sum(point.batches for point in points) == 3 * MOST
-    assert points[-1].held == 3 * MOST
-    assert points[-1].lag == pytest.approx((3 * MOST - 1) / 1e6)
+    points = query.points
+    assert len(points) <= MAX_POINTS
+    assert sum(point.rows_in for point in points) == 3 * MAX_POINTS
+    assert sum(point.batches for point in points) == 3 * MAX_POINTS
+    assert points[-1].held == 3 * MAX_POINTS
+    assert points[-1].lag == pytest.approx((3 * MAX_POINTS - 1) / 1e6)
 
 
 def test_what_takes_long_is_said_in_words():
@@ -200,11 +216,10 @@ def test_what_takes_long_is_said_in_words():
     first = report(0, 9, sfumato_reorder_1=reorder(9, 0, 9, oldest=0, slowest="b"))
     figures.take("q", [first])
     (query,) = figures.queries()
-    query.held_back.long = 0.0
-    for waiting in query.held_back._waiting.values():
+    for waiting in query.stalls._reorders.values():
         waiting.patience = 0.0
     query.look()
-    ((_, sentence),) = query.said
+    ((_, sentence),) = query.messages
     assert "reorder_1 has emitted no in-order rows" in sentence
     assert "it waits for b" in sentence
 
@@ -227,20 +242,31 @@ def every_counter():
 def test_every_counter_of_every_operator_has_a_meaning():
     import sfumato.api.similarity_join  # noqa: F401 - defines all table operators
 
-    missing = every_counter() - set(names.COUNTED) - set(names.GATHERED)
+    missing = every_counter() - set(names.COUNTED) - set(ELSEWHERE)
     assert not missing
 
 
-def test_the_table_of_the_docs_is_generated():
-    assert names.page() in (DOCS / "metrics.md").read_text()
+def rows_of_table(page, head):
+    """The cells of a table of the docs, by row."""
+    text = (DOCS / page).read_text()
+    lines = text[text.index(head) :].splitlines()[2:]
+    rows = itertools.takewhile(lambda line: line.startswith("|"), lines)
+    return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows]
 
 
-def test_the_states_of_rows_are_defined_once_and_their_table_is_generated():
-    assert names.states() in (DOCS / "semantics.md").read_text()
-    for state in names.STATES:
-        name = state.name
-        said = names.HELD.about if name in names.GATHERED else names.COUNTED[name]
-        assert said == state.counted
+def test_the_table_of_the_docs_has_every_metric():
+    assert rows_of_table("metrics.md", "| metric | kind | labels | meaning |") == [
+        [f"`{of.exposed}`", of.kind, ", ".join(f"`{label}`" for label in of.labels), of.about]
+        for of in names.METRICS.values()
+    ]
+
+
+def test_the_states_of_rows_have_the_meanings_of_their_counters():
+    states = rows_of_table("semantics.md", "| state | condition | what happens | counter |")
+    assert len(states) > 5
+    for name, _, _, counter in states:
+        about = names.COUNTED.get(name, names.OPERATOR_GAUGES["reorder_held_rows"])
+        assert counter == f"`{name}`: {about}"
 
 
 def test_the_dashboard_and_the_alerts_use_metrics_that_exist():
@@ -252,7 +278,7 @@ def test_the_dashboard_and_the_alerts_use_metrics_that_exist():
     alerts = [rule["expr"] for rule in group["rules"]]
     assert len(panels) > 10
     assert len(alerts) > 5
-    known = {metric.exposed for metric in names.every_metric()}
+    known = {metric.exposed for metric in names.METRICS.values()}
     for expression in charts + alerts:
         used = set(re.findall(r"sfumato_\w+", expression))
         assert used, expression

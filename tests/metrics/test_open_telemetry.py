@@ -4,34 +4,63 @@ from __future__ import annotations
 
 import pytest
 
+from sfumato.metrics import exporters
 from sfumato.metrics.figures import Figures
 from sfumato.metrics.samples import samples
 from spark_reports import reorder, report
 
+export = pytest.importorskip("opentelemetry.sdk.metrics.export")
 
-def test_a_reader_collects_every_sample_under_its_name_and_labels():
-    export = pytest.importorskip("opentelemetry.sdk.metrics.export")
+
+@pytest.fixture
+def figures():
+    found = Figures()
+    waits = ",".join(["0,5", *"0" * 30])
+    observed = reorder(1000, 20, 5, lag=2_500_000, waits=waits)
+    found.take("flights", [report(0, 1000, sfumato_reorder_intake=observed)])
+    return found
+
+
+@pytest.fixture
+def collect(figures):
     from opentelemetry.sdk.metrics import MeterProvider
 
-    from sfumato.metrics.open_telemetry import instrument
-
-    figures = Figures()
-    observed = reorder(1000, 20, 5, lag=2_500_000)
-    figures.take("flights", [report(0, 1000, sfumato_reorder_intake=observed)])
     reader = export.InMemoryMetricReader()
     provider = MeterProvider([reader])
-    instrument(figures, provider.get_meter("sfumato"))
-    found = {
-        (metric.name, tuple(sorted(point.attributes.items()))): point.value
-        for resource in reader.get_metrics_data().resource_metrics
-        for scope in resource.scope_metrics
-        for metric in scope.metrics
-        for point in metric.data.data_points
-    }
-    expected = {
+    exporters.instrument(figures, provider.get_meter("sfumato"))
+
+    def collected():
+        return {
+            (metric.name, tuple(sorted(point.attributes.items()))): point.value
+            for resource in reader.get_metrics_data().resource_metrics
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+            for point in metric.data.data_points
+        }
+
+    yield collected
+    provider.shutdown()
+
+
+def test_a_reader_collects_every_sample_under_its_name_and_labels(figures, collect):
+    found = collect()
+    assert found == {
         (s.metric.name, tuple(sorted(zip(s.metric.labels, s.labels, strict=True)))): s.value
         for s in samples(figures)
     }
-    assert found == expected
-    assert len(found) > 10
-    provider.shutdown()
+    assert len(found) > 40
+
+
+def test_all_samples_of_a_collection_are_computed_once(figures, collect, monkeypatch):
+    computed = []
+
+    def counted(of):
+        computed.append(of)
+        return samples(of)
+
+    monkeypatch.setattr(exporters, "samples", counted)
+    rows = ("sfumato_rows_in", (("query", "flights"),))
+    assert collect()[rows] == 1000
+    figures.take("flights", [report(1, 500)])
+    assert collect()[rows] == 1500
+    assert computed == [figures] * 2

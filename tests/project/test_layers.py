@@ -12,20 +12,18 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 # A layer may import itself and what is listed. `windows` (configurations), `queries` (those
 # registered), `duration` (lengths of time as text), `near_misses` (likely words), `calls`
-# (whether arguments fit a function or class), `listening` (to a session's queries), `observed`
-# (what they counted), `error_points` (a distribution's points) and `limits` (bounds on the work of
-# one row, and their settings) are open to those above. The package, `engine_free`, `errors` and
-# `ops` load their names lazily, by text (`lazy_names`); `extras` says what brings a missing one.
+# (whether arguments fit a function or class), `reports` (of a session's queries) and `limits`
+# (bounds on the work of one row, and their settings) are open to those above. The package,
+# `engine_free`, `errors` and `ops` load their names lazily, by text (`lazy_names`); `extras` says
+# what brings a missing one.
 MAY_IMPORT = {
     "kernels": set(),
     "duration": set(),
     "extras": set(),
-    "listening": set(),
-    "observed": set(),
+    "reports": set(),
     "near_misses": set(),
     "sql_tokens": set(),
     "calls": {"near_misses"},
-    "error_points": set(),
     "limits": set(),
     "windows": {"calls", "duration", "limits"},
     "queries": {"calls", "windows"},
@@ -39,9 +37,8 @@ MAY_IMPORT = {
         "sql_tokens",
         "windows",
     },
-    "charts": {"observed", "operators"},
+    "charts": {"operators", "reports"},
     "memory": {
-        "error_points",
         "limits",
         "operators",
         "tables",
@@ -50,13 +47,11 @@ MAY_IMPORT = {
     "spark": {
         "calls",
         "duration",
-        "error_points",
         "limits",
-        "listening",
         "near_misses",
-        "observed",
         "operators",
         "queries",
+        "reports",
         "sql_tokens",
         "tables",
         "windows",
@@ -77,7 +72,7 @@ MAY_IMPORT = {
     "engine_free": {"lazy_names"},
     "errors": {"lazy_names"},
     "ops": {"lazy_names"},
-    "sql": {
+    "language": {
         "api",
         "duration",
         "limits",
@@ -88,8 +83,8 @@ MAY_IMPORT = {
         "windows",
     },
     "warming": {"kernels", "operators", "windows"},
-    "metrics": {"observed"},
-    "live": {"listening", "metrics"},
+    "metrics": {"reports"},
+    "live": {"metrics", "reports"},
     "cli": {
         "charts",
         "duration",
@@ -101,8 +96,8 @@ MAY_IMPORT = {
         "near_misses",
         "operators",
         "queries",
+        "language",
         "spark",
-        "sql",
         "windows",
         "sfumato",
     },
@@ -121,14 +116,6 @@ ROOMS = {
         "crossing": {"model"},
         "model": set(),
         "replay": {"model"},
-    },
-    "sql": {
-        "": {"text", "plan", "explanation", "constructs", "planner"},
-        "planner": {"text", "plan", "explanation", "constructs"},
-        "constructs": {"text", "plan", "explanation"},
-        "explanation": {"text", "plan"},
-        "plan": {"text"},
-        "text": set(),
     },
 }
 OUTSIDE = {"benchmarks", "examples", "experiments"}  # of this repository, never in the wheel
@@ -278,9 +265,9 @@ def test_no_folder_holds_more_than_can_be_taken_in():
         ("operators/a.py", "from ..spark import b"),
         ("operators/a.py", "import sfumato.spark.b"),
         ("operators/a.py", "import pyarrow"),
-        ("spark/a.py", "def f():\n    from sfumato.sql.b import c"),
+        ("spark/a.py", "def f():\n    from sfumato.language.b import c"),
         ("spark/a.py", "from sfumato import reorder"),
-        ("sql/a.py", "from sfumato.cli import b"),
+        ("language/a.py", "from sfumato.cli import b"),
         ("cli/a.py", "from experiments import b"),
         ("cli/a.py", "def f():\n    import examples.b"),
         ("windows.py", "from sfumato.kernels import b"),
@@ -288,7 +275,6 @@ def test_no_folder_holds_more_than_can_be_taken_in():
         ("kernels/laws/a.py", "from sfumato.kernels.windows.b import c"),
         ("kernels/a.py", "from sfumato.kernels.laws.b import c"),
         ("spark/model/a.py", "from sfumato.spark.runtime import b"),
-        ("sql/text/a.py", "from sfumato.sql.plan import b"),
     ],
 )
 def test_the_check_sees_a_violation(tmp_path, place, line):

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 import newest_rows as toy
 import sfumato as sf
-from sfumato.metrics.progress import GAUGES
+from sfumato.metrics.progress import NOT_COUNTERS
 from sfumato.operators.state.config import differences
-from sfumato.sql.constructs.registered import CONSTRUCTS
 from sfumato.tables.operator import ROW, TIE
 
 CONFIG = toy.NewestConfig(step=3, keys=1)
@@ -102,7 +101,7 @@ def test_static_and_streaming_frames_give_the_same_with_metrics_and_across_a_res
             for metrics, row in progress.observedMetrics.items():
                 assert metrics.startswith("sfumato_newest_rows_")
                 for name, value in row.asDict().items():
-                    if name not in GAUGES:
+                    if name not in NOT_COUNTERS:
                         counts[name] = counts.get(name, 0) + value
 
     (tmp_path / "in").mkdir()
@@ -118,29 +117,21 @@ def test_static_and_streaming_frames_give_the_same_with_metrics_and_across_a_res
         run(lambda df: toy.newest_rows(df, order="at.time", key="a key"))
 
 
-@pytest.fixture
-def construct():
-    """The toy as a construct of the language: its one line in `sql/constructs/registered.py`."""
-    CONSTRUCTS.brackets.listed.append(toy.NEWEST)
-    yield
-    CONSTRUCTS.brackets.listed.remove(toy.NEWEST)
-
-
 @pytest.mark.spark
-def test_its_construct_is_run_explained_and_refused_at_the_word_that_is_wrong(spark, construct):
+def test_it_is_a_table_function_that_is_explained_and_refused_where_it_is_wrong(spark):
     s = spark.createDataFrame(ROWS, "k string, at long")
-    out = sf.sql(spark, "SELECT k, at FROM s [NEWEST k ORDER at STEP 3] WHERE at > 1", s=s)
+    text = "SELECT k, at FROM newest_rows(s, order => at, key => k, step => 3) WHERE at > 1"
+    out = sf.sql(spark, text, s=s)
     expected = [(key, at) for key, at in by_definition(ROWS, 3) if at > 1]
     assert sorted(map(tuple, out.collect())) == sorted(expected)
-    lines = sf.explain(spark, "SELECT * FROM s [NEWEST k ORDER at]", s=s)
-    assert "newest rows of each k" in lines
-    assert "a number a key" in lines
-    for text, place, message in (
-        ("SELECT * FROM s [NEWEST k ORDER at STEP 0]", "0]", "whole number of at least 1"),
-        ("SELECT * FROM s [NEWEST q ORDER at]", "q ORDER", "lacks|no column"),
-        ("SELECT * FROM s [NEWEST k STEP 2]", "NEWEST", "ORDER"),
-        ("SELECT * FROM s [NEWEST k ORDER at STEPS 2]", "STEPS", "STEP"),
+    lines = sf.explain(spark, text, s=s)
+    assert "newest_rows of rows" in lines
+    for arguments, word, message in (
+        ("order => at, key => k, step => 0", "0", "whole number of at least 1"),
+        ("order => at, key => q", "q", "lacks|no column|there is no column"),
+        ("key => k", "newest_rows", "needs the argument order"),
+        ("order => at, key => k, steps => 2", "steps", "did you mean step"),
     ):
         with pytest.raises(sf.errors.SqlError, match=message) as error:
-            sf.sql(spark, text, s=s)
-        assert text[error.value.column - 1 :].lstrip("[").startswith(place)
+            sf.sql(spark, f"SELECT * FROM newest_rows(s, {arguments})", s=s)
+        assert error.value.word == word

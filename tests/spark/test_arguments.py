@@ -31,14 +31,14 @@ def rows(spark):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda df: sf.top_k(df, 3), r"sf.top_k lacks `by`, `window`, `order`. For example sf.top"),
+        (lambda df: sf.top_k(df, 3), r"sf.top_k needs `by`, `window`, `order`. For example sf.top"),
         (lambda df: sf.top_k(df, 3, by="v", windw="1 h", order="ts"), "did you mean `window`"),
         (lambda df: sf.reorder(df, "ts", "ts"), "sf.reorder takes df by position"),
         (
             lambda df: sf.reorder(df, event_time="k", arrival="ts", slack=1),
             r"`k` is string: to_timestamp\(k\) makes one of it",
         ),
-        (lambda df: sf.where(), "sf.where lacks `df`, `condition`"),
+        (lambda df: sf.where(), "sf.where needs `df`, `condition`"),
         (
             lambda df: sf.extent_join(df, pd.DataFrame({"a": [1]})),
             "`right` must be a DataFrame of Spark, as others of this call are; got pandas",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 
 import pytest
@@ -12,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
 from handed_on import handed_on
-from sfumato.metrics.progress import GAUGES
+from sfumato.metrics.progress import NOT_COUNTERS
 from two_sources import CONTROL, SCHEMA, source
 
 RANGE = sf.Range("4 minutes", "2 minutes")
@@ -134,12 +133,10 @@ def streamed(spark, files, build, folder):
         query = writer.trigger(availableNow=True).start(str(folder / "out"))
         query.awaitTermination()
         for progress in query.recentProgress:
-            for metric, row in progress["observedMetrics"].items():
+            for row in progress["observedMetrics"].values():
                 for name, count in row.asDict().items():
-                    if isinstance(count, int) and name not in GAUGES:
-                        kind = re.match(r"sfumato_([a-z]+)", metric)[1]
-                        side = re.search(r"_(input|left|right|answers)$", metric)
-                        place = kind, side and side[1], name
+                    if isinstance(count, int) and name not in NOT_COUNTERS:
+                        place = row.kind, row.side, name
                         totals[place] = totals.get(place, 0) + count
 
     run(files[:2])

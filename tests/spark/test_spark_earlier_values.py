@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
-from sfumato.metrics.progress import GAUGES
+from sfumato.metrics.progress import NOT_COUNTERS
 from sfumato.operators.joins.incomplete_join import IncompleteArrivals, IncompleteJoin
 
 pytestmark = pytest.mark.spark
@@ -86,9 +86,9 @@ def run(spark, folder, schema, made):
     for progress in query.recentProgress:
         for row in progress.observedMetrics.values():
             for name, value in row.asDict().items():
-                if name in GAUGES:
+                if name in NOT_COUNTERS:
                     continue
-                counts[name] = counts.get(name, 0) + value if name != "reason" else value
+                counts[name] = counts.get(name, 0) + value
     return collected, counts
 
 

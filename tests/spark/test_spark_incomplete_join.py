@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.metrics.progress import GAUGES
+from sfumato.metrics.progress import NOT_COUNTERS
 from sfumato.operators.joins.incomplete_join import IncompleteArrivals, IncompleteJoin
 from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
 
@@ -200,12 +200,12 @@ def test_streams_give_the_same_pairs_after_a_restart_and_their_counts_add_up(spa
         for name, row in progress.observedMetrics.items():
             if not name.endswith(("left", "right")):
                 for key, value in row.asDict().items():
-                    if key not in GAUGES:
+                    if key not in NOT_COUNTERS:
                         counts[key] = counts.get(key, 0) + value
     assert counts["rows"] == 240 == counts["complete"] + counts["imputed"] + counts["unimputable"]
     assert counts["unimputable"] == unimputable > 0
     assert counts["pairs"] == len(expected)
-    assert 0 < counts["completed"] <= counts["imputed"]
+    assert 0 < counts["fully_imputed"] <= counts["imputed"]
     fewer = spark.createDataFrame(REPOSITORY[1:].tolist(), "a double, b double, c double")
     add_files(right, [118, 120], tmp_path / "right")
     with pytest.raises(Exception, match="another query"):

@@ -12,7 +12,8 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
-from sfumato.metrics.progress import GAUGES
+from sfumato.metrics.progress import NOT_COUNTERS
+from sfumato.reports import IDENTITY
 
 pytestmark = pytest.mark.spark
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
@@ -216,9 +217,9 @@ def test_a_quiet_stream_gives_its_last_answers_and_reports_what_it_did(spark, tm
         for name, row in progress["observedMetrics"].items():
             into = by_query if name.endswith("_answers") else counted
             for field, count in row.asDict().items():
-                if field in GAUGES and into is counted:
+                if field in IDENTITY or (field in NOT_COUNTERS and into is counted):
                     continue
-                into[field] = into.get(field, 0) + count if field != "reason" else count
+                into[field] = into.get(field, 0) + count
     assert counted["rows"] == 2 * 30  # as they come, and as they are ranked
     assert (counted["invalid"], counted["late"], counted["rejected"]) == (0, 0, 0)
     each = {(key, query, at) for key, query, at, *_ in whole}

@@ -28,7 +28,8 @@ from sfumato.spark.static.read_ahead import WAIT, read_ahead
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
 
 ROWS, FARTHEST = 240, 1 << 60
-OF_A_BATCH = ("waits", "window_size")  # measured where a batch ends: they follow its cut
+# Measured where a batch ends, so that they follow its cut; or with the number of an operator.
+UNEQUAL = ("waits", "window_size", "operator")
 
 
 # ---- one call, as it was done before: what the answers are measured against
@@ -189,7 +190,7 @@ def counted(metrics):
     together = {name for name in metrics if f"__in_{last}" in name}
     parts = {name.partition("__in_")[0] for name in together}
     found = [
-        (re.sub(r"_\d+", "", name), {n: v for n, v in of.get.items() if n not in OF_A_BATCH})
+        (re.sub(r"_\d+", "", name), {n: v for n, v in of.get.items() if n not in UNEQUAL})
         for name, of in metrics.items()
         if name in together
         or re.sub("(__in_.*|_input|_left|_right|_answers)$", "", name) not in parts

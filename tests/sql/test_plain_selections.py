@@ -1,68 +1,93 @@
-"""Texts that only choose, name and compare columns, and those that do more."""
+"""Queries that only choose, name and compare columns, and those that do more."""
 
 from __future__ import annotations
 
 import pytest
 
+from sfumato.language.measures import Field, Rewriting, plain_select
+from sfumato.language.planner import parsed
+from sfumato.language.tables import Source
 from sfumato.spark.runtime.lineage import Selection
-from sfumato.sql.planner.plain_selection import plain_selection
 from sfumato.tables.reading.chain import Condition, Place
+
+
+def selection(text, fields=None):
+    """The selection that a query over the table `s` is; `fields` : what calls have become."""
+    script = parsed(text)
+    (statement,) = script.statements
+    edits = Rewriting(text)
+    for written, field in (fields or {}).items():
+        start = text.index(written)
+        edits.fields[start, start + len(written)] = field
+    source = Source(0, 0, None, ("s",), "", statement)
+    select = plain_select(statement.body, set(), [source], edits)
+    return None if select is None else select.selection()
 
 
 def test_columns_fields_counts_and_comparisons_are_plain():
     text = (
-        "SELECT highway, s.window.end AS done, `aggregate0`.mean speed, "
-        "CAST(aggregate1.mean AS BIGINT) AS n FROM {d0} AS `s` WHERE `aggregate0`.mean < 40 "
-        "AND s.aggregate1.mean >= -2.5"
+        "SELECT highway, s.window.end AS done, AVG(v) speed, COUNT(*) FROM s "
+        "HAVING MAX(v) < 40 AND s.aggregate1.mean >= -2.5"
     )
-    assert plain_selection(text) == Selection(
+    fields = {
+        "AVG(v)": Field(("avg", "mean")),
+        "COUNT(*)": Field(("count",), "COUNT(*)"),
+        "MAX(v)": Field(("max", "mean")),
+    }
+    assert selection(text, fields) == Selection(
         {
             "highway": (("highway",), ""),
             "done": (("window", "end"), ""),
-            "speed": (("aggregate0", "mean"), ""),
-            "n": (("aggregate1", "mean"), "int64"),
+            "speed": (("avg", "mean"), ""),
+            "COUNT(*)": (("count",), ""),
         },
-        (
-            Condition(("aggregate0", "mean"), "<", 40.0),
-            Condition(("aggregate1", "mean"), ">=", -2.5),
-        ),
+        (Condition(("max", "mean"), "<", 40.0), Condition(("aggregate1", "mean"), ">=", -2.5)),
     )
-    assert plain_selection("SELECT * FROM {d0} ") == Selection(None)
+    assert selection("SELECT * FROM s") == Selection(None)
+    assert selection("SELECT a FROM s -- all of them") == Selection({"a": (("a",), "")})
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "SELECT a + 1 AS b FROM {d0}",
-        "SELECT a, a FROM {d0}",
-        "SELECT upper(a) AS a FROM {d0}",
-        "SELECT *, a AS b FROM {d0}",
-        "SELECT CAST(a AS BIGINT) FROM {d0}",
-        "SELECT CAST(a AS STRING) AS b FROM {d0}",
-        "SELECT a FROM {d0} WHERE a < b",
-        "SELECT a FROM {d0} WHERE a.mean < 4 OR b.mean > 2",
-        "SELECT a FROM {d0} WHERE NOT a.mean < 4",
-        "SELECT a FROM {d0} LIMIT 3",
-        "SELECT a FROM {d0} ORDER BY a",
-        "SELECT a FROM {d0} JOIN {d1}",
-        "SELECT a FROM {d0} -- all of them",
+        "SELECT a + 1 AS b FROM s",
+        "SELECT a, a FROM s",
+        "SELECT upper(a) AS a FROM s",
+        "SELECT *, a AS b FROM s",
+        "SELECT * EXCEPT (a) FROM s",
+        "SELECT DISTINCT a FROM s",
+        "SELECT a[0] AS b FROM s",
+        "SELECT 'a' AS b FROM s",
+        "SELECT CAST(a AS BIGINT) FROM s",
+        "SELECT CAST(a AS STRING) AS b FROM s",
+        "SELECT a FROM s WHERE a < b",
+        "SELECT a FROM s WHERE 3 < a",
+        "SELECT a FROM s WHERE a.mean < 4 OR b.mean > 2",
+        "SELECT a FROM s WHERE a.mean BETWEEN 2 AND 4",
+        "SELECT a FROM s WHERE NOT a.mean < 4",
+        "SELECT a FROM s WHERE a.mean <> 4",
+        "SELECT a FROM s WHERE a < 4 > 2",
+        "SELECT a FROM s LIMIT 3",
+        "SELECT a FROM s ORDER BY a",
+        "SELECT a FROM s JOIN r",
+        "SELECT a FROM s UNION ALL SELECT a FROM r",
+        "(SELECT a FROM s)",
     ],
 )
 def test_anything_else_is_not(text):
-    assert plain_selection(text) is None
+    assert selection(text) is None
 
 
-def test_words_before_columns_are_no_columns(spark):
-    """`DISTINCT a` reads as a column called DISTINCT; there is none."""
+def test_a_selection_has_the_columns_of_its_operator(spark):
     from sfumato.spark.runtime.lineage import Made, selected
 
     how = Made([], None, "m", columns={"a": Place(("key0",))}, order=())
     frame = spark.range(1).selectExpr("id AS a")
-    chosen = plain_selection("SELECT DISTINCT a FROM {d0}")
-    assert chosen is not None
-    assert selected(how, frame, chosen) is None
-    plain = plain_selection("SELECT a AS b FROM {d0}")
+    plain = selection("SELECT a AS b FROM s")
     assert plain is not None
     found = selected(how, frame, plain)
     assert found is not None
     assert found.columns == {"b": Place(("key0",))}
+    unknown = selection("SELECT NULL AS b FROM s")
+    assert unknown is not None
+    assert selected(how, frame, unknown) is None

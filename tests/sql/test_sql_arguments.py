@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
-from sfumato.sql import SqlError, explain, sql
+from sfumato.language import SqlError, explain, sql
 
 pytestmark = pytest.mark.spark
 
@@ -166,7 +166,7 @@ def test_joins_of_extents_forget_as_the_functions(tables, monkeypatch):
         given.append(arguments["forget_after"])
         return sf.extent_join(*frames, **arguments)
 
-    monkeypatch.setattr(import_module("sfumato.sql.constructs.extent_join"), "extent_join", noted)
+    monkeypatch.setattr(import_module("sfumato.language.joins"), "extent_join", noted)
     window = "hours [RANGE 30 min WATTR arrival SLACK 1 KEY k{}]"
     for forget in ("", " FORGET 3 h"):
         left, right = window.format(forget), window.format(forget and " FORGET 5 h")

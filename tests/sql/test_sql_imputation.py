@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.sql import explain, sql
-from sfumato.sql.planner.first_look import has_constructs
-from sfumato.sql.planner.planner import parsed
-from sfumato.sql.text.errors import SqlError
+from sfumato.language import explain, sql
+from sfumato.language.checks import has_constructs
+from sfumato.language.errors import SqlError
+from sfumato.language.planner import parsed
 
 pytestmark = pytest.mark.spark
 

@@ -7,8 +7,8 @@ from contextlib import redirect_stdout
 
 import pytest
 
-from sfumato.sql import SqlError, explain, sql
-from sfumato.sql.planner.named_queries import NamedQueries
+from sfumato.language import SqlError, explain, sql
+from sfumato.language.planner import NamedQueries
 
 pytestmark = pytest.mark.spark
 

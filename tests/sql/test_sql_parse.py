@@ -12,24 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lark import Lark, logger
 
+from sfumato.language.brackets import bracket_of
+from sfumato.language.checks import has_constructs
+from sfumato.language.errors import SqlError
+from sfumato.language.joins import equated, join_words
+from sfumato.language.measures import Rewriting
+from sfumato.language.parse import GRAMMAR, Word, fragment, parse
+from sfumato.language.planner import VOCABULARY, parsed
+from sfumato.language.steps import size, span
+from sfumato.language.syntax import Clause, FromClause, Relation, SimilarityJoin, references, stars
 from sfumato.operators.windows.expected_size import expected_tuples
-from sfumato.sql import SqlError
-from sfumato.sql.constructs.registered import CONSTRUCTS
-from sfumato.sql.constructs.similarity_join import equated, join_words
-from sfumato.sql.explanation.wording import size, span
-from sfumato.sql.planner.first_look import has_constructs, table_names
-from sfumato.sql.planner.planner import parsed
-from sfumato.sql.text.edits import Edits
-from sfumato.sql.text.grammar import GRAMMAR
-from sfumato.sql.text.parse import parse
-from sfumato.sql.text.references import references, stars
-from sfumato.sql.text.syntax import Clause, FromClause, Relation, SimilarityJoin
-from sfumato.sql.text.words import Word, fragment
 from sfumato.windows import Range, Rows
 from sql.plain_frame import plain_frame
 
 SECOND = 1_000_000
-WORDS = sorted({word.word for words in CONSTRUCTS.vocabulary.values() for word in words})
+WORDS = sorted({word.word for words in VOCABULARY.values() for word in words})
 Q1 = (
     "SELECT vehID, speed FROM Sensors [RANGE 300 seconds SLIDE 30 seconds WATTR ts{}] "
     "GROUP BY vehID HAVING AVG(speed) > 80"
@@ -52,7 +49,7 @@ def asked(options, *columns):
     text = f"SELECT * FROM s [{options}]"
     (relation,) = relations(text)
     stream = plain_frame("ts", "arrival", *columns)
-    return CONSTRUCTS.brackets.given(relation, text, stream)
+    return bracket_of(relation, text, stream)
 
 
 def windowed(options, *columns):
@@ -89,7 +86,7 @@ def test_the_papers_queries_q1_to_q4_parse_as_printed(ending, control):
     text = Q1.format(ending)
     (relation,) = relations(text)
     assert str(relation.head) == "Sensors"
-    _, given = CONSTRUCTS.brackets.given(relation, text, plain_frame("ts"))
+    _, given = bracket_of(relation, text, plain_frame("ts"))
     found = given.arguments("RANGE", "SLIDE")
     assert found == {"event_time": "ts", **control}
     assert [c.word for c in body(text).clauses] == ["SELECT", "FROM", "GROUP_BY", "HAVING"]
@@ -284,7 +281,7 @@ def test_semicolons_in_strings_names_and_comments_end_nothing():
     ],
 )
 def test_the_tables_of_a_query_are_those_spark_would_read(text, tables):
-    assert [str(name) for name in table_names(body(text))] == tables
+    assert [str(name) for name in body(text).tables()] == tables
 
 
 def select_items(text):
@@ -319,7 +316,7 @@ def test_the_grammar_has_no_conflicts(caplog):
     logger.setLevel(logging.DEBUG)
     try:
         with caplog.at_level(logging.DEBUG, logger=logger.name):
-            words = fragment(CONSTRUCTS.vocabulary)
+            words = fragment(VOCABULARY)
             Lark(f"{GRAMMAR.read_text()}\n{words}", parser="lalr", start="script", debug=True)
     finally:
         logger.setLevel(before)
@@ -357,7 +354,7 @@ def test_parsing_takes_milliseconds():
 def test_edits_replace_their_spans_and_nothing_else(text, data):
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6, unique=True)))
     spans = list(zip(cuts[::2], cuts[1::2], strict=False))
-    edits, expected, place = Edits(text), "", 0
+    edits, expected, place = Rewriting(text), "", 0
     for start, end in data.draw(st.permutations(spans)):
         edits.replace(start, end, "{d0}")
     for start, end in spans:
@@ -370,7 +367,7 @@ def test_edits_replace_their_spans_and_nothing_else(text, data):
 
 
 def test_removing_a_span_removes_the_edits_within_it():
-    edits = Edits("SELECT a WHERE b LIMIT 1")
+    edits = Rewriting("SELECT a WHERE b LIMIT 1")
     edits.replace(15, 16, "c")
     edits.remove(9, 17)
     assert edits.render(0, 24, braces=False) == "SELECT a LIMIT 1"

@@ -1,64 +1,186 @@
-"""A new construct is words, a function and what EXPLAIN says; the rest follows."""
+"""A function from frames to a frame can stand in FROM, with the arguments of its signature."""
 
 from __future__ import annotations
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from sfumato.sql import SqlError, explain, sql
-from sfumato.sql.constructs.registered import CONSTRUCTS
-from sfumato.sql.explanation.wording import per_key
-from sfumato.sql.plan.bracket import FunctionBracket
-from sfumato.sql.text.words import Word
-
-pytestmark = pytest.mark.spark
+import sfumato as sf
+from sfumato.language import SqlError, explain, sql
+from sfumato.language.planner import parsed
+from sfumato.language.table_functions import function_of, public_functions, tables_read
+from sql_readings import readings
 
 
-def above(df, least, *, of):
+def above(df, least, *, of="arrival"):
     if least < 0:
         raise ValueError(f"`least` must be at least 0; got {least}")
     return df.where(F.col(of) > least)
 
 
-ABOVE = FunctionBracket(
-    words=(Word("ABOVE", "number", "least"), Word("OF", "names", "of", default="arrival")),
-    function=above,
-    title=lambda given: f"rows above {given['least']}",
-    lines=lambda given: [("rows", per_key(given["of"], "all"))],
-)
-
-
-@pytest.fixture
-def tables(spark, monkeypatch):
-    spark.range(5).withColumn("arrival", F.col("id")).createOrReplaceTempView("s")
-    monkeypatch.setattr(CONSTRUCTS.brackets, "listed", [*CONSTRUCTS.brackets.listed, ABOVE])
-    yield spark
-    spark.catalog.dropTempView("s")
-
-
-def test_its_words_call_its_function(tables):
-    assert [row.id for row in sql(tables, "SELECT id FROM s [ABOVE 2 OF id]").collect()] == [3, 4]
-    assert sql(tables, "SELECT id FROM s [ABOVE 3] t WHERE t.id > 1").count() == 1
-
-
-def test_explain_has_its_lines(tables):
-    plan = explain(tables, "SELECT id FROM s [OF id ABOVE 2]")
-    assert "rows above 2\n            rows  one a value of (id), in parallel" in plan
+def test_every_public_function_from_frames_to_a_frame_is_one():
+    known = []
+    for name in public_functions():
+        (relation,) = parsed(f"SELECT * FROM {name}(s)").statements[0].body.relations
+        of_api = public_functions()[name].__module__.startswith("sfumato.api.")
+        if of_api and function_of(relation.head) is not None:
+            known.append(name)
+    assert " ".join(sorted(known)) == (
+        "declared earlier_values extent_join impute join_streams reorder self_join "
+        "similarity_join top_k where window_aggregate"
+    )
 
 
 @pytest.mark.parametrize(
-    ("bracket", "word", "reason", "suggestion"),
+    ("text", "tables"),
     [
-        ("ABOVE -1", "-1", "ABOVE must be at least 0; got -1", None),
-        ("ABOVE 1 OF idd", "idd", "s has no column idd", "id"),
-        ("ABVE 1", "ABVE", "ABVE is not expected in a window", "ABOVE"),
-        ("ABOVE 1 ABOVE 2", "2", "ABOVE is given twice", None),
-        ("ABOVE 1 SLACK 2", "SLACK 2", "take ABOVE in a subquery first", None),
+        ("SELECT * FROM reorder(s, event_time => ts, arrival => at)", ["s"]),
+        ("SELECT * FROM where(df => where(s, 'x > 1'), condition => 'x > 3')", ["s"]),
+        ("SELECT * FROM similarity_join(a, (SELECT * FROM b), on => x)", ["b", "a"]),
+        ("SELECT * FROM impute(a, repository => db.r, attributes => x)", ["a", "db.r"]),
+        ("SELECT * FROM explode(a)", []),
+        ("WITH a AS (SELECT 1) SELECT * FROM where(a, 'x > 3')", []),
     ],
 )
-def test_what_is_wrong_is_told_at_its_place(tables, bracket, word, reason, suggestion):
+def test_the_tables_among_the_arguments_are_read(text, tables):
+    (statement,) = parsed(text).statements
+    assert [str(name) for name in tables_read(statement.body)] == tables
+
+
+@pytest.fixture(scope="module")
+def tables(spark):
+    df = spark.range(5).selectExpr("id", "id AS arrival", "timestamp_seconds(id) AS ts", "id AS v")
+    df.createOrReplaceTempView("s")
+    readings(spark).createOrReplaceTempView("r")
+    yield spark
+    spark.catalog.dropTempView("s")
+    spark.catalog.dropTempView("r")
+
+
+def ids(df):
+    return sorted(row.id for row in df.collect())
+
+
+@pytest.mark.spark
+def test_a_function_is_passed_like_a_table(tables):
+    assert ids(sql(tables, "SELECT id FROM above(s, 2)", above=above)) == [3, 4]
+    text = "SELECT t.id FROM above((SELECT * FROM s WHERE id < 4), of => id, least => 1) AS t"
+    assert ids(sql(tables, text, above=above)) == [2, 3]
+    nested = "SELECT a.id FROM above(above(s, 1), 2) a JOIN s ON a.id = s.id WHERE s.v < 4"
+    assert ids(sql(tables, nested, above=above)) == [3]
+    common = "WITH t AS (SELECT id, arrival FROM s WHERE id > 0) SELECT id FROM above(t, 2)"
+    assert ids(sql(tables, common, above=above)) == [3, 4]
+
+
+@pytest.mark.spark
+def test_public_functions_give_what_python_gives(tables):
+    s, r = tables.table("s"), tables.table("r")
+    ordered = sf.reorder(s, event_time="ts", arrival="arrival", slack=1)
+    text = "SELECT * FROM reorder(s, event_time => ts, arrival => arrival, slack => 1)"
+    assert sorted(sql(tables, text).collect()) == sorted(ordered.collect())
+    window = sf.Range("2 seconds")
+    means = sf.window_aggregate(
+        ordered, {"m": "avg(v)", "n": "count(*)"}, window=window, order="ts"
+    )
+    text = """
+        SELECT m, n, window.end AS end FROM window_aggregate(
+          reorder(s, event_time => ts, arrival => 'arrival', slack => 1),
+          map('m', 'avg(v)', 'n', 'count(*)'), window => range(2 SECONDS), order => ts)
+    """
+    expected = means.selectExpr("m", "n", "window.end AS end")
+    assert sorted(sql(tables, text).collect()) == sorted(expected.collect())
+    assert ids(sql(tables, "SELECT id FROM where(r, 'x > 3')")) == ids(sf.where(r, "x > 3"))
+    best = sf.top_k(r, [sf.Top(1, name="best")], by="x", window="1 hour", order="ts")
+    text = "FROM top_k(r, array(top(1, name => 'best')), by => x, window => '1 hour', order => ts)"
+    assert sql(tables, f"SELECT rank {text}").count() == best.count()
+    joined = "SELECT left.id FROM self_join(r, on => x, within => 1, probability => 50%, "
+    joined += "window => rows(5, confidence => 0.9), order => ts)"
+    pairs = sf.self_join(
+        r, on="x", within=1, probability=0.5, window=sf.Rows(5, confidence=0.9), order="ts"
+    )
+    assert sql(tables, joined).count() == pairs.count()
+
+
+@pytest.mark.spark
+def test_a_stream_is_answered_as_the_same_rows_as_a_table(tables, tmp_path):
+    text = """
+        SELECT id, m FROM window_aggregate(
+          (SELECT * FROM s WHERE id > 0), map('m', 'max(v)'), window => rows(2), order => arrival)
+    """
+    frame, found = tables.table("s"), []
+    frame.coalesce(1).write.parquet(str(tmp_path / "in"))
+    stream = tables.readStream.schema(frame.schema).parquet(str(tmp_path / "in"))
+    started = (
+        sql(tables, text, s=stream)
+        .writeStream.foreachBatch(lambda batch, _: found.extend(map(str, batch.collect())))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    started.awaitTermination()
+    assert sorted(found) == sorted(map(str, sql(tables, text).collect()))
+    assert len(found) == 4
+
+
+@pytest.mark.spark
+def test_explain_shows_the_call(tables):
+    plan = explain(tables, "SELECT id FROM above(s, least => 2, of => v)", above=above)
+    lines = plan.splitlines()
+    assert lines[2].strip() == "above of rows"
+    assert lines[3].split() == ["least", "2"]
+    assert lines[5].strip().startswith("static table s (")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("call", "word", "reason", "suggestion"),
+    [
+        ("above(s, -1)", "-1", "`least` must be at least 0; got -1", None),
+        ("above(s, 1, of => idd)", "idd", "there is no column idd", "id"),
+        ("above(s, 1, off => id)", "off", "above has no argument off", "of"),
+        ("above(s, 1, least => 2)", "least => 2", "least is given twice", None),
+        ("above(s, 1, 2)", "2", "this argument of above needs a name", None),
+        ("above(s, least => 1, 2)", "2", "without a name follows one with a name", None),
+        ("above(s)", "above", "above needs the argument least", None),
+        ("above(ss, 1)", "ss", "there is no stream, table or view ss", "s"),
+        ("above('s', 1)", "'s'", "a table is wanted here", None),
+        ("above(abov(s, 1), 1)", "abov", "there is no table function abov", "above"),
+        ("above(s, 1 + 1)", "1 + 1", "1 + 1 is not a value of an argument", None),
+        ("above(s, ary(1))", "ary", "ary is not a value of an argument", "array"),
+        ("above(s, 1, of => )", "of =>", "an argument of above is empty", None),
+        ("reorder(s, event_time => tts, arrival => arrival, slack => 1)", "tts", "tts", None),
+        (
+            "window_aggregate(s, map('m', 'avg(v)'), window => rows(0), order => id)",
+            "0",
+            "rows",
+            None,
+        ),
+        ("split_late(s)", "split_late", "there is no function split_late", "split_part"),
+    ],
+)
+def test_what_is_wrong_is_reported_at_its_place(tables, call, word, reason, suggestion):
     with pytest.raises(SqlError) as caught:
-        sql(tables, f"SELECT id FROM s [{bracket}]")
+        sql(tables, f"SELECT id FROM {call}", above=above)
     found = caught.value
     assert (found.word, found.suggestion) == (word, suggestion)
     assert reason in found.reason
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "call",
+    [
+        "impute(s, repository => '/etc', dependencies => 'id -> v : 1 -> 1', attributes => v)",
+        "self_join(r, on => x, within => 1, probability => 0.5, window => rows(5), order => ts, "
+        "impute => map('repository', '/etc', 'dependencies', 'arrival -> x : 1 -> 1'))",
+        "self_join(r, on => x, within => 1, probability => 0.5, window => rows(5), order => ts, "
+        "impute => imputation('/etc', 'arrival -> x : 1 -> 1'))",
+        "where(csv.`/etc`, 'x > 3')",
+        "where(r, 'reflect(x) > 3')",
+        "where((SELECT reflect('java.lang.System', 'exit') FROM s), 'x > 3')",
+        "above(s, reflect('java.lang.System', 'exit'))",
+    ],
+)
+def test_no_argument_reads_a_file_or_runs_code(tables, call):
+    with pytest.raises(SqlError):
+        sql(tables, f"SELECT * FROM {call}", above=above)

@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
+from sfumato.language import SqlError, sql
 from sfumato.spark.model.outside_text import TRUST
-from sfumato.sql import SqlError, sql
 
 pytestmark = pytest.mark.spark
 

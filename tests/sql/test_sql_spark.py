@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
-from sfumato.sql import explain, sql
+from sfumato.language import explain, sql
 from sql_readings import JOIN, error, same
 
 pytestmark = pytest.mark.spark

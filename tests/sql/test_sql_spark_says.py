@@ -6,7 +6,7 @@ import pytest
 from pyspark.errors import AnalysisException, ParseException
 
 import sfumato as sf
-from sfumato.sql import explain, sql
+from sfumato.language import explain, sql
 from sql_readings import JOIN, NEAR, error
 
 pytestmark = pytest.mark.spark

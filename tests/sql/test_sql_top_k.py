@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from fractions import Fraction
+from itertools import pairwise, product
+from math import prod
 
 import pytest
 
 import sfumato as sf
-from sfumato.sql import SqlError, explain, sql
-from sfumato.sql.plan.ranking_words import asked
-from sfumato.sql.planner.planner import parsed
-from sfumato.sql.text.syntax import Clause
+from sfumato.language import SqlError, explain, sql
+from sfumato.language.planner import parsed
+from sfumato.language.ranking import asked
+from sfumato.language.syntax import Clause
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
 SPEEDS = [
@@ -116,7 +118,7 @@ def test_semantics_are_named_as_the_literature_names_them(using, expected):
         ("SELECT TOP 3 * FROM s RANK BY EXISTENCE p", "RANK BY", "has no score", None),
         ("SELECT TOP 3 * FROM s RANK BY x EXISTNCE p", "EXISTNCE", "not expected", "EXISTENCE"),
         ("SELECT TOP 3 * FROM s RANK BY x FREQUENCY 2", "2", "unit of time", None),
-        ("SELECT TOP 3 * FROM s RANK BY x FREQUENCY 2 mintes", "mintes", "no unit", "minutes"),
+        ("SELECT TOP 3 * FROM s RANK BY x FREQUENCY 2 mintes", "mintes", "not a unit", "minutes"),
         ("SELECT TOP 3 * FROM s RANK BY x FREQUENCY -2 s", "-2 s", "must be positive", None),
         ("SELECT TOP 3 * FROM s RANK BY x FREQUENCY 2 s s", "s", "longest time", None),
         ("SELECT TOP 3 * FROM s FREQUENCY 2 s RANK BY x FREQUENCY 3 s", "FREQUENCY", "twice", None),
@@ -194,6 +196,41 @@ def test_q1_to_q6_of_d_run_as_printed_and_are_planned_together(tables):
     assert "cost       135 (sum of k) an hour" in text  # 9/4 a minute: D, section 7
     alone = 60 * (3 / 2 + 2 / 2 + 4 / 3 + 3 / 5 + 5 / 5 + 2 / 7)
     assert f"{alone:.6g} without sharing (NS)" in text
+
+
+def by_worlds(rows, k):
+    """Pr_k of each of (id, speed, probability): the worlds in which it is one of the k fastest."""
+    found = dict.fromkeys((row[0] for row in rows), Fraction(0))
+    for kept in product((False, True), repeat=len(rows)):
+        chance = prod(
+            Fraction(r[2]) if k else 1 - Fraction(r[2]) for r, k in zip(rows, kept, strict=True)
+        )
+        there = [row for row, is_there in zip(rows, kept, strict=True) if is_there]
+        for row in sorted(there, key=lambda row: -row[1])[:k]:
+            found[row[0]] += chance
+    return found
+
+
+@pytest.mark.spark
+def test_the_printed_queries_answer_over_table_1_with_its_column_prob(tables):
+    """Table 1 of D calls the probability `Prob`; without a rule its rows are independent."""
+    df = tables.table("SENSOR").withColumnRenamed("existence", "Prob")
+    script = ";\n".join(printed(k, minutes) for k, minutes in PRINTED)
+    for (k, minutes), frame in zip(PRINTED, sql(tables, script, SENSOR=df), strict=True):
+        answers = {}
+        for row in frame.collect():
+            answers.setdefault(row["time"], []).append((row["id"], row["probability"]))
+        for time, given in answers.items():
+            passed = (time.replace(tzinfo=UTC) - START).total_seconds() / 60
+            held = [(i, s, p) for i, m, s, p, _ in SPEEDS if passed - 20 <= m < passed]
+            expected = by_worlds(held, k)
+            assert dict(given) == pytest.approx({i: float(expected[i]) for i, _ in given})
+            best = sorted(map(float, expected.values()), reverse=True)[:k]
+            assert [probability for _, probability in given] == pytest.approx(best)
+        times = sorted(answers)
+        gaps = [later - time for time, later in pairwise(times)]
+        assert max(gaps) <= timedelta(minutes=minutes)
+    assert "with the probability in column Prob" in explain(tables, printed(3, 2), SENSOR=df)
 
 
 @pytest.mark.spark

@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
+from sfumato.language import explain, sql
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
-from sfumato.sql import explain, sql
 from sql_readings import error
 
 pytestmark = pytest.mark.spark
@@ -171,11 +171,13 @@ def test_uncertain_aggregates_have_numbers_probabilities_and_conditions(tables):
         order="ts", key="sensor", quantiles=(0.5,),
     )  # fmt: skip
     laws = sf.window_aggregate(
-        spark.table("u"), {"alternatives": "sum(x)"}, window=sf.Range("4 s"), order="ts",
+        spark.table("u"), {"law": "sum(x)"}, window=sf.Range("4 s"), order="ts",
         key="sensor", distribution=10_000,
     )  # fmt: skip
     high = F.aggregate(
-        F.filter("alternatives", lambda a: a["x"] > 10), F.lit(0.0), lambda s, a: s + a["prob"]
+        F.filter("law.distribution", lambda a: a["value"] > 10),
+        F.lit(0.0),
+        lambda s, a: s + a["prob"],
     )
     both = out.join(laws.select("sensor", "window", high.alias("high")), ["sensor", "window"])
     expected = both.where("high >= 0.2 and mean.mean > 0").orderBy("mean.mean").collect()

@@ -10,6 +10,9 @@ from typing import Any, ParamSpec, TypeVar
 from sfumato.calls import check_call
 from sfumato.memory.kinds import like
 
+PUBLIC: dict[str, Callable[..., Any]] = {}
+"""The public functions of frames by name; `frames` of each names its arguments that are frames."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -47,6 +50,8 @@ def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P,
             result: R = like(first, function(*args, **kwargs))
             return result
 
+        checked.frames = frames  # type: ignore[attr-defined]
+        PUBLIC[function.__name__] = checked
         return checked
 
     return decorated

@@ -1,12 +1,11 @@
-"""`sf.chart`: the picture of whatever it is given."""
+"""`sf.chart`: the chart of whatever it is given."""
 
 from typing import Any
 
-from sfumato.charts.distribution import distribution_chart, results_chart
-from sfumato.charts.membership import membership_chart
-from sfumato.charts.progress import progress_chart
-from sfumato.charts.results import columns_of, distribution_of
-from sfumato.charts.timetable import timetable_chart
+from sfumato.charts.distribution import distribution_chart, distribution_of
+from sfumato.charts.rankings import timetable_chart
+from sfumato.charts.results import columns_of, results_chart
+from sfumato.charts.streams import membership_chart, progress_chart
 from sfumato.operators.ranking.timetable import Timetable
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 
@@ -21,24 +20,32 @@ def chart(
     theme: str = "light",
     **options: Any,
 ) -> Any:
-    """The picture, an Altair chart, of a result, a window, a timetable or a running query.
+    """Draw a result, a window, a timetable or a running query, as an Altair chart.
 
+    Parameters
+    ----------
     what : one of
-        a distribution: a list of structs <prob, VALUE>, as `alternatives` give it, or a result of
+        a distribution: structs <prob, VALUE>, as `alternatives` give them, or a result of
             `sf.window_aggregate` with `distribution=m`
-        rows of results with `result`, the column to draw: an Arrow, pandas or Polars table, or
-            collected rows; results are structs (mean, stddev, quantiles), numbers or distributions
-        an `UncertainWindow`: how probably each tuple held exists and is in the window
+        rows with a column of results: an Arrow, pandas or Polars table, or collected rows; results
+            are structs (mean, stddev, quantiles), numbers or distributions
+        an `UncertainWindow`: how probable each tuple held is to exist and to be in the window
         a `Timetable`: when which query is answered, and what that costs (`options`: those of
             `sfumato.charts.timetable_chart`)
-        a running StreamingQuery: rows a second and the share of late rows, batch by batch
+        a running StreamingQuery: rows per second and the share of late rows, per micro-batch
     result, x, key : of rows: the column of results, the one to draw them over (by default the end
-        of `window`), and one whose values are lines of their own
-    title : instead of the one that is made;  theme : "light" or "dark", of the page around it
+        of `window`), and one with a separate line for each of its values
+    title : replaces the default one
+    theme : "light" or "dark", of the page around it
 
-    In a notebook the chart shows itself; `sfumato.charts.save(chart, "picture.png")` writes it as
-    a page or an image. Nothing of Spark's is started or collected. Raises ImportError without
-    Altair (`pip install 'sfumato[charts]'`), TypeError for anything else.
+    Returns
+    -------
+    The chart. A notebook displays it; `sfumato.charts.save(chart, "picture.png")` writes it as a
+    page or an image. No Spark job is started.
+
+    Raises
+    ------
+    ImportError without Altair (`pip install 'sfumato[charts]'`), TypeError for anything else.
     """
     plain: dict[str, Any] = {"title": title, "theme": theme}
     if isinstance(what, Timetable):

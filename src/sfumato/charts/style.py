@@ -1,9 +1,10 @@
-"""What all pictures have in common: colours that colour-blind readers can tell apart, and fonts."""
+"""What all charts have in common: colours for colour-blind readers, fonts, axes, files."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -11,11 +12,17 @@ from typing import Any
 BLUE, ORANGE, GREEN, RED, PINK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"
 SKY, BLACK, YELLOW = "#56B4E9", "#000000", "#F0E442"
 PALETTE = (BLUE, ORANGE, GREEN, RED, PINK, SKY, BLACK, YELLOW)
+WIDTH, HEIGHT = 560, 260
+KINDS: dict[str, dict[str, Any]] = {".html": {"inline": True}, ".png": {"ppi": 144}, ".svg": {}}
+"""Options of a chart's file, by its ending."""
 
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours of paper, ink and grid, those of one series and of a second, and the palette."""
+    """Colours of paper, ink and grid, of one series and of a second, and the palette.
+
+    steps : the part of a ramp of blues that can be told from the paper
+    """
 
     paper: str | None
     ink: str
@@ -24,25 +31,21 @@ class Theme:
     main: str
     second: str
     palette: tuple[str, ...]
-    heat: str
-    steps: tuple[float, float]  # the part of a ramp of blues that can be told from the paper
+    steps: tuple[float, float]
 
 
 THEMES = {
-    "light": Theme(
-        None, "#1a1a1a", "#666666", "#dddddd", BLUE, RED, PALETTE, "viridis", (0.35, 1.0)
-    ),
+    "light": Theme(None, "#1a1a1a", "#666666", "#dddddd", BLUE, RED, PALETTE, (0.35, 1.0)),
     # Lighter inks: dark blue and black are lost on a dark page.
     "dark": Theme(
         "#16181d", "#e8e8e8", "#a0a4ab", "#33373f", SKY, ORANGE,
-        (SKY, ORANGE, "#2fc79b", "#ff8a4c", "#e3a3c8", YELLOW, "#ffffff", "#9aa5ff"), "viridis",
-        (0.0, 0.65),
+        (SKY, ORANGE, "#2fc79b", "#ff8a4c", "#e3a3c8", YELLOW, "#ffffff", "#9aa5ff"), (0.0, 0.65),
     ),
 }  # fmt: skip
 
 
 def altair() -> ModuleType:
-    """The module. Raises ImportError that says how to get it."""
+    """Return the module. Raises an ImportError that says how to install it."""
     try:
         import altair
     except ImportError:
@@ -51,19 +54,23 @@ def altair() -> ModuleType:
 
 
 def theme_of(name: str) -> Theme:
-    """The theme of that name. Raises ValueError for another."""
+    """Return the theme of that name. Raises ValueError for an unknown one."""
     if name not in THEMES:
         raise ValueError(f"`theme` must be one of {', '.join(THEMES)}; got {name!r}")
     return THEMES[name]
 
 
+def chart_of(rows: list[dict[str, Any]], height: int = HEIGHT, width: int = WIDTH) -> Any:
+    """Return a chart of some rows, still without marks."""
+    alt = altair()
+    return alt.Chart(alt.Data(values=rows), width=width, height=height)
+
+
 def number_text(value: float, digits: int = 4) -> str:
-    """Return a number of so many significant digits, without an exponent where people read it."""
+    """Return a number with this many significant digits, in general without an exponent."""
     short = f"{value:.{digits}g}"
-    if "e" not in short and abs(value) < 1e4:
-        return short
     size = abs(value)
-    if not 1e-6 <= size < 1e15:
+    if ("e" not in short and size < 1e4) or not 1e-6 <= size < 1e15:
         return short
     decimals = max(0, digits - 1 - math.floor(math.log10(size)))
     text = f"{float(short):,.{decimals}f}"
@@ -71,31 +78,28 @@ def number_text(value: float, digits: int = 4) -> str:
 
 
 def time_axis(times: Sequence[str]) -> Any:
-    """An axis of times, ISO texts: hours of 24, and dates where they cover days."""
+    """Return an axis of times, ISO texts: 24 hours, or dates if they cover days."""
     span = datetime.fromisoformat(max(times)) - datetime.fromisoformat(min(times))
     if span >= timedelta(days=2):
         return altair().Axis()
     return altair().Axis(format="%H:%M" if span >= timedelta(minutes=10) else "%H:%M:%S")
 
 
-def styled(chart: Any, title: str, *under: str, theme: str = "light") -> Any:
-    """A chart with its title, what is said under it, and type large enough to read.
+def styled(chart: Any, title: str, *subtitle: str, theme: str = "light") -> Any:
+    """Return a chart with its titles, and type large enough to read.
 
     theme : "light" or "dark", of the page around it
     """
-    colours = theme_of(theme)
-    inks = {} if theme == "light" else {"color": colours.ink, "subtitleColor": colours.faint}
-    text = altair().TitleParams(
-        title, subtitle=list(under), anchor="start", fontSize=16, subtitleFontSize=13, offset=12,
-        **inks,
-    )  # fmt: skip
-    axis = {"labelFontSize": 12, "titleFontSize": 13, "titleFontWeight": "normal"}
-    legend = {"labelFontSize": 12, "titleFontSize": 13, "titleFontWeight": "normal"}
-    if theme != "light":
-        of_text = {"labelColor": colours.ink, "titleColor": colours.ink}
-        axis |= {**of_text, "gridColor": colours.grid, "tickColor": colours.faint}
-        axis |= {"domainColor": colours.faint}
-        legend |= of_text
+    colours, is_dark = theme_of(theme), theme != "light"
+    inks = {"color": colours.ink, "subtitleColor": colours.faint} if is_dark else {}
+    sizes = {"fontSize": 16, "subtitleFontSize": 13, "offset": 12}
+    text = altair().TitleParams(title, subtitle=list(subtitle), anchor="start", **sizes, **inks)
+    axis: dict[str, Any] = {"labelFontSize": 12, "titleFontSize": 13, "titleFontWeight": "normal"}
+    legend = dict(axis)
+    if is_dark:
+        legend |= {"labelColor": colours.ink, "titleColor": colours.ink}
+        lines = {"gridColor": colours.grid, "domainColor": colours.faint}
+        axis = legend | lines | {"tickColor": colours.faint}
         chart = chart.configure(background=colours.paper)
         chart = chart.configure_header(labelColor=colours.ink, titleColor=colours.ink)
     return (
@@ -105,3 +109,16 @@ def styled(chart: Any, title: str, *under: str, theme: str = "light") -> Any:
         .configure_legend(labelLimit=480, titleLimit=480, **legend)
         .configure_title(limit=0)
     )
+
+
+def save(chart: Any, path: str | Path) -> Path:
+    """Write a chart to `path`, and return the path.
+
+    The ending is the format: .html is a page that needs no network, .png and .svg are images.
+    Raises ValueError for other endings.
+    """
+    path = Path(path)
+    if path.suffix not in KINDS:
+        raise ValueError(f"`path` must end in {', '.join(KINDS)}; got {path.name!r}")
+    chart.save(str(path), **KINDS[path.suffix])
+    return path

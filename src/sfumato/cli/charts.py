@@ -1,14 +1,12 @@
 """Pictures of a pipeline's timetables, for `sfumato explain --chart`."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from sfumato.charts import save, timetable_chart
+from sfumato.language.steps import Step, explained
 from sfumato.spark.model.figures import timetables
-from sfumato.sql.constructs.ranked import Ranked
-from sfumato.sql.plan.nodes import Step
 
 UNITS = (("hour", 3_600_000_000), ("minute", 60_000_000), ("second", 1_000_000))
 
@@ -21,8 +19,11 @@ def draw(steps: Mapping[str, Step], folder: Path) -> list[Path]:
     """
     drawn: dict[Any, str] = {}
     for name, step in steps.items():
-        for ranked in _rankings(step):
-            drawn.setdefault((ranked.queries, ranked.plan, ranked.by, ranked.input), name)
+        for ranked in step.walk():
+            if "timetable" in ranked.facts:
+                below = "".join(map(explained, ranked.inputs.values()))
+                key = (*ranked.facts["timetable"], ranked.facts["ranked by"], below)
+                drawn.setdefault(key, name)
     files = []
     for (queries, plan, *_), name in drawn.items():
         shared, _ = timetables(queries, plan)
@@ -32,18 +33,6 @@ def draw(steps: Mapping[str, Step], folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         files += [save(chart, folder / f"{name}{ending}") for ending in (".html", ".png")]
     return files
-
-
-def _rankings(step: Any) -> Iterator[Ranked]:
-    """The rankings among a step and those below it."""
-    if isinstance(step, Ranked):
-        yield step
-    if isinstance(step, tuple):
-        for part in step:
-            yield from _rankings(part)
-    elif is_dataclass(step):
-        for each in fields(step):
-            yield from _rankings(getattr(step, each.name))
 
 
 def _unit(every: int) -> tuple[str, int]:

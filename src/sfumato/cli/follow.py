@@ -23,10 +23,9 @@ from sfumato.cli.log import Log
 from sfumato.cli.pipeline.environment import DiscreetConsole
 from sfumato.cli.pipeline.model import Sink
 from sfumato.cli.tables import progress_table, rows_table
+from sfumato.metrics.anomalies import DisorderDetector, StallDetector, row_count
 from sfumato.metrics.figures import Figures
-from sfumato.metrics.held_back import HeldBack, how_many
 from sfumato.metrics.progress import MicroBatch, QueryProgress, by_operator, late_and_rows
-from sfumato.metrics.unordered import Unordered
 
 LOOK_EVERY = 0.25  # seconds between two looks at the queries
 ATTEMPTS = 5  # of a sink without a micro-batch in between, until a passing failure is reported
@@ -57,8 +56,8 @@ class Running:
     figures: Figures | None = None
     interrupted: bool = False
     attempts: int = 0
-    held_back: HeldBack = field(default_factory=HeldBack)
-    unordered: Unordered = field(default_factory=Unordered)
+    stalls: StallDetector = field(default_factory=StallDetector)
+    disorder: DisorderDetector = field(default_factory=DisorderDetector)
     again_at: float | None = None  # when a second attempt is made
     checkpoint: str | None = None
     marks: dict[str, Path] = field(default_factory=dict)
@@ -205,7 +204,7 @@ def _look(running: list[Running], console: Console, log: Log | None) -> Running 
         for batch in batches:
             if log is not None:
                 log.batch(sink.name, batch)
-        sentences = (sink.held_back.look(batches, time.monotonic()), sink.unordered.look(batches))
+        sentences = (sink.stalls.look(batches, time.monotonic()), sink.disorder.look(batches))
         for sentence in chain(*sentences):
             _tell(sink, sentence, console, log)
         if sink.again_at is not None and time.monotonic() >= sink.again_at:
@@ -262,7 +261,7 @@ def _view(running: list[Running]) -> Group:
     for sink in running:
         rows = list(sink.rows)
         if rows:
-            title = f"{sink.name}: the newest {how_many(len(rows))}"
+            title = f"{sink.name}: the newest {row_count(len(rows))}"
             tables.append(rows_table(title, sink.frame.columns, rows))
     return Group(*tables, progress_table({sink.name: sink.progress for sink in running}))
 
@@ -280,7 +279,7 @@ def _report(running: list[Running], console: Console) -> None:
                 console.print(f"{name}: {escape(operator)}: {listed}", style="dim", highlight=False)
         if late:
             console.print(
-                f"{name}: {how_many(late)} came too late ({late / rows:.2%} of {rows:,})."
+                f"{name}: {row_count(late)} came too late ({late / rows:.2%} of {rows:,})."
             )
         if held and held > 0:
-            console.print(f"{name}: {how_many(held)} held back, until later rows come.")
+            console.print(f"{name}: {row_count(held)} held back, until later rows come.")

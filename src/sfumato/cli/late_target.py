@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from sfumato.sql.planner.first_look import bodies, relations, table_names
-from sfumato.sql.planner.planner import parsed
-from sfumato.sql.text.errors import SqlError
-from sfumato.sql.text.syntax import Body
+from sfumato.language.errors import SqlError
+from sfumato.language.planner import parsed
+from sfumato.language.syntax import Body
+from sfumato.language.table_functions import tables_read
 
 
 def late_target(texts: Mapping[str, str], name: str) -> float | None:
@@ -23,15 +23,15 @@ def late_target(texts: Mapping[str, str], name: str) -> float | None:
             continue
         for statement in statements:
             found += _ratios(statement.body)
-            open_ += [table.parts[-1].strip("`").lower() for table in table_names(statement.body)]
+            open_ += [table.parts[-1].strip("`").lower() for table in tables_read(statement.body)]
     return max(found, default=None)
 
 
 def _ratios(body: Body) -> list[float]:
     options = [
         relation.bracket.get("DRATIO")
-        for part in bodies(body)
-        for relation in relations(part)
+        for part in body.bodies()
+        for relation in part.relations
         if relation.bracket is not None
     ]
     return [option.measures[0].value for option in options if option and option.measures]

@@ -7,8 +7,8 @@ from typing import Any
 from rich.console import Console
 
 from sfumato.cli.pipeline.environment import DiscreetConsole
+from sfumato.metrics.anomalies import in_words
 from sfumato.metrics.figures import hidden_in
-from sfumato.metrics.held_back import in_words
 from sfumato.metrics.progress import REORDER, MicroBatch
 
 TOLD = ("late", "invalid", "out_of_order")
@@ -38,9 +38,9 @@ class Log:
             f"{batch.started} {sink}: micro-batch {batch.number}, {batch.rows_in:,} rows in, "
             f"{batch.rows_out:,} out, {counts}, {batch.seconds:.3g} s"
             + "".join(
-                f"; {in_words(metric, batch.held[metric], shown)}"
-                for metric, shown in batch.gauges.items()
-                if metric.startswith(REORDER)
+                f"; {in_words(part, batch.held[part], shown)}"
+                for part, shown in batch.gauges.items()
+                if part.kind == REORDER
             )
         )
 

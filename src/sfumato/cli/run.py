@@ -29,13 +29,12 @@ from sfumato.cli.pipeline.section import WITH_SCHEME, PipelineError
 from sfumato.cli.shared_run import SharedRuns, quickest
 from sfumato.cli.shown import Shown
 from sfumato.cli.tables import rows_table
-from sfumato.metrics.held_back import how_many
+from sfumato.language.planner import NamedQueries
+from sfumato.language.steps import Step, explained, table_step
+from sfumato.language.tables import Frame
+from sfumato.metrics.anomalies import row_count
 from sfumato.metrics.progress import ROWS_OUT
 from sfumato.spark.run_to_end import ending
-from sfumato.sql.explanation.describe import explained
-from sfumato.sql.plan.nodes import Step, Table
-from sfumato.sql.plan.sources import Frame
-from sfumato.sql.planner.named_queries import NamedQueries
 
 
 def run(
@@ -197,7 +196,7 @@ def _source(spark: SparkSession, source: Source) -> list[Frame]:
     frames = read(spark, source)
     tables = [(source.name, frames.rows), (source.dead_letters, frames.dead_letters)]
     return [
-        Frame(frame, Table(name, not source.static, ()))
+        Frame(frame, table_step(name, not source.static))
         for name, frame in tables
         if name is not None and frame is not None
     ]
@@ -324,4 +323,4 @@ def _show(console: Console, sink: Sink, frame: DataFrame, log: Log | None) -> No
         for row in rows:
             log.row(sink.name, frame.columns, row)
         return
-    console.print(rows_table(f"{sink.name}: the first {how_many(len(rows))}", frame.columns, rows))
+    console.print(rows_table(f"{sink.name}: the first {row_count(len(rows))}", frame.columns, rows))

@@ -24,8 +24,8 @@ from pyspark.sql import DataFrame, SparkSession
 from sfumato.cli.pipeline.model import Sink
 from sfumato.cli.pipeline.section import WITH_SCHEME, PipelineError
 from sfumato.duration import microseconds
-from sfumato.sql.plan.ranking_groups import RankingGroup
-from sfumato.sql.plan.sources import Frame
+from sfumato.language.ranking import RankingGroup
+from sfumato.language.tables import Frame
 
 UNSTORABLE = ("void", "interval")  # types that files cannot have
 

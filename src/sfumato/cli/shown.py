@@ -15,7 +15,7 @@ from sfumato.cli.late_target import late_target
 from sfumato.cli.pipeline.model import Pipeline
 from sfumato.cli.pipeline.section import PipelineError
 from sfumato.cli.tables import cell
-from sfumato.live.view import About, Answers
+from sfumato.live.view import About, ResultRows
 from sfumato.metrics.figures import Figures
 from sfumato.metrics.serve import served
 
@@ -57,10 +57,10 @@ class Shown:
             )
 
 
-def newest_answers(running: Running) -> Answers:
+def newest_answers(running: Running) -> ResultRows:
     """The newest rows of a console sink, the newest first."""
     columns, rows = running.frame.columns, list(running.rows)
-    return Answers(
+    return ResultRows(
         columns,
         [
             [(cell(value), _share(name, value)) for name, value in zip(columns, row, strict=True)]

@@ -1,4 +1,4 @@
-"""The web application: the page, its events, Prometheus' text; nothing of it without the token."""
+"""The web application: the page, its events, Prometheus' text; nothing without the token."""
 
 import asyncio
 import json
@@ -12,23 +12,19 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import (
-    JSONResponse,
-    PlainTextResponse,
-    RedirectResponse,
-    Response,
-    StreamingResponse,
-)
+from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sfumato.live.view import About, view
+from sfumato.metrics.exporters import CONTENT_TYPE, prometheus_text
 from sfumato.metrics.figures import Figures
 
 EVERY = 1.0  # seconds between two looks at the figures
 PAGE = {"page.html": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
 NO_TOKEN = '<meta name="token" content="">'  # in the page's text
-MAX_OPENED = 64  # cookies that are valid at once
+DATA = ("/events", "/figures", "/metrics")
+MAX_OPENED = 64  # cookies that are valid at the same time
 HEADERS = {
     # Charts are compiled in the browser, which needs 'unsafe-eval'; nothing comes from elsewhere.
     "content-security-policy": (
@@ -42,16 +38,15 @@ HEADERS = {
 }
 
 
-DATA = ("/events", "/figures", "/metrics")
-
-
 class TokenMiddleware:
-    """Checks who asks; the answer to anybody else is 403.
+    """Answers 403 to everybody without the token.
 
-    Data are given for the token in the header ``Authorization: Bearer`` and for nothing else. A
-    browser sends the cookies of a host to all of its ports, so that other users' servers see them:
-    the cookie opens the page's files, which hold no data, and is not the token. A page that is
-    opened with ``?token=`` leaves that address at once, and gets the token in its text, once.
+    Data need the token in the header ``Authorization: Bearer``. A browser sends the cookies of a
+    host to all of its ports, where servers of other users see them. So the cookie is not the token,
+    and it only opens the page's files, which hold no data. A page that is opened with ``?token=``
+    is redirected to an address without it, and gets the token in its text, once.
+
+    opened : cookies whose page has not got the token yet
     """
 
     def __init__(self, app: ASGIApp, token: str, cookie: str, opened: list[str]) -> None:
@@ -68,20 +63,21 @@ class TokenMiddleware:
         answer: ASGIApp = self.app
         if self._fits(request.query_params.get("token")) and request.url.path == "/":
             value = secrets.token_urlsafe(24)
-            self.known[:-MAX_OPENED] = []
-            self.known.append(value)
-            self.opened[:-MAX_OPENED] = []
-            self.opened.append(value)
+            for cookies in (self.known, self.opened):
+                cookies[:] = [*cookies[-MAX_OPENED:], value]
             opened = RedirectResponse("/", status_code=303, headers=HEADERS)
             opened.set_cookie(self.cookie, value, httponly=True, samesite="strict")
             answer = opened
         elif not (self._fits(bearer) or (has_cookie and request.url.path not in DATA)):
-            why = "The address that was printed has a token, which is missing here.\n"
-            answer = PlainTextResponse(why, status_code=403, headers=HEADERS)
+            answer = _text("The address that was printed has a token, which is missing here.", 403)
         await answer(scope, receive, send)
 
     def _fits(self, given: str | None) -> bool:
         return given is not None and secrets.compare_digest(given.encode(), self.token.encode())
+
+
+def _text(line: str, status: int) -> Response:
+    return Response(f"{line}\n", status, HEADERS, "text/plain")
 
 
 def application(
@@ -92,13 +88,13 @@ def application(
     cookie: str = "sfumato",
     over: Callable[[], bool] = lambda: False,
 ) -> Starlette:
-    """The application. over : whether the server is about to stop, which ends streams of events"""
-    opened: list[str] = []  # cookies whose page has not come for the token yet
+    """Return the application. over : whether the server is about to stop, which ends events"""
+    opened: list[str] = []
 
     async def page(request: Request) -> Response:
         name = request.path_params.get("name", "page.html")
         if name not in PAGE:
-            return PlainTextResponse("not here\n", status_code=404, headers=HEADERS)
+            return _text("not here", 404)
         text = (files("sfumato.live") / "page" / name).read_text(encoding="utf-8")
         value = request.cookies.get(cookie, "")
         if name == "page.html" and value in opened:
@@ -112,17 +108,24 @@ def application(
     async def shown(_: Request) -> Response:
         return JSONResponse(view(figures, about), headers=HEADERS)
 
+    async def changes(request: Request) -> AsyncIterator[str]:
+        before: Any = None
+        while not over() and not await request.is_disconnected():
+            now = view(figures, about)
+            is_new, before = now["queries"] != before, now["queries"]
+            yield f"data: {json.dumps(now)}\n\n" if is_new else ": nothing new\n\n"
+            await asyncio.sleep(EVERY)
+
     async def events(request: Request) -> Response:
-        stream = _events(request, figures, about, over)
+        stream = changes(request)
         return StreamingResponse(stream, media_type="text/event-stream", headers=HEADERS)
 
     async def metrics(_: Request) -> Response:
         try:
-            from sfumato.metrics.prometheus import CONTENT_TYPE, text
+            text = prometheus_text(figures)
         except ImportError:
-            why = "pip install 'sfumato[metrics]'\n"
-            return PlainTextResponse(why, status_code=501, headers=HEADERS)
-        return Response(text(figures), headers={**HEADERS, "content-type": CONTENT_TYPE})
+            return _text("pip install 'sfumato[metrics]'", 501)
+        return Response(text, headers={**HEADERS, "content-type": CONTENT_TYPE})
 
     return Starlette(
         routes=[
@@ -142,22 +145,7 @@ def application(
 
 @cache
 def chart_library() -> str:
-    """Vega, Vega-Lite and Vega-Embed in one file, as vl-convert packages them."""
+    """Return Vega, Vega-Lite and Vega-Embed in one file, as vl-convert packages them."""
     import vl_convert
 
     return str(vl_convert.javascript_bundle())  # type: ignore[call-arg]
-
-
-async def _events(
-    request: Request, figures: Figures, about: Mapping[str, About], over: Callable[[], bool]
-) -> AsyncIterator[str]:
-    """What the page shows, again whenever it has changed."""
-    before: Any = None
-    while not over() and not await request.is_disconnected():
-        now = view(figures, about)
-        if now["queries"] != before:
-            before = now["queries"]
-            yield f"data: {json.dumps(now)}\n\n"
-        else:
-            yield ": nothing new\n\n"
-        await asyncio.sleep(EVERY)

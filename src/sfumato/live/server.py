@@ -1,4 +1,4 @@
-"""The page's server: a thread of this process, on loopback only."""
+"""The page's server: a thread of this process, on loopback, with bounds on its connections."""
 
 import asyncio
 import logging
@@ -9,30 +9,82 @@ from collections.abc import Mapping
 from threading import Thread
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sfumato.live.app import application
-from sfumato.live.limits import MAX_ACCEPTED, MAX_QUEUED, LimitedProtocol
 from sfumato.live.view import About
 from sfumato.metrics.figures import Figures
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = 10.0  # seconds for a start or stop
+# So that nobody who can reach the port uses up the files of the process.
+MAX_CONNECTIONS = 48  # at the same time: a page open in a browser needs some of them
+MAX_ACCEPTED = 16  # connections accepted in one go, before the limit is applied
+MAX_QUEUED = 256  # connections that the system keeps until they are accepted: none of our files
+REQUEST_SECONDS = 5.0  # for the whole head of a request to arrive
+
+
+class LimitedProtocol(H11Protocol):
+    """A connection that ends unless a request arrives within REQUEST_SECONDS.
+
+    Above MAX_CONNECTIONS, the connection that has waited longest for a request is closed; if all of
+    them are being answered, the new one.
+    """
+
+    waiting: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._watch()
+        if len(self.connections) > MAX_CONNECTIONS:
+            others = [c for c in self.connections if isinstance(c, LimitedProtocol) and c.waiting]
+            oldest = min(others, key=lambda c: c.waiting.when() if c.waiting else 0.0, default=self)
+            oldest._abort()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        """Start the clock if no request is being answered; it runs until there is one."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_waiting()
+        elif self.waiting is None and not self.transport.is_closing():
+            self.waiting = self.loop.call_later(REQUEST_SECONDS, self._abort)
+
+    def _stop_waiting(self) -> None:
+        if self.waiting is not None:
+            self.waiting.cancel()
+            self.waiting = None
+
+    def _abort(self) -> None:
+        self._stop_waiting()
+        self.connections.discard(self)
+        self.transport.abort()
 
 
 class _QuietServer(uvicorn.Server):
-    """A server that leaves it to its clients to see what went wrong."""
+    """A server that prints nothing: its clients see what went wrong."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         asyncio.get_running_loop().set_exception_handler(lambda *_: None)
         await super().startup(sockets)
-        for listening in sockets or ():  # asyncio accepts as many at once as it lets queue
+        for listening in sockets or ():  # asyncio accepts at once all that it lets queue
             listening.listen(MAX_QUEUED)
 
 
 class Server:
-    """Serves the page of some figures from its making to `stop`. `url` opens it, with its token.
+    """Serves the page of some figures until `stop`; `url` opens it, with its token.
 
-    port : 0 for a free one. Raises OSError for a port that is taken.
+    port : 0 for a free one. Raises OSError for a port in use.
     """
 
     def __init__(self, figures: Figures, about: Mapping[str, About], port: int = 0) -> None:
@@ -46,15 +98,9 @@ class Server:
         self.port = int(self._socket.getsockname()[1])
         token = secrets.token_urlsafe(24)
         self.url = f"http://{LOOPBACK}:{self.port}/?token={token}"
-        app = application(
-            figures,
-            about,
-            token,
-            cookie=f"sfumato-{self.port}",
-            over=lambda: self._server.should_exit,
-        )
+        cookie = f"sfumato-{self.port}"
         config = uvicorn.Config(
-            app,
+            application(figures, about, token, cookie=cookie, over=lambda: self._is_over),
             loop="asyncio",
             http=LimitedProtocol,
             ws="none",
@@ -66,16 +112,19 @@ class Server:
         )
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         self._server = _QuietServer(config)
-        self._thread = Thread(
-            target=self._server.run, args=([self._socket],), name="sfumato watch", daemon=True
-        )
+        run, sockets = self._server.run, [self._socket]
+        self._thread = Thread(target=run, args=(sockets,), name="sfumato watch", daemon=True)
         self._thread.start()
         until = time.monotonic() + PATIENCE
         while not self._server.started and self._thread.is_alive() and time.monotonic() < until:
             time.sleep(0.01)
 
+    @property
+    def _is_over(self) -> bool:
+        return self._server.should_exit
+
     def stop(self) -> None:
-        """End it; what was open ends too."""
+        """Stop the server, and end open requests."""
         self._server.should_exit = True
         self._thread.join(PATIENCE)
         self._socket.close()

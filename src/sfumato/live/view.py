@@ -2,24 +2,23 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any
 
-from sfumato.live.oddities import oddities
-from sfumato.metrics.figures import Figures, QueryFigures, hidden_in, operator_of
-from sfumato.metrics.history import Point
-from sfumato.metrics.progress import REORDER, WAITS, late_and_rows
-from sfumato.metrics.waits import QUANTILES, quantile, together
+from sfumato.metrics.anomalies import anomalies
+from sfumato.metrics.figures import Figures, QueryFigures, hidden_in
+from sfumato.metrics.history import Point, joined, quantiles
+from sfumato.metrics.progress import REORDER, WAITS, PartTotals, late_and_rows
+from sfumato.reports import OperatorPart
 
-SHOWN = 240  # points of a chart
-SILENT = 60.0  # seconds without a micro-batch, until it is said
+MAX_SHOWN = 240  # points of a chart
+SILENT_SECONDS = 60.0  # without a micro-batch, until the page says so
 
 
 @dataclass(frozen=True)
-class Answers:
-    """The newest answers: for each row and column a text, and a share from 0 to 1 or None."""
+class ResultRows:
+    """The newest results: for each row and column a text, and a share from 0 to 1 or None."""
 
     columns: Sequence[str] = ()
     rows: Sequence[Sequence[tuple[str, float | None]]] = ()
@@ -27,33 +26,33 @@ class Answers:
 
 @dataclass(frozen=True)
 class About:
-    """What is known of a query beside its figures.
+    """What is known of a query apart from its figures.
 
-    sql, plan : its text, and what EXPLAIN says    target : the late share that is wanted
-    answers : gives its newest ones
+    sql, plan : its text, and what EXPLAIN says     target : the late share that is wanted
+    answers : gives its newest results
     """
 
     sql: str = ""
     plan: str = ""
     target: float | None = None
-    answers: Callable[[], Answers] = field(default=Answers)
+    answers: Callable[[], ResultRows] = field(default=ResultRows)
 
 
 def view(figures: Figures, about: Mapping[str, About], now: float | None = None) -> dict[str, Any]:
-    """All queries as they are. now : seconds since 1970; None: the clock's"""
-    passed, now = now, time.time() if now is None else now
+    """Return the state of all queries. now : seconds since 1970; None: the clock's"""
+    given, now = now, time.time() if now is None else now
     with figures.locked():
         queries = []
         for query in figures.queries():
             query.look()
-            queries.append(_query(query, about.get(query.name, About()), now, passed))
+            queries.append(_query(query, about.get(query.name, About()), now, given))
     shown: dict[str, Any] = hidden_in({"now": now, "queries": queries}, figures.hide)
     return shown
 
 
-def _query(query: QueryFigures, about: About, now: float, passed: float | None) -> dict[str, Any]:
-    progress, newest = query.progress, query.newest
-    answers = about.answers()
+def _query(query: QueryFigures, about: About, now: float, given: float | None) -> dict[str, Any]:
+    progress, newest, answers = query.progress, query.newest, about.answers()
+    operators = progress.operators.values()
     return {
         "name": query.name,
         "active": query.active,
@@ -65,17 +64,17 @@ def _query(query: QueryFigures, about: About, now: float, passed: float | None) 
         "late_share": _share(*late_and_rows(progress.counters)),
         "target": about.target,
         "held": progress.held,
-        "lag": _most(query, "lag"),
-        "punctuation": _least(query, "punctuation"),
-        "waits": _quantiles(reduce(together, (w.counts for w in query.waits.values()), [])),
-        "waited": _most(query, "waited"),
+        "lag": max(_seconds_of(operators, "lag"), default=None),
+        "punctuation": min(_seconds_of(operators, "punctuation"), default=None),
+        "waits": quantiles(totals.recent_waits.counts for totals in operators),
+        "waited": max(_seconds_of(operators, "waited"), default=None),
         "seconds": None if newest is None else newest.seconds,
         "busy": query.busy,
         "state": {} if newest is None else newest.state,
         "reported": query.reported,
-        "said": _said(query, about.target, now, passed),
-        "operators": _operators(query),
-        "points": _points(query.history.points),
+        "said": list(_messages(query, about.target, now, given)),
+        "operators": [_operator(part, totals) for part, totals in progress.operators.items()],
+        "points": list(_points(query.points)),
         "answers": {
             "columns": list(answers.columns),
             "rows": [[list(cell) for cell in row] for row in answers.rows],
@@ -89,117 +88,69 @@ def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def _most(query: QueryFigures, gauge: str) -> float | None:
-    """Seconds, over the reorders."""
-    return max(_shown(query, gauge), default=None)
+def _seconds_of(operators: Iterable[PartTotals], gauge: str) -> Iterator[float]:
+    for totals in operators:
+        if totals.gauges.get(gauge) is not None:
+            yield totals.gauges[gauge] / 1e6
 
 
-def _least(query: QueryFigures, gauge: str) -> float | None:
-    return min(_shown(query, gauge), default=None)
-
-
-def _shown(query: QueryFigures, gauge: str) -> Iterator[float]:
-    for shown in query.gauges.values():
-        if shown.get(gauge) is not None:
-            yield shown[gauge] / 1e6
-
-
-def _quantiles(waits: Sequence[int]) -> list[float | None]:
-    """Seconds: of rows that came out the median and the 99% quantile of how long they were held."""
-    return [quantile(waits, share) for share in QUANTILES]
-
-
-def _said(
-    query: QueryFigures, target: float | None, now: float, passed: float | None
-) -> list[dict[str, Any]]:
-    """What is out of the ordinary, the newest first."""
-    at_last = query.reported or now
-    said = [{"at": at_last, "text": t} for t in oddities(query.progress.counters, target)]
-    said += [{"at": at, "text": text} for at, text in reversed(query.said)]
-    if query.error is not None:
-        said.insert(0, {"at": now, "text": f"failed: {query.error}"})
+def _messages(
+    query: QueryFigures, target: float | None, now: float, given: float | None
+) -> Iterator[dict[str, Any]]:
+    """Yield what is unusual: what is so now, then totals, then messages with the newest first."""
     silent = 0.0
     if query.reported is not None and query.active:  # the machine's clock may have been set since
-        silent = time.monotonic() - query.heard if passed is None else passed - query.reported
-    if silent > SILENT:
-        text = f"no micro-batch for {_long(silent)}: no source has had rows"
-        said.insert(0, {"at": now, "text": text})
-    return said
+        silent = time.monotonic() - query.heard if given is None else given - query.reported
+    if silent > SILENT_SECONDS:
+        long = f"{silent / 60:.0f} minutes" if silent >= 90 else f"{silent:.0f} seconds"
+        yield {"at": now, "text": f"no micro-batch for {long}: no source has had rows"}
+    if query.error is not None:
+        yield {"at": now, "text": f"failed: {query.error}"}
+    for text in anomalies(query.progress.counters, target):
+        yield {"at": query.reported or now, "text": text}
+    for at, text in reversed(query.messages):
+        yield {"at": at, "text": text}
 
 
-def _long(seconds: float) -> str:
-    return f"{seconds / 60:.0f} minutes" if seconds >= 90 else f"{seconds:.0f} seconds"
+def _operator(part: OperatorPart, totals: PartTotals) -> dict[str, Any]:
+    """Return what an operator counted, and its gauges."""
+    shown = {name: value for name, value in totals.gauges.items() if name != WAITS}
+    runs = json.loads(shown.pop("timetable", None) or "[]")
+    if part.kind == REORDER:
+        for gauge in ("lag", "waited"):
+            shown[gauge] = None if shown.get(gauge) is None else shown[gauge] / 1e6
+    compared = _share(totals.added.get("compared", 0), totals.added.get("opposite", 0))
+    return {
+        "name": part.operator,
+        "side": part.side,
+        "counts": totals.counters,
+        "shown": shown,
+        "keys": totals.keys,
+        "waits": quantiles([totals.recent_waits.counts]),
+        "late_share": totals.late_share,
+        "pruned": None if compared is None else 1.0 - compared,
+        "due": [{"at": at, "queries": queries} for at, queries in runs],
+    }
 
 
-def _operators(query: QueryFigures) -> list[dict[str, Any]]:
-    """Each operator with what it counted and how it stands."""
-    found = []
-    for metric, counts in query.progress.counters.items():
-        operator = operator_of(metric)
-        shown = dict(query.gauges.get(metric, {}))
-        if metric.startswith(REORDER):
-            for gauge in ("lag", "waited"):
-                shown[gauge] = None if shown.get(gauge) is None else shown[gauge] / 1e6
-        shown.pop(WAITS, None)
-        waits = query.waits.get(metric)
-        found.append(
-            {
-                "keys": query.progress.keys.get(metric),
-                "waits": _quantiles(waits.counts if waits else []),
-                "pruned": _pruned(query.progress.added.get(metric, {})),
-                "due": _due(shown.pop("timetable", None)),
-                "name": operator.name,
-                "side": "answers" if operator.answers else operator.side,
-                "counts": counts,
-                "shown": shown,
-                "late_share": query.late_share(metric),
-            }
-        )
-    return found
-
-
-def _pruned(added: Mapping[str, int]) -> float | None:
-    """Of the pairs of an arrival and a tuple held opposite, the share that was not compared."""
-    share = _share(added.get("compared", 0), added.get("opposite", 0))
-    return None if share is None else 1.0 - share
-
-
-def _due(timetable: str | None) -> list[dict[str, Any]]:
-    """The next runs of a ranking: when, and the names of its queries."""
-    runs = [] if timetable is None else json.loads(timetable)
-    return [{"at": at, "queries": queries} for at, queries in runs]
-
-
-def _points(points: Sequence[Point]) -> list[dict[str, Any]]:
-    """At most SHOWN points with rates; neighbours are put together where there are more."""
-    step = -(-len(points) // SHOWN)
-    joined = [_joined(points[i : i + step]) for i in range(0, len(points), step or 1)]
-    found: list[dict[str, Any]] = []
+def _points(points: Sequence[Point]) -> Iterator[dict[str, Any]]:
+    """Yield at most MAX_SHOWN points with rates, of neighbours where there are more."""
+    shown = joined(points, max(1, -(-len(points) // MAX_SHOWN)))
     before = None
-    for point in joined:
-        if before is None and len(joined) > 1:
+    for point in shown:
+        if before is None and len(shown) > 1:
             before = point.at  # rates are from one point to the next
             continue
         span = point.busy if before is None else max(point.at - before, 1e-3)
-        found.append(
-            {
-                "at": point.at * 1000,
-                "in": point.rows_in / span if span else 0.0,
-                "out": point.rows_out / span if span else 0.0,
-                "late": _share(point.late, point.late_of),
-                "held": point.held,
-                "lag": point.lag,
-                "waits": _quantiles(point.waits),
-                "memory": point.memory,
-                "parts": {name: of / point.batches for name, of in point.parts.items()},
-            }
-        )
+        yield {
+            "at": point.at * 1000,
+            "in": point.rows_in / span if span else 0.0,
+            "out": point.rows_out / span if span else 0.0,
+            "late": _share(point.late, point.late_of),
+            "held": point.held,
+            "lag": point.lag,
+            "waits": quantiles([point.waits]),
+            "memory": point.memory,
+            "parts": {name: of / point.batches for name, of in point.parts.items()},
+        }
         before = point.at
-    return found
-
-
-def _joined(points: Sequence[Point]) -> Point:
-    first, *others = points
-    for other in others:
-        first = first.then(other)
-    return first

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from sfumato.listening import listen
-from sfumato.metrics.figures import Figures
-from sfumato.metrics.listener import FiguresListener
+from sfumato.metrics.figures import Figures, FiguresListener
+from sfumato.reports import listen
 
 
 class Watch:
-    """A page that shows a session's queries: open `url`; `stop()` ends it."""
+    """A page that shows a session's queries at `url`, until `stop()`."""
 
     def __init__(self, spark: SparkSession, port: int) -> None:
         from sfumato.live.server import Server
@@ -23,7 +22,7 @@ class Watch:
         self._stop_listening = listen(spark, FiguresListener(self.figures))
 
     def stop(self) -> None:
-        """Take the page away; queries go on."""
+        """Stop serving the page; the queries go on."""
         self._stop_listening()
         self._server.stop()
 
@@ -38,14 +37,24 @@ class Watch:
 
 
 def watch(spark: SparkSession, port: int = 0) -> Watch:
-    """Show the session's streaming queries on a page: rows, lateness, waiting, state, live.
+    """Show the session's streaming queries on a live page: rows, lateness, waiting, state.
 
+    Queries that start from now on are shown, and running ones once they report. No query is
+    changed: the page listens to Spark's reports. It can be reached from this machine only, at an
+    address with a secret token, and needs no network.
+
+    Parameters
+    ----------
+    spark : the session
     port : of loopback; 0 for a free one
-    Queries that start from now on are shown, and those that run once they report. No query is
-    changed: Spark's reports are listened to. The page is reached from this machine only, by an
-    address with a secret token, and needs no network. Needs the extra `watch`.
 
-    Raises OSError for a port that is taken, ImportError without the extra.
+    Returns
+    -------
+    A `Watch`: its `url` opens the page, `stop()` ends it; it is also a context manager.
+
+    Raises
+    ------
+    OSError for a port in use, ImportError without the extra `watch`.
     """
     if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port <= 65535:
         raise ValueError(f"`port` must be a whole number from 0 to 65535; got {port!r}")

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from sfumato.memory.counters import check_name, warn_of_invalid, with_record
 from sfumato.memory.frame import ArrowFrame
 from sfumato.operators.imputation.imputer import Imputer
-from sfumato.tables.imputation.arguments import BEYOND, FEW_ROWS, IMPUTED_BY
+from sfumato.tables.imputation.arguments import FAR_DONORS, FEW_ROWS, IMPUTED_BY
 from sfumato.tables.imputation.imputation import UNIMPUTABLE, ImputationSettings, impute_table
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.types import as_doubles, floats_of
@@ -30,7 +30,7 @@ def imputed(
         [
             (ALTERNATIVES, pa.list_(pa.struct(alternative))),
             (IMPUTED_BY, pa.string()),
-            (BEYOND, pa.bool_()),
+            (FAR_DONORS, pa.bool_()),
             (FEW_ROWS, pa.bool_()),
         ]
     ).empty_table()
@@ -59,7 +59,7 @@ def _counted(added: pa.Table) -> tuple[dict[str, int], dict[str, int]]:
         "complete": complete,
         "imputed": added.num_rows - complete - lacking,
         "unimputable": lacking,
-        "beyond": pc.sum(added.column(BEYOND)).as_py() or 0,
+        FAR_DONORS: pc.sum(added.column(FAR_DONORS)).as_py() or 0,
         "few_rows": pc.sum(added.column(FEW_ROWS)).as_py() or 0,
     }
     return counts, {str(reason["values"]): reason["counts"] for reason in reasons}

@@ -1,5 +1,6 @@
-"""What running queries did and how they stand: gathered from Spark's reports, for whoever shows it.
+"""What running queries did and what state they are in, from Spark's reports, for any display.
 
-`progress` reads a report, `figures` keeps those of all queries of a session, `names` says what each
-figure is called; `prometheus` and `lines` write them, `serve` makes them to be fetched.
+`progress` adds up reports, `figures` keeps those of all queries of a session, `names` defines the
+metrics. `exporters` writes them for Prometheus and OpenTelemetry and as JSON lines, `serve` serves
+them.
 """

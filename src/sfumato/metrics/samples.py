@@ -1,25 +1,36 @@
-"""Every figure as a sample: a metric, the values of its labels, a number."""
+"""All figures as samples: a metric, the values of its labels, a number."""
 
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import NamedTuple
 
-from sfumato.metrics import names
-from sfumato.metrics.figures import Figures, QueryFigures, operator_of
-from sfumato.metrics.names import Metric
-from sfumato.metrics.progress import REORDER
-from sfumato.metrics.waits import QUANTILES, quantile
+from sfumato.metrics.figures import Figures, QueryFigures
+from sfumato.metrics.history import FIRST_BIN_S
+from sfumato.metrics.names import METRICS, MetricDefinition, operator_counter
+from sfumato.metrics.progress import REORDER, PartTotals
+from sfumato.reports import ANSWERS, OperatorPart
+
+SIZES = ("window_size", "window_rows")  # gauges that are metrics of the same name
+TIMES = {  # gauges in microseconds
+    "lag": "reorder_lag_seconds",
+    "oldest": "reorder_oldest_timestamp_seconds",
+    "punctuation": "reorder_punctuation_timestamp_seconds",
+    "waited": "reorder_oldest_wait_seconds",
+    "due": "ranking_due_timestamp_seconds",
+}
+ELSEWHERE = ("held", "latency")  # counters with metrics of other names
 
 
 class Sample(NamedTuple):
     """A value of a metric; `labels` in the order in which the metric names them."""
 
-    metric: Metric
+    metric: MetricDefinition
     labels: tuple[str, ...]
     value: float
 
 
 def samples(figures: Figures) -> list[Sample]:
-    """All figures as they are now, taken together."""
+    """Return all figures of one moment."""
     with figures.locked():
         found = [sample for query in figures.queries() for sample in _of_query(query)]
     return [s._replace(labels=tuple(map(figures.hide, s.labels))) for s in found]
@@ -27,73 +38,54 @@ def samples(figures: Figures) -> list[Sample]:
 
 def _of_query(query: QueryFigures) -> Iterator[Sample]:
     name, progress, newest = query.name, query.progress, query.newest
-    of_query = {
-        names.ROWS_IN: progress.rows_in,
-        names.ROWS_OUT: progress.rows_out,
-        names.BATCHES: progress.batches,
-        names.BUSY: query.busy,
-        names.ACTIVE: query.active,
-        names.FAILED: query.error is not None,
+    values: dict[str, float] = {
+        "rows_in": progress.rows_in,
+        "rows_out": progress.rows_out,
+        "batches": progress.batches,
+        "batch_duration_seconds": query.busy,
+        "active": query.active,
+        "failed": query.error is not None,
     }
     if newest is not None and query.reported is not None:
-        of_query |= {
-            names.LAST: newest.seconds,
-            names.ENDED: query.reported,
-            names.STATE_MEMORY: newest.state.get("memory", 0),
-            names.STATE_DISK: newest.state.get("disk", 0),
-            names.STATE_ROWS: newest.state.get("rows", 0),
-        }
-        for part, seconds in newest.parts.items():
-            yield Sample(names.PART, (name, part), seconds)
-    for metric, value in of_query.items():
-        yield Sample(metric, (name,), float(value))
-    for observed in progress.counters:
-        yield from _of_operator(query, observed)
+        values["batch_seconds"] = newest.seconds
+        values["batch_end_timestamp_seconds"] = query.reported
+        values["state_memory_bytes"] = newest.state.get("memory", 0)
+        values["state_disk_bytes"] = newest.state.get("disk", 0)
+        values["state_rows"] = newest.state.get("rows", 0)
+        for phase, seconds in newest.parts.items():
+            yield Sample(METRICS["batch_part_seconds"], (name, phase), seconds)
+    for metric, value in values.items():
+        yield Sample(METRICS[metric], (name,), float(value))
+    for part, totals in progress.operators.items():
+        if part.side == ANSWERS:
+            for ranking, count in totals.counters.items():
+                labels = (name, part.operator, ranking)
+                yield Sample(METRICS["ranking_answers"], labels, count)
+        else:
+            yield from _of_part(part, totals, (name, part.operator, part.side))
 
 
-def _of_operator(query: QueryFigures, observed: str) -> Iterator[Sample]:
-    operator = operator_of(observed)
-    labels = (query.name, operator.name, operator.side)
-    counts = query.progress.counters[observed]
-    added = query.progress.added.get(observed, {})
-    shown = query.gauges.get(observed, {})
-    for counter, count in (counts | {n: of for n, of in added.items() if n != "new_keys"}).items():
-        if operator.answers:
-            yield Sample(names.answers(), (query.name, operator.name, counter), count)
-        elif counter not in names.GATHERED:
-            yield Sample(names.operator_counter(counter), labels, count)
-    stands = {
-        names.KEYS: query.progress.keys.get(observed) or None,  # 0: it has no key
-        names.WINDOW_SIZE: shown.get("window_size"),
-        names.WINDOW_ROWS: shown.get("window_rows"),
-        names.DUE: None if shown.get("due") is None else shown["due"] / 1e6,
-    }
-    for metric, value in stands.items():
+def _of_part(part: OperatorPart, totals: PartTotals, labels: tuple[str, ...]) -> Iterator[Sample]:
+    counters, gauges = {**totals.counters, **totals.added}, totals.gauges
+    for counter, count in counters.items():
+        if counter not in ELSEWHERE:
+            yield Sample(operator_counter(counter), labels, count)
+    values = {gauge: gauges.get(gauge) for gauge in SIZES}
+    for gauge, metric in TIMES.items():
+        values[metric] = None if gauges.get(gauge) is None else gauges[gauge] / 1e6
+    values["operator_keys"] = totals.keys or None  # 0: it has no key
+    if "latency" in counters:  # microseconds
+        values["ranking_latency_seconds"] = counters["latency"] / 1e6
+    if part.kind == REORDER:
+        values["reorder_held_rows"] = counters.get("held")
+        values["late_share"] = totals.late_share
+    if totals.waits:
+        values["reorder_wait_seconds_count"] = sum(totals.waits)
+        *starts, everything = accumulate(totals.waits)
+        for number, rows in enumerate(starts):
+            end = str(FIRST_BIN_S * 2**number)
+            yield Sample(METRICS["reorder_wait_seconds_bucket"], (*labels, end), rows)
+        yield Sample(METRICS["reorder_wait_seconds_bucket"], (*labels, "+Inf"), everything)
+    for metric, value in values.items():
         if value is not None:
-            yield Sample(metric, labels, value)
-    if observed.startswith(REORDER):
-        yield from _of_reorder(query, observed, labels)
-
-
-def _of_reorder(query: QueryFigures, observed: str, labels: tuple[str, ...]) -> Iterator[Sample]:
-    counts = query.progress.counters[observed]
-    if "held" in counts:
-        yield Sample(names.HELD, labels, counts["held"])
-    share = query.late_share(observed)
-    if share is not None:
-        yield Sample(names.LATE_SHARE, labels, share)
-    shown = query.gauges.get(observed, {})
-    for key, metric in (
-        ("lag", names.LAG),
-        ("oldest", names.OLDEST),
-        ("punctuation", names.PUNCTUATION),
-        ("waited", names.WAITED),
-    ):
-        if shown.get(key) is not None:
-            yield Sample(metric, labels, shown[key] / 1e6)
-    if observed in query.waits:
-        counts_of = query.waits[observed].counts
-        for share in QUANTILES:
-            seconds = quantile(counts_of, share)
-            if seconds is not None:
-                yield Sample(names.WAIT, (*labels, f"{share:g}"), seconds)
+            yield Sample(METRICS[metric], labels, float(value))

@@ -1,4 +1,4 @@
-"""Figures to be fetched by a monitoring system: over HTTP, or from a file."""
+"""Serve figures to a monitoring system, over HTTP or in a file."""
 
 import socket
 import time
@@ -9,37 +9,40 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any
 
+from sfumato.metrics.exporters import append_json_lines, registry, write_prometheus
 from sfumato.metrics.figures import Figures
 
 EVERY = 10.0  # seconds between two writes of a file
-MAX_CONNECTIONS = 32  # to the port, at once
+MAX_CONNECTIONS = 32  # to the port at the same time
 REQUEST_SECONDS = 10.0  # for a request and its answer
-ENDINGS = (".prom", ".jsonl")
+WRITERS = {".prom": write_prometheus, ".jsonl": append_json_lines}  # by the ending of a file
 
 
 @contextmanager
 def served(
     figures: Figures, *, port: int | None = None, file: Path | None = None, every: float = EVERY
 ) -> Iterator[int | None]:
-    """While in here the figures are at http://127.0.0.1:PORT/metrics and in a file; the port.
+    """Serve the figures at http://127.0.0.1:PORT/metrics and in a file, and give the port.
 
     port : 0 for a free one, None for none     every : seconds between two writes
-    file : `*.prom`, replaced at once, for the node exporter; `*.jsonl`, which grows; None for none
-    Raises ValueError for another ending, OSError for a port that is taken, ImportError without the
-    extra `metrics`.
+    file : `*.prom`, replaced in one step, for the node exporter; `*.jsonl`, which grows
+    Raises ValueError for another ending, OSError for a port in use, ImportError without the extra
+    `metrics`.
     """
+    if file is not None and file.suffix not in WRITERS:
+        raise ValueError(f"a file of metrics ends in {' or '.join(WRITERS)}; got {file.name!r}")
     with ExitStack() as stack:
         if port is not None:
             port = stack.enter_context(_http(figures, port))
         if file is not None:
-            stack.enter_context(_again_and_again(_writer(figures, file), every))
+            stack.enter_context(_repeated(lambda: WRITERS[file.suffix](figures, file), every))
         yield port
 
 
 class MetricsServer(ThreadingHTTPServer):
     """Answers one request per connection, on loopback.
 
-    At most MAX_CONNECTIONS are open, each for REQUEST_SECONDS at most: above that the oldest one is
+    At most MAX_CONNECTIONS are open, each for at most REQUEST_SECONDS; above that the oldest one is
     closed. Errors of clients are not printed.
     """
 
@@ -55,21 +58,10 @@ class MetricsServer(ThreadingHTTPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._lock:
             self._open[request] = time.monotonic()
-        self._close_surplus()
+        self.service_actions()
         super().process_request(request, client_address)
 
     def service_actions(self) -> None:
-        self._close_surplus()
-
-    def shutdown_request(self, request: Any) -> None:
-        with self._lock:
-            self._open.pop(request, None)
-        super().shutdown_request(request)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: the client sees it."""
-
-    def _close_surplus(self) -> None:
         limit = time.monotonic() - REQUEST_SECONDS
         with self._lock:
             surplus = len(self._open) - MAX_CONNECTIONS
@@ -84,15 +76,20 @@ class MetricsServer(ThreadingHTTPServer):
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print nothing: the client sees the error."""
+
 
 @contextmanager
 def _http(figures: Figures, port: int) -> Iterator[int]:
     from prometheus_client import MetricsHandler
 
-    from sfumato.metrics.prometheus import registry
-
-    handler = MetricsHandler.factory(registry(figures))
-    server = MetricsServer(port, handler)
+    server = MetricsServer(port, MetricsHandler.factory(registry(figures)))
     thread = Thread(target=server.serve_forever, name="sfumato metrics port", daemon=True)
     thread.start()
     try:
@@ -103,21 +100,9 @@ def _http(figures: Figures, port: int) -> Iterator[int]:
         thread.join()
 
 
-def _writer(figures: Figures, file: Path) -> Callable[[], None]:
-    if file.suffix == ".prom":
-        from sfumato.metrics.prometheus import write
-
-        return lambda: write(figures, file)
-    if file.suffix == ".jsonl":
-        from sfumato.metrics.lines import append
-
-        return lambda: append(figures, file)
-    raise ValueError(f"a file of metrics ends in {' or '.join(ENDINGS)}; got {file.name!r}")
-
-
 @contextmanager
-def _again_and_again(write: Callable[[], None], every: float) -> Iterator[None]:
-    """Call it now, at intervals, and at the end."""
+def _repeated(write: Callable[[], None], every: float) -> Iterator[None]:
+    """Call `write` now, at intervals, and at the end."""
     write()
     over = Event()
 

@@ -1,24 +1,33 @@
-"""Every kernel that a query may need, compiled ahead, here and by other processes."""
+"""Compile ahead every kernel that a query may need, here and in other processes."""
 
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from threading import Thread
 from typing import NamedTuple
 
 from sfumato.kernels import compile_store
 from sfumato.kernels.compile import done
 from sfumato.warming.steps import SLOWEST, STEPS
 
+# A separate process, not a fork or a spawned one: this works in any script and notebook.
+ONE_STEP = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from sfumato.warming.steps import STEPS
+STEPS[sys.argv[2]]()
+"""
+
 
 class WarmedUp(NamedTuple):
-    """What `warm_up` did: kernels compiled, here and in other processes; kernels that this process
-    read from disk; and where the former are kept (None: nowhere, no folder can be written)."""
+    """What `warm_up` did.
+
+    compiled : kernels compiled, here and in other processes     loaded : kernels read from disk
+    folder : where kernels are kept; None if no folder can be written
+    """
 
     compiled: int
     loaded: int
@@ -32,15 +41,24 @@ def warm_up(
 ) -> WarmedUp:
     """Compile all kernels, so that no query has to.
 
-    only : names of the operators to compile, see `sfumato.warming.steps`; None: all
-    progress : called with the name of each before it is compiled
-    processes : how many compile at the same time, 300 MB each; None: one for each processor core
+    Call it once per machine, as the user who installed the package or who runs the queries; for an
+    image, while it is built. Each machine of a cluster needs its own kernels. Kernels on disk are
+    only read; docs/running.md says where they are kept. The first time takes some minutes of
+    processor time, later ones some seconds.
 
-    On one machine once, as the user who installed the package or who runs the queries; in an
-    image while it is built. Each machine of a cluster needs its own. Kernels that are on disk are
-    only read. Where they are kept: see docs/running.md.
-    Raises KeyError for an unknown name, ValueError for a number of processes below 1.
-    Cost: some minutes of processor time the first time, then some seconds.
+    Parameters
+    ----------
+    only : names of the operators to compile, see `sfumato.warming.steps`; None: all
+    progress : called with the name of each operator before it is compiled
+    processes : how many compile at the same time, 300 MB each; None: one per processor core
+
+    Returns
+    -------
+    The numbers of kernels compiled and read, and where they are kept.
+
+    Raises
+    ------
+    KeyError for an unknown name, ValueError for a number of processes below 1.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     processes = cores or 1 if processes is None else processes
@@ -51,7 +69,7 @@ def warm_up(
     if unknown:
         raise KeyError(f"no operator to warm up is named {unknown[0]!r}; there are {list(STEPS)}")
     begun, folder = done(), compile_store.writable()
-    compile_store.first_within_an_hour()  # who warms up knows that kernels are compiled
+    compile_store.first_within_an_hour()  # whoever warms up knows that kernels are compiled
     elsewhere = 0
     for place, name in enumerate(names):
         if progress is not None:
@@ -59,48 +77,30 @@ def warm_up(
         before = done()
         STEPS[name]()
         if not elsewhere and len(done().compiled) > len(before.compiled):
-            # There is work to do: others take it up, and this process then reads what they made.
-            elsewhere = _compiled_by_others(names[place + 1 :], processes, progress)
+            # There is work to do: others take it up, and this process then reads their kernels.
+            elsewhere = _compile_elsewhere(names[place + 1 :], processes, progress)
     compiled, loaded = (len(now) - len(then) for now, then in zip(done(), begun, strict=True))
     return WarmedUp(compiled + elsewhere, loaded, folder)
 
 
-def _compiled_by_others(
+def _compile_elsewhere(
     names: Sequence[str], processes: int, progress: Callable[[str], None] | None
 ) -> int:
-    """Let other processes compile these operators, each one at a time; how many kernels that were.
+    """Compile these operators in other processes, and return the number of kernels.
 
-    What fails there, this process meets again, and raises.
+    If one fails there, this process fails at the same operator later, and raises the error.
     """
     folder = compile_store.writable()
     if folder is None or processes == 1 or len(names) < 2 or not sys.executable:
         return 0
-    waiting: SimpleQueue[str] = SimpleQueue()
-    for name in sorted(names, key=lambda name: (*SLOWEST, name).index(name)):
-        waiting.put(name)
 
-    def work() -> None:
-        with suppress(Empty):
-            while True:
-                name = waiting.get_nowait()
-                if progress is not None:
-                    progress(name)
-                command = [sys.executable, "-c", ONE_STEP, json.dumps(sys.path), name]
-                subprocess.run(command, capture_output=True, check=False)
+    def compile_one(name: str) -> None:
+        if progress is not None:
+            progress(name)
+        command = [sys.executable, "-c", ONE_STEP, json.dumps(sys.path), name]
+        subprocess.run(command, capture_output=True, check=False)
 
     before = set(os.listdir(folder))
-    workers = [Thread(target=work) for _ in range(min(processes, len(names)))]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    with ThreadPoolExecutor(processes) as pool:
+        list(pool.map(compile_one, sorted(names, key=lambda n: (*SLOWEST, n).index(n))))
     return len({name for name in os.listdir(folder) if name.endswith(".nbc")} - before)
-
-
-# A process of its own, not a fork or a spawned one: this works in any script and notebook.
-ONE_STEP = """
-import json, sys
-sys.path[:] = json.loads(sys.argv[1])
-from sfumato.warming.steps import STEPS
-STEPS[sys.argv[2]]()
-"""

@@ -10,12 +10,12 @@ from sfumato.cli.pipeline.ddl import columns
 from sfumato.cli.pipeline.keys import METADATA, REPLAY
 from sfumato.cli.pipeline.model import Pipeline, Query, Sink, Source
 from sfumato.cli.pipeline.section import WITH_SCHEME, PipelineError
+from sfumato.language import syntax
+from sfumato.language.checks import check_query
+from sfumato.language.errors import SqlError, at
+from sfumato.language.planner import parsed
+from sfumato.language.table_functions import tables_read
 from sfumato.near_misses import did_you_mean
-from sfumato.sql.plan.nodes import at
-from sfumato.sql.planner.first_look import bodies, check_is_query, relations, table_names
-from sfumato.sql.planner.planner import parsed
-from sfumato.sql.text import syntax
-from sfumato.sql.text.errors import SqlError
 
 NAMING = ("WATTR", "ARRIVAL", "SOURCE", "KEY")  # words in brackets whose value is a column
 KAFKA = "kafka.bootstrap.servers"
@@ -161,18 +161,19 @@ def _check_query(
 
     closed : tables with one name are the file's
     """
-    statements = parsed(query.sql, trusted=trusted).statements
+    script = parsed(query.sql, trusted=trusted)
+    statements = script.statements
     if len(statements) != 1:
         why = f"must be one statement; got {len(statements)}: give each a [queries.NAME] of its own"
         raise PipelineError.at(f"queries.{query.name}.sql", why)
     body = statements[0].body
-    check_is_query(body, query.sql)
-    for table in table_names(body):
+    check_query(script, body)
+    for table in tables_read(body):
         name = table.parts[-1].strip("`")
         if closed and len(table.parts) == 1 and name.lower() not in known:
             raise at(query.sql, table, _unknown(name, query.name, known, later))
-    for part in bodies(body):
-        for relation in relations(part):
+    for part in body.bodies():
+        for relation in part.relations:
             _check_bracket(relation, query.sql, known)
 
 

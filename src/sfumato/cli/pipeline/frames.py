@@ -11,10 +11,10 @@ from pyspark.sql.types import StructType
 import sfumato as sf
 from sfumato.cli.pipeline.keys import REPLAY
 from sfumato.cli.pipeline.model import Sink, Source
+from sfumato.spark.crossing.figures import MetricsName
 
 RAW, READ, SPOILED = "__raw", "__read", "__spoiled"
 LONGEST = 200  # characters of a field in a reason
-DECODED = "sfumato_decode_"  # metrics of what a decoder read
 DEFAULT_METADATA = ("partition",)
 CONFLUENT, NUMBER = "confluent-avro", 5  # bytes before the value: 0, and the number of its schema
 LETTER = ("key", "topic", "partition", "offset", "timestamp")  # of Kafka, in a dead letter
@@ -56,10 +56,12 @@ def decoded(frame: DataFrame, source: Source, options: dict[str, str]) -> Source
         _read_avro(frame, source) if source.is_avro else _read_json(frame, source, options)
     )
     beside = list(source.metadata or DEFAULT_METADATA) if source.format.lower() == "kafka" else []
+    metrics = MetricsName("decode", source.name)
     counted = seen.observe(
-        f"{DECODED}{source.name}",
+        metrics,
+        *metrics.identity(),
         F.count(F.lit(1)).alias("rows"),
-        F.count(SPOILED).alias("spoiled"),
+        F.count(SPOILED).alias("undecodable"),
     )
     rows = counted.where(F.col(SPOILED).isNull()).select(
         *(F.col(READ)[name].alias(name) for name in schema.names),

@@ -44,7 +44,7 @@ function tiles(query, now) {
   const [median, most] = query.waits;
   const rate = query.points.length ? query.points[query.points.length - 1].in : 0;
   const found = [
-    ["rows in", number(query.rows_in), `${number(rate)} a second`],
+    ["rows in", number(query.rows_in), `${number(rate)} per second`],
     ["rows out", number(query.rows_out), ""],
     ["late", query.late_share === null ? "–" : percent(query.late_share),
       query.target === null ? `${number(query.late)} rows` : `target ${percent(query.target)}`],

@@ -1,7 +1,7 @@
-"""Counters and gauges of an operator, which stand beside its answers: a list for each kind of them.
+"""Counters and gauges of an operator, in columns next to its answers: one list per type of them.
 
-A column for each, some dozens, would cost more than they are worth: Spark plans, compiles and
-passes on every column of a micro-batch, at each place where something is observed.
+A column for each, some dozens, would cost too much: Spark plans, compiles and passes on every
+column of a micro-batch, at each place where something is observed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructType
+
+from sfumato.reports import IDENTITY, PREFIX
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
     from sfumato.tables.operator import OperatorConfig
@@ -23,8 +27,33 @@ COLUMNS: dict[str, tuple[str, DataType, pa.DataType]] = {
 }
 
 
+class MetricsName(str):
+    """The name of what an operator observes, `sfumato_KIND_NAME`.
+
+    kind : of the operator     given : whether the user chose NAME
+    """
+
+    kind: str
+    given: bool
+
+    def __new__(cls, kind: str, name: str, *, given: bool = False) -> MetricsName:
+        """Return the name of an operator of this kind."""
+        found = super().__new__(cls, f"{PREFIX}{kind}_{name}")
+        found.kind, found.given = kind, given
+        return found
+
+    def identity(self, side: str = "", step: int = 1) -> list[Column]:
+        """Return the fields that say whose an observed row is.
+
+        side : of an input or answers, see `OperatorPart`
+        step : the operator's number in its chain
+        """
+        values = (self.kind, self.removeprefix(PREFIX), step, side)
+        return [F.lit(of).alias(name) for name, of in zip(IDENTITY, values, strict=True)]
+
+
 class Figures:
-    """Which figures there are. kinds : name -> what Spark calls its type"""
+    """The counters and gauges of an operator. kinds : name -> Spark's name of its type"""
 
     def __init__(self, kinds: Mapping[str, str]) -> None:
         self.names: dict[str, list[str]] = {}  # by kind: those of a column, in order
@@ -33,7 +62,7 @@ class Figures:
 
     @classmethod
     def of(cls, blueprint: OperatorConfig) -> Figures:
-        """Those of an operator."""
+        """Return those of an operator."""
         gauges = {name: of for name, (of, _) in blueprint.gauges.items()}
         return cls(dict.fromkeys(blueprint.counters, "long") | gauges)
 
@@ -68,5 +97,5 @@ class Figures:
 
 
 def difference(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
-    """What counters have grown by."""
+    """Return the increase of each counter."""
     return {name: count - before.get(name, 0) for name, count in after.items()}

@@ -87,19 +87,24 @@ def query_for_spark(text: str, spark: SparkSession, *, frames: bool = False) -> 
     return f"SELECT * FROM ( {render(_selecting_all(tokens), braces=frames)} )"
 
 
-def check_statement(text: str, spark: SparkSession) -> None:
+def check_statement(tokens: Sequence[SqlToken], text: str, spark: SparkSession) -> None:
     """Raise TokenError for what `query_for_spark` will refuse, with its place in the user's text.
 
-    The text may have constructs of our language in it, whose words Spark never sees.
+    tokens : those of one statement of the text. They may be of constructs of our language, whose
+        words Spark never sees
     """
     if not is_trusted(spark):
-        check_tokens(_known(text, spark, constructs=True), spark, constructs=True)
+        _check_quotes(tokens, text, spark)
+        check_tokens(tokens, spark, constructs=True)
 
 
-def _known(
-    text: str, spark: SparkSession, *, frames: bool = False, constructs: bool = False
-) -> list[SqlToken]:
-    tokens = tokenize(text, frames=frames, constructs=constructs)
+def _known(text: str, spark: SparkSession, *, frames: bool = False) -> list[SqlToken]:
+    tokens = tokenize(text, frames=frames)
+    _check_quotes(tokens, text, spark)
+    return tokens
+
+
+def _check_quotes(tokens: Sequence[SqlToken], text: str, spark: SparkSession) -> None:
     # Both settings change what a text in quotes means, and would change what we have read.
     quotes = [t for t in tokens if t.kind == "string"]
     if quotes and str(spark.conf.get(PLAIN_ESCAPES, "false")).lower() == "true":
@@ -108,7 +113,6 @@ def _known(
     if double and str(spark.conf.get(DOUBLE_QUOTED_NAMES, "false")).lower() == "true":
         reason = f"write names in backquotes while {DOUBLE_QUOTED_NAMES} is true"
         raise TokenError(reason, double.start, double.end)
-    return tokens
 
 
 def _selecting_all(tokens: Sequence[SqlToken]) -> Iterator[SqlToken]:

@@ -16,7 +16,7 @@ from sfumato.spark.crossing.figures import Figures
 from sfumato.spark.crossing.raw_rows import RawRows, Wanted
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import column
-from sfumato.spark.runtime.lineage import GivenName, Input, Made, made
+from sfumato.spark.runtime.lineage import Input, Made, made
 from sfumato.tables.reading.chain import (
     COUNTED,
     REASONS,
@@ -222,7 +222,7 @@ class ChainPlan:
         name that the user gave stays where an operator is taken in one step for the first time.
         """
         own, last = step.how.metrics, self.last.how.metrics.removeprefix("sfumato_")
-        if step is self.last or (isinstance(own, GivenName) and step in self._plain):
+        if step is self.last or (own.given and step in self._plain):
             return own
         return f"{own}{IN_STEP_WITH}{last}"
 
@@ -247,13 +247,14 @@ class ChainPlan:
             own = {name: places[f"{before}{name}"] for name in of.gauges}
             for name, (_, aggregate) in of.gauges.items():
                 found.append(F.expr(_placed(aggregate, own)).alias(name))
-            yield self._metrics(step), found
+            yield self._metrics(step), [*step.how.metrics.identity("", number + 1), *found]
             for side, name in enumerate(step.side_names):
                 if step.sides[side].reading.rule.checks:
                     before = prefix(number, side)
                     found = [_total(places[f"{before}{count}"]).alias(count) for count in COUNTED]
                     reasons = COMMONEST.format(places[f"{before}{REASONS}"])
                     found.append(F.expr(reasons).alias("reason"))
+                    found = [*step.how.metrics.identity(name, number + 1), *found]
                     yield f"{self._metrics(step)}_{name}", found
 
 

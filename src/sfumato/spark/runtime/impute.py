@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import BooleanType
 
+from sfumato.spark.crossing.figures import MetricsName
 from sfumato.spark.model.alternatives import ALTERNATIVES
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import column, under_fixed_names, without_constraints
@@ -14,7 +15,7 @@ from sfumato.spark.model.outputs import answers_of, results_of
 from sfumato.spark.model.repository import PreparedRepository
 from sfumato.spark.model.validity import clipped
 from sfumato.spark.runtime.run import metrics_name
-from sfumato.tables.imputation.arguments import BEYOND, FEW_ROWS, IMPUTED_BY
+from sfumato.tables.imputation.arguments import FAR_DONORS, FEW_ROWS, IMPUTED_BY
 from sfumato.tables.imputation.imputation import (
     UNIMPUTABLE,
     ImputationSettings,
@@ -36,7 +37,7 @@ def imputed(
     kind = ListOf(Struct((Part("prob", NUMBER), *attributes)))
     outputs = [*passed(frame, df.columns), Output(ALTERNATIVES, (ALTERNATIVES,), kind)]
     outputs.append(Output(IMPUTED_BY, (IMPUTED_BY,), TEXT))
-    answers = answers_of(outputs).add(BEYOND, BooleanType()).add(FEW_ROWS, BooleanType())
+    answers = answers_of(outputs).add(FAR_DONORS, BooleanType()).add(FEW_ROWS, BooleanType())
     read = without_constraints(under_fixed_names(df.select("*", *wanted)))
     done = read.mapInArrow(_worker(prepared, len(df.columns)), answers)
     observed = _observed(done, metrics_name("impute", name))
@@ -50,7 +51,7 @@ def _worker(prepared: PreparedRepository, own: int):  # type: ignore[no-untyped-
     """
 
     def imputed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        imputer, names = prepared.newest(), (ALTERNATIVES, IMPUTED_BY, BEYOND, FEW_ROWS)
+        imputer, names = prepared.newest(), (ALTERNATIVES, IMPUTED_BY, FAR_DONORS, FEW_ROWS)
         values_end = own + len(imputer.names)
         for batch in batches:
             table = pa.table(batch)
@@ -69,7 +70,7 @@ def _worker(prepared: PreparedRepository, own: int):  # type: ignore[no-untyped-
     return imputed
 
 
-def _observed(df: DataFrame, metrics_name: str) -> DataFrame:
+def _observed(df: DataFrame, metrics: MetricsName) -> DataFrame:
     by = F.col(IMPUTED_BY)
     unimputable = F.coalesce(by.startswith(UNIMPUTABLE), F.lit(False))
 
@@ -77,11 +78,12 @@ def _observed(df: DataFrame, metrics_name: str) -> DataFrame:
         return F.coalesce(F.sum(condition.cast("long")), F.lit(0)).alias(name)
 
     return df.observe(
-        metrics_name,
+        metrics,
+        *metrics.identity(),
         F.count(F.lit(1)).alias("rows"),
         counted(by.isNull(), "complete"),
         counted(by.isNotNull() & ~unimputable, "imputed"),
         counted(unimputable, "unimputable"),
-        counted(F.col(BEYOND), "beyond"),
+        counted(F.col(FAR_DONORS), FAR_DONORS),
         counted(F.col(FEW_ROWS), "few_rows"),
     )

@@ -8,15 +8,13 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQueryListener
 
-from sfumato.listening import by_connect, listen
-from sfumato.observed import observed
+from sfumato.reports import PREFIX, by_connect, listen, observed
 from sfumato.tables.reading.invalid_rows import InvalidRowsWarning
 
 # "false": nothing is said; the default of Spark Connect, where it takes asking the server for
 # reports for as long as the client lives.
 SETTING = "spark.sfumato.warnInvalid"
-SIDES = ("_input", "_left", "_right")  # ends of the metrics of an operator's inputs
-PREFIX = "sfumato_"
+INPUTS = ("input", "left", "right")  # the sides of an operator that are its inputs
 FIND = (
     "sf.split_invalid(df) finds the rows with invalid alternatives or existence; with the "
     "operator's value columns, key= and order= those with a missing value, key or order too"
@@ -50,7 +48,7 @@ class InvalidRows(StreamingQueryListener):
                 warnings.warn(
                     above_one(metric, counts["rejected"]), InvalidRowsWarning, stacklevel=1
                 )
-            if not (metric.startswith(PREFIX) and metric.endswith(SIDES)) or of in self.told:
+            if counts.get("side") not in INPUTS or of in self.told:
                 continue
             rows, invalid = counts.get("rows") or 0, counts.get("invalid") or 0
             if invalid:

@@ -13,9 +13,10 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import DataType, DoubleType, StructType
 
 from sfumato.operators.state.config import COLUMN_ORDER
+from sfumato.spark.crossing.figures import MetricsName
 from sfumato.tables.operator import TableConfig
 from sfumato.tables.reading.chain import Condition, Path, Place
 from sfumato.tables.reading.input import Reading
@@ -57,12 +58,6 @@ class Input:
         return [*key] if self.bucket is None else [key[i] for i in self.bucket]
 
 
-class GivenName(str):
-    """The name of an operator's metrics that the user chose."""
-
-    __slots__ = ()
-
-
 @dataclass(frozen=True)
 class Made:
     """By which operator, of what, a frame was made.
@@ -79,7 +74,7 @@ class Made:
 
     inputs: Sequence[Input]
     config: TableConfig
-    metrics: str
+    metrics: MetricsName
     idle_timeout: int | None = None
     columns: Mapping[str, Place] = field(default_factory=dict)
     order: Sequence[str] | None = None
@@ -153,7 +148,10 @@ def selected(how: Made, frame: DataFrame, what: Selection) -> Made | None:
         place = _within(how, frame, condition.path)
         # Of what may be NaN, as any column of the frame may, Spark knows better.
         result = place is not None and place.path[0].startswith("result")
-        if place is None or place.cast or not result or place.path[-1] not in NUMBERS:
+        if place is None or place.cast or not result:
+            return None
+        plain = len(place.path) == 1 and _is_double(frame, condition.path[0])
+        if not plain and place.path[-1] not in NUMBERS:
             return None
         where.append(replace(condition, path=place.path))
     columns = how.columns
@@ -165,6 +163,10 @@ def selected(how: Made, frame: DataFrame, what: Selection) -> Made | None:
                 return None
             columns[name] = replace(place, cast=cast or place.cast)
     return replace(how, columns=columns, where=(*how.where, *where))
+
+
+def _is_double(frame: DataFrame, name: str) -> bool:
+    return isinstance(frame.schema[name].dataType, DoubleType)
 
 
 def _is_result(place: Place) -> bool:

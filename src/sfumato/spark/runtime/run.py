@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructType
 
 from sfumato.spark.crossing import chunks
+from sfumato.spark.crossing.figures import MetricsName
 from sfumato.spark.crossing.raw_rows import RawRows, raw_rows
 from sfumato.spark.model.arrow_types import arrow_schema
 from sfumato.spark.model.declared_frame import require_known
@@ -23,7 +24,7 @@ from sfumato.spark.model.names import Result
 from sfumato.spark.model.outputs import answers_of, results_of
 from sfumato.spark.runtime.fuse import ChainPlan
 from sfumato.spark.runtime.invalid_row_warnings import warn_of_invalid_rows
-from sfumato.spark.runtime.lineage import GivenName, Input, Made, remember
+from sfumato.spark.runtime.lineage import Input, Made, remember
 from sfumato.spark.state.buckets import run_buckets
 from sfumato.spark.static.whole_frames import answers_alone, run_whole
 from sfumato.tables.operator import ROW
@@ -127,9 +128,10 @@ def bucket_count(spark: SparkSession) -> int:
     return int(given)
 
 
-def metrics_name(operator: str, name: str | None = None) -> str:
-    """The name of an operator's observed metrics: sfumato_OPERATOR_NAME; without NAME that of the
-    query it is made for (see `operators_of`), or a number.
+def metrics_name(operator: str, name: str | None = None) -> MetricsName:
+    """Return the name of an operator's observed metrics: sfumato_OPERATOR_NAME.
+
+    Without a name it has that of the query it is made for (see `operators_of`), or a number.
 
     Raises TypeError or ValueError for a name that is not made of letters, digits and `_`.
     """
@@ -138,15 +140,15 @@ def metrics_name(operator: str, name: str | None = None) -> str:
         of, numbers = query
         numbers[operator] += 1
         again = f"__{numbers[operator]}" if numbers[operator] > 1 else ""
-        return f"sfumato_{operator}_{of}{again}"
+        return MetricsName(operator, f"{of}{again}")
     if name is None:
         _NUMBERS[operator] += 1
-        return f"sfumato_{operator}_{_NUMBERS[operator]}"
+        return MetricsName(operator, str(_NUMBERS[operator]))
     if not isinstance(name, str):
         raise TypeError(f"`name` must be text; got {name!r}")
     if not re.fullmatch(r"\w+", name):
         raise ValueError(f"`name` must be made of letters, digits and `_`; got {name!r}")
-    return GivenName(f"sfumato_{operator}_{name}")
+    return MetricsName(operator, name, given=True)
 
 
 @contextmanager

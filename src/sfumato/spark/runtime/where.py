@@ -30,11 +30,13 @@ def where(df: DataFrame, condition: str, name: str | None = None) -> DataFrame:
     reason = reason.otherwise(invalid_reason(df, attributes))
     if df.isStreaming:
         warn_of_invalid_rows(df.sparkSession)
+    metrics = metrics_name("where", name)
     counted = (
         df.withColumn(LEFT, kept(df, condition))
         .withColumn(REASON, reason)
         .observe(
-            f"{metrics_name('where', name)}_input",
+            f"{metrics}_input",
+            *metrics.identity("input"),
             *_counted_invalid(F.col(REASON)),
         )
     )

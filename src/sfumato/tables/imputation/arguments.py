@@ -14,7 +14,7 @@ from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.names import names
 from sfumato.tables.reading.tuples import ALTERNATIVES
 
-IMPUTED_BY, BEYOND, FEW_ROWS = "imputed_by", "beyond", "few_rows"
+IMPUTED_BY, FAR_DONORS, FEW_ROWS = "imputed_by", "far_donors", "few_rows"
 
 
 @dataclass(frozen=True, eq=False)

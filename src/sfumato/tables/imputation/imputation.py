@@ -85,7 +85,7 @@ def impute_table(
     values : float64[n, D], NaN is missing    existence : float64[n] by which an object's
         probabilities are multiplied, or None
     Columns: alternatives (NULL where an object cannot be imputed), imputed_by (text, NULL for a
-    complete object), beyond (whether donors lie farther apart than the dependency promises) and
+    complete object), far_donors (whether donors lie farther apart than the dependency promises) and
     few_rows (whether it was imputed and the repository `has_few_rows`).
     """
     for begin in range(0, len(values), SLICE):
@@ -98,7 +98,7 @@ def impute_table(
                 {
                     "alternatives": alternatives_of(imputer, imputed, weights),
                     "imputed_by": explained(imputer, imputed),
-                    "beyond": pa.array(imputed.beyond.any(axis=1)),
+                    "far_donors": pa.array(imputed.beyond.any(axis=1)),
                     "few_rows": pa.array((imputed.reason == IMPUTED) & has_few_rows(imputer)),
                 }
             ),

@@ -28,10 +28,10 @@ class IncompleteJoinTableConfig(JoinTableConfig):
     imputer: bytes
     units: tuple[float, ...] = field(default=(), metadata=ADDED)
 
-    kind, version = "incomplete join table", 6
+    kind, version = "incomplete join table", 7
     counters = (
         "rows", "late", "unaligned", "complete", "imputed", "unimputable", "pairs", "out_of_order",
-        "completed", "refined",
+        "fully_imputed", "pairs_compared",
     )  # fmt: skip
 
     def make(self) -> TableIncompleteJoin:
@@ -91,6 +91,10 @@ class TableIncompleteJoin(TableJoin):
 
     def done(self) -> dict[str, int]:
         done = self.operator.counters
-        own = ("complete", "imputed", "completed", "refined")
-        unimputable = sum(done[reason] for reason in UNIMPUTABLE)
-        return {**{name: done[name] for name in own}, "unimputable": unimputable}
+        return {
+            "complete": done["complete"],
+            "imputed": done["imputed"],
+            "fully_imputed": done["completed"],
+            "pairs_compared": done["refined"],
+            "unimputable": sum(done[reason] for reason in UNIMPUTABLE),
+        }

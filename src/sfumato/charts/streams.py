@@ -1,0 +1,130 @@
+"""Charts of running things: the micro-batches of a query, and an uncertain count window."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from sfumato.charts.style import altair, chart_of, styled, theme_of, time_axis
+from sfumato.operators.windows.uncertain_window import UncertainWindow
+from sfumato.reports import observed, parts_of
+
+
+def progress_chart(query: Any, *, title: str | None = None, theme: str = "light") -> Any:
+    """Return an Altair chart of the latest micro-batches of a query.
+
+    The upper part shows the rows read per second; the lower one the share of the rows that each
+    operator found late or invalid. Draw it again to see newer ones.
+
+    query : a StreamingQuery, or its `recentProgress`
+    Raises ValueError for a query without a micro-batch yet.
+    """
+    alt, colours = altair(), theme_of(theme)
+    rates, shares = [], []
+    for report in getattr(query, "recentProgress", query):
+        durations = _get(report, "durationMs") or {}
+        if "addBatch" not in durations:
+            continue  # it only looked for rows
+        rows = _get(report, "numInputRows") or 0
+        seconds = max(durations.get("triggerExecution", 0) / 1000, 1e-3)
+        when = str(_get(report, "timestamp")).removesuffix("Z")
+        place = {"at": when, "batch": _get(report, "batchId")}
+        rates.append({**place, "rate": rows / seconds, "rows": rows})
+        shares += [{**place, "share": share, "what": what} for what, share in _shares(report)]
+    if not rates:
+        raise ValueError("the query has finished no micro-batch yet: there is nothing to draw")
+    ends = [rates[0]["at"], rates[-1]["at"]]
+    scale = alt.Scale(domain=ends) if len(rates) > 1 else alt.Scale()
+    along = alt.X("at:T", title="time (UTC)", axis=time_axis(ends), scale=scale)
+    drawn = (
+        chart_of(rates, 150)
+        .mark_line(color=colours.main, strokeWidth=2, point=alt.OverlayMarkDef(color=colours.main))
+        .encode(
+            x=along,
+            y=alt.Y("rate:Q", title="rows per second"),
+            tooltip=["batch:Q", "rows:Q", alt.Tooltip("rate:Q", format=",.0f")],
+        )
+    )
+    if shares:
+        percent = alt.Axis(format="%", tickCount=5)
+        inks = alt.Scale(range=list(colours.palette))
+        below = (
+            chart_of(shares, 150)
+            .mark_line(strokeWidth=2, point=True)
+            .encode(
+                x=along,
+                y=alt.Y("share:Q", title="share of the rows", axis=percent),
+                color=alt.Color("what:N", title=None, scale=inks),
+                tooltip=["batch:Q", "what:N", alt.Tooltip("share:Q", format=".3%")],
+            )
+        )
+        drawn = alt.vconcat(drawn, below, spacing=14).resolve_scale(color="independent")
+    total = sum(rate["rows"] for rate in rates)
+    name = getattr(query, "name", None)
+    heading = title or (f"Query {name}" if name else "What the query does")
+    about = f"the latest {len(rates):,} micro-batches, {total:,} rows read"
+    return styled(drawn, heading, about, theme=theme)
+
+
+def _shares(report: Any) -> Iterator[tuple[str, float]]:
+    """Yield ("late in reorder_1", share of its rows) for each operator that counts it."""
+    for part, counts in parts_of(observed(report)).items():
+        rows = counts.get("rows") or 0
+        for counter in ("late", "invalid"):
+            some = counts.get(counter)
+            if rows and not part.side and (some or (some == 0 and counter == "late")):
+                yield f"{counter} in {part.operator}", some / rows
+
+
+def _get(report: Any, name: str) -> Any:
+    return report.get(name) if isinstance(report, Mapping) else getattr(report, name)
+
+
+def membership_chart(
+    window: UncertainWindow, *, title: str | None = None, theme: str = "light"
+) -> Any:
+    """Return an Altair chart of the tuples that an uncertain count window holds.
+
+    It shows the probability of each to exist, and that it is one of the window's newest existing
+    ones if it exists (T_j). The older a tuple, the more existing ones may be newer.
+    Raises ValueError for an empty window.
+    """
+    alt, colours = altair(), theme_of(theme)
+    saved = window.saved
+    if not len(saved.indices):
+        raise ValueError("the window holds no tuple yet: there is nothing to draw")
+    inside = np.asarray(window.in_window(saved.indices))
+    rows = [
+        {"tuple": int(j), "exists": float(p), "inside": float(t), "both": float(p * t)}
+        for j, p, t in zip(saved.indices, saved.existence, inside, strict=True)
+    ]
+    first, last = rows[0]["tuple"], rows[-1]["tuple"]
+    along = alt.Scale(domain=[first - 0.5, last + 0.5], nice=False, zero=False)
+    names = ["exists", "exists, and is in the window"]
+    inks = alt.Scale(domain=names, range=[colours.faint, colours.main])
+    bars = [
+        {"low": r["tuple"] - 0.42, "high": r["tuple"] + 0.42, "share": r[of], "what": name, **r}
+        for name, of in zip(names, ("exists", "both"), strict=True)
+        for r in rows
+    ]
+    whole = alt.Axis(tickMinStep=1, format="d")
+    base = chart_of(bars, 240)
+    drawn = base.mark_rect().encode(
+        x=alt.X("low:Q", title="tuple of the stream, oldest left", scale=along, axis=whole),
+        x2="high:Q",
+        y=alt.Y("share:Q", title="probability", scale=alt.Scale(domain=[0, 1])),
+        y2=alt.Y2Datum(0),
+        color=alt.Color("what:N", title=None, scale=inks, legend=alt.Legend(orient="top")),
+        opacity=alt.condition(f"datum.what == '{names[0]}'", alt.value(0.35), alt.value(0.9)),
+        tooltip=["tuple:Q", "exists:Q", "inside:Q", "both:Q"],
+    )
+    line = base.mark_line(color=colours.second, strokeWidth=2).encode(
+        x=alt.X("tuple:Q", scale=along), y=alt.Y("inside:Q")
+    )
+    certain = int(np.count_nonzero(inside >= 1.0 - 1e-12))
+    about = (
+        f"{len(rows):,} tuples held so that {window.rows:,} exist with probability "
+        f"{window.config.confidence:g}; {certain:,} are in it for sure, if they exist"
+    )
+    under = f"{first:,} to {last:,}; the line: in the window, if it exists"
+    return styled(drawn + line, title or "Who is in the window", about, under, theme=theme)

@@ -1,0 +1,149 @@
+"""What is unusual about a running query, as sentences: stalls, rows out of order, large shares."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sfumato.metrics.progress import REORDER, Counters, MicroBatch, late_and_rows
+from sfumato.reports import OperatorPart
+
+STALL_SECONDS = 60.0  # without a row in order, until the first message; then twice as long
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MIN_ROWS = 1_000  # before a share means anything
+USUAL_SHARE = 0.01  # of rows that may be set aside without a message
+
+OUT_OF_ARRIVAL_ORDER = (
+    "were read after rows that arrived later (likely cause: files that are not read in the order "
+    "in which they were written; Spark reads files by modification time. Cure: give files "
+    "modification times in order of arrival, or read all of them in one micro-batch (leave out "
+    "maxFilesPerTrigger))"
+)
+# Counter, and what many rows of it mean; then exceptions by kind of operator.
+SET_ASIDE = {
+    "invalid": "were skipped as invalid",
+    "undecodable": "could not be decoded",
+    "out_of_order": "came after later ones of an earlier micro-batch: reorder them first",
+    "unaligned": "were joined without punctuations, by the pace of reading: reorder both streams",
+    "future": "have an implausibly late event time: is a clock wrong?",
+    "unimputable": "have a missing value that no dependency could complete",
+    "overflow": "were evicted by the limit on the tuples of a window",
+}
+BY_KIND = {
+    REORDER: {
+        "invalid": "have no valid event time or arrival: they are emitted as late",
+        "out_of_order": OUT_OF_ARRIVAL_ORDER,
+    },
+    "earlier_values": {"invalid": "have no order or key: they are emitted with nothing known"},
+}
+
+
+def anomalies(counters: Counters, target: float | None) -> Iterator[str]:
+    """Yield sentences about unusual totals of a query. target : the late share that is wanted"""
+    late, rows = late_and_rows(counters)
+    if target is not None and rows >= MIN_ROWS and late > 1.5 * target * rows:
+        yield f"{late / rows:.2%} of the rows came late; the target is {target:.2%}"
+    for part, counts in counters.items():
+        name = part.metric.removeprefix("sfumato_")
+        for counter, meaning in (SET_ASIDE | BY_KIND.get(part.kind, {})).items():
+            found, of = counts.get(counter, 0), counts.get("rows", 0)
+            if of >= MIN_ROWS and found > USUAL_SHARE * of:
+                yield f"{name}: {found:,} of {of:,} rows ({found / of:.1%}) {meaning}"
+
+
+@dataclass
+class _Reorder:
+    """What is known of a reorder. since : when it emitted a row in order, or was first seen"""
+
+    since: float
+    patience: float
+    held: int = 0
+    run: Any = None
+    gauges: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class StallDetector:
+    """Reports reorders of a query that emit nothing in order for long, and what they wait for."""
+
+    seconds: float = STALL_SECONDS
+    _reorders: dict[OperatorPart, _Reorder] = field(default_factory=dict)
+
+    def look(self, batches: Sequence[MicroBatch], now: float) -> Iterator[str]:
+        """Yield messages. batches : the new ones     now : seconds of the monotonic clock"""
+        for batch in batches:
+            for part, counts in batch.counters.items():
+                if part.kind == REORDER and "held" in counts:
+                    self._take(part, batch, now)
+        for part, reorder in self._reorders.items():
+            silent, oldest = now - reorder.since, reorder.gauges.get("oldest")
+            if silent >= reorder.patience and oldest is not None:
+                reorder.patience = 2 * silent
+                held = f" and holds {row_count(reorder.held)}" if reorder.held > 0 else ""
+                slowest = reorder.gauges.get("slowest")
+                waits = "" if slowest is None else f"; it waits for {slowest}"
+                yield (
+                    f"{part.operator} has emitted no in-order rows for {silent:.0f} s{held}, the "
+                    f"oldest of {time_text(oldest)}{waits} (an idle timeout releases them)"
+                )
+
+    def _take(self, part: OperatorPart, batch: MicroBatch, now: float) -> None:
+        counts = batch.counters[part]
+        reorder = self._reorders.setdefault(part, _Reorder(now, self.seconds))
+        reorder.held = counts["held"] + (reorder.held if batch.run == reorder.run else 0)
+        reorder.run, reorder.gauges = batch.run, batch.gauges.get(part, {})
+        if counts["rows"] > counts["held"] + counts.get("late", 0):
+            reorder.since, reorder.patience = now, self.seconds
+
+
+@dataclass
+class DisorderDetector:
+    """Reports operators of a query whose rows are not read in order of arrival; each once."""
+
+    _rows: dict[OperatorPart, int] = field(default_factory=dict)
+    _reported: set[OperatorPart] = field(default_factory=set)
+
+    def look(self, batches: Sequence[MicroBatch]) -> Iterator[str]:
+        """Yield a message for each operator that first had rows out of order in these batches.
+
+        If the query has reorders, only these are reported, not the operators downstream of them.
+        """
+        for batch in batches:
+            reorders = [part for part in batch.counters if part.kind == REORDER]
+            for part in reorders or batch.counters:
+                counts = batch.counters[part]
+                self._rows[part] = self._rows.get(part, 0) + counts.get("rows", 0)
+                found = counts.get("out_of_order", 0)
+                if found and not part.side and part not in self._reported:
+                    self._reported.add(part)
+                    cure = "" if reorders else "; reorder the rows first"
+                    yield (
+                        f"{part.operator}: {found:,} of {self._rows[part]:,} rows so far "
+                        f"{OUT_OF_ARRIVAL_ORDER}{cure}"
+                    )
+
+
+def row_count(rows: int) -> str:
+    """`1 row`, `2,000 rows`."""
+    return f"{rows:,} row{'' if rows == 1 else 's'}"
+
+
+def in_words(part: OperatorPart, held: int, gauges: dict[str, Any]) -> str:
+    """Describe what a reorder holds. held : rows"""
+    words = f"{part.operator} holds {held:,}"
+    if gauges.get("oldest") is not None:
+        words += f" from {time_text(gauges['oldest'])} on"
+    if gauges.get("punctuation") is not None:
+        words += f", punctuation {time_text(gauges['punctuation'])}"
+    if gauges.get("lag") is not None:
+        words += f", {gauges['lag'] / 1e6:.6g} s behind"
+    return words
+
+
+def time_text(microseconds: int) -> str:
+    """Return an event time for people; the number where it is not a date."""
+    try:
+        time = EPOCH + timedelta(microseconds=microseconds)
+    except OverflowError:
+        return str(microseconds)
+    return time.replace(tzinfo=None).isoformat(sep=" ")

@@ -1,0 +1,156 @@
+"""Reports of streaming queries: how to hear of them, and what operators counted in them.
+
+Spark Connect differs twice. Its client asks for reports instead of having them sent: its own
+listeners hold a lock while they wait for a thread that may need it, so removing the last one or
+stopping the session can wait forever (SPARK-59623), and a client with a listener does not end by
+itself. And a row that a client gets from a query has its values next to a schema, not by name.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQueryListener
+
+EVERY = 0.5  # seconds between two questions to the server
+PREFIX = "sfumato_"
+IDENTITY = ("kind", "operator", "step", "side")  # fields of a row that say whose it is, not counts
+ANSWERS = "answers"  # the side of the answers of a ranking, counted by its queries
+
+
+class OperatorPart(NamedTuple):
+    """An operator of a query, one of its inputs, or its answers.
+
+    kind : of the operator, "reorder"       operator : its name, "reorder_intake"
+    side : empty for the operator itself; else "input", "left", "right" or "answers"
+    """
+
+    kind: str
+    operator: str
+    side: str = ""
+
+    @property
+    def metric(self) -> str:
+        """The name of what it observes, unless the query has the operator a second time."""
+        return PREFIX + self.operator + (f"_{self.side}" if self.side else "")
+
+
+def observed(report: Any) -> dict[str, dict[str, Any]]:
+    """Return all that a report says was observed: name -> field -> value.
+
+    report : of a micro-batch, an object or a mapping
+    """
+    by_attribute = hasattr(report, "observedMetrics")
+    found = report.observedMetrics if by_attribute else report.get("observedMetrics")
+    return {name: _by_field(row) for name, row in (found or {}).items()}
+
+
+def parts_of(rows: dict[str, dict[str, Any]]) -> dict[OperatorPart, dict[str, Any]]:
+    """Return what the parts of operators counted.
+
+    rows : from `observed`; those of other kinds of metrics are left out
+    If a query has an operator twice, the second one is named as its metric.
+    """
+    found: dict[OperatorPart, dict[str, Any]] = {}
+    for name, row in rows.items():
+        kind, operator, side = (row.get(field) for field in ("kind", "operator", "side"))
+        if not (isinstance(kind, str) and isinstance(operator, str) and isinstance(side, str)):
+            continue
+        part = OperatorPart(kind, operator, side)
+        if name != part.metric and (part.metric in rows or part in found):
+            own = name.removeprefix(PREFIX)
+            part = part._replace(operator=own.removesuffix(f"_{side}") if side else own)
+        found[part] = {field: value for field, value in row.items() if field not in IDENTITY}
+    return found
+
+
+def _by_field(row: Any) -> dict[str, Any]:
+    fields = dict(row.asDict() if hasattr(row, "asDict") else row)
+    if fields.keys() == {"values", "schema"} and isinstance(fields["values"], list):
+        names = [field["name"] for field in fields["schema"]["fields"]]
+        return dict(zip(names, fields["values"], strict=True))
+    return fields
+
+
+def by_connect(spark: SparkSession) -> bool:
+    """Return whether a session is a client of Spark Connect."""
+    return ".connect." in type(spark).__module__
+
+
+def listen(spark: SparkSession, listener: StreamingQueryListener) -> Callable[[], None]:
+    """Send the session's reports to a listener from now on; the result is a function that stops it.
+
+    Under Spark Connect reports come up to EVERY seconds late, `onQueryIdle` is never called, and a
+    query that starts and ends between two questions is missed.
+    """
+    if by_connect(spark):
+        return Poller(spark, listener).stop
+    spark.streams.addListener(listener)
+    return lambda: spark.streams.removeListener(listener)
+
+
+@dataclass(slots=True)
+class QueryRun:
+    """A run of a query, and the time of its last report."""
+
+    query: Any
+    reported: str = ""
+
+    def news(self) -> list[Any]:
+        """Return its reports since the last call, oldest first."""
+        last = self.query.lastProgress  # most often not new, and far shorter than the recent ones
+        if last is None or last.timestamp <= self.reported:
+            return []
+        found = [r for r in self.query.recentProgress if r.timestamp > self.reported]
+        self.reported = found[-1].timestamp if found else last.timestamp
+        return found
+
+
+class Poller:
+    """Asks a session for its queries and their reports, in a thread that keeps no process alive."""
+
+    def __init__(self, spark: Any, listener: Any) -> None:
+        self._spark, self._listener = spark, listener
+        self._runs: dict[str, QueryRun] = {}
+        self._ended = threading.Event()
+        threading.Thread(target=self._poll, name="sfumato-reports", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop asking; a question that is under way may still be answered."""
+        self._ended.set()
+
+    def _poll(self) -> None:
+        while not self._ended.is_set():
+            try:
+                self._poll_once()
+            except Exception as error:  # whatever a lost server or a stopped session raises
+                self._ended.wait(EVERY)  # a session that stops says so at the end
+                over = self._ended.is_set() or not threading.main_thread().is_alive()
+                if not (over or self._spark.is_stopped):
+                    lost = f"sfumato no longer listens to this session's queries: {error}"
+                    warnings.warn(lost, stacklevel=1)
+                return
+            self._ended.wait(EVERY)
+
+    def _poll_once(self) -> None:
+        active = {query.runId: query for query in self._spark.streams.active}
+        for run_id, query in active.items():
+            if run_id not in self._runs:
+                self._runs[run_id] = QueryRun(query)
+                self._listener.onQueryStarted(query)
+        for run_id, run in list(self._runs.items()):
+            for report in run.news():
+                self._listener.onQueryProgress(SimpleNamespace(progress=report))
+            if run_id not in active:
+                error = run.query.exception()
+                exception = None if error is None else str(error)
+                end = SimpleNamespace(id=run.query.id, runId=run_id, exception=exception)
+                self._listener.onQueryTerminated(end)
+                del self._runs[run_id]

@@ -1,4 +1,0 @@
-"""From text to syntax tree, and errors with their place in it. Nothing is resolved here.
-
-Open to all of `sql`.
-"""

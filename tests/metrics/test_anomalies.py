@@ -1,0 +1,24 @@
+"""Sentences about what is unusual."""
+
+from sfumato.metrics.anomalies import anomalies
+from spark_reports import part
+
+
+def found(target, **counts):
+    return list(anomalies({part(name): of for name, of in counts.items()}, target))
+
+
+def test_nothing_is_said_of_an_ordinary_query_or_of_a_few_rows():
+    assert found(0.01) == []
+    assert found(0.01, sfumato_reorder_a={"rows": 5_000, "late": 55}) == []
+    assert found(None, sfumato_join_a_left={"rows": 10, "invalid": 9}) == []
+
+
+def test_shares_above_the_ordinary_are_told_with_their_operator():
+    late, unaligned = found(
+        0.01,
+        sfumato_reorder_a={"rows": 5_000, "late": 200},
+        sfumato_join_pairs={"rows": 5_000, "unaligned": 5_000, "overflow": 20},
+    )
+    assert late == "4.00% of the rows came late; the target is 1.00%"
+    assert unaligned.startswith("join_pairs: 5,000 of 5,000 rows (100.0%) were joined without")

@@ -1,0 +1,87 @@
+"""Reports give each operator's counts by name, and each report comes once."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from pyspark.sql import Row
+
+from sfumato.reports import OperatorPart, QueryRun, observed, parts_of
+
+COUNTED = {"rows": 40, "invalid": 10, "reason": "no number"}
+FIELDS = [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in COUNTED]
+BY_CONNECT = {"values": list(COUNTED.values()), "schema": {"type": "struct", "fields": FIELDS}}
+
+
+def test_figures_are_the_same_however_a_report_holds_them():
+    for held in (Row(**COUNTED), COUNTED, BY_CONNECT, Row(**BY_CONNECT)):
+        metrics = {"sfumato_window_1_input": held}
+        for report in ({"observedMetrics": metrics}, SimpleNamespace(observedMetrics=metrics)):
+            assert observed(report) == {"sfumato_window_1_input": COUNTED}
+
+
+def test_a_report_without_figures_has_none():
+    assert observed({}) == {}
+    assert observed(SimpleNamespace(observedMetrics=None)) == {}
+
+
+def test_figures_that_are_called_values_and_schema_stay_what_they_are():
+    report = {"observedMetrics": {"mine": {"values": 3, "schema": 4}}}
+    assert observed(report) == {"mine": {"values": 3, "schema": 4}}
+
+
+def row(kind, operator, side, rows):
+    return {"kind": kind, "operator": operator, "step": 1, "side": side, "rows": rows}
+
+
+def test_whose_counts_a_row_has_is_in_its_fields_and_not_in_its_name():
+    rows = {
+        "sfumato_reorder_x__in_window_a": row("reorder", "reorder_x", "", 1),
+        "sfumato_newest_left_input": row("newest", "newest_left", "input", 2),
+        "sfumato_newest_left": row("newest", "newest_left", "", 3),
+        "sfumato_reorder_x__in_top_k_b": row("reorder", "reorder_x", "", 4),
+        "sfumato_rows_out": {"rows": 5},
+        "mine": {"rows": 6},
+    }
+    assert parts_of(rows) == {
+        OperatorPart("reorder", "reorder_x"): {"rows": 1},
+        OperatorPart("newest", "newest_left", "input"): {"rows": 2},
+        OperatorPart("newest", "newest_left"): {"rows": 3},
+        OperatorPart("reorder", "reorder_x__in_top_k_b"): {"rows": 4},
+    }
+
+
+class Asked:
+    """A query that reports once more after each question."""
+
+    def __init__(self):
+        self.times = []
+
+    @property
+    def lastProgress(self):  # noqa: N802 - Spark's name
+        last = report(self.times[-1]) if self.times else None
+        self.times.append(len(self.times))
+        return last
+
+    @property
+    def recentProgress(self):  # noqa: N802
+        return [report(time) for time in self.times]
+
+
+def report(number):
+    return SimpleNamespace(timestamp=f"2026-01-01T00:00:{number:02d}.000Z", number=number)
+
+
+def test_what_is_reported_between_two_questions_comes_once():
+    run = QueryRun(Asked())
+    came = [r.number for _ in range(20) for r in run.news()]
+    assert came == list(range(len(came)))
+    assert len(came) > 15
+
+
+def test_a_query_without_news_has_none():
+    quiet = SimpleNamespace(lastProgress=report(3), recentProgress=[report(2), report(3)])
+    run = QueryRun(quiet)
+    assert [r.number for r in run.news()] == [2, 3]
+    assert run.news() == []
+    assert QueryRun(SimpleNamespace(lastProgress=None, recentProgress=[])).news() == []
